@@ -1,0 +1,41 @@
+"""Serves an ASGI app on loopback inside the running event loop; owns the socket and the server task.
+
+Used by the simulators and the demo page. Signals stay with whoever runs the process.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Iterator
+
+import uvicorn
+from starlette.types import ASGIApp
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves SIGINT and SIGTERM to the process it lives in."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serve(app: ASGIApp, *, host: str = "127.0.0.1", port: int = 0, grace: float = 1.0) -> AsyncIterator[str]:
+    """Serve `app` while the block runs; yields its base URL, such as `http://127.0.0.1:40123`.
+
+    Port 0 takes a free one. On leaving, open requests get `grace` seconds before their tasks are cancelled.
+    """
+    listener = socket.create_server((host, port), backlog=512)
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=max(1, round(grace))
+    )
+    server = _Server(config)
+    async with asyncio.TaskGroup() as tasks:
+        serving = tasks.create_task(server.serve(sockets=[listener]), name="serve")
+        try:
+            while not server.started and not serving.done():
+                await asyncio.sleep(0)
+            yield f"http://{host}:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
