@@ -1,0 +1,207 @@
+"""The words of the house as frozen values, and the Protocols by which a lower floor reaches a higher one.
+
+Imports nothing of the house. Times are seconds since the epoch (UTC) unless a name says otherwise; tokens are the
+server's counts and None where it gave none.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+Role = Literal["system", "user", "assistant", "tool"]
+ItemKind = Literal["update", "resume", "task", "house"]
+Shape = Literal["text", "command", "tap", "stop", "overflow", "other"]
+Purpose = Literal["turn", "summary", "task", "warmup", "probe", "bench"]
+ResultOutcome = Literal["ok", "error", "refused", "timeout", "interrupted", "unknown"]
+CallOutcome = Literal["ok", "cut", "cancelled", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Where order holds: a chat and, in forums and private topics, one topic of it."""
+
+    chat: int
+    topic: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The lane as one string, as the database keeps it: `chat` or `chat:topic`."""
+        return str(self.chat) if self.topic is None else f"{self.chat}:{self.topic}"
+
+    @classmethod
+    def parse(cls, key: str) -> "Lane":
+        """The lane of a key made by `key`."""
+        chat, _, topic = key.partition(":")
+        return cls(int(chat), int(topic) if topic else None)
+
+
+@dataclass(frozen=True, slots=True)
+class InboxItem:
+    """Something written down to be done. A control item has no lane and is taken at once."""
+
+    id: int
+    kind: ItemKind
+    shape: Shape
+    lane: Lane | None
+    sender: int | None
+    body: Mapping[str, Any]
+    attempt: int
+    stale: bool
+    received_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A request of the model to run a tool; `arguments` is JSON text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What came of a tool call, in the words the model will read."""
+
+    call: ToolCall
+    text: str
+    outcome: ResultOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a prompt. An assistant message has text or calls, never both: templates misrender that."""
+
+    role: Role
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str | None = None
+    reasoning: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the server counted for a model call. None is unknown, `missing` says why; `partial`: the call was cut."""
+
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    partial: bool = False
+    missing: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallTimes:
+    """When a model call was created, got its seat, showed its first and last block, and ended."""
+
+    created: float
+    seat: float | None = None
+    first_block: float | None = None
+    last_block: float | None = None
+    ended: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What one model call gave, before judgement; the arguments of `calls` are merged by index.
+
+    `finish_reason` None: the stream ended without one. `server`: the server's own timings in ms, if it gave any.
+    """
+
+    text: str
+    reasoning: str
+    calls: tuple[ToolCall, ...]
+    finish_reason: str | None
+    usage: Usage
+    times: CallTimes
+    blocks: int = 0
+    request_id: str | None = None
+    server: Mapping[str, float] | None = None
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One request. `tools` are OpenAI function definitions, byte-stable; `session` groups a conversation."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[Mapping[str, Any], ...]
+    tool_choice: Literal["auto", "none"]
+    thinking: bool
+    max_tokens: int
+    session: str
+    lane: str
+    priority: int = 0
+
+
+class LanguageModel(Protocol):
+    """An endpoint that answers one request at a time a seat."""
+
+    async def call(self, request: ModelRequest, on_block: Callable[[str], None], on_seat: Callable[[], None]) -> Reply:
+        """Wait for a seat, stream, and return the whole reply.
+
+        `on_seat` is called when the seat is taken, `on_block` with all text so far after each block but the last.
+        Raises CallFailed (see bot.errors) with what had come by then. Cancelling it closes the request at once.
+        """
+        ...
+
+    def waiting(self, lane: str) -> int | None:
+        """How many calls wait for a seat before this lane's; None if it does not wait."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """A button under a message; `data` is at most 64 bytes. `primary` only colours it."""
+
+    label: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One Telegram message as wanted: plain text, entities in Bot API JSON (UTF-16 units), rows of buttons."""
+
+    text: str
+    entities: tuple[Mapping[str, Any], ...] = ()
+    buttons: tuple[tuple[Button, ...], ...] = ()
+    silent: bool = False
+
+
+class Channel(Protocol):
+    """The way to a person for one turn. Nothing here waits for Telegram; what must last is stored by the caller."""
+
+    def begin(self) -> None:
+        """The turn works from now on: show a sign of life unless something is shown within 300 ms."""
+        ...
+
+    def show(self, text: str) -> None:
+        """Latest snapshot (Markdown) of an answer still being written."""
+        ...
+
+    def status(self, line: str | None) -> None:
+        """One line that says why the person waits; edited in place, replaced by the answer. None takes it back."""
+        ...
+
+    def parts(
+        self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
+    ) -> tuple[Part, ...]:
+        """The final text (Markdown) as parts; the buttons go under the last one."""
+        ...
+
+    def end(self) -> None:
+        """The turn's final parts are stored (committed): deliver them, and show nothing else of this turn."""
+        ...
+
+
+class ChannelFor(Protocol):
+    """Opens the channel of a turn: `item` is the inbox item answered, `reply_to` the message id replied to, if any."""
+
+    def __call__(self, lane: Lane, item: int, *, silent: bool) -> Channel: ...
+
+
+class Runner(Protocol):
+    """Does what inbox items of one kind ask for. The items of one call belong together (a lane's waiting messages)."""
+
+    async def __call__(self, items: tuple[InboxItem, ...]) -> None: ...

@@ -1,0 +1,62 @@
+"""Every way in which this house fails, as one tree; the docstring of a class is the sentence it is raised for.
+
+CanvasgramError
+├── SettingsRefused          a setting is missing or wrong
+├── GatewayRunning           another gateway holds this database
+├── SchemaUnknown            the database was written by a newer version
+├── TelegramConflict         another program polls with the same token
+├── TelegramRefused          Telegram does not know this token
+└── CallFailed               a model call ended without a reply
+    ├── EndpointAway         down, loading, busy or cut: the same request may be sent again
+    ├── PromptTooLong        the prompt does not fit the context
+    └── EndpointRefused      refused for what it is: asking again would change nothing
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bot.domain import Reply
+
+
+class CanvasgramError(Exception):
+    """The base of all errors of this house; its text is one sentence for a person."""
+
+
+class SettingsRefused(CanvasgramError):
+    """A setting is missing or wrong: says which, what is wrong with it, and an example."""
+
+
+class GatewayRunning(CanvasgramError):
+    """Another gateway works on this database; two would answer the same message twice."""
+
+
+class SchemaUnknown(CanvasgramError):
+    """The database has a schema this version does not know; a newer version wrote it."""
+
+
+class TelegramConflict(CanvasgramError):
+    """Another program fetches updates with the same bot token."""
+
+
+class TelegramRefused(CanvasgramError):
+    """Telegram does not accept the bot token."""
+
+
+class CallFailed(CanvasgramError):
+    """A model call ended without a whole reply; `partial` is what had come by then, usage and times included."""
+
+    def __init__(self, why: str, partial: "Reply") -> None:
+        super().__init__(why)
+        self.partial = partial
+
+
+class EndpointAway(CallFailed):
+    """The endpoint is down, loading, busy, silent or cut the stream: the same request may be sent again."""
+
+
+class PromptTooLong(CallFailed):
+    """The endpoint refused the prompt because it is longer than its context."""
+
+
+class EndpointRefused(CallFailed):
+    """The endpoint refused the request for what it is (key, model name, parameters): again would change nothing."""
