@@ -138,11 +138,18 @@ class ModelRequest:
 class LanguageModel(Protocol):
     """An endpoint that answers one request at a time a seat."""
 
-    async def call(self, request: ModelRequest, on_block: Callable[[str], None], on_seat: Callable[[], None]) -> Reply:
+    async def call(
+        self,
+        request: ModelRequest,
+        on_block: Callable[[str], None],
+        on_seat: Callable[[], None],
+        on_cut: Callable[[Reply], None] | None = None,
+    ) -> Reply:
         """Wait for a seat, stream, and return the whole reply.
 
         `on_seat` is called when the seat is taken, `on_block` with all text so far after each block but the last.
-        Raises CallFailed (see bot.errors) with what had come by then. Cancelling it closes the request at once.
+        Raises CallFailed (see bot.errors) with what had come by then. Cancelling it closes the request at once;
+        `on_cut` is then called with what had come by then, before CancelledError goes on.
         """
         ...
 
