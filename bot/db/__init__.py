@@ -1,0 +1,1 @@
+"""All state of the house; the only room that speaks SQL."""

@@ -1,0 +1,86 @@
+"""The database itself: opens it, and gives transactions. Owns how SQLite is set up (WAL, full sync, 0600 files).
+
+A write transaction is `BEGIN IMMEDIATE` and one at a time in this process: a deferred one that reads before it writes
+fails when another commits in between.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import event
+from sqlalchemy.engine import Connection, make_url
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+_PRAGMAS = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",  # what is acknowledged to Telegram must survive a power cut
+    "PRAGMA foreign_keys=ON",
+    "PRAGMA busy_timeout=5000",  # other commands may write beside the running gateway
+    "PRAGMA journal_size_limit=67108864",
+)
+
+
+def file_of(url: str) -> Path:
+    """The file of a SQLite URL such as `sqlite+aiosqlite:///canvasgram.db`."""
+    name = make_url(url).database
+    if not name or name == ":memory:":
+        raise ValueError(f"{url} names no file")
+    return Path(name)
+
+
+class Database:
+    """The open database; build it with `connected`."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+        self._writing = asyncio.Lock()
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """One write transaction: committed when the block ends, rolled back when it raises."""
+        async with self._writing, self._engine.connect() as connection:
+            await connection.execution_options(immediate=True)
+            async with connection.begin():
+                yield connection
+
+    @contextlib.asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """One consistent view to read from; it never waits for writers."""
+        async with self._engine.connect() as connection, connection.begin():
+            yield connection
+
+
+@contextlib.asynccontextmanager
+async def connected(url: str) -> AsyncIterator[Database]:
+    """Open the SQLite database at `url`; it must have been migrated. The file is readable by its owner only."""
+    private(file_of(url))
+    engine = create_async_engine(url, pool_size=4, max_overflow=4)
+    event.listen(engine.sync_engine, "connect", _set_up)
+    event.listen(engine.sync_engine, "begin", _begin)
+    try:
+        yield Database(engine)
+    finally:
+        await engine.dispose()
+
+
+def private(file: Path) -> None:
+    """Make sure `file` exists and only its owner may read it; SQLite gives its side files the same mode."""
+    os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+    file.chmod(0o600)
+
+
+def _set_up(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # we say BEGIN ourselves, see _begin
+    cursor = connection.cursor()
+    for pragma in _PRAGMAS:
+        cursor.execute(pragma)
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    immediate = connection.get_execution_options().get("immediate", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")

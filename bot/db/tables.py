@@ -1,0 +1,247 @@
+"""Every table of the house, in SQLAlchemy Core. Owns names and constraints; migrations bring a database to this shape.
+
+Times are seconds since the epoch (UTC); JSON is kept as text; tokens are the server's counts, NULL where it gave none.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+_Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself only under INTEGER
+
+# new → running → done; an item that cannot be read or keeps failing is dead. Found running at start: new again.
+inbox = Table(
+    "inbox",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("update_id", BigInteger, unique=True),
+    Column("kind", Text, nullable=False),
+    Column("shape", Text, nullable=False),
+    Column("lane", Text),  # NULL: a control item, taken at once
+    Column("sender", BigInteger),
+    Column("body", Text),  # the raw update; dropped when it turns out to be a stranger's
+    Column("state", Text, nullable=False, server_default="new"),
+    Column("attempt", Integer, nullable=False, server_default=text("0")),
+    Column("stale", Boolean, nullable=False, server_default=text("0")),  # older than ten minutes when it was fetched
+    Column("stopped", Boolean, nullable=False, server_default=text("0")),  # a later /stop concerns this item
+    Column("not_before", Float),  # a pasted part waits until then for the rest
+    Column("turn", _Id),
+    Column("received_at", Float, nullable=False),  # when getUpdates had returned
+    Column("taken_at", Float),
+    Column("done_at", Float),
+    Column("error", Text),
+    Index("ix_inbox_state_lane_id", "state", "lane", "id"),
+    Index("ix_inbox_turn", "turn"),
+    sqlite_autoincrement=True,
+)
+
+# A lane's current conversation; /new moves on to the next number.
+lanes = Table(
+    "lanes",
+    metadata,
+    Column("lane", Text, primary_key=True),
+    Column("conversation", Integer, nullable=False, server_default=text("1")),
+)
+
+# running → done, stopped or failed.
+turns = Table(
+    "turns",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("item", _Id, nullable=False, unique=True),  # its first inbox item
+    Column("lane", Text, nullable=False),
+    Column("person", BigInteger, nullable=False),
+    Column("conversation", Integer, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("ending", Text),  # answered, cut, steps, seconds, stopped, …
+    Column("first_turn", _Id),  # where the history in its prompt begins
+    Column("tools", Text, nullable=False),  # names offered, a JSON list
+    Column("thinking", Boolean, nullable=False),
+    Column("thinking_why", Text, nullable=False),
+    Column("size", Integer, nullable=False, server_default=text("0")),  # characters it adds to later prompts
+    Column("received_at", Float, nullable=False),
+    Column("began_at", Float, nullable=False),
+    Column("ended_at", Float),
+    Index("ix_turns_lane_conversation_state", "lane", "conversation", "state", "ended_at"),
+    Index("ix_turns_person_began_at", "person", "began_at"),
+    sqlite_autoincrement=True,
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("turn", _Id, ForeignKey("turns.id"), nullable=False),
+    Column("item", _Id),  # the inbox item of a user's message
+    Column("role", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("calls", Text),  # JSON: [{id, name, arguments}]
+    Column("call_id", Text),
+    Column("reasoning", Text),
+    Column("made_at", Float, nullable=False),
+    Index("ix_messages_turn", "turn", "id"),
+    sqlite_autoincrement=True,
+)
+
+# Opened before the request leaves, closed with the message it gave: a call can fail, but it cannot vanish.
+model_calls = Table(
+    "model_calls",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("turn", _Id),
+    Column("step", Integer, nullable=False),
+    Column("purpose", Text, nullable=False),
+    Column("again", Text),  # why the same step was asked once more
+    Column("endpoint", Text, nullable=False),
+    Column("fingerprint", Text),
+    Column("model", Text, nullable=False),
+    Column("thinking", Boolean, nullable=False),
+    Column("tools_offered", Integer, nullable=False),
+    Column("prompt_tokens", Integer),
+    Column("cached_tokens", Integer),
+    Column("completion_tokens", Integer),
+    Column("reasoning_tokens", Integer),
+    Column("usage_partial", Boolean, nullable=False, server_default=text("0")),
+    Column("usage_missing", Text),  # why a count is unknown
+    Column("created_at", Float, nullable=False),
+    Column("seat_at", Float),
+    Column("first_block_at", Float),
+    Column("last_block_at", Float),
+    Column("ended_at", Float),
+    Column("server_ms", Text),  # JSON: the server's own timings
+    Column("blocks", Integer, nullable=False, server_default=text("0")),
+    Column("finish_reason", Text),
+    Column("outcome", Text),  # NULL while it runs; ok, cut, cancelled, failed
+    Column("error", Text),
+    Column("request_id", Text),
+    Column("chars_system", Integer),
+    Column("chars_tools", Integer),
+    Column("chars_history", Integer),
+    Column("images", Integer, nullable=False, server_default=text("0")),
+    Column("reply", Text),  # JSON: the reply as it came, so that a turn can go on after a crash
+    Index("ix_model_calls_turn", "turn", "id"),
+    Index("ix_model_calls_created_at", "created_at"),
+    sqlite_autoincrement=True,
+)
+
+# wanted → running → done. `running` without a result after a crash: its outcome is unknown.
+tool_calls = Table(
+    "tool_calls",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("turn", _Id, ForeignKey("turns.id"), nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("call_id", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("arguments", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("outcome", Text),
+    Column("result", Text),
+    Column("began_at", Float),
+    Column("ended_at", Float),
+    UniqueConstraint("turn", "step", "call_id"),
+    sqlite_autoincrement=True,
+)
+
+# new → sending → open → done; the first send of a part with unknown outcome is unknown, a refused one failed.
+# `body` is what is wanted (JSON of a Part), NULL: taken back. `final`: the wanted body will not change any more.
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("item", _Id),  # the inbox item it answers; NULL for a notice
+    Column("part", Integer, nullable=False, server_default=text("0")),
+    Column("lane", Text, nullable=False),
+    Column("reply_to", BigInteger),
+    Column("body", Text),
+    Column("final", Boolean, nullable=False),
+    Column("state", Text, nullable=False, server_default="new"),
+    Column("message_id", BigInteger),
+    Column("tries", Integer, nullable=False, server_default=text("0")),
+    Column("error", Text),
+    Column("made_at", Float, nullable=False),
+    Column("sent_at", Float),  # when the first send was answered
+    Column("done_at", Float),  # when the final body stood there
+    UniqueConstraint("item", "part"),
+    Index("ix_outbox_state_id", "state", "id"),
+    sqlite_autoincrement=True,
+)
+
+people = Table(
+    "people",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),  # Telegram's user id
+    Column("name", Text, nullable=False),
+    Column("role", Text, nullable=False),  # admin, member or blocked
+    Column("since", Float, nullable=False),
+    Column("let_in_by", BigInteger),
+    Column("reachable", Boolean, nullable=False, server_default=text("1")),  # false once they block the bot
+)
+
+# Single-use links: only the hash of the code is kept.
+invites = Table(
+    "invites",
+    metadata,
+    Column("code_hash", Text, primary_key=True),
+    Column("role", Text, nullable=False),
+    Column("made_by", BigInteger),
+    Column("made_at", Float, nullable=False),
+    Column("expires_at", Float, nullable=False),
+    Column("used_by", BigInteger),
+    Column("used_at", Float),
+)
+
+# Strangers who knocked; the code they were shown is kept as a hash, for an hour.
+strangers = Table(
+    "strangers",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    Column("code_hash", Text, nullable=False, unique=True),
+    Column("asked_at", Float, nullable=False),
+    Column("told_at", Float, nullable=False),
+    Column("expires_at", Float, nullable=False),
+)
+
+notes = Table(
+    "notes",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("lane", Text, nullable=False),
+    Column("number", Integer, nullable=False),  # what people call it: 1, 2, 3 in its lane
+    Column("text", Text, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("person", BigInteger, nullable=False),
+    Column("made_at", Float, nullable=False),
+    UniqueConstraint("lane", "number"),
+    sqlite_autoincrement=True,
+)
+
+# What admins were told last about a subject, so that they are told again only when it changes.
+notices = Table(
+    "notices",
+    metadata,
+    Column("subject", Text, primary_key=True),
+    Column("text", Text, nullable=False),
+    Column("told_at", Float, nullable=False),
+)

@@ -1,0 +1,24 @@
+"""Alembic's way into the database: runs on the connection it is given, or opens the one named by `-x url=…`."""
+
+from alembic import context
+from sqlalchemy import create_engine
+from sqlalchemy.engine import Connection
+
+from bot.db.tables import metadata
+
+
+def _run(connection: Connection) -> None:
+    context.configure(
+        connection=connection, target_metadata=metadata, render_as_batch=True, compare_server_default=True
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+given = context.config.attributes.get("connection")
+if given is not None:
+    _run(given)
+else:
+    url = context.get_x_argument(as_dictionary=True).get("url", "sqlite:///canvasgram.db")
+    with create_engine(url.replace("+aiosqlite", "")).connect() as opened:
+        _run(opened)
