@@ -1,0 +1,149 @@
+"""Logs as data: an action and fields a record, turn and chat bound by context, secrets never written.
+
+Owns the one handler of the process. A room logs with
+`log.info("update stored", extra={"action": "intake.stored", "update_id": 7})`; what people write is never logged.
+"""
+
+import contextlib
+import json
+import logging
+import sys
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO
+from urllib.parse import quote
+
+HIDDEN = "[hidden]"
+
+# Their lines below WARNING hold addresses with the token in them, or what people wrote.
+_TALKATIVE = (
+    "httpx",
+    "httpx2",
+    "httpcore",
+    "httpcore2",
+    "openai",
+    "telegram",
+    "sqlalchemy",
+    "aiosqlite",
+    "alembic",
+    "uvicorn",
+    "trafilatura",
+    "asyncio",
+)
+
+_bound: ContextVar[dict[str, Any] | None] = ContextVar("bound", default=None)
+_of_every_record = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "action"}
+
+
+@contextlib.contextmanager
+def bind(**fields: Any) -> Iterator[None]:
+    """Every record made inside the block, in this task or those it starts, carries these fields (turn=…, chat=…)."""
+    token = _bound.set({**(_bound.get() or {}), **fields})
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+
+
+def configure(
+    level: str = "INFO",
+    format: Literal["text", "json"] = "text",
+    secrets: Iterable[str] = (),
+    stream: TextIO | None = None,
+) -> None:
+    """Send all records of the process to `stream` (stderr), without `secrets`; a second call replaces the first."""
+    handler = _Handler(stream or sys.stderr)
+    handler.setFormatter((_Json if format == "json" else _Text)(secrets))
+    root = logging.getLogger()
+    root.handlers = [other for other in root.handlers if not isinstance(other, _Handler)]
+    root.addHandler(handler)
+    root.setLevel(level)
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.captureWarnings(capture=True)
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """The process's own handler: puts the bound fields on each record, in the task that made it."""
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        record.bound = _bound.get() or {}
+        return bool(super().handle(record))
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # logging's own name
+        """Say where a record could not be written; the usual report would print its arguments, secrets included."""
+        with contextlib.suppress(OSError, ValueError):
+            self.stream.write(f"a log record of {record.pathname}:{record.lineno} could not be written\n")
+
+
+class _Formatter(logging.Formatter):
+    """What both formats share: which fields a record has, and which words must not be seen."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        super().__init__()
+        self._secrets = sorted({form for secret in secrets for form in _forms(secret)}, key=len, reverse=True)
+
+    def hide(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return text
+
+    def fields(self, record: logging.LogRecord) -> dict[str, str | int | float | bool | None]:
+        given = {**getattr(record, "bound", {}), **vars(record)}
+        return {
+            name: value if isinstance(value, (int, float, bool)) or value is None else self.hide(str(value))
+            for name, value in given.items()
+            if name not in _of_every_record and name != "bound"
+        }
+
+    def failure(self, record: logging.LogRecord) -> str:
+        parts = [self.formatException(record.exc_info)] if record.exc_info else []
+        if record.stack_info:
+            parts.append(self.formatStack(record.stack_info))
+        return self.hide("\n".join(parts))
+
+
+class _Text(_Formatter):
+    """`2026-11-20 10:24:59.123 INFO intake.stored turn=5 update_id=7 | update stored`, then a traceback if any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = datetime.fromtimestamp(record.created).astimezone().isoformat(" ", "milliseconds")
+        fields = "".join(f" {name}={_in_one_line(str(value))}" for name, value in self.fields(record).items())
+        message = _in_one_line(self.hide(record.getMessage()))
+        line = f"{when} {record.levelname} {_action(record)}{fields} | {message}"
+        failure = self.failure(record)
+        return f"{line}\n{failure}" if failure else line
+
+
+class _Json(_Formatter):
+    """One JSON object a line: time (UTC), level, action, message, the fields, and `error` with a traceback if any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            **self.fields(record),
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "action": _action(record),
+            "message": self.hide(record.getMessage()),
+        }
+        failure = self.failure(record)
+        if failure:
+            line["error"] = failure
+        return json.dumps(line, ensure_ascii=False)
+
+
+def _action(record: logging.LogRecord) -> str:
+    return str(getattr(record, "action", record.name))
+
+
+def _in_one_line(text: str) -> str:
+    """Line breaks and other control signs written out, so that no text can forge a line of the log."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+
+
+def _forms(secret: str) -> set[str]:
+    """A secret as it may appear: plain, in an address, inside quotes of Python or JSON. One too short is no secret."""
+    if len(secret) < 4:
+        return set()
+    return {secret, quote(secret, safe=""), json.dumps(secret)[1:-1], repr(secret)[1:-1]}
