@@ -1,0 +1,35 @@
+"""Who a bot token belongs to, asked of Telegram. Used by `setup`, before there is a gateway."""
+
+from dataclasses import dataclass
+
+from telegram import Bot
+from telegram.error import InvalidToken, TelegramError
+from telegram.request import HTTPXRequest
+
+from bot.errors import CanvasgramError, TelegramRefused
+
+
+class TelegramAway(CanvasgramError):
+    """Telegram does not answer, or not as the Bot API would."""
+
+
+@dataclass(frozen=True, slots=True)
+class BotIdentity:
+    """The bot behind a token; `username` is without the @."""
+
+    id: int
+    username: str
+    name: str
+
+
+async def check_token(token: str, api_url: str) -> BotIdentity:
+    """Ask the Bot API at `api_url` (without `/bot`) whose token this is; raises TelegramRefused or TelegramAway."""
+    # The library puts the token into its errors, so none of them is passed on or chained.
+    request = HTTPXRequest(connect_timeout=5, read_timeout=10)
+    try:
+        async with Bot(token, base_url=f"{api_url}/bot", request=request) as bot:
+            return BotIdentity(bot.id, bot.username, bot.first_name)
+    except InvalidToken:
+        raise TelegramRefused("Telegram does not know this bot token; @BotFather shows the right one.") from None
+    except TelegramError as error:
+        raise TelegramAway(f"Telegram does not answer at {api_url} ({type(error).__name__}).") from None
