@@ -1,0 +1,175 @@
+"""The commands: `setup`, `run`, `demo`, `bench load`, `migrate`. Owns what is printed, signals and exit codes.
+
+A command imports its rooms when it is called, so that each starts as fast as what it needs.
+"""
+
+import asyncio
+import functools
+import importlib.metadata
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bot.errors import CanvasgramError, SettingsRefused
+
+GRACE = 9.5  # seconds a stop may take; supervisors kill at ten
+
+cli = typer.Typer(
+    help="A Telegram agent gateway for DiffusionGemma served by vLLM.",
+    epilog="`canvasgram demo` needs nothing. For real use: `canvasgram setup`, then `canvasgram run`.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,  # they print local variables, and those hold the token
+)
+bench = typer.Typer(help="Measure the gateway on this machine.", no_args_is_help=True, rich_markup_mode=None)
+cli.add_typer(bench, name="bench")
+
+EnvFile = Annotated[Path, typer.Option(help="The file of settings; the environment goes before it.")]
+
+
+def main() -> None:
+    """Run the command line and end the process: 0 it worked, 1 it failed, 2 a setting or an option is wrong."""
+    try:
+        cli(prog_name="canvasgram")
+    except CanvasgramError as error:
+        sys.exit(_told(error))
+    except BaseExceptionGroup as group:
+        known, unknown = group.split(CanvasgramError)
+        if known is not None and unknown is None:
+            sys.exit(_told(_first(known)))
+        raise
+    except Exception:
+        logging.getLogger(__name__).critical("stopped by a fault of its own", exc_info=True)
+        sys.exit(1)
+
+
+@cli.callback(invoke_without_command=True)
+def _top(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and leave.", is_eager=True)] = False,
+) -> None:
+    if version:
+        typer.echo(f"canvasgram {importlib.metadata.version('canvasgram')}")
+        raise typer.Exit
+
+
+@cli.command(
+    epilog="Example without questions: canvasgram setup --yes --token 1234567890:AAE… --model-url http://gpu:8000/v1"
+)
+def setup(
+    token: Annotated[str | None, typer.Option(help="The bot's token from @BotFather.")] = None,
+    model_url: Annotated[str | None, typer.Option(help="The endpoint, such as http://localhost:8000/v1.")] = None,
+    model_key: Annotated[str | None, typer.Option(help="The endpoint's key, if it wants one.")] = None,
+    database: Annotated[str | None, typer.Option(help="Such as sqlite+aiosqlite:///canvasgram.db.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; end with one line if something is missing.")] = False,
+    env_file: EnvFile = Path(".env"),
+) -> None:
+    """Check token and endpoint, write `.env`, and print the link that makes you admin."""
+    from bot.setup import FirstRun
+
+    given = {"telegram_token": token, "model_url": model_url, "model_api_key": model_key, "database_url": database}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    asyncio.run(FirstRun(env_file, _Terminal(silent=yes or not sys.stdin.isatty()), chosen).lead())
+
+
+@cli.command(epilog="Examples: canvasgram run · LOG_FORMAT=json canvasgram run --env-file /etc/canvasgram.env")
+def run(env_file: EnvFile = Path(".env")) -> None:
+    """Run the gateway until SIGTERM or Ctrl-C; nothing is lost by either. A second Ctrl-C leaves at once."""
+    from bot.settings import load
+
+    settings = load(env_file)  # a wrong setting is said before the slow imports
+
+    from bot import app, logs
+
+    logs.configure(settings.log_level, settings.log_format, settings.secrets())
+    raise typer.Exit(asyncio.run(_until_stopped(functools.partial(app.run, settings))))
+
+
+@cli.command(epilog='Examples: canvasgram demo · canvasgram demo --say "What is 19 % of 84.50?"')
+def demo(
+    model_url: Annotated[str | None, typer.Option(help="Talk to this endpoint instead of the simulated one.")] = None,
+    say: Annotated[str | None, typer.Option(help="Send this, print the exchange, and end.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of the chat page; 0 takes a free one.")] = 0,
+) -> None:
+    """Try it without a token and without a GPU: a chat page on this machine, model and Telegram simulated."""
+    from bot import demo as room
+
+    work = functools.partial(room.run, model_url=model_url, say=say, port=port)
+    raise typer.Exit(asyncio.run(_until_stopped(work)))
+
+
+@bench.command(epilog="Example: canvasgram bench load --messages 200 --chats 4 --json")
+def load(
+    messages: Annotated[int, typer.Option(min=1, help="Messages in all.")] = 100,
+    chats: Annotated[int, typer.Option(min=1, help="Chats that write at once.")] = 1,
+    telegram_latency: Annotated[float, typer.Option(min=0, help="How late Telegram's answers come, in ms.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Drive the gateway over loopback, beside two yardsticks in the same run, and print where the time went."""
+    from bot.bench import load as room
+
+    work = functools.partial(
+        room.run, messages=messages, chats=chats, telegram_latency=telegram_latency / 1000, json=json
+    )
+    raise typer.Exit(asyncio.run(work()))
+
+
+@cli.command(epilog="Example: canvasgram migrate")
+def migrate(env_file: EnvFile = Path(".env")) -> None:
+    """Bring the database to this version's schema, after a backup copy; `run` does it by itself."""
+    from bot.db import migrating
+    from bot.settings import load
+
+    settings = load(env_file)
+    migrating.migrate(settings.database_url)
+    typer.echo(f"{settings.database_url} is up to date.")
+
+
+class _Terminal:
+    """The person at the terminal, or nobody when `silent`."""
+
+    def __init__(self, *, silent: bool) -> None:
+        self._silent = silent
+
+    def say(self, line: str) -> None:
+        typer.echo(line)
+
+    def ask(self, question: str, *, hidden: bool = False) -> str | None:
+        return None if self._silent else typer.prompt(question, hide_input=hidden)
+
+
+async def _until_stopped(work: Callable[[asyncio.Event], Awaitable[int]]) -> int:
+    """Do `work` with an event that SIGTERM and Ctrl-C set; a second signal, or GRACE after the first, ends it all."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            os._exit(130)
+        stop.set()
+        loop.call_later(GRACE, os._exit, 1)  # whatever still hangs is stored, and goes on at the next start
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    return await work(stop)
+
+
+def _told(error: CanvasgramError) -> int:
+    """Say what is wrong in one line on stderr; the exit code for it."""
+    typer.echo(" ".join(str(error).split()), err=True)
+    return 2 if isinstance(error, SettingsRefused) else 1
+
+
+def _first(group: BaseExceptionGroup[CanvasgramError]) -> CanvasgramError:
+    found = group.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found
+
+
+if __name__ == "__main__":
+    main()
