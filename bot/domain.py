@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 Role = Literal["system", "user", "assistant", "tool"]
 ItemKind = Literal["update", "resume", "task", "house"]
-Shape = Literal["text", "command", "tap", "stop", "overflow", "other"]
+Shape = Literal["text", "command", "new", "tap", "stop", "overflow", "other"]
 Purpose = Literal["turn", "summary", "task", "warmup", "probe", "bench"]
 ResultOutcome = Literal["ok", "error", "refused", "timeout", "interrupted", "unknown"]
 CallOutcome = Literal["ok", "cut", "cancelled", "failed"]

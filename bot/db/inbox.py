@@ -1,0 +1,221 @@
+"""The inbox: what is to be done, written down before Telegram is told that it has arrived.
+
+new → running → done, or dead when it cannot be handled. Functions work inside the caller's transaction `tx`.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, and_, func, insert, or_, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bot.db.tables import inbox
+from bot.domain import InboxItem, ItemKind, Lane, Shape
+
+_LOOK_AT = 1000  # waiting rows a claim looks at; the rest is seen when these are done
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """An update as it is stored: read leniently, parsed only when its turn comes."""
+
+    update_id: int
+    shape: Shape
+    lane: Lane | None
+    sender: int | None
+    body: str
+    stale: bool
+    not_before: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What the worker may start now (`groups`), what cuts into a busy lane, and when a held lane is ripe."""
+
+    groups: tuple[tuple[InboxItem, ...], ...]
+    cutting: tuple[tuple[Lane, int], ...]
+    ripe_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What a /stop met: a running turn, waiting messages that it dropped, and those that still wait."""
+
+    running: bool
+    dropped: int
+    waiting: int
+
+
+async def store(tx: AsyncConnection, arrivals: Sequence[Arrival], *, now: float) -> None:
+    """Write updates down; one that is known already is passed over."""
+    rows = [
+        {
+            "update_id": one.update_id,
+            "kind": "update",
+            "shape": one.shape,
+            "lane": one.lane.key if one.lane else None,
+            "sender": one.sender,
+            "body": one.body,
+            "stale": one.stale,
+            "not_before": one.not_before,
+            "received_at": now,
+        }
+        for one in arrivals
+    ]
+    await tx.execute(upsert(inbox).on_conflict_do_nothing(index_elements=["update_id"]), rows)
+
+
+async def waiting(tx: AsyncConnection, senders: Iterable[int]) -> dict[int, int]:
+    """How many messages of each of these people wait to be taken."""
+    query = (
+        select(inbox.c.sender, func.count())
+        .where(inbox.c.state == "new", inbox.c.shape == "text", inbox.c.sender.in_(list(senders)))
+        .group_by(inbox.c.sender)
+    )
+    return {int(sender): int(count) for sender, count in await tx.execute(query)}
+
+
+async def add(
+    tx: AsyncConnection, *, kind: ItemKind, lane: Lane, sender: int, body: Mapping[str, Any], now: float
+) -> int:
+    """Write down work of the house's own; returns its id."""
+    row = {
+        "kind": kind,
+        "shape": "other",
+        "lane": lane.key,
+        "sender": sender,
+        "body": json.dumps(body, ensure_ascii=False),
+        "received_at": now,
+    }
+    made = await tx.execute(insert(inbox).values(row).returning(inbox.c.id))
+    return int(made.scalar_one())
+
+
+async def recover(tx: AsyncConnection) -> None:
+    """At start: what ran when the process died is new again; its turn goes on from what is stored."""
+    await tx.execute(update(inbox).where(inbox.c.state == "running").values(state="new"))
+
+
+async def claim(tx: AsyncConnection, *, now: float) -> Claimed:
+    """Take everything that may start: control items, and of each idle lane its oldest item with what joins it."""
+    busy = set((await tx.execute(select(inbox.c.lane).where(inbox.c.state == "running"))).scalars())
+    free = or_(inbox.c.lane.is_(None), inbox.c.lane.not_in([lane for lane in busy if lane]), _cuts())
+    query = select(inbox).where(inbox.c.state == "new", free).order_by(inbox.c.id).limit(_LOOK_AT)
+    rows = (await tx.execute(query)).all()
+    taken, cutting, ripe_at = choose(rows, busy, now)
+    ids = [row.id for group in taken for row in group]
+    if ids:
+        running = {"state": "running", "attempt": inbox.c.attempt + 1, "taken_at": now}
+        await tx.execute(update(inbox).where(inbox.c.id.in_(ids)).values(running))
+    groups = tuple(tuple(_item(row) for row in group) for group in taken)
+    return Claimed(groups, tuple((Lane.parse(row.lane), int(row.id)) for row in cutting), ripe_at)
+
+
+def choose(
+    rows: Sequence[Row[Any]], busy: set[str | None], now: float
+) -> tuple[list[list[Row[Any]]], list[Row[Any]], float | None]:
+    """Judge waiting rows (oldest first): groups to take, rows that cut into busy lanes, when a held lane is ripe."""
+    by_lane: dict[str, list[Row[Any]]] = {}
+    groups = [[row] for row in rows if row.lane is None]
+    for row in rows:
+        if row.lane is not None:
+            by_lane.setdefault(row.lane, []).append(row)
+    cutting, ripe_at = [], None
+    for lane, waiting_rows in by_lane.items():
+        if lane in busy:
+            cutting.append(waiting_rows[0])
+            continue
+        group = _together(waiting_rows)
+        ripe = group[-1].not_before
+        if ripe is not None and ripe > now:
+            ripe_at = min(ripe, ripe_at or ripe)
+        else:
+            groups.append(group)
+    return groups, cutting, ripe_at
+
+
+def _together(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
+    """The oldest row of a lane and those answered with it: the rest of its turn, or the texts that follow it."""
+    first = rows[0]
+    if first.turn is not None:
+        return [row for row in rows if row.turn == first.turn]
+    group = [first]
+    for row in rows[1:] if first.shape == "text" else ():
+        if (row.shape, row.stale, row.sender, row.turn) != ("text", first.stale, first.sender, None):
+            break
+        group.append(row)
+    return group
+
+
+def _cuts() -> ColumnElement[bool]:
+    """A waiting /new: it ends the running turn of its lane before its own turn comes."""
+    return inbox.c.shape == "new"
+
+
+def _item(row: Row[Any]) -> InboxItem:
+    return InboxItem(
+        id=row.id,
+        kind=row.kind,
+        shape=row.shape,
+        lane=Lane.parse(row.lane) if row.lane else None,
+        sender=row.sender,
+        body=json.loads(row.body) if row.body else {},
+        attempt=row.attempt + 1,
+        stale=bool(row.stale),
+        received_at=row.received_at,
+    )
+
+
+async def done(tx: AsyncConnection, ids: Sequence[int], *, now: float) -> None:
+    """These items are answered."""
+    await tx.execute(update(inbox).where(inbox.c.id.in_(ids)).values(state="done", done_at=now))
+
+
+async def dead(tx: AsyncConnection, ids: Sequence[int], *, error: str, now: float) -> None:
+    """These items cannot be handled; they are kept for admins to see."""
+    await tx.execute(update(inbox).where(inbox.c.id.in_(ids)).values(state="dead", done_at=now, error=error))
+
+
+async def forget_body(tx: AsyncConnection, ids: Sequence[int]) -> None:
+    """Drop what strangers wrote."""
+    await tx.execute(update(inbox).where(inbox.c.id.in_(ids)).values(body=None))
+
+
+async def stop(tx: AsyncConnection, lane: Lane, *, before: int, now: float) -> Stopped:
+    """A /stop of item `before`: it concerns only what came earlier.
+
+    The running turn is marked, so that it stays stopped across a restart. When none runs, earlier waiting messages
+    are dropped.
+    """
+    earlier = and_(inbox.c.lane == lane.key, inbox.c.id < before)
+    running = await tx.execute(update(inbox).where(earlier, inbox.c.state == "running").values(stopped=True))
+    dropped = 0
+    if running.rowcount == 0:
+        dropped = await drop(tx, lane, upto=before, now=now)
+    here = and_(inbox.c.lane == lane.key, inbox.c.state == "new", inbox.c.shape == "text")
+    still = (await tx.execute(select(func.count()).select_from(inbox).where(here))).scalar_one()
+    return Stopped(running.rowcount > 0, dropped, int(still))
+
+
+async def stop_item(tx: AsyncConnection, item: int) -> bool:
+    """Mark the turn of this one item as stopped; False if it does not run any more."""
+    turn = select(inbox.c.turn).where(inbox.c.id == item, inbox.c.turn.is_not(None)).scalar_subquery()
+    mine = or_(inbox.c.id == item, inbox.c.turn == turn)
+    result = await tx.execute(update(inbox).where(mine, inbox.c.state == "running").values(stopped=True))
+    return result.rowcount > 0
+
+
+async def drop(tx: AsyncConnection, lane: Lane, *, upto: int, now: float) -> int:
+    """Drop the lane's waiting messages older than item `upto`; returns how many."""
+    mine = and_(inbox.c.lane == lane.key, inbox.c.id < upto, inbox.c.state == "new", inbox.c.shape == "text")
+    gone = await tx.execute(update(inbox).where(mine).values(state="done", done_at=now, error="dropped by the person"))
+    return gone.rowcount
+
+
+async def is_stopped(tx: AsyncConnection, ids: Sequence[int]) -> bool:
+    """Whether a /stop concerns any of these items."""
+    query = select(func.count()).select_from(inbox).where(inbox.c.id.in_(ids), inbox.c.stopped.is_(True))
+    return bool((await tx.execute(query)).scalar_one())

@@ -1,0 +1,91 @@
+"""Brings a database to the schema of this version; owns the copy made before and the refusal of newer schemas.
+
+Alembic is imported only when there is something to do, so that a gateway whose schema is current starts fast.
+"""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import create_engine, event
+
+import migrations
+from bot.db.engine import file_of, private
+from bot.errors import SchemaUnknown
+
+_FOLDER = Path(migrations.__file__).parent
+_COPIES_KEPT = 3
+
+
+def newest() -> str:
+    """The revision this version works with; revisions are numbered in the names of their files."""
+    return max(file.name.split("_")[0] for file in (_FOLDER / "versions").glob("[0-9]*.py"))
+
+
+def current(file: Path) -> str | None:
+    """The revision the database is at; None for a new or empty one."""
+    if not file.exists():
+        return None
+    with closing(sqlite3.connect(file)) as connection:
+        try:
+            row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+        except sqlite3.OperationalError:
+            return None
+    return str(row[0]) if row else None
+
+
+def migrate(url: str) -> str | None:
+    """Migrate the SQLite database at `url`; returns the path of the copy made before, if one was.
+
+    Raises SchemaUnknown when a newer version wrote it.
+    """
+    file = file_of(url)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    private(file)
+    at, wanted = current(file), newest()
+    if at == wanted:
+        return None
+    if at is not None and at > wanted:
+        raise SchemaUnknown(
+            f"{file} has schema {at}, this version knows schemas up to {wanted}. "
+            "Run the newer version, or restore the copy it made before it migrated."
+        )
+    copy = _copy(file, at) if at is not None else None
+    _upgrade(url)
+    return str(copy) if copy else None
+
+
+def _copy(file: Path, revision: str) -> Path:
+    """A whole copy beside the file, made by SQLite itself; only the newest few are kept."""
+    copy = file.with_name(f"{file.name}.before-{revision}.bak")
+    private(copy)
+    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    copies = sorted(file.parent.glob(f"{file.name}.before-*.bak"), key=lambda one: one.stat().st_mtime)
+    for old in copies[:-_COPIES_KEPT]:
+        old.unlink()
+    return copy
+
+
+def _upgrade(url: str) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    engine = create_engine(url.replace("+aiosqlite", ""))
+    event.listen(engine, "connect", _in_one_transaction)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    try:
+        with engine.connect() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+            connection.commit()
+    finally:
+        engine.dispose()
+
+
+def _in_one_transaction(connection: Any, _record: object) -> None:
+    # SQLite can undo schema changes, but its driver would commit before each of them.
+    connection.isolation_level = None
