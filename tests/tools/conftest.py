@@ -1,0 +1,35 @@
+"""A context for tools: a fixed clock and notes kept in a list."""
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from tools.base import Note, ToolContext, ToolError
+
+
+class ListedNotes:
+    """Notes of one chat in memory, at most two of them."""
+
+    def __init__(self) -> None:
+        self.kept: list[Note] = []
+
+    async def add(self, text: str) -> int:
+        if len(self.kept) == 2:
+            raise ToolError("There is no room for another note; /notes deletes one.")
+        self.kept.append(Note(len(self.kept) + 1, text, "Ann", date(2026, 11, 20)))
+        return len(self.kept)
+
+    async def all(self) -> list[Note]:
+        return list(self.kept)
+
+
+@pytest.fixture
+def context() -> ToolContext:
+    return ToolContext(
+        chat="chat-1",
+        person="Ann",
+        person_id=7,
+        call_id="call-1",
+        notes=ListedNotes(),
+        now=lambda: datetime(2026, 11, 20, 10, 30, 5, tzinfo=UTC),
+    )

@@ -1,0 +1,106 @@
+"""The clock: what time it is somewhere, by IANA zone, well-known city or offset from UTC."""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone, tzinfo
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from zoneinfo import ZoneInfo
+
+from tools.base import ToolContext, ToolError, tool
+
+OFFSET = re.compile(r"(?:utc|gmt)?\s*([+-])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
+
+# Cities people ask for that no zone is named after; a zone's own city need not be here.
+CITIES = """
+Africa/Johannesburg: Cape Town, Pretoria, Durban
+Africa/Cairo: Alexandria
+Africa/Casablanca: Rabat, Marrakesh
+America/Chicago: Houston, Dallas, Austin, San Antonio, New Orleans, Minneapolis, Nashville
+America/Denver: Salt Lake City, Albuquerque
+America/Los_Angeles: San Francisco, Seattle, San Diego, Las Vegas, Portland, San Jose, Silicon Valley, LA, PST, PDT
+America/New_York: Boston, Washington, Washington DC, Miami, Atlanta, Philadelphia, Orlando, NYC, EDT
+America/Sao_Paulo: Rio de Janeiro, Brasilia, Rio
+America/Toronto: Montreal, Ottawa, Quebec
+Asia/Dubai: Abu Dhabi
+Asia/Ho_Chi_Minh: Hanoi
+Asia/Jerusalem: Tel Aviv
+Asia/Karachi: Islamabad, Lahore
+Asia/Kolkata: Mumbai, Delhi, New Delhi, Bangalore, Bengaluru, Chennai, Hyderabad
+Asia/Riyadh: Mecca, Jeddah
+Asia/Shanghai: Beijing, Shenzhen, Guangzhou, Chengdu
+Asia/Tokyo: Osaka, Kyoto, Sapporo
+Australia/Sydney: Canberra
+Europe/Berlin: Munich, Hamburg, Frankfurt, Cologne, Stuttgart, Leipzig, Dresden
+Europe/Istanbul: Ankara
+Europe/Kyiv: Odesa, Lviv
+Europe/London: Manchester, Edinburgh, Birmingham, Liverpool, Glasgow, Oxford, Cambridge
+Europe/Madrid: Barcelona, Valencia, Seville
+Europe/Moscow: Saint Petersburg, St Petersburg
+Europe/Paris: Lyon, Marseille, Nice
+Europe/Rome: Milan, Naples, Florence, Venice, Turin
+Europe/Warsaw: Krakow
+Europe/Zurich: Geneva, Basel, Bern
+Pacific/Auckland: Wellington, Christchurch
+Pacific/Honolulu: Hawaii
+"""
+
+
+@tool(repeatable=True, thinking="never", timeout=5)
+async def clock(context: ToolContext, zone: str = "UTC") -> str:
+    """Current date, weekday and time.
+
+    Args:
+        zone: City or IANA zone.
+    """
+    name, place = find_zone(zone)
+    now = context.now().astimezone(place)
+    return f"{now:%A, %Y-%m-%d %H:%M:%S} in {name} ({_offset(now)})"
+
+
+def find_zone(wanted: str) -> tuple[str, tzinfo]:
+    """A zone and its name, by IANA name, city or offset such as `UTC+5:30`; raises ToolError with what is close."""
+    offset = OFFSET.fullmatch(wanted.strip())
+    if offset:
+        return _fixed(offset)
+    known = _zones()
+    spoken = _spoken(wanted)
+    # "Paris, France" and "Tokyo (Japan)" name the city first.
+    for name in (spoken, re.split(r"[,(]", spoken)[0].strip()):
+        if name in known:
+            return known[name], ZoneInfo(known[name])
+    close = dict.fromkeys(known[name] for name in get_close_matches(spoken, known, n=5, cutoff=0.6))
+    advice = f"did you mean {', '.join(close)}?" if close else "give an IANA zone such as Europe/Paris."
+    raise ToolError(f"No time zone is called {wanted[:60]!r}; {advice}")
+
+
+def _fixed(offset: re.Match[str]) -> tuple[str, tzinfo]:
+    sign, hours, minutes = offset[1], int(offset[2]), int(offset[3] or 0)
+    if hours > 14:
+        raise ToolError("No place on Earth is more than 14 hours from UTC.")
+    away = timedelta(hours=hours, minutes=minutes)
+    return f"UTC{sign}{hours:02}:{minutes:02}", timezone(-away if sign == "-" else away)
+
+
+@cache
+def _zones() -> Mapping[str, str]:
+    """Zones by what people call them: the whole name, its last part, and the cities above."""
+    names = (files("tzdata") / "zones").read_text().split()
+    spoken = {_spoken(name.rpartition("/")[2]): name for name in names if "/" in name and not name.startswith("Etc/")}
+    for line in CITIES.strip().splitlines():
+        zone, _, cities = line.partition(": ")
+        spoken |= {_spoken(city): zone for city in cities.split(", ")}
+    return spoken | {_spoken(name): name for name in names}
+
+
+def _spoken(name: str) -> str:
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    return " ".join(plain.replace("_", " ").lower().split())
+
+
+def _offset(now: datetime) -> str:
+    seconds = (now.utcoffset() or timedelta()).total_seconds()
+    hours, minutes = divmod(round(abs(seconds)) // 60, 60)
+    return f"UTC{'-' if seconds < 0 else '+'}{hours:02}:{minutes:02}"

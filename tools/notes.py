@@ -1,0 +1,29 @@
+"""Remember and recall: the model's way to the notes of a chat, which the house keeps and joins to new conversations."""
+
+from tools.base import ToolContext, ToolError, tool
+
+NOTES = 30  # a chat; the store counts
+CHARACTERS = 300  # a note
+
+
+@tool(thinking="never", timeout=10)
+async def remember(note: str, context: ToolContext) -> str:
+    """Keep a fact about this chat for later, only when asked to remember.
+
+    Args:
+        note: One short sentence, at most 300 characters.
+    """
+    text = " ".join(note.split())
+    if not text:
+        raise ToolError("There is nothing to remember in an empty note.")
+    if len(text) > CHARACTERS:
+        raise ToolError(f"A note has at most {CHARACTERS} characters, not {len(text)}; say it shorter.")
+    return f"Remembered as note {await context.notes.add(text)}."
+
+
+@tool(repeatable=True, thinking="never", timeout=10)
+async def recall(context: ToolContext) -> str:
+    """Read all facts remembered in this chat."""
+    notes = await context.notes.all()
+    lines = [f"{note.number}. {note.text} ({note.author}, {note.made.isoformat()})" for note in notes]
+    return "\n".join(lines) or "Nothing has been remembered in this chat."

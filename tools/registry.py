@@ -1,0 +1,71 @@
+"""The tools there are: found in this package, joined by what the caller registers, sorted by name.
+
+Also writes what a model is told about them, byte for byte the same each time: a changed tool block would throw the
+endpoint's prefix cache away.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+from typing import Any
+
+import tools
+from tools.base import Tool
+from tools.schema import ToolDefinitionError
+
+RENDERED = ("description", "enum", "items", "nullable", "properties", "required", "type")
+
+
+class Registry:
+    """Tools by name, in the order of their names; never changes. Raises ToolDefinitionError when two share a name."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        for tool in sorted(tools, key=lambda tool: tool.name):
+            if tool.name in self._tools:
+                raise ToolDefinitionError(f"two tools are called {tool.name}")
+            self._tools[tool.name] = tool
+
+    def get(self, name: str) -> Tool | None:
+        return self._tools.get(name)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+
+def discover(registered: Iterable[Tool] = (), package: ModuleType = tools) -> Registry:
+    """Every Tool defined at the top of a module of `package`, and those `registered`."""
+    found: dict[int, Tool] = {}
+    for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        module = importlib.import_module(info.name)
+        # By identity: one tool imported by another's module is one tool; two of the same name are refused.
+        found |= {id(value): value for value in vars(module).values() if isinstance(value, Tool)}
+    return Registry([*found.values(), *registered])
+
+
+def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+    """What the model is told, in the shape of OpenAI functions, sorted by name and reduced to what is rendered."""
+    return [
+        {
+            "type": "function",
+            "function": {"name": tool.name, "description": tool.description, "parameters": rendered(tool.input_schema)},
+        }
+        for tool in sorted(tools, key=lambda tool: tool.name)
+    ]
+
+
+def rendered(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema with only the keywords the model's template renders, in a fixed order."""
+    return {key: _rendered(key, schema[key]) for key in RENDERED if key in schema}
+
+
+def _rendered(keyword: str, value: Any) -> Any:
+    if keyword == "properties":
+        return {name: rendered(value[name]) for name in sorted(value)}
+    if keyword == "items" and isinstance(value, dict):
+        return rendered(value)
+    return sorted(value) if keyword == "required" else value
