@@ -61,9 +61,10 @@ lanes = Table(
     metadata,
     Column("lane", Text, primary_key=True),
     Column("conversation", Integer, nullable=False, server_default=text("1")),
+    Column("notes", Text),  # the chat's notes as they stood when the conversation began; NULL: not begun
 )
 
-# running → done, stopped or failed.
+# running → ended; replaced: a /retry took its place, it is left out of the history.
 turns = Table(
     "turns",
     metadata,
@@ -78,7 +79,8 @@ turns = Table(
     Column("tools", Text, nullable=False),  # names offered, a JSON list
     Column("thinking", Boolean, nullable=False),
     Column("thinking_why", Text, nullable=False),
-    Column("size", Integer, nullable=False, server_default=text("0")),  # characters it adds to later prompts
+    Column("opening", Integer, nullable=False, server_default=text("0")),  # estimated tokens of its user messages
+    Column("size", Integer, nullable=False, server_default=text("0")),  # estimated tokens of the whole of it
     Column("received_at", Float, nullable=False),
     Column("began_at", Float, nullable=False),
     Column("ended_at", Float),

@@ -55,6 +55,7 @@ def upgrade() -> None:
         "lanes",
         sa.Column("lane", sa.Text(), nullable=False),
         sa.Column("conversation", sa.Integer(), server_default=sa.text("1"), nullable=False),
+        sa.Column("notes", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("lane", name=op.f("pk_lanes")),
     )
     op.create_table(
@@ -175,6 +176,7 @@ def upgrade() -> None:
         sa.Column("tools", sa.Text(), nullable=False),
         sa.Column("thinking", sa.Boolean(), nullable=False),
         sa.Column("thinking_why", sa.Text(), nullable=False),
+        sa.Column("opening", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("size", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("received_at", sa.Float(), nullable=False),
         sa.Column("began_at", sa.Float(), nullable=False),

@@ -1,0 +1,151 @@
+"""Model calls and tool calls as they happen: a row before the request leaves, closed with what came of it.
+
+Functions work inside the caller's transaction `tx`. Reading sums and rows for people is usage.py's.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bot.db.tables import model_calls, tool_calls
+from bot.domain import CallOutcome, CallTimes, Purpose, Reply, ResultOutcome, ToolCall, ToolResult, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class NewCall:
+    """A model call about to be made; the sizes are characters of the prompt by where they come from."""
+
+    turn: int | None
+    step: int
+    purpose: Purpose
+    again: str | None
+    endpoint: str
+    model: str
+    thinking: bool
+    tools_offered: int
+    chars_system: int
+    chars_tools: int
+    chars_history: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """A tool call found after a restart; `outcome` None: it had begun, and what came of it is unknown."""
+
+    step: int
+    call: ToolCall
+    outcome: ResultOutcome | None
+    text: str | None
+
+
+async def open_call(tx: AsyncConnection, new: NewCall, *, now: float) -> int:
+    """Write down that a call is made; returns its id."""
+    made = await tx.execute(insert(model_calls).values(**asdict(new), created_at=now).returning(model_calls.c.id))
+    return int(made.scalar_one())
+
+
+async def close_call(
+    tx: AsyncConnection, call: int, reply: Reply | None, *, outcome: CallOutcome, error: str | None, now: float
+) -> None:
+    """Write down what came of a call; unknown counts stay NULL, with the reason."""
+    row = {"outcome": outcome, "error": error, "ended_at": now}
+    await tx.execute(update(model_calls).where(model_calls.c.id == call).values(row | _account(reply)))
+
+
+def _account(reply: Reply | None) -> dict[str, object]:
+    if reply is None:
+        return {"usage_missing": "the call ended before anything came"}
+    usage, times = reply.usage, reply.times
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "usage_partial": usage.partial,
+        "usage_missing": usage.missing,
+        "seat_at": times.seat,
+        "first_block_at": times.first_block,
+        "last_block_at": times.last_block,
+        "server_ms": json.dumps(dict(reply.server)) if reply.server else None,
+        "blocks": reply.blocks,
+        "finish_reason": reply.finish_reason,
+        "request_id": reply.request_id,
+        "fingerprint": reply.fingerprint,
+        "reply": _as_json(reply),
+    }
+
+
+def _as_json(reply: Reply) -> str:
+    kept = {
+        "text": reply.text,
+        "reasoning": reply.reasoning,
+        "calls": [asdict(call) for call in reply.calls],
+        "finish_reason": reply.finish_reason,
+    }
+    return json.dumps(kept, ensure_ascii=False)
+
+
+async def abandon(tx: AsyncConnection, turn: int, *, now: float) -> None:
+    """After a restart: calls that ran when the process died failed, and what they took is unknown."""
+    open_rows = (model_calls.c.turn == turn) & model_calls.c.outcome.is_(None)
+    lost = {"outcome": "failed", "error": "the process ended", "usage_missing": "the process ended", "ended_at": now}
+    await tx.execute(update(model_calls).where(open_rows).values(lost))
+
+
+async def replies(tx: AsyncConnection, turn: int) -> list[Reply]:
+    """The replies of a turn's finished calls, in order, to be played again."""
+    query = (
+        select(model_calls.c.reply, model_calls.c.created_at)
+        .where(model_calls.c.turn == turn, model_calls.c.outcome == "ok")
+        .order_by(model_calls.c.id)
+    )
+    return [_from_json(row.reply, row.created_at) for row in await tx.execute(query)]
+
+
+def _from_json(text: str, created: float) -> Reply:
+    kept = json.loads(text)
+    calls = tuple(ToolCall(**call) for call in kept["calls"])
+    return Reply(kept["text"], kept["reasoning"], calls, kept["finish_reason"], Usage(), CallTimes(created))
+
+
+async def want(
+    tx: AsyncConnection,
+    turn: int,
+    step: int,
+    calls: Iterable[ToolCall],
+    refused: Iterable[ToolResult] = (),
+    *,
+    now: float,
+) -> None:
+    """Write down the tools that are about to run, and those refused with the sentence the model reads instead."""
+    rows = [_tool_row(turn, step, call, now) for call in calls]
+    no = {"state": "done", "outcome": "refused", "ended_at": now}
+    rows_refused = [_tool_row(turn, step, one.call, now) | no | {"result": one.text} for one in refused]
+    for some in (rows, rows_refused):
+        if some:
+            await tx.execute(insert(tool_calls), some)
+
+
+def _tool_row(turn: int, step: int, call: ToolCall, now: float) -> dict[str, object]:
+    row = {"turn": turn, "step": step, "state": "running", "began_at": now}
+    return row | {"call_id": call.id, "name": call.name, "arguments": call.arguments}
+
+
+async def settle(tx: AsyncConnection, turn: int, step: int, result: ToolResult, *, now: float) -> None:
+    """Write down what came of a tool call."""
+    mine = (tool_calls.c.turn == turn) & (tool_calls.c.step == step) & (tool_calls.c.call_id == result.call.id)
+    row = {"state": "done", "outcome": result.outcome, "result": result.text, "ended_at": now}
+    await tx.execute(update(tool_calls).where(mine).values(row))
+
+
+async def results(tx: AsyncConnection, turn: int) -> list[StoredResult]:
+    """The tool calls of a turn, refused ones left out, in order."""
+    query = select(tool_calls).where(tool_calls.c.turn == turn).order_by(tool_calls.c.id)
+    return [
+        StoredResult(row.step, ToolCall(row.call_id, row.name, row.arguments), row.outcome, row.result)
+        for row in await tx.execute(query)
+        if row.outcome != "refused"
+    ]

@@ -1,0 +1,205 @@
+"""Turns and the messages they are made of. Functions work inside the caller's transaction `tx`.
+
+A conversation is the sequence of a lane's ended turns in the order they ended, since the last /new.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy.engine import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bot.db.tables import inbox, lanes, messages, tool_calls, turns
+from bot.domain import Lane, Message, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class NewTurn:
+    """What is decided about a turn before its first model call. Sizes are estimated tokens."""
+
+    item: int
+    lane: Lane
+    person: int
+    tools: tuple[str, ...]
+    thinking: bool
+    thinking_why: str
+    opening: int
+    received_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Where a lane's current conversation stands; `notes` are None until it has begun."""
+
+    number: int
+    notes: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PastTurn:
+    """An ended turn of the conversation and what it takes in a prompt, in estimated tokens."""
+
+    id: int
+    opening: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTurn:
+    """A turn found after a restart: what was decided, and the messages stored so far (user messages first)."""
+
+    id: int
+    conversation: int
+    tools: tuple[str, ...]
+    state: str
+    user: tuple[Message, ...]
+    said: int
+
+
+@dataclass(frozen=True, slots=True)
+class LastTurn:
+    """The turn a /retry is about: what the person wrote, and tools that ran in it and may not simply run again."""
+
+    id: int
+    texts: tuple[str, ...]
+    ran: tuple[str, ...]
+
+
+async def conversation(tx: AsyncConnection, lane: Lane) -> Conversation:
+    """The lane's current conversation."""
+    found = (await tx.execute(select(lanes).where(lanes.c.lane == lane.key))).one_or_none()
+    return Conversation(found.conversation, found.notes) if found else Conversation(1, None)
+
+
+async def begin_conversation(tx: AsyncConnection, lane: Lane, number: int, notes: str) -> None:
+    """The conversation's first turn: the chat's notes are kept as they stand, so that its prompts begin alike."""
+    row = {"lane": lane.key, "conversation": number, "notes": notes}
+    begun = upsert(lanes).values(row).on_conflict_do_update(index_elements=["lane"], set_={"notes": notes})
+    await tx.execute(begun)
+
+
+async def new_conversation(tx: AsyncConnection, lane: Lane) -> None:
+    """A /new: later turns see nothing of the earlier ones."""
+    number = (await conversation(tx, lane)).number + 1
+    row = {"lane": lane.key, "conversation": number, "notes": None}
+    await tx.execute(upsert(lanes).values(row).on_conflict_do_update(index_elements=["lane"], set_=row))
+
+
+async def open_turn(
+    tx: AsyncConnection, new: NewTurn, items: Sequence[int], user: Sequence[Message], *, number: int, now: float
+) -> tuple[int, bool]:
+    """Store a turn with its user messages; returns its id and whether a /stop has already met it."""
+    row = {
+        "item": new.item,
+        "lane": new.lane.key,
+        "person": new.person,
+        "conversation": number,
+        "state": "running",
+        "tools": json.dumps(new.tools),
+        "thinking": new.thinking,
+        "thinking_why": new.thinking_why,
+        "opening": new.opening,
+        "received_at": new.received_at,
+        "began_at": now,
+    }
+    turn = int((await tx.execute(insert(turns).values(row).returning(turns.c.id))).scalar_one())
+    taken = update(inbox).where(inbox.c.id.in_(items)).values(turn=turn).returning(inbox.c.stopped)
+    stopped = any((await tx.execute(taken)).scalars())
+    await say(tx, turn, user, now=now)
+    return turn, stopped
+
+
+async def find(tx: AsyncConnection, item: int) -> StoredTurn | None:
+    """The turn an inbox item began, if it began one before the process died."""
+    found = (await tx.execute(select(turns).where(turns.c.item == item))).one_or_none()
+    if found is None:
+        return None
+    stored = (await messages_of(tx, [found.id]))[0]
+    user = tuple(message for message in stored if message.role == "user")
+    said = len(stored) - len(user)
+    return StoredTurn(found.id, found.conversation, tuple(json.loads(found.tools)), found.state, user, said)
+
+
+async def past(tx: AsyncConnection, lane: Lane, number: int) -> list[PastTurn]:
+    """The conversation's ended turns in the order they ended."""
+    query = (
+        select(turns.c.id, turns.c.opening, turns.c.size)
+        .where(turns.c.lane == lane.key, turns.c.conversation == number, turns.c.state == "ended")
+        .order_by(turns.c.ended_at, turns.c.id)
+    )
+    return [PastTurn(*row) for row in await tx.execute(query)]
+
+
+async def messages_of(tx: AsyncConnection, ids: Sequence[int]) -> list[list[Message]]:
+    """The messages of these turns, a list a turn, in the order of `ids`."""
+    if not ids:
+        return []
+    by_turn: dict[int, list[Message]] = {turn: [] for turn in ids}
+    query = select(messages).where(messages.c.turn.in_(ids)).order_by(messages.c.id)
+    for row in await tx.execute(query):
+        by_turn[row.turn].append(_message(row))
+    return list(by_turn.values())
+
+
+async def say(tx: AsyncConnection, turn: int, said: Iterable[Message], *, now: float) -> None:
+    """Append messages to a turn."""
+    rows = [
+        {
+            "turn": turn,
+            "role": one.role,
+            "text": one.text,
+            "calls": json.dumps([asdict(call) for call in one.calls], ensure_ascii=False) if one.calls else None,
+            "call_id": one.call_id,
+            "reasoning": one.reasoning,
+            "made_at": now,
+        }
+        for one in said
+    ]
+    if rows:
+        await tx.execute(insert(messages), rows)
+
+
+async def end(tx: AsyncConnection, turn: int, *, ending: str, size: int, now: float) -> None:
+    """The turn is over; from now on it is part of its conversation."""
+    ended = {"state": "ended", "ending": ending, "size": size, "ended_at": now}
+    await tx.execute(update(turns).where(turns.c.id == turn).values(ended))
+
+
+async def set_first(tx: AsyncConnection, turn: int, first_turn: int | None) -> None:
+    """Note where the history in this turn's prompt begins."""
+    await tx.execute(update(turns).where(turns.c.id == turn).values(first_turn=first_turn))
+
+
+async def last(tx: AsyncConnection, lane: Lane, *, before_item: int) -> LastTurn | None:
+    """The conversation's newest ended turn that an earlier item began."""
+    number = (await conversation(tx, lane)).number
+    query = (
+        select(turns.c.id)
+        .where(turns.c.lane == lane.key, turns.c.conversation == number, turns.c.state == "ended")
+        .where(turns.c.item < before_item)
+        .order_by(turns.c.ended_at.desc(), turns.c.id.desc())
+        .limit(1)
+    )
+    turn = (await tx.execute(query)).scalar_one_or_none()
+    return await about(tx, turn) if turn is not None else None
+
+
+async def about(tx: AsyncConnection, turn: int) -> LastTurn:
+    """What a /retry must know of a turn."""
+    stored = (await messages_of(tx, [turn]))[0]
+    ran = select(tool_calls.c.name).distinct().where(tool_calls.c.turn == turn, tool_calls.c.outcome != "refused")
+    names = tuple((await tx.execute(ran.order_by(tool_calls.c.name))).scalars())
+    return LastTurn(turn, tuple(one.text for one in stored if one.role == "user"), names)
+
+
+async def replace(tx: AsyncConnection, turn: int) -> None:
+    """A /retry takes this turn's place: it leaves the conversation, its rows stay."""
+    await tx.execute(update(turns).where(turns.c.id == turn, turns.c.state == "ended").values(state="replaced"))
+
+
+def _message(row: Row[tuple[object, ...]]) -> Message:
+    calls = tuple(ToolCall(**call) for call in json.loads(row.calls)) if row.calls else ()
+    return Message(row.role, row.text, calls, row.call_id, row.reasoning)
