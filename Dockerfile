@@ -1,0 +1,29 @@
+# Two stages: the first has uv and the sources, the second only Python and the finished environment.
+
+FROM python:3.13-slim AS build
+RUN pip install --no-cache-dir "uv>=0.9,<1"
+WORKDIR /app
+ENV UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never
+COPY pyproject.toml uv.lock ./
+RUN uv sync --locked --no-dev --no-install-project
+COPY README.md LICENSE ./
+COPY bot bot
+COPY tools tools
+COPY migrations migrations
+RUN uv sync --locked --no-dev --no-editable
+
+FROM python:3.13-slim
+RUN useradd --uid 10001 --no-create-home canvasgram && install -d -o canvasgram -m 0700 /data
+COPY --from=build /app/.venv /app/.venv
+# HTTP_PORT stays on loopback inside the container: it is there for the health check alone.
+ENV PATH=/app/.venv/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    DATABASE_URL=sqlite+aiosqlite:////data/canvasgram.db \
+    HTTP_PORT=8080
+USER canvasgram
+WORKDIR /data
+VOLUME /data
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=15s --timeout=5s --start-period=20s --retries=3 CMD ["python", "-c", "import http.client, os, sys; c = http.client.HTTPConnection('127.0.0.1', int(os.environ['HTTP_PORT']), timeout=4); c.request('GET', '/healthz'); sys.exit(c.getresponse().status != 200)"]
+ENTRYPOINT ["canvasgram"]
+CMD ["run"]
