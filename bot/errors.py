@@ -4,6 +4,7 @@ CanvasgramError
 ├── SettingsRefused          a setting is missing or wrong
 ├── GatewayRunning           another gateway holds this database
 ├── SchemaUnknown            the database was written by a newer version
+├── StoreUnavailable         the database cannot be written now
 ├── TelegramConflict         another program polls with the same token
 ├── TelegramRefused          Telegram does not know this token
 └── CallFailed               a model call ended without a reply
@@ -32,6 +33,10 @@ class GatewayRunning(CanvasgramError):
 
 class SchemaUnknown(CanvasgramError):
     """The database has a schema this version does not know; a newer version wrote it."""
+
+
+class StoreUnavailable(CanvasgramError):
+    """The database cannot be read or written now (disk full, locked, gone): the same work may be tried again."""
 
 
 class TelegramConflict(CanvasgramError):

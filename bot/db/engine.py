@@ -7,13 +7,16 @@ fails when another commits in between.
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import event
 from sqlalchemy.engine import Connection, make_url
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from bot.errors import StoreUnavailable
 
 _PRAGMAS = (
     "PRAGMA journal_mode=WAL",
@@ -41,17 +44,30 @@ class Database:
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
-        """One write transaction: committed when the block ends, rolled back when it raises."""
-        async with self._writing, self._engine.connect() as connection:
-            await connection.execution_options(immediate=True)
-            async with connection.begin():
-                yield connection
+        """One write transaction: committed when the block ends, rolled back when it raises.
+
+        Raises StoreUnavailable when the database cannot be written (disk full, locked by another program).
+        """
+        with _translated():
+            async with self._writing, self._engine.connect() as connection:
+                await connection.execution_options(immediate=True)
+                async with connection.begin():
+                    yield connection
 
     @contextlib.asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """One consistent view to read from; it never waits for writers."""
-        async with self._engine.connect() as connection, connection.begin():
-            yield connection
+        """One consistent view to read from; it never waits for writers. Raises StoreUnavailable as above."""
+        with _translated():
+            async with self._engine.connect() as connection, connection.begin():
+                yield connection
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except OperationalError as error:
+        raise StoreUnavailable(f"the database cannot be used now: {error.orig}") from error
 
 
 @contextlib.asynccontextmanager

@@ -1,0 +1,55 @@
+"""A turn at work: may be stopped at any moment, and knows how many seconds of work it has left.
+
+Owns the task that is cut; only waiting (a model call, tools, a pause) runs under it, never a transaction.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Running:
+    """The handle of one turn in its lane."""
+
+    def __init__(self, newest_item: int, seconds: float) -> None:
+        self.newest_item = newest_item
+        self.left = seconds
+        self.stopped = False
+        self._work: asyncio.Task[Any] | None = None
+
+    def stop(self) -> None:
+        """End the turn: cut what it waits for, and let it say what it has."""
+        self.stopped = True
+        if self._work is not None:
+            self._work.cancel()
+
+    async def work(self, waiting: Coroutine[Any, Any, T]) -> T | None:
+        """The result of `waiting`, or None if the turn was stopped before or meanwhile."""
+        if self.stopped:
+            waiting.close()
+            return None
+        async with asyncio.TaskGroup() as tasks:
+            task = self._work = tasks.create_task(waiting)
+        self._work = None
+        return None if task.cancelled() else task.result()
+
+    @contextlib.asynccontextmanager
+    async def clocked(self) -> AsyncIterator[Callable[[], None]]:
+        """Yields the function that starts the clock; TimeoutError ends the block when no seconds are left."""
+        loop = asyncio.get_running_loop()
+        began: list[float] = []
+        async with asyncio.timeout(None) as limit:
+
+            def begin() -> None:
+                if not began:
+                    began.append(loop.time())
+                    limit.reschedule(began[0] + self.left)
+
+            try:
+                yield begin
+            finally:
+                if began:
+                    self.left = max(0.0, self.left - (loop.time() - began[0]))
