@@ -1,0 +1,158 @@
+"""Logs: one line a record, fields from context, and no secret in any of them."""
+
+import asyncio
+import io
+import json
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot import logs
+
+TOKEN = "1234567890:AAE-not-a-real-token"
+KEY = 'ke"y\\with signs'
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    """Leave logging as it was found."""
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield
+    root.handlers, root.level = before, level
+    logging.captureWarnings(capture=False)
+
+
+def written(log_format: Any) -> tuple[io.StringIO, logging.Logger]:
+    stream = io.StringIO()
+    logs.configure(level="INFO", format=log_format, secrets=[TOKEN, KEY, "ab"], stream=stream)
+    return stream, logging.getLogger("bot.test")
+
+
+def test_a_line_for_people_has_time_level_action_fields_and_message() -> None:
+    stream, log = written("text")
+    log.info("update %d stored", 7, extra={"action": "intake.stored", "update_id": 7})
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d INFO intake\.stored update_id=7 \| update 7 stored\n",
+        stream.getvalue(),
+    )
+
+
+def test_a_line_for_machines_is_one_json_object() -> None:
+    stream, log = written("json")
+    log.warning("slow", extra={"action": "sender.slow", "seconds": 1.5, "part": None, "lane": "5:1"})
+    line = json.loads(stream.getvalue())
+    assert line.pop("time").endswith("+00:00")
+    assert line == {
+        "level": "WARNING",
+        "action": "sender.slow",
+        "message": "slow",
+        "seconds": 1.5,
+        "part": None,
+        "lane": "5:1",
+    }
+
+
+def test_a_record_without_an_action_is_named_by_its_logger() -> None:
+    stream, log = written("json")
+    log.info("hello")
+    assert json.loads(stream.getvalue())["action"] == "bot.test"
+
+
+async def test_turn_and_chat_are_bound_to_a_task_and_to_those_it_starts() -> None:
+    stream, log = written("json")
+
+    async def work(turn: int) -> None:
+        with logs.bind(turn=turn):
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(step(turn))
+                await asyncio.sleep(0)
+                log.info("outer")
+
+    async def step(turn: int) -> None:
+        with logs.bind(chat=turn * 10):
+            log.info("inner")
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(work(1))
+        tasks.create_task(work(2))
+    log.info("after")
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    seen = {(line["message"], line.get("turn"), line.get("chat")) for line in lines}
+    assert seen == {("inner", 1, 10), ("inner", 2, 20), ("outer", 1, None), ("outer", 2, None), ("after", None, None)}
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_secret_is_hidden_wherever_it_stands(log_format: str) -> None:
+    stream, log = written(log_format)
+
+    def call() -> None:
+        raise ConnectionError(f"POST https://api.telegram.org/bot{TOKEN}/getMe", {"key": KEY})
+
+    try:
+        call()
+    except ConnectionError:
+        log.exception("with %s and %r", TOKEN, KEY, extra={"url": f"/bot{TOKEN.replace(':', '%3A')}/", "key": KEY})
+    with logs.bind(bearer=KEY):
+        log.info("plain", stack_info=True)
+    text = stream.getvalue()
+    assert "AAE-not" not in text
+    assert "with signs" not in text
+    assert text.count(logs.HIDDEN) >= 6
+    assert "ConnectionError" in text
+    assert "Stack (most recent call last)" in text
+
+
+def test_a_word_too_short_to_be_a_secret_stays() -> None:
+    stream, log = written("text")
+    log.info("about")
+    assert stream.getvalue().endswith("| about\n")
+
+
+@given(text=st.text(), key=st.sampled_from(["note", "chat"]))
+def test_no_text_can_forge_a_line(text: str, key: str) -> None:
+    for log_format in ("text", "json"):
+        stream, log = written(log_format)
+        log.info("%s", text, extra={key: text})
+        assert stream.getvalue().count("\n") == 1
+
+
+def test_libraries_that_log_addresses_and_texts_are_quiet_even_at_debug() -> None:
+    stream = io.StringIO()
+    logs.configure(level="DEBUG", stream=stream)
+    for name in ("httpx", "httpx2", "openai._base_client", "telegram.Bot", "sqlalchemy.engine.Engine"):
+        logging.getLogger(name).info("HTTP Request: POST /bot%s/getMe", TOKEN)
+        logging.getLogger(name).debug("what a person wrote")
+    assert stream.getvalue() == ""
+    logging.getLogger("bot").debug("ours")
+    assert "ours" in stream.getvalue()
+
+
+def test_a_second_configuration_replaces_the_first_and_leaves_other_handlers() -> None:
+    other = logging.NullHandler()
+    logging.getLogger().addHandler(other)
+    first, log = written("text")
+    second, _ = written("text")
+    log.info("once")
+    assert first.getvalue() == ""
+    assert second.getvalue().count("once") == 1
+    assert other in logging.getLogger().handlers
+
+
+def test_a_record_that_cannot_be_written_does_not_print_its_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    logging.getLogger().handlers = []  # pytest's own would raise
+    stream, log = written("text")
+    log.info("%d", TOKEN)
+    assert "test_logs.py" in stream.getvalue()
+    assert "AAE" not in stream.getvalue() + capsys.readouterr().err
+
+
+def test_without_a_stream_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure()
+    logging.getLogger("bot").info("here")
+    assert "| here" in capsys.readouterr().err

@@ -1,0 +1,195 @@
+"""Settings: which names, defaults and bounds there are, and in which words a wrong one is refused."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+
+from bot.errors import SettingsRefused
+from bot.settings import Settings, example, given, load
+
+TOKEN = "1234567890:AAE-not-a-real-token"
+
+NAMES_AND_DEFAULTS: dict[str, object] = {
+    "TELEGRAM_API_URL": "https://api.telegram.org",
+    "MODEL_URL": "http://localhost:8000/v1",
+    "MODEL_API_KEY": None,
+    "MODEL_NAME": None,
+    "MODEL_SEATS": 4,
+    "MODEL_MAX_TOKENS": 1024,
+    "MODEL_WAIT": 600,
+    "DATABASE_URL": "sqlite+aiosqlite:///canvasgram.db",
+    "ADMIN_IDS": frozenset(),
+    "ACCESS": "pairing",
+    "TURN_STEPS": 8,
+    "TURN_SECONDS": 300,
+    "PROMPT_BUDGET": 8000,
+    "WAITING_MESSAGES": 20,
+    "HTTP_PORT": None,
+    "HTTP_HOST": "127.0.0.1",
+    "LOG_LEVEL": "INFO",
+    "LOG_FORMAT": "text",
+}
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """No setting in the environment, and an empty folder to stand in."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def refusal(**values: object) -> str:
+    with pytest.raises(SettingsRefused) as caught:
+        given(**{"telegram_token": TOKEN, **values})
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    return str(caught.value)
+
+
+def test_names_and_defaults_are_fixed() -> None:
+    settings = given(telegram_token=TOKEN)
+    assert {"TELEGRAM_TOKEN", "SYSTEM_PROMPT", *NAMES_AND_DEFAULTS} == {name.upper() for name in Settings.model_fields}
+    assert {name: getattr(settings, name.lower()) for name in NAMES_AND_DEFAULTS} == NAMES_AND_DEFAULTS
+
+
+def test_every_setting_has_one_line_of_help_and_an_example_that_is_accepted() -> None:
+    Path("prompt.txt").write_text("Be kind.", encoding="utf-8")
+    for name, field in Settings.model_fields.items():
+        assert field.description
+        assert "\n" not in field.description
+        written, value = example(name).split("=", 1)
+        assert written == name.upper()
+        given(**{"telegram_token": TOKEN, name: value})
+
+
+def test_the_environment_goes_before_the_file_and_an_override_before_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nMODEL_SEATS=2\nTURN_STEPS=3\nPROMPT_BUDGET=4000\nOTHER=1\n")
+    monkeypatch.setenv("TURN_STEPS", "5")
+    monkeypatch.setenv("PROMPT_BUDGET", "6000")
+    settings = load(prompt_budget=7000)
+    assert (settings.model_seats, settings.turn_steps, settings.prompt_budget) == (2, 5, 7000)
+
+
+def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODEL_SEATS", "")
+    assert load(telegram_token=TOKEN).model_seats == 4
+
+
+def test_given_values_never_look_at_environment_or_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nMODEL_SEATS=2\n")
+    monkeypatch.setenv("TELEGRAM_TOKEN", TOKEN)
+    with pytest.raises(SettingsRefused, match=r"^TELEGRAM_TOKEN is missing"):
+        given()
+    assert given(telegram_token="1:other").model_seats == 4
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        given(telegram_token=TOKEN).model_seats = 9
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("telegram_token", "secret word", "must be the token @BotFather gave"),
+        ("model_api_key", "two words", "must be one word"),
+        ("telegram_api_url", "api.telegram.org", "begins with http"),
+        ("telegram_api_url", "http://host:99999", "begins with http"),
+        ("telegram_api_url", "http://[broken", "begins with http"),
+        ("model_url", "http://me:hush@host/v1", "without a name, a password"),
+        ("model_seats", "four", "must be a valid integer."),
+        ("model_seats", "0", "must be greater than or equal to 1"),
+        ("model_wait", "nan", "must be a finite number"),
+        ("turn_seconds", "0", "must be greater than 0"),
+        ("prompt_budget", "10", "must be greater than or equal to 2000"),
+        ("database_url", "postgresql+asyncpg://host/db", "PostgreSQL comes later"),
+        ("database_url", "sqlite:///file.db", "must be an SQLite file"),
+        ("database_url", "sqlite+aiosqlite:///:memory:", "must be an SQLite file"),
+        ("admin_ids", "12, twelve", "must be numbers of Telegram users"),
+        ("admin_ids", 12.5, "must be"),
+        ("access", "everybody", "must be 'pairing', 'allowlist' or 'open'"),
+        ("system_prompt", "@missing.txt", "missing.txt, which cannot be read (No such file or directory)"),
+        ("system_prompt", "@", "which cannot be read"),
+        ("system_prompt", "  ", "must be a text, or @"),
+        ("http_port", "70000", "must be less than or equal to 65535"),
+        ("http_port", "web", "must be a valid integer"),
+        ("log_level", "loud", "must be 'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
+    ],
+)
+def test_a_wrong_setting_is_refused_in_one_line_with_an_example(name: str, value: object, words: str) -> None:
+    line = refusal(**{name: value})
+    assert line.startswith(f"{name.upper()} ")
+    assert words in line
+    assert line.endswith(f"Example: {example(name)}")
+    assert "\n" not in line
+
+
+@for_all(name=st.sampled_from(sorted(Settings.model_fields)), value=st.text())
+def test_any_text_is_taken_or_refused_in_one_line_that_does_not_show_a_secret(name: str, value: str) -> None:
+    try:
+        given(**{"telegram_token": TOKEN, name: value})
+    except SettingsRefused as refused:
+        line = str(refused)
+        assert line.startswith(f"{name.upper()} ")
+        if name in {"telegram_token", "model_api_key"} and len(value) > 20:
+            assert value not in line
+
+
+def test_a_secret_is_in_no_printed_form_of_the_settings() -> None:
+    settings = given(telegram_token=TOKEN, model_api_key="hush-hush-hush")
+    assert settings.secrets() == [TOKEN, "hush-hush-hush"]
+    for shown in (repr(settings), str(settings), settings.model_dump_json()):
+        assert "AAE" not in shown
+        assert "hush" not in shown
+
+
+def test_addresses_lose_what_is_added_by_the_house() -> None:
+    settings = given(telegram_token=TOKEN, telegram_api_url=" http://tg:8081/bot/ ", model_url="http://gpu:8000/")
+    assert settings.telegram_api_url == "http://tg:8081"
+    assert settings.model_url == "http://gpu:8000/v1"
+    assert given(telegram_token=TOKEN, model_url="https://host/llm/v1/").model_url == "https://host/llm/v1"
+
+
+def test_admins_are_numbers_between_commas() -> None:
+    assert given(telegram_token=TOKEN, admin_ids="12, 34,\n56,").admin_ids == {12, 34, 56}
+    assert given(telegram_token=TOKEN, admin_ids=[7]).admin_ids == {7}
+
+
+def test_the_port_may_be_off_in_words_and_names_in_any_case() -> None:
+    settings = given(telegram_token=TOKEN, http_port="off", access="OPEN", log_level="debug", log_format="JSON")
+    assert (settings.http_port, settings.access, settings.log_level, settings.log_format) == (
+        None,
+        "open",
+        "DEBUG",
+        "json",
+    )
+    assert given(telegram_token=TOKEN, http_port="8080").http_port == 8080
+
+
+def test_the_system_prompt_may_stand_in_a_file(clean: Path) -> None:
+    (clean / "prompt.txt").write_text("Sei freundlich.\n", encoding="utf-8")
+    assert given(telegram_token=TOKEN, system_prompt="@prompt.txt").system_prompt == "Sei freundlich."
+    (clean / "prompt.txt").write_bytes(b"\xff\xfe")
+    assert "is not UTF-8 text" in refusal(system_prompt="@prompt.txt")
+
+
+def test_an_unreadable_file_of_settings_is_said(clean: Path) -> None:
+    (clean / ".env").write_bytes(b"\xff\xfeX=1")
+    with pytest.raises(SettingsRefused, match=r"^\.env is not UTF-8 text\.$"):
+        load()
+    with pytest.raises(SettingsRefused, match=r"^TELEGRAM_TOKEN is missing"):
+        load(env_file=None)
+
+
+def test_the_example_file_names_every_setting_in_order() -> None:
+    text = (Path(__file__).parent.parent / ".env.example").read_text(encoding="utf-8")
+    assert re.findall(r"^(?:# )?([A-Z_]+)=", text, re.MULTILINE) == [name.upper() for name in Settings.model_fields]
+    for name, field in Settings.model_fields.items():
+        assert field.description
+        assert f"\n# {field.description[0].upper()}{field.description[1:]}\n" in text
+        assert name == "telegram_token" or f"\n# {example(name)}\n" in text or name == "system_prompt"
