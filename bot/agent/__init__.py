@@ -1,0 +1,1 @@
+"""Thinking: what to send to the model, what its reply means, what a turn does next. Knows neither Telegram nor SQL."""

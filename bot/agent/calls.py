@@ -1,0 +1,115 @@
+"""Judges one tool call of a reply: repairs its name and its JSON where that is surely meant, else refuses it. Pure.
+
+What a tool's arguments must be is known to tools.arguments; the words of a refusal are for the model.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from bot.agent.markup import neutralise, sendable
+from bot.domain import ToolCall, ToolResult
+from tools.arguments import check
+from tools.base import Tool, ToolError
+
+NAME = 64  # characters of a name nobody offered that are told back
+
+_PREFIX = re.compile(r"(?:call|tool|functions?|default_api)\s*[:.]", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A call that may run: repaired, and its arguments checked against the tool's schema."""
+
+    call: ToolCall
+    arguments: dict[str, Any]
+
+
+def read_json(text: str) -> Any:
+    """JSON as the standard has it; of a key given twice the last value counts. Raises ValueError for all else."""
+    try:
+        return json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)
+
+
+def write_json(value: object) -> str:
+    """JSON that is the same bytes for the same value, with nothing in it that a wire would refuse."""
+    return sendable(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def judge_call(call: ToolCall, tools: Mapping[str, Tool]) -> Wanted | ToolResult:
+    """The call ready to run, or its refusal as the result the model will read."""
+    given = _arguments(call.arguments)
+    tool = tools.get(_offered(call.name, tools))
+    if tool is None:
+        return refuse(call, _unknown(call.name, tools))
+    call = ToolCall(call.id, tool.name, call.arguments)
+    if given is None:
+        return refuse(call, f"The arguments of {tool.name} could not be read. Call it again, with each argument once.")
+    try:
+        checked = check(tool, given)
+        return Wanted(ToolCall(call.id, tool.name, write_json(_told(tool, checked))), checked)
+    except ToolError as error:
+        return refuse(call, str(error))
+    except (RecursionError, ValueError):
+        return refuse(call, f"The arguments of {tool.name} are nested too deeply.")
+
+
+def refuse(call: ToolCall, why: str) -> ToolResult:
+    """The result of a call that will not run; the call is kept in a form every template can render."""
+    given = _arguments(call.arguments)
+    arguments = write_json(given) if given is not None else "{}"
+    kept = ToolCall(call.id, _presentable(call.name), arguments)
+    return ToolResult(kept, neutralise(sendable(why)), "refused")
+
+
+def _arguments(text: str) -> dict[str, Any] | None:
+    """What a call holds, also when the whole object was sent as a JSON string; None if it cannot be read."""
+    try:
+        given = read_json(text) if text.strip() else {}
+        if isinstance(given, str):
+            given = read_json(given)
+    except ValueError:
+        return None
+    return given if isinstance(given, dict) else None
+
+
+def _told(tool: Tool, checked: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments without those that only repeat a default: they would cost prompt tokens at every further step."""
+    properties = tool.input_schema.get("properties", {})
+    absent = object()
+    return {key: value for key, value in checked.items() if properties.get(key, {}).get("default", absent) != value}
+
+
+def _offered(name: str, tools: Mapping[str, Tool]) -> str:
+    """The name of the tool that is surely meant, or the name as it came."""
+    if name in tools:
+        return name
+    bare = name.strip().strip("`'\":").strip()
+    while prefix := _PREFIX.match(bare):
+        bare = bare[prefix.end() :].lstrip(": ")
+    alike = [known for known in tools if known.lower() == bare.lower().replace("-", "_")]
+    return alike[0] if len(alike) == 1 else name
+
+
+def _unknown(name: str, tools: Mapping[str, Tool]) -> str:
+    if not tools:
+        return "There are no tools here. Answer without."
+    return f"There is no tool called {_presentable(name)}. There are: {', '.join(sorted(tools))}."
+
+
+def _presentable(name: str) -> str:
+    return neutralise(" ".join(sendable(name).split()))[:NAME] or "unknown"

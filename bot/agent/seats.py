@@ -1,0 +1,84 @@
+"""Who may call the model now: a fair limiter over the endpoint's sequences. A seat is held by a model call only.
+
+Owns the queue of waiting calls. Lanes take turns: who was served goes to the end, newcomers come after those who wait.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+_Ring = OrderedDict[str, deque[asyncio.Future[None]]]
+
+
+class Seats:
+    """`count` seats for calls of many lanes. Of the waiting, the lowest priority number goes first."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._rings: dict[int, _Ring] = {}
+
+    def waiting(self, lane: str) -> int | None:
+        """How many calls get a seat before this lane's next one, if nobody else comes; None if it does not wait."""
+        before = 0
+        for priority in sorted(self._rings):
+            ring = self._rings[priority]
+            if lane in ring:
+                return before + list(ring).index(lane)
+            before += sum(len(queue) for queue in ring.values())
+        return None
+
+    @asynccontextmanager
+    async def held(self, lane: str, priority: int = 0) -> AsyncIterator[None]:
+        """Wait for a seat and hold it while the block runs; safe to cancel at any point."""
+        if self._free:
+            self._free -= 1
+        else:
+            await self._wait(lane, priority)
+        try:
+            yield
+        finally:
+            self._pass_on()
+
+    async def _wait(self, lane: str, priority: int) -> None:
+        granted = asyncio.get_running_loop().create_future()
+        self._rings.setdefault(priority, OrderedDict()).setdefault(lane, deque()).append(granted)
+        try:
+            await granted
+        except asyncio.CancelledError:
+            if granted.cancelled():
+                self._forget(lane, priority, granted)
+            else:
+                self._pass_on()
+            raise
+
+    def _pass_on(self) -> None:
+        while self._rings:
+            granted = self._next()
+            # A waiter cancelled in this very tick is still queued; its future is done already.
+            if not granted.done():
+                granted.set_result(None)
+                return
+        self._free += 1
+
+    def _next(self) -> asyncio.Future[None]:
+        priority = min(self._rings)
+        ring = self._rings[priority]
+        lane, queue = ring.popitem(last=False)
+        granted = queue.popleft()
+        if queue:
+            ring[lane] = queue
+        if not ring:
+            del self._rings[priority]
+        return granted
+
+    def _forget(self, lane: str, priority: int, granted: asyncio.Future[None]) -> None:
+        ring = self._rings.get(priority, OrderedDict())
+        queue = ring.get(lane, deque())
+        if granted not in queue:
+            return
+        queue.remove(granted)
+        if not queue:
+            del ring[lane]
+        if not ring:
+            del self._rings[priority]
