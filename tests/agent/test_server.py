@@ -1,0 +1,88 @@
+"""The endpoint's other routes: what is read from them, and what is said when they are not there."""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from bot.agent import server
+from bot.agent.server import KeyRefused, ServedModel, ServerAway
+from bot.sim.serving import serve
+
+MODELS = {"object": "list", "data": [{"id": "gemma4", "max_model_len": 32768}, {"id": "other"}, {"no": "id"}, 7]}
+
+
+@contextlib.asynccontextmanager
+async def answering(**routes: Any) -> AsyncIterator[str]:
+    """An endpoint whose routes give these (status, body) pairs; yields its address with /v1."""
+
+    def answer(given: tuple[int, Any]) -> Any:
+        async def reply(request: Request) -> Response:
+            if request.url.path.startswith("/v1") and request.headers.get("authorization") not in {None, "Bearer k"}:
+                return Response(json.dumps({"error": "Unauthorized"}), 401, media_type="application/json")
+            body = given[1] if isinstance(given[1], str) else json.dumps(given[1])
+            return PlainTextResponse(body, given[0])
+
+        return reply
+
+    paths = {"models": "/v1/models", "version": "/version", "health": "/health"}
+    async with serve(Starlette(routes=[Route(paths[name], answer(given)) for name, given in routes.items()])) as url:
+        yield f"{url}/v1"
+
+
+async def test_models_are_named_with_their_context() -> None:
+    async with answering(models=(200, MODELS)) as url:
+        assert await server.models(url, "k") == (ServedModel("gemma4", 32768), ServedModel("other", None))
+
+
+async def test_a_wrong_key_and_a_missing_one_are_told_apart() -> None:
+    async with answering(models=(401, {"error": "Unauthorized"})) as url:
+        with pytest.raises(KeyRefused, match="wants a key"):
+            await server.models(url)
+        with pytest.raises(KeyRefused, match="wants another key") as caught:
+            await server.models(url, "wrong-key")
+        assert "wrong-key" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((503, ""), r"is not ready \(HTTP 503\)"),
+        ((404, {"detail": "Not Found"}), "is no model endpoint"),
+        ((200, "<html>"), "is no model endpoint"),
+        ((200, []), "is no model endpoint"),
+        ((200, {"data": 5}), "is no model endpoint"),
+    ],
+)
+async def test_what_is_no_endpoint_is_said(answer: tuple[int, Any], words: str) -> None:
+    async with answering(models=answer) as url:
+        with pytest.raises(ServerAway, match=words):
+            await server.models(url)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/v1", "http://name.invalid/v1", "http://\x7f/v1"])
+async def test_an_address_where_nothing_answers_is_said(url: str) -> None:
+    with pytest.raises(ServerAway, match="Nothing answers at"):
+        await server.models(url)
+    assert not await server.health(url)
+
+
+async def test_the_version_is_read_or_unknown() -> None:
+    async with answering(version=(200, {"version": "0.33.0"})) as url:
+        assert await server.version(url) == "0.33.0"
+    async with answering(version=(200, {"version": None})) as url:
+        assert await server.version(url) is None
+    async with answering() as url:
+        assert await server.version(url) is None
+
+
+@pytest.mark.parametrize(("status", "up"), [(200, True), (404, True), (503, False), (500, False)])
+async def test_health_is_up_unless_the_server_says_otherwise(status: int, up: bool) -> None:
+    async with answering(health=(status, "")) as url:
+        assert await server.health(url) is up
