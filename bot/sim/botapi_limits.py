@@ -1,0 +1,103 @@
+"""Counts messages against Telegram's flood limits and says how long to wait; its penalties grow with every disregard.
+
+Owns the token buckets; knows nothing of chats but their ids.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """`count` messages every `seconds`; `burst` of them may come at once."""
+
+    count: float
+    seconds: float
+    burst: float
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may be sent: overall, to one private chat, to one group, as drafts to one chat (None = unlimited).
+
+    The first disregard costs at least `penalty` seconds, each further one twice as long up to `longest_penalty`;
+    after `calm` seconds without one they are forgotten. `paced_polls` adds getUpdates' own throttles: an offset asked
+    again within 3 s waits, within 0.5 s gets one update, a second 409 within 3 s comes late.
+    """
+
+    overall: Rate | None = Rate(30, 1, 30)
+    private: Rate | None = Rate(1, 1, 4)
+    group: Rate | None = Rate(20, 60, 20)
+    drafts: Rate | None = Rate(2, 1, 10)
+    penalty: float = 3.0
+    longest_penalty: float = 300.0
+    calm: float = 60.0
+    paced_polls: bool = False
+
+    @classmethod
+    def none(cls) -> "Limits":
+        """No limit at all, for measuring."""
+        return cls(overall=None, private=None, group=None, drafts=None)
+
+
+@dataclass(slots=True)
+class _Bucket:
+    rate: Rate
+    tokens: float
+    counted_at: float
+    closed_until: float = -math.inf
+    strikes: int = 0
+
+    def fill(self, now: float) -> None:
+        gained = (now - self.counted_at) * self.rate.count / self.rate.seconds
+        self.tokens = min(self.rate.burst, self.tokens + gained)
+        self.counted_at = now
+
+    def is_open(self, now: float) -> bool:
+        return now >= self.closed_until and self.tokens >= 1
+
+
+@dataclass(slots=True)
+class FloodGate:
+    """Lets messages through or names the seconds to wait. `now` gives seconds of any steady clock."""
+
+    limits: Limits
+    now: Callable[[], float]
+    _buckets: dict[str, _Bucket] = field(default_factory=dict)
+
+    def wait_for_message(self, chat_id: int) -> int:
+        """Counts one message or edit to this chat; 0 lets it through, else whole seconds to wait."""
+        rate = self.limits.private if chat_id > 0 else self.limits.group
+        return self._take({"all": self.limits.overall, f"chat {chat_id}": rate})
+
+    def wait_for_draft(self, chat_id: int) -> int:
+        """Counts one draft to this chat; 0 lets it through, else whole seconds to wait."""
+        return self._take({f"draft {chat_id}": self.limits.drafts})
+
+    def _take(self, wanted: dict[str, Rate | None]) -> int:
+        now = self.now()
+        buckets = [self._bucket(name, rate, now) for name, rate in wanted.items() if rate is not None]
+        closed = [bucket for bucket in buckets if not bucket.is_open(now)]
+        if closed:
+            return max(self._refuse(bucket, now) for bucket in closed)
+        for bucket in buckets:
+            bucket.tokens -= 1
+        return 0
+
+    def _bucket(self, name: str, rate: Rate, now: float) -> _Bucket:
+        bucket = self._buckets.get(name)
+        if bucket is None:
+            bucket = self._buckets[name] = _Bucket(rate, rate.burst, now)
+        bucket.fill(now)
+        return bucket
+
+    def _refuse(self, bucket: _Bucket, now: float) -> int:
+        if now > bucket.closed_until + self.limits.calm:
+            bucket.strikes = 0
+        penalty = min(self.limits.penalty * 2**bucket.strikes, self.limits.longest_penalty)
+        until_token = (1 - bucket.tokens) * bucket.rate.seconds / bucket.rate.count
+        bucket.strikes += 1
+        wait = max(1, math.ceil(max(penalty, until_token)))
+        bucket.closed_until = max(bucket.closed_until, now + wait)
+        return math.ceil(bucket.closed_until - now)

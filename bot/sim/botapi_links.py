@@ -1,0 +1,106 @@
+"""Judges addresses in links and buttons as TDLib does: what they become, and why others are refused. Pure."""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+_HOST = re.compile(r"(?:[A-Za-z0-9.\-_!$,~*'();&+=\u0080-\U0010ffff]|%[0-9a-fA-F]{2})*")
+_USER = re.compile(r"(?:[A-Za-z0-9.\-_!$,~*'();&+=:\u0080-\U0010ffff]|%[0-9a-fA-F]{2})*")
+_BROKEN_PERCENT = re.compile(r"%(?![0-9a-fA-F]{2})")
+_INNER_HOST = re.compile(r"[A-Za-z0-9\-_]*")
+_UNSAFE = re.compile(r"[\x00-\x20]")
+
+
+class LinkInvalid(Exception):
+    """The reason why an address is no link, in Telegram's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Address:
+    scheme: str
+    user: str
+    host: str
+    port: int  # 0 when none was written
+    rest: str  # path, query and fragment, beginning with a slash
+
+    @property
+    def is_ipv6(self) -> bool:
+        return self.host.startswith("[") and self.host.endswith("]")
+
+    def __str__(self) -> str:
+        user = self.user + "@" if self.user else ""
+        port = f":{self.port}" if self.port else ""
+        return f"{self.scheme}://{user}{self.host}{port}{self.rest}"
+
+
+def check_link(url: str) -> str:
+    """The address as Telegram stores it; raises LinkInvalid with the reason."""
+    for scheme in ("tg", "ton", "tonsite"):
+        if url.lower().startswith(scheme + ":"):
+            rest = url[len(scheme) + 1 :]
+            return _inner_link(scheme, rest.removeprefix("//"))
+    address = _parse(url)
+    if "." not in address.host and not address.is_ipv6:
+        raise LinkInvalid("Wrong HTTP URL")
+    return str(address)
+
+
+def _inner_link(scheme: str, link: str) -> str:
+    address = _parse(link)
+    plain = address.scheme == "http" and not address.user and not address.port and not address.is_ipv6
+    if not plain or link.lower().startswith("http://"):
+        raise LinkInvalid(f"Wrong {scheme} URL")
+    if scheme != "tonsite" and not _INNER_HOST.fullmatch(address.host):
+        raise LinkInvalid("Unallowed characters in URL host")
+    rest = address.rest[1:] if address.rest.startswith("/?") else address.rest
+    return f"{scheme}://{address.host}{rest}"
+
+
+def _parse(url: str) -> _Address:
+    scheme, after = "http", url
+    if written := re.match(r"([^:/?#@\[\]]*)://", url):
+        scheme, after = written[1].lower(), url[written.end() :]
+        if scheme not in ("http", "https"):
+            raise LinkInvalid("Unsupported URL protocol")
+    where = re.split(r"[/?#]", after, maxsplit=1)[0]
+    place, port = _port(where)
+    user, _, host = place.rpartition("@")
+    _check_host(user, host)
+    rest = after[len(where) :].rstrip("\x00\t\n\v\f\r ") or "/"
+    rest = rest if rest.startswith("/") else "/" + rest
+    return _Address(scheme, user, host.lower(), port, _UNSAFE.sub(lambda c: f"%{ord(c[0]):02X}", rest))
+
+
+def _port(where: str) -> tuple[str, int]:
+    written = re.search(r"(?<=.):([^:\]@]*)$", where, re.DOTALL)
+    if written is None:
+        return where, 0
+    digits = written[1]
+    if not re.fullmatch(r"-?[0-9]+", digits) or not 0 < int(digits) <= 65535:
+        raise LinkInvalid("Wrong port number specified in the URL")
+    return where[: written.start()], int(digits)
+
+
+def _check_host(user: str, host: str) -> None:
+    if host.startswith("[") and host.endswith("]"):
+        try:
+            ipaddress.IPv6Address(host[1:-1])
+        except ValueError:
+            raise LinkInvalid("Wrong IPv6 address specified in the URL") from None
+    elif not host:
+        raise LinkInvalid("URL host is empty")
+    elif host == ".":
+        raise LinkInvalid("Host is invalid")
+    else:
+        _check_letters(host, "host", _HOST)
+    _check_letters(user, "userinfo", _USER)
+
+
+def _check_letters(part: str, name: str, allowed: re.Pattern[str]) -> None:
+    if allowed.fullmatch(part):
+        return
+    good = allowed.match(part)
+    broken = _BROKEN_PERCENT.match(part, good.end() if good else 0)
+    raise LinkInvalid(
+        f"Wrong percent-encoded symbol in URL {name}" if broken else f"Disallowed character in URL {name}"
+    )

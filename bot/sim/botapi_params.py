@@ -1,0 +1,119 @@
+"""Reads what a call to the simulated Bot API carries, whichever way its body is encoded, and words its refusals.
+
+Owns `Params` and `Refusal`; calls nothing else of the simulator.
+"""
+
+import json
+from email.parser import BytesParser
+from email.policy import HTTP
+from typing import Any
+from urllib.parse import parse_qsl
+
+Json = dict[str, Any]
+
+
+class Refusal(Exception):
+    """An error answer: HTTP status, Telegram's description, and `parameters` such as retry_after in seconds."""
+
+    def __init__(self, status: int, description: str, **parameters: int) -> None:
+        super().__init__(description)
+        self.status = status
+        self.description = description
+        self.parameters = parameters
+
+
+def bad_request(reason: str) -> Refusal:
+    """A 400 in Telegram's spelling: the reason starts in lower case unless it is a code like BUTTON_DATA_INVALID."""
+    is_code = len(reason) > 1 and (reason[1] == "_" or reason[1].isupper())
+    return Refusal(400, "Bad Request: " + (reason if is_code else reason[:1].lower() + reason[1:]))
+
+
+class Params(dict[str, Any]):
+    """The parameters of one call as they came: strings from forms, JSON values from JSON bodies; uploads in `files`."""
+
+    def __init__(self, values: Json, files: dict[str, bytes] | None = None) -> None:
+        super().__init__(values)
+        self.files = files or {}
+
+    def text(self, name: str) -> str:
+        """The parameter as text; what is absent is empty. Text that is no valid Unicode is refused as Telegram does."""
+        value = self.get(name)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            return json.dumps(value, ensure_ascii=False)
+        if not value.isascii():
+            _refuse_broken_unicode(value)
+        return value
+
+    def integer(self, name: str, default: int = 0) -> int:
+        """The parameter as a whole number; what cannot be read counts as absent, as on the real server."""
+        try:
+            return int(self.text(name))
+        except ValueError:
+            return default
+
+    def flag(self, name: str) -> bool:
+        """Whether the parameter is switched on."""
+        return self.text(name).strip().lower() in ("true", "yes", "1")
+
+    def json(self, name: str) -> Any:
+        """The parameter decoded; None when absent. Raises ValueError on broken JSON."""
+        value = self.get(name)
+        if not isinstance(value, str):
+            return value
+        return json.loads(value) if value else None
+
+
+def read_params(query: bytes, content_type: str, body: bytes) -> Params:
+    """Parameters from the address and the body: form-urlencoded, multipart/form-data or JSON."""
+    values: Json = dict(_pairs(query))
+    files: dict[str, bytes] = {}
+    if not body:
+        return Params(values)
+    if content_type.startswith("multipart/form-data"):
+        fields, files = _parts(content_type, body)
+        values.update(fields)
+    elif content_type.startswith("application/json"):
+        values.update(_object(body))
+    else:
+        values.update(_pairs(body))
+    return Params(values, files)
+
+
+def _refuse_broken_unicode(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise bad_request("strings must be encoded in UTF-8") from None
+
+
+def _pairs(encoded: bytes) -> list[tuple[str, str]]:
+    # Broken UTF-8 survives as lone surrogates, so that `Params.text` can refuse it by name.
+    return parse_qsl(encoded.decode("latin-1"), keep_blank_values=True, errors="surrogateescape")
+
+
+def _object(body: bytes) -> Json:
+    try:
+        decoded = json.loads(body)
+    except ValueError:
+        raise bad_request("can't parse JSON object") from None
+    if not isinstance(decoded, dict):
+        raise bad_request("object expected as request body")
+    return decoded
+
+
+def _parts(content_type: str, body: bytes) -> tuple[Json, dict[str, bytes]]:
+    fields: Json = {}
+    files: dict[str, bytes] = {}
+    whole = BytesParser(policy=HTTP).parsebytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + body)
+    for part in whole.iter_parts():
+        name = part.get_param("name", header="content-disposition")
+        content = part.get_payload(decode=True)
+        if not isinstance(name, str) or not isinstance(content, bytes):
+            continue
+        if part.get_filename() is None:
+            fields[name] = content.decode(errors="surrogateescape")
+        else:
+            files[name] = content
+    return fields, files
