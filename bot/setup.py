@@ -16,9 +16,23 @@ from bot.errors import SettingsRefused, TelegramRefused
 from bot.settings import Settings, example, load
 from bot.telegram.identity import BotIdentity, check_token
 
-ANSWERS = 3
+ANSWERS = 3  # to one question, then it ends
 LINK_MINUTES = 15
 OLDEST_SERVER = (0, 33)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What a person is asked for: the name of the setting, the words, and whether the answer is hidden."""
+
+    name: str
+    words: str
+    hidden: bool = False
+
+
+_TOKEN = _Question("telegram_token", "Bot token from @BotFather (not shown)", hidden=True)
+_KEY = _Question("model_api_key", "Key of the endpoint (not shown)", hidden=True)
+_ADDRESS = _Question("model_url", "Address of the endpoint")
 
 
 class Talk(Protocol):
@@ -58,7 +72,8 @@ class FirstRun:
         )
 
     async def _bot(self) -> BotIdentity:
-        for _ in range(ANSWERS):
+        left = ANSWERS
+        while True:
             try:
                 settings = self._settings()
                 return await check_token(settings.telegram_token.get_secret_value(), settings.telegram_api_url)
@@ -66,29 +81,32 @@ class FirstRun:
                 problem = SettingsRefused(f"TELEGRAM_TOKEN: {refused} Example: {example('telegram_token')}")
             except SettingsRefused as refused:
                 problem = refused
-            self._answer("telegram_token", "Bot token from @BotFather (not shown)", problem)
-        raise problem
+            left = self._answer(_TOKEN, problem, left)
 
     async def _endpoint(self) -> str:
-        for _ in range(ANSWERS):
-            settings = self._settings()
-            key = settings.model_api_key.get_secret_value() if settings.model_api_key else None
+        question, left = _ADDRESS, ANSWERS
+        while True:
             try:
+                settings = self._settings()
+                key = settings.model_api_key.get_secret_value() if settings.model_api_key else None
                 return await _described(settings, await server.models(settings.model_url, key))
             except server.KeyRefused as refused:
+                question = _KEY
                 problem = SettingsRefused(f"MODEL_API_KEY: {refused} Example: {example('model_api_key')}")
-                self._answer("model_api_key", "Key of the endpoint (not shown)", problem)
             except server.ServerAway as away:
+                question = _ADDRESS
                 problem = SettingsRefused(f"MODEL_URL: {away} Example: {example('model_url')}")
-                self._answer("model_url", "Address of the endpoint", problem)
-        raise problem
+            except SettingsRefused as refused:
+                problem = refused
+            left = self._answer(question, problem, left)
 
-    def _answer(self, name: str, question: str, problem: SettingsRefused) -> None:
-        """Ask for a setting because of `problem`, which is raised when there is nobody to ask."""
-        answer = self.talk.ask(f"{problem}\n{question}", hidden="not shown" in question)
+    def _answer(self, question: _Question, problem: SettingsRefused, left: int) -> int:
+        """Ask because of `problem`, raise it when nobody is there or no answer `left`; how many are left after this."""
+        answer = self.talk.ask(f"{problem}\n{question.words}", hidden=question.hidden) if left else None
         if answer is None:
             raise problem
-        self.chosen[name] = answer.strip()
+        self.chosen[question.name] = answer.strip()
+        return left - 1
 
     def _settings(self) -> Settings:
         return load(self.env_file, **self.chosen)
