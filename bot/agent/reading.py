@@ -1,8 +1,9 @@
-"""Puts the reply of a model call together from the chunks of its stream. Pure but for the clock it is given.
+"""Puts the reply of a model call together from the chunks of its stream. Does no I/O.
 
-Chunks are the endpoint's JSON as dicts. Owns what has come so far, so that a cut call keeps its text and its usage.
+Chunks are the endpoint's JSON. Owns what has come so far, so that a cut call keeps its text and its usage.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,12 @@ from bot.domain import CallTimes, Reply, ToolCall, Usage
 NO_USAGE = "the server sent no usage"
 
 Clock = Callable[[], float]
+
+
+def epoch_clock() -> Clock:
+    """Seconds since the epoch that never jump: the wall clock is read once, then a steady clock goes on from there."""
+    anchor = time.time() - time.monotonic()
+    return lambda: anchor + time.monotonic()
 
 
 class Reading:
@@ -38,8 +45,17 @@ class Reading:
         """The call has its seat."""
         self._seat = self._now()
 
-    def take(self, chunk: Mapping[str, Any]) -> str | None:
-        """Take one chunk in. Gives all text so far if it carried text and more is to come."""
+    def take(self, chunk: object) -> str | None:
+        """Take one chunk in. Gives all text so far if it carried text and more is to come.
+
+        Raises ValueError when it is no chunk.
+        """
+        try:
+            return self._taken(chunk)
+        except (AttributeError, TypeError) as error:
+            raise ValueError("no chunk of a reply") from error
+
+    def _taken(self, chunk: Any) -> str | None:
         self._id = chunk.get("id") or self._id
         self._fingerprint = chunk.get("system_fingerprint") or self._fingerprint
         self._count(chunk)
@@ -102,9 +118,14 @@ class Reading:
         if usage is None:
             return Usage(partial=not ended, missing=NO_USAGE if ended else "the call ended before the server counted")
         return Usage(
-            prompt_tokens=usage.get("prompt_tokens"),
-            cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
-            completion_tokens=usage.get("completion_tokens"),
-            reasoning_tokens=(usage.get("completion_tokens_details") or {}).get("reasoning_tokens"),
+            prompt_tokens=_count(usage, "prompt_tokens"),
+            cached_tokens=_count(usage.get("prompt_tokens_details"), "cached_tokens"),
+            completion_tokens=_count(usage, "completion_tokens"),
+            reasoning_tokens=_count(usage.get("completion_tokens_details"), "reasoning_tokens"),
             partial=not ended and self._final is None,
         )
+
+
+def _count(counts: object, name: str) -> int | None:
+    value = counts.get(name) if isinstance(counts, Mapping) else None
+    return value if isinstance(value, int) else None

@@ -1,0 +1,361 @@
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from bot.agent.llm import Llm
+from bot.agent.seats import Seats
+from bot.domain import Message, Reply, ToolCall, Usage
+from bot.errors import CallFailed, EndpointAway, EndpointRefused, PromptTooLong
+from tests.agent.replay import Recorded, Replay, ignore, recorded, replaying, request, said, stream_lines
+
+TOOL = {"type": "function", "function": {"name": "clock", "description": "Time", "parameters": {"type": "object"}}}
+
+
+async def ask(answer: Recorded, silence: float = 5.0) -> Reply:
+    async with replaying(Replay([answer]), silence=silence) as llm:
+        return await llm.call(request(), ignore, ignore)
+
+
+async def failure(answer: Recorded, silence: float = 5.0) -> CallFailed:
+    async with replaying(Replay([answer]), silence=silence) as llm:
+        with pytest.raises(CallFailed) as caught:
+            await llm.call(request(), ignore, ignore)
+    return caught.value
+
+
+async def test_a_recorded_answer_becomes_a_reply_with_its_usage():
+    reply = await ask(recorded("01-chat-stream"))
+    assert reply.text == "echo: Say hi"
+    assert reply.finish_reason == "stop"
+    assert reply.usage == Usage(prompt_tokens=17, cached_tokens=0, completion_tokens=7, reasoning_tokens=0)
+    assert reply.fingerprint is not None
+    assert reply.request_id is not None
+
+
+async def test_running_usage_gives_way_to_the_final_one():
+    reply = await ask(recorded("14-force-include-usage-stream"))
+    assert not reply.usage.partial
+    assert reply.usage.cached_tokens is not None
+
+
+async def test_without_usage_the_reply_says_so_instead_of_guessing():
+    reply = await ask(recorded("01-chat-stream-no-usage"))
+    assert reply.usage.completion_tokens is None
+    assert reply.usage.missing == "the server sent no usage"
+
+
+async def test_keep_alive_comments_are_passed_over():
+    assert (await ask(recorded("01-stream-keep-alive"))).text == "a b"
+
+
+async def test_the_servers_own_timings_are_kept():
+    reply = await ask(recorded("13-request-id-echoed"))
+    assert reply.server is not None
+    assert reply.server["queue_time_ms"] >= 0
+    assert reply.request_id == "chatcmpl-turn-42-step-1"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("02-tool-stream", '{"city": "Paris"}'),
+        ("03-tool-cut-max-tokens-14-stream", '{"text": "Hello dear"}'),
+        ("03-tool-unclosed-then-turn-end-stream", '{"city": "Paris"}'),
+        ("17-burst-tool-cut", '{"text": "Hello dear"}'),
+    ],
+)
+async def test_pieces_of_a_call_are_joined_by_index(name, arguments):
+    reply = await ask(recorded(name))
+    assert [call.arguments for call in reply.calls] == [arguments]
+
+
+async def test_parallel_calls_stay_apart_and_in_order():
+    reply = await ask(recorded("02-tool-parallel-stream"))
+    assert [(call.name, call.arguments) for call in reply.calls] == [
+        ("get_weather", '{"city": "Paris", "days": 1}'),
+        ("get_weather", '{"city": "Rome"}'),
+        ("noargs", "{}"),
+    ]
+    assert len({call.id for call in reply.calls}) == 3
+
+
+async def test_every_sign_of_a_streamed_string_survives():
+    reply = await ask(recorded("02-tool-strings-stream"))
+    assert "Привет 🎉 日本 <b>x</b> }" in reply.calls[0].arguments
+
+
+async def test_reasoning_and_text_stay_apart():
+    reply = await ask(recorded("17-burst-think"))
+    assert (reply.reasoning, reply.text) == ("Simple.", "Hello!")
+
+
+async def test_blocks_are_shown_whole_and_the_last_one_is_not():
+    shown: list[str] = []
+    lines = stream_lines(
+        {"choices": [{"delta": {"role": "assistant", "content": ""}}]},
+        {"choices": [{"delta": {"content": "one "}}]},
+        {"choices": [{"delta": {"content": "two "}}]},
+        {"choices": [{"delta": {"content": "three"}, "finish_reason": "stop"}]},
+    )
+    async with replaying(Replay([Recorded(lines=lines)])) as llm:
+        reply = await llm.call(request(), shown.append, ignore)
+    assert shown == ["one ", "one two "]
+    assert reply.text == "one two three"
+    assert reply.blocks == 3
+
+
+async def test_times_follow_one_another():
+    times = (await ask(recorded("01-chat-stream"))).times
+    assert times.seat is not None
+    assert times.first_block is not None
+    assert times.last_block is not None
+    assert times.ended is not None
+    assert times.created <= times.seat <= times.first_block <= times.last_block <= times.ended
+
+
+async def test_the_request_holds_what_a_diffusion_model_takes_and_nothing_it_refuses():
+    replay = Replay([said("a"), said("b")])
+    async with replaying(replay) as llm:
+        await llm.call(request("hi"), ignore, ignore)
+        await llm.call(request("hi", tools=(TOOL,), priority=3, thinking=True), ignore, ignore)
+    plain, full = replay.asked
+    assert plain == {
+        "model": "gemma4",
+        "messages": [{"role": "user", "content": "hi"}],
+        "max_tokens": 1024,
+        "stream": True,
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+        "chat_template_kwargs": {"enable_thinking": False},
+    }
+    assert full["chat_template_kwargs"] == {"enable_thinking": True}
+    assert (full["tools"], full["tool_choice"], full["priority"]) == ([TOOL], "auto", 3)
+
+
+async def test_a_conversation_is_named_by_a_hash_and_the_key_goes_along():
+    replay = Replay([said("a"), said("b"), said("c")])
+    async with replaying(replay) as llm:
+        await llm.call(request(), ignore, ignore)
+        await llm.call(request(), ignore, ignore)
+        await llm.call(request(session="conversation 8"), ignore, ignore)
+    first, second, third = [headers["x-session-id"] for headers in replay.headers]
+    assert first == second != third
+    assert "conversation" not in first
+    assert replay.headers[0]["authorization"] == "Bearer sk-secret"
+
+
+async def test_what_the_environment_says_of_openai_is_not_sent(monkeypatch):
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
+    replay = Replay([said("a")])
+    async with replaying(replay) as llm:
+        await llm.call(request(), ignore, ignore)
+    assert not [name for name in replay.headers[0] if name.startswith("openai-")]
+
+
+async def test_calls_and_results_are_sent_as_two_messages():
+    call = ToolCall("call-1", "clock", "{}")
+    messages = (
+        Message("user", "time?"),
+        Message("assistant", "Let me look.", reasoning="need it"),
+        Message("assistant", calls=(call,)),
+        Message("tool", "noon", call_id="call-1"),
+    )
+    replay = Replay([said("a")])
+    async with replaying(replay) as llm:
+        await llm.call(request(messages=messages), ignore, ignore)
+    assert replay.asked[0]["messages"] == [
+        {"role": "user", "content": "time?"},
+        {"role": "assistant", "content": "Let me look.", "reasoning": "need it"},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "call-1", "type": "function", "function": {"name": "clock", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "call-1", "content": "noon"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "words"),
+    [
+        ("14-no-api-key", EndpointRefused, "MODEL_API_KEY"),
+        ("07-err-unknown-model", EndpointRefused, "does not serve the model gemma4"),
+        ("00-notfound", EndpointRefused, "/v1"),
+        ("16-dg-param-temperature", EndpointRefused, "not yet supported with diffusion models"),
+        ("07-err-max-tokens-too-large", EndpointRefused, "cannot be greater than max_model_len"),
+        ("07-err-empty-messages", EndpointRefused, "empty conversation"),
+        ("14-small-context-too-long", PromptTooLong, "longer than the endpoint's context"),
+        ("07-overload-503", EndpointAway, "busy"),
+        ("15-crash", EndpointAway, "not ready"),
+    ],
+)
+async def test_a_refusal_says_in_one_sentence_what_to_do(name, error, words):
+    failed = await failure(recorded(name))
+    assert type(failed) is error
+    assert words in str(failed)
+    assert failed.partial.usage.partial
+    assert failed.partial.text == ""
+
+
+async def test_a_refusal_that_repeats_the_key_or_the_request_is_told_without_them():
+    message = "1 validation error: {'msg': 'bad key sk-secret', 'input': 'what the person wrote'}"
+    error = {"message": message, "type": "Bad Request", "param": None, "code": 400}
+    failed = await failure(Recorded(400, {"error": error}))
+    assert "bad key [hidden]" in str(failed)
+    assert "person" not in str(failed)
+
+
+@pytest.mark.parametrize("status", [400, 500])
+async def test_an_error_without_json_is_an_error_all_the_same(status):
+    assert f"HTTP {status}" in str(await failure(Recorded(status, "a proxy's page")))
+
+
+async def test_an_engine_that_dies_while_streaming_leaves_what_it_said():
+    failed = await failure(recorded("15-stream-while-engine-crashes"))
+    assert isinstance(failed, EndpointAway)
+    assert failed.partial.text == "tick tick tick t"
+
+
+async def test_a_silent_stream_ends_by_its_time_limit_with_the_running_usage():
+    failed = await failure(recorded("14-sigterm-mid-stream", hold=True), silence=0.2)
+    assert isinstance(failed, EndpointAway)
+    assert "silent for 0.2 s" in str(failed)
+    assert failed.partial.text == "tick tick tick "
+    assert failed.partial.usage == Usage(33, None, 9, 0, partial=True)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["data: {nonsense"],
+        ['data: ["a list"]'],
+        ['data: {"choices": 7}'],
+        ['data: {"choices": [{"delta": {"content": 7}}]}'],
+        ['data: {"choices": [{"delta": {"tool_calls": [7]}}]}'],
+        ['data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "abort"}]}', "data: [DONE]"],
+        ['data: {"choices": [{"delta": {"content": "a"}}]}', "data: [DONE]"],
+        [],
+    ],
+)
+async def test_a_stream_that_is_none_counts_as_away(lines):
+    assert isinstance(await failure(Recorded(lines=lines)), EndpointAway)
+
+
+async def test_halves_of_characters_never_leave_the_client():
+    chunk = '{"choices": [{"delta": {"content": "a\\ud83d\\ude00\\udfff\\u0000b"}, "finish_reason": "stop"}]}'
+    reply = await ask(Recorded(lines=[f"data: {chunk}", "data: [DONE]"]))
+    assert reply.text.encode() == "a😀�b".encode()
+
+
+async def test_cancelling_closes_the_request_at_once_and_hands_over_what_came():
+    replay = Replay([recorded("14-sigterm-mid-stream", hold=True), said("next")])
+    cut: list[Reply] = []
+    shown = asyncio.Queue[str]()
+    async with replaying(replay, seats=1) as llm:
+        async with asyncio.TaskGroup() as tasks:
+            call = tasks.create_task(llm.call(request(), shown.put_nowait, ignore, cut.append))
+            while await shown.get() != "tick tick tick ":
+                pass
+            call.cancel()
+        assert call.cancelled()
+        await replay.left.wait()
+        assert cut[0].text == "tick tick tick "
+        assert cut[0].usage.partial
+        assert cut[0].usage.completion_tokens == 9
+        assert (await llm.call(request(), ignore, ignore)).text == "next"
+
+
+async def test_a_call_cancelled_while_it_waits_for_a_seat_never_reaches_the_endpoint():
+    replay = Replay([recorded("14-sigterm-mid-stream", hold=True)])
+    cut: list[Reply] = []
+    async with replaying(replay, seats=1) as llm, asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(llm.call(request(), ignore, ignore))
+        await replay.started.wait()
+        second = tasks.create_task(llm.call(request(lane="2"), ignore, ignore, cut.append))
+        while llm.waiting("2") is None:
+            await asyncio.sleep(0)
+        second.cancel()
+        first.cancel()
+    assert len(replay.asked) == 1
+    assert cut[0].times.seat is None
+
+
+@contextlib.asynccontextmanager
+async def listening(
+    answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> AsyncIterator[Llm]:
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        llm = Llm(f"http://127.0.0.1:{port}/v1", "gemma4", Seats(1))
+        try:
+            yield llm
+        finally:
+            await llm.close()
+
+
+async def read_request(reader: asyncio.StreamReader) -> None:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(int(line.split(b":")[1]) for line in head.lower().splitlines() if line.startswith(b"content-length"))
+    await reader.readexactly(length)
+
+
+BODY = b'data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+WHOLE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n%s" % (len(BODY), BODY)
+
+
+async def test_a_pooled_connection_that_is_gone_costs_no_call():
+    connections = itertools.count(1)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first = next(connections) == 1
+        await read_request(reader)
+        writer.write(WHOLE)
+        if first:
+            await read_request(reader)
+        writer.close()
+
+    async with listening(answer) as llm:
+        assert (await llm.call(request(), ignore, ignore)).text == "hi"
+        assert (await llm.call(request(), ignore, ignore)).text == "hi"
+    assert next(connections) == 3
+
+
+async def test_a_connection_that_is_reset_again_counts_as_away():
+    connections = itertools.count(1)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        next(connections)
+        await read_request(reader)
+        writer.transport.abort()
+
+    async with listening(answer) as llm:
+        with pytest.raises(EndpointAway, match="cut the connection"):
+            await llm.call(request(), ignore, ignore)
+    assert next(connections) == 3
+
+
+async def test_a_connection_cut_within_the_stream_is_not_tried_again():
+    connections = itertools.count(1)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        next(connections)
+        await read_request(reader)
+        writer.write(WHOLE.replace(b"stop", b"xxxx")[:-30])
+        await writer.drain()
+        writer.close()
+
+    async with listening(answer) as llm:
+        with pytest.raises(EndpointAway, match="cut the connection"):
+            await llm.call(request(), ignore, ignore)
+    assert next(connections) == 2
+
+
+async def test_an_endpoint_that_is_not_there_counts_as_away():
+    async with listening(lambda _, writer: writer.wait_closed()) as llm:
+        pass
+    with pytest.raises(EndpointAway, match="cannot be reached|cut the connection"):
+        await Llm("http://127.0.0.1:1/v1", "m", Seats(1)).call(request(), ignore, ignore)
+    assert llm.waiting("1") is None
