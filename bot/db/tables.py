@@ -167,6 +167,7 @@ tool_calls = Table(
 
 # new → sending → open → done; the first send of a part with unknown outcome is unknown, a refused one failed.
 # `body` is what is wanted (JSON of a Part), NULL: taken back. `final`: the wanted body will not change any more.
+# A row that is not final shows a running turn; its body is what it was opened with, NULL for a mere status line.
 outbox = Table(
     "outbox",
     metadata,
@@ -179,13 +180,15 @@ outbox = Table(
     Column("final", Boolean, nullable=False),
     Column("state", Text, nullable=False, server_default="new"),
     Column("message_id", BigInteger),
+    Column("about", _Id, unique=True),  # a notice: the row whose outcome is unknown
+    Column("copy_of", _Id, unique=True),  # the row of unknown outcome it sends again
     Column("tries", Integer, nullable=False, server_default=text("0")),
     Column("error", Text),
     Column("made_at", Float, nullable=False),
     Column("sent_at", Float),  # when the first send was answered
     Column("done_at", Float),  # when the final body stood there
     UniqueConstraint("item", "part"),
-    Index("ix_outbox_state_id", "state", "id"),
+    Index("ix_outbox_state_lane_id", "state", "lane", "id"),
     sqlite_autoincrement=True,
 )
 

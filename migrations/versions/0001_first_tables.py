@@ -130,17 +130,21 @@ def upgrade() -> None:
         sa.Column("final", sa.Boolean(), nullable=False),
         sa.Column("state", sa.Text(), server_default="new", nullable=False),
         sa.Column("message_id", sa.BigInteger(), nullable=True),
+        sa.Column("about", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("copy_of", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("tries", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("made_at", sa.Float(), nullable=False),
         sa.Column("sent_at", sa.Float(), nullable=True),
         sa.Column("done_at", sa.Float(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_outbox")),
+        sa.UniqueConstraint("about", name=op.f("uq_outbox_about")),
+        sa.UniqueConstraint("copy_of", name=op.f("uq_outbox_copy_of")),
         sa.UniqueConstraint("item", "part", name=op.f("uq_outbox_item_part")),
         sqlite_autoincrement=True,
     )
     with op.batch_alter_table("outbox", schema=None) as batch_op:
-        batch_op.create_index("ix_outbox_state_id", ["state", "id"], unique=False)
+        batch_op.create_index("ix_outbox_state_lane_id", ["state", "lane", "id"], unique=False)
 
     op.create_table(
         "people",
@@ -245,7 +249,7 @@ def downgrade() -> None:
     op.drop_table("strangers")
     op.drop_table("people")
     with op.batch_alter_table("outbox", schema=None) as batch_op:
-        batch_op.drop_index("ix_outbox_state_id")
+        batch_op.drop_index("ix_outbox_state_lane_id")
 
     op.drop_table("outbox")
     op.drop_table("notices")
