@@ -41,18 +41,26 @@ class StoredResult:
     text: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """How an open row ends, to be stored with what follows from it in one transaction."""
+
+    call: int
+    reply: Reply | None
+    outcome: CallOutcome
+    error: str | None = None
+
+
 async def open_call(tx: AsyncConnection, new: NewCall, *, now: float) -> int:
     """Write down that a call is made; returns its id."""
     made = await tx.execute(insert(model_calls).values(**asdict(new), created_at=now).returning(model_calls.c.id))
     return int(made.scalar_one())
 
 
-async def close_call(
-    tx: AsyncConnection, call: int, reply: Reply | None, *, outcome: CallOutcome, error: str | None, now: float
-) -> None:
+async def close_call(tx: AsyncConnection, closing: Closing, *, now: float) -> None:
     """Write down what came of a call; unknown counts stay NULL, with the reason."""
-    row = {"outcome": outcome, "error": error, "ended_at": now}
-    await tx.execute(update(model_calls).where(model_calls.c.id == call).values(row | _account(reply)))
+    row = {"outcome": closing.outcome, "error": closing.error, "ended_at": now}
+    await tx.execute(update(model_calls).where(model_calls.c.id == closing.call).values(row | _account(closing.reply)))
 
 
 def _account(reply: Reply | None) -> dict[str, object]:

@@ -213,9 +213,3 @@ async def drop(tx: AsyncConnection, lane: Lane, *, upto: int, now: float) -> int
     mine = and_(inbox.c.lane == lane.key, inbox.c.id < upto, inbox.c.state == "new", inbox.c.shape == "text")
     gone = await tx.execute(update(inbox).where(mine).values(state="done", done_at=now, error="dropped by the person"))
     return gone.rowcount
-
-
-async def is_stopped(tx: AsyncConnection, ids: Sequence[int]) -> bool:
-    """Whether a /stop concerns any of these items."""
-    query = select(func.count()).select_from(inbox).where(inbox.c.id.in_(ids), inbox.c.stopped.is_(True))
-    return bool((await tx.execute(query)).scalar_one())

@@ -23,11 +23,20 @@ class NewTurn:
     item: int
     lane: Lane
     person: int
+    conversation: int
     tools: tuple[str, ...]
     thinking: bool
     thinking_why: str
     opening: int
     received_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTurn:
+    """A turn just stored, and whether a /stop has already met it."""
+
+    id: int
+    stopped: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +58,13 @@ class PastTurn:
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """A turn found after a restart: what was decided, and the messages stored so far (user messages first)."""
+    """A turn found again: what was decided, its user messages, and how many others were stored since."""
 
     id: int
     conversation: int
     tools: tuple[str, ...]
     state: str
+    stopped: bool
     user: tuple[Message, ...]
     said: int
 
@@ -89,38 +99,35 @@ async def new_conversation(tx: AsyncConnection, lane: Lane) -> None:
 
 
 async def open_turn(
-    tx: AsyncConnection, new: NewTurn, items: Sequence[int], user: Sequence[Message], *, number: int, now: float
-) -> tuple[int, bool]:
-    """Store a turn with its user messages; returns its id and whether a /stop has already met it."""
-    row = {
-        "item": new.item,
-        "lane": new.lane.key,
-        "person": new.person,
-        "conversation": number,
-        "state": "running",
-        "tools": json.dumps(new.tools),
-        "thinking": new.thinking,
-        "thinking_why": new.thinking_why,
-        "opening": new.opening,
-        "received_at": new.received_at,
-        "began_at": now,
-    }
-    turn = int((await tx.execute(insert(turns).values(row).returning(turns.c.id))).scalar_one())
+    tx: AsyncConnection, new: NewTurn, items: Sequence[int], user: Sequence[Message], *, now: float
+) -> OpenTurn | None:
+    """Store a turn with its user messages; None if its first item has begun a turn before."""
+    row = asdict(new) | {"lane": new.lane.key, "tools": json.dumps(new.tools), "state": "running", "began_at": now}
+    opening = upsert(turns).values(row).on_conflict_do_nothing(index_elements=["item"]).returning(turns.c.id)
+    turn = (await tx.execute(opening)).scalar_one_or_none()
+    if turn is None:
+        return None
     taken = update(inbox).where(inbox.c.id.in_(items)).values(turn=turn).returning(inbox.c.stopped)
     stopped = any((await tx.execute(taken)).scalars())
     await say(tx, turn, user, now=now)
-    return turn, stopped
+    return OpenTurn(turn, stopped)
 
 
-async def find(tx: AsyncConnection, item: int) -> StoredTurn | None:
-    """The turn an inbox item began, if it began one before the process died."""
-    found = (await tx.execute(select(turns).where(turns.c.item == item))).one_or_none()
-    if found is None:
-        return None
-    stored = (await messages_of(tx, [found.id]))[0]
-    user = tuple(message for message in stored if message.role == "user")
-    said = len(stored) - len(user)
-    return StoredTurn(found.id, found.conversation, tuple(json.loads(found.tools)), found.state, user, said)
+async def find(tx: AsyncConnection, item: int) -> StoredTurn:
+    """The turn an inbox item began."""
+    found = (await tx.execute(select(turns).where(turns.c.item == item))).one()
+    stopped = select(inbox.c.id).where(inbox.c.turn == found.id, inbox.c.stopped.is_(True)).limit(1)
+    messages_so_far = (await messages_of(tx, [found.id]))[0]
+    user = tuple(message for message in messages_so_far if message.role == "user")
+    return StoredTurn(
+        id=found.id,
+        conversation=found.conversation,
+        tools=tuple(json.loads(found.tools)),
+        state=found.state,
+        stopped=(await tx.execute(stopped)).one_or_none() is not None,
+        user=user,
+        said=len(messages_so_far) - len(user),
+    )
 
 
 async def past(tx: AsyncConnection, lane: Lane, number: int) -> list[PastTurn]:

@@ -1,0 +1,120 @@
+"""One model call of a turn, patient while the endpoint is away: a ledger row an attempt, a line for the person.
+
+Owns the waiting between attempts; what to ask and what to make of the reply is the loop's.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from bot.agent.loop import Ended
+from bot.db import calls
+from bot.db.calls import Closing, NewCall
+from bot.db.engine import Database
+from bot.domain import Channel, LanguageModel, ModelRequest, Reply
+from bot.errors import CallFailed, EndpointAway, PromptTooLong
+from bot.running import Running
+
+PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between attempts; the last one repeats
+SEAT_SIGN = 3.0  # seconds without a seat until the person is told
+
+Tell = Callable[[str, str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What came of a call: a reply, the turn's end, or a failure; `closing` is how its row ends."""
+
+    given: Reply | Ended | CallFailed
+    closing: Closing
+
+
+class Asking:
+    """Asks the model. `wait` is how many seconds an endpoint may be away; `tell` reaches the admins' feed."""
+
+    def __init__(self, database: Database, model: LanguageModel, *, wait: float, tell: Tell) -> None:
+        self._database = database
+        self._model = model
+        self._wait = wait
+        self._tell = tell
+        self._away = False
+
+    async def ask(self, request: ModelRequest, new: NewCall, call: int, running: Running, channel: Channel) -> Asked:
+        """Ask until there is an answer; `call` is the open row of the first attempt, `new` describes further ones."""
+        attempt, give_up_at = 0, None
+        while True:
+            asked = await self._once(request, call, running, channel)
+            if not isinstance(asked.given, EndpointAway):
+                await self._report(asked.given)
+                return asked
+            give_up_at = give_up_at or time.monotonic() + self._wait
+            late = time.monotonic() >= give_up_at
+            if late or attempt == 1:
+                await self._report(asked.given)
+            if late:
+                return asked
+            if await self._pause(attempt, running, channel):
+                return Asked(Ended("stopped", asked.given.partial), asked.closing)
+            call = await self._open_again(asked.closing, replace(new, again="away"))
+            attempt += 1
+
+    async def _once(self, request: ModelRequest, call: int, running: Running, channel: Channel) -> Asked:
+        cut: list[Reply] = []
+        given = await running.work(self._call(request, running, channel, cut.append))
+        partial = cut[-1] if cut else None
+        match given:
+            case None:
+                return Asked(Ended("stopped", partial), Closing(call, partial, "cancelled", "stopped by the person"))
+            case TimeoutError():
+                return Asked(Ended("seconds", partial), Closing(call, partial, "cut", "the turn's time was up"))
+            case CallFailed():
+                return Asked(given, Closing(call, given.partial, "failed", str(given)))
+            case _:
+                return Asked(given, Closing(call, given, "ok"))
+
+    async def _call(
+        self, request: ModelRequest, running: Running, channel: Channel, on_end: Callable[[Reply], None]
+    ) -> Reply | CallFailed | TimeoutError:
+        sign = asyncio.get_running_loop().call_later(SEAT_SIGN, self._say_place, request.lane, channel)
+        try:
+            async with running.clocked() as begin:
+
+                def seated() -> None:
+                    sign.cancel()
+                    begin()
+
+                return await self._model.call(request, channel.show, seated, on_end)
+        except (CallFailed, TimeoutError) as failed:
+            return failed
+        finally:
+            sign.cancel()
+
+    def _say_place(self, lane: str, channel: Channel) -> None:
+        before = self._model.waiting(lane)
+        if before is not None:
+            channel.status(f"Waiting for a free seat; {before} before you." if before else "You are next.")
+
+    async def _pause(self, attempt: int, running: Running, channel: Channel) -> bool:
+        """Wait before the next attempt; True if the person stopped the turn meanwhile."""
+        if attempt > 0:
+            minutes = max(1, round(self._wait / 60))
+            channel.status(f"The model is not answering. I keep trying for up to {minutes} min; /stop ends it.")
+        seconds = PAUSES[min(attempt, len(PAUSES) - 1)]
+        return await running.work(asyncio.sleep(seconds, result=True)) is None
+
+    async def _open_again(self, failed: Closing, new: NewCall) -> int:
+        async with self._database.transaction() as tx:
+            now = time.time()
+            await calls.close_call(tx, failed, now=now)
+            return await calls.open_call(tx, new, now=now)
+
+    async def _report(self, given: Reply | Ended | CallFailed) -> None:
+        """Tell the admins when the endpoint goes away or refuses, and when it is back."""
+        if isinstance(given, Reply) and self._away:
+            self._away = False
+            await self._tell("endpoint", "The model endpoint answers again.")
+        elif isinstance(given, CallFailed) and not isinstance(given, PromptTooLong):
+            self._away = True
+            what = "is not answering" if isinstance(given, EndpointAway) else "refused a request"
+            await self._tell("endpoint", f"The model endpoint {what}: {given}")

@@ -1,0 +1,146 @@
+"""How a turn begins, or goes on after a restart: its user messages, its tools, and the prompt made of what is stored.
+
+Decided once a turn and stored with it; turns.py plays it from there.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bot.agent import history, prompting
+from bot.agent.history import TurnSize
+from bot.agent.toolbox import Toolbox
+from bot.db import calls, notes
+from bot.db import turns as stored
+from bot.db.calls import StoredResult
+from bot.db.turns import NewTurn
+from bot.domain import InboxItem, Lane, Message, Reply
+from tools.base import Tool
+
+_STAMPED = re.compile(r"\[\w{3} \d{4}-\d\d-\d\d \d\d:\d\d \S+\] ")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a turn is to answer: a lane's waiting messages (`texts`, one each, sent at `sent`), and who wrote them.
+
+    `items` are done when the turn is over. `silent`: the answer makes no sound; `preface` is put before it.
+    """
+
+    items: tuple[InboxItem, ...]
+    lane: Lane
+    person: int
+    name: str
+    texts: tuple[str, ...]
+    sent: tuple[float, ...] = ()
+    reply_to: int | None = None
+    silent: bool = False
+    preface: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What every turn of this house shares: system text, tools, and the tokens a prompt may take."""
+
+    system: str
+    tools: Mapping[str, Tool]
+    budget: int
+    steps: int
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A turn ready to be played: its prompt, and what an earlier attempt stored of it (`said`: how many messages)."""
+
+    id: int
+    conversation: int
+    user: tuple[Message, ...]
+    toolbox: Toolbox
+    prompt: tuple[Message, ...] = ()
+    stopped: bool = False
+    over: bool = False
+    said: int = 0
+    replies: tuple[Reply, ...] = ()
+    results: tuple[StoredResult, ...] = ()
+
+
+async def begin(tx: AsyncConnection, plan: Plan, ask: Ask, *, budget: int, now: float) -> Opened:
+    """Open the turn of `ask`, or find it as an earlier attempt stored it. `budget` bounds its prompt, in tokens."""
+    number = (await stored.conversation(tx, ask.lane)).number
+    user = user_messages(ask, now)
+    toolbox = Toolbox(plan.tools.values())
+    new = NewTurn(
+        item=ask.items[0].id,
+        lane=ask.lane,
+        person=ask.person,
+        conversation=number,
+        tools=tuple(toolbox.tools),
+        thinking=False,
+        thinking_why="thinking is off",
+        opening=history.estimate(user),
+        received_at=ask.items[0].received_at,
+    )
+    turn = await stored.open_turn(tx, new, [item.id for item in ask.items], user, now=now)
+    if turn is None:
+        opened = await _found(tx, plan, ask.items[0].id, now)
+    else:
+        opened = Opened(turn.id, number, user, toolbox, stopped=turn.stopped)
+    return await _with_prompt(tx, plan, ask.lane, opened, budget)
+
+
+async def _found(tx: AsyncConnection, plan: Plan, item: int, now: float) -> Opened:
+    found = await stored.find(tx, item)
+    await calls.abandon(tx, found.id, now=now)
+    return Opened(
+        found.id,
+        found.conversation,
+        found.user,
+        Toolbox(plan.tools[name] for name in found.tools if name in plan.tools),
+        stopped=found.stopped,
+        over=found.state != "running",
+        said=found.said,
+        replies=tuple(await calls.replies(tx, found.id)),
+        results=tuple(await calls.results(tx, found.id)),
+    )
+
+
+def user_messages(ask: Ask, now: float) -> tuple[Message, ...]:
+    """The texts as they are stored and sent: each behind the moment it was written, unless it has its stamp already."""
+    sent = ask.sent or (now,) * len(ask.texts)
+    stamped = (
+        text if _STAMPED.match(text) else prompting.stamp(datetime.fromtimestamp(moment, UTC)) + text
+        for text, moment in zip(ask.texts, sent, strict=True)
+    )
+    return tuple(Message("user", text) for text in stamped)
+
+
+async def _with_prompt(tx: AsyncConnection, plan: Plan, lane: Lane, opened: Opened, budget: int) -> Opened:
+    kept = await _notes(tx, lane, opened.conversation)
+    turns = await stored.past(tx, lane, opened.conversation)
+    fixed = (
+        history.estimate(prompting.build(plan.system, (), (), kept))
+        + tools_size(opened.toolbox) // history.BYTES_A_TOKEN
+    )
+    sizes = [TurnSize(turn.opening, turn.size) for turn in turns]
+    chosen = turns[history.choose(sizes, history.estimate(opened.user), budget, fixed) :]
+    messages = await stored.messages_of(tx, [turn.id for turn in chosen])
+    return replace(opened, prompt=prompting.build(plan.system, messages, opened.user, kept))
+
+
+async def _notes(tx: AsyncConnection, lane: Lane, number: int) -> str:
+    """The chat's notes as they stood when the conversation began, so that its prompts begin alike."""
+    begun = await stored.conversation(tx, lane)
+    if begun.notes is not None:
+        return begun.notes
+    lines = "\n".join(f"{note.number}. {note.text}" for note in await notes.all_of(tx, lane))
+    await stored.begin_conversation(tx, lane, number, lines)
+    return lines
+
+
+def tools_size(toolbox: Toolbox) -> int:
+    """Characters of the tools' definitions."""
+    return sum(len(str(one)) for one in toolbox.definitions)

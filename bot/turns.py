@@ -1,0 +1,207 @@
+"""One Turn from message to reply: the only place where agent, database and channel meet.
+
+Plays the loop's events. What an event brought is stored in one transaction before the next is acted on, so that a turn
+goes on from there after a crash.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bot import logs, opening
+from bot.agent import history, loop
+from bot.agent.loop import CallModel, Event, Finished, Given, Limits, RunTools
+from bot.agent.replaying import replay
+from bot.asking import Asked, Asking
+from bot.db import calls, inbox, outbox
+from bot.db import turns as stored
+from bot.db.calls import Closing, NewCall
+from bot.db.engine import Database
+from bot.domain import Channel, ChannelFor, Lane, Message, ModelRequest
+from bot.errors import CallFailed, EndpointAway, PromptTooLong
+from bot.hands import Hands, known
+from bot.opening import Ask, Plan
+from bot.running import Running
+from tools.base import ToolContext
+
+NARROWER = 3  # times a prompt that the endpoint calls too long is made again with half the budget
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What turns work with. `seconds` bounds the work of one turn; `endpoint` and `model` are the ledger's names."""
+
+    database: Database
+    asking: Asking
+    channel_for: ChannelFor
+    context_for: Callable[[Ask, str], ToolContext]
+    plan: Plan
+    seconds: float
+    endpoint: str
+    model: Callable[[], str]
+
+
+class Turns:
+    """Runs turns, at most one a lane, and stops them."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._running: dict[str, Running] = {}
+
+    def stop(self, lane: Lane, before: int | None = None) -> bool:
+        """End what runs in this lane, if it began before item `before`; False when nothing does."""
+        running = self._running.get(lane.key)
+        if running is None or (before is not None and running.newest_item >= before):
+            return False
+        running.stop()
+        return True
+
+    async def run(self, ask: Ask) -> None:
+        """Answer `ask`, or go on answering it; its items are done when this returns."""
+        running = self._running[ask.lane.key] = Running(ask.items[-1].id, self._means.seconds)
+        channel = self._means.channel_for(ask.lane, ask.items[0].id, silent=ask.silent)
+        channel.begin()
+        try:
+            await _Game(self._means, ask, running, channel).play()
+        finally:
+            self._running.pop(ask.lane.key, None)
+            channel.end()
+
+
+class _Game:
+    """One turn being played."""
+
+    def __init__(self, means: Means, ask: Ask, running: Running, channel: Channel) -> None:
+        self._means = means
+        self._ask = ask
+        self._running = running
+        self._channel = channel
+        self._said: list[Message] = []
+        self._call = 0
+
+    async def play(self) -> None:
+        """Play to the end; a prompt too long for the endpoint is made again with less history."""
+        budget = self._means.plan.budget
+        for narrower in range(NARROWER):
+            asked = await self._play(budget >> narrower)
+            if asked is None:
+                return
+            if not isinstance(asked.given, PromptTooLong) or narrower == NARROWER - 1:
+                await self._fail(asked)
+                return
+            async with self._means.database.transaction() as tx:
+                await calls.close_call(tx, asked.closing, now=time.time())
+
+    async def _play(self, budget: int) -> Asked | None:
+        """Play until the turn has ended; a failed call is handed back."""
+        event = await self._begin(budget)
+        while not isinstance(event, Finished | None):
+            if isinstance(event, RunTools):
+                event = await self._next(await self._hands.run(event, self._running))
+                continue
+            with logs.bind(turn=self._opened.id):
+                asked = await self._ask_model(event)
+            if isinstance(asked.given, CallFailed):
+                return asked
+            event = await self._next(asked.given, asked.closing)
+        return None
+
+    async def _begin(self, budget: int) -> Event | None:
+        """Open the turn, or bring it back to where it stood; None if it had ended already."""
+        plan, now = self._means.plan, time.time()
+        async with self._means.database.transaction() as tx:
+            opened = self._opened = await opening.begin(tx, plan, self._ask, budget=budget, now=now)
+            if opened.over:
+                await inbox.done(tx, [item.id for item in self._ask.items], now=now)
+                return None
+            results = known(opened.results, opened.toolbox)
+            self._game = loop.play(opened.prompt, opened.toolbox.tools, Limits(plan.steps, plan.max_tokens))
+            event, said = replay(self._game, opened.replies, results)
+            self._said = [*said]
+            if not (opened.replies and isinstance(event, RunTools)):  # else it was stored with its reply
+                await self._store(tx, event, said[opened.said :], now)
+        if opened.stopped:
+            self._running.stop()
+        context = partial(self._means.context_for, self._ask)
+        self._hands = Hands(self._means.database, opened.id, opened.toolbox, context, results)
+        return event
+
+    async def _ask_model(self, event: CallModel) -> Asked:
+        request = ModelRequest(
+            messages=event.messages,
+            tools=self._opened.toolbox.definitions,
+            tool_choice=event.tool_choice,
+            thinking=False,
+            max_tokens=event.max_tokens,
+            session=f"{self._ask.lane.key}/{self._opened.conversation}",
+            lane=self._ask.lane.key,
+        )
+        return await self._means.asking.ask(request, self._new_call(event), self._call, self._running, self._channel)
+
+    async def _next(self, given: Given, closing: Closing | None = None) -> Event:
+        """Hand what came to the loop, and store it with what follows from it."""
+        event = self._game.send(given)
+        self._said.extend(event.said)
+        now = time.time()
+        async with self._means.database.transaction() as tx:
+            if closing is not None:
+                await calls.close_call(tx, closing, now=now)
+            await self._store(tx, event, event.said, now)
+        return event
+
+    async def _store(self, tx: AsyncConnection, event: Event, said: tuple[Message, ...], now: float) -> None:
+        await stored.say(tx, self._opened.id, said, now=now)
+        match event:
+            case CallModel():
+                self._call = await calls.open_call(tx, self._new_call(event), now=now)
+            case RunTools():
+                wanted = [one.call for one in event.calls]
+                await calls.want(tx, self._opened.id, event.step, wanted, event.refused, now=now)
+            case Finished():
+                await self._end(tx, event.text, event.ending, now)
+
+    async def _fail(self, asked: Asked) -> None:
+        text, ending = _failure(asked.given)
+        said = Message("assistant", text)
+        self._said.append(said)
+        now = time.time()
+        async with self._means.database.transaction() as tx:
+            await calls.close_call(tx, asked.closing, now=now)
+            await stored.say(tx, self._opened.id, (said,), now=now)
+            await self._end(tx, text, ending, now)
+
+    async def _end(self, tx: AsyncConnection, text: str, ending: str, now: float) -> None:
+        ask = self._ask
+        size = history.estimate([*self._opened.user, *self._said])
+        await stored.end(tx, self._opened.id, ending=ending, size=size, now=now)
+        parts = self._channel.parts(ask.preface + text, silent=ask.silent)
+        await outbox.add(tx, item=ask.items[0].id, lane=ask.lane, parts=parts, reply_to=ask.reply_to, now=now)
+        await inbox.done(tx, [item.id for item in ask.items], now=now)
+
+    def _new_call(self, event: CallModel) -> NewCall:
+        system, *others = event.messages
+        return NewCall(
+            turn=self._opened.id,
+            step=event.step,
+            purpose="turn",
+            again=event.again,
+            endpoint=self._means.endpoint,
+            model=self._means.model(),
+            thinking=False,
+            tools_offered=len(self._opened.toolbox.tools),
+            chars_system=len(system.text),
+            chars_tools=opening.tools_size(self._opened.toolbox),
+            chars_history=sum(len(message.text) for message in others),
+        )
+
+
+def _failure(failed: object) -> tuple[str, str]:
+    """What the person reads when no answer could be had, and the turn's ending."""
+    if isinstance(failed, EndpointAway):
+        return "The model did not answer, however often I tried. Send /retry when it is back.", "away"
+    if isinstance(failed, PromptTooLong):
+        return "This is longer than the model can read at once. Please send less of it, or begin with /new.", "too_long"
+    return "The model endpoint refused my request. The admins have been told; /retry asks it again.", "refused"
