@@ -1,0 +1,88 @@
+"""Reads of a raw update only what storing it needs: id, lane, shape, sender, age. Pure and lenient: it never raises.
+
+The update itself is parsed when its turn comes; whatever is wrong with it then concerns it alone.
+"""
+
+import json
+import re
+from typing import Any
+
+from bot.db.inbox import Arrival
+from bot.domain import Lane, Shape
+
+STALE_SECONDS = 600  # older than this when it is fetched: it waited while the gateway was down
+PASTE_UNITS = 4000  # Telegram cuts a long paste at 4096; a part of about that size is not the last one
+PASTE_SECONDS = 1.5
+
+_COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@\w+)?(?=\s|$)")
+_IN_ORDER: dict[str, Shape] = {"new": "new", "retry": "command"}  # commands that wait for their place in the lane
+
+
+def read(raw: object, now: float) -> Arrival | None:
+    """What of an update is stored; None if it has no id and so can be neither told apart nor acknowledged."""
+    update = _object(raw)
+    number = update.get("update_id")
+    if not isinstance(number, int) or isinstance(number, bool):
+        return None
+    message = _object(update.get("message"))
+    shape, in_lane = _shape(update, message)
+    text = message.get("text")
+    return Arrival(
+        update_id=number,
+        shape=shape,
+        lane=lane_of(message) if in_lane else None,
+        sender=_sender(update),
+        body=json.dumps(update, ensure_ascii=False, separators=(",", ":")),
+        stale=_age(message, now) > STALE_SECONDS,
+        not_before=now + PASTE_SECONDS if shape == "text" and _units(text) >= PASTE_UNITS else None,
+    )
+
+
+def _shape(update: dict[str, Any], message: dict[str, Any]) -> tuple[Shape, bool]:
+    """What kind of update it is, and whether it waits in its lane (else it is a control item)."""
+    if "callback_query" in update:
+        return "tap", False
+    if "stopped_message_generation" in update:
+        return "stop", False
+    if not message or _object(message.get("chat")).get("type") != "private":
+        return "other", False
+    text = message.get("text")
+    if not isinstance(text, str):
+        return "other", True
+    command = _COMMAND.match(text)
+    if command is None:
+        return "text", True
+    name = command[1].lower()
+    if name in _IN_ORDER:
+        return _IN_ORDER[name], True
+    return ("stop" if name == "stop" else "command"), False
+
+
+def lane_of(message: dict[str, Any]) -> Lane | None:
+    """The lane of a raw message, if it names its chat."""
+    chat = _object(message.get("chat")).get("id")
+    topic = message.get("message_thread_id") if message.get("is_topic_message") else None
+    if not isinstance(chat, int):
+        return None
+    return Lane(chat, topic if isinstance(topic, int) else None)
+
+
+def _sender(update: dict[str, Any]) -> int | None:
+    for held in update.values():
+        person = _object(_object(held).get("from")).get("id")
+        if isinstance(person, int):
+            return person
+    return None
+
+
+def _age(message: dict[str, Any], now: float) -> float:
+    date = message.get("date")
+    return now - date if isinstance(date, int) else 0.0
+
+
+def _units(text: object) -> int:
+    return len(text.encode("utf-16-le", "replace")) // 2 if isinstance(text, str) else 0
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

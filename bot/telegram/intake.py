@@ -1,0 +1,136 @@
+"""Fetches raw updates and writes them down: stored and committed first, acknowledged to Telegram only then.
+
+Owns the offset, the way back to work after failures of Telegram or of the database, and the refusal to share a token.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from telegram import Bot
+from telegram.error import Conflict, Forbidden, InvalidToken, RetryAfter, TelegramError
+
+from bot.db import inbox
+from bot.db.engine import Database
+from bot.db.inbox import Arrival
+from bot.errors import StoreUnavailable, TelegramConflict, TelegramRefused
+from bot.telegram import envelope
+
+POLL_SECONDS = 50  # Telegram holds a poll no longer
+LONGEST_PAUSE = 30.0
+WANTED = ["message", "edited_message", "callback_query", "my_chat_member", "stopped_message_generation"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Whom the intake calls: `arrived` after a commit, with what is new; `alarm` tells admins without the database."""
+
+    arrived: Callable[[Sequence[Arrival]], None]
+    alarm: Callable[[str], Awaitable[None]]
+
+
+class Intake:
+    """Polls until cancelled. `most_waiting` messages of a person are kept; `patience`: seconds a conflict may last."""
+
+    def __init__(
+        self, bot: Bot, database: Database, ways: Ways, *, most_waiting: int = 20, patience: float = 40.0
+    ) -> None:
+        self._bot = bot
+        self._database = database
+        self._ways = ways
+        self._most_waiting = most_waiting
+        self._patience = patience
+        self._conflict_since: float | None = None
+
+    async def run(self) -> None:
+        """Raises TelegramConflict when another program keeps polling, TelegramRefused when the token is not known."""
+        offset: int | None = None
+        failures = 0
+        while True:
+            try:
+                updates = await self._fetch(offset)
+            except TelegramError as error:
+                failures += 1
+                await asyncio.sleep(await self._pause(error, failures))
+                continue
+            failures, self._conflict_since = 0, None
+            await self._keep(updates)
+            # All is acknowledged once a poll came back empty. Without an offset the next one also sees ids that began
+            # anew at a smaller number, as they do after a week of silence.
+            offset = max((one["update_id"] for one in updates if _numbered(one)), default=-1) + 1 or None
+
+    async def _fetch(self, offset: int | None) -> list[Any]:
+        wanted: dict[str, Any] = {"timeout": POLL_SECONDS, "allowed_updates": WANTED}
+        if offset is not None:
+            wanted["offset"] = offset
+        # Raw on purpose: PTB's own get_updates parses the whole batch, and one bad update would lose it for ever.
+        updates = await self._bot.do_api_request("getUpdates", api_kwargs=wanted, read_timeout=POLL_SECONDS + 10)
+        return updates if isinstance(updates, list) else []
+
+    async def _pause(self, error: TelegramError, failures: int) -> float:
+        """How many seconds to wait after a failed poll; raises what waiting would not mend."""
+        log.warning("polling failed: %s", error, extra={"action": "intake.failed"})
+        match error:
+            case InvalidToken() | Forbidden():
+                raise TelegramRefused("Telegram does not accept TELEGRAM_TOKEN. Ask @BotFather for it.") from error
+            case RetryAfter():
+                return error._retry_after.total_seconds()  # noqa: SLF001  # the public property warns of its own change
+            case Conflict() if "webhook" in str(error).lower():
+                await self._bot.delete_webhook(drop_pending_updates=False)
+                return 0.0
+            case Conflict():
+                self._conflict(error)
+        return min(LONGEST_PAUSE, 0.5 * 2 ** min(failures, 10))
+
+    def _conflict(self, error: Conflict) -> None:
+        now = time.monotonic()
+        self._conflict_since = self._conflict_since or now
+        if now - self._conflict_since >= self._patience:
+            raise TelegramConflict(
+                "Another program fetches updates with this bot token. Stop it, or give one of the two its own bot."
+            ) from error
+
+    async def _keep(self, updates: Sequence[Any]) -> None:
+        """Store a batch, however long the database takes to be writable again."""
+        now = time.time()
+        arrivals = [arrival for arrival in (envelope.read(one, now) for one in updates) if arrival]
+        if len(arrivals) < len(updates):
+            log.error("updates without an id were left out", extra={"action": "intake.unreadable"})
+            await asyncio.sleep(1.0)
+        alarmed = False
+        while arrivals:
+            try:
+                await self._store(arrivals, now)
+                break
+            except StoreUnavailable as error:
+                log.warning("%s", error, extra={"action": "intake.store"})
+                if not alarmed:
+                    alarmed = True
+                    await self._ways.alarm(f"I cannot store new messages ({error}). They wait at Telegram meanwhile.")
+                await asyncio.sleep(2.0)
+        if alarmed:
+            await self._ways.alarm("New messages can be stored again.")
+
+    async def _store(self, arrivals: Sequence[Arrival], now: float) -> None:
+        texts = {one.sender for one in arrivals if one.shape == "text" and one.sender is not None}
+        async with self._database.transaction() as tx:
+            counts = await inbox.waiting(tx, texts) if texts else {}
+            kept = [self._bounded(one, counts) for one in arrivals]
+            await inbox.store(tx, kept, now=now)
+        self._ways.arrived(kept)
+
+    def _bounded(self, one: Arrival, counts: dict[int, int]) -> Arrival:
+        """The update as it is stored; beyond the bound it is told at once that it was not taken."""
+        if one.shape != "text" or one.sender is None:
+            return one
+        counts[one.sender] = counts.get(one.sender, 0) + 1
+        return one if counts[one.sender] <= self._most_waiting else replace(one, shape="overflow", lane=None)
+
+
+def _numbered(update: object) -> bool:
+    return isinstance(update, dict) and isinstance(update.get("update_id"), int)
