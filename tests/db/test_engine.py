@@ -1,0 +1,87 @@
+"""The database holds what it is told to hold, and never half of it."""
+
+import asyncio
+import stat
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, insert, select, text
+
+from bot.db.engine import Database, connected, file_of
+from bot.db.tables import notices
+from bot.errors import StoreUnavailable
+
+ROW = {"subject": "a", "text": "b", "told_at": 0.0}
+
+
+async def count(database: Database) -> int:
+    async with database.reading() as tx:
+        return int((await tx.execute(select(func.count()).select_from(notices))).scalar_one())
+
+
+async def test_a_transaction_that_raises_leaves_nothing(database: Database):
+    with pytest.raises(RuntimeError):
+        async with database.transaction() as tx:
+            await tx.execute(insert(notices).values(ROW))
+            raise RuntimeError
+    assert await count(database) == 0
+
+
+async def test_a_cancelled_transaction_leaves_nothing_and_the_database_usable(database: Database):
+    for steps in range(1, 40):
+
+        async def write(number: int = steps) -> None:
+            async with database.transaction() as tx:
+                for part in range(3):
+                    await tx.execute(insert(notices).values({**ROW, "subject": f"{number}-{part}"}))
+
+        task = asyncio.get_running_loop().create_task(write())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+    assert await count(database) % 3 == 0
+    async with database.transaction() as tx:
+        await tx.execute(insert(notices).values(ROW))
+
+
+async def test_read_then_write_from_many_tasks_never_collides(database: Database):
+    async def add_one(number: int) -> None:
+        async with database.transaction() as tx:
+            seen = (await tx.execute(select(func.count()).select_from(notices))).scalar_one()
+            await tx.execute(insert(notices).values({**ROW, "subject": f"{seen}"}))
+
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(50):
+            tasks.create_task(add_one(number))
+    assert await count(database) == 50
+
+
+async def test_commits_are_synced_to_the_disk_and_the_file_is_private(database: Database, database_url: str):
+    async with database.reading() as tx:
+        assert (await tx.execute(text("PRAGMA synchronous"))).scalar_one() == 2  # FULL
+        assert (await tx.execute(text("PRAGMA journal_mode"))).scalar_one() == "wal"
+    async with database.transaction() as tx:
+        await tx.execute(insert(notices).values(ROW))
+    file = file_of(database_url)
+    for one in (file, Path(f"{file}-wal")):
+        assert stat.S_IMODE(one.stat().st_mode) == 0o600
+
+
+async def test_a_database_that_cannot_be_written_says_so_and_recovers(database: Database):
+    async with database.reading() as tx:
+        size = (await tx.execute(text("PRAGMA page_count"))).scalar_one()
+    with pytest.raises(StoreUnavailable, match="full"):
+        async with database.transaction() as tx:
+            await tx.execute(text(f"PRAGMA max_page_count = {size}"))
+            await tx.execute(insert(notices).values({**ROW, "text": "x" * 1_000_000}))
+    async with database.transaction() as tx:
+        await tx.execute(text("PRAGMA max_page_count = 1000000"))
+        await tx.execute(insert(notices).values(ROW))
+    assert await count(database) == 1
+
+
+async def test_a_url_that_names_no_file_is_refused():
+    with pytest.raises(ValueError, match="no file"):
+        async with connected("sqlite+aiosqlite:///:memory:"):
+            pass

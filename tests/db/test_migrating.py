@@ -1,0 +1,81 @@
+"""A database is brought to this version's schema, with a copy before; a newer one is left alone."""
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine
+
+import migrations
+from bot.db import lock
+from bot.db.engine import file_of
+from bot.db.migrating import current, migrate, newest
+from bot.db.tables import metadata
+from bot.errors import GatewayRunning, SchemaUnknown
+
+
+def test_migrations_lead_to_the_schema_of_the_tables(database_url: str):
+    engine = create_engine(database_url.replace("+aiosqlite", ""))
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    engine.dispose()
+
+
+def test_migrations_can_be_undone(database_url: str):
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+    engine = create_engine(database_url.replace("+aiosqlite", ""))
+    with engine.connect() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "base")
+        connection.commit()
+        names = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars().all()
+    engine.dispose()
+    assert set(names) <= {"alembic_version", "sqlite_sequence"}
+
+
+def test_a_current_database_is_left_as_it_is(database_url: str):
+    assert migrate(database_url) is None
+
+
+def test_an_older_database_is_copied_before(database_url: str):
+    file = file_of(database_url)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript("DROP TABLE notes; UPDATE alembic_version SET version_num = '0000'")
+    with pytest.raises(Exception, match="0000"):
+        migrate(database_url)  # nothing leads from 0000, but the copy was made before anything was touched
+    copy = file.with_name(f"{file.name}.before-0000.bak")
+    assert current(copy) == "0000"
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+
+
+def test_a_newer_database_is_refused(database_url: str):
+    with closing(sqlite3.connect(file_of(database_url))) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(SchemaUnknown, match=f"9999.*{newest()}"):
+        migrate(database_url)
+
+
+def test_one_gateway_a_database_and_its_lock_dies_with_it(tmp_path: Path):
+    file = tmp_path / "canvasgram.db"
+    holding = "import sys; from pathlib import Path; from bot.db import lock\n"
+    holding += "with lock.held(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", holding, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(GatewayRunning, match="already works"), lock.held(file):
+            pass
+        other.kill()
+        other.wait()
+    with lock.held(file):
+        pass
