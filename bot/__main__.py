@@ -38,16 +38,13 @@ def main() -> None:
     """Run the command line and end the process: 0 it worked, 1 it failed, 2 a setting or an option is wrong."""
     try:
         cli(prog_name="canvasgram")
-    except CanvasgramError as error:
-        sys.exit(_told(error))
-    except BaseExceptionGroup as group:
-        known, unknown = group.split(CanvasgramError)
-        if known is not None and unknown is None:
-            sys.exit(_told(_first(known)))
-        raise
-    except Exception:
-        logging.getLogger(__name__).critical("stopped by a fault of its own", exc_info=True)
-        sys.exit(1)
+    except Exception as error:
+        known = _of_the_house(error)
+        if known is None:
+            logging.getLogger(__name__).critical("stopped by a fault of its own", exc_info=True)
+            sys.exit(1)
+        typer.echo(" ".join(str(known).split()), err=True)  # one line, whatever its text
+        sys.exit(2 if isinstance(known, SettingsRefused) else 1)
 
 
 @cli.callback(invoke_without_command=True)
@@ -160,15 +157,14 @@ async def _until_stopped(work: Callable[[asyncio.Event], Awaitable[int]]) -> int
     return await work(stop)
 
 
-def _told(error: CanvasgramError) -> int:
-    """Say what is wrong in one line on stderr; the exit code for it."""
-    typer.echo(" ".join(str(error).split()), err=True)
-    return 2 if isinstance(error, SettingsRefused) else 1
-
-
-def _first(group: BaseExceptionGroup[CanvasgramError]) -> CanvasgramError:
-    found = group.exceptions[0]
-    return _first(found) if isinstance(found, BaseExceptionGroup) else found
+def _of_the_house(error: Exception) -> CanvasgramError | None:
+    """The error to tell a person, also out of task groups; None if anything else failed too."""
+    if isinstance(error, CanvasgramError):
+        return error
+    if not isinstance(error, ExceptionGroup):
+        return None
+    found = [_of_the_house(one) for one in error.exceptions]
+    return None if None in found else found[0]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,246 @@
+"""The command line: what it prints, how it ends, and how signals stop it."""
+
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import bot
+import bot.__main__ as command_line
+from bot import bench, logs
+from bot.errors import CanvasgramError, GatewayRunning, SettingsRefused
+from bot.settings import Settings
+
+TOKEN = "1234567890:AAE-not-a-real-token"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, and no setting in the environment."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> "Call":
+    return Call(monkeypatch, capsys)
+
+
+class Call:
+    """Runs the command line in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        """The exit code, stdout and stderr of `canvasgram WORDS`."""
+        self._monkeypatch.setattr(sys, "argv", ["canvasgram", *words])
+        with pytest.raises(SystemExit) as ended:
+            command_line.main()
+        out, err = self._capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, out, err
+
+
+def test_the_module_and_the_command_are_the_same() -> None:
+    by_module = subprocess.run([sys.executable, "-m", "bot", "--version"], capture_output=True, text=True, check=True)
+    command = Path(sys.executable).with_name("canvasgram")
+    by_command = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+    assert by_module.stdout == by_command.stdout
+    assert re.fullmatch(r"canvasgram \d+\.\d+\.\d+\n", by_module.stdout)
+
+
+@pytest.mark.parametrize(
+    "words", [["setup"], ["run"], ["demo"], ["bench", "load"], ["migrate"]], ids=lambda words: " ".join(words)
+)
+def test_every_command_has_help_with_an_example(call: Call, words: list[str]) -> None:
+    code, out, _ = call(*words, "--help")
+    assert code == 0
+    assert re.search(rf"Example.*canvasgram\s+{' '.join(words)}", out, re.DOTALL)
+
+
+def test_without_a_command_the_commands_are_listed(call: Call) -> None:
+    _, out, err = call()
+    for word in ("setup", "run", "demo", "bench", "migrate"):
+        assert f"\n  {word} " in out + err
+
+
+@pytest.mark.parametrize("words", [["run"], ["migrate"], ["setup", "--yes"]], ids=lambda words: words[0])
+def test_a_missing_setting_is_one_line_and_exit_code_2(call: Call, words: list[str]) -> None:
+    code, out, err = call(*words)
+    assert (code, out) == (2, "")
+    assert re.fullmatch(r"TELEGRAM_TOKEN is missing: .+\. Example: TELEGRAM_TOKEN=\S+\n", err)
+
+
+def test_a_wrong_setting_is_one_line_and_exit_code_2(call: Call, folder: Path) -> None:
+    (folder / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nMODEL_SEATS=many\n")
+    assert call("run") == (2, "", "MODEL_SEATS must be a valid integer. Example: MODEL_SEATS=4\n")
+
+
+def test_a_wrong_option_is_exit_code_2(call: Call) -> None:
+    code, _, err = call("demo", "--port", "70000")
+    assert code == 2
+    assert "--port" in err
+
+
+def test_migrate_makes_the_database_and_says_so(call: Call, folder: Path) -> None:
+    (folder / "my.env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nDATABASE_URL=sqlite+aiosqlite:///here.db\n")
+    code, out, _ = call("migrate", "--env-file", "my.env")
+    assert (code, out) == (0, "sqlite+aiosqlite:///here.db is up to date.\n")
+    assert (folder / "here.db").stat().st_size > 0
+
+
+def test_nothing_slow_is_imported_before_it_is_needed() -> None:
+    program = (
+        "import sys, bot.__main__; print([n for n in ('telegram', 'openai', 'sqlalchemy', 'rich') if n in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+
+
+@dataclass
+class Room:
+    """A room in place of a real one: notes how it is called, and ends with 5."""
+
+    calls: list[Any] = field(default_factory=list)
+
+    async def run(self, *given: object, **named: object) -> int:
+        self.calls.append({"given": given, **named})
+        return 5
+
+
+def test_run_gives_the_gateway_its_settings_and_ends_with_its_code(
+    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = Room()
+    monkeypatch.setattr(bot, "app", room, raising=False)
+    monkeypatch.setattr(logs, "configure", lambda *given: room.calls.append({"configured": given}))
+    (folder / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nLOG_FORMAT=json\n")
+    assert call("run")[0] == 5
+    configured, ran = room.calls
+    assert configured == {"configured": ("INFO", "json", [TOKEN])}
+    settings, stop = ran["given"]
+    assert (settings.log_format, stop.is_set()) == ("json", False)
+
+
+def test_demo_reads_no_settings_and_passes_its_options(
+    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = Room()
+    monkeypatch.setattr(bot, "demo", room, raising=False)
+    (folder / ".env").write_text("MODEL_SEATS=wrong\n")
+    assert call("demo", "--say", "hello", "--model-url", "http://gpu/v1")[0] == 5
+    (ran,) = room.calls
+    assert (ran["say"], ran["model_url"], ran["port"]) == ("hello", "http://gpu/v1", 0)
+
+
+def test_bench_load_passes_its_options(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    room = Room()
+    monkeypatch.setattr(bench, "load", room, raising=False)
+    assert call("bench", "load", "--messages", "8", "--telegram-latency", "80", "--json")[0] == 5
+    assert room.calls == [{"given": (), "messages": 8, "chats": 1, "telegram_latency": 0.08, "json": True}]
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    """Puts a command line in place that raises what the list holds."""
+    errors: list[BaseException] = []
+
+    def cli(*, prog_name: str) -> None:
+        assert prog_name == "canvasgram"
+        raise errors[0]
+
+    monkeypatch.setattr(command_line, "cli", cli)
+    return errors
+
+
+def test_an_error_of_the_house_is_one_line(call: Call, failing: list[BaseException]) -> None:
+    failing.append(GatewayRunning("Another gateway\nworks here."))
+    assert call() == (1, "", "Another gateway works here.\n")
+
+
+def test_errors_of_the_house_out_of_task_groups_are_one_line(call: Call, failing: list[BaseException]) -> None:
+    inner = BaseExceptionGroup("inner", [SettingsRefused("X is wrong."), CanvasgramError("later")])
+    failing.append(BaseExceptionGroup("outer", [inner]))
+    assert call() == (2, "", "X is wrong.\n")
+
+
+def test_a_fault_of_its_own_is_logged_without_the_token(call: Call, failing: list[BaseException]) -> None:
+    logs.configure(secrets=[TOKEN])
+    failing.append(ExceptionGroup("tasks", [CanvasgramError("known"), ValueError(f"/bot{TOKEN}/getMe")]))
+    code, _, err = call()
+    assert code == 1
+    assert "stopped by a fault of its own" in err
+    assert "ValueError" in err
+    assert TOKEN not in err
+
+
+STOPPED = """
+import asyncio
+import sys
+from bot import __main__ as command_line
+
+async def work(stop):
+    print("ready", flush=True)
+    await stop.wait()
+    print("stopping", flush=True)
+    if "hang" in sys.argv:
+        await asyncio.Event().wait()
+    return 7
+
+command_line.GRACE = float(sys.argv[1])
+sys.exit(asyncio.run(command_line._until_stopped(work)))
+"""
+
+
+def started(*words: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, "-c", STOPPED, *words], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_the_work_end_by_itself(number: int) -> None:
+    with started("9") as process:
+        process.send_signal(number)
+        assert process.wait() == 7
+
+
+def test_a_second_signal_leaves_at_once() -> None:
+    with started("60", "hang") as process:
+        assert process.stdout
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "stopping\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+
+
+def test_work_that_does_not_end_is_left_behind_in_time() -> None:
+    with started("0.2", "hang") as process:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 1
+    assert command_line.GRACE < 10
+
+
+def test_a_terminal_answers_or_nobody_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = []
+
+    def prompt(question: str, *, hide_input: bool) -> str:
+        asked.append((question, hide_input))
+        return "yes"
+
+    monkeypatch.setattr(typer, "prompt", prompt)
+    assert command_line._Terminal(silent=False).ask("Sure?", hidden=True) == "yes"
+    assert command_line._Terminal(silent=True).ask("Sure?") is None
+    assert asked == [("Sure?", True)]
+    command_line._Terminal(silent=True).say("hello")
+    assert capsys.readouterr().out == "hello\n"

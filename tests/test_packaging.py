@@ -1,0 +1,201 @@
+"""What is shipped around the code: licence, image, compose file, hooks, and that nothing secret gets in."""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bot.settings import Settings
+from bot.sim.serving import serve
+
+ROOT = Path(__file__).parent.parent
+PROFILES = ("spark", "rtx5090", "h100")
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    loaded = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def flag(service: dict[str, Any], name: str) -> str | None:
+    """The value of a flag of `vllm serve`; empty when it has none."""
+    for word in [*service["entrypoint"], *service["command"]]:
+        found, _, value = word.partition("=")
+        if found == f"--{name}":
+            return str(value)
+    return None
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_each_profile_serves_the_model_to_a_gateway_with_as_many_seats(compose: dict[str, Any], profile: str) -> None:
+    model, gateway = compose["services"][f"model-{profile}"], compose["services"][f"gateway-{profile}"]
+    assert model["profiles"] == gateway["profiles"] == [profile]
+    assert gateway["depends_on"] == [f"model-{profile}"]
+    assert flag(model, "max-num-seqs") == gateway["environment"]["MODEL_SEATS"]
+    assert gateway["environment"]["MODEL_URL"] == "http://model:8000/v1"
+    assert model["networks"]["default"]["aliases"] == ["model"]
+    assert 0.5 < float(flag(model, "gpu-memory-utilization") or 0) < 1
+    assert int(flag(model, "max-model-len") or 0) >= Settings.model_fields["prompt_budget"].default
+    assert ("NVFP4" in model["entrypoint"][2]) is (profile != "h100")
+    assert (model.get("platform") == "linux/arm64") is (profile == "spark")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_server_says_what_the_gateway_counts_on(compose: dict[str, Any], profile: str) -> None:
+    model = compose["services"][f"model-{profile}"]
+    assert model["entrypoint"][:2] == ["vllm", "serve"]
+    release = re.search(r":v(\d+)\.(\d+)\.\d+$", model["image"])
+    assert release
+    assert (int(release[1]), int(release[2])) >= (0, 33)
+    for name, value in {
+        "kv-cache-dtype": "fp8",
+        "attention-backend": "TRITON_ATTN",
+        "tool-call-parser": "gemma4",
+        "reasoning-parser": "gemma4",
+        "scheduling-policy": "priority",
+        "enable-auto-tool-choice": "",
+        "enable-prompt-tokens-details": "",
+        "enable-force-include-usage": "",
+        "enable-per-request-metrics": "",
+        "enable-request-id-headers": "",
+    }.items():
+        assert flag(model, name) == value
+    assert int(flag(model, "max-num-queued-reqs") or 0) > int(flag(model, "max-num-seqs") or 0)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_key_is_set_the_port_closed_and_the_weights_kept(compose: dict[str, Any], profile: str) -> None:
+    model, gateway = compose["services"][f"model-{profile}"], compose["services"][f"gateway-{profile}"]
+    assert model["environment"]["VLLM_API_KEY"].startswith("${MODEL_API_KEY:?")
+    assert "ports" not in model
+    assert "ports" not in gateway
+    assert model["volumes"] == ["weights:/root/.cache/huggingface"]
+    assert gateway["volumes"] == ["data:/data"]
+    assert set(compose["volumes"]) == {"weights", "data"}
+
+
+def test_every_profile_says_why_and_the_file_says_that_nothing_was_measured() -> None:
+    text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
+    assert "none of the three profiles was measured here" in text
+    for profile in PROFILES:
+        assert re.search(rf"\n  # [^\n]+\n(  # [^\n]+\n)*  model-{profile}:", text)
+
+
+def has_compose() -> bool:
+    docker = shutil.which("docker")
+    return docker is not None and subprocess.run([docker, "compose", "version"], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not has_compose(), reason="docker compose is not installed here")
+@pytest.mark.parametrize("profile", PROFILES)
+def test_docker_compose_accepts_the_file(profile: str, tmp_path: Path) -> None:
+    for name in ("compose.yaml", "Dockerfile"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / ".env").write_text("TELEGRAM_TOKEN=1:x\nMODEL_API_KEY=key\n")
+    words = ["docker", "compose", "--profile", profile, "config", "--format", "json"]
+    shown = json.loads(subprocess.run(words, cwd=tmp_path, capture_output=True, check=True).stdout)
+    assert set(shown["services"]) == {f"model-{profile}", f"gateway-{profile}"}
+
+
+def dockerfile() -> str:
+    return (ROOT / "Dockerfile").read_text(encoding="utf-8")
+
+
+def test_the_image_has_two_stages_and_does_not_run_as_root() -> None:
+    text = dockerfile()
+    assert len(re.findall(r"^FROM ", text, re.MULTILINE)) == 2
+    final = text[text.rindex("\nFROM ") :]
+    assert "COPY --from=build" in final
+    user = re.search(r"^USER (\w+)$", final, re.MULTILINE)
+    assert user
+    assert user[1] != "root"
+    assert final.index("\nUSER ") < final.index("\nENTRYPOINT ")
+
+
+def test_the_build_is_given_the_packages_and_never_a_secret() -> None:
+    allowed = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    assert allowed[0] == "*"
+    given = {line.removeprefix("!") for line in allowed if line.startswith("!")}
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert given == {*packages["packages"], "pyproject.toml", "uv.lock", "README.md", "LICENSE"}
+    for line in re.findall(r"^COPY (?!--from)(.+) \S+$", dockerfile(), re.MULTILINE):
+        assert set(line.split()) <= given
+
+
+@contextlib.asynccontextmanager
+async def healthz(status: int) -> AsyncIterator[str]:
+    async def answer(_: Request) -> Response:
+        return Response(status_code=status)
+
+    async with serve(Starlette(routes=[Route("/healthz", answer)])) as url:
+        yield url.rpartition(":")[2]
+
+
+async def health_check(port: str) -> int:
+    found = re.search(r"^HEALTHCHECK .* CMD (\[.+\])$", dockerfile(), re.MULTILINE)
+    assert found
+    words = json.loads(found[1])
+    assert words[0] == "python"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words[1:], env={"HTTP_PORT": port}, stderr=asyncio.subprocess.DEVNULL
+    )
+    return await process.wait()
+
+
+async def test_the_health_check_of_the_image_works_as_shipped() -> None:
+    assert re.search(r"^ +HTTP_PORT=\d+$", dockerfile(), re.MULTILINE)
+    async with healthz(200) as port:
+        assert await health_check(port) == 0
+    async with healthz(503) as port:
+        assert await health_check(port) == 1
+    assert await health_check("9") == 1
+
+
+def test_the_licence_is_apache_2_whole_and_unchanged() -> None:
+    text = (ROOT / "LICENSE").read_bytes()
+    assert hashlib.sha256(text).hexdigest() == "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"] == "Apache-2.0"
+
+
+def test_git_keeps_secrets_and_state_out() -> None:
+    names = [".env", "canvasgram.db", "canvasgram.db-wal", "canvasgram.db.lock", "canvasgram.db.before-0001.bak"]
+    found = subprocess.run(
+        ["git", "check-ignore", "--no-index", *names, ".env.example", "uv.lock"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert found.stdout.split() == names
+
+
+def test_the_hooks_fetch_no_other_repository() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    assert [entry["repo"] for entry in hooks["repos"]] == ["local"]
+    assert {hook["entry"].split()[2] for hook in hooks["repos"][0]["hooks"]} == {"ruff", "mypy", "lint-imports"}
+
+
+def test_ci_is_a_script_that_runs_every_check() -> None:
+    script = ROOT / ".ci" / "run"
+    assert script.stat().st_mode & 0o111
+    subprocess.run(["bash", "-n", script], check=True)
+    text = script.read_text(encoding="utf-8")
+    for check in ("uv sync --locked", "ruff check", "ruff format --check", "mypy", "lint-imports", "alembic", "pytest"):
+        assert check in text
+    assert "--cov-fail-under=90" in text
