@@ -100,7 +100,7 @@ def test_every_profile_says_why_and_the_file_says_that_nothing_was_measured() ->
 
 def test_the_compose_file_is_valid_by_the_compose_specification() -> None:
     checker = Path(sys.executable).with_name("check-jsonschema")
-    words = [checker, "--builtin-schema", "vendor.compose-spec", ROOT / "compose.yaml"]
+    words = [str(checker), "--builtin-schema", "vendor.compose-spec", str(ROOT / "compose.yaml")]
     found = subprocess.run(words, capture_output=True, text=True)
     assert found.returncode == 0, found.stdout
 
