@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import itertools
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -274,8 +275,8 @@ async def test_a_call_cancelled_while_it_waits_for_a_seat_never_reaches_the_endp
         first = tasks.create_task(llm.call(request(), ignore, ignore))
         await replay.started.wait()
         second = tasks.create_task(llm.call(request(lane="2"), ignore, ignore, cut.append))
-        while llm.waiting("2") is None:
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert llm.waiting("2") == 0
         second.cancel()
         first.cancel()
     assert len(replay.asked) == 1
@@ -354,8 +355,9 @@ async def test_a_connection_cut_within_the_stream_is_not_tried_again():
 
 
 async def test_an_endpoint_that_is_not_there_counts_as_away():
-    async with listening(lambda _, writer: writer.wait_closed()) as llm:
-        pass
-    with pytest.raises(EndpointAway, match="cannot be reached|cut the connection"):
-        await Llm("http://127.0.0.1:1/v1", "m", Seats(1)).call(request(), ignore, ignore)
-    assert llm.waiting("1") is None
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    llm = Llm(f"http://127.0.0.1:{port}/v1", "gemma4", Seats(1))
+    with pytest.raises(EndpointAway, match="cannot be reached"):
+        await llm.call(request(), ignore, ignore)
+    await llm.close()
