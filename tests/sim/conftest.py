@@ -1,0 +1,27 @@
+"""The simulated Bot API served on loopback, and python-telegram-bot's real client talking to it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from telegram import Bot
+
+from bot.sim.botapi import BotApi, Limits
+from bot.sim.serving import serve
+from tests.sim.telegram_client import client
+
+
+@pytest.fixture
+def api() -> BotApi:
+    return BotApi(limits=Limits.none())
+
+
+@pytest.fixture
+async def api_url(api: BotApi) -> AsyncIterator[str]:
+    async with serve(api.app) as url:
+        yield url
+
+
+@pytest.fixture
+async def bot(api: BotApi, api_url: str) -> AsyncIterator[Bot]:
+    async with client(api, api_url) as bot:
+        yield bot
