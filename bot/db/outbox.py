@@ -7,14 +7,16 @@ inside the caller's transaction `tx`.
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-from sqlalchemy import ColumnElement, Row, case, delete, func, select, update
+from sqlalchemy import ColumnElement, Row, case, delete, exists, func, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import outbox
 from bot.domain import Button, Lane, Part
+
+Transaction: TypeAlias = AsyncConnection  # how rooms above name it, which do not know SQLAlchemy
 
 AGAIN = "again:"
 """The callback data of [Send again] is this and the id of the row whose outcome is unknown."""
@@ -188,6 +190,11 @@ async def due(tx: AsyncConnection) -> list[Lane]:
     """The lanes in which something waits to be sent or edited, the one that waits longest first."""
     lanes = select(outbox.c.lane).where(_DUE).group_by(outbox.c.lane).order_by(func.min(outbox.c.id))
     return [Lane.parse(key) for key in (await tx.execute(lanes)).scalars()]
+
+
+async def is_due(tx: AsyncConnection, lane: Lane) -> bool:
+    """Whether anything of this lane waits to be sent or edited."""
+    return bool((await tx.execute(select(exists().where(outbox.c.lane == lane.key, _DUE)))).scalar())
 
 
 async def send_again(tx: AsyncConnection, row: int, *, lane: Lane, now: float) -> bool:

@@ -1,0 +1,121 @@
+"""Owns every message sent and edited: drains the outbox, a courier a lane, side by side; goes on after a restart.
+
+A lane that is slow or cools off delays no other, and is forgotten when it has nothing to do. Whoever stores something
+in the outbox calls `wake` after the commit.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from telegram import Bot
+
+from bot.db import outbox
+from bot.db.engine import Database
+from bot.db.ledger import Ledger
+from bot.domain import Lane
+from bot.telegram.budget import Limits
+from bot.telegram.courier import Courier, Office, OnBlocked, OnTrouble
+from bot.telegram.pace import Pace, Stopping
+from bot.telegram.showing import Showing
+from bot.telegram.wire import Wire
+
+_log = logging.getLogger(__name__)
+_AFTER_A_BUG = 5.0
+
+
+class Sender:
+    """Build one, `run` it for as long as messages are to be delivered, `stop` it to let `run` return."""
+
+    def __init__(
+        self,
+        database: Database,
+        bot: Bot,
+        *,
+        on_blocked: OnBlocked,
+        on_trouble: OnTrouble,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`on_blocked` hears of lanes whose person cannot be reached, `on_trouble` (subject, text) what admins should
+        know; both are awaited outside any transaction."""
+        self._ledger = Ledger(database)
+        self._pace = Pace(limits or Limits())
+        self._office = Office(Wire(bot), self._ledger, self._pace, clock, on_blocked, on_trouble)
+        self._couriers: dict[Lane, Courier] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+
+    def __len__(self) -> int:
+        """Lanes with something to do."""
+        return len(self._couriers)
+
+    @property
+    def limits(self) -> Limits:
+        return self._pace.limits
+
+    @property
+    def now(self) -> float:
+        """The steady clock by which showing is timed."""
+        return self._pace.now
+
+    async def run(self) -> None:
+        """Deliver what was left, then what comes, until stopped; then wait for the answers to calls on their way."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._ledger.run(), name="ledger")
+            for lane in await self._ledger.write(self._found):
+                self.wake(lane)
+            async with asyncio.TaskGroup() as self._tasks:
+                for courier in list(self._couriers.values()):
+                    self._start(courier)
+                await self._pace.stopped()
+            self._ledger.close()
+
+    def stop(self) -> None:
+        """Begin nothing that must wait; everything else stays stored for the next start."""
+        self._pace.stop()
+        for courier in self._couriers.values():
+            courier.wake()
+
+    def wake(self, lane: Lane) -> None:
+        """Something is stored (committed) for this lane."""
+        self._courier(lane, due=True)
+
+    def show(self, showing: Showing) -> None:
+        """What a running turn shows has changed."""
+        self._courier(showing.lane, showing)
+
+    def _courier(self, lane: Lane, showing: Showing | None = None, *, due: bool = False) -> None:
+        courier = self._couriers.get(lane)
+        is_new = courier is None
+        if courier is None:
+            courier = self._couriers[lane] = Courier(lane, self._office)
+        courier.due |= due
+        courier.showing = showing or courier.showing
+        courier.wake()
+        if is_new and self._tasks is not None:
+            self._start(courier)
+
+    def _start(self, courier: Courier) -> None:
+        if self._tasks is not None and not self._pace.is_stopped:
+            self._tasks.create_task(self._run(courier), name=f"courier {courier.lane.key}")
+
+    async def _run(self, courier: Courier) -> None:
+        try:
+            while True:
+                try:
+                    return await courier.run()
+                except Stopping:
+                    return None
+                except Exception:  # noqa: BLE001 a bug in one lane must not stop the others
+                    _log.exception("a lane stumbled", extra={"action": "sender.stumbled", "lane": courier.lane.key})
+                    courier.showing, courier.due = None, True
+                await self._pace.sleep(_AFTER_A_BUG)
+        except Stopping:
+            return None
+        finally:
+            del self._couriers[courier.lane]
+
+    async def _found(self, tx: outbox.Transaction) -> list[Lane]:
+        await outbox.found_sending(tx, now=self._office.clock())
+        return await outbox.due(tx)
