@@ -11,15 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from telegram import Bot
-from telegram.error import Conflict, Forbidden, InvalidToken, RetryAfter, TelegramError
+from telegram.error import Conflict, EndPointNotFound, Forbidden, InvalidToken, RetryAfter, TelegramError
 
 from bot.db import inbox
 from bot.db.engine import Database
 from bot.db.inbox import Arrival
 from bot.errors import StoreUnavailable, TelegramConflict, TelegramRefused
-from bot.telegram import envelope
+from bot.telegram import envelope, wire
 
-POLL_SECONDS = 50  # Telegram holds a poll no longer
 LONGEST_PAUSE = 30.0
 WANTED = ["message", "edited_message", "callback_query", "my_chat_member", "stopped_message_generation"]
 
@@ -65,27 +64,27 @@ class Intake:
             offset = max((one["update_id"] for one in updates if _numbered(one)), default=-1) + 1 or None
 
     async def _fetch(self, offset: int | None) -> list[Any]:
-        wanted: dict[str, Any] = {"timeout": POLL_SECONDS, "allowed_updates": WANTED}
+        wanted: dict[str, Any] = {"timeout": wire.POLL_SECONDS, "allowed_updates": WANTED}
         if offset is not None:
             wanted["offset"] = offset
         # Raw on purpose: PTB's own get_updates parses the whole batch, and one bad update would lose it for ever.
-        updates = await self._bot.do_api_request("getUpdates", api_kwargs=wanted, read_timeout=POLL_SECONDS + 10)
+        updates = await self._bot.do_api_request("getUpdates", api_kwargs=wanted, read_timeout=wire.POLL_SECONDS + 10)
         return updates if isinstance(updates, list) else []
 
     async def _pause(self, error: TelegramError, failures: int) -> float:
         """How many seconds to wait after a failed poll; raises what waiting would not mend."""
         log.warning("polling failed: %s", error, extra={"action": "intake.failed"})
         match error:
-            case InvalidToken() | Forbidden():
+            case InvalidToken() | Forbidden() | EndPointNotFound():
                 raise TelegramRefused("Telegram does not accept TELEGRAM_TOKEN. Ask @BotFather for it.") from error
             case RetryAfter():
-                return error._retry_after.total_seconds()  # noqa: SLF001  # the public property warns of its own change
+                return wire.seconds(error)
             case Conflict() if "webhook" in str(error).lower():
                 await self._bot.delete_webhook(drop_pending_updates=False)
                 return 0.0
             case Conflict():
                 self._conflict(error)
-        return min(LONGEST_PAUSE, 0.5 * 2 ** min(failures, 10))
+        return min(LONGEST_PAUSE, 0.25 * 2 ** min(failures - 1, 10))
 
     def _conflict(self, error: Conflict) -> None:
         now = time.monotonic()

@@ -1,0 +1,148 @@
+"""Updates are stored before Telegram hears that they have arrived, whatever fails on the way."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from sqlalchemy import select, text
+from telegram import Bot
+
+from bot.db.engine import Database
+from bot.db.inbox import Arrival
+from bot.db.tables import inbox
+from bot.errors import TelegramConflict, TelegramRefused
+from bot.sim.botapi import BotApi, Fault
+from bot.sim.serving import serve
+from bot.telegram.intake import Intake, Ways
+from bot.telegram.wire import bot_for
+
+
+@dataclass
+class Door:
+    """An intake at work on a simulated Telegram, and what it told."""
+
+    api: BotApi
+    database: Database
+    bot: Bot
+    alarms: list[str] = field(default_factory=list)
+    arrived: int = 0
+    more: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def alarm(self, line: str) -> None:
+        self.alarms.append(line)
+        self.more.set()
+
+    def count(self, arrivals: Sequence[Arrival]) -> None:
+        self.arrived += len(arrivals)
+        self.more.set()
+
+    def intake(self, patience: float = 40.0) -> Intake:
+        return Intake(self.bot, self.database, Ways(self.count, self.alarm), patience=patience)
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(self.intake().run())
+            yield
+            task.cancel()
+
+    async def until_arrived(self, count: int) -> None:
+        while self.arrived < count:
+            self.more.clear()
+            await self.more.wait()
+
+    async def rows(self) -> list[tuple[int, str]]:
+        async with self.database.reading() as tx:
+            found = await tx.execute(select(inbox.c.update_id, inbox.c.shape).order_by(inbox.c.id))
+            return [(row.update_id, row.shape) for row in found]
+
+
+@pytest.fixture
+async def door(database: Database) -> AsyncIterator[Door]:
+    api = BotApi()
+    async with serve(api.app) as url, bot_for(api.token, url) as bot:
+        yield Door(api, database, bot)
+
+
+async def test_updates_are_stored_then_acknowledged(door: Door):
+    ann = door.api.person(7)
+    for word in ("one", "two", "/stop"):
+        ann.send(word)
+    async with door.open():
+        await door.until_arrived(3)
+        await door.api.until(lambda: len(door.api.calls_of("getUpdates")) >= 2)
+    assert [shape for _, shape in await door.rows()] == ["text", "text", "stop"]
+    offsets = [call.params.get("offset") for call in door.api.calls_of("getUpdates")]
+    last = (await door.rows())[-1][0]
+    assert offsets[0] is None
+    assert int(str(offsets[1])) == last + 1
+
+
+async def test_a_malformed_update_is_kept_and_the_next_ones_arrive(door: Door):
+    door.api.push({"message": {"chat": 5, "text": ["?"]}})
+    door.api.person(7).send("after")
+    async with door.open():
+        await door.until_arrived(2)
+    assert [shape for _, shape in await door.rows()] == ["other", "text"]
+
+
+async def test_failures_of_telegram_are_waited_out(door: Door):
+    door.api.inject(Fault.server_error(), "getUpdates")
+    door.api.inject(Fault.flood(0), "getUpdates")
+    door.api.inject(Fault.drop(), "getUpdates")
+    door.api.person(7).send("late")
+    async with door.open():
+        await door.until_arrived(1)
+    assert len(door.api.calls_of("getUpdates")) >= 4
+
+
+async def test_a_webhook_left_behind_is_taken_away_without_dropping_updates(door: Door):
+    await door.bot.set_webhook("https://example.org/hook")
+    door.api.person(7).send("hello")
+    async with door.open():
+        await door.until_arrived(1)
+    assert len(await door.rows()) == 1
+
+
+async def test_another_program_with_the_same_token_ends_it_with_an_explanation(door: Door):
+    door.api.inject(Fault.refuse("Conflict: terminated by other getUpdates request", 409), "getUpdates", times=None)
+    with pytest.raises(TelegramConflict, match="same bot token|this bot token"):
+        await door.intake(patience=0.0).run()
+
+
+async def test_a_token_telegram_does_not_know_ends_it(door: Door):
+    door.api.inject(Fault.refuse("Unauthorized", 401), "getUpdates")
+    with pytest.raises(TelegramRefused, match="TELEGRAM_TOKEN"):
+        await door.intake().run()
+
+
+async def test_while_the_disk_is_full_nothing_is_acknowledged_and_admins_are_told(door: Door):
+    async with door.database.transaction() as tx:
+        pages = (await tx.execute(text("PRAGMA page_count"))).scalar_one()
+        await tx.execute(text(f"PRAGMA max_page_count = {pages}"))
+    big = "x" * 4000
+    for _ in range(20):
+        door.api.person(7).send(big)
+    async with door.open():
+        while not door.alarms:
+            door.more.clear()
+            await door.more.wait()
+        assert "cannot store" in door.alarms[0]
+        assert await door.rows() == []
+        assert len(door.api.calls_of("getUpdates")) == 1
+        async with door.database.transaction() as tx:
+            await tx.execute(text("PRAGMA max_page_count = 1000000"))
+        await door.until_arrived(20)
+        await door.api.until(lambda: len(door.api.calls_of("getUpdates")) == 2)
+    assert len(await door.rows()) == 20
+    assert "again" in door.alarms[-1]
+
+
+async def test_beyond_the_bound_messages_are_not_taken_but_answered(door: Door):
+    for number in range(22):
+        door.api.person(7).send(str(number))
+    async with door.open():
+        await door.until_arrived(22)
+    assert [shape for _, shape in await door.rows()] == ["text"] * 20 + ["overflow"] * 2
