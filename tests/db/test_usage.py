@@ -1,0 +1,81 @@
+"""What turns took is summed from their calls; unknown is never nought."""
+
+from typing import Any
+
+from bot.db import usage
+from bot.db.engine import Database
+from bot.db.tables import model_calls, turns
+from bot.db.usage import Spent
+from bot.domain import Lane
+
+LANE = Lane(5)
+
+
+async def turn(database: Database, item: int, *calls: tuple[int | None, int | None, bool], **changes: Any) -> None:
+    row = {"item": item, "lane": LANE.key, "person": 5, "conversation": 1, "state": "ended", "tools": "[]"}
+    row |= {"thinking": False, "thinking_why": "", "received_at": 100.0, "began_at": 101.0, "ended_at": 104.5}
+    async with database.transaction() as tx:
+        made = (await tx.execute(turns.insert().values(row | changes))).inserted_primary_key
+        for step, (inputs, outputs, partial) in enumerate(calls):
+            call = {"turn": made[0], "step": step, "purpose": "turn", "endpoint": "e", "model": "m", "thinking": False}
+            counts = {"prompt_tokens": inputs, "completion_tokens": outputs, "usage_partial": partial}
+            await tx.execute(model_calls.insert().values(call | counts | {"tools_offered": 0, "created_at": 101.0}))
+
+
+async def last(database: Database, lane: Lane = LANE) -> Spent | None:
+    async with database.reading() as tx:
+        return await usage.last_turn(tx, lane)
+
+
+async def since(database: Database, person: int = 5, begin: float = 0.0) -> Spent:
+    async with database.reading() as tx:
+        return await usage.since(tx, person, begin)
+
+
+async def test_a_lane_without_turns_has_no_last_one(database: Database):
+    assert await last(database) is None
+    assert await since(database) == Spent(0, 0, None, None, None, 0.0, whole=True)
+
+
+async def test_canvases_are_rounded_up_call_by_call(database: Database):
+    await turn(database, 1, (100, 257, False), (400, 1, False), (500, 256, False))
+    assert await last(database) == Spent(1, 3, 1000, 514, 4, 4.5, whole=True)
+
+
+async def test_a_call_that_told_nothing_makes_the_sum_at_least(database: Database):
+    await turn(database, 1, (100, 10, False), (None, None, False))
+    assert await last(database) == Spent(1, 2, 100, 10, 1, 4.5, whole=False)
+
+
+async def test_a_cut_call_makes_the_sum_at_least(database: Database):
+    await turn(database, 1, (100, 10, True))
+    found = await last(database)
+    assert found is not None
+    assert not found.whole
+
+
+async def test_when_no_call_told_the_sums_are_unknown(database: Database):
+    await turn(database, 1, (None, None, False))
+    assert await last(database) == Spent(1, 1, None, None, None, 4.5, whole=False)
+
+
+async def test_a_turn_without_calls_counts_its_seconds(database: Database):
+    await turn(database, 1)
+    assert await last(database) == Spent(1, 0, None, None, None, 4.5, whole=True)
+
+
+async def test_the_last_turn_is_the_lanes_newest_ended_one(database: Database):
+    await turn(database, 1, (1, 1, False), ended_at=200.0, received_at=199.0)
+    await turn(database, 2, (2, 2, False), ended_at=150.0, received_at=149.0)
+    await turn(database, 3, (3, 3, False), ended_at=None, state="running")
+    await turn(database, 4, (4, 4, False), ended_at=300.0, lane="6")
+    assert await last(database) == Spent(1, 1, 1, 1, 1, 1.0, whole=True)
+
+
+async def test_a_day_holds_all_turns_of_a_person_since_it_began(database: Database):
+    await turn(database, 1, (1, 1, False), began_at=99.0)
+    await turn(database, 2, (2, 300, False))
+    await turn(database, 3, (3, 3, False), lane="5:7")
+    await turn(database, 4, (4, 4, False), person=6)
+    await turn(database, 5, (5, 5, False), ended_at=None)
+    assert await since(database, begin=100.0) == Spent(3, 3, 10, 308, 4, 9.0, whole=True)
