@@ -138,7 +138,13 @@ class _Terminal:
         typer.echo(line)
 
     def ask(self, question: str, *, hidden: bool = False) -> str | None:
-        return None if self._silent else typer.prompt(question, hide_input=hidden)
+        if self._silent:
+            return None
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # asyncio's own would not end the waiting
+        try:
+            return str(typer.prompt(question, hide_input=hidden))
+        finally:
+            signal.signal(signal.SIGINT, before)
 
 
 async def _until_stopped(work: Callable[[asyncio.Event], Awaitable[int]]) -> int:

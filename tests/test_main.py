@@ -1,5 +1,6 @@
 """The command line: what it prints, how it ends, and how signals stop it."""
 
+import os
 import re
 import signal
 import subprocess
@@ -244,3 +245,19 @@ def test_a_terminal_answers_or_nobody_does(monkeypatch: pytest.MonkeyPatch, caps
     assert asked == [("Sure?", True)]
     command_line._Terminal(silent=True).say("hello")
     assert capsys.readouterr().out == "hello\n"
+
+
+def test_ctrl_c_at_a_question_ends_setup_at_once() -> None:
+    master, terminal = os.openpty()
+    words = [sys.executable, "-m", "bot", "setup"]
+    with subprocess.Popen(
+        words, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    ) as process:
+        os.close(terminal)
+        shown = b""
+        while b"(not shown)" not in shown:
+            assert process.stdout
+            shown += os.read(process.stdout.fileno(), 1024)
+        process.send_signal(signal.SIGINT)
+        assert process.wait() in {1, 130}
+    os.close(master)
