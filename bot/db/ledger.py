@@ -8,10 +8,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.engine import Database
+from bot.errors import StoreUnavailable
 
 T = TypeVar("T")
 Entry = Callable[[AsyncConnection], Awaitable[T]]
@@ -57,7 +58,7 @@ class Ledger:
                 try:
                     await self._commit()
                     pause = _FIRST_PAUSE
-                except SQLAlchemyError:
+                except (StoreUnavailable, SQLAlchemyError):
                     _log.warning("the outbox cannot be written; trying again", extra={"action": "ledger.again"})
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, _LONGEST_PAUSE)
@@ -70,9 +71,9 @@ class Ledger:
                 taken, self._waiting = self._waiting, []
                 for entry, _ in taken:
                     results.append(await entry(tx))
-        except SQLAlchemyError as error:
+        except (StoreUnavailable, SQLAlchemyError) as error:
             self._waiting = taken + self._waiting  # nothing was written
-            if isinstance(error, OperationalError) or len(results) == len(taken):
+            if isinstance(error, StoreUnavailable) or len(results) == len(taken):
                 raise
             _, refused = self._waiting.pop(len(results))  # this one can never be written
             if not refused.cancelled():
