@@ -1,0 +1,57 @@
+"""Faults a test or a demo asks the simulated endpoint for; owns the list of those still to come."""
+
+import random
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Kind = Literal[
+    "busy",  # 503 before anything is read
+    "unauthorized",  # 401
+    "crash",  # the engine dies: 500, open streams get an error line, then /health 503, then connections are cut
+    "reset",  # the connection is cut; in a stream after `after_canvases` canvases
+    "error_line",  # an error in mid-stream, then [DONE]; 500 where nothing is streamed
+    "silent",  # nothing more comes, and the connection stays open
+    "slow",  # `seconds` more before the first canvas
+    "no_usage",  # the usage chunk is missing, and running usage with it
+]
+
+
+@dataclass(slots=True)
+class Fault:
+    """What goes wrong, how often (None: for ever), how far into the reply, and for which share of requests."""
+
+    kind: Kind
+    times: int | None = 1
+    after_canvases: int = 0
+    seconds: float = 0.0
+    rate: float = 1.0
+
+
+class Faults:
+    """The faults to come. Each request takes the first one that applies to it; `rate` is drawn from a seeded source."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._coming: list[Fault] = []
+        self._chance = random.Random(seed)  # noqa: S311 — repeatable tests, no secret
+
+    def add(self, fault: Fault) -> None:
+        """Let it happen from the next request on."""
+        if fault.kind not in get_args(Kind):
+            raise ValueError(f"unknown fault {fault.kind!r}; one of {', '.join(get_args(Kind))}")
+        self._coming.append(fault)
+
+    def clear(self) -> None:
+        """Nothing goes wrong any more."""
+        self._coming.clear()
+
+    def take(self) -> Fault | None:
+        """The fault of the request that came just now."""
+        for fault in self._coming:
+            if fault.rate < 1 and self._chance.random() >= fault.rate:
+                continue
+            if fault.times is not None:
+                fault.times -= 1
+                if fault.times <= 0:
+                    self._coming.remove(fault)
+            return fault
+        return None

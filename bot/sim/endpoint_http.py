@@ -1,0 +1,230 @@
+"""The routes of the simulated server, its key and its door.
+
+Owns nothing but the moments until which the door stays shut; asks the engine for everything else.
+"""
+
+import asyncio
+import secrets
+import socket
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic, time
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from bot.sim.endpoint_answer import Answer, Options
+from bot.sim.endpoint_checks import (
+    BUSY,
+    DEAD,
+    Refusal,
+    Server,
+    check_chat,
+    check_length,
+    check_sampling,
+    parse,
+    wanted_tokens,
+)
+from bot.sim.endpoint_delivery import CUT, Delivery
+from bot.sim.endpoint_engine import Engine
+from bot.sim.endpoint_faults import Fault, Faults
+from bot.sim.endpoint_metrics import exposition
+from bot.sim.endpoint_request import Job, Request
+from bot.sim.endpoint_script import ChatRequest
+from bot.sim.endpoint_tokenize import Tokenizer, conversation_of
+from bot.sim.endpoint_wire import Head, new_id
+from bot.sim.gemma_template import render
+from bot.sim.gemma_tokens import count_tokens
+
+_KEY_NEEDED = ("/v1/", "/v2/", "/inference/", "/cohere/")
+_LOADING = Refusal(503, "The model is still loading.", "Service Unavailable")
+# A dead engine answers for a moment, then its process is gone.
+_DEAD_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the routes work with."""
+
+    engine: Engine
+    faults: Faults
+    server: Server
+    api_key: str | None
+    log: Callable[[Request], None]
+    changed: Callable[[], None]
+
+
+class Front:
+    """The ASGI side of one simulated server."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._engine = parts.engine
+        self._server = parts.server
+        self._tokenizer = Tokenizer(parts.server)
+        self._created = int(time())
+        self._fingerprint = f"vllm-{parts.server.profile.version}-{secrets.token_hex(4)}"
+        self._routes = Starlette(routes=self._table(), exception_handlers={HTTPException: _http_error})
+        self.loading_until = 0.0
+        self.refusing_until = 0.0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in: not at all, with 503, with 401, or to its route."""
+        scope[CUT] = partial(_cut, send, receive)
+        died = self._engine.died_at
+        gone = died is not None and monotonic() - died > _DEAD_SECONDS
+        if gone or monotonic() < self.refusing_until:
+            await _cut(send, receive)
+        elif monotonic() < self.loading_until:
+            await _refusal(_LOADING)(scope, receive, send)
+        elif not self._may_enter(scope):
+            await JSONResponse({"error": "Unauthorized"}, 401)(scope, receive, send)
+        else:
+            await self._routes(scope, receive, send)
+
+    def _may_enter(self, scope: Scope) -> bool:
+        if self._parts.api_key is None or not scope["path"].startswith(_KEY_NEEDED):
+            return True
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        return secrets.compare_digest(given, f"Bearer {self._parts.api_key}".encode())
+
+    def _table(self) -> list[Route]:
+        return [
+            Route("/v1/chat/completions", self._chat, methods=["POST"]),
+            Route("/v1/models", self._models, methods=["GET"]),
+            Route("/version", self._version, methods=["GET"]),
+            Route("/health", self._health, methods=["GET"]),
+            Route("/ping", self._health, methods=["GET", "POST"]),
+            Route("/load", self._load, methods=["GET"]),
+            Route("/metrics", self._metrics, methods=["GET"]),
+            Route("/tokenize", self._tokenize, methods=["POST"]),
+            Route("/detokenize", self._detokenize, methods=["POST"]),
+        ]
+
+    async def _chat(self, http: HttpRequest) -> Response:
+        log = Request({}, {key.lower(): value for key, value in http.headers.items()}, monotonic())
+        self._parts.log(log)
+        fault = self._parts.faults.take()
+        log.fault = fault.kind if fault else None
+        try:
+            log.body = parse(await http.body(), http.headers.get("content-type", ""))
+            job = self._admit(log, fault)
+        except Refusal as refusal:
+            log.status, log.finished = refusal.status, monotonic()
+            self._parts.changed()
+            if refusal.status == 401:
+                return JSONResponse({"error": "Unauthorized"}, 401)
+            return _refusal(refusal)
+        profile = self._server.profile
+        head = Head(new_id(log.headers.get("x-request-id")), int(time()), self._server.model, self._fingerprint)
+        answer = Answer(job, head, Options.of(log.body, profile), profile)
+        return Delivery(self._engine, job, answer, self._parts.changed)
+
+    def _admit(self, log: Request, fault: Fault | None) -> Job:
+        """Everything that can go wrong before the engine works."""
+        if fault and fault.kind == "unauthorized":
+            raise Refusal(401, "Unauthorized")
+        if fault and fault.kind == "crash":
+            self._engine.die()
+        if self._engine.died_at is not None:
+            raise DEAD
+        check_chat(log.body, self._server)
+        conversation = conversation_of(log.body, self._server.profile)
+        log.prompt, log.thinking = render(conversation), conversation.thinking
+        log.prompt_tokens = count_tokens(log.prompt)
+        check_length(log.prompt_tokens, self._server)
+        check_sampling(log.body, self._server)
+        if self._engine.full or (fault and fault.kind == "busy"):
+            self._engine.metrics.rejected += 1
+            raise BUSY
+        room = self._server.context - log.prompt_tokens
+        limit = min(wanted_tokens(log.body) or room, room)
+        chat = ChatRequest(
+            conversation.messages, conversation.tools, conversation.thinking, log.prompt, limit, log.body
+        )
+        return Job(log, chat, fault, _priority(log))
+
+    async def _models(self, _: HttpRequest) -> Response:
+        permission = {
+            "id": f"modelperm-{secrets.token_hex(8)}",
+            "object": "model_permission",
+            "created": self._created,
+            "allow_create_engine": False,
+            "allow_sampling": True,
+            "allow_logprobs": True,
+            "allow_search_indices": False,
+            "allow_view": True,
+            "allow_fine_tuning": False,
+            "organization": "*",
+            "group": None,
+            "is_blocking": False,
+        }
+        model = {
+            "id": self._server.model,
+            "object": "model",
+            "created": self._created,
+            "owned_by": "vllm",
+            "root": "simulated",
+            "parent": None,
+            "max_model_len": self._server.context,
+            "permission": [permission],
+        }
+        return JSONResponse({"object": "list", "data": [model]})
+
+    async def _version(self, _: HttpRequest) -> Response:
+        return JSONResponse({"version": self._server.profile.version})
+
+    async def _health(self, _: HttpRequest) -> Response:
+        return Response(status_code=200 if self._engine.died_at is None else 503)
+
+    async def _load(self, _: HttpRequest) -> Response:
+        load = self._engine.load
+        return JSONResponse({"server_load": load.running + load.waiting if self._server.profile.load_tracking else 0})
+
+    async def _metrics(self, _: HttpRequest) -> Response:
+        diffusion = self._server.profile.diffusion_checks
+        text = exposition(self._engine.metrics, self._engine.load, self._server.model, diffusion=diffusion)
+        return PlainTextResponse(text, media_type="text/plain; version=1.0.0")
+
+    async def _tokenize(self, http: HttpRequest) -> Response:
+        try:
+            body = parse(await http.body(), http.headers.get("content-type", ""))
+            return JSONResponse(self._tokenizer.tokenize(body))
+        except Refusal as refusal:
+            return _refusal(refusal)
+
+    async def _detokenize(self, http: HttpRequest) -> Response:
+        try:
+            body = parse(await http.body(), http.headers.get("content-type", ""))
+        except Refusal as refusal:
+            return _refusal(refusal)
+        return JSONResponse(self._tokenizer.detokenize(body.get("tokens") or ()))
+
+
+def _priority(log: Request) -> int:
+    return int(log.headers.get("x-vllm-priority") or log.body.get("priority") or 0)
+
+
+def _refusal(refusal: Refusal) -> Response:
+    return JSONResponse(refusal.body, refusal.status)
+
+
+async def _http_error(_: HttpRequest, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"detail": error.detail}, error.status_code)
+
+
+async def _cut(send: Send, receive: Receive) -> None:
+    """Cut the connection with a reset: the server underneath is uvicorn, whose `send` belongs to the connection."""
+    transport: asyncio.Transport = send.__self__.transport  # type: ignore[attr-defined]
+    raw = transport.get_extra_info("socket")
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
+    while (await receive())["type"] != "http.disconnect":
+        pass

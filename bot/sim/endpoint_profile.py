@@ -1,0 +1,110 @@
+"""How the simulated server is built, launched and how fast it is: `Profile` and `Timing`.
+
+Pure values. A profile says only what is known of a release; anything else follows `Profile.today()`.
+"""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The price of a reply. `canvas_seconds` replaces steps and commit; `step_ms_per_1k` is what a long prompt adds."""
+
+    prefill_tokens_per_s: float = inf
+    step_ms: float = 0.0
+    steps_per_canvas: int = 16
+    commit_ms: float = 0.0
+    canvas_seconds: float | None = None
+    step_ms_per_1k: float = 0.0
+
+    @classmethod
+    def instant(cls) -> Self:
+        """No cost at all: not even a sleep of zero."""
+        return cls()
+
+    @classmethod
+    def canvas(cls, seconds: float, prefill_tokens_per_s: float = inf) -> Self:
+        """So many seconds a canvas, whatever the prompt."""
+        return cls(prefill_tokens_per_s, canvas_seconds=seconds)
+
+    @classmethod
+    def spark(cls) -> Self:
+        """About a DGX Spark with NVFP4 weights, warm: 1.5 s a canvas. An estimate, not a measurement."""
+        return cls(prefill_tokens_per_s=3000, step_ms=90, steps_per_canvas=16, commit_ms=60, step_ms_per_1k=1)
+
+    def prefill_seconds(self, tokens: int) -> float:
+        """For prompt tokens that are not cached."""
+        return tokens / self.prefill_tokens_per_s
+
+    def steps(self, limit: int | None) -> int:
+        """Denoising steps of a canvas; a request may ask for fewer, never for more."""
+        return min(self.steps_per_canvas, limit or self.steps_per_canvas)
+
+    def canvas_time(self, context: int, limit: int | None = None) -> float:
+        """Seconds for one canvas behind `context` tokens."""
+        steps = self.steps(limit)
+        if self.canvas_seconds is not None:
+            return self.canvas_seconds * steps / self.steps_per_canvas
+        return (steps * (self.step_ms + self.step_ms_per_1k * context / 1000) + self.commit_ms) / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One release with its launch flags. Change a flag with `dataclasses.replace`."""
+
+    version: str = "0.33.0"
+    canvas: int = 256
+    diffusion_checks: bool = True
+    """Refuses temperature, seed, structured outputs and an empty list of tools; knows the diffusion counters."""
+    old_parser: bool = False
+    """The parser before the state machine: leaks markup, loses turns, hides that a call was cut."""
+    prompt_details: bool = True
+    reasoning_details: bool = True
+    force_usage: bool = True
+    request_metrics: bool = True
+    request_ids: bool = True
+    keep_alive_s: float | None = 5.0
+    max_queued: int | None = None
+    """Waiting and running requests above which 503 is the answer."""
+    by_priority: bool = True
+    load_tracking: bool = True
+    dense_cache: bool = False
+    thinking: bool = False
+    """What a request gets that says nothing about thinking."""
+
+    @classmethod
+    def today(cls) -> Self:
+        """vLLM 0.33.0 with the flags this project recommends."""
+        return cls()
+
+    @classmethod
+    def bare(cls) -> Self:
+        """vLLM 0.33.0 as it comes, with prompt details only."""
+        return cls(
+            force_usage=False,
+            request_metrics=False,
+            request_ids=False,
+            keep_alive_s=None,
+            by_priority=False,
+            load_tracking=False,
+        )
+
+    @classmethod
+    def preview(cls) -> Self:
+        """The published image for this model, a pre-release older than every stable one that knows it."""
+        return cls(
+            version="0.22.1rc1.dev357+g74b5964f0",
+            diffusion_checks=False,
+            old_parser=True,
+            prompt_details=False,
+            reasoning_details=False,
+            force_usage=False,
+            request_metrics=False,
+            request_ids=False,
+            keep_alive_s=None,
+            by_priority=False,
+            load_tracking=False,
+            dense_cache=True,
+        )
