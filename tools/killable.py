@@ -52,12 +52,11 @@ async def run_apart(
     try:
         async with asyncio.timeout(limits.seconds):
             answer = await _ask(process, _letter(function, limits, arguments) + body, limits.answer)
-            status = await process.wait()
     except TimeoutError:
         raise Stopped(f"it took longer than {limits.seconds:g} seconds") from None
     finally:
         await _end(process)
-    return _result(answer, status, limits)
+    return _result(answer, process.returncode, limits)
 
 
 def _letter(function: Callable[..., Any], limits: Limits, arguments: dict[str, Any]) -> bytes:
@@ -86,26 +85,20 @@ async def _ask(process: asyncio.subprocess.Process, letter: bytes, most: int) ->
     answer = bytearray()
     while len(answer) <= most and (piece := await process.stdout.read(most + 1 - len(answer))):
         answer += piece
-    if len(answer) > most:
-        _kill(process)
     return bytes(answer)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     assert process.stdout is not None
-    _kill(process)
-    while await process.stdout.read(65536):  # the pipe is read to its end so that the process can be let go
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    while await process.stdout.read(65536):  # a pipe that is not read to its end keeps wait() waiting
         pass
     await process.wait()
 
 
-def _kill(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-
-
-def _result(answer: bytes, status: int, limits: Limits) -> Any:
+def _result(answer: bytes, status: int | None, limits: Limits) -> Any:
     if len(answer) > limits.answer:
         raise Stopped(f"its answer was longer than {limits.answer} bytes")
     if status == -signal.SIGXCPU:

@@ -33,8 +33,10 @@ class Site:
     port: int = 0
     heard: list[tuple[str, str]] = field(default_factory=list)
     names: list[str | None] = field(default_factory=list)
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             request = (await reader.readuntil(b"\r\n\r\n")).decode()
             self.heard.append((writer.get_extra_info("sockname")[0], request))
@@ -71,3 +73,7 @@ async def site(pages: dict[str, bytes], *hosts: str, tls: ssl.SSLContext | None 
             await stack.enter_async_context(server)
             here.port = server.sockets[0].getsockname()[1]
         yield here
+        for writer in here.writers:
+            writer.transport.abort()
+            with contextlib.suppress(ConnectionError, ssl.SSLError):
+                await writer.wait_closed()

@@ -161,7 +161,8 @@ def test_arguments_nested_without_end_are_refused():
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
 )
 NAMES = st.sampled_from(sorted(draw.input_schema["properties"])) | st.text()
 
