@@ -1,0 +1,334 @@
+import json
+from collections.abc import Callable, Generator, Iterator, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.agent.loop import CallModel, Ended, Event, Finished, Given, Limits, RunTools, play
+from bot.domain import Message, Reply, ToolCall, ToolResult
+from tests.agent.offered import TOOLS, call, reply
+from tests.agent.replay import Recorded, Replay, ignore, recorded, replaying, request, said
+
+PROMPT = (Message("system", "Be kind."), Message("user", "weather in Paris?"))
+LIMITS = Limits(steps=8, max_tokens=1024)
+PARIS = '{"city": "Paris"}'
+Game = Generator[Event, Given, None]
+
+
+def ask(number: int = 1, city: str = "Paris", text: str = "") -> Reply:
+    """A reply that asks for the weather, with an id of its own."""
+    asked = ToolCall(f"id-{number}", "get_weather", json.dumps({"city": city}))
+    return reply(text, asked, finish="tool_calls")
+
+
+def started(limits: Limits = LIMITS) -> tuple[Game, CallModel]:
+    game = play(PROMPT, TOOLS, limits)
+    event = next(game)
+    assert isinstance(event, CallModel)
+    return game, event
+
+
+def results(event: Event, text: str = "12 degrees") -> tuple[ToolResult, ...]:
+    assert isinstance(event, RunTools)
+    return tuple(ToolResult(one.call, text, "ok") for one in event.calls)
+
+
+def finished(event: Event) -> Finished:
+    assert isinstance(event, Finished)
+    return event
+
+
+def called(event: Event) -> CallModel:
+    assert isinstance(event, CallModel)
+    return event
+
+
+def through(replies: Sequence[Reply], limits: Limits = LIMITS) -> list[Event]:
+    """All events of a turn in which every tool finds it is 12 degrees."""
+    waiting = iter(replies)
+    game = play(PROMPT, TOOLS, limits)
+    events = [next(game)]
+    while not isinstance(events[-1], Finished):
+        last = events[-1]
+        events.append(game.send(next(waiting) if isinstance(last, CallModel) else results(last)))
+    return events
+
+
+def test_an_answer_ends_the_turn():
+    game, first = started()
+    assert first == CallModel(PROMPT, "auto", 1024, 1, None, ())
+    assert game.send(reply("Hello!")) == Finished("Hello!", "answered", None, (Message("assistant", "Hello!"),))
+    with pytest.raises(StopIteration):
+        game.send(reply("more"))
+
+
+def test_text_and_calls_become_two_messages_and_results_follow_at_once():
+    events = through([ask(text="Let me look.\n"), reply("It is 12 degrees.")])
+    asked = ToolCall("id-1", "get_weather", PARIS)
+    assert isinstance(events[1], RunTools)
+    assert events[1].said == (Message("assistant", "Let me look."), Message("assistant", calls=(asked,)))
+    assert [(one.call, one.arguments) for one in events[1].calls] == [(asked, {"city": "Paris"})]
+    second = called(events[2])
+    assert second.said == (Message("tool", "12 degrees", call_id="id-1"),)
+    assert second.messages == (*PROMPT, *events[1].said, *second.said)
+    assert second.step == 2
+
+
+def test_reasoning_is_given_back_within_the_turn_with_the_first_message():
+    first = reply("", call("noargs"), finish="tool_calls", reasoning="need it")
+    second = reply("Let me see.", call("noargs", id="b"), finish="tool_calls", reasoning="more")
+    events = through([first, second, reply("Done.")])
+    assert [(message.text, message.reasoning) for message in events[1].said] == [("", "need it")]
+    assert [(message.text, message.reasoning) for message in events[3].said] == [("Let me see.", "more"), ("", None)]
+
+
+def test_a_refused_call_gets_its_result_at_once_and_the_others_run():
+    asked = reply("", call("get_weather", PARIS, "a"), call("rm_rf", "{}", "b"), finish="tool_calls")
+    game, _ = started()
+    event = game.send(asked)
+    assert isinstance(event, RunTools)
+    assert [one.call.name for one in event.calls] == ["get_weather"]
+    assert [result.outcome for result in event.refused] == ["refused"]
+    assert [call.id for call in event.said[0].calls] == ["a", "b"]
+    assert event.said[1] == Message("tool", event.refused[0].text, call_id="b")
+    assert [message.call_id for message in called(game.send(results(event))).messages[-2:]] == ["b", "a"]
+
+
+def test_results_may_come_in_any_order_and_a_missing_one_is_said_to_be_unknown():
+    game, _ = started()
+    calls = [call("get_weather", f'{{"city": "{city}"}}', city) for city in ("Paris", "Rome", "Oslo")]
+    event = game.send(reply("", *calls, finish="tool_calls"))
+    after = called(game.send(tuple(reversed(results(event)))[:2]))
+    assert [(message.call_id, message.text) for message in after.said] == [
+        ("Paris", "The outcome of this call is unknown."),
+        ("Rome", "12 degrees"),
+        ("Oslo", "12 degrees"),
+    ]
+
+
+def test_an_empty_reply_is_asked_for_once_more_with_the_same_messages():
+    events = through([reply(""), reply("Hello!")])
+    assert (called(events[1]).again, called(events[1]).messages, called(events[1]).step) == ("empty", PROMPT, 2)
+    assert finished(events[-1]).ending == "answered"
+
+
+def test_a_second_empty_reply_ends_the_turn_honestly():
+    end = finished(through([reply(""), reply(" ")])[-1])
+    assert end.ending == "empty"
+    assert "no usable answer" in end.text
+    assert end.said == (Message("assistant", end.text),)
+
+
+def test_an_empty_reply_after_tools_still_tells_what_was_found():
+    end = finished(through([ask(), reply(""), reply("")])[-1])
+    assert "Found so far:\n- get_weather: `12 degrees`" in end.text
+
+
+def test_a_cut_call_is_asked_for_once_more_with_more_room_and_never_run():
+    cut = reply("Let me look.", call("get_weather", PARIS), finish="length")
+    events = through([cut, ask(), reply("Done.")], Limits(8, 1000))
+    again = called(events[1])
+    assert (again.again, again.max_tokens, again.messages, again.said) == ("cut", 2048, PROMPT, ())
+    assert called(events[3]).max_tokens == 1000
+
+
+def test_a_call_cut_again_ends_the_turn_with_what_was_said():
+    cut = reply("Look:\n```", call("get_weather", PARIS), finish="length")
+    events = through([cut, cut])
+    end = finished(events[-1])
+    assert not any(isinstance(event, RunTools) for event in events)
+    assert (end.ending, end.text[:12]) == ("cut", "Look:\n```\n``")
+    assert "did not fit" in end.text
+
+
+def test_an_answer_cut_at_the_limit_says_so_under_it():
+    end = finished(through([reply("One\n```py\nx = 1", finish="length")])[-1])
+    assert end.text == "One\n```py\nx = 1\n```\n\n_The answer was cut at the length limit._"
+    assert (end.ending, end.note) == ("cut", "The answer was cut at the length limit.")
+    assert end.said == (Message("assistant", "One\n```py\nx = 1"),)
+
+
+def test_calls_that_keep_failing_end_in_an_answer_without_tools():
+    replies = [reply("", call("rm_rf", "{}", str(number)), finish="tool_calls") for number in range(3)]
+    events = through([*replies, reply("I cannot do that.")])
+    asked = [event for event in events if isinstance(event, CallModel)]
+    assert [event.tool_choice for event in asked] == ["auto", "auto", "auto", "none"]
+    assert asked[-1].messages[-1].role == "user"
+    assert asked[-1].messages[-1] not in [message for event in events for message in event.said]
+    assert finished(events[-1]).text == "I cannot do that."
+
+
+def test_the_last_step_is_asked_without_tools_and_its_answer_says_why():
+    events = through([ask(1, "Paris"), ask(2, "Rome"), reply("12 in both.")], Limits(3, 1024))
+    asked = [event for event in events if isinstance(event, CallModel)]
+    assert [event.tool_choice for event in asked] == ["auto", "auto", "none"]
+    end = finished(events[-1])
+    assert end.ending == "steps"
+    assert end.text == "12 in both.\n\n_All 3 steps allowed for one answer were used._"
+
+
+def test_a_last_step_without_words_ends_with_what_was_found():
+    last = reply("", call("get_weather", PARIS, "z"), finish="tool_calls")
+    end = finished(through([ask(1), last], Limits(2, 1024))[-1])
+    assert end.ending == "steps"
+    assert end.text.startswith("All 2 steps allowed for one answer were used.\n\nFound so far:")
+
+
+def test_findings_are_short_few_and_cannot_be_tapped():
+    game, _ = started(Limits(6, 1024))
+    event: Event = game.send(ask(0, "0"))
+    for number in range(1, 5):
+        game.send(results(event, f"{number} `x` https://evil.test\n" + "y" * 999))
+        event = game.send(ask(number, str(number)))
+    game.send(results(event))
+    end = finished(game.send(reply("")))
+    found = end.text.splitlines()[3:]
+    assert len(found) == 3
+    assert found[1].startswith("- get_weather: `4 'x' https://evil.test yyy")
+    assert all(len(line) < 340 and line.count("`") == 2 for line in found)
+
+
+def test_one_step_allowed_is_an_answer_without_tools_and_without_excuse():
+    events = through([reply("Hello!")], Limits(1, 1024))
+    assert called(events[0]).tool_choice == "none"
+    assert called(events[0]).messages == PROMPT
+    assert finished(events[-1]).ending == "answered"
+
+
+def test_the_same_call_runs_once_a_reply_and_twice_a_turn():
+    twin = reply("", call("get_weather", PARIS, "a"), call("get_weather", PARIS, "b"), finish="tool_calls")
+    events = through([twin, ask(2), ask(3), reply("Done.")])
+    runs = [event for event in events if isinstance(event, RunTools)]
+    assert [(len(event.calls), len(event.refused)) for event in runs] == [(1, 1), (1, 0), (0, 1)]
+    assert "already made" in runs[0].refused[0].text
+
+
+def test_time_that_is_up_keeps_what_was_said_and_says_so():
+    game, _ = started()
+    end = finished(game.send(Ended("seconds", reply("Half an ans <|tool_call>call:", finish=None))))
+    assert end.text == "Half an ans\n\n_The time for this answer was up._"
+    assert (end.ending, end.said) == ("seconds", (Message("assistant", "Half an ans"),))
+
+
+@pytest.mark.parametrize("partial", [None, reply("")])
+def test_time_that_is_up_without_a_word_tells_what_was_found(partial):
+    game, _ = started(Limits(2, 1024))
+    game.send(results(game.send(ask())))
+    end = finished(game.send(Ended("seconds", partial)))
+    assert end.ending == "seconds"
+    assert end.text.startswith("The time for this answer was up before it was ready.\n\nFound so far:")
+
+
+def test_a_stopped_turn_keeps_what_was_shown():
+    game, _ = started()
+    end = finished(game.send(Ended("stopped", reply("Half"))))
+    assert (end.text, end.ending, end.note) == ("Half\n\n_Stopped._", "stopped", "Stopped.")
+    game, _ = started()
+    assert finished(game.send(Ended("stopped", None))).text == "Stopped."
+
+
+def test_a_turn_without_tools_never_offers_any():
+    game = play(PROMPT, {}, LIMITS)
+    assert called(next(game)).tool_choice == "none"
+    assert finished(game.send(reply("Hi", call("noargs")))).text == "Hi"
+
+
+def test_an_event_takes_only_what_belongs_to_it():
+    game, _ = started()
+    with pytest.raises(TypeError):
+        game.send(())
+    game, _ = started()
+    event = game.send(ask())
+    assert isinstance(event, RunTools)
+    with pytest.raises(TypeError):
+        game.send(reply("x"))
+
+
+REPLIES = st.lists(
+    st.one_of(
+        st.builds(ask, st.integers(1, 3), st.sampled_from(["Paris", "Rome"]), st.sampled_from(["", "Look."])),
+        st.builds(
+            reply, st.sampled_from(["", "Hi", "call:noargs{}"]), finish=st.sampled_from(["stop", "length", None])
+        ),
+        st.just(reply("", call("rm_rf"), finish="tool_calls")),
+    ),
+    min_size=12,
+    max_size=12,
+)
+
+
+@settings(deadline=None)
+@given(REPLIES, st.integers(1, 8))
+def test_a_turn_played_again_from_any_point_goes_on_the_same_way(replies, steps):
+    whole = through(replies, Limits(steps, 1024))
+    assert through(replies, Limits(steps, 1024)) == whole
+    assert sum(isinstance(event, CallModel) for event in whole) <= steps
+
+
+@settings(deadline=None)
+@given(REPLIES, st.integers(1, 8))
+def test_what_was_said_is_complete_in_order_and_can_be_sent_to_any_template(replies, steps):
+    events = through(replies, Limits(steps, 1024))
+    told: list[Message] = []
+    for event in events:
+        told.extend(event.said)
+        if isinstance(event, CallModel):
+            hint = event.messages[len(PROMPT) + len(told) :]
+            assert event.messages[: len(PROMPT) + len(told)] == (*PROMPT, *told)
+            assert len(hint) <= 1
+    assert all(not (message.text and message.calls) for message in told if message.role == "assistant")
+    assert told[-1].role == "assistant"
+    assert told[-1].text
+    open_calls: set[str | None] = set()
+    for message in told:
+        if message.role == "tool":
+            open_calls.remove(message.call_id)
+        else:
+            assert not open_calls
+            open_calls |= {call.id for call in message.calls}
+    assert not open_calls
+
+
+async def played(
+    answers: Sequence[Recorded], run: Callable[[RunTools], tuple[ToolResult, ...]]
+) -> tuple[Finished, Replay]:
+    """A whole turn over real HTTP: the real client in front of recorded answers."""
+    replay = Replay(answers)
+    game = play(PROMPT, TOOLS, LIMITS)
+    event = next(game)
+    async with replaying(replay) as llm:
+        while not isinstance(event, Finished):
+            if isinstance(event, RunTools):
+                event = game.send(run(event))
+            else:
+                wanted = request(messages=event.messages, tool_choice=event.tool_choice, max_tokens=event.max_tokens)
+                event = game.send(await llm.call(wanted, ignore, ignore))
+    return event, replay
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "sent"),
+    [
+        (["02-tool-stream", "13-multi-step-think-stream"], "It is sunny.", ["user", "assistant", "tool"]),
+        (["02-tool-text-before-stream", "01-chat-stream"], "echo: Say hi", ["user", "assistant", "assistant", "tool"]),
+        (["03-tool-cut-max-tokens-14-stream", "01-chat-stream"], "echo: Say hi", ["user"]),
+        (["01-chat-empty-answer-stream", "01-chat-stream"], "echo: Say hi", ["user"]),
+        (["03-tool-duplicate-key-stream", "17-burst-chat"], "echo: Say hi", ["user", "assistant", "tool"]),
+        (["03-tool-as-plain-text", "04-open-channel-answer-stream"], "It is sunny.", ["user", "assistant", "tool"]),
+        (["17-burst-parallel", "17-burst-think"], "Hello!", ["user", "assistant", "tool", "tool", "tool"]),
+    ],
+)
+async def test_a_turn_of_recorded_answers_ends_in_words(names, text, sent):
+    end, replay = await played([recorded(name) for name in names], results)
+    assert end.text == text
+    assert [message["role"] for message in replay.asked[-1]["messages"]][1:] == sent
+
+
+async def test_a_turn_ends_even_if_the_model_only_ever_asks_for_tools():
+    cities: Iterator[int] = iter(range(100))
+    answers = [said(f"call:get_weather{{city:{next(cities)}}}") for _ in range(8)]
+    end, replay = await played(answers, results)
+    assert len(replay.asked) == 8
+    assert end.ending == "steps"
+    assert "call:" not in end.text

@@ -1,0 +1,115 @@
+import asyncio
+import json
+import logging
+from datetime import UTC, datetime
+
+import pytest
+
+from bot.agent.toolbox import Toolbox
+from bot.domain import ToolCall
+from tools.base import Note, ToolContext, ToolError, tool
+
+
+class NoNotes:
+    async def add(self, text: str) -> int:
+        raise ToolError("no notes here")
+
+    async def all(self) -> list[Note]:
+        return []
+
+
+CONTEXT = ToolContext("chat", "Ann", 7, "call-1", NoNotes(), lambda: datetime(2026, 11, 20, tzinfo=UTC))
+
+
+@tool
+async def echo(text: str) -> str:
+    """Say it again.
+
+    Args:
+        text: What to say.
+    """
+    return text
+
+
+@tool
+async def fail(how: str) -> str:
+    """Fail in some way.
+
+    Args:
+        how: The way.
+    """
+    match how:
+        case "told":
+            raise ToolError("There is no such page <turn|>.")
+        case "late":
+            raise TimeoutError("of its own")
+    raise RuntimeError("secret detail at line 7")
+
+
+@tool(timeout=0.05)
+async def hang() -> None:
+    """Never come back."""
+    await asyncio.Event().wait()
+
+
+BOX = Toolbox([hang, fail, echo])
+
+
+def call(name: str) -> ToolCall:
+    return ToolCall("call-1", name, "{}")
+
+
+def test_what_the_model_is_told_does_not_depend_on_the_order_of_the_tools():
+    other = Toolbox([echo, hang, fail])
+    assert json.dumps(BOX.definitions) == json.dumps(other.definitions)
+    assert list(BOX.tools) == ["hang", "fail", "echo"]
+
+
+async def test_a_result_is_what_the_tool_gave():
+    result = await BOX.run(call("echo"), {"text": " noon "}, CONTEXT)
+    assert (result.outcome, result.text, result.call) == ("ok", "noon", call("echo"))
+
+
+async def test_a_result_loses_control_tokens_and_what_no_wire_takes():
+    assert (await BOX.run(call("echo"), {"text": "<|turn>user\x00"}, CONTEXT)).text == "<\u200b|turn>user"
+
+
+async def test_an_empty_result_says_so():
+    assert (await BOX.run(call("echo"), {"text": " "}, CONTEXT)).text == "(nothing)"
+
+
+async def test_a_long_result_is_bounded_and_says_how_much_is_missing():
+    result = await Toolbox([echo], length=10).run(call("echo"), {"text": "a" * 25}, CONTEXT)
+    assert result.text == "aaaaaaaaaa\n[… 15 characters left out]"
+
+
+async def test_an_error_of_the_tool_is_told_to_the_model():
+    result = await BOX.run(call("fail"), {"how": "told"}, CONTEXT)
+    assert (result.outcome, result.text) == ("error", "There is no such page <\u200bturn|>.")
+
+
+@pytest.mark.parametrize("how", ["bug", "late"])
+async def test_an_unexpected_error_is_told_without_its_details_and_logged_by_its_class(how, caplog):
+    with caplog.at_level(logging.WARNING):
+        result = await BOX.run(call("fail"), {"how": how}, CONTEXT)
+    assert (result.outcome, result.text) == ("error", "fail failed unexpectedly.")
+    assert "secret" not in caplog.text
+    assert vars(caplog.records[0])["error"] == {"bug": "RuntimeError", "late": "TimeoutError"}[how]
+
+
+async def test_a_tool_that_never_comes_back_is_stopped():
+    result = await BOX.run(call("hang"), {}, CONTEXT)
+    assert (result.outcome, result.text) == ("timeout", "hang took longer than 0.05 s and was stopped.")
+
+
+async def test_a_cancelled_tool_stays_cancelled():
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(Toolbox([hang]).run(call("hang"), {}, CONTEXT))
+        await asyncio.sleep(0)
+        running.cancel()
+    assert running.cancelled()
+
+
+async def test_a_tool_that_was_not_offered_cannot_be_run():
+    with pytest.raises(KeyError):
+        await BOX.run(call("rm_rf"), {}, CONTEXT)
