@@ -15,9 +15,9 @@ async def turn(database: Database, item: int, *calls: tuple[int | None, int | No
     row = {"item": item, "lane": LANE.key, "person": 5, "conversation": 1, "state": "ended", "tools": "[]"}
     row |= {"thinking": False, "thinking_why": "", "received_at": 100.0, "began_at": 101.0, "ended_at": 104.5}
     async with database.transaction() as tx:
-        made = (await tx.execute(turns.insert().values(row | changes))).inserted_primary_key
+        made = (await tx.execute(turns.insert().values(row | changes).returning(turns.c.id))).scalar_one()
         for step, (inputs, outputs, partial) in enumerate(calls):
-            call = {"turn": made[0], "step": step, "purpose": "turn", "endpoint": "e", "model": "m", "thinking": False}
+            call = {"turn": made, "step": step, "purpose": "turn", "endpoint": "e", "model": "m", "thinking": False}
             counts = {"prompt_tokens": inputs, "completion_tokens": outputs, "usage_partial": partial}
             await tx.execute(model_calls.insert().values(call | counts | {"tools_offered": 0, "created_at": 101.0}))
 

@@ -1,0 +1,117 @@
+"""What a command, a tap or a knock is given and what it gives back. The effect, the answer and `done` are one
+transaction: an act changes the database only through `call.tx`, and touches the world only through what it returns.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from bot.db.notices import Notices
+from bot.db.people import Standing, Transaction
+from bot.domain import Button, InboxItem, Lane, Part
+from bot.opening import Ask
+from bot.telegram.access import Access
+from bot.telegram.gestures import Gestures
+
+PAGE = 3500  # UTF-16 units of one message of a list, well under Telegram's 4096
+ROWS = 20  # entries of one message of a list
+
+
+class Turns(Protocol):
+    """Whatever answers messages."""
+
+    async def run(self, ask: Ask) -> None:
+        """Answer, and mark the items done."""
+        ...
+
+    def stop(self, lane: Lane, before: int | None = None) -> bool:
+        """End what runs in the lane if it began before item `before`; False when nothing does."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What acts can reach beside their transaction.
+
+    `repeatable(tool)` says whether running the tool again does no harm; `bot_name` is the username, without @.
+    """
+
+    access: Access
+    notices: Notices
+    turns: Turns
+    gestures: Gestures
+    wake_worker: Callable[[], None]
+    wake_sender: Callable[[Lane], None]
+    repeatable: Callable[[str], bool]
+    bot_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One act at work: who did what, where. `words` is what follows a command, or what a button carried."""
+
+    tx: Transaction
+    reach: Reach
+    item: InboxItem
+    lane: Lane
+    person: int
+    name: str
+    standing: Standing | None
+    words: str
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What comes of an act: messages, a short line over the chat (taps only), what the tapped message becomes.
+
+    `then` is done once the transaction is committed, `gestures` after that.
+    """
+
+    parts: tuple[Part, ...] = ()
+    toast: str = ""
+    redraw: Part | None = None
+    then: tuple[Callable[[], object], ...] = ()
+    gestures: tuple[Callable[[], Awaitable[None]], ...] = ()
+
+
+Act = Callable[[Call], Awaitable[Answer]]
+
+
+def say(text: str, *rows: tuple[Button, ...], code: str = "") -> Answer:
+    """An answer of one short message; `code` is a word of it that a tap copies."""
+    return Answer(parts=(part(text, *rows, code=code),))
+
+
+def part(text: str, *rows: tuple[Button, ...], code: str = "") -> Part:
+    """One short message with rows of buttons; `code` is a word of it that a tap copies."""
+    entities = ({"type": "code", "offset": units(text[: text.index(code)]), "length": units(code)},) if code else ()
+    return Part(text, entities, rows)
+
+
+def units(text: str) -> int:
+    """Length as Telegram counts it, in UTF-16 units."""
+    return len(text.encode("utf-16-le")) // 2
+
+
+def pages(heading: str, entries: Iterable[tuple[str, tuple[Button, ...]]], *, in_a_row: int) -> tuple[Part, ...]:
+    """A list as messages: lines with the buttons that belong to them under the message they stand in."""
+    found: list[Part] = []
+    lines, buttons = [heading], list[Button]()
+    for line, own in entries:
+        if len(lines) > ROWS or units("\n".join([*lines, line])) > PAGE:
+            found.append(_page(lines, buttons, in_a_row))
+            lines, buttons = [], []
+        lines.append(line)
+        buttons.extend(own)
+    return (*found, _page(lines, buttons, in_a_row))
+
+
+def _page(lines: Sequence[str], buttons: Sequence[Button], in_a_row: int) -> Part:
+    rows = tuple(tuple(buttons[at : at + in_a_row]) for at in range(0, len(buttons), in_a_row))
+    return Part("\n".join(lines), buttons=rows)
+
+
+async def nothing(_call: Call) -> Answer:
+    """What needs no answer."""
+    return Answer()

@@ -1,0 +1,174 @@
+"""The one list of commands: name, line of help, who may use it, whether menus show it, and what it does.
+
+/help and the menus are made of it, and handlers find commands in it.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from bot.db import inbox, notes, turns, usage
+from bot.db.people import Standing
+from bot.db.turns import LastTurn
+from bot.domain import Button, Part
+from bot.telegram import door, members, spent
+from bot.telegram.acts import Act, Answer, Call, pages, part, say
+from bot.telegram.gestures import Menu
+from bot.telegram.greeting import greeting
+
+DAY = 86_400  # a day of /usage begins at midnight UTC
+ASK_AGAIN = "Try again anyway"
+_WRITTEN = re.compile(r"/(\w+)(?:@\w+)?\s*(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command; `who` is the least standing that may use it."""
+
+    name: str
+    help: str
+    act: Act
+    who: Literal["anyone", "member", "admin"] = "member"
+    in_menu: bool = True
+
+
+def find(name: str) -> Command | None:
+    """The command of this name, without its slash."""
+    return next((one for one in COMMANDS if one.name == name), None)
+
+
+def choose(text: str, standing: Standing | None) -> tuple[Act, str]:
+    """What a message that begins with a slash does, and the words after the command."""
+    name, words = parse(text)
+    command = find(name)
+    if command is not None and allowed(command, standing):
+        return command.act, words
+    if standing is None:
+        return door.knocked, ""
+    return (unknown, name) if command is None else (for_admins, name)
+
+
+def parse(text: str) -> tuple[str, str]:
+    """A message that begins with a slash as the command's name and the words after it."""
+    found = _WRITTEN.match(text)
+    return (found[1].lower(), found[2].strip()) if found else ("", "")
+
+
+def allowed(command: Command, standing: Standing | None) -> bool:
+    """Whether somebody of this standing may use the command."""
+    return command.who == "anyone" or standing == "admin" or (command.who == "member" and standing == "member")
+
+
+def menu(standing: Standing) -> Menu:
+    """What Telegram shows beside the text field, as (name, line of help)."""
+    return [(one.name, one.help) for one in COMMANDS if one.in_menu and allowed(one, standing)]
+
+
+async def unknown(call: Call) -> Answer:
+    return say(f"I do not know /{call.words[:32]}. /help shows what I know.")
+
+
+async def for_admins(call: Call) -> Answer:
+    return say(f"/{call.words} is for admins.")
+
+
+async def start(call: Call) -> Answer:
+    if call.words:
+        return await door.by_link(call)
+    if call.standing is None:
+        return await door.knocked(call)
+    return Answer(parts=(greeting(call.name, call.standing),))
+
+
+async def show_help(call: Call) -> Answer:
+    lines = [f"/{one.name} – {one.help}" for one in COMMANDS if allowed(one, call.standing)]
+    return say("\n".join(["Write to me as you would to a person. My commands:", *lines]))
+
+
+async def new(call: Call) -> Answer:
+    await turns.new_conversation(call.tx, call.lane)
+    return say("A new conversation: I do not see any more what was said before. Your notes stay.")
+
+
+async def stop(call: Call) -> Answer:
+    stopped = await inbox.stop(call.tx, call.lane, before=call.item.id, now=call.now)
+    if not stopped.running:
+        dropped = f"Dropped {_messages(stopped.dropped)}." if stopped.dropped else "Nothing is running."
+        return say(dropped)
+    cut = partial(call.reach.turns.stop, call.lane, call.item.id)
+    if not stopped.waiting:
+        return Answer(then=(cut,))
+    line = f"Stopped. {_messages(stopped.waiting).capitalize()} of yours come next."
+    return Answer(parts=(part(line, (Button("Drop them", f"drop:{call.item.id}"),)),), then=(cut,))
+
+
+async def retry(call: Call) -> Answer:
+    last = await turns.last(call.tx, call.lane, before_item=call.item.id)
+    if last is None:
+        return say("There is nothing in this conversation to try again.")
+    ran = [tool for tool in last.ran if not call.reach.repeatable(tool)]
+    if ran:
+        question = f"The last turn used {', '.join(ran)}, and trying again may do the same a second time."
+        return say(question, (Button(ASK_AGAIN, f"retry:{last.id}"),))
+    return await again(call, last)
+
+
+async def again(call: Call, last: LastTurn) -> Answer:
+    """Put a new turn with the same messages in the place of the last one."""
+    await turns.replace(call.tx, last.id)
+    return await ask(call, last.texts)
+
+
+async def ask(call: Call, texts: tuple[str, ...]) -> Answer:
+    """Have these messages answered as if the person had sent them."""
+    body = {"person": call.person, "name": call.name, "texts": texts}
+    await inbox.add(call.tx, kind="task", lane=call.lane, sender=call.person, body=body, now=call.now)
+    return Answer(then=(call.reach.wake_worker,))
+
+
+async def show_notes(call: Call) -> Answer:
+    return Answer(parts=await notes_pages(call))
+
+
+async def notes_pages(call: Call) -> tuple[Part, ...]:
+    """The notes of the chat as messages, each note with its button."""
+    found = await notes.stored(call.tx, call.lane)
+    if not found:
+        return (Part("No notes yet. Ask me to remember something."),)
+    entries = [
+        (
+            f"{one.note.number}. {one.note.text} ({one.note.author}, {one.note.made.isoformat()})",
+            (Button(f"Delete {one.note.number}", f"note:{one.id}"),),
+        )
+        for one in found
+    ]
+    return pages("Notes of this chat:", entries, in_a_row=4)
+
+
+async def show_usage(call: Call) -> Answer:
+    last = await usage.last_turn(call.tx, call.lane)
+    today = await usage.since(call.tx, call.person, call.now - call.now % DAY)
+    return say(spent.lines(last, today))
+
+
+async def show_id(call: Call) -> Answer:
+    return say(f"Your number is {call.person}.", code=str(call.person))
+
+
+def _messages(count: int) -> str:
+    return "one message" if count == 1 else f"{count} messages"
+
+
+COMMANDS = (
+    Command("new", "start a new conversation", new),
+    Command("stop", "stop what I am doing", stop),
+    Command("retry", "answer the last message again", retry),
+    Command("notes", "what I keep for this chat", show_notes),
+    Command("usage", "what the last turn and today took", show_usage),
+    Command("help", "what I can do", show_help),
+    Command("start", "the greeting, with examples", start, who="anyone", in_menu=False),
+    Command("id", "your number in Telegram", show_id, who="anyone", in_menu=False),
+    Command("invite", "a link that lets one person in", members.invite, who="admin"),
+    Command("people", "who is in, and who waits", members.show, who="admin"),
+)

@@ -1,0 +1,76 @@
+"""Small calls to Telegram that may be lost without harm: the answer to a tap, a message redrawn after it, a menu.
+
+Each takes a few seconds at most and never raises; what must arrive goes through the outbox instead.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Iterable, Sequence
+
+from telegram import (
+    Bot,
+    BotCommand,
+    BotCommandScopeAllPrivateChats,
+    BotCommandScopeChat,
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    MessageEntity,
+)
+from telegram.error import TelegramError
+
+from bot.domain import Part
+
+PATIENCE = 5.0  # seconds
+
+Menu = Sequence[tuple[str, str]]  # names of commands and their lines of help
+
+log = logging.getLogger(__name__)
+
+
+class Gestures:
+    """The calls, made with the bot's own client; the menus are what members and admins are shown."""
+
+    def __init__(self, bot: Bot, *, members: Menu, admins: Menu, patience: float = PATIENCE) -> None:
+        self._bot = bot
+        self._members = [BotCommand(name, line) for name, line in members]
+        self._admins = [BotCommand(name, line) for name, line in admins]
+        self._patience = patience
+
+    async def answer(self, query: str, toast: str = "") -> None:
+        """End the waiting sign of a tapped button, with a short line over the chat if there is one to say."""
+        await self._try("answer", self._bot.answer_callback_query(query, text=toast[:200] or None))
+
+    async def redraw(self, chat: int, message: int, part: Part) -> None:
+        """Make a message say something else."""
+        rows = [[InlineKeyboardButton(one.label, callback_data=one.data) for one in row] for row in part.buttons]
+        entities = [MessageEntity.de_json(dict(entity)) for entity in part.entities]
+        edit = self._bot.edit_message_text(
+            part.text,
+            chat_id=chat,
+            message_id=message,
+            entities=entities or None,
+            reply_markup=InlineKeyboardMarkup(rows) if rows else None,
+        )
+        await self._try("redraw", edit)
+
+    async def menus(self, admins: Iterable[int]) -> None:
+        """At start: the members' menu for everybody, and its own for each admin."""
+        await self._try("menu", self._bot.set_my_commands(self._members, scope=BotCommandScopeAllPrivateChats()))
+        for admin in admins:
+            await self.admin_menu(admin)
+
+    async def admin_menu(self, person: int) -> None:
+        """Show an admin the commands of admins."""
+        await self._try("menu", self._bot.set_my_commands(self._admins, scope=BotCommandScopeChat(person)))
+
+    async def member_menu(self, person: int) -> None:
+        """Show somebody who is no admin any more what everybody is shown."""
+        await self._try("menu", self._bot.delete_my_commands(scope=BotCommandScopeChat(person)))
+
+    async def _try(self, what: str, call: Awaitable[object]) -> None:
+        try:
+            async with asyncio.timeout(self._patience):
+                await call
+        except (TelegramError, TimeoutError) as error:
+            # The library puts the token into some errors, so only their class is told.
+            log.info("%s was lost: %s", what, type(error).__name__, extra={"action": "gesture.lost"})

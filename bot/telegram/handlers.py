@@ -1,0 +1,153 @@
+"""What is done about an update: the gate, then a turn, a command, a tap, or one line that says why not.
+
+Whatever is answered here is one transaction: the effect, its outbox row and the item done. Turns do their own.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from bot.db import inbox, outbox, people
+from bot.db.engine import Database
+from bot.db.people import Person, Standing
+from bot.domain import InboxItem, Lane
+from bot.opening import Ask
+from bot.telegram import commands, door, entering, taps
+from bot.telegram.acts import Act, Answer, Call, Reach, nothing
+from bot.telegram.refusals import Refusals
+from bot.telegram.visits import Visit, read
+
+UNREADABLE = "An update from Telegram could not be read and was set aside; the log says more."
+WAITED = 2.0  # seconds after which an answer says which message it is about
+
+log = logging.getLogger(__name__)
+
+
+class Handlers:
+    """The runner of inbox items of kind `update`; `most_waiting` messages of a person are kept."""
+
+    def __init__(
+        self, database: Database, reach: Reach, *, most_waiting: int, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._database = database
+        self._reach = reach
+        self._refusals = Refusals(most_waiting)
+        self._clock = clock
+
+    async def __call__(self, items: tuple[InboxItem, ...]) -> None:
+        """Handle one item, or several texts of one lane together; raises when an update cannot be read."""
+        visits = await self._readable(items)
+        first = visits[0]
+        standing = self._reach.access.standing(first.person) if first.person is not None else None
+        if first.item.shape == "text" and standing in {"admin", "member"} and first.lane is not None:
+            await self._turn(visits, first.lane)
+        else:
+            await self._finish(visits, standing, *self._choose(first, standing))
+
+    async def _turn(self, visits: Sequence[Visit], lane: Lane) -> None:
+        first, last = visits[0], visits[-1].message
+        assert first.person is not None
+        if self._reach.access.is_new(first.person):
+            await self._admit(first.person, first.name)
+        now = self._clock()
+        named = first.item.stale or len(visits) > 1 or now - first.item.received_at > WAITED
+        ask = Ask(
+            items=tuple(visit.item for visit in visits),
+            lane=lane,
+            person=first.person,
+            name=first.name,
+            texts=tuple(entering.entered(visit.item.body["message"]) for visit in visits),
+            sent=tuple(visit.sent_at for visit in visits),
+            reply_to=last.message_id if last and named else None,
+            silent=first.item.stale,
+            preface=late(now - first.sent_at) if first.item.stale else "",
+        )
+        await self._reach.turns.run(ask)
+
+    async def _admit(self, person: int, name: str) -> None:
+        """The bot is open: somebody's first message makes them a guest, whom admins can see and block."""
+        async with self._database.transaction() as tx:
+            await people.put(tx, person, name, "member", now=self._clock())
+        self._reach.access.remember(Person(person, name, "member", guest=True))
+
+    def _choose(self, visit: Visit, standing: Standing | None) -> tuple[Act, str]:
+        """What to do about a visit that is no turn, and the words it carries."""
+        if visit.membership:
+            return partial(self._refusals.membership, visit), ""
+        if visit.chat in {"group", "supergroup"} and visit.message:
+            return self._refusals.group, ""
+        if visit.chat != "private" or visit.person is None or standing == "blocked":
+            return nothing, ""
+        if visit.query:
+            return taps.choose(visit.query.data or "", standing)
+        if visit.item.shape == "stop" and standing:
+            return commands.stop, ""
+        if visit.message and visit.item.shape in {"command", "new"}:
+            return commands.choose(visit.message.text or "", standing)
+        if visit.message is None:
+            return nothing, ""
+        return (partial(self._refusals.message, visit), "") if standing else (door.knocked, "")
+
+    async def _finish(self, visits: Sequence[Visit], standing: Standing | None, act: Act, words: str) -> None:
+        """Act, answer and mark the items done in one transaction; then what only memory and Telegram must know."""
+        first, now = visits[0], self._clock()
+        ids = [visit.item.id for visit in visits]
+        lane = first.lane or Lane(0)
+        async with self._database.transaction() as tx:
+            call = Call(tx, self._reach, first.item, lane, first.person or 0, first.name, standing, words, now)
+            answer = await act(call)
+            if answer.parts:
+                silent = first.item.stale
+                parts = [replace(one, silent=one.silent or silent or at > 0) for at, one in enumerate(answer.parts)]
+                await outbox.add(tx, item=first.item.id, lane=lane, parts=parts, now=now)
+            await inbox.done(tx, ids, now=now)
+            if standing in {None, "blocked"}:
+                await inbox.forget_body(tx, ids)
+        for then in answer.then:
+            then()
+        if answer.parts:
+            self._reach.wake_sender(lane)
+        await self._gesture(first, answer)
+
+    async def _gesture(self, visit: Visit, answer: Answer) -> None:
+        gestures = self._reach.gestures
+        if visit.query:
+            await gestures.answer(visit.query.id, answer.toast)
+            if answer.redraw and visit.query.message:
+                await gestures.redraw(visit.query.message.chat.id, visit.query.message.message_id, answer.redraw)
+        for gesture in answer.gestures:
+            await gesture()
+
+    async def _readable(self, items: Sequence[InboxItem]) -> list[Visit]:
+        """Read the items; those that cannot be read are set aside if others can, else the library's error is raised."""
+        visits, broken = list[Visit](), list[int]()
+        for item in items:
+            try:
+                visits.append(read(item))
+            except Exception:
+                if len(broken) == len(items) - 1:
+                    raise
+                log.exception("an update cannot be read", extra={"action": "handlers.unreadable"})
+                broken.append(item.id)
+        if broken:
+            await self._set_aside(broken)
+        return visits
+
+    async def _set_aside(self, items: Sequence[int]) -> None:
+        now = self._clock()
+        async with self._database.transaction() as tx:
+            await inbox.dead(tx, items, error=UNREADABLE, now=now)
+            told = await self._reach.notices.tell(tx, "unreadable", UNREADABLE, now=now)
+        for lane in told:
+            self._reach.wake_sender(lane)
+
+
+def late(seconds: float) -> str:
+    """What stands before an answer to something written long ago."""
+    hours = seconds / 3600
+    ago = (
+        f"{seconds / 60:.0f} minutes" if hours < 2 else f"{hours:.0f} hours" if hours < 48 else f"{hours / 24:.0f} days"
+    )
+    return f"(You wrote this {ago} ago, while I was away.)\n\n"

@@ -1,0 +1,39 @@
+"""What turns took, in four lines for a phone: canvases (estimated), seconds, tokens. Pure.
+
+Unknown is said to be unknown, and a sum with unknown parts is "at least". No rate: seconds and counts say enough.
+"""
+
+from bot.db.usage import Spent
+
+
+def lines(last: Spent | None, today: Spent) -> str:
+    """At most four lines, each under 36 characters."""
+    if last is None and not today.turns:
+        return "Nothing yet. Ask me something."
+    return "\n".join((_lines("Last turn", last) if last else []) + _lines("Today", today))
+
+
+def _lines(what: str, spent: Spent) -> list[str]:
+    canvases = "canvases unknown" if spent.canvases is None else f"{_count(spent.canvases, spent)} canvases est."
+    tokens = f"Tokens: {_count(spent.input_tokens, spent)} in, {_count(spent.output_tokens, spent)} out"
+    return [f"{what}: {canvases}, {_time(spent.seconds)}", tokens]
+
+
+def _count(number: int | None, spent: Spent) -> str:
+    if number is None:
+        return "unknown"
+    return short(number) if spent.whole else f"≥{short(number)}"
+
+
+def short(number: int) -> str:
+    """A count in at most four characters: 999, 1.2k, 12k, 1.2M. Rounded down, so that "at least" stays true."""
+    for size, sign in ((1_000_000_000, "G"), (1_000_000, "M"), (1000, "k")):
+        if number >= size:
+            return f"{number * 10 // size / 10}{sign}" if number < 10 * size else f"{number // size}{sign}"
+    return str(number)
+
+
+def _time(seconds: float) -> str:
+    if seconds < 99.95:
+        return f"{seconds:.1f} s"
+    return f"{seconds:.0f} s" if seconds < 1000 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,93 @@
+"""What the buttons do. A tap may come late, twice, or from somebody who was never shown the button: each act finds
+out for itself whether what it is about still stands, and belongs to the chat it came from.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from bot.db import inbox, notes, outbox, turns
+from bot.db.people import Standing
+from bot.domain import Part
+from bot.telegram import commands, members
+from bot.telegram.acts import Act, Answer, Call
+from bot.telegram.greeting import EXAMPLES
+
+TOO_OLD = Answer(toast="This button is too old.")
+
+
+def choose(data: str, standing: Standing | None) -> tuple[Act, str]:
+    """What a button with this data does for somebody of this standing, and the words it carries."""
+    name, _, words = data.partition(":")
+    act = _TAPS.get(name)
+    if standing is None or act is None or (name in _FOR_ADMINS and standing != "admin"):
+        return _nothing, ""
+    return act, words
+
+
+async def _nothing(call: Call) -> Answer:
+    return TOO_OLD if call.standing else Answer(toast="You have no access to this bot.")
+
+
+async def _stop(call: Call, item: int) -> Answer:
+    stopped = await inbox.stop(call.tx, call.lane, before=item + 1, now=call.now)
+    if not stopped.running:
+        return Answer(toast="This has ended already.")
+    # The turn of `item` still runs, so whatever runs in its lane and began before this tap is that turn.
+    return Answer(toast="Stopped.", then=(partial(call.reach.turns.stop, call.lane, call.item.id),))
+
+
+async def _drop(call: Call, item: int) -> Answer:
+    dropped = await inbox.drop(call.tx, call.lane, upto=item, now=call.now)
+    line = "Nothing waits any more." if not dropped else "Dropped." if dropped == 1 else f"Dropped all {dropped}."
+    return Answer(toast=line, redraw=Part(f"Stopped. {line}"))
+
+
+async def _retry(call: Call, turn: int) -> Answer:
+    last = await turns.last(call.tx, call.lane, before_item=call.item.id)
+    if last is None or last.id != turn:
+        return Answer(toast="This is not the last answer any more.", redraw=Part("Not tried again."))
+    asked = await commands.again(call, last)
+    return Answer(toast="Trying again.", redraw=Part("Trying again."), then=asked.then)
+
+
+async def _note(call: Call, note: int) -> Answer:
+    number = await notes.delete(call.tx, call.lane, note)
+    shown = await commands.notes_pages(call)
+    toast = "This note is gone already." if number is None else f"Note {number} is deleted."
+    return Answer(toast=toast, redraw=shown[0] if len(shown) == 1 else None)
+
+
+async def _ask(call: Call, number: int) -> Answer:
+    if number >= len(EXAMPLES):
+        return TOO_OLD
+    asked = await commands.ask(call, (EXAMPLES[number],))
+    return Answer(parts=(Part(f"You ask: {EXAMPLES[number]}", silent=True),), then=asked.then)
+
+
+async def _again(call: Call, row: int) -> Answer:
+    if not await outbox.send_again(call.tx, row, lane=call.lane, now=call.now):
+        return Answer(toast="It has been sent again already.")
+    return Answer(toast="It comes again.", then=(partial(call.reach.wake_sender, call.lane),))
+
+
+def _numbered(act: Callable[[Call, int], Awaitable[Answer]]) -> Act:
+    """An act of a button that carries one number."""
+
+    async def acting(call: Call) -> Answer:
+        return await act(call, int(call.words)) if _NUMBER.fullmatch(call.words) else TOO_OLD
+
+    return acting
+
+
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_FOR_ADMINS = {"people"}
+_TAPS: dict[str, Act] = {
+    "stop": _numbered(_stop),
+    "again": _numbered(_again),
+    "drop": _numbered(_drop),
+    "retry": _numbered(_retry),
+    "note": _numbered(_note),
+    "ask": _numbered(_ask),
+    "people": members.tapped,
+}

@@ -1,0 +1,183 @@
+"""The front of the house for tests: raw updates go the real way through the inbox to the handlers; turns, the sender
+and Telegram's client are small stand-ins that remember what they were asked.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from sqlalchemy import select
+from telegram import Bot
+from telegram.error import NetworkError
+
+from bot.db import inbox, people
+from bot.db.engine import Database
+from bot.db.notices import Notices
+from bot.db.people import Standing
+from bot.db.tables import inbox as inbox_table
+from bot.db.tables import outbox as outbox_table
+from bot.domain import Lane
+from bot.opening import Ask
+from bot.telegram import commands, envelope
+from bot.telegram.access import Access, Mode
+from bot.telegram.acts import Reach
+from bot.telegram.gestures import Gestures
+from bot.telegram.handlers import Handlers
+
+ADMIN, ANNA, BOB = 1, 5, 6
+NAMES = {ADMIN: "Ada", ANNA: "Anna", BOB: "Bob"}
+
+
+@dataclass
+class TurnsStandIn:
+    """Answers by marking the items done."""
+
+    database: Database
+    asks: list[Ask] = field(default_factory=list)
+    stops: list[tuple[Lane, int | None]] = field(default_factory=list)
+
+    async def run(self, ask: Ask) -> None:
+        self.asks.append(ask)
+        async with self.database.transaction() as tx:
+            await inbox.done(tx, [item.id for item in ask.items], now=0.0)
+
+    def stop(self, lane: Lane, before: int | None = None) -> bool:
+        self.stops.append((lane, before))
+        return True
+
+
+@dataclass
+class BotStandIn:
+    """Telegram's client; every call is remembered as (method, arguments), and fails while `is_away`."""
+
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    is_away: bool = False
+
+    def __getattr__(self, method: str) -> Any:
+        async def call(*positional: Any, **named: Any) -> bool:
+            if self.is_away:
+                raise NetworkError("gone")
+            self.calls.append((method, {"given": positional, **named}))
+            return True
+
+        return call
+
+    def of(self, method: str) -> list[dict[str, Any]]:
+        return [arguments for name, arguments in self.calls if name == method]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A message as the outbox holds it."""
+
+    lane: str
+    text: str
+    buttons: dict[str, str]
+    silent: bool
+    entities: list[Mapping[str, Any]]
+
+
+class Front:
+    """The handlers over a real database, with the clock in the tests' hands."""
+
+    def __init__(self, database: Database, mode: Mode = "pairing", fixed: frozenset[int] = frozenset()) -> None:
+        self.database = database
+        self.now = 1_700_000_000.0
+        self.bot = BotStandIn()
+        self.turns = TurnsStandIn(database)
+        self.access = Access(mode, fixed)
+        self.woken: list[Lane] = []
+        self.worker_wakes = 0
+        gestures = Gestures(
+            cast(Bot, self.bot), members=commands.menu("member"), admins=commands.menu("admin"), patience=0.2
+        )
+        reach = Reach(
+            access=self.access,
+            notices=Notices(fixed),
+            turns=self.turns,
+            gestures=gestures,
+            wake_worker=self._wake_worker,
+            wake_sender=self.woken.append,
+            repeatable=lambda tool: tool == "clock",
+            bot_name="canvas_bot",
+        )
+        self.handlers = Handlers(database, reach, most_waiting=3, clock=lambda: self.now)
+        self._updates = 100
+        self._seen = 0
+
+    def _wake_worker(self) -> None:
+        self.worker_wakes += 1
+
+    async def let_in(self, person: int, standing: Standing = "member") -> None:
+        async with self.database.transaction() as tx:
+            await people.put(tx, person, NAMES.get(person, f"P{person}"), standing, by=ADMIN, now=self.now)
+        await self.access.load(self.database)
+
+    async def write(self, text: str, person: int = ANNA, **more: Any) -> list[Sent]:
+        """Somebody sends a text; what the outbox holds of it afterwards."""
+        await self.store(self.message(text=text, person=person, **more))
+        return await self.handle()
+
+    async def tap(self, data: str, person: int = ANNA, chat: int | None = None) -> tuple[str | None, list[Sent]]:
+        """Somebody presses a button: the line shown over the chat, and what the outbox holds afterwards."""
+        message = self.message(text="…", person=person)["message"]
+        message["chat"] = {"id": chat or person, "type": "private"}
+        query = {"id": f"q{self._updates}", "from": user(person), "chat_instance": "1", "data": data}
+        before = len(self.bot.of("answer_callback_query"))
+        await self.store({"callback_query": query | {"message": message}})
+        sent = await self.handle()
+        answers = self.bot.of("answer_callback_query")[before:]
+        return (answers[0]["text"] if answers else None), sent
+
+    def message(self, person: int = ANNA, **more: Any) -> dict[str, Any]:
+        """A raw update with a private message."""
+        chat = {"id": person, "type": "private", "first_name": NAMES.get(person, "P")}
+        plain = {"message_id": self._updates, "date": int(self.now), "chat": chat, "from": user(person)}
+        return {"message": plain | more}
+
+    async def store(self, *updates: Mapping[str, Any], stale: bool = False) -> list[int]:
+        """Write updates down as the intake does; their inbox ids."""
+        arrivals = []
+        for update in updates:
+            self._updates += 1
+            arrival = envelope.read({"update_id": self._updates, **update}, self.now + (700 if stale else 0))
+            assert arrival is not None
+            arrivals.append(arrival)
+        async with self.database.transaction() as tx:
+            await inbox.store(tx, arrivals, now=self.now)
+            return list((await tx.execute(select(inbox_table.c.id))).scalars())[-len(updates) :]
+
+    async def handle(self) -> list[Sent]:
+        """Take what may be taken, as the worker does; what the outbox holds of it afterwards."""
+        async with self.database.transaction() as tx:
+            claimed = await inbox.claim(tx, now=self.now + 10)
+        for items in claimed.groups:
+            await self.handlers(tuple(item for item in items if item.kind == "update"))
+        return await self.sent()
+
+    async def sent(self) -> list[Sent]:
+        """The messages written to the outbox since the last look."""
+        async with self.database.reading() as tx:
+            query = select(outbox_table).where(outbox_table.c.id > self._seen).order_by(outbox_table.c.id)
+            rows = (await tx.execute(query)).all()
+        self._seen = rows[-1].id if rows else self._seen
+        return [_sent(row.lane, json.loads(row.body)) for row in rows]
+
+    async def item(self, item: int) -> Any:
+        async with self.database.reading() as tx:
+            return (await tx.execute(select(inbox_table).where(inbox_table.c.id == item))).one()
+
+    async def items(self, **where: Any) -> list[Any]:
+        async with self.database.reading() as tx:
+            rows = (await tx.execute(select(inbox_table).order_by(inbox_table.c.id))).all()
+        return [row for row in rows if all(getattr(row, name) == value for name, value in where.items())]
+
+
+def user(person: int) -> dict[str, Any]:
+    return {"id": person, "is_bot": False, "first_name": NAMES.get(person, f"P{person}")}
+
+
+def _sent(lane: str, body: dict[str, Any]) -> Sent:
+    buttons = {button["label"]: button["data"] for row in body["buttons"] for button in row}
+    return Sent(lane, body["text"], buttons, body["silent"], body["entities"])
