@@ -74,7 +74,7 @@ class Asking:
                 return Asked(given, Closing(call, given, "ok"))
 
     async def _call(
-        self, request: ModelRequest, running: Running, channel: Channel, on_end: Callable[[Reply], None]
+        self, request: ModelRequest, running: Running, channel: Channel, on_cut: Callable[[Reply], None]
     ) -> Reply | CallFailed | TimeoutError:
         sign = asyncio.get_running_loop().call_later(SEAT_SIGN, self._say_place, request.lane, channel)
         try:
@@ -84,7 +84,7 @@ class Asking:
                     sign.cancel()
                     begin()
 
-                return await self._model.call(request, channel.show, seated, on_end)
+                return await self._model.call(request, channel.show, seated, on_cut)
         except (CallFailed, TimeoutError) as failed:
             return failed
         finally:

@@ -20,7 +20,7 @@ MOST_ATTEMPTS = 10  # an item that was running at so many deaths of the process 
 RETRY_SECONDS = 1.0
 
 GiveUp = Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
-Cut = Callable[[Lane, int], None]
+Cut = Callable[[Lane, int], object]
 
 T = TypeVar("T")
 

@@ -1,0 +1,199 @@
+"""The composition root: builds every part once, hands each what it needs, starts and stops them in order."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from telegram import Bot
+from telegram.error import InvalidToken, TelegramError
+
+from bot.agent.llm import Llm
+from bot.agent.seats import Seats
+from bot.aside import Aside
+from bot.asking import Asking
+from bot.db import lock, migrating, people
+from bot.db.engine import Database, connected, file_of
+from bot.db.inbox import Arrival
+from bot.db.notes import ChatNotes
+from bot.db.notices import Notices
+from bot.domain import Lane
+from bot.errors import TelegramRefused
+from bot.opening import Ask, Plan
+from bot.settings import Settings
+from bot.telegram import commands
+from bot.telegram.access import Access
+from bot.telegram.acts import Reach
+from bot.telegram.channel import ChatChannel
+from bot.telegram.eyes import Eyes
+from bot.telegram.gestures import Gestures
+from bot.telegram.handlers import Handlers
+from bot.telegram.intake import Intake, Ways
+from bot.telegram.sender import Sender
+from bot.telegram.tasks import Tasks
+from bot.telegram.wire import bot_for
+from bot.turns import Means, Turns
+from bot.worker import Worker
+from tools.base import ToolContext
+from tools.registry import Registry, discover
+
+FIRST_LINK_MINUTES = 15
+
+log = logging.getLogger(__name__)
+
+
+async def run(settings: Settings, stop: asyncio.Event) -> int:
+    """Run the gateway until `stop` is set; returns the exit code. Raises a CanvasgramError when it cannot start."""
+    file = file_of(settings.database_url)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with lock.held(file):
+        copy = migrating.migrate(settings.database_url)
+        if copy:
+            log.info("the database was migrated; a copy is at %s", copy, extra={"action": "app.migrated"})
+        async with connected(settings.database_url) as database, _telegram(settings, stop) as bot:
+            if bot is not None:
+                async with _model(settings) as model:
+                    house = await build(settings, database, bot, model)
+                    await house.run(stop)
+    return 0
+
+
+@contextlib.asynccontextmanager
+async def _telegram(settings: Settings, stop: asyncio.Event) -> AsyncIterator[Bot | None]:
+    """Telegram's client once Telegram has said who we are; None when stopped before that."""
+    bot = bot_for(settings.telegram_token.get_secret_value(), settings.telegram_api_url)
+    pause = 0.25
+    try:
+        while not stop.is_set():
+            try:
+                await bot.initialize()
+                break
+            except InvalidToken:
+                raise TelegramRefused("Telegram does not accept TELEGRAM_TOKEN. Ask @BotFather for it.") from None
+            except TelegramError as error:
+                log.warning("Telegram does not answer: %s", error, extra={"action": "app.telegram"})
+            pause = min(30.0, pause * 2)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await stop.wait()
+        yield None if stop.is_set() else bot
+    finally:
+        await bot.shutdown()
+
+
+@contextlib.asynccontextmanager
+async def _model(settings: Settings) -> AsyncIterator[Llm]:
+    key = settings.model_api_key.get_secret_value() if settings.model_api_key else None
+    model = Llm(settings.model_url, settings.model_name, Seats(settings.model_seats), api_key=key)
+    try:
+        yield model
+    finally:
+        await model.close()
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """The parts that run, side by side."""
+
+    intake: Intake
+    worker: Worker
+    sender: Sender
+    eyes: Eyes
+    gestures: Gestures
+    admins: tuple[int, ...]
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop`; then fetch nothing more, let turns end within their grace, deliver what is ready."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.sender.run(), name="sender")
+            working = tasks.create_task(self.worker.run(), name="worker")
+            guests = [
+                tasks.create_task(self.intake.run(), name="intake"),
+                tasks.create_task(self.eyes.run(), name="eyes"),
+                tasks.create_task(self.gestures.menus(self.admins), name="menus"),
+            ]
+            await stop.wait()
+            for guest in guests:
+                guest.cancel()
+            self.worker.drain()
+            await working
+            self.sender.stop()
+
+
+async def build(settings: Settings, database: Database, bot: Bot, model: Llm) -> House:
+    """Put the house together on an open database, a Telegram client that knows its name, and a model."""
+    notices = Notices(settings.admin_ids)
+    access = Access(settings.access, settings.admin_ids)
+    await access.load(database)
+    gestures = Gestures(bot, members=commands.menu("member"), admins=commands.menu("admin"))
+    sender = Sender(
+        database, bot, on_blocked=lambda lane: _unreachable(database, lane), on_trouble=lambda *it: aside.tell(*it)
+    )
+    aside = Aside(database, notices, sender.wake)
+    registry = discover()
+    turns = Turns(_means(settings, database, model, sender, registry, aside))
+    reach = Reach(
+        access=access,
+        notices=notices,
+        turns=turns,
+        gestures=gestures,
+        wake_worker=lambda: worker.wake(),
+        wake_sender=sender.wake,
+        repeatable=lambda name: (tool := registry.get(name)) is not None and tool.repeatable,
+        bot_name=bot.username,
+    )
+    handlers = Handlers(database, reach, most_waiting=settings.waiting_messages)
+    tasks = Tasks(database, access, turns)
+    worker = Worker(database, {"update": handlers, "task": tasks}, cut=turns.stop, give_up=aside)
+    eyes = Eyes(bot, worker.busy)
+
+    def arrived(arrivals: Sequence[Arrival]) -> None:
+        eyes.look(arrivals)
+        worker.wake()
+
+    ways = Ways(arrived, lambda line: _alarm(bot, access, line))
+    intake = Intake(bot, database, ways, most_waiting=settings.waiting_messages)
+    if not access.admins():
+        code = await people.invite(database, role="admin", minutes=FIRST_LINK_MINUTES)
+        link = f"https://t.me/{bot.username}?start={code}"
+        log.warning("nobody is admin yet; whoever opens this link within %s minutes is: %s", FIRST_LINK_MINUTES, link)
+    return House(intake, worker, sender, eyes, gestures, access.admins())
+
+
+def _means(
+    settings: Settings, database: Database, model: Llm, sender: Sender, registry: Registry, aside: Aside
+) -> Means:
+    def context_for(ask: Ask, call: str) -> ToolContext:
+        notes = ChatNotes(database, ask.lane, author=ask.name, person=ask.person)
+        return ToolContext(ask.lane.key, ask.name, ask.person, call, notes, lambda: datetime.now(UTC))
+
+    return Means(
+        database=database,
+        asking=Asking(database, model, wait=settings.model_wait, tell=aside.tell),
+        channel_for=lambda lane, item, silent: ChatChannel(sender, lane, item, silent=silent),
+        context_for=context_for,
+        plan=Plan(
+            system=settings.system_prompt,
+            tools={tool.name: tool for tool in registry},
+            budget=settings.prompt_budget,
+            steps=settings.turn_steps,
+            max_tokens=settings.model_max_tokens,
+        ),
+        seconds=settings.turn_seconds,
+        endpoint=settings.model_url,
+        model=lambda: model.name,
+    )
+
+
+async def _unreachable(database: Database, lane: Lane) -> None:
+    async with database.transaction() as tx:
+        await people.set_reachable(tx, lane.chat, reachable=False)
+
+
+async def _alarm(bot: Bot, access: Access, line: str) -> None:
+    """Tell admins without the database, which may be what is wrong."""
+    for admin in access.admins():
+        with contextlib.suppress(TelegramError):
+            await bot.send_message(admin, line)

@@ -1,0 +1,48 @@
+"""Puts 👀 on messages that have to wait for their turn, so that nobody wonders whether they arrived.
+
+A courtesy: it is tried once, side by side for all chats, and never delays anything.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+
+from telegram import Bot
+from telegram.error import TelegramError
+
+from bot.db.inbox import Arrival
+from bot.domain import Lane
+
+PATIENCE = 5.0  # seconds
+AT_ONCE = 8
+
+
+class Eyes:
+    """`busy` tells whether a lane's next message waits; `run` must be running for anything to be seen."""
+
+    def __init__(self, bot: Bot, busy: Callable[[Lane], bool]) -> None:
+        self._bot = bot
+        self._busy = busy
+        self._seen: asyncio.Queue[Arrival] = asyncio.Queue(100)
+
+    def look(self, arrivals: Sequence[Arrival]) -> None:
+        """Note which of these wait; with too many at once the rest goes without."""
+        for one in arrivals:
+            if one.shape == "text" and one.lane is not None and self._busy(one.lane) and not self._seen.full():
+                self._seen.put_nowait(one)
+
+    async def run(self) -> None:
+        """React until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(AT_ONCE):
+                tasks.create_task(self._react_on_and_on())
+
+    async def _react_on_and_on(self) -> None:
+        while True:
+            one = await self._seen.get()
+            message = json.loads(one.body)["message"]
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await self._bot.set_message_reaction(message["chat"]["id"], message["message_id"], "👀")
+            except (TelegramError, TimeoutError):
+                continue

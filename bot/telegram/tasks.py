@@ -1,0 +1,33 @@
+"""The runner of inbox items of kind `task`: a turn the house wrote down itself, such as a /retry or a tapped example.
+
+Its body is {"person", "name", "texts"}; the person must still be let in when it runs.
+"""
+
+import time
+
+from bot.db import inbox
+from bot.db.engine import Database
+from bot.domain import InboxItem
+from bot.opening import Ask
+from bot.telegram.access import Access
+from bot.turns import Turns
+
+
+class Tasks:
+    """Gives tasks to turns."""
+
+    def __init__(self, database: Database, access: Access, turns: Turns) -> None:
+        self._database = database
+        self._access = access
+        self._turns = turns
+
+    async def __call__(self, items: tuple[InboxItem, ...]) -> None:
+        [item] = items
+        assert item.lane is not None
+        person = int(item.body["person"])
+        if self._access.standing(person) in {"admin", "member"}:
+            texts = tuple(item.body["texts"])
+            await self._turns.run(Ask(items, item.lane, person, str(item.body["name"]), texts))
+            return
+        async with self._database.transaction() as tx:
+            await inbox.done(tx, [item.id], now=time.time())

@@ -1,0 +1,73 @@
+"""The whole house over loopback: both simulators and the real gateway, in one event loop."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bot import app
+from bot.settings import Settings, given
+from bot.sim.botapi import BotApi, Limits, Person
+from bot.sim.endpoint import Endpoint
+from bot.sim.serving import serve
+
+ADMIN = 7
+
+
+@dataclass
+class World:
+    """What surrounds the gateway; `ann` is an admin."""
+
+    api: BotApi
+    endpoint: Endpoint
+    settings: Settings
+
+    @property
+    def ann(self) -> Person:
+        return self.api.person(ADMIN, "Ann")
+
+    def texts(self, chat: int = ADMIN) -> list[str]:
+        """What the bot has in a chat now, oldest first."""
+        return [message.text for message in self.api.chat(chat).from_bot]
+
+    async def answered(self, count: int = 1, chat: int = ADMIN, timeout: float = 10.0) -> list[str]:  # noqa: ASYNC109
+        """The bot's messages of a chat once there are `count` of them."""
+        await self.api.until(lambda: len(self.texts(chat)) >= count, timeout)
+        return self.texts(chat)
+
+    @contextlib.asynccontextmanager
+    async def gateway(self) -> AsyncIterator[None]:
+        """The gateway at work; it is stopped in order at the end."""
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(app.run(self.settings, stop))
+            try:
+                yield
+            finally:
+                stop.set()
+            await running
+
+
+@contextlib.asynccontextmanager
+async def world(tmp_path: Path, endpoint: Endpoint | None = None, **settings: Any) -> AsyncIterator[World]:
+    """Both simulators, served; the gateway is started by `gateway`."""
+    api, endpoint = BotApi(limits=Limits.none()), endpoint or Endpoint()
+    async with serve(api.app) as telegram_url, serve(endpoint.app) as model_url:
+        values = {
+            "telegram_token": api.token,
+            "telegram_api_url": telegram_url,
+            "model_url": f"{model_url}/v1",
+            "database_url": f"sqlite+aiosqlite:///{tmp_path / 'house.db'}",
+            "admin_ids": str(ADMIN),
+            **settings,
+        }
+        yield World(api, endpoint, given(**values))
+
+
+@contextlib.asynccontextmanager
+async def open_house(tmp_path: Path, endpoint: Endpoint | None = None, **settings: Any) -> AsyncIterator[World]:
+    """Both simulators and the gateway, running."""
+    async with world(tmp_path, endpoint, **settings) as made, made.gateway():
+        yield made
