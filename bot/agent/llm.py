@@ -29,18 +29,22 @@ _BUSY = {408, 429, 503}
 
 
 class Llm:
-    """A LanguageModel: one endpoint, one model, `seats` shared by all calls. `now` gives seconds since the epoch."""
+    """A LanguageModel: one endpoint, one model, `seats` shared by all calls. `now` gives seconds since the epoch.
+
+    Without a `model` it is the first one the endpoint names, asked before the first call.
+    """
 
     def __init__(
         self,
         url: str,
-        model: str,
+        model: str | None,
         seats: Seats,
         *,
         api_key: str | None = None,
         silence: float = SILENCE,
         now: Clock | None = None,
     ) -> None:
+        self._wanted = model
         self._model = model
         self._seats = seats
         self._key = api_key
@@ -54,6 +58,11 @@ class Llm:
         self._client = AsyncOpenAI(base_url=url, api_key=api_key or "none", max_retries=0, http_client=http)
         # The client takes these from the environment; they are OpenAI's, and no endpoint of ours shall see them.
         self._client.organization = self._client.project = None
+
+    @property
+    def name(self) -> str:
+        """The model as the endpoint calls it; `unknown` until it was asked."""
+        return self._model or "unknown"
 
     async def close(self) -> None:
         """Close all connections."""
@@ -99,6 +108,8 @@ class Llm:
 
     @asynccontextmanager
     async def _stream(self, request: ModelRequest) -> AsyncIterator[AsyncStream[object]]:
+        if self._model is None:
+            self._model = await self._first_model()
         body, headers = self._body(request), {"X-Session-ID": _hashed(request.session)}
         try:
             stream = await self._post(body, headers)
@@ -109,6 +120,13 @@ class Llm:
             stream = await self._post(body, headers)
         async with stream:
             yield stream
+
+    async def _first_model(self) -> str:
+        listed = await self._client.get("/models", cast_to=object)
+        try:
+            return str(listed["data"][0]["id"])  # type: ignore[index]  # whatever is not so is no list of models
+        except (LookupError, TypeError):
+            raise ValueError("no model is served") from None
 
     async def _post(self, body: dict[str, Any], headers: dict[str, str]) -> AsyncStream[object]:
         return await self._client.post(
@@ -155,6 +173,9 @@ class Llm:
             return EndpointRefused("The endpoint does not accept the key: set MODEL_API_KEY.", partial)
         if error.param == "input_tokens" or "maximum context length" in error.message:
             return PromptTooLong("The prompt is longer than the endpoint's context.", partial)
+        if status == 404 and error.param == "model" and self._wanted is None:
+            self._model = None
+            return EndpointAway("The endpoint serves another model now.", partial)
         if status == 404 and error.param == "model":
             return EndpointRefused(f"The endpoint does not serve the model {self._model}: set MODEL_NAME.", partial)
         if status == 404:
