@@ -17,6 +17,7 @@ RUN useradd --uid 10001 --no-create-home canvasgram && install -d -o canvasgram 
 COPY --from=build /app/.venv /app/.venv
 # HTTP_PORT stays on loopback inside the container: it is there for the health check alone.
 ENV PATH=/app/.venv/bin:$PATH \
+    HOME=/tmp \
     PYTHONUNBUFFERED=1 \
     DATABASE_URL=sqlite+aiosqlite:////data/canvasgram.db \
     HTTP_PORT=8080
