@@ -38,7 +38,7 @@ class Notes(Protocol):
     """The notes of one chat. The house keeps them and fills this in."""
 
     async def add(self, text: str) -> int:
-        """Keep a note and give its number; raises ToolError, saying what to do, when the chat may have no more."""
+        """Keep a note and give its number; raises ToolError, saying what to do, when it or the list is too long."""
         ...
 
     async def all(self) -> list[Note]:
@@ -61,7 +61,7 @@ class ToolContext:
 ToolFunction = Callable[[Mapping[str, Any], ToolContext], Awaitable[object]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Tool:
     """Something the assistant can do.
 

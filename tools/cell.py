@@ -16,10 +16,17 @@ from typing import Any, BinaryIO
 def confine(limits: Mapping[str, int]) -> None:
     """Hold this process to `processor` seconds, `memory` bytes of address space and `seconds` of wall time."""
     signal.alarm(limits["seconds"])  # ends it also when the gateway is gone
-    resource.setrlimit(resource.RLIMIT_CPU, (limits["processor"], limits["processor"] + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (limits["memory"], limits["memory"]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _bind(resource.RLIMIT_CPU, limits["processor"])
+    if sys.platform != "darwin":  # macOS refuses any limit of address space
+        _bind(resource.RLIMIT_AS, limits["memory"])
+    _bind(resource.RLIMIT_FSIZE, 0)
+    _bind(resource.RLIMIT_CORE, 0)
+
+
+def _bind(kind: int, most: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(kind, (allowed, hard))
 
 
 def serve(source: BinaryIO, sink: BinaryIO, confine: Callable[[Mapping[str, int]], None] = confine) -> None:

@@ -1,9 +1,6 @@
-"""Remember and recall: the model's way to the notes of a chat, which the house keeps and joins to new conversations."""
+"""Remember and recall: the model's way to the notes of a chat, which the house keeps and bounds."""
 
-from tools.base import ToolContext, ToolError, tool
-
-NOTES = 30  # a chat; the store counts
-CHARACTERS = 300  # a note
+from tools.base import ToolContext, tool
 
 
 @tool(thinking="never", timeout=10)
@@ -13,12 +10,7 @@ async def remember(note: str, context: ToolContext) -> str:
     Args:
         note: One short sentence, at most 300 characters.
     """
-    text = " ".join(note.split())
-    if not text:
-        raise ToolError("There is nothing to remember in an empty note.")
-    if len(text) > CHARACTERS:
-        raise ToolError(f"A note has at most {CHARACTERS} characters, not {len(text)}; say it shorter.")
-    return f"Remembered as note {await context.notes.add(text)}."
+    return f"Remembered as note {await context.notes.add(' '.join(note.split()))}."
 
 
 @tool(repeatable=True, thinking="never", timeout=10)

@@ -39,12 +39,11 @@ class Registry:
 
 def discover(registered: Iterable[Tool] = (), package: ModuleType = tools) -> Registry:
     """Every Tool defined at the top of a module of `package`, and those `registered`."""
-    found: dict[int, Tool] = {}
+    found: set[Tool] = set()  # a tool that two modules hold is one tool; two of the same name are refused
     for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         module = importlib.import_module(info.name)
-        # By identity: one tool imported by another's module is one tool; two of the same name are refused.
-        found |= {id(value): value for value in vars(module).values() if isinstance(value, Tool)}
-    return Registry([*found.values(), *registered])
+        found |= {value for value in vars(module).values() if isinstance(value, Tool)}
+    return Registry([*found, *registered])
 
 
 def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:

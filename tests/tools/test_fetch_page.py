@@ -6,6 +6,8 @@ import zlib
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.tools.site import answer, packed, site
 from tools import pages
@@ -202,7 +204,8 @@ async def test_a_silent_site_is_given_up(monkeypatch):
 
 
 async def test_a_page_that_keeps_the_extractor_busy_is_read_plainly(monkeypatch):
-    monkeypatch.setattr(pages, "EXTRACTING", Limits(seconds=0.6, processor=5))
+    monkeypatch.setattr(pages, "SECONDS", 50)
+    monkeypatch.setattr(pages, "EXTRACTING", Limits(seconds=20, processor=1))
     async with site({"/": answer("<table>" + "<tr><td>x" * 100_000), "/worse": answer("<a" * 1_000_000)}) as here:
         reader = here.reader(NAMES, "127.0.0.1")
         assert (await reader.read(f"http://page.test:{here.port}/", 3)).text == "x\nx"
@@ -246,3 +249,17 @@ def test_a_head_that_is_never_closed_hides_no_body():
 
 def test_bytes_that_are_no_page_still_give_their_text():
     assert readable(b"", "html", "", 100) == {"title": "", "text": "", "length": 0}
+
+
+PIECES = st.sampled_from(
+    [b"<p>", b"<div", b"</body>", b"<title>", b"&#x110000;", b"<![CDATA[", b"<!--", b"\xff\xfe", b"a "]
+)
+CHARSETS = st.sampled_from(["", "utf-8", "utf-16", "utf-7", "idna", "punycode", "undefined", "hex", "x\0"]) | st.text()
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.binary() | st.lists(PIECES).map(b"".join), st.sampled_from(["html", "text", ""]), CHARSETS, st.booleans())
+def test_any_bytes_give_some_text(body, kind, charset, plainly):
+    found = readable(body, kind, charset, 20, plainly)
+    assert len(found["text"]) <= 20
+    assert found["length"] >= len(found["text"])
