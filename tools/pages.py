@@ -122,7 +122,7 @@ class PageReader:
                 "GET",
                 url.copy_with(host=ip),
                 headers={**HEADERS, "Host": url.netloc.decode()},
-                extensions={"sni_hostname": host, "timeout": {"connect": CONNECTING, "read": SECONDS}},
+                extensions={"sni_hostname": host, "timeout": {"connect": CONNECTING}},
             )
             try:
                 return await transport.handle_async_request(request)
@@ -196,8 +196,6 @@ def _reason(error: Exception) -> str:
         return "its certificate is not valid"
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return "the site does not answer"
-    if isinstance(error, httpx.TimeoutException):
-        return "the site answers too slowly"
     return "the site broke off or answered with something that is not HTTP"
 
 
