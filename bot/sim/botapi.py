@@ -3,8 +3,8 @@
 A test, the demo or the bench holds one `BotApi`, serves its `app`, and acts through people and faults.
 """
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 from bot.sim.botapi_chats import Chat, World
@@ -13,6 +13,7 @@ from bot.sim.botapi_faults import Fault, Injection
 from bot.sim.botapi_front import Front
 from bot.sim.botapi_limits import Limits, Rate
 from bot.sim.botapi_people import Person, Place
+from bot.sim.serving import serve
 
 __all__ = ["BotApi", "Call", "Event", "Fault", "Limits", "Person", "Place", "Rate"]
 
@@ -39,6 +40,15 @@ class BotApi:
         self.calls = self._front.calls
         self.updates = self._world.updates
         self.clock = self._world.clock
+
+    @asynccontextmanager
+    async def served(self, port: int = 0) -> AsyncIterator[str]:
+        """Serve `app` on loopback while the block runs; yields the URL. Calls still open at its end are cut."""
+        async with serve(self.app, port=port) as url:
+            try:
+                yield url
+            finally:
+                self._front.hang_up()
 
     @property
     def latency(self) -> float:

@@ -22,7 +22,7 @@ from bot.sim.botapi_updates import Pending
 _CALL_PATH = re.compile(r"/bot([^/]*)/([^/]*)/?")
 _FILE_PATH = re.compile(r"/file/bot([^/]*)/files/(.+)")
 _TOKEN = re.compile(r"[1-9][0-9]*:[A-Za-z0-9_-]+")
-_KEPT_CALLS = 100_000
+_KEPT_CALLS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class Front:
         self._world = world
         self._token = token
         self._methods = method_table()
+        self._lines: set[_Line] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -58,9 +59,19 @@ class Front:
         if named := _FILE_PATH.fullmatch(path):
             await _write(send, self._file(named[1], named[2]))
         elif named := _CALL_PATH.fullmatch(path):
-            await self._handle(_Line(receive, send), _call(named[2], arrived, scope, body), named[1])
+            line = _Line(receive, send)
+            self._lines.add(line)
+            try:
+                await self._handle(line, _call(named[2], arrived, scope, body), named[1])
+            finally:
+                self._lines.discard(line)
         else:
             await _write(send, _error(404, "Not Found"))
+
+    def hang_up(self) -> None:
+        """Cut every connection with an open call, such as a long poll."""
+        for line in self._lines:
+            line.close()
 
     async def _handle(self, line: "_Line", call: Call, token: str) -> None:
         self.calls.append(call)
@@ -148,13 +159,16 @@ class _Line:
             pass
         self.is_hung_up = True
 
-    async def cut(self) -> None:
+    def close(self) -> None:
         """Close the connection without a word: ASGI has no such message, so this asks uvicorn's transport."""
-        if self.is_hung_up:
-            return
-        cycle = getattr(self.send, "__self__", None)
-        cycle.transport.close()  # type: ignore[union-attr] # uvicorn's request cycle, in all its HTTP protocols
-        await self.wait_for_hang_up()
+        cycle = self.send.__self__  # type: ignore[attr-defined] # uvicorn's request cycle, in all its HTTP protocols
+        cycle.transport.close()
+
+    async def cut(self) -> None:
+        """Close the connection and see it closed, lest uvicorn miss an answer."""
+        if not self.is_hung_up:
+            self.close()
+            await self.wait_for_hang_up()
 
 
 def _call(method: str, arrived: float, scope: Scope, body: bytes) -> Call:

@@ -195,7 +195,7 @@ def _replied(chat: Chat, params: Params) -> Json:
     message_id = reply.get("message_id") or params.integer("reply_to_message_id")
     if not message_id:
         return {}
-    message = chat.find(message_id)
+    message = chat.find(message_id) if isinstance(message_id, int) else None
     if message is not None:
         shown = {name: value for name, value in message.raw.items() if name != "reply_to_message"}
         return {"reply_to_message": shown} | ({"quote": _quote(reply)} if reply.get("quote") else {})

@@ -25,6 +25,7 @@ def method_table() -> Mapping[str, Callable[[World, Params], object]]:
         "deleteMyCommands": set_my_commands,
         "getMyCommands": get_my_commands,
         "getChat": get_chat,
+        "leaveChat": leave_chat,
         "getFile": get_file,
         "answerCallbackQuery": answer_callback_query,
         "sendMessage": messages.send_message,
@@ -85,6 +86,15 @@ def get_chat(world: World, params: Params) -> Json:
         ("unlimited_gifts", "limited_gifts", "unique_gifts", "premium_subscription", "gifts_from_channels"), False
     )
     return {**chat.raw, "accent_color_id": 0, "max_reaction_count": 11, "accepted_gift_types": gifts}
+
+
+def leave_chat(world: World, params: Params) -> bool:
+    chat = world.chat_of(params)
+    if chat.is_private:
+        raise bad_request("chat member status can't be changed in private chats")
+    chat.is_blocked = True
+    world.changes.tell()
+    return True
 
 
 def get_file(world: World, params: Params) -> Json:

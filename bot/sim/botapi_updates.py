@@ -17,6 +17,7 @@ from bot.sim.botapi_params import Json, Refusal
 DAY = 86_400.0
 LONGEST_POLL = 50.0
 _BATCH_BYTES = 4 << 20
+_REMEMBERED = 10_000
 _FUTURE = 10  # an offset further ahead than this is of another age and confirms nothing
 _NOT_BY_DEFAULT = frozenset({"chat_member", "message_reaction", "message_reaction_count"})
 _OTHER_POLLER = "terminated by other getUpdates request; make sure that only one bot instance is running"
@@ -88,7 +89,7 @@ class UpdateQueue:
         return update_id
 
     def repeat(self, update_id: int) -> None:
-        """Deliver an update once more whatever was confirmed, as after a lost confirmation."""
+        """Deliver an update once more whatever was confirmed, as after a lost confirmation; KeyError if long gone."""
         self._append(Pending(update_id, self._seen[update_id], self._clock.now() + DAY, again=True))
 
     def restart_ids(self, at: int) -> None:
@@ -184,6 +185,8 @@ class UpdateQueue:
     def _append(self, update: Pending) -> None:
         self._pending.append(update)
         self._seen[update.update_id] = update.body
+        if len(self._seen) > _REMEMBERED:
+            del self._seen[next(iter(self._seen))]
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result("")
         self._changes.tell()

@@ -6,7 +6,6 @@ import pytest
 from telegram import Bot
 
 from bot.sim.botapi import BotApi, Limits
-from bot.sim.serving import serve
 from tests.sim.telegram_client import client
 
 
@@ -17,7 +16,7 @@ def api() -> BotApi:
 
 @pytest.fixture
 async def api_url(api: BotApi) -> AsyncIterator[str]:
-    async with serve(api.app) as url:
+    async with api.served() as url:
         yield url
 
 

@@ -9,7 +9,6 @@ from telegram import Bot
 from telegram.error import EndPointNotFound, NetworkError, RetryAfter
 
 from bot.sim.botapi import BotApi, Fault, Limits, Rate
-from bot.sim.serving import serve
 from tests.sim.telegram_client import client, refusal, updates
 
 pytestmark = [
@@ -30,7 +29,8 @@ async def test_a_wrong_token_is_unauthorized_and_a_malformed_one_not_found(api: 
         assert answer.json() == {"ok": False, "error_code": 401, "description": "Unauthorized"}
         answer = await http.get(f"{api_url}/bot-what/getMe")
         assert (answer.status_code, answer.json()["description"]) == (404, "Not Found")
-        assert (await http.get(f"{api_url}/elsewhere")).status_code == 404
+        for path in ("elsewhere", f"file/bot{api.token}/files/none", "file/bot1:X/files/photo-1"):
+            assert (await http.get(f"{api_url}/{path}")).status_code == 404
 
 
 async def test_an_unknown_method_is_not_found(bot: Bot):
@@ -81,7 +81,7 @@ async def test_an_unreadable_body_is_refused(
 
 async def test_a_flood_is_held_back_with_retry_after(api: BotApi):
     api = BotApi(limits=Limits(private=Rate(1, 1, 2)))
-    async with serve(api.app) as url, client(api, url) as bot:
+    async with api.served() as url, client(api, url) as bot:
         for user in (1, 2):
             api.person(user).send("hi")
         message = await bot.send_message(1, "one")
@@ -234,3 +234,21 @@ async def test_two_bots_share_nothing():
     with pytest.raises(KeyError):
         second.chat(1)
     assert first.chat(1).messages[0].text == "hi"
+
+
+async def test_a_server_that_stops_hangs_up_on_open_calls(api: BotApi):
+    api.inject(Fault.hang(), "getMe")
+    async with httpx.AsyncClient() as http, asyncio.TaskGroup() as tasks, api.served() as url:
+        calls = [tasks.create_task(_failure(http, f"{url}/bot{api.token}/{name}")) for name in _OPEN_CALLS]
+        await api.until(lambda: api.updates.is_polled and api.calls_of("getMe"))
+    assert [type(call.result()) for call in calls] == [httpx.RemoteProtocolError] * 2
+    assert not api.updates.is_polled
+
+
+_OPEN_CALLS = ("getMe", "getUpdates?timeout=50")
+
+
+async def _failure(http: httpx.AsyncClient, url: str) -> httpx.HTTPError:
+    with pytest.raises(httpx.HTTPError) as caught:
+        await http.get(url)
+    return caught.value

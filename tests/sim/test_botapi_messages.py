@@ -54,6 +54,12 @@ async def test_text_is_limited_in_utf16_units(bot: Bot, api: BotApi):
     assert len(api.person(1).chat.from_bot) == 1
 
 
+async def test_entities_that_are_no_json_are_none(bot: Bot, api: BotApi):
+    api.person(1).send("hi")
+    arguments = {"chat_id": 1, "text": "x", "entities": "{"}
+    assert "entities" not in await bot.do_api_request("sendMessage", api_kwargs=arguments)
+
+
 async def test_a_bot_can_only_write_where_it_is_known_and_welcome(bot: Bot, api: BotApi):
     ann = api.person(1, username="ann")
     assert await refusal(bot.send_message(1, "hi")) == "Chat not found"
@@ -78,6 +84,8 @@ async def test_replies_and_topics_must_exist(bot: Bot, api: BotApi):
     ann = api.person(1)
     sent = ann.send("hi", where=ann.home.topic(9))
     assert await refusal(bot.send_message(1, "x", reply_to_message_id=55)) == "Message to be replied not found"
+    arguments = {"chat_id": 1, "text": "x", "reply_parameters": {"message_id": [1]}}
+    assert await refusal(bot.do_api_request("sendMessage", api_kwargs=arguments)) == "Message to be replied not found"
     message = await bot.send_message(1, "x", reply_to_message_id=55, allow_sending_without_reply=True)
     assert message.reply_to_message is None
     assert await refusal(bot.send_message(1, "x", message_thread_id=8)) == "Message thread not found"
@@ -262,10 +270,9 @@ async def test_one_reaction_of_the_known_ones(bot: Bot, api: BotApi):
     assert await refusal(bot.set_message_reaction(1, sent.message_id, "🧊")) == "Reaction_invalid"
     assert await refusal(bot.set_message_reaction(1, sent.message_id, ["👀", "👍"])) == "Reactions_too_many"
     assert await refusal(bot.set_message_reaction(1, 4711, "👀")) == "Message to react not found"
-    call = bot.do_api_request(
-        "setMessageReaction", api_kwargs={"chat_id": 1, "message_id": sent.message_id, "reaction": [{"odd": 1}]}
-    )
-    assert await refusal(call) == "Reaction_invalid"
+    for odd in ({"odd": 1}, {"type": "emoji", "emoji": "🧊"}):
+        arguments = {"chat_id": 1, "message_id": sent.message_id, "reaction": [odd]}
+        assert await refusal(bot.do_api_request("setMessageReaction", api_kwargs=arguments)) == "Reaction_invalid"
 
 
 async def test_a_tap_is_answered_once_it_is_known_and_not_too_old(bot: Bot, api: BotApi):
@@ -324,7 +331,9 @@ async def test_in_a_group_the_bot_hears_what_is_meant_for_it(bot: Bot, api: BotA
     ann.delete(heard[0], where=group)
     with pytest.raises(LookupError):
         ann.edit(heard[0], "gone", where=group)
-    group.chat.is_blocked = True
+    ann.send("hi")
+    await bot.leave_chat(group.id)
+    assert "private" in await refusal(bot.leave_chat(1))
     with pytest.raises(Forbidden, match="kicked"):
         await bot.send_message(group.id, "hello")
 

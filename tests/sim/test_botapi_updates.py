@@ -9,7 +9,6 @@ from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, Update
 from telegram.error import Conflict, TelegramError
 
 from bot.sim.botapi import BotApi, Limits
-from bot.sim.serving import serve
 from tests.sim.telegram_client import client, refusal, updates
 
 pytestmark = [
@@ -189,7 +188,7 @@ async def test_malformed_updates_are_delivered_as_they_are(bot: Bot, api: BotApi
 
 async def test_polls_can_be_paced_as_on_the_real_server():
     api = BotApi(limits=Limits(paced_polls=True))
-    async with serve(api.app) as url, client(api, url) as bot:
+    async with api.served() as url, client(api, url) as bot:
         for text in "12":
             api.person(1).send(text)
         assert len(await updates(bot)) == 2
