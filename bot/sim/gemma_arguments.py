@@ -115,14 +115,14 @@ def safe_prefix(pairs: Pairs, schema: Schema) -> str:
     return f"{{{head}{_dump(key)}: {tail}"
 
 
-def before_repeat(pairs: Pairs) -> Pairs | None:
-    """The pairs in front of the first key that was there already, or None if no key repeats."""
+def unrepeated(pairs: Pairs) -> Pairs:
+    """The pairs in front of the first key that was there already."""
     seen: set[str] = set()
     for place, (key, _) in enumerate(pairs):
         if key in seen:
             return pairs[:place]
         seen.add(key)
-    return None
+    return pairs
 
 
 def _dump(value: object) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bot.sim.gemma_arguments import Schema, as_json, before_repeat, read, safe_prefix
+from bot.sim.gemma_arguments import Schema, as_json, read, safe_prefix, unrepeated
 from bot.sim.gemma_tokens import CONTROL_IDS, SPELLED, segments
 
 _LABEL = "thought\n"
@@ -135,16 +135,17 @@ class Stream:
         """Give out what can no longer change of a call that is not closed yet."""
         found = _header(raw, self._schemas)
         if found and found.open:
-            self._give(found.name, safe_prefix(read(found.arguments, found.schema, cut=True), found.schema), delta)
+            pairs = unrepeated(read(found.arguments, found.schema, cut=True))
+            self._give(found.name, safe_prefix(pairs, found.schema), delta)
 
     def _close(self, delta: Delta) -> None:
         found = _header(self._raw or "", self._schemas)
         if found:
             pairs = read(found.arguments, found.schema)
-            first = before_repeat(pairs)
-            if first is not None:
+            settled = unrepeated(pairs)
+            if len(settled) < len(pairs):
                 # The stream said the first value before it saw the second one, and never takes a word back.
-                self._give(found.name, safe_prefix(first, found.schema), delta)
+                self._give(found.name, safe_prefix(settled, found.schema), delta)
             self._give(found.name, as_json(pairs), delta)
             self.called += 1
         self._raw, self._name, self._said = None, None, ""
@@ -205,7 +206,7 @@ def _header(raw: str, schemas: Schemas | None) -> _Header | None:
 
 def reasoning_flags(tokens: Sequence[str], *, inside_thought: bool) -> list[bool]:
     """Which tokens the server counts as reasoning, the channel's label included; empty when none are."""
-    inside = inside_thought or list(tokens[:2]) == ["thought", "\n"]
+    inside = inside_thought or "".join(tokens[:4]).startswith(_LABEL)
     first = next((token for token in tokens if token in (_OPEN, _CLOSE)), None)
     if first is None and not inside:
         return []
