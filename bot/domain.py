@@ -147,7 +147,8 @@ class LanguageModel(Protocol):
     ) -> Reply:
         """Wait for a seat, stream, and return the whole reply.
 
-        `on_seat` is called when the seat is taken, `on_block` with all text so far after each block but the last.
+        `on_seat` is called when the seat is taken, `on_block` with all text so far, as a person
+        may see it, after each block but the last.
         Raises CallFailed (see bot.errors) with what had come by then. Cancelling it closes the request at once;
         `on_cut` is then called with what had come by then, before CancelledError goes on.
         """

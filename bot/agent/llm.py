@@ -15,6 +15,7 @@ from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError
 
 from bot.agent.prompting import to_openai
 from bot.agent.reading import Clock, Reading, epoch_clock
+from bot.agent.replies import shown
 from bot.agent.seats import Seats
 from bot.domain import ModelRequest, Reply
 from bot.errors import CallFailed, EndpointAway, EndpointRefused, PromptTooLong
@@ -95,8 +96,8 @@ class Llm:
         try:
             async with self._stream(request) as chunks:
                 async for chunk in chunks:
-                    text = reading.take(chunk)
-                    if text is not None:
+                    text = shown(reading.take(chunk) or "")
+                    if text:
                         on_block(text)
         except APIError as error:
             raise self._translated(error, reading.reply(ended=False)) from None

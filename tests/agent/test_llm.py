@@ -103,9 +103,22 @@ async def test_blocks_are_shown_whole_and_the_last_one_is_not():
     )
     async with replaying(Replay([Recorded(lines=lines)])) as llm:
         reply = await llm.call(request(), shown.append, ignore)
-    assert shown == ["one ", "one two "]
+    assert shown == ["one", "one two"]
     assert reply.text == "one two three"
     assert reply.blocks == 3
+
+
+async def test_a_block_is_shown_without_markup_or_not_at_all():
+    shown: list[str] = []
+    lines = stream_lines(
+        {"choices": [{"delta": {"content": "<|channel>thought\n"}}]},
+        {"choices": [{"delta": {"content": "hm<channel|>Let me see.\n"}}]},
+        {"choices": [{"delta": {"content": "call:clock{"}}]},
+        {"choices": [{"delta": {"content": "}"}, "finish_reason": "stop"}]},
+    )
+    async with replaying(Replay([Recorded(lines=lines)])) as llm:
+        await llm.call(request(), shown.append, ignore)
+    assert shown == ["Let me see.", "Let me see."]
 
 
 async def test_times_follow_one_another():
@@ -257,7 +270,7 @@ async def test_cancelling_closes_the_request_at_once_and_hands_over_what_came():
     async with replaying(replay, seats=1) as llm:
         async with asyncio.TaskGroup() as tasks:
             call = tasks.create_task(llm.call(request(), shown.put_nowait, ignore, cut.append))
-            while await shown.get() != "tick tick tick ":
+            while await shown.get() != "tick tick tick":
                 pass
             call.cancel()
         assert call.cancelled()
