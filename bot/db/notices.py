@@ -18,15 +18,17 @@ class Notices:
     def __init__(self, always: Iterable[int] = ()) -> None:
         self._always = frozenset(always)
 
-    async def tell(self, tx: AsyncConnection, subject: str, text: str, *, now: float) -> tuple[Lane, ...]:
-        """Write a notice to every admin down, unless they were told just that last.
+    async def tell(
+        self, tx: AsyncConnection, subject: str, text: str, *, now: float, besides: int | None = None
+    ) -> tuple[Lane, ...]:
+        """Write a notice to every admin (`besides` the one it is about) down, unless they were told just that last.
 
         Returns the lanes to wake the sender for, once `tx` is committed; empty when there is no news.
         """
         if not await news(tx, subject, text, now=now):
             return ()
         admins = (self._always - await people.unreachable(tx)) | set(await people.admins(tx, reachable=True))
-        lanes = tuple(Lane(admin) for admin in sorted(admins))
+        lanes = tuple(Lane(admin) for admin in sorted(admins - {besides}))
         for lane in lanes:
             parts = (Part(text[:LONGEST], silent=True),)
             await outbox.add(tx, item=None, lane=lane, parts=parts, reply_to=None, now=now)

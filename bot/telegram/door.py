@@ -42,8 +42,8 @@ async def by_link(call: Call) -> Answer:
 async def _come_in(call: Call, role: people.Role) -> Answer:
     reach = call.reach
     line = f"{call.name} ({call.person}) came in by a link, as {role}."
-    told = await reach.notices.tell(call.tx, f"person {call.person}", line, now=call.now)
+    told = await reach.notices.tell(call.tx, f"person {call.person}", line, now=call.now, besides=call.person)
     remember = partial(reach.access.remember, Person(call.person, call.name, role))
-    wakes = tuple(partial(reach.wake_sender, lane) for lane in told if lane.chat != call.person)
+    wakes = tuple(partial(reach.wake_sender, lane) for lane in told)
     gestures = (partial(reach.gestures.admin_menu, call.person),) if role == "admin" else ()
     return Answer(parts=(greeting(call.name, role),), then=(remember, *wakes), gestures=gestures)

@@ -73,11 +73,11 @@ async def _let_in(call: Call, number: int) -> Answer:
 
 
 async def _remove(call: Call, number: int) -> Answer:
+    if refusal := await _must_stay(call, number):
+        return say(refusal)
     known = await people.find(call.tx, number)
     if known is None:
         return say("Nobody with this number is in.")
-    if refusal := await _must_stay(call, number):
-        return say(refusal)
     await people.remove(call.tx, number)
     cuts = await _end_turns(call, number)
     was = "blocked no more" if known.role == "blocked" else "out"

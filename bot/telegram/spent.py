@@ -10,7 +10,8 @@ def lines(last: Spent | None, today: Spent) -> str:
     """At most four lines, each under 36 characters."""
     if last is None and not today.turns:
         return "Nothing yet. Ask me something."
-    return "\n".join((_lines("Last turn", last) if last else []) + _lines("Today", today))
+    of_today = _lines("Today", today) if today.turns else ["Today: nothing yet"]
+    return "\n".join((_lines("Last", last) if last else []) + of_today)
 
 
 def _lines(what: str, spent: Spent) -> list[str]:
@@ -36,4 +37,6 @@ def short(number: int) -> str:
 def _time(seconds: float) -> str:
     if seconds < 99.95:
         return f"{seconds:.1f} s"
-    return f"{seconds:.0f} s" if seconds < 1000 else f"{seconds / 60:.0f} min"
+    if seconds < 999.5:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.0f} h"

@@ -11,13 +11,14 @@ from sqlalchemy import select
 from telegram import Bot
 from telegram.error import NetworkError
 
-from bot.db import inbox, people
+from bot.db import calls, inbox, people, turns
 from bot.db.engine import Database
 from bot.db.notices import Notices
 from bot.db.people import Standing
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import outbox as outbox_table
-from bot.domain import Lane
+from bot.db.turns import NewTurn
+from bot.domain import Lane, Message, ToolCall, ToolResult
 from bot.opening import Ask
 from bot.telegram import commands, envelope
 from bot.telegram.access import Access, Mode
@@ -151,10 +152,33 @@ class Front:
     async def handle(self) -> list[Sent]:
         """Take what may be taken, as the worker does; what the outbox holds of it afterwards."""
         async with self.database.transaction() as tx:
-            claimed = await inbox.claim(tx, now=self.now + 10)
+            claimed = await inbox.claim(tx, now=self.now)
         for items in claimed.groups:
-            await self.handlers(tuple(item for item in items if item.kind == "update"))
+            if items[0].kind == "update":
+                await self.handlers(items)
         return await self.sent()
+
+    async def running(self, person: int = ANNA, **more: Any) -> int:
+        """A message of somebody is being answered, and goes on being; its inbox id."""
+        (item,) = await self.store(self.message(text="…", person=person, **more))
+        async with self.database.transaction() as tx:
+            await inbox.claim(tx, now=self.now)
+        return item
+
+    async def answered(self, *texts: str, tool: str | None = None, person: int = ANNA, item: int = 0) -> int:
+        """A turn of the past that said these texts and ran a tool; its id."""
+        said = [Message("user", text) for text in texts]
+        async with self.database.transaction() as tx:
+            number = (await turns.conversation(tx, Lane(person))).number
+            new = NewTurn(item, Lane(person), person, number, (), False, "", opening=0, received_at=self.now)
+            turn = await turns.open_turn(tx, new, [], said, now=self.now)
+            assert turn is not None
+            if tool:
+                call = ToolCall("c1", tool, "{}")
+                await calls.want(tx, turn.id, 1, [call], now=self.now)
+                await calls.settle(tx, turn.id, 1, ToolResult(call, "done", "ok"), now=self.now)
+            await turns.end(tx, turn.id, ending="answered", size=1, now=self.now + 2)
+        return turn.id
 
     async def sent(self) -> list[Sent]:
         """The messages written to the outbox since the last look."""
