@@ -92,7 +92,7 @@ async def add(
     """
     made = {"item": item, "lane": lane.key, "final": True, "state": "new", "tries": 0, "made_at": now}
     rows = [
-        {**made, "part": number, "reply_to": None if number else reply_to, "body": encoded(part)}
+        {**made, "part": number, "reply_to": None if number else reply_to, "body": _text(part)}
         for number, part in enumerate(parts)
     ]
     if item is None:
@@ -117,7 +117,7 @@ async def open_part(
         "item": item,
         "part": part,
         "lane": lane.key,
-        "body": None if body is None else encoded(body),
+        "body": _text(body),
         "final": False,
         "state": "sending",
         "tries": 1,
@@ -141,7 +141,7 @@ async def take(tx: AsyncConnection, lane: Lane) -> Outgoing | None:
 
 async def stands(tx: AsyncConnection, row: int, *, message_id: int | None, body: Part | None, now: float) -> None:
     """Telegram shows `body` as this message since `now` (None: it shows nothing any more)."""
-    wanted = outbox.c.final & outbox.c.body.is_not_distinct_from(None if body is None else encoded(body))
+    wanted = outbox.c.final & outbox.c.body.is_not_distinct_from(_text(body))
     await tx.execute(
         update(outbox)
         .where(outbox.c.id == row)
@@ -164,9 +164,11 @@ async def unknown(tx: AsyncConnection, row: int, why: str, *, now: float) -> Non
     await _lose(tx, outbox.c.id == row, why, now)
 
 
-async def failed(tx: AsyncConnection, row: int, why: str) -> None:
-    """Telegram refused this message for what it is."""
-    await tx.execute(update(outbox).where(outbox.c.id == row).values(state="failed", error=why))
+async def failed(tx: AsyncConnection, row: int, why: str, *, body: Part | None) -> None:
+    """Telegram refused `body` for what it is; if something else is wanted by now, that may be tried."""
+    other = outbox.c.final & outbox.c.body.is_distinct_from(_text(body))
+    state = case((other & outbox.c.message_id.is_(None), "new"), (other, "open"), else_="failed")
+    await tx.execute(update(outbox).where(outbox.c.id == row).values(state=state, error=why))
 
 
 async def gone(tx: AsyncConnection, row: int) -> None:
@@ -213,14 +215,9 @@ async def send_again(tx: AsyncConnection, row: int, *, lane: Lane, now: float) -
     await tx.execute(
         update(outbox)
         .where(outbox.c.about == row)
-        .values(body=encoded(Part(SENT_AGAIN)), state=case((outbox.c.state == "done", "open"), else_=outbox.c.state))
+        .values(body=_text(Part(SENT_AGAIN)), state=case((outbox.c.state == "done", "open"), else_=outbox.c.state))
     )
     return True
-
-
-def encoded(part: Part) -> str:
-    """A part as it is stored."""
-    return json.dumps(asdict(part), ensure_ascii=False)
 
 
 async def _take_back(tx: AsyncConnection, item: int, first: int) -> None:
@@ -243,7 +240,7 @@ async def _lose(tx: AsyncConnection, which: ColumnElement[bool], why: str, now: 
 async def _ask(tx: AsyncConnection, row: int, lane: str, now: float) -> None:
     """Tell the person, once, that a message may not have arrived."""
     question = Part(UNSURE, buttons=((Button("Send again", f"{AGAIN}{row}"),),))
-    asked = {"lane": lane, "body": encoded(question), "final": True, "about": row, "made_at": now}
+    asked = {"lane": lane, "body": _text(question), "final": True, "about": row, "made_at": now}
     await tx.execute(_NEW.on_conflict_do_nothing(index_elements=["about"]), asked)
 
 
@@ -258,6 +255,11 @@ def _outgoing(row: Row[Any]) -> Outgoing:
         message_id=row.message_id,
         is_notice=row.item is None and row.copy_of is None,
     )
+
+
+def _text(part: Part | None) -> str | None:
+    """A part as it is stored."""
+    return None if part is None else json.dumps(asdict(part), ensure_ascii=False)
 
 
 def _decoded(text: str) -> Part:

@@ -48,7 +48,7 @@ class Bucket:
     def wait(self, now: float, keep: int = 0) -> float:
         """Seconds until a call may be made that leaves room for `keep` others."""
         room = (self.rate.burst - 1 - keep) * self.rate.interval
-        return max(0.0, self.full_at - now - room)
+        return max(0.0, round(self.full_at - now - room, 6))
 
     def spend(self, now: float, calls: float = 1.0) -> None:
         """Count a call (or several, or one given back: negative)."""

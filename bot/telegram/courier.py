@@ -4,6 +4,7 @@ Lives while its lane has something to do. Calls the wire and the outbox; judges 
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +17,7 @@ from bot.telegram.pace import Pace
 from bot.telegram.showing import Change, Open, Showing, Sign, Standing, Step, TakeBack, Wait
 from bot.telegram.wire import Delivered, NotDelivered, Outcome, Refused, Unknown, Wire
 
+_log = logging.getLogger(__name__)
 _LONGEST_BACK_OFF = 10.0
 _UNNAMED_FLOOD = 5.0
 
@@ -132,7 +134,7 @@ class Courier:
             case Refused("gone") if not is_first:
                 post(partial(outbox.gone, row=row.id))
             case Refused():
-                post(partial(outbox.failed, row=row.id, why=outcome.why))
+                post(partial(outbox.failed, row=row.id, why=outcome.why, body=row.body))
                 await self._tell(row, outcome)
 
     async def _tell(self, row: Outgoing, refused: Refused) -> None:
@@ -146,6 +148,7 @@ class Courier:
             self._office.pace.cool(self.lane.chat, outcome.after or _UNNAMED_FLOOD)
             return
         self._failures += 1
+        _log.info("a call failed; trying again", extra={"action": "sender.again", "why": outcome.why})
         await self._office.pace.sleep(self._pause())
 
     def _pause(self) -> float:
@@ -214,7 +217,7 @@ class Courier:
             case Unknown():
                 office.ledger.post(partial(outbox.gone, row=row.id))
             case Refused():
-                office.ledger.post(partial(outbox.failed, row=row.id, why=outcome.why))
+                office.ledger.post(partial(outbox.failed, row=row.id, why=outcome.why, body=stored))
                 showing.standing.append(Standing(row.id, None))
         return outcome
 

@@ -45,10 +45,7 @@ class Sender:
         self._office = Office(Wire(bot), self._ledger, self._pace, clock, on_blocked, on_trouble)
         self._couriers: dict[Lane, Courier] = {}
         self._tasks: asyncio.TaskGroup | None = None
-
-    def __len__(self) -> int:
-        """Lanes with something to do."""
-        return len(self._couriers)
+        self._rested = asyncio.Event()
 
     @property
     def limits(self) -> Limits:
@@ -68,6 +65,7 @@ class Sender:
             async with asyncio.TaskGroup() as self._tasks:
                 for courier in list(self._couriers.values()):
                     self._start(courier)
+                self._rest()
                 await self._pace.stopped()
             self._ledger.close()
 
@@ -76,6 +74,10 @@ class Sender:
         self._pace.stop()
         for courier in self._couriers.values():
             courier.wake()
+
+    async def rested(self) -> None:
+        """Until nothing is left to do in any lane, that is, all is delivered and no turn shows anything."""
+        await self._rested.wait()
 
     def wake(self, lane: Lane) -> None:
         """Something is stored (committed) for this lane."""
@@ -90,6 +92,7 @@ class Sender:
         is_new = courier is None
         if courier is None:
             courier = self._couriers[lane] = Courier(lane, self._office)
+            self._rested.clear()
         courier.due |= due
         courier.showing = showing or courier.showing
         courier.wake()
@@ -115,6 +118,11 @@ class Sender:
             return None
         finally:
             del self._couriers[courier.lane]
+            self._rest()
+
+    def _rest(self) -> None:
+        if not self._couriers:
+            self._rested.set()
 
     async def _found(self, tx: outbox.Transaction) -> list[Lane]:
         await outbox.found_sending(tx, now=self._office.clock())

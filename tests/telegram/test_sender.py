@@ -1,0 +1,325 @@
+"""What is stored in the outbox reaches the person once, in order, whatever Telegram and the network do."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+
+import pytest
+
+from bot.db import outbox
+from bot.db.engine import Database
+from bot.db.outbox import SENT_AGAIN, UNSURE
+from bot.domain import Button, Lane, Part
+from bot.sim.botapi import BotApi, Fault, Limits
+from bot.sim.serving import serve
+from tests.telegram.house import ANN, GENEROUS, House
+
+BOLD = ({"type": "bold", "offset": 0, "length": 5},)
+
+
+@pytest.fixture
+def telegram() -> Limits:
+    return Limits()
+
+
+@pytest.fixture
+async def house(database: Database, telegram: Limits) -> AsyncIterator[House]:
+    api = BotApi(limits=telegram)
+    api.person(7).send("hello")
+    async with serve(api.app) as url:
+        yield House(api, url, database)
+
+
+@pytest.fixture
+def failures(caplog: pytest.LogCaptureFixture) -> Iterator[asyncio.Event]:
+    """Set when the sender says that it will try a call again."""
+    seen = asyncio.Event()
+
+    class Watch(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            seen.set()
+
+    logger = logging.getLogger("bot.telegram.courier")
+    caplog.set_level(logging.INFO, logger.name)
+    watch = Watch()
+    logger.addHandler(watch)
+    yield seen
+    logger.removeHandler(watch)
+
+
+async def test_a_stored_message_is_sent_once_without_previews(house: House):
+    async with house.sender() as sender:
+        await house.store((Part("hello https://example.org", buttons=((Button("A", "a"), Button("B", "b")),)),))
+        sender.wake(ANN)
+        await sender.rested()
+    (call,) = house.made()
+    assert (call.method, call.text) == ("sendMessage", "hello https://example.org")
+    assert call.params.json("link_preview_options") == {"is_disabled": True}
+    assert house.buttons() == [["a", "b"]]
+    (row,) = await house.rows()
+    assert row.state == "done"
+    assert row.message_id == house.api.chat(7).from_bot[0].message_id
+    assert row.made_at < row.sent_at == row.done_at < time.time()
+
+
+async def test_parts_keep_their_order_and_only_the_first_notifies_and_replies(house: House):
+    there = house.api.person(7).send("question").message_id
+    parts = tuple(Part(f"part {n}", silent=n > 0) for n in range(4))
+    async with house.sender() as sender:
+        async with house.database.transaction() as tx:
+            await outbox.add(tx, item=1, lane=ANN, parts=parts, reply_to=there, now=time.time())
+        sender.wake(ANN)
+        await sender.rested()
+    messages = house.api.chat(7).from_bot
+    assert [message.text for message in messages] == ["part 0", "part 1", "part 2", "part 3"]
+    assert [message.silent for message in messages] == [False, True, True, True]
+    assert ["reply_to_message" in message.raw for message in messages] == [True, False, False, False]
+
+
+async def test_a_reply_to_a_deleted_message_arrives_without_it(house: House):
+    async with house.sender() as sender:
+        async with house.database.transaction() as tx:
+            await outbox.add(tx, item=1, lane=ANN, parts=(Part("late"),), reply_to=99, now=time.time())
+        sender.wake(ANN)
+        await sender.rested()
+    assert house.seen() == ["late"]
+
+
+async def test_what_was_left_is_delivered_at_the_start(house: House):
+    house.api.person(8, "Ben").send("hello")
+    await house.store((Part("one"),), item=1)
+    await house.store((Part("two"),), item=2, lane=Lane(8))
+    async with house.sender() as sender:
+        await house.api.until(lambda: house.seen(7) and house.seen(8))
+        await sender.rested()
+    assert (house.seen(7), house.seen(8)) == (["one"], ["two"])
+
+
+async def test_a_flood_cools_one_chat_and_its_message_arrives_afterwards(house: House):
+    house.api.person(8, "Ben").send("hello")
+    house.api.inject(Fault.flood(1), "sendMessage", chat_id=7)
+    async with house.sender() as sender:
+        await house.say(sender, "for Ann")
+        await house.api.until(lambda: house.calls(7))
+        began = time.monotonic()
+        await house.say(sender, "for Ben", item=2, lane=Lane(8))
+        await house.api.until(lambda: house.seen(8))
+        assert time.monotonic() - began < 0.5
+        await sender.rested()
+    assert house.seen() == ["for Ann"]
+    refused, delivered = house.made()
+    assert refused.left is not None
+    assert delivered.arrived - refused.left > 1.0
+    assert await house.states() == ["done", "done"]
+
+
+async def test_what_surely_did_not_arrive_is_sent_again(house: House, failures: asyncio.Event):
+    async with contextlib.AsyncExitStack() as telegram:
+        house.url = await telegram.enter_async_context(serve(house.api.app))
+        async with house.sender() as sender:
+            await telegram.aclose()
+            await house.say(sender, "hello")
+            await failures.wait()
+            async with serve(house.api.app, port=int(house.url.rpartition(":")[2])):
+                await sender.rested()
+    assert house.seen() == ["hello"]
+    assert await house.states() == ["done"]
+
+
+async def test_an_unknown_outcome_is_said_and_sent_again_only_when_asked(house: House):
+    house.api.inject(Fault.accept_then_drop(), "sendMessage")
+    async with house.sender() as sender:
+        row = await house.say(sender, "the answer")
+        await sender.rested()
+        assert house.seen() == ["the answer", UNSURE]
+        assert house.buttons()[1] == [f"again:{row}"]
+        for asked in (True, False):
+            async with house.database.transaction() as tx:
+                assert await outbox.send_again(tx, row, lane=ANN, now=time.time()) is asked
+            sender.wake(ANN)
+            await sender.rested()
+    assert house.seen() == ["the answer", SENT_AGAIN, "the answer"]
+    assert house.buttons() == [[], [], []]
+    assert await house.states() == ["unknown", "done", "done"]
+
+
+async def test_another_chat_cannot_ask_for_somebody_elses_answer(house: House):
+    house.api.inject(Fault.accept_then_drop(), "sendMessage")
+    async with house.sender() as sender:
+        row = await house.say(sender, "private")
+        await sender.rested()
+        async with house.database.transaction() as tx:
+            assert not await outbox.send_again(tx, row, lane=Lane(8), now=time.time())
+
+
+async def test_a_copy_of_unknown_outcome_is_said_too(house: House):
+    house.api.inject(Fault.accept_then_drop(), "sendMessage", when=lambda call: call.text == "the answer", times=2)
+    async with house.sender() as sender:
+        row = await house.say(sender, "the answer")
+        await sender.rested()
+        async with house.database.transaction() as tx:
+            await outbox.send_again(tx, row, lane=ANN, now=time.time())
+        sender.wake(ANN)
+        await sender.rested()
+    assert house.seen() == ["the answer", SENT_AGAIN, "the answer", UNSURE]
+
+
+async def test_a_question_of_unknown_outcome_is_not_followed_by_another(house: House):
+    house.api.inject(Fault.server_error(takes_effect=True), "sendMessage", times=2)
+    async with house.sender() as sender:
+        await house.say(sender, "the answer")
+        await sender.rested()
+    assert house.seen() == ["the answer", UNSURE]
+    assert await house.states() == ["unknown", "unknown"]
+
+
+async def test_a_notice_of_unknown_outcome_is_left_alone(house: House):
+    house.api.inject(Fault.drop(), "sendMessage")
+    async with house.sender() as sender:
+        await house.say(sender, "a notice", item=None)
+        await sender.rested()
+    assert house.seen() == []
+    assert await house.states() == ["unknown"]
+
+
+async def test_an_answer_that_cannot_be_read_is_an_unknown_outcome(house: House):
+    garbled = replace(Fault.server_error(takes_effect=True), status=200)
+    house.api.inject(garbled, "sendMessage")
+    async with house.sender() as sender:
+        await house.say(sender, "the answer")
+        await sender.rested()
+    assert house.seen() == ["the answer", UNSURE]
+
+
+async def test_refused_formatting_is_sent_plain(house: House):
+    house.api.inject(Fault.refuse("Bad Request: can't parse entities: unexpected end"), "sendMessage")
+    async with house.sender() as sender:
+        await house.store((Part("hello", BOLD),))
+        sender.wake(ANN)
+        await sender.rested()
+    (message,) = house.api.chat(7).from_bot
+    assert (message.text, message.entities) == ("hello", [])
+    assert await house.states() == ["done"]
+
+
+async def test_formatting_survives_a_flood(house: House):
+    house.api.inject(Fault.flood(1), "sendMessage")
+    async with house.sender() as sender:
+        await house.store((Part("hello", BOLD),))
+        sender.wake(ANN)
+        await sender.rested()
+    assert house.api.chat(7).from_bot[0].entities[0]["type"] == "bold"
+
+
+async def test_a_topic_that_is_gone_is_left_out(house: House):
+    lane = Lane(7, 4)
+    async with house.sender() as sender:
+        await house.store((Part("hello"),), lane=lane)
+        sender.wake(lane)
+        await sender.rested()
+    first, second = house.made()
+    assert first.description == "Bad Request: message thread not found"
+    assert (first.params.text("message_thread_id"), second.params.text("message_thread_id")) == ("4", "")
+    assert await house.states() == ["done"]
+
+
+async def test_someone_who_blocked_the_bot_is_reported_as_such(house: House):
+    house.api.person(7).block()
+    async with house.sender() as sender:
+        await house.say(sender, "hello")
+        await sender.rested()
+    assert house.blocked == [ANN]
+    assert house.troubles == []
+    assert await house.states() == ["failed"]
+
+
+async def test_a_refused_message_fails_with_its_reason_and_admins_hear_of_it(house: House):
+    house.api.inject(Fault.refuse("Bad Request: something new"), "sendMessage", times=2)
+    async with house.sender() as sender:
+        await house.say(sender, "hello")
+        await house.say(sender, "a notice", item=None)
+        await sender.rested()
+        await house.say(sender, "the next one", item=2)
+        await sender.rested()
+    assert house.troubles == ["Telegram refused a message of ours: Something new"]
+    assert [row.error for row in await house.rows()] == ["Something new", "Something new", None]
+    assert house.seen() == ["the next one"]
+
+
+async def test_a_token_that_is_refused_for_a_while_loses_nothing(house: House):
+    house.api.inject(Fault.refuse("Unauthorized", 401), "sendMessage")
+    async with house.sender() as sender:
+        await house.say(sender, "hello")
+        await sender.rested()
+    assert house.seen() == ["hello"]
+
+
+@pytest.mark.parametrize("state", ["new", "sending", "open", "done", "unknown", "failed"])
+async def test_a_restart_goes_on_from_every_state(house: House, state: str):
+    (row,) = await house.store((Part("hello"),))
+    async with house.database.transaction() as tx:
+        sent = None
+        if state in ("sending", "open", "done"):
+            await outbox.take(tx, ANN)
+        if state in ("open", "done"):
+            sent = house.api.person(7).send("stands for a message").message_id
+            shown = Part("hello") if state == "done" else Part("hel")
+            await outbox.stands(tx, row, message_id=sent, body=shown, now=1.0)
+        if state == "unknown":
+            await outbox.unknown(tx, row, "lost", now=1.0)
+        if state == "failed":
+            await outbox.failed(tx, row, "refused", body=Part("hello"))
+    async with house.sender() as sender:
+        await sender.rested()
+    wanted = {
+        "new": (["hello"], ["sendMessage"]),
+        "sending": ([UNSURE], ["sendMessage"]),
+        "open": (["hello"], ["editMessageText", "sendMessage"]),  # it was no message of the bot's own
+        "done": ([], []),
+        "unknown": ([UNSURE], ["sendMessage"]),
+        "failed": ([], []),
+    }
+    assert (house.seen(), house.calls()) == wanted[state]
+
+
+async def test_killed_in_the_middle_of_a_send_it_says_so_after_the_restart(house: House):
+    house.api.inject(Fault.hang(after_effect=True), "sendMessage")
+    async with house.sender(kill=True) as sender:
+        await house.say(sender, "the answer")
+        await house.api.until(lambda: house.seen())
+    assert await house.states() == ["sending"]
+    async with house.sender() as sender:
+        await sender.rested()
+    assert house.seen() == ["the answer", UNSURE]
+
+
+async def test_stopping_waits_for_the_call_on_its_way_and_leaves_the_rest(house: House):
+    house.api.inject(Fault.slow(0.3, after_effect=True), "sendMessage")
+    async with house.sender() as sender:
+        await house.store(tuple(Part(f"part {n}") for n in range(6)))
+        sender.wake(ANN)
+        await house.api.until(lambda: house.calls())
+    states = await house.states()
+    assert states[0] == "done"
+    assert "sending" not in states
+    assert "new" in states
+
+
+@pytest.mark.parametrize("telegram", [Limits.none()])
+async def test_a_hundred_chats_are_served_side_by_side(house: House):
+    house.limits = GENEROUS
+    lanes = [Lane(100 + n) for n in range(100)]
+    for lane in lanes:
+        house.api.person(lane.chat).send("hello")
+    async with house.sender() as sender:
+        began = time.monotonic()
+        for n, lane in enumerate(lanes):
+            await house.store((Part(f"for {n}"), Part("and more")), item=n + 1, lane=lane)
+            sender.wake(lane)
+        await sender.rested()
+        assert time.monotonic() - began < 10
+    assert all(house.seen(lane.chat) == [f"for {n}", "and more"] for n, lane in enumerate(lanes))
+    assert set(await house.states()) == {"done"}
