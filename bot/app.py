@@ -7,9 +7,6 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from telegram import Bot
-from telegram.error import InvalidToken, TelegramError
-
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
 from bot.aside import Aside
@@ -20,10 +17,9 @@ from bot.db.inbox import Arrival
 from bot.db.notes import ChatNotes
 from bot.db.notices import Notices
 from bot.domain import Lane
-from bot.errors import TelegramRefused
 from bot.opening import Ask, Plan
 from bot.settings import Settings
-from bot.telegram import commands
+from bot.telegram import commands, wire
 from bot.telegram.access import Access
 from bot.telegram.acts import Reach
 from bot.telegram.channel import ChatChannel
@@ -33,7 +29,6 @@ from bot.telegram.handlers import Handlers
 from bot.telegram.intake import Intake, Ways
 from bot.telegram.sender import Sender
 from bot.telegram.tasks import Tasks
-from bot.telegram.wire import bot_for
 from bot.turns import Means, Turns
 from bot.worker import Worker
 from tools.base import ToolContext
@@ -52,35 +47,13 @@ async def run(settings: Settings, stop: asyncio.Event) -> int:
         copy = migrating.migrate(settings.database_url)
         if copy:
             log.info("the database was migrated; a copy is at %s", copy, extra={"action": "app.migrated"})
-        async with connected(settings.database_url) as database, _telegram(settings, stop) as bot:
+        token, api_url = settings.telegram_token.get_secret_value(), settings.telegram_api_url
+        async with connected(settings.database_url) as database, wire.connected(token, api_url, stop) as bot:
             if bot is not None:
                 async with _model(settings) as model:
                     house = await build(settings, database, bot, model)
                     await house.run(stop)
     return 0
-
-
-@contextlib.asynccontextmanager
-async def _telegram(settings: Settings, stop: asyncio.Event) -> AsyncIterator[Bot | None]:
-    """Telegram's client once Telegram has said who we are; None when stopped before that."""
-    bot = bot_for(settings.telegram_token.get_secret_value(), settings.telegram_api_url)
-    pause = 0.25
-    try:
-        while not stop.is_set():
-            try:
-                await bot.initialize()
-                break
-            except InvalidToken:
-                raise TelegramRefused("Telegram does not accept TELEGRAM_TOKEN. Ask @BotFather for it.") from None
-            except TelegramError as error:
-                log.warning("Telegram does not answer: %s", error, extra={"action": "app.telegram"})
-            pause = min(30.0, pause * 2)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await stop.wait()
-        yield None if stop.is_set() else bot
-    finally:
-        await bot.shutdown()
 
 
 @contextlib.asynccontextmanager
@@ -122,7 +95,7 @@ class House:
             self.sender.stop()
 
 
-async def build(settings: Settings, database: Database, bot: Bot, model: Llm) -> House:
+async def build(settings: Settings, database: Database, bot: wire.Client, model: Llm) -> House:
     """Put the house together on an open database, a Telegram client that knows its name, and a model."""
     notices = Notices(settings.admin_ids)
     access = Access(settings.access, settings.admin_ids)
@@ -153,7 +126,7 @@ async def build(settings: Settings, database: Database, bot: Bot, model: Llm) ->
         eyes.look(arrivals)
         worker.wake()
 
-    ways = Ways(arrived, lambda line: _alarm(bot, access, line))
+    ways = Ways(arrived, lambda line: gestures.alarm(access.admins(), line))
     intake = Intake(bot, database, ways, most_waiting=settings.waiting_messages)
     if not access.admins():
         code = await people.invite(database, role="admin", minutes=FIRST_LINK_MINUTES)
@@ -190,10 +163,3 @@ def _means(
 async def _unreachable(database: Database, lane: Lane) -> None:
     async with database.transaction() as tx:
         await people.set_reachable(tx, lane.chat, reachable=False)
-
-
-async def _alarm(bot: Bot, access: Access, line: str) -> None:
-    """Tell admins without the database, which may be what is wrong."""
-    for admin in access.admins():
-        with contextlib.suppress(TelegramError):
-            await bot.send_message(admin, line)

@@ -7,7 +7,8 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from bot.agent.loop import RunTools, Wanted
+from bot.agent.calls import Wanted
+from bot.agent.loop import RunTools
 from bot.agent.toolbox import Toolbox
 from bot.db import calls
 from bot.db.calls import StoredResult

@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from bot.agent import history, prompting
 from bot.agent.history import TurnSize
 from bot.agent.toolbox import Toolbox
 from bot.db import calls, notes
 from bot.db import turns as stored
 from bot.db.calls import StoredResult
+from bot.db.engine import Transaction
 from bot.db.turns import NewTurn
 from bot.domain import InboxItem, Lane, Message, Reply
 from tools.base import Tool
@@ -68,7 +67,7 @@ class Opened:
     results: tuple[StoredResult, ...] = ()
 
 
-async def begin(tx: AsyncConnection, plan: Plan, ask: Ask, *, budget: int, now: float) -> Opened:
+async def begin(tx: Transaction, plan: Plan, ask: Ask, *, budget: int, now: float) -> Opened:
     """Open the turn of `ask`, or find it as an earlier attempt stored it. `budget` bounds its prompt, in tokens."""
     number = (await stored.conversation(tx, ask.lane)).number
     user = user_messages(ask, now)
@@ -92,7 +91,7 @@ async def begin(tx: AsyncConnection, plan: Plan, ask: Ask, *, budget: int, now: 
     return await _with_prompt(tx, plan, ask.lane, opened, budget)
 
 
-async def _found(tx: AsyncConnection, plan: Plan, item: int, now: float) -> Opened:
+async def _found(tx: Transaction, plan: Plan, item: int, now: float) -> Opened:
     found = await stored.find(tx, item)
     await calls.abandon(tx, found.id, now=now)
     return Opened(
@@ -118,7 +117,7 @@ def user_messages(ask: Ask, now: float) -> tuple[Message, ...]:
     return tuple(Message("user", text) for text in stamped)
 
 
-async def _with_prompt(tx: AsyncConnection, plan: Plan, lane: Lane, opened: Opened, budget: int) -> Opened:
+async def _with_prompt(tx: Transaction, plan: Plan, lane: Lane, opened: Opened, budget: int) -> Opened:
     kept = await _notes(tx, lane, opened.conversation)
     turns = await stored.past(tx, lane, opened.conversation)
     fixed = (
@@ -131,7 +130,7 @@ async def _with_prompt(tx: AsyncConnection, plan: Plan, lane: Lane, opened: Open
     return replace(opened, prompt=prompting.build(plan.system, messages, opened.user, kept))
 
 
-async def _notes(tx: AsyncConnection, lane: Lane, number: int) -> str:
+async def _notes(tx: Transaction, lane: Lane, number: int) -> str:
     """The chat's notes as they stood when the conversation began, so that its prompts begin alike."""
     begun = await stored.conversation(tx, lane)
     if begun.notes is not None:

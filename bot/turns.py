@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from bot import logs, opening
 from bot.agent import history, loop
 from bot.agent.loop import CallModel, Event, Finished, Given, Limits, RunTools
@@ -19,7 +17,7 @@ from bot.asking import Asked, Asking
 from bot.db import calls, inbox, outbox
 from bot.db import turns as stored
 from bot.db.calls import Closing, NewCall
-from bot.db.engine import Database
+from bot.db.engine import Database, Transaction
 from bot.domain import Channel, ChannelFor, Lane, Message, ModelRequest
 from bot.errors import CallFailed, EndpointAway, PromptTooLong
 from bot.hands import Hands, known
@@ -152,7 +150,7 @@ class _Game:
             await self._store(tx, event, event.said, now)
         return event
 
-    async def _store(self, tx: AsyncConnection, event: Event, said: tuple[Message, ...], now: float) -> None:
+    async def _store(self, tx: Transaction, event: Event, said: tuple[Message, ...], now: float) -> None:
         await stored.say(tx, self._opened.id, said, now=now)
         match event:
             case CallModel():
@@ -173,7 +171,7 @@ class _Game:
             await stored.say(tx, self._opened.id, (said,), now=now)
             await self._end(tx, text, ending, now)
 
-    async def _end(self, tx: AsyncConnection, text: str, ending: str, now: float) -> None:
+    async def _end(self, tx: Transaction, text: str, ending: str, now: float) -> None:
         ask = self._ask
         size = history.estimate([*self._opened.user, *self._said])
         await stored.end(tx, self._opened.id, ending=ending, size=size, now=now)

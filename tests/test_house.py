@@ -15,7 +15,7 @@ async def test_a_tool_is_run_and_its_result_used(tmp_path: Path):
     async with open_house(tmp_path) as house:
         house.ann.send('@@tool:calculate {"expression": "6*7"}@@@@say:It is 42.@@')
         assert await house.answered() == ["It is 42."]
-        assert "42" in str(house.endpoint.requests[-1].messages)
+        assert "42" in str(house.endpoint.requests[-1].body["messages"])
 
 
 async def test_messages_that_wait_together_are_answered_in_one_turn(tmp_path: Path):

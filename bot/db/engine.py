@@ -9,7 +9,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import event
 from sqlalchemy.engine import Connection, make_url
@@ -17,6 +17,9 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from bot.errors import StoreUnavailable
+
+Transaction: TypeAlias = AsyncConnection
+"""What functions of this room work inside; rooms above hand it on and know no more of it."""
 
 _PRAGMAS = (
     "PRAGMA journal_mode=WAL",

@@ -13,7 +13,15 @@ from starlette.types import ASGIApp
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves SIGINT and SIGTERM to the process it lives in."""
+    """A server that leaves SIGINT and SIGTERM to the process it lives in, and says when it is ready."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -33,10 +41,9 @@ async def serve(app: ASGIApp, *, host: str = "127.0.0.1", port: int = 0, grace: 
     )
     server = _Server(config)
     async with asyncio.TaskGroup() as tasks:
-        serving = tasks.create_task(server.serve(sockets=[listener]), name="serve")
+        tasks.create_task(server.serve(sockets=[listener]), name="serve")
         try:
-            while not server.started and not serving.done():
-                await asyncio.sleep(0)
+            await server.ready.wait()
             yield f"http://{host}:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True

@@ -1,0 +1,1 @@
+"""The way to people; the only room that speaks python-telegram-bot."""

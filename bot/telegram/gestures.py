@@ -53,6 +53,11 @@ class Gestures:
         )
         await self._try("redraw", edit)
 
+    async def alarm(self, admins: Iterable[int], line: str) -> None:
+        """Tell admins without the database, which may be what is wrong."""
+        for admin in admins:
+            await self._try("alarm", self._bot.send_message(admin, line))
+
     async def menus(self, admins: Iterable[int]) -> None:
         """At start: the members' menu for everybody, and its own for each admin."""
         await self._try("menu", self._bot.set_my_commands(self._members, scope=BotCommandScopeAllPrivateChats()))

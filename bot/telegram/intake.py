@@ -84,7 +84,7 @@ class Intake:
                 return 0.0
             case Conflict():
                 self._conflict(error)
-        return min(LONGEST_PAUSE, 0.25 * 2 ** min(failures - 1, 10))
+        return min(LONGEST_PAUSE, 0.25 * 2.0 ** min(failures - 1, 10))
 
     def _conflict(self, error: Conflict) -> None:
         now = time.monotonic()

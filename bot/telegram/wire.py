@@ -3,12 +3,15 @@
 Owns how the Bot client is set up and what Telegram's refusals mean; translates every error of PTB and httpx.
 """
 
+import asyncio
 import datetime
+import logging
 import ssl
 import warnings
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import httpx
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, Message, ReplyParameters
@@ -17,10 +20,12 @@ from telegram.request import HTTPXRequest
 from telegram.warnings import PTBDeprecationWarning, PTBUserWarning
 
 from bot.domain import Button, Lane, Part
+from bot.errors import TelegramRefused
 
 POLL_SECONDS = 50
 """The longest a getUpdates call may ask Telegram to wait."""
 
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0  # seconds between attempts to reach Telegram at start
 _SEND_SECONDS = 30.0  # long, so that it is rarely unknown whether a message arrived
 _EDIT_SECONDS = 20.0
 _SIGN_SECONDS = 5.0  # a late sign of life is worth nothing, and the answer waits for it
@@ -28,6 +33,11 @@ _IDLE_SECONDS = 30.0  # a connection is kept while a turn is worked on, so that 
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 _NEVER_LEFT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
+
+_log = logging.getLogger(__name__)
+
+Client: TypeAlias = Bot
+"""What rooms above hand to the parts of this one."""
 
 Refusal = Literal["entities", "thread", "gone", "blocked", "other"]
 _REFUSALS: tuple[tuple[str, Refusal], ...] = (
@@ -94,6 +104,41 @@ def bot_for(token: str, api_url: str) -> Bot:
         request=_connections(64, _SEND_SECONDS, trust),
         get_updates_request=_connections(4, POLL_SECONDS + 15.0, trust),
     )
+
+
+@asynccontextmanager
+async def connected(token: str, api_url: str, stop: asyncio.Event) -> AsyncIterator[Bot | None]:
+    """The client once Telegram has said whose token it is; it is asked until it answers, or until `stop` (None).
+
+    Raises TelegramRefused when Telegram does not know the token.
+    """
+    bot = bot_for(token, api_url)
+    try:
+        await _initialized(bot, stop)
+        yield None if stop.is_set() else bot
+    finally:
+        await bot.shutdown()
+
+
+async def _initialized(bot: Bot, stop: asyncio.Event) -> None:
+    pause = _FIRST_PAUSE
+    while not stop.is_set() and not await _answers(bot):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await stop.wait()
+        pause = min(_LONGEST_PAUSE, pause * 2)
+
+
+async def _answers(bot: Bot) -> bool:
+    try:
+        await bot.initialize()
+    except InvalidToken:
+        raise TelegramRefused("Telegram does not accept TELEGRAM_TOKEN. Ask @BotFather for it.") from None
+    except TelegramError as error:
+        # Some of these errors hold the token, so only the class is told.
+        _log.warning("Telegram does not answer: %s", type(error).__name__, extra={"action": "wire.away"})
+        return False
+    return True
 
 
 def _connections(most: int, read_timeout: float, trust: ssl.SSLContext) -> HTTPXRequest:
