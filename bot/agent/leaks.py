@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.agent.calls import read_json
 
-OPENING = re.compile(r":?call:(?:call:){0,3}:?([\w.-]{1,64})\s{0,3}([{(])", re.IGNORECASE)
+OPENING = re.compile(r"(?<!\w):?call:(?:call:){0,3}:?([\w.-]{1,64})\s{0,3}([{(])", re.IGNORECASE)
 DEPTH = 8
 
 _BETWEEN = re.compile(r"(?:\s|,|<tool_call\|>|<\|tool_call>|<\|tool_response>|<turn\|>)*")

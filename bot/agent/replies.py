@@ -25,6 +25,7 @@ REPEATED = "It began to repeat itself and was stopped here."
 _THOUGHT = re.compile(r"<\|channel>(?:thought\n)?(.*?)(?:<channel\|>|\Z)", re.DOTALL)
 _RESPONSE = re.compile(r"<\|tool_response>.*?(?:<tool_response\|>|\Z)", re.DOTALL)
 _CALL = re.compile(r"<\|tool_call>.*?(?:<tool_call\|>|\Z)", re.DOTALL)
+_BEGUN = re.compile(r"""(?:<\|["\w/]{0,40}\|?|<["\w/]{1,40}\||(?<!\w):?call:[\w.:-]{0,64}\s{0,3})\Z""")
 _ROLE = re.compile(r"(?:model|assistant)\n")
 _LABEL = "thought\n"
 _PERIOD = 200  # characters of the longest pattern looked for in a repeating end
@@ -84,7 +85,7 @@ def judge(reply: Reply, tools: Mapping[str, Tool], step: int = 1, taken: Collect
 
 def shown(text: str) -> str:
     """The text of an answer still being written, as a person may see it; may be empty."""
-    content, _ = _parted(sendable(text))
+    content, _ = _parted(_BEGUN.sub("", sendable(text)))
     return _presentable(leaks.without(content, leaks.find(content, ())))
 
 

@@ -222,6 +222,7 @@ def test_a_leaked_call_of_a_cut_reply_is_never_run():
         ("call:get_weather{city:Paris}\nThen I would tell you.", "Then I would tell you."),
         ("First (call:get_weather{city:Paris}", "First ("),
         ("He said: call:me(maybe)", "He said: call:me(maybe)"),
+        ("recall:get_weather{city:Paris}", "recall:get_weather{city:Paris}"),
     ],
 )
 def test_a_call_in_the_middle_of_a_text_is_neither_run_nor_shown(text, left):
@@ -305,6 +306,10 @@ def test_a_text_still_being_written_is_shown_without_markup():
     assert shown("Hello <|tool_call>call:get_weather{ci") == "Hello"
     assert shown("Let me see.\ncall:get_weather{ci") == "Let me see."
     assert shown("<|channel>thought\nhm") == ""
+    assert [shown(f"So far. {cut}") for cut in ("<|tool_ca", "<|", '<|"', "<turn|", "call:", "call:get_w")] == [
+        "So far."
+    ] * 6
+    assert shown("if a <b") == "if a <b"
 
 
 MARKS = (
