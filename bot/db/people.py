@@ -7,7 +7,7 @@ import hashlib
 import secrets
 import time
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from sqlalchemy import ColumnElement, Row, and_, delete, func, or_, select, update
 from sqlalchemy import insert as insert_row
@@ -126,19 +126,22 @@ async def redeem(tx: AsyncConnection, code: str, person: int, name: str, *, now:
 
     A blocked person stays blocked, and nobody loses rights by a link: it is then not used up.
     """
-    valid = and_(invites.c.code_hash == _hash(code), invites.c.used_by.is_(None), invites.c.expires_at > now)
-    found = (await tx.execute(select(invites.c.role, invites.c.made_by).where(valid))).one_or_none()
     known = await find(tx, person)
-    if found is None or (known is not None and known.role == "blocked"):
-        return None
-    role: Role = found.role
-    if known is not None and not known.guest and (known.role == "admin" or known.role == role):
-        return known.role
-    used = await tx.execute(update(invites).where(valid).values(used_by=person, used_at=now))
-    if used.rowcount != 1:
-        return None
-    await put(tx, person, name, role, by=found.made_by, now=now)
-    return role
+    valid = and_(invites.c.code_hash == _hash(code), invites.c.used_by.is_(None), invites.c.expires_at > now)
+    taken = update(invites).where(valid, invites.c.role.in_(_raising(known))).values(used_by=person, used_at=now)
+    used = (await tx.execute(taken.returning(invites.c.role, invites.c.made_by))).one_or_none()
+    if used is not None:
+        await put(tx, person, name, used.role, by=used.made_by, now=now)
+        return cast(Role, used.role)
+    good = (await tx.execute(select(invites.c.role).where(valid))).scalar()
+    return known.role if good and known is not None and known.role != "blocked" else None
+
+
+def _raising(known: Person | None) -> tuple[Role, ...]:
+    """The roles that would give somebody more rights than they have."""
+    if known is None or known.guest:
+        return "admin", "member"
+    return ("admin",) if known.role == "member" else ()
 
 
 async def knock(tx: AsyncConnection, person: int, name: str, *, now: float) -> tuple[str | None, float] | None:

@@ -15,7 +15,6 @@ from bot.domain import Button, Part
 from bot.telegram import door, members, spent
 from bot.telegram.acts import Act, Answer, Call, pages, part, say
 from bot.telegram.gestures import Menu
-from bot.telegram.greeting import greeting
 
 DAY = 86_400  # a day of /usage begins at midnight UTC
 ASK_AGAIN = "Try again anyway"
@@ -78,7 +77,7 @@ async def start(call: Call) -> Answer:
         return await door.by_link(call)
     if call.standing is None:
         return await door.knocked(call)
-    return Answer(parts=(greeting(call.name, call.standing),))
+    return door.welcome(call, call.standing)
 
 
 async def show_help(call: Call) -> Answer:

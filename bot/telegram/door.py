@@ -1,9 +1,10 @@
 """What happens at the door: strangers get a code or a refusal, and whoever has a link comes in."""
 
+from dataclasses import replace
 from functools import partial
 
 from bot.db import people
-from bot.db.people import Person
+from bot.db.people import Person, Standing
 from bot.telegram.acts import Answer, Call, say
 from bot.telegram.greeting import greeting
 
@@ -30,7 +31,7 @@ async def by_link(call: Call) -> Answer:
     """Somebody opened `t.me/<bot>?start=CODE`; `call.words` is the code."""
     access = call.reach.access
     if call.standing == "admin":
-        return Answer(parts=(greeting(call.name, "admin"),))
+        return welcome(call, "admin")
     if not access.may_try(call.person, call.now):
         return say("That were too many links. Try again in an hour.") if call.standing else await knocked(call)
     role = await people.redeem(call.tx, call.words, call.person, call.name, now=call.now)
@@ -39,11 +40,15 @@ async def by_link(call: Call) -> Answer:
     return await _come_in(call, role)
 
 
+def welcome(call: Call, standing: Standing) -> Answer:
+    """The greeting; an admin's menu is shown with it, for Telegram refuses it before somebody has written."""
+    menu = (partial(call.reach.gestures.admin_menu, call.person),) if standing == "admin" else ()
+    return Answer(parts=(greeting(call.name, standing),), gestures=menu)
+
+
 async def _come_in(call: Call, role: people.Role) -> Answer:
     reach = call.reach
     line = f"{call.name} ({call.person}) came in by a link, as {role}."
     told = await reach.notices.tell(call.tx, f"person {call.person}", line, now=call.now, besides=call.person)
     remember = partial(reach.access.remember, Person(call.person, call.name, role))
-    wakes = tuple(partial(reach.wake_sender, lane) for lane in told)
-    gestures = (partial(reach.gestures.admin_menu, call.person),) if role == "admin" else ()
-    return Answer(parts=(greeting(call.name, role),), then=(remember, *wakes), gestures=gestures)
+    return replace(welcome(call, role), then=(remember, *(partial(reach.wake_sender, lane) for lane in told)))

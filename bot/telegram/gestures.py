@@ -7,18 +7,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Sequence
 
-from telegram import (
-    Bot,
-    BotCommand,
-    BotCommandScopeAllPrivateChats,
-    BotCommandScopeChat,
-    InlineKeyboardButton,
-    InlineKeyboardMarkup,
-    MessageEntity,
-)
+from telegram import Bot, BotCommand, BotCommandScopeAllPrivateChats, BotCommandScopeChat
 from telegram.error import TelegramError
 
-from bot.domain import Part
+from bot.domain import Lane, Part
+from bot.telegram.wire import Wire
 
 PATIENCE = 5.0  # seconds
 
@@ -32,6 +25,7 @@ class Gestures:
 
     def __init__(self, bot: Bot, *, members: Menu, admins: Menu, patience: float = PATIENCE) -> None:
         self._bot = bot
+        self._wire = Wire(bot)
         self._members = [BotCommand(name, line) for name, line in members]
         self._admins = [BotCommand(name, line) for name, line in admins]
         self._patience = patience
@@ -40,18 +34,9 @@ class Gestures:
         """End the waiting sign of a tapped button, with a short line over the chat if there is one to say."""
         await self._try("answer", self._bot.answer_callback_query(query, text=toast[:200] or None))
 
-    async def redraw(self, chat: int, message: int, part: Part) -> None:
+    async def redraw(self, lane: Lane, message: int, part: Part) -> None:
         """Make a message say something else."""
-        rows = [[InlineKeyboardButton(one.label, callback_data=one.data) for one in row] for row in part.buttons]
-        entities = [MessageEntity.de_json(dict(entity)) for entity in part.entities]
-        edit = self._bot.edit_message_text(
-            part.text,
-            chat_id=chat,
-            message_id=message,
-            entities=entities or None,
-            reply_markup=InlineKeyboardMarkup(rows) if rows else None,
-        )
-        await self._try("redraw", edit)
+        await self._try("redraw", self._wire.edit(lane, message, part))
 
     async def alarm(self, admins: Iterable[int], line: str) -> None:
         """Tell admins without the database, which may be what is wrong."""
@@ -76,6 +61,6 @@ class Gestures:
         try:
             async with asyncio.timeout(self._patience):
                 await call
-        except (TelegramError, TimeoutError) as error:
+        except (TelegramError, TimeoutError, KeyError, TypeError, ValueError, AttributeError) as error:
             # The library puts the token into some errors, so only their class is told.
             log.info("%s was lost: %s", what, type(error).__name__, extra={"action": "gesture.lost"})

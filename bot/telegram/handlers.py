@@ -115,8 +115,8 @@ class Handlers:
         gestures = self._reach.gestures
         if visit.query:
             await gestures.answer(visit.query.id, answer.toast)
-            if answer.redraw and visit.query.message:
-                await gestures.redraw(visit.query.message.chat.id, visit.query.message.message_id, answer.redraw)
+            if answer.redraw and visit.query.message and visit.lane:
+                await gestures.redraw(visit.lane, visit.query.message.message_id, answer.redraw)
         for gesture in answer.gestures:
             await gesture()
 

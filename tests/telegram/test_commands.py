@@ -102,7 +102,7 @@ async def test_stop_offers_to_drop_what_waits(front: Front):
     toast, _ = await front.tap(sent.buttons["Drop them"])
     assert toast == "Dropped all 2."
     assert {(await front.item(item)).state for item in waiting} == {"done"}
-    assert front.bot.of("edit_message_text")[0]["given"] == ("Stopped. Dropped all 2.",)
+    assert front.bot.of("edit_message_text")[0]["given"][:2] == ("Stopped. Dropped all 2.", ANNA)
     toast, _ = await front.tap(sent.buttons["Drop them"])
     assert toast == "Nothing waits any more."
 
