@@ -136,7 +136,8 @@ def test_branches_of_a_schema_count_as_its_types() -> None:
 
 @given(wild, st.lists(st.integers(4, 12), min_size=1, max_size=4))
 def test_a_stream_says_the_same_however_it_is_cut(raw: str, widths: list[int]) -> None:
-    tokens, canvases = tokenize(raw), []
+    tokens = tokenize(raw)
+    canvases: list[str] = []
     while tokens:
         width = widths[len(canvases) % len(widths)]
         canvases.append("".join(tokens[:width]))
