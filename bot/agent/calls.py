@@ -15,6 +15,9 @@ from bot.domain import ToolCall, ToolResult
 from tools.arguments import check
 from tools.base import Tool, ToolError
 
+# Without a bound of our own, the depth of the stack would decide, and a turn played again could go another way.
+DEPTH = 32
+UNREADABLE = "The arguments of {} could not be read. Call it again, with each argument once."
 NAME = 64  # characters of a name nobody offered that are told back
 
 _PREFIX = re.compile(r"(?:call|tool|functions?|default_api)\s*[:.]", re.IGNORECASE)
@@ -31,9 +34,17 @@ class Wanted:
 def read_json(text: str) -> Any:
     """JSON as the standard has it; of a key given twice the last value counts. Raises ValueError for all else."""
     try:
-        return json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    if _deeper(value, DEPTH):
+        raise ValueError("nested too deeply")
+    return value
+
+
+def _deeper(value: object, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(levels == 0 or _deeper(item, levels - 1) for item in inner)
 
 
 def _no_number(text: str) -> NoReturn:
@@ -58,14 +69,15 @@ def judge_call(call: ToolCall, tools: Mapping[str, Tool]) -> Wanted | ToolResult
         return refuse(call, _unknown(call.name, tools))
     call = ToolCall(call.id, tool.name, call.arguments)
     if given is None:
-        return refuse(call, f"The arguments of {tool.name} could not be read. Call it again, with each argument once.")
+        return refuse(call, UNREADABLE.format(tool.name))
     try:
         checked = check(tool, given)
         return Wanted(ToolCall(call.id, tool.name, write_json(_told(tool, checked))), checked)
     except ToolError as error:
         return refuse(call, str(error))
-    except (RecursionError, ValueError):
-        return refuse(call, f"The arguments of {tool.name} are nested too deeply.")
+    except (ValueError, RecursionError):
+        # Text that a repair has read as JSON may hold numbers that JSON does not know, or any depth.
+        return refuse(call, UNREADABLE.format(tool.name))
 
 
 def refuse(call: ToolCall, why: str) -> ToolResult:
@@ -106,8 +118,6 @@ def _offered(name: str, tools: Mapping[str, Tool]) -> str:
 
 
 def _unknown(name: str, tools: Mapping[str, Tool]) -> str:
-    if not tools:
-        return "There are no tools here. Answer without."
     return f"There is no tool called {_presentable(name)}. There are: {', '.join(sorted(tools))}."
 
 

@@ -8,7 +8,7 @@ from bot.agent.calls import Wanted
 from bot.agent.markup import CONTROL
 from bot.agent.replies import Answer, Calls, Cut, Empty, Verdict, blank, judge, shown
 from bot.domain import Reply, ToolCall, ToolResult
-from tests.agent.offered import TOOLS, call, reply
+from tests.agent.offered import TOOLS, call, offered, reply
 from tests.agent.replay import Replay, ignore, recorded, replaying, request
 
 
@@ -145,14 +145,25 @@ def test_arguments_that_are_surely_meant_are_repaired(arguments):
     assert wanted(judge(reply("", call("get_weather", arguments)), TOOLS)) == PARIS
 
 
+DEEP = '{"city": ' + "[" * 40 + "]" * 40 + "}"
+
+
 @pytest.mark.parametrize(
-    "arguments", ['{"city": "Par', "[1]", "7", '{"city": NaN}', '{"city": 1e999}', "[" * 5000, '{"a":' * 5000, "{"]
+    "arguments",
+    ['{"city": "Par', "[1]", "7", '{"city": NaN}', '{"city": 1e999}', "[" * 5000, '{"a":' * 5000, "{", DEEP],
 )
 def test_arguments_that_cannot_be_read_are_refused_and_kept_as_an_object(arguments):
     verdict = judge(reply("", call("get_weather", arguments)), TOOLS)
     assert "could not be read" in refusal(verdict)
     assert isinstance(verdict, Calls)
     assert verdict.calls[0].call.arguments == "{}"
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_a_number_json_does_not_know_never_reaches_a_tool(number):
+    tools = {"scale": offered("scale", ("by",), by="number", all="array")}
+    refusal(judge(reply("", call("scale", json.dumps({"by": number}))), tools))
+    refusal(judge(reply("", call("scale", json.dumps({"by": 1, "all": f"[{number}]"}))), tools))
 
 
 def test_no_arguments_at_all_are_an_empty_object():
