@@ -6,7 +6,7 @@ Pure; a border between telegramify-markdown's output and our pieces.
 import re
 from typing import Any
 
-from bot.telegram.guards import is_web
+from bot.telegram.addresses import is_web
 from bot.telegram.splitting import Piece, part
 
 Entity = dict[str, Any]

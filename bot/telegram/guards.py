@@ -5,12 +5,12 @@ Pure: source in, source out. Each guard answers a loss or a refusal that was mea
 
 import re
 from collections.abc import Iterator
-from string import ascii_letters, digits, punctuation
+from string import ascii_letters, digits
 
+from bot.telegram.addresses import is_sham, is_web, shown_addresses
 from bot.telegram.syntax import Edit, Event, edited, outside, parse, verbatim
 
 _PASSES = 12
-_WEB = re.compile(r"https?://(?P<host>[^\s/?#:@\\<>\"'`{}|^\[\]%]+)(?::(?P<port>\d{1,5}))?(?:[/?#]\S*)?", re.IGNORECASE)
 _INNER = r"(?:(?!\n[ \t]*\n).){1,1000}?"
 _LATEX = re.compile(rf"\\\[(?P<block>{_INNER})\\\]|\\\((?P<line>{_INNER})\\\)", re.DOTALL)
 _TELLTALE = re.compile(r"\\[A-Za-z]|[_^=]")
@@ -19,20 +19,10 @@ _VANISHING = re.compile(rb"\]:|\|\|")
 _OPERANDS = (ascii_letters + digits + ")]/\\.+-=^").encode()
 _DUNDER = re.compile(rb"__\w+__")
 _LONGEST_HEADING = 100
-_USELESS = ("#", "data:", "tg://emoji")
-_LONGEST_SHOWN = 300
 
 
 class Unguarded(Exception):
     """The text hides constructs in one another so deeply that rewriting it did not come to an end."""
-
-
-def is_web(url: str) -> bool:
-    """Whether Telegram takes the address as a link: http(s) with a dotted host and nothing clever in it."""
-    found = _WEB.fullmatch(url)
-    if found is None or not all(found["host"].split(".")) or "." not in found["host"]:
-        return False
-    return found["port"] is None or 0 < int(found["port"]) < 65536
 
 
 def with_dollars(source: str) -> str:
@@ -69,7 +59,7 @@ def guarded(source: str, events: tuple[Event, ...]) -> tuple[str, tuple[Event, .
         events = parse(source)
     else:
         raise Unguarded
-    edits = list(_shown_addresses(events))
+    edits = list(shown_addresses(events))
     if not edits:
         return source, events
     source = edited(source, edits)
@@ -114,11 +104,9 @@ def _html_block(raw: bytes, event: Event) -> Iterator[Edit]:
 
 def _sham_link(raw: bytes, event: Event) -> Iterator[Edit]:
     """What looks like a link and is none: `<std::vector>`, `table[key](value)`."""
-    if is_web(event.value["dest_url"]):
-        return
-    if event.value["link_type"] == "Autolink":
+    if is_sham(event.value):
         yield Edit(event.start, event.start + 1, "&lt;")
-    elif event.start > 0 and raw[event.start - 1] in _OPERANDS:
+    elif not is_web(event.value["dest_url"]) and _follows_operand(raw, event):
         yield Edit(event.start, event.start, "\\")
 
 
@@ -131,9 +119,12 @@ def _inline_formula(raw: bytes, event: Event) -> Iterator[Edit]:
 
 def _emphasis(raw: bytes, event: Event) -> Iterator[Edit]:
     """Stars behind a letter, digit or operator multiply or name files: `2*3*4`, `a**2`; and `__init__` is a name."""
-    behind = event.start > 0 and raw[event.start - 1] in _OPERANDS
-    if behind or _DUNDER.fullmatch(raw, event.start, event.end):
+    if _follows_operand(raw, event) or _DUNDER.fullmatch(raw, event.start, event.end):
         yield from _marks_shown(raw, event)
+
+
+def _follows_operand(raw: bytes, event: Event) -> bool:
+    return event.start > 0 and raw[event.start - 1] in _OPERANDS
 
 
 def _heading(raw: bytes, event: Event) -> Iterator[Edit]:
@@ -183,41 +174,3 @@ _GUARDS = {
     "Heading": _heading,
     "CodeBlock": _fence,
 }
-
-
-def _shown_addresses(events: tuple[Event, ...]) -> Iterator[Edit]:
-    """Text for links that have none, and the address behind links that lose theirs."""
-    open_links: list[tuple[Event, list[str]]] = []
-    for event in events:
-        if event.opens("Link", "Image"):
-            open_links.append((event, []))
-        elif event.closes("Link", "Image"):
-            link, label = open_links.pop()
-            yield from _shown(link, "".join(label).strip())
-        elif open_links and event.name in ("Text", "Code"):
-            for _, label in open_links:
-                label.append(event.value)
-
-
-def _shown(event: Event, label: str) -> Iterator[Edit]:
-    link = event.value
-    url = link["dest_url"].removeprefix("mailto:")
-    if not label:
-        inside = event.start + (2 if event.kind == "Image" else 1)
-        yield Edit(inside, inside, escaped(url or link["title"]))
-    lost = url if not is_web(url) and url != label and is_useful(url) else ""
-    notes = [note for note in (link["title"], lost) if note and label]
-    if notes and link["link_type"] not in ("Autolink", "Email"):
-        yield Edit(event.end, event.end, escaped(f" ({', '.join(notes)})"))
-
-
-def is_useful(url: str) -> bool:
-    """Whether a person can do something with the bare address."""
-    return not url.startswith(_USELESS) and len(url) <= _LONGEST_SHOWN
-
-
-def escaped(text: str) -> str:
-    """Markdown that shows exactly this text, on one line."""
-    return "".join(
-        "\\" + char if char in punctuation else char for char in " ".join(text.split(" ")).replace("\n", " ")
-    )

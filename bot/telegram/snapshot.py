@@ -11,6 +11,7 @@ from bot.telegram.tables import is_table
 
 _SHORT_LINE = 80
 _FENCE = re.compile(r"`{3,}|~{3,}")
+_SIGNS = "*_`~#>|+-=[]()!$ \n"
 _ROW = re.compile(r"^[ ]{0,3}\|", re.MULTILINE)
 _HALF_LINK = re.compile(r"!?\[[^\]]*(?:\](?:\([^)]*)?)?$")
 
@@ -25,8 +26,12 @@ def snapshot(markdown: str) -> str:
     fence = _open_fence(whole)
     if fence is not None:
         return _with_closed_fence(whole, fence)
-    settled = _without_last_words(_without_table(whole))
-    return settled if visible(settled) else ""
+    last = (blocks(whole) or [""])[-1]
+    events = parse(last)
+    if events and events[0].opens("CodeBlock"):
+        return whole
+    settled = _without_last_words(_without_table(whole, last, is_table(events)))
+    return settled if visible(settled.strip(_SIGNS)) else ""
 
 
 def _open_fence(markdown: str) -> int | None:
@@ -51,15 +56,12 @@ def _with_closed_fence(markdown: str, start: int) -> str:
     return f"{before}{opening}\n{shown}\n{found[0]}\n"
 
 
-def _without_table(markdown: str) -> str:
-    """The text before a table that may still grow; if there is none, the rows that are whole."""
-    last = (blocks(markdown) or [""])[-1]
-    if last.endswith("\n\n"):
-        return markdown
+def _without_table(markdown: str, last: str, table: bool) -> str:
+    """The text before a table that may still grow, or before what may become one; if there is none, its whole rows."""
     row = _ROW.search(last)
-    begun = 0 if is_table(parse(last)) else row.start() if row else None
-    if begun is None:
+    if last.endswith("\n\n") or not (table or row):
         return markdown
+    begun = 0 if table or row is None else row.start()
     before = markdown[: len(markdown) - len(last) + begun]
     return before if visible(before) else markdown[: markdown.rfind("\n") + 1]
 

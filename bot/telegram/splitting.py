@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 MOST_ENTITIES = 100
@@ -117,11 +118,9 @@ def _index(text: str, units: int) -> int:
 
 
 def _border(text: str, most: int) -> int:
-    """Where to cut, at most at `most`: after a paragraph, line, sentence or word in the second half, else anywhere."""
-    if most >= len(text):
-        return len(text)
-    for border in _BORDERS:
-        ends = [found.end() for found in border.finditer(text, most // 2, most)]
+    """Where to cut, at most at `most`: after a paragraph, line, sentence or word, if it can be in the second half."""
+    for least, border in product((most // 2, 1), _BORDERS):
+        ends = [found.end() for found in border.finditer(text, least, most)]
         if ends:
             return ends[-1]
     for at in range(most, max(0, most - 64), -1):

@@ -11,7 +11,7 @@ from typing import Any
 
 from telegramify_markdown import convert
 
-from bot.telegram.guards import is_useful
+from bot.telegram.addresses import is_sham, is_useful
 from bot.telegram.splitting import Piece, utf16_len, visible
 from bot.telegram.syntax import Event, is_line_break, parse
 
@@ -78,13 +78,16 @@ def _surplus(text: str) -> list[str]:
 
 def _cell(raw: bytes, events: tuple[Event, ...]) -> str:
     parts: list[str] = []
-    links: list[tuple[str, int]] = []
+    links: list[tuple[dict[str, str], int]] = []
     for event in events:
         if event.opens("Link", "Image"):
-            links.append((event.value["dest_url"], len(parts)))
+            links.append((event.value, len(parts)))
         elif event.closes("Link", "Image"):
-            url, begun = links.pop()
-            parts.append(_address(url, "".join(parts[begun:])))
+            link, begun = links.pop()
+            if is_sham(link):
+                parts[begun:] = [raw[event.start : event.end].decode()]
+            else:
+                parts.append(_address(link["dest_url"], "".join(parts[begun:])))
         else:
             parts.append(_shown(raw, event))
     return " ".join("".join(parts).split())

@@ -133,6 +133,26 @@ def test_a_table_is_aligned_also_for_wide_characters() -> None:
     assert [entity["type"] for entity in piece.entities] == ["pre"]
 
 
+def test_a_table_within_a_list_keeps_its_formulas_in_place() -> None:
+    piece = only("- item\n\n  | a | b |\n  |---|---|\n  | one | $x$ and $$y$$ |")
+    assert [line.rstrip() for line in piece.text.split("\n")] == [
+        "• item",
+        "a   | b",
+        "----+--------------",
+        "one | $x$ and $$y$$",
+    ]
+
+
+def test_a_table_within_a_list_that_would_lose_a_cell_is_shown_as_written() -> None:
+    text = "- item\n\n  | a | b |\n  |---|---|\n  | one | two | three |"
+    assert only(text).text == text
+
+
+def test_addresses_within_a_table_are_shown() -> None:
+    piece = only("| a |\n|---|\n| [](x.py) ![cat](#) [e.org](e.org) <std::map> |")
+    assert piece.text.splitlines()[-1] == "x.py cat e.org <std::map>"
+
+
 def test_a_table_too_wide_for_a_phone_becomes_a_list() -> None:
     head, long = "| Server | What for | Notes |\n|---|---|---|\n", "many words " * 6
     piece = only(f"{head}| Alpha | {long}| |\n| | | |\n| Beta | | **none**<br>at all |")
@@ -234,6 +254,11 @@ def test_a_library_that_stumbles_costs_the_formatting_only(monkeypatch: pytest.M
 def test_a_library_that_drops_words_costs_the_formatting_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(markup, "convert", lambda text, **options: (text.replace("kept", ""), []))
     assert render("**kept**") == (Piece("**kept**"),)
+
+
+def test_a_table_that_would_lose_a_word_is_shown_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(markup, "laid_out", lambda source: ("a", Piece("a")))
+    assert render("| a |\n|---|\n| b |") == (Piece("| a |\n|---|\n| b |"),)
 
 
 def test_markup_nested_beyond_reason_is_shown_plain() -> None:
