@@ -28,6 +28,7 @@ _TALKATIVE = (
     "aiosqlite",
     "alembic",
     "uvicorn",
+    "filelock",
     "trafilatura",
     "asyncio",
 )
