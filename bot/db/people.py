@@ -7,7 +7,7 @@ import hashlib
 import secrets
 import time
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, cast
 
 from sqlalchemy import ColumnElement, Row, and_, delete, func, or_, select, update
 from sqlalchemy import insert as insert_row
@@ -20,7 +20,6 @@ from bot.domain import Lane
 
 Standing = Literal["admin", "member", "blocked"]
 Role = Literal["admin", "member"]
-Transaction: TypeAlias = AsyncConnection  # how rooms above name it, which do not know SQLAlchemy
 
 THE_HOUSE = 0  # who let in whoever came by a link made on the command line
 STRANGERS_KEPT = 50

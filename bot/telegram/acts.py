@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from bot.db.engine import Transaction
 from bot.db.notices import Notices
-from bot.db.people import Standing, Transaction
+from bot.db.people import Standing
 from bot.domain import Button, InboxItem, Lane, Part
 from bot.opening import Ask
 from bot.telegram.access import Access

@@ -98,8 +98,10 @@ async def stop(call: Call) -> Answer:
     cut = partial(call.reach.turns.stop, call.lane, call.item.id)
     if not stopped.waiting:
         return Answer(then=(cut,))
-    line = f"Stopped. {_messages(stopped.waiting).capitalize()} of yours come next."
-    return Answer(parts=(part(line, (Button("Drop them", f"drop:{call.item.id}"),)),), then=(cut,))
+    one = stopped.waiting == 1
+    line = f"{_messages(stopped.waiting).capitalize()} of yours {'is' if one else 'are'} answered next."
+    drop = Button("Drop it" if one else "Drop them", f"drop:{call.item.id}")
+    return Answer(parts=(part(line, (drop,)),), then=(cut,))
 
 
 async def retry(call: Call) -> Answer:

@@ -38,9 +38,13 @@ async def _stop(call: Call, item: int) -> Answer:
 
 
 async def _drop(call: Call, item: int) -> Answer:
-    dropped = await inbox.drop(call.tx, call.lane, upto=item, now=call.now)
-    line = "Nothing waits any more." if not dropped else "Dropped." if dropped == 1 else f"Dropped all {dropped}."
-    return Answer(toast=line, redraw=Part(f"Stopped. {line}"))
+    """Drop what waited when the /stop `item` came: it may have become the running turn since."""
+    stopped = await inbox.stop(call.tx, call.lane, before=item, now=call.now)
+    dropped = stopped.dropped
+    if stopped.running:
+        dropped += await inbox.drop(call.tx, call.lane, upto=item, now=call.now)
+    line = "Dropped." if dropped or stopped.running else "Nothing waits any more."
+    return Answer(toast=line, redraw=Part(line), then=(partial(call.reach.turns.stop, call.lane, item),))
 
 
 async def _retry(call: Call, turn: int) -> Answer:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.db import notes, turns
+from bot.db import inbox, notes, turns
 from bot.db.engine import Database
 from bot.db.usage import Spent
 from bot.domain import Lane
@@ -97,13 +97,33 @@ async def test_stop_offers_to_drop_what_waits(front: Front):
     await front.running()
     waiting = await front.store(front.message(text="one"), front.message(text="two"))
     (sent,) = await front.write("/stop")
-    assert sent.text == "Stopped. 2 messages of yours come next."
+    assert sent.text == "2 messages of yours are answered next."
     assert [(await front.item(item)).state for item in waiting] == ["new", "new"]
     toast, _ = await front.tap(sent.buttons["Drop them"])
-    assert toast == "Dropped all 2."
+    assert toast == "Dropped."
     assert {(await front.item(item)).state for item in waiting} == {"done"}
-    assert front.bot.of("edit_message_text")[0]["given"][:2] == ("Stopped. Dropped all 2.", ANNA)
-    toast, _ = await front.tap(sent.buttons["Drop them"])
+    assert front.bot.of("edit_message_text")[0]["given"][:2] == ("Dropped.", ANNA)
+
+
+async def test_what_waited_can_be_dropped_after_it_began_to_run(front: Front):
+    first = await front.running()
+    (waiting,) = await front.store(front.message(text="one"))
+    (sent,) = await front.write("/stop")
+    assert sent.text == "One message of yours is answered next."
+    async with front.database.transaction() as tx:
+        await inbox.done(tx, [first], now=front.now)
+        await inbox.claim(tx, now=front.now)
+    front.turns.stops.clear()
+    (later,) = await front.store(front.message(text="later"))
+    toast, _ = await front.tap(sent.buttons["Drop it"])
+    assert toast == "Dropped."
+    assert (await front.item(waiting)).stopped
+    assert (await front.item(later)).state == "new"
+    ((_, before),) = front.turns.stops
+    assert waiting < (before or 0) < later
+    async with front.database.transaction() as tx:
+        await inbox.done(tx, [waiting], now=front.now)
+    toast, _ = await front.tap(sent.buttons["Drop it"])
     assert toast == "Nothing waits any more."
 
 
