@@ -1,12 +1,17 @@
 """What is done about each kind of update: a turn, one line, or nothing; always the item is done."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import update as update_rows
 
 from bot.db import inbox, people
 from bot.db.engine import Database
+from bot.db.tables import inbox as inbox_table
 from bot.domain import Lane
 from bot.telegram import envelope
 from tests.telegram.front import ADMIN, ANNA, BOB, Front, user
@@ -256,3 +261,25 @@ async def test_strangers_of_an_open_bot_are_members_and_admins_can_see_them(data
     closed = Front(database)
     await closed.access.load(database)
     assert closed.access.standing(BOB) is None
+
+
+values = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=8) | st.just({}) | st.just([])
+keys = ["message_id", "date", "chat", "from", "text", "reply_to_message", "entities", "forward_origin", "quote"]
+unreadable = (TypeError, KeyError, ValueError, AttributeError, OverflowError, OSError)
+
+
+@given(changes=st.dictionaries(st.sampled_from(keys), values, max_size=4), sender=st.sampled_from([ANNA, 77]))
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_any_message_is_handled_or_set_aside_and_opens_no_door(
+    front: Front, changes: dict[str, Any], sender: int
+):
+    update = front.message(text="hi", person=sender)
+    update["message"] |= changes
+    before = len(front.turns.asks)
+    (item,) = await front.store(update)
+    with suppress(*unreadable):
+        await front.handle()
+    async with front.database.transaction() as tx:
+        await tx.execute(update_rows(inbox_table).where(inbox_table.c.state == "running").values(state="dead"))
+    assert (await front.item(item)).state in {"done", "dead"}
+    assert all(ask.person == ANNA for ask in front.turns.asks[before:])
