@@ -17,6 +17,7 @@ from bot.sim.endpoint_http import Front, Parts
 from bot.sim.endpoint_profile import Profile, Timing
 from bot.sim.endpoint_request import Request
 from bot.sim.endpoint_script import Brain, ChatRequest, Reply, call_text, said, scripted, thought
+from bot.sim.endpoint_slips import slipping
 from bot.sim.gemma_tokens import COUNTING_RULE, count_tokens
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "count_tokens",
     "said",
     "scripted",
+    "slipping",
     "thought",
 ]
 

@@ -115,9 +115,8 @@ class Engine:
     def _think(self, job: Job) -> _Shape:
         """Look the prompt up, ask the brain, and end its text where the server would."""
         log = job.log
-        blocks, _ = blocks_of(log.prompt)
         salt = str(job.chat.body.get("cache_salt") or "")
-        cached = self.cache.admit(blocks, log.prompt_tokens, salt)
+        cached = self.cache.admit(job.blocks, log.prompt_tokens, salt)
         log.cached_tokens, log.created_tokens = cached.hit, cached.created
         said = self.brain(job.chat)
         reply = said if isinstance(said, Reply) else Reply(said)

@@ -40,7 +40,7 @@ from bot.sim.endpoint_script import ChatRequest
 from bot.sim.endpoint_tokenize import Tokenizer, conversation_of
 from bot.sim.endpoint_wire import Head, new_id
 from bot.sim.gemma_template import render
-from bot.sim.gemma_tokens import count_tokens
+from bot.sim.gemma_tokens import blocks_of
 
 _KEY_NEEDED = ("/v1/", "/v2/", "/inference/", "/cohere/")
 _LOADING = Refusal(503, "The model is still loading.", "Service Unavailable")
@@ -130,14 +130,14 @@ class Front:
         """Everything that can go wrong before the engine works."""
         if fault and fault.kind == "unauthorized":
             raise Refusal(401, "Unauthorized")
-        if fault and fault.kind == "crash":
+        if (fault and fault.kind == "crash") or self._dies_of(log):
             self._engine.die()
         if self._engine.died_at is not None:
             raise DEAD
         check_chat(log.body, self._server)
         conversation = conversation_of(log.body, self._server.profile)
         log.prompt, log.thinking = render(conversation), conversation.thinking
-        log.prompt_tokens = count_tokens(log.prompt)
+        blocks, log.prompt_tokens = blocks_of(log.prompt)
         check_length(log.prompt_tokens, self._server)
         check_sampling(log.body, self._server)
         if self._engine.full or (fault and fault.kind == "busy"):
@@ -148,7 +148,11 @@ class Front:
         chat = ChatRequest(
             conversation.messages, conversation.tools, conversation.thinking, log.prompt, limit, log.body
         )
-        return Job(log, chat, fault, _priority(log))
+        return Job(log, chat, blocks, fault, _priority(log))
+
+    def _dies_of(self, log: Request) -> bool:
+        """The preview image is killed by a request for the probabilities of its prompt."""
+        return self._server.profile.old_parser and log.body.get("prompt_logprobs") is not None
 
     async def _models(self, _: HttpRequest) -> Response:
         permission = {

@@ -1,5 +1,6 @@
 """A request on its way through the simulated endpoint, and what its log keeps of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,10 +41,11 @@ class Request:
 
 @dataclass(slots=True)
 class Job:
-    """What the engine works on; `output` is there once the model has been asked."""
+    """What the engine works on: the prompt in blocks of tokens; `output` is there once the model has been asked."""
 
     log: Request
     chat: ChatRequest
+    blocks: Sequence[str]
     fault: Fault | None = None
     priority: int = 0
     output: Output | None = None

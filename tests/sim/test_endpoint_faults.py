@@ -82,21 +82,23 @@ async def test_the_same_error_without_a_stream_is_500() -> None:
 async def test_a_silent_stream_stays_open_until_its_reader_goes() -> None:
     endpoint = Endpoint(replace(Profile.today(), keep_alive_s=None))
     endpoint.fault("silent", after_canvases=1)
-    async with playing(endpoint) as player:
-        with pytest.raises(httpx.ReadTimeout):
-            await player.http.post(
-                "/v1/chat/completions",
-                json={"messages": [{"role": "user", "content": LONG}], "stream": True},
-                timeout=0.2,
-            )
+    body = {"messages": [{"role": "user", "content": LONG}], "stream": True}
+    async with playing(endpoint) as player, player.http.stream("POST", "/v1/chat/completions", json=body) as answer:
+        pieces = answer.aiter_text()
+        first = await anext(pieces)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await anext(pieces)
+        await answer.aclose()
         await endpoint.until(lambda: endpoint.running == 0)
+    assert '"content":"word word' in first
     assert endpoint.requests[0].cancelled
     assert endpoint.requests[0].canvases == 1
 
 
 async def test_a_slow_first_canvas_is_kept_alive_by_comments() -> None:
     endpoint = Endpoint(replace(Profile.today(), keep_alive_s=0.02))
-    endpoint.fault("slow", seconds=0.1)
+    endpoint.fault("slow", seconds=0.4)
     async with playing(endpoint) as player:
         got = await player.say("hi", stream=True)
     assert got.lines[:2] == [": keep-alive", ": keep-alive"]
@@ -105,15 +107,19 @@ async def test_a_slow_first_canvas_is_kept_alive_by_comments() -> None:
 
 async def test_comments_come_while_a_request_waits_for_its_seat() -> None:
     endpoint = Endpoint(replace(Profile.today(), keep_alive_s=0.01), seats=1)
+    body = {"messages": [{"role": "user", "content": "b"}], "stream": True}
     async with playing(endpoint) as player, asyncio.TaskGroup() as tasks:
         endpoint.hold()
         tasks.create_task(player.say("a"))
         await endpoint.until(lambda: endpoint.running == 1)
-        waiting = tasks.create_task(player.say("b", stream=True))
-        await endpoint.until(lambda: endpoint.waiting == 1)
-        await asyncio.sleep(0.03)
-        endpoint.release()
-    assert waiting.result().lines[0] == ": keep-alive"
+        async with player.http.stream("POST", "/v1/chat/completions", json=body) as answer:
+            lines = answer.aiter_lines()
+            first = await anext(lines)
+            assert endpoint.waiting == 1
+            endpoint.release()
+            rest = [line async for line in lines if line]
+    assert first == ": keep-alive"
+    assert rest[-1] == "data: [DONE]"
 
 
 async def test_a_stream_may_lose_its_usage() -> None:

@@ -159,8 +159,8 @@ def _kinds(chunk: dict[str, Any]) -> list[Any]:
 async def test_comments_keep_a_slow_stream_alive() -> None:
     recorded = fixture("01-stream-keep-alive")
     request = recorded["request"]
-    request["messages"][0]["content"] = "@@slow:90@@@@say:a b@@"
-    endpoint = Endpoint(replace(SERVED, keep_alive_s=0.04), Timing.instant(), model="gemma4")
+    request["messages"][0]["content"] = "@@slow:400@@@@say:a b@@"
+    endpoint = Endpoint(replace(SERVED, keep_alive_s=0.05), Timing.instant(), model="gemma4")
     async with playing(endpoint) as player:
         got = await player.play(request)
     assert got.lines[0] == recorded["sse"][0] == ": keep-alive"

@@ -37,6 +37,13 @@ async def test_it_gives_no_details_of_usage() -> None:
     assert "completion_tokens_details" not in whole["usage"]
 
 
+async def test_probabilities_of_the_prompt_kill_it() -> None:
+    async with playing(Endpoint(Profile.preview())) as player:
+        got = await player.say("hi", prompt_logprobs=0)
+        health = await player.play(None, "/health")
+    assert (got.status, health.status) == (500, 503)
+
+
 async def test_a_call_alone_is_read() -> None:
     stream, whole = await both(CALL)
     assert stream.calls == {0: ["f", '{"a": "b"}']}
