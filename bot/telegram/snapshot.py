@@ -10,6 +10,7 @@ from bot.telegram.syntax import blocks, parse
 from bot.telegram.tables import is_table
 
 _SHORT_LINE = 80
+_LONGEST_OPEN = 300  # characters; what stays open longer was never meant to be closed
 _FENCE = re.compile(r"`{3,}|~{3,}")
 _SIGNS = "*_`~#>|+-=[]()!$ \n"
 _ROW = re.compile(r"^[ ]{0,3}\|", re.MULTILINE)
@@ -80,4 +81,4 @@ def _half_open(words: str) -> int:
     starts = [words.rfind(mark) for mark in ("`", "**") if words.count(mark) % 2]
     if link is not None:
         starts.append(link.start())
-    return min((start for start in starts if start > 0), default=len(words))
+    return min((start for start in starts if start > max(0, len(words) - _LONGEST_OPEN)), default=len(words))

@@ -15,7 +15,7 @@ from bot.telegram.addresses import is_sham, is_useful
 from bot.telegram.splitting import Piece, utf16_len, visible
 from bot.telegram.syntax import Event, is_line_break, parse
 
-_WIDEST = 60
+_WIDEST = 44  # columns; a phone shows about 40 before it wraps
 _PIPE = re.compile(r"(?<!\\)\|")
 
 

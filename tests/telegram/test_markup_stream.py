@@ -20,6 +20,7 @@ DOCUMENTS = documents()
         ("A long line " * 10 + "with **bold that is", "A long line " * 10 + "with "),
         ("A long line " * 10 + "with `code that is", "A long line " * 10 + "with "),
         ("A long line " * 10 + "with [a link](http://exa mple", "A long line " * 10 + "with "),
+        ("A ** B, " + "a long line " * 30, "A ** B, " + "a long line " * 30),
         ("Text.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n", "Text.\n\n"),
         ("Text.\n\n| a | b |\n", "Text.\n\n"),
         ("Text.\n\n| a |\n|---|\n| 1 |\n\nMore", "Text.\n\n| a |\n|---|\n| 1 |\n\n"),
