@@ -193,7 +193,7 @@ async def _forget_oldest(tx: AsyncConnection) -> None:
 
 
 def _hash(code: str) -> str:
-    return hashlib.sha256(code.encode()).hexdigest()
+    return hashlib.sha256(code.encode("utf-8", "replace")).hexdigest()
 
 
 def _person(row: Row[Any]) -> Person:

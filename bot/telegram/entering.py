@@ -7,6 +7,7 @@ from typing import Any
 
 from telegram.constants import MessageType
 
+from bot.agent.markup import sendable
 from bot.agent.prompting import data_block
 
 LONGEST_QUOTE = 2000  # characters; what is quoted is usually in the conversation already
@@ -93,7 +94,7 @@ def _name(user: dict[str, Any]) -> str:
 
 def _text(message: dict[str, Any]) -> str:
     text = message.get("text", message.get("caption"))
-    return text if isinstance(text, str) else ""
+    return sendable(text) if isinstance(text, str) else ""
 
 
 def _object(message: dict[str, Any], key: str) -> dict[str, Any]:

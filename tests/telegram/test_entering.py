@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.agent.markup import sendable
 from bot.telegram import entering
 
 BOT = {"id": 99, "is_bot": True, "first_name": "Bot"}
@@ -14,6 +15,10 @@ BOB = {"id": 6, "is_bot": False, "first_name": "Bob"}
 
 def test_a_plain_text_is_left_as_it_is():
     assert entering.entered({"text": " Hello\n<b>you</b> "}) == " Hello\n<b>you</b> "
+
+
+def test_half_a_character_does_not_get_in():
+    assert entering.entered({"text": "a\ud800b"}).encode()
 
 
 def test_a_forwarded_text_is_data_and_nothing_else():
@@ -112,4 +117,4 @@ def test_what_others_wrote_never_leaves_its_block(text: str):
     message = {"text": "own", "reply_to_message": {"text": text, "from": BOB}}
     entered = entering.entered(message)
     assert entered.endswith("own")
-    assert entered.count("[end of data]") == (1 if text else 0)
+    assert entered.count("[end of data]") == (1 if sendable(text) else 0)
