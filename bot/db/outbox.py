@@ -4,15 +4,14 @@ A first send cannot be repeated safely, so a row is `sending` before the call le
 inside the caller's transaction `tx`.
 """
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from sqlalchemy import ColumnElement, Row, case, delete, exists, func, select, update
+from sqlalchemy import ColumnElement, Float, Text, bindparam, case, delete, func, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from bot.db.outgoing import SEEN, Outgoing, read, written
 from bot.db.tables import outbox
 from bot.domain import Button, Lane, Part
 
@@ -25,31 +24,6 @@ UNSURE = "I don't know whether my answer above reached you."
 SENT_AGAIN = "I didn't know whether my answer above reached you; it comes again below."
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A row as the sender sees it; `body` None: taken back. Nobody is asked about a notice that got lost."""
-
-    id: int
-    lane: Lane
-    reply_to: int | None
-    body: Part | None
-    final: bool
-    state: str
-    message_id: int | None
-    is_notice: bool
-
-
-_SEEN = (
-    outbox.c.id,
-    outbox.c.lane,
-    outbox.c.reply_to,
-    outbox.c.body,
-    outbox.c.final,
-    outbox.c.state,
-    outbox.c.message_id,
-    outbox.c.item,
-    outbox.c.copy_of,
-)
 _DUE = outbox.c.final & outbox.c.state.in_(("new", "open"))
 _NEW = upsert(outbox)
 _ADD = _NEW.on_conflict_do_update(
@@ -73,7 +47,34 @@ _OPEN = _NEW.on_conflict_do_update(
         "tries": outbox.c.tries + 1,
         "state": case((_IS_OURS, "sending"), else_=outbox.c.state),
     },
-).returning(*_SEEN)
+).returning(*SEEN)
+
+_ANY = outbox.alias("anything")
+_STILL_DUE = (
+    select(func.count())
+    .select_from(_ANY)
+    .where(_ANY.c.lane == bindparam("of_lane"), _ANY.c.final, _ANY.c.state.in_(("new", "open")))
+    .scalar_subquery()
+)
+_OLDEST = select(func.min(outbox.c.id)).where(outbox.c.lane == bindparam("of_lane"), _DUE).scalar_subquery()
+_TAKE = (
+    update(outbox)
+    .where(outbox.c.id == _OLDEST)
+    .values(state=case((outbox.c.state == "new", "sending"), else_=outbox.c.state), tries=outbox.c.tries + 1)
+    .returning(*SEEN, _STILL_DUE.label("still_due"))
+)
+_SINCE = bindparam("since", type_=Float)
+_AS_WANTED = outbox.c.final & outbox.c.body.is_not_distinct_from(bindparam("shown", type_=Text))
+_STANDS = (
+    update(outbox)
+    .where(outbox.c.id == bindparam("of_row"))
+    .values(
+        message_id=bindparam("message"),
+        sent_at=func.coalesce(outbox.c.sent_at, _SINCE),
+        state=case((_AS_WANTED, "done"), else_="open"),
+        done_at=case((_AS_WANTED, _SINCE), else_=None),
+    )
+)
 
 
 async def add(
@@ -92,7 +93,7 @@ async def add(
     """
     made = {"item": item, "lane": lane.key, "final": True, "state": "new", "tries": 0, "made_at": now}
     rows = [
-        {**made, "part": number, "reply_to": None if number else reply_to, "body": _text(part)}
+        {**made, "part": number, "reply_to": None if number else reply_to, "body": written(part)}
         for number, part in enumerate(parts)
     ]
     if item is None:
@@ -117,41 +118,24 @@ async def open_part(
         "item": item,
         "part": part,
         "lane": lane.key,
-        "body": _text(body),
+        "body": written(body),
         "final": False,
         "state": "sending",
         "tries": 1,
         "made_at": now,
     }
-    return _outgoing((await tx.execute(_OPEN, row)).one())
+    return read((await tx.execute(_OPEN, row)).one())
 
 
 async def take(tx: AsyncConnection, lane: Lane) -> Outgoing | None:
     """The oldest row of a lane that is due: a new one is `sending` from now on, an open one wants an edit."""
-    oldest = select(func.min(outbox.c.id)).where(outbox.c.lane == lane.key, _DUE).scalar_subquery()
-    taken = (
-        update(outbox)
-        .where(outbox.c.id == oldest)
-        .values(state=case((outbox.c.state == "new", "sending"), else_=outbox.c.state), tries=outbox.c.tries + 1)
-        .returning(*_SEEN)
-    )
-    row = (await tx.execute(taken)).one_or_none()
-    return _outgoing(row) if row else None
+    row = (await tx.execute(_TAKE, {"of_lane": lane.key})).one_or_none()
+    return read(row, more=row.still_due > (row.state == "open")) if row else None
 
 
 async def stands(tx: AsyncConnection, row: int, *, message_id: int | None, body: Part | None, now: float) -> None:
     """Telegram shows `body` as this message since `now` (None: it shows nothing any more)."""
-    wanted = outbox.c.final & outbox.c.body.is_not_distinct_from(_text(body))
-    await tx.execute(
-        update(outbox)
-        .where(outbox.c.id == row)
-        .values(
-            message_id=message_id,
-            sent_at=func.coalesce(outbox.c.sent_at, now),
-            state=case((wanted, "done"), else_="open"),
-            done_at=case((wanted, now), else_=None),
-        )
-    )
+    await tx.execute(_STANDS, {"of_row": row, "message": message_id, "shown": written(body), "since": now})
 
 
 async def released(tx: AsyncConnection, row: int, why: str) -> None:
@@ -166,7 +150,7 @@ async def unknown(tx: AsyncConnection, row: int, why: str, *, now: float) -> Non
 
 async def failed(tx: AsyncConnection, row: int, why: str, *, body: Part | None) -> None:
     """Telegram refused `body` for what it is; if something else is wanted by now, that may be tried."""
-    other = outbox.c.final & outbox.c.body.is_distinct_from(_text(body))
+    other = outbox.c.final & outbox.c.body.is_distinct_from(written(body))
     state = case((other & outbox.c.message_id.is_(None), "new"), (other, "open"), else_="failed")
     await tx.execute(update(outbox).where(outbox.c.id == row).values(state=state, error=why))
 
@@ -194,11 +178,6 @@ async def due(tx: AsyncConnection) -> list[Lane]:
     return [Lane.parse(key) for key in (await tx.execute(lanes)).scalars()]
 
 
-async def is_due(tx: AsyncConnection, lane: Lane) -> bool:
-    """Whether anything of this lane waits to be sent or edited."""
-    return bool((await tx.execute(select(exists().where(outbox.c.lane == lane.key, _DUE)))).scalar())
-
-
 async def send_again(tx: AsyncConnection, row: int, *, lane: Lane, now: float) -> bool:
     """Store the text of a row of unknown outcome once more, as a message of its own, and take the button away.
 
@@ -215,7 +194,7 @@ async def send_again(tx: AsyncConnection, row: int, *, lane: Lane, now: float) -
     await tx.execute(
         update(outbox)
         .where(outbox.c.about == row)
-        .values(body=_text(Part(SENT_AGAIN)), state=case((outbox.c.state == "done", "open"), else_=outbox.c.state))
+        .values(body=written(Part(SENT_AGAIN)), state=case((outbox.c.state == "done", "open"), else_=outbox.c.state))
     )
     return True
 
@@ -230,9 +209,9 @@ async def _take_back(tx: AsyncConnection, item: int, first: int) -> None:
 
 
 async def _lose(tx: AsyncConnection, which: ColumnElement[bool], why: str, now: float) -> None:
-    lost = update(outbox).where(which).values(state="unknown", error=why).returning(*_SEEN)
+    lost = update(outbox).where(which).values(state="unknown", error=why).returning(*SEEN)
     for row in (await tx.execute(lost)).all():
-        seen = _outgoing(row)
+        seen = read(row)
         if seen.final and seen.body is not None and not seen.is_notice:
             await _ask(tx, seen.id, seen.lane.key, now)
 
@@ -240,33 +219,5 @@ async def _lose(tx: AsyncConnection, which: ColumnElement[bool], why: str, now: 
 async def _ask(tx: AsyncConnection, row: int, lane: str, now: float) -> None:
     """Tell the person, once, that a message may not have arrived."""
     question = Part(UNSURE, buttons=((Button("Send again", f"{AGAIN}{row}"),),))
-    asked = {"lane": lane, "body": _text(question), "final": True, "about": row, "made_at": now}
+    asked = {"lane": lane, "body": written(question), "final": True, "about": row, "made_at": now}
     await tx.execute(_NEW.on_conflict_do_nothing(index_elements=["about"]), asked)
-
-
-def _outgoing(row: Row[Any]) -> Outgoing:
-    return Outgoing(
-        id=row.id,
-        lane=Lane.parse(row.lane),
-        reply_to=row.reply_to,
-        body=None if row.body is None else _decoded(row.body),
-        final=row.final,
-        state=row.state,
-        message_id=row.message_id,
-        is_notice=row.item is None and row.copy_of is None,
-    )
-
-
-def _text(part: Part | None) -> str | None:
-    """A part as it is stored."""
-    return None if part is None else json.dumps(asdict(part), ensure_ascii=False)
-
-
-def _decoded(text: str) -> Part:
-    stored = json.loads(text)
-    return Part(
-        text=stored["text"],
-        entities=tuple(stored["entities"]),
-        buttons=tuple(tuple(Button(**button) for button in row) for row in stored["buttons"]),
-        silent=stored["silent"],
-    )

@@ -73,6 +73,8 @@ class Pace:
 
     async def sleep(self, seconds: float) -> None:
         """Wait; raises Stopping when the sender stops meanwhile."""
+        if not seconds:
+            return
         if not self.is_stopped:
             try:
                 async with asyncio.timeout(seconds):

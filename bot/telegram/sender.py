@@ -16,7 +16,8 @@ from bot.db.engine import Database
 from bot.db.ledger import Ledger
 from bot.domain import Lane
 from bot.telegram.budget import Limits
-from bot.telegram.courier import Courier, Office, OnBlocked, OnTrouble
+from bot.telegram.calls import Office, OnBlocked, OnTrouble
+from bot.telegram.courier import Courier
 from bot.telegram.pace import Pace, Stopping
 from bot.telegram.showing import Showing
 from bot.telegram.wire import Wire

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db import outbox
 from bot.db.engine import Database
 from bot.db.outbox import SENT_AGAIN, UNSURE
+from bot.db.outgoing import Outgoing
 from bot.db.tables import outbox as rows
 from bot.domain import Button, Lane, Part
 
@@ -24,7 +25,7 @@ async def add(tx: AsyncConnection, *texts: str, item: int | None = 1, lane: Lane
     return await outbox.add(tx, item=item, lane=lane, parts=[Part(one) for one in texts], reply_to=50, now=10.0)
 
 
-async def opened(tx: AsyncConnection, part: int = 0, body: Part | None = BLOCK, item: int = 1) -> outbox.Outgoing:
+async def opened(tx: AsyncConnection, part: int = 0, body: Part | None = BLOCK, item: int = 1) -> Outgoing:
     return await outbox.open_part(tx, item=item, part=part, lane=ANN, body=body, now=9.0)
 
 
@@ -40,7 +41,7 @@ async def test_a_part_comes_back_as_it_was_stored(database: Database):
     async with database.transaction() as tx:
         (row,) = await outbox.add(tx, item=4, lane=BEN, parts=[RICH], reply_to=50, now=10.0)
         taken = await outbox.take(tx, BEN)
-    assert taken == outbox.Outgoing(row, BEN, 50, RICH, True, "sending", None, is_notice=False)
+    assert taken == Outgoing(row, BEN, 50, RICH, True, "sending", None, is_notice=False)
 
 
 async def test_rows_of_a_lane_are_taken_in_order_and_only_once(database: Database):
@@ -51,7 +52,7 @@ async def test_rows_of_a_lane_are_taken_in_order_and_only_once(database: Databas
         taken = [await outbox.take(tx, lane) for lane in (ANN, ANN, ANN, BEN)]
         assert [row and row.id for row in taken] == [first, second, None, other]
         assert [row and row.reply_to for row in taken] == [50, None, None, 50]
-        assert not await outbox.is_due(tx, ANN)
+        assert [row and row.more for row in taken] == [True, False, None, False]
         assert await outbox.due(tx) == []
 
 
@@ -80,7 +81,7 @@ async def test_what_a_turn_showed_becomes_the_answer(database: Database):
         shown = await opened(tx)
         assert (shown.state, shown.final, shown.body) == ("sending", False, BLOCK)
         await outbox.stands(tx, shown.id, message_id=5, body=BLOCK, now=9.5)
-        assert not await outbox.is_due(tx, ANN)
+        assert not await outbox.due(tx)
         again = await opened(tx, body=Part("another block"))
         assert (again.state, again.message_id, again.body) == ("open", 5, BLOCK)
         assert (await add(tx, "the answer", "goes on"))[0] == shown.id
@@ -103,9 +104,9 @@ async def test_an_answer_that_overtakes_its_first_block_is_due_afterwards(databa
     async with database.transaction() as tx:
         shown = await opened(tx)
         await add(tx, "the answer")
-        assert not await outbox.is_due(tx, ANN)
+        assert not await outbox.due(tx)
         await outbox.stands(tx, shown.id, message_id=5, body=BLOCK, now=11.0)
-        assert await outbox.is_due(tx, ANN)
+        assert await outbox.due(tx)
 
 
 async def test_superfluous_parts_are_taken_back(database: Database):

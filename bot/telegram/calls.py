@@ -1,0 +1,80 @@
+"""The calls of one lane: where they go, what is tried again, what is written down about them.
+
+Shared by the courier, who delivers what is stored, and the presenter, who shows what a turn is at.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bot.db.ledger import Entry, Ledger
+from bot.domain import Lane, Part
+from bot.telegram.pace import Pace
+from bot.telegram.wire import NotDelivered, Outcome, Refused, Unknown, Wire
+
+_FIRST_BACK_OFF = 0.5
+_LONGEST_BACK_OFF = 10.0
+_UNNAMED_FLOOD = 5.0
+
+OnBlocked = Callable[[Lane], Awaitable[None]]
+OnTrouble = Callable[[str, str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """What all lanes share. `clock` gives the seconds that are stored."""
+
+    wire: Wire
+    ledger: Ledger
+    pace: Pace
+    clock: Callable[[], float]
+    on_blocked: OnBlocked
+    on_trouble: OnTrouble
+
+
+class LaneCalls:
+    """`where` is the lane, without its topic once Telegram says that there is none."""
+
+    def __init__(self, lane: Lane, office: Office) -> None:
+        self.where = lane
+        self.lane = lane
+        self.office = office
+        self._failures = 0
+        self._written: asyncio.Future[Any] | None = None
+
+    def post(self, entry: Entry[Any]) -> None:
+        """Have something written down, after all that was posted before."""
+        self._written = self.office.ledger.post(entry)
+
+    async def all_written(self) -> bool:
+        """Wait for what was posted; False if there was nothing to wait for."""
+        written, self._written = self._written, None
+        if written is None:
+            return False
+        await written
+        return True
+
+    async def attempt(self, part: Part, call: Callable[..., Awaitable[Outcome]]) -> Outcome:
+        """Make the call; once more without the topic, or without the formatting, if Telegram will not have that."""
+        outcome = await call(self.where, part=part)
+        if isinstance(outcome, Refused) and outcome.kind == "thread" and self.where.topic is not None:
+            self.where = Lane(self.lane.chat)
+            self.office.pace.again(self.lane.chat)
+            outcome = await call(self.where, part=part)
+        if isinstance(outcome, Refused) and outcome.kind == "entities" and part.entities:
+            self.office.pace.again(self.lane.chat)
+            outcome = await call(self.where, part=replace(part, entities=()))
+        return outcome
+
+    def succeeded(self) -> None:
+        """Telegram answers: the next failure is a first one."""
+        self._failures = 0
+
+    def pause(self, outcome: NotDelivered | Unknown | Refused) -> float:
+        """Seconds before the same may be tried again; a flood is left to the budget, for the whole chat."""
+        if isinstance(outcome, NotDelivered) and outcome.reason == "flood":
+            self.office.pace.cool(self.lane.chat, outcome.after or _UNNAMED_FLOOD)
+            return 0.0
+        self._failures += 1
+        return min(_LONGEST_BACK_OFF, _FIRST_BACK_OFF * 2.0 ** min(self._failures - 1, 10))
