@@ -3,6 +3,7 @@
 Pure; calls the guards, telegramify-markdown and the splitter, and shows plain text where formatting would lose a word.
 """
 
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -16,6 +17,8 @@ from bot.telegram.snapshot import snapshot
 from bot.telegram.splitting import Block, Piece, joined, pack, utf16_len
 from bot.telegram.syntax import Event, blocks, parse
 from bot.telegram.tables import is_table, laid_out
+
+log = logging.getLogger(__name__)
 
 __all__ = ["Piece", "plain", "render", "snapshot", "utf16_len"]
 
@@ -108,7 +111,8 @@ def _glued(rendered: Iterable[tuple[Block, bool]]) -> Iterator[Block]:
 def _content(source: str, events: tuple[Event, ...], config: RenderConfig) -> Piece:
     try:
         return _table(source, events) if is_table(events) else _formatted(source, events, config)
-    except Exception:  # noqa: BLE001 the library may stumble over anything; the text itself can always be shown
+    except Exception as error:  # noqa: BLE001 the library may stumble over anything; the text itself can always be shown
+        log.info("a block is shown as written: %s", type(error).__name__, extra={"action": "markup.plain"})
         return Piece(source.strip("\n"))
 
 

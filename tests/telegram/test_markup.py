@@ -25,7 +25,7 @@ def test_formatting_becomes_entities_in_utf16_units() -> None:
 
 def test_what_stands_in_angle_brackets_does_not_vanish() -> None:
     text = "vector<int>, if x<y and y>z, <T>, <think>no</think>, std::map<std::string, T>, <!-- so --> <3"
-    assert only(text).text == text
+    assert only(f"**In** {text}") == Piece(f"In {text}", ({"type": "bold", "offset": 0, "length": 2},))
 
 
 @pytest.mark.parametrize("html", ["<div>\nin\n</div>", "<script>\n\nin\n\n</script>", "<!--\n\nin\n-->", "<T>"])
@@ -120,6 +120,7 @@ def test_formulas_become_unicode_outside_code_only() -> None:
     assert shown_by(piece, "code") == ["α + ½", "‖x‖", "‖x‖", r"\(\alpha_1\)"]
     assert shown_by(piece, "pre") == ["x² ≤ - 1"]
     assert "(a)" in piece.text
+    assert shown_by(only("so $$||x|| \\le 1$$ **holds**"), "pre") == ["‖x‖ ≤ 1"]
 
 
 def test_a_table_is_aligned_also_for_wide_characters() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bot.telegram import markup
 from bot.telegram.markup import plain, render, snapshot, utf16_len
 from tests.telegram.documents import documents
 from tests.telegram.judge import refusal, shown_by
@@ -45,6 +46,13 @@ def test_every_word_of_every_beginning_is_shown(name: str) -> None:
     text = DOCUMENTS[name]
     for end in range(len(text)):
         assert missing(words(text[:end])[:-1], render(text[:end])) is None
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_no_document_has_to_be_shown_as_written(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger=markup.__name__):
+        render(DOCUMENTS[name])
+    assert caplog.messages == []
 
 
 def test_code_is_shown_verbatim() -> None:
