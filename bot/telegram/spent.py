@@ -15,7 +15,8 @@ def lines(last: Spent | None, today: Spent) -> str:
 
 
 def _lines(what: str, spent: Spent) -> list[str]:
-    canvases = "canvases unknown" if spent.canvases is None else f"{_count(spent.canvases, spent)} canvases est."
+    unit = "canvas" if spent.canvases == 1 else "canvases"
+    canvases = "canvases unknown" if spent.canvases is None else f"{_count(spent.canvases, spent)} {unit} est."
     tokens = f"Tokens: {_count(spent.input_tokens, spent)} in, {_count(spent.output_tokens, spent)} out"
     return [f"{what}: {canvases}, {_time(spent.seconds)}", tokens]
 

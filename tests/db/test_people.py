@@ -58,6 +58,7 @@ async def test_an_old_or_unknown_link_lets_nobody_in(database: Database):
     code = await offer(database, minutes=60)
     assert await redeem(database, code, 5, now=NOW + HOUR) is None
     assert await redeem(database, code + "x", 5) is None
+    assert await redeem(database, "\ud800", 5) is None
     assert await role_of(database, 5) is None
 
 

@@ -272,7 +272,7 @@ def test_usage_lines_read_well():
 )
 def test_seconds_are_told_as_precisely_as_it_matters(seconds: float, told: str):
     line = spent.lines(None, Spent(1, 1, 1, 1, 1, seconds, whole=True)).splitlines()[0]
-    assert line == f"Today: 1 canvases est., {told}"
+    assert line == f"Today: 1 canvas est., {told}"
 
 
 counts = st.none() | st.integers(0, 10**10)

@@ -263,8 +263,8 @@ async def test_strangers_of_an_open_bot_are_members_and_admins_can_see_them(data
     assert closed.access.standing(BOB) is None
 
 
-values: st.SearchStrategy[Any] = (
-    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=8) | st.just({}) | st.just([])
+values: st.SearchStrategy[Any] = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**60), 2**60), st.text(max_size=8), st.just({}), st.just([])
 )
 keys = ["message_id", "date", "chat", "from", "text", "reply_to_message", "entities", "forward_origin", "quote"]
 unreadable = (TypeError, KeyError, ValueError, AttributeError, OverflowError, OSError)
