@@ -37,6 +37,11 @@ class World:
         await self.api.until(lambda: len(self.texts(chat)) >= count, timeout)
         return self.texts(chat)
 
+    def finished(self, chat: int = ADMIN) -> bool:
+        """Whether the bot's newest message stands without a Stop button: its answer is whole."""
+        messages = self.api.chat(chat).from_bot
+        return bool(messages) and not any(button["text"] == "⏹ Stop" for button in messages[-1].buttons)
+
     @contextlib.asynccontextmanager
     async def gateway(self) -> AsyncIterator[None]:
         """The gateway at work; it is stopped in order at the end."""

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, func, insert, or_, select, update
+from sqlalchemy import Row, and_, func, insert, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import inbox
 from bot.domain import InboxItem, ItemKind, Lane, Shape
 
+_RUNNING = inbox.c.state == "running"
 _LOOK_AT = 1000  # waiting rows a claim looks at; the rest is seen when these are done
 
 
@@ -101,23 +102,28 @@ async def recover(tx: AsyncConnection) -> None:
 
 async def claim(tx: AsyncConnection, *, now: float) -> Claimed:
     """Take everything that may start: control items, and of each idle lane its oldest item with what joins it."""
-    busy = set((await tx.execute(select(inbox.c.lane).where(inbox.c.state == "running"))).scalars())
-    free = or_(inbox.c.lane.is_(None), inbox.c.lane.not_in([lane for lane in busy if lane]), _cuts())
+    running = (await tx.execute(select(inbox.c.lane, inbox.c.shape, inbox.c.sender).where(_RUNNING))).all()
+    busy = {row.lane for row in running if row.lane}
+    free = or_(inbox.c.lane.is_(None), inbox.c.lane.not_in(busy), inbox.c.shape == "new")
     query = select(inbox).where(inbox.c.state == "new", free).order_by(inbox.c.id).limit(_LOOK_AT)
     rows = (await tx.execute(query)).all()
-    taken, cutting, ripe_at = choose(rows, busy, now)
+    stopping = {row.sender for row in (*running, *rows) if row.shape == "stop"}
+    taken, cutting, ripe_at = choose(rows, busy, stopping, now)
     ids = [row.id for group in taken for row in group]
     if ids:
-        running = {"state": "running", "attempt": inbox.c.attempt + 1, "taken_at": now}
-        await tx.execute(update(inbox).where(inbox.c.id.in_(ids)).values(running))
+        taking = {"state": "running", "attempt": inbox.c.attempt + 1, "taken_at": now}
+        await tx.execute(update(inbox).where(inbox.c.id.in_(ids)).values(taking))
     groups = tuple(tuple(_item(row) for row in group) for group in taken)
     return Claimed(groups, tuple((Lane.parse(row.lane), int(row.id)) for row in cutting), ripe_at)
 
 
 def choose(
-    rows: Sequence[Row[Any]], busy: set[str | None], now: float
+    rows: Sequence[Row[Any]], busy: set[str], stopping: set[int | None], now: float
 ) -> tuple[list[list[Row[Any]]], list[Row[Any]], float | None]:
-    """Judge waiting rows (oldest first): groups to take, rows that cut into busy lanes, when a held lane is ripe."""
+    """Judge waiting rows (oldest first): groups to take, rows that cut into busy lanes, when a held lane is ripe.
+
+    Whoever is `stopping` has a /stop under way: what they wrote waits until it is known what the stop drops.
+    """
     by_lane: dict[str, list[Row[Any]]] = {}
     groups = [[row] for row in rows if row.lane is None]
     for row in rows:
@@ -132,7 +138,7 @@ def choose(
         ripe = group[-1].not_before
         if ripe is not None and ripe > now:
             ripe_at = min(ripe, ripe_at or ripe)
-        else:
+        elif waiting_rows[0].sender not in stopping:
             groups.append(group)
     return groups, cutting, ripe_at
 
@@ -148,11 +154,6 @@ def _together(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
             break
         group.append(row)
     return group
-
-
-def _cuts() -> ColumnElement[bool]:
-    """A waiting /new: it ends the running turn of its lane before its own turn comes."""
-    return inbox.c.shape == "new"
 
 
 def _item(row: Row[Any]) -> InboxItem:

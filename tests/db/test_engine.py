@@ -20,10 +20,13 @@ async def count(database: Database) -> int:
 
 
 async def test_a_transaction_that_raises_leaves_nothing(database: Database):
-    with pytest.raises(RuntimeError):
+    async def fail() -> None:
         async with database.transaction() as tx:
             await tx.execute(insert(notices).values(ROW))
             raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await fail()
     assert await count(database) == 0
 
 
@@ -71,10 +74,14 @@ async def test_commits_are_synced_to_the_disk_and_the_file_is_private(database: 
 async def test_a_database_that_cannot_be_written_says_so_and_recovers(database: Database):
     async with database.reading() as tx:
         size = (await tx.execute(text("PRAGMA page_count"))).scalar_one()
-    with pytest.raises(StoreUnavailable, match="full"):
+
+    async def fill() -> None:
         async with database.transaction() as tx:
             await tx.execute(text(f"PRAGMA max_page_count = {size}"))
             await tx.execute(insert(notices).values({**ROW, "text": "x" * 1_000_000}))
+
+    with pytest.raises(StoreUnavailable, match="full"):
+        await fill()
     async with database.transaction() as tx:
         await tx.execute(text("PRAGMA max_page_count = 1000000"))
         await tx.execute(insert(notices).values(ROW))

@@ -51,7 +51,7 @@ async def test_a_busy_lane_waits_and_control_items_do_not(database: Database):
     await claim(database)
     await store(database, arrival(2), arrival(3, shape="stop", lane=None))
     assert updates(await claim(database)) == [[3]]
-    await finish(database, 1)
+    await finish(database, 1, 3)
     assert updates(await claim(database)) == [[2]]
 
 
@@ -111,7 +111,16 @@ async def test_stop_with_nothing_running_drops_what_came_before_it_only(database
     await store(database, arrival(1), arrival(2, shape="stop", lane=None), arrival(3))
     async with database.transaction() as tx:
         assert await inbox.stop(tx, LANE, before=2, now=101.0) == inbox.Stopped(running=False, dropped=1, waiting=1)
-    assert updates(await claim(database)) == [[2], [3]]
+        await inbox.done(tx, [2], now=101.0)
+    assert updates(await claim(database)) == [[3]]
+
+
+async def test_texts_wait_until_it_is_known_what_a_stop_drops(database: Database):
+    await store(database, arrival(1), arrival(2, shape="stop", lane=None), arrival(3), arrival(4, lane=OTHER, sender=6))
+    assert updates(await claim(database)) == [[2], [4]]
+    assert updates(await claim(database)) == []
+    await finish(database, 2)
+    assert updates(await claim(database)) == [[1, 3]]
 
 
 async def test_stopping_one_item_needs_it_to_run(database: Database):
