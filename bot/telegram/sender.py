@@ -67,7 +67,10 @@ class Sender:
                 for courier in list(self._couriers.values()):
                     self._start(courier)
                 self._rest()
-                await self._pace.stopped()
+                try:
+                    await self._pace.stopped()
+                finally:
+                    self._tasks = None  # a group that ends takes no new task, and waking a lane must not fail for it
             self._ledger.close()
 
     def stop(self) -> None:
