@@ -34,16 +34,17 @@ async def serve(app: ASGIApp, *, host: str = "127.0.0.1", port: int = 0, grace: 
 
     Port 0 takes a free one. On leaving, open requests get `grace` seconds before their tasks are cancelled.
     """
-    listener = socket.create_server((host, port), backlog=512)
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else an answer waits 40 ms for an acknowledgement
     config = uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=max(1, round(grace))
     )
     server = _Server(config)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(server.serve(sockets=[listener]), name="serve")
-        try:
-            await server.ready.wait()
-            yield f"http://{host}:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
+    with socket.create_server((host, port), backlog=512) as listener:
+        # Else an answer waits 40 ms for an acknowledgement.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(server.serve(sockets=[listener]), name="serve")
+            try:
+                await server.ready.wait()
+                yield f"http://{host}:{listener.getsockname()[1]}"
+            finally:
+                server.should_exit = True
