@@ -1,0 +1,51 @@
+// Where an answer's seconds went, below it: one bar in proportion, the figures, and what the server counted.
+
+const MIN_SHOWN = 0.0005; // seconds; less would be shown as nought
+
+export function accountOf(account) {
+  const box = document.createElement("div");
+  box.className = "account";
+  box.append(bar(account), list(account), line(account.tokens));
+  if (account.tools) box.append(line(account.tools));
+  return box;
+}
+
+function bar(account) {
+  const made = document.createElement("div");
+  made.className = "bar-of";
+  for (const { kind, seconds } of account.seconds) {
+    const piece = document.createElement("i");
+    piece.className = `kind-${kind}`;
+    piece.style.flexGrow = seconds;
+    made.append(piece);
+  }
+  return made;
+}
+
+function list(account) {
+  const made = document.createElement("ul");
+  made.append(item(null, "in all", account.whole));
+  for (const { kind, name, seconds } of account.seconds) {
+    if (seconds >= MIN_SHOWN) made.append(item(kind, name, seconds));
+  }
+  return made;
+}
+
+function item(kind, name, seconds) {
+  const made = document.createElement("li");
+  const figure = document.createElement("b");
+  if (kind !== null) {
+    const dot = document.createElement("i");
+    dot.className = `kind-${kind}`;
+    made.append(dot);
+  }
+  figure.textContent = seconds < 0.0995 ? `${(seconds * 1000).toFixed(0)} ms` : `${seconds.toFixed(2)} s`;
+  made.append(kind === null ? "" : `${name} `, figure, kind === null ? ` ${name}` : "");
+  return made;
+}
+
+function line(text) {
+  const made = document.createElement("p");
+  made.textContent = text;
+  return made;
+}

@@ -1,0 +1,149 @@
+// The chat: listens to the demo's events, keeps the messages, and hands what is typed and tapped to the server.
+
+import { day, make, rowOf } from "./bubbles.js";
+import { Composer } from "./composer.js";
+import { Sign } from "./sign.js";
+
+const $ = (id) => document.getElementById(id);
+const NEAR = 120; // pixels from the end within which the chat follows what comes
+const TOAST = 2600; // milliseconds
+
+const messages = new Map();
+const rows = new Map();
+const accounts = new Map();
+const chat = $("chat");
+let follows = true;
+let toasting = 0;
+
+const sign = new Sign($("sign"), $("status"), () => post("stop", {}), () => settle());
+const composer = new Composer((text, replyTo) => post("send", { text, reply_to: replyTo }));
+const acts = {
+  tap: (id, data) => post("tap", { id, data }),
+  quote: (message) => composer.quote(message),
+  say: (text) => post("send", { text }),
+  jump: (id) => rows.get(id)?.scrollIntoView({ block: "center", behavior: "smooth" }),
+};
+
+async function post(deed, body) {
+  if (deed === "send") follows = true;
+  const answer = await fetch(deed, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+  }).catch(() => null);
+  if (!answer) toast("The demo has ended.");
+  else if (!answer.ok) toast(await answer.text());
+  return Boolean(answer?.ok);
+}
+
+function toast(text) {
+  if (!text) return;
+  $("toast").textContent = text;
+  $("toast").hidden = false;
+  clearTimeout(toasting);
+  toasting = setTimeout(() => ($("toast").hidden = true), TOAST);
+}
+
+// Put a message in its place, or change it where it stands.
+function put(message, fresh) {
+  const known = messages.get(message.id);
+  const whole = { reactions: known?.reactions, ...message, account: accounts.get(message.id) };
+  const row = rowOf(whole, acts);
+  messages.set(message.id, whole);
+  if (rows.has(message.id)) rows.get(message.id).replaceWith(row);
+  else {
+    const after = [...rows.keys()].find((id) => id > message.id);
+    $("messages").insertBefore(row, after ? rows.get(after) : null);
+    if (fresh) row.classList.add("fresh");
+  }
+  rows.set(message.id, row);
+}
+
+function settle() {
+  const sorted = [...messages.values()].sort((a, b) => a.id - b.id);
+  for (const old of $("messages").querySelectorAll(".day")) old.remove();
+  sorted.forEach((message, n) => {
+    const before = sorted[n - 1];
+    const after = sorted[n + 1];
+    const row = rows.get(message.id);
+    row.classList.toggle("first", before?.mine !== message.mine);
+    row.classList.toggle("last", after?.mine !== message.mine);
+    if (!before || day(before.date) !== day(message.date)) row.before(make("li", "day", day(message.date)));
+  });
+  if (follows) chat.scrollTop = chat.scrollHeight;
+  $("down").hidden = follows;
+}
+
+function changed(id, change) {
+  const known = messages.get(id);
+  if (!known) return;
+  put({ ...known, ...change }, false);
+  settle();
+}
+
+function everything(state) {
+  messages.clear();
+  rows.clear();
+  accounts.clear();
+  $("messages").replaceChildren();
+  for (const { id, ...account } of state.accounts) accounts.set(id, account);
+  for (const message of state.messages) put(message, false);
+  composer.offer(state.commands, state.suggestions);
+  notice(state.notice);
+  sign.draft(state.draft);
+  settle();
+}
+
+function notice({ line, details, command }) {
+  $("notice-line").textContent = line;
+  const how = make("p", "", "Real use: ");
+  how.append(make("code", "", command));
+  $("notice-details").replaceChildren(...details.map((text) => make("p", "", text)), how);
+}
+
+const heard = {
+  all: everything,
+  message(message) {
+    if (!message.mine) sign.end();
+    put(message, true);
+    settle();
+  },
+  edited(message) {
+    put(message, false);
+    settle();
+  },
+  deleted({ id }) {
+    rows.get(id)?.remove();
+    rows.delete(id);
+    messages.delete(id);
+    settle();
+  },
+  draft: ({ draft }) => sign.draft(draft),
+  typing: () => sign.typing(),
+  reaction: ({ id, reactions }) => changed(id, { reactions }),
+  account({ id, ...account }) {
+    accounts.set(id, account);
+    changed(id, {});
+  },
+  answer({ id, text }) {
+    for (const key of rows.get(id)?.querySelectorAll(".waiting") ?? []) key.classList.remove("waiting");
+    toast(text);
+  },
+};
+
+chat.addEventListener("scroll", () => {
+  follows = chat.scrollHeight - chat.scrollTop - chat.clientHeight < NEAR;
+  $("down").hidden = follows;
+});
+$("down").addEventListener("click", () => {
+  follows = true;
+  settle();
+});
+new ResizeObserver(() => follows && (chat.scrollTop = chat.scrollHeight)).observe(chat);
+
+const events = new EventSource("events");
+for (const [name, hear] of Object.entries(heard)) {
+  events.addEventListener(name, (event) => hear(JSON.parse(event.data)));
+}
+events.addEventListener("open", () => sign.here(true));
+events.addEventListener("error", () => sign.here(false));

@@ -1,0 +1,1 @@
+"""What turns took, judged from what is stored; reads rows, writes none."""

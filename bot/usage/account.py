@@ -1,0 +1,161 @@
+"""Where a turn's seconds went: exclusive intervals that cover it whole, and its tokens as the server counted them.
+
+Pure: rows of the ledger in, figures and plain words out. Where work overlaps, canvases count before tools, tools before
+Telegram, Telegram before waiting; what nothing claims is the rest.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, get_args
+
+from bot.db.accounts import CallRow, PartRow, TurnRow
+
+CANVAS = 256  # tokens
+
+Kind = Literal[
+    "first canvas",
+    "further canvases",
+    "tools",
+    "Telegram",
+    "waiting for its turn",
+    "waiting for a seat",
+    "back-off",
+    "rest",
+]
+ORDER: tuple[Kind, ...] = get_args(Kind)
+"""All kinds, the one that wins where they overlap first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that lasted from `begin` to `end`, in epoch seconds."""
+
+    kind: Kind
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Tokens over several calls: None if no call told, `whole` False if some did not or were cut short."""
+
+    tokens: int | None
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What one turn took. `seconds` holds every kind that lasted, in ORDER; they add up to `whole`.
+
+    `canvases` is an estimate, ceil(output / 256) a call; `cached` is what the server need not compute of `input`.
+    """
+
+    whole: float
+    seconds: tuple[tuple[Kind, float], ...]
+    calls: int
+    input: Count
+    cached: Count
+    output: Count
+    canvases: int | None
+
+
+def account(turn: TurnRow) -> Account:
+    """The account of a delivered turn."""
+    end = max([turn.ended_at, *(part.done_at or part.sent_at or turn.ended_at for part in turn.parts)])
+    pieces = divided(turn.received_at, end, _spans(turn, end))
+    sums = {kind: sum(piece.end - piece.begin for piece in pieces if piece.kind == kind) for kind in ORDER}
+    outputs = [call.output_tokens for call in turn.calls if call.output_tokens is not None]
+    return Account(
+        whole=max(0.0, end - turn.received_at),
+        seconds=tuple((kind, seconds) for kind, seconds in sums.items() if seconds > 0),
+        calls=len(turn.calls),
+        input=_count(turn.calls, [call.input_tokens for call in turn.calls]),
+        cached=_count(turn.calls, [call.cached_tokens for call in turn.calls]),
+        output=_count(turn.calls, [call.output_tokens for call in turn.calls]),
+        canvases=sum(-(-tokens // CANVAS) for tokens in outputs) if outputs else None,
+    )
+
+
+def divided(begin: float, end: float, spans: Iterable[Span]) -> list[Span]:
+    """Cut `begin` to `end` into pieces that follow each other without a gap, each of the first kind at work then."""
+    inside = [span for span in spans if span.begin < end and span.end > begin and span.begin < span.end]
+    cuts = sorted(
+        {begin, max(begin, end)} | {cut for span in inside for cut in (span.begin, span.end) if begin < cut < end}
+    )
+    pieces: list[Span] = []
+    for left, right in pairwise(cuts):
+        at_work = {span.kind for span in inside if span.begin <= left and span.end >= right}
+        kind: Kind = next((kind for kind in ORDER if kind in at_work), "rest")
+        if pieces and pieces[-1].kind == kind:
+            left = pieces.pop().begin
+        pieces.append(Span(kind, left, right))
+    return pieces
+
+
+def in_words(counts: Account) -> str:
+    """The tokens in one line; what the server did not tell is called unknown."""
+    if not counts.calls:
+        return "no model call"
+    calls = "1 model call" if counts.calls == 1 else f"{counts.calls} model calls"
+    canvases = f"about {counts.canvases} canvas{'' if counts.canvases == 1 else 'es'}" if counts.canvases else ""
+    parts = [
+        calls,
+        f"{_tokens(counts.input)} in ({_share(counts)})",
+        f"{_tokens(counts.output)} out",
+        f"{canvases} (estimated)" if canvases else "canvases unknown",
+    ]
+    return " · ".join(parts)
+
+
+def _tokens(count: Count) -> str:
+    if count.tokens is None:
+        return "unknown tokens"
+    return f"{'' if count.whole else 'at least '}{count.tokens:,} tokens"
+
+
+def _share(counts: Account) -> str:
+    cached, given = counts.cached, counts.input
+    if cached.tokens is None or not given.tokens or not (cached.whole and given.whole):
+        return "cached share unknown"
+    return f"{100 * cached.tokens / given.tokens:.0f} % cached"
+
+
+def _count(calls: Sequence[CallRow], tokens: Sequence[int | None]) -> Count:
+    known = [number for number in tokens if number is not None]
+    whole = len(known) == len(calls) and not any(call.partial for call in calls)
+    return Count(sum(known) if known else None, whole)
+
+
+def _spans(turn: TurnRow, end: float) -> Iterator[Span]:
+    if turn.taken_at is not None:
+        yield Span("waiting for its turn", turn.received_at, turn.taken_at)
+    for call in turn.calls:
+        yield from _of_call(call, end)
+    for failed, following in pairwise(turn.calls):
+        if failed.outcome == "failed" and failed.ended_at is not None:
+            yield Span("back-off", failed.ended_at, following.created_at)
+    for tool in turn.tools:
+        if tool.began_at is not None:
+            yield Span("tools", tool.began_at, tool.ended_at or end)
+    for part in turn.parts:
+        yield from _of_part(part, turn.ended_at)
+
+
+def _of_call(call: CallRow, end: float) -> Iterator[Span]:
+    ended = end if call.ended_at is None else call.ended_at
+    # A call that was cut or failed kept the model busy until then; after a whole one only we are at work.
+    last = (call.last_block_at or ended) if call.outcome == "ok" else ended
+    yield Span("waiting for a seat", call.created_at, ended if call.seat_at is None else call.seat_at)
+    if call.seat_at is not None:
+        yield Span("first canvas", call.seat_at, last if call.first_block_at is None else call.first_block_at)
+    if call.first_block_at is not None:
+        yield Span("further canvases", call.first_block_at, last)
+
+
+def _of_part(part: PartRow, ended_at: float) -> Iterator[Span]:
+    """Sending a message, and making it show its final words once the turn has ended."""
+    if part.sent_at is not None:
+        yield Span("Telegram", part.made_at, part.sent_at)
+        if part.done_at is not None:
+            yield Span("Telegram", max(part.sent_at, ended_at), part.done_at)
