@@ -4,6 +4,7 @@ Shared by the courier, who delivers what is stored, and the presenter, who shows
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +14,7 @@ from bot.domain import Lane, Part
 from bot.telegram.pace import Pace
 from bot.telegram.wire import NotDelivered, Outcome, Refused, Unknown, Wire
 
+_log = logging.getLogger(__name__)
 _FIRST_BACK_OFF = 0.5
 _LONGEST_BACK_OFF = 10.0
 _UNNAMED_FLOOD = 5.0
@@ -74,7 +76,9 @@ class LaneCalls:
     def pause(self, outcome: NotDelivered | Unknown | Refused) -> float:
         """Seconds before the same may be tried again; a flood is left to the budget, for the whole chat."""
         if isinstance(outcome, NotDelivered) and outcome.reason == "flood":
-            self.office.pace.cool(self.lane.chat, outcome.after or _UNNAMED_FLOOD)
+            seconds = outcome.after or _UNNAMED_FLOOD
+            _log.warning("Telegram wants a chat left alone", extra={"action": "sender.flood", "seconds": seconds})
+            self.office.pace.cool(self.lane.chat, seconds)
             return 0.0
         self._failures += 1
         return min(_LONGEST_BACK_OFF, _FIRST_BACK_OFF * 2.0 ** min(self._failures - 1, 10))

@@ -5,6 +5,7 @@ in the outbox calls `wake` after the commit.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from bot.telegram.wire import Wire
 
 _log = logging.getLogger(__name__)
 _AFTER_A_BUG = 5.0
+_GRACE = 4.0  # a call without an answer by then is in doubt, and the next start says so
 
 
 class Sender:
@@ -58,20 +60,22 @@ class Sender:
         return self._pace.now
 
     async def run(self) -> None:
-        """Deliver what was left, then what comes, until stopped; then wait for the answers to calls on their way."""
+        """Deliver what was left, then what comes, until stopped; calls on their way may then still be answered."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._ledger.run(), name="ledger")
             for lane in await self._ledger.write(self._found):
                 self.wake(lane)
-            async with asyncio.TaskGroup() as self._tasks:
-                for courier in list(self._couriers.values()):
-                    self._start(courier)
-                self._rest()
-                try:
-                    await self._pace.stopped()
-                finally:
-                    self._tasks = None  # a group that ends takes no new task, and waking a lane must not fail for it
+            with contextlib.suppress(TimeoutError):
+                await self._deliver()
             self._ledger.close()
+
+    async def _deliver(self) -> None:
+        async with asyncio.timeout(None) as patience, asyncio.TaskGroup() as self._tasks:
+            for courier in list(self._couriers.values()):
+                self._start(courier)
+            self._rest()
+            await self._pace.stopped()
+            patience.reschedule(asyncio.get_running_loop().time() + _GRACE)
 
     def stop(self) -> None:
         """Begin nothing that must wait; everything else stays stored for the next start."""

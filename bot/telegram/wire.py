@@ -30,6 +30,7 @@ _SEND_SECONDS = 30.0  # long, so that it is rarely unknown whether a message arr
 _EDIT_SECONDS = 20.0
 _SIGN_SECONDS = 5.0  # a late sign of life is worth nothing, and the answer waits for it
 _IDLE_SECONDS = 30.0  # a connection is kept while a turn is worked on, so that its answer needs no handshake
+_LONGEST_WHY = 200
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 _NEVER_LEFT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
@@ -101,7 +102,7 @@ def bot_for(token: str, api_url: str) -> Bot:
         token,
         base_url=f"{api_url}/bot",
         base_file_url=f"{api_url}/file/bot",
-        request=_connections(64, _SEND_SECONDS, trust),
+        request=_connections(256, _SEND_SECONDS, trust),
         get_updates_request=_connections(4, POLL_SECONDS + 15.0, trust),
     )
 
@@ -228,22 +229,28 @@ async def _outcome(call: Awaitable[Any]) -> Outcome:
 
 def sorted_out(error: TelegramError) -> Outcome:
     """What an error of PTB says about the call it was raised for."""
-    text = error.message.lower()
+    text, why = error.message.lower(), _why(error)
     if isinstance(error, RetryAfter):
-        return NotDelivered(error.message, "flood", seconds(error))
+        return NotDelivered(why, "flood", seconds(error))
     if text.startswith("too many requests"):
-        return NotDelivered(error.message, "flood")
+        return NotDelivered(why, "flood")
     if isinstance(error, InvalidToken):
-        return NotDelivered(error.message, "locked_out")
+        return NotDelivered(why, "locked_out")
     if isinstance(error.__cause__, _NEVER_LEFT):
-        return NotDelivered(error.message)
+        return NotDelivered(why)
     if "message is not modified" in text:
         return Delivered()
     if isinstance(error, Forbidden):
-        return Refused("blocked", error.message)
+        return Refused("blocked", why)
     if isinstance(error, BadRequest):
-        return Refused(next((kind for words, kind in _REFUSALS if words in text), "other"), error.message)
-    return Unknown(error.message)
+        return Refused(next((kind for words, kind in _REFUSALS if words in text), "other"), why)
+    return Unknown(why)
+
+
+def _why(error: TelegramError) -> str:
+    """In Telegram's words, or the name of what went wrong on the way: httpx may put the address, with the token, in."""
+    cause = error.__cause__
+    return type(cause).__name__ if isinstance(cause, httpx.HTTPError) else error.message[:_LONGEST_WHY]
 
 
 def _is_not_offered(outcome: Outcome) -> bool:

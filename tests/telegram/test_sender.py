@@ -15,6 +15,7 @@ from bot.db.outbox import SENT_AGAIN, UNSURE
 from bot.domain import Button, Lane, Part
 from bot.sim.botapi import BotApi, Fault, Limits
 from bot.sim.serving import serve
+from bot.telegram import sender as sender_room
 from tests.telegram.house import ANN, GENEROUS, House
 
 BOLD = ({"type": "bold", "offset": 0, "length": 5},)
@@ -306,6 +307,60 @@ async def test_stopping_waits_for_the_call_on_its_way_and_leaves_the_rest(house:
     assert states[0] == "done"
     assert "sending" not in states
     assert "new" in states
+
+
+async def test_stopping_gives_up_a_call_that_is_never_answered(house: House, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sender_room, "_GRACE", 0.2)
+    house.api.inject(Fault.hang(after_effect=True), "sendMessage")
+    async with house.sender() as sender:
+        await house.say(sender, "hello")
+        await house.api.until(lambda: house.seen())
+    assert await house.states() == ["sending"]
+
+
+async def test_what_comes_after_the_stop_waits_for_the_next_start(house: House):
+    async with house.sender() as sender:
+        sender.stop()
+        await house.say(sender, "hello")
+        house.channel(sender, 2).show("A whole block.\n\n")
+    assert house.calls() == []
+    async with house.sender() as sender:
+        await sender.rested()
+    assert house.seen() == ["hello"]
+
+
+async def test_a_lane_that_stumbles_stops_no_other_and_goes_on(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(sender_room, "_AFTER_A_BUG", 0.1)
+    house.api.person(8, "Ben").send("hello")
+    house.api.inject(Fault.refuse("Bad Request: something new"), "sendMessage", chat_id=7)
+
+    async def stumble(subject: str, text: str) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(house, "on_trouble", stumble)
+    async with house.sender() as sender:
+        await house.store((Part("refused"), Part("next")))
+        sender.wake(ANN)
+        await house.say(sender, "for Ben", item=2, lane=Lane(8))
+        await sender.rested()
+    assert (house.seen(7), house.seen(8)) == (["next"], ["for Ben"])
+    assert "ZeroDivisionError" in caplog.text
+
+
+async def test_lanes_of_one_chat_share_its_budget(house: House):
+    for topic in (1, 2, 3, 4, 5):
+        house.api.chat(7).topics.add(topic)
+    async with house.sender() as sender:
+        for topic in (1, 2, 3, 4, 5):
+            await house.store((Part(f"in {topic}"),), item=topic, lane=Lane(7, topic))
+            sender.wake(Lane(7, topic))
+        await sender.rested()
+    assert sorted(house.seen()) == [f"in {topic}" for topic in (1, 2, 3, 4, 5)]
+    times = sorted(call.arrived for call in house.made())
+    assert times[3] - times[0] >= 0.9
+    assert times[4] - times[1] >= 0.9
 
 
 @pytest.mark.parametrize("telegram", [Limits.none()])
