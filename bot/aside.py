@@ -23,7 +23,7 @@ class Aside:
         first, now = items[0], time.time()
         async with self._database.transaction() as tx:
             await inbox.dead(tx, [item.id for item in items], error=why, now=now)
-            lanes = list(await self._notices.tell(tx, "set aside", f"Item {first.id} was set aside: {why}", now=now))
+            lanes = list(await self._notices.tell(tx, "set aside", f"A message was set aside: {why}", now=now))
             if first.lane is not None:
                 await outbox.add(tx, item=first.id, lane=first.lane, parts=(Part(SORRY),), now=now)
                 lanes.append(first.lane)

@@ -29,6 +29,7 @@ _TALKATIVE = (
     "alembic",
     "uvicorn",
     "filelock",
+    "telegramify_markdown",
     "trafilatura",
     "asyncio",
 )

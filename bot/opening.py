@@ -4,7 +4,7 @@ Decided once a turn and stored with it; turns.py plays it from there.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -15,9 +15,11 @@ from bot.db import calls, notes
 from bot.db import turns as stored
 from bot.db.calls import StoredResult
 from bot.db.engine import Transaction
-from bot.db.turns import NewTurn
+from bot.db.turns import NewTurn, PastTurn
 from bot.domain import InboxItem, Lane, Message, Reply
 from tools.base import Tool
+
+STAMP_SECONDS = 1800  # a conversation that pauses for so long is told the time again
 
 _STAMPED = re.compile(r"\[\w{3} \d{4}-\d\d-\d\d \d\d:\d\d \S+\] ")
 
@@ -69,14 +71,15 @@ class Opened:
 
 async def begin(tx: Transaction, plan: Plan, ask: Ask, *, budget: int, now: float) -> Opened:
     """Open the turn of `ask`, or find it as an earlier attempt stored it. `budget` bounds its prompt, in tokens."""
-    number = (await stored.conversation(tx, ask.lane)).number
-    user = user_messages(ask, now)
+    here = await stored.conversation(tx, ask.lane)
+    past = await stored.past(tx, ask.lane, here.number)
+    user = user_messages(ask, past[-1].received_at if past else 0.0, now)
     toolbox = Toolbox(plan.tools.values())
     new = NewTurn(
         item=ask.items[0].id,
         lane=ask.lane,
         person=ask.person,
-        conversation=number,
+        conversation=here.number,
         tools=tuple(toolbox.tools),
         thinking=False,
         thinking_why="thinking is off",
@@ -87,8 +90,9 @@ async def begin(tx: Transaction, plan: Plan, ask: Ask, *, budget: int, now: floa
     if turn is None:
         opened = await _found(tx, plan, ask.items[0].id, now)
     else:
-        opened = Opened(turn.id, number, user, toolbox, stopped=turn.stopped)
-    return await _with_prompt(tx, plan, ask.lane, opened, budget)
+        opened = Opened(turn.id, here.number, user, toolbox, stopped=turn.stopped)
+    kept = here.notes if here.notes is not None else await _keep_notes(tx, ask.lane, here.number)
+    return await _with_prompt(tx, plan, opened, past, kept, budget)
 
 
 async def _found(tx: Transaction, plan: Plan, item: int, now: float) -> Opened:
@@ -107,34 +111,32 @@ async def _found(tx: Transaction, plan: Plan, item: int, now: float) -> Opened:
     )
 
 
-def user_messages(ask: Ask, now: float) -> tuple[Message, ...]:
-    """The texts as they are stored and sent: each behind the moment it was written, unless it has its stamp already."""
-    sent = ask.sent or (now,) * len(ask.texts)
-    stamped = (
-        text if _STAMPED.match(text) else prompting.stamp(datetime.fromtimestamp(moment, UTC)) + text
-        for text, moment in zip(ask.texts, sent, strict=True)
-    )
-    return tuple(Message("user", text) for text in stamped)
+def user_messages(ask: Ask, last: float, now: float) -> tuple[Message, ...]:
+    """The texts as they are stored and sent. One that comes a while after the `last` turn says when it was written.
+
+    A stamp is a dozen tokens in every later prompt, so a lively conversation has few of them.
+    """
+    messages = []
+    for text, moment in zip(ask.texts, ask.sent or (now,) * len(ask.texts), strict=True):
+        late = moment - last >= STAMP_SECONDS and not _STAMPED.match(text)
+        messages.append(Message("user", prompting.stamp(datetime.fromtimestamp(moment, UTC)) + text if late else text))
+        last = max(last, moment)
+    return tuple(messages)
 
 
-async def _with_prompt(tx: Transaction, plan: Plan, lane: Lane, opened: Opened, budget: int) -> Opened:
-    kept = await _notes(tx, lane, opened.conversation)
-    turns = await stored.past(tx, lane, opened.conversation)
-    fixed = (
-        history.estimate(prompting.build(plan.system, (), (), kept))
-        + tools_size(opened.toolbox) // history.BYTES_A_TOKEN
-    )
-    sizes = [TurnSize(turn.opening, turn.size) for turn in turns]
-    chosen = turns[history.choose(sizes, history.estimate(opened.user), budget, fixed) :]
+async def _with_prompt(
+    tx: Transaction, plan: Plan, opened: Opened, past: Sequence[PastTurn], notes_kept: str, budget: int
+) -> Opened:
+    frame = prompting.build(plan.system, (), (), notes_kept)
+    fixed = history.estimate(frame) + tools_size(opened.toolbox) // history.BYTES_A_TOKEN
+    sizes = [TurnSize(turn.opening, turn.size) for turn in past]
+    chosen = past[history.choose(sizes, history.estimate(opened.user), budget, fixed) :]
     messages = await stored.messages_of(tx, [turn.id for turn in chosen])
-    return replace(opened, prompt=prompting.build(plan.system, messages, opened.user, kept))
+    return replace(opened, prompt=prompting.build(plan.system, messages, opened.user, notes_kept))
 
 
-async def _notes(tx: Transaction, lane: Lane, number: int) -> str:
-    """The chat's notes as they stood when the conversation began, so that its prompts begin alike."""
-    begun = await stored.conversation(tx, lane)
-    if begun.notes is not None:
-        return begun.notes
+async def _keep_notes(tx: Transaction, lane: Lane, number: int) -> str:
+    """The chat's notes as they stand when the conversation begins, so that its prompts begin alike."""
     lines = "\n".join(f"{note.number}. {note.text}" for note in await notes.all_of(tx, lane))
     await stored.begin_conversation(tx, lane, number, lines)
     return lines

@@ -77,7 +77,7 @@ def _translated() -> Iterator[None]:
 async def connected(url: str) -> AsyncIterator[Database]:
     """Open the SQLite database at `url`; it must have been migrated. The file is readable by its owner only."""
     private(file_of(url))
-    engine = create_async_engine(url, pool_size=4, max_overflow=4)
+    engine = create_async_engine(url, pool_size=4, max_overflow=4, hide_parameters=True)
     event.listen(engine.sync_engine, "connect", _set_up)
     event.listen(engine.sync_engine, "begin", _begin)
     try:

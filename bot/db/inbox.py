@@ -201,14 +201,6 @@ async def stop(tx: AsyncConnection, lane: Lane, *, before: int, now: float) -> S
     return Stopped(running.rowcount > 0, dropped, int(still))
 
 
-async def stop_item(tx: AsyncConnection, item: int) -> bool:
-    """Mark the turn of this one item as stopped; False if it does not run any more."""
-    turn = select(inbox.c.turn).where(inbox.c.id == item, inbox.c.turn.is_not(None)).scalar_subquery()
-    mine = or_(inbox.c.id == item, inbox.c.turn == turn)
-    result = await tx.execute(update(inbox).where(mine, inbox.c.state == "running").values(stopped=True))
-    return result.rowcount > 0
-
-
 async def drop(tx: AsyncConnection, lane: Lane, *, upto: int, now: float) -> int:
     """Drop the lane's waiting messages older than item `upto`; returns how many."""
     mine = and_(inbox.c.lane == lane.key, inbox.c.id < upto, inbox.c.state == "new", inbox.c.shape == "text")

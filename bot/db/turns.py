@@ -54,6 +54,7 @@ class PastTurn:
     id: int
     opening: int
     size: int
+    received_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ async def find(tx: AsyncConnection, item: int) -> StoredTurn:
 async def past(tx: AsyncConnection, lane: Lane, number: int) -> list[PastTurn]:
     """The conversation's ended turns in the order they ended."""
     query = (
-        select(turns.c.id, turns.c.opening, turns.c.size)
+        select(turns.c.id, turns.c.opening, turns.c.size, turns.c.received_at)
         .where(turns.c.lane == lane.key, turns.c.conversation == number, turns.c.state == "ended")
         .order_by(turns.c.ended_at, turns.c.id)
     )
@@ -197,7 +198,11 @@ async def last(tx: AsyncConnection, lane: Lane, *, before_item: int) -> LastTurn
 async def about(tx: AsyncConnection, turn: int) -> LastTurn:
     """What a /retry must know of a turn."""
     stored = (await messages_of(tx, [turn]))[0]
-    ran = select(tool_calls.c.name).distinct().where(tool_calls.c.turn == turn, tool_calls.c.outcome != "refused")
+    ran = (
+        select(tool_calls.c.name)
+        .distinct()
+        .where(tool_calls.c.turn == turn, tool_calls.c.outcome.is_distinct_from("refused"))
+    )
     names = tuple((await tx.execute(ran.order_by(tool_calls.c.name))).scalars())
     return LastTurn(turn, tuple(one.text for one in stored if one.role == "user"), names)
 

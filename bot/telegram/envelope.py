@@ -21,8 +21,8 @@ _IN_ORDER: dict[str, Shape] = {"new": "new", "retry": "command"}  # commands tha
 def read(raw: object, now: float) -> Arrival | None:
     """What of an update is stored; None if it has no id and so can be neither told apart nor acknowledged."""
     update = _object(raw)
-    number = update.get("update_id")
-    if not isinstance(number, int) or isinstance(number, bool):
+    number = _id(update.get("update_id"))
+    if number is None:
         return None
     message = _object(update.get("message"))
     shape, in_lane = _shape(update, message)
@@ -32,7 +32,7 @@ def read(raw: object, now: float) -> Arrival | None:
         shape=shape,
         lane=lane_of(message) if in_lane else None,
         sender=_sender(update),
-        body=json.dumps(update, ensure_ascii=False, separators=(",", ":")),
+        body=json.dumps(update, separators=(",", ":")),  # ASCII: half a surrogate pair could not be stored otherwise
         stale=_age(message, now) > STALE_SECONDS,
         not_before=now + PASTE_SECONDS if shape == "text" and _units(text) >= PASTE_UNITS else None,
     )
@@ -60,19 +60,22 @@ def _shape(update: dict[str, Any], message: dict[str, Any]) -> tuple[Shape, bool
 
 def lane_of(message: dict[str, Any]) -> Lane | None:
     """The lane of a raw message, if it names its chat."""
-    chat = _object(message.get("chat")).get("id")
-    topic = message.get("message_thread_id") if message.get("is_topic_message") else None
-    if not isinstance(chat, int):
-        return None
-    return Lane(chat, topic if isinstance(topic, int) else None)
+    chat = _id(_object(message.get("chat")).get("id"))
+    topic = _id(message.get("message_thread_id")) if message.get("is_topic_message") else None
+    return None if chat is None else Lane(chat, topic)
 
 
 def _sender(update: dict[str, Any]) -> int | None:
     for held in update.values():
-        person = _object(_object(held).get("from")).get("id")
-        if isinstance(person, int):
+        person = _id(_object(_object(held).get("from")).get("id"))
+        if person is not None:
             return person
     return None
+
+
+def _id(value: object) -> int | None:
+    """A number that the database can hold."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
 
 
 def _age(message: dict[str, Any], now: float) -> float:
@@ -81,7 +84,7 @@ def _age(message: dict[str, Any], now: float) -> float:
 
 
 def _units(text: object) -> int:
-    return len(text.encode("utf-16-le", "replace")) // 2 if isinstance(text, str) else 0
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2 if isinstance(text, str) else 0
 
 
 def _object(value: object) -> dict[str, Any]:

@@ -58,10 +58,10 @@ class Intake:
                 await asyncio.sleep(await self._pause(error, failures))
                 continue
             failures, self._conflict_since = 0, None
-            await self._keep(updates)
+            newest = await self._keep(updates)
             # All is acknowledged once a poll came back empty. Without an offset the next one also sees ids that began
             # anew at a smaller number, as they do after a week of silence.
-            offset = max((one["update_id"] for one in updates if _numbered(one)), default=-1) + 1 or None
+            offset = None if newest is None else newest + 1
 
     async def _fetch(self, offset: int | None) -> list[Any]:
         wanted: dict[str, Any] = {"timeout": wire.POLL_SECONDS, "allowed_updates": WANTED}
@@ -94,18 +94,19 @@ class Intake:
                 "Another program fetches updates with this bot token. Stop it, or give one of the two its own bot."
             ) from error
 
-    async def _keep(self, updates: Sequence[Any]) -> None:
-        """Store a batch, however long the database takes to be writable again."""
+    async def _keep(self, updates: Sequence[Any]) -> int | None:
+        """Store a batch, however long the database takes to be writable again; the highest id of it."""
         now = time.time()
         arrivals = [arrival for arrival in (envelope.read(one, now) for one in updates) if arrival]
         if len(arrivals) < len(updates):
             log.error("updates without an id were left out", extra={"action": "intake.unreadable"})
             await asyncio.sleep(1.0)
         alarmed = False
-        while arrivals:
+        stored = not arrivals
+        while not stored:
             try:
                 await self._store(arrivals, now)
-                break
+                stored = True
             except StoreUnavailable as error:
                 log.warning("%s", error, extra={"action": "intake.store"})
                 if not alarmed:
@@ -114,6 +115,7 @@ class Intake:
                 await asyncio.sleep(2.0)
         if alarmed:
             await self._ways.alarm("New messages can be stored again.")
+        return max((arrival.update_id for arrival in arrivals), default=None)
 
     async def _store(self, arrivals: Sequence[Arrival], now: float) -> None:
         texts = {one.sender for one in arrivals if one.shape == "text" and one.sender is not None}
@@ -129,7 +131,3 @@ class Intake:
             return one
         counts[one.sender] = counts.get(one.sender, 0) + 1
         return one if counts[one.sender] <= self._most_waiting else replace(one, shape="overflow", lane=None)
-
-
-def _numbered(update: object) -> bool:
-    return isinstance(update, dict) and isinstance(update.get("update_id"), int)
