@@ -17,6 +17,7 @@ from bot.db.inbox import Arrival
 from bot.db.notes import ChatNotes
 from bot.db.notices import Notices
 from bot.domain import Lane
+from bot.errors import SettingsRefused
 from bot.opening import Ask, Plan
 from bot.settings import Settings
 from bot.telegram import commands, wire
@@ -52,7 +53,8 @@ async def run(settings: Settings, stop: asyncio.Event) -> int:
             if bot is not None:
                 async with _model(settings) as model:
                     house = await build(settings, database, bot, model)
-                    await house.run(stop)
+                    async with _health(settings, house.intake):
+                        await house.run(stop)
     return 0
 
 
@@ -64,6 +66,23 @@ async def _model(settings: Settings) -> AsyncIterator[Llm]:
         yield model
     finally:
         await model.close()
+
+
+@contextlib.asynccontextmanager
+async def _health(settings: Settings, intake: Intake) -> AsyncIterator[None]:
+    """Serve `/healthz` while the block runs, if HTTP_PORT is set."""
+    async with contextlib.AsyncExitStack() as serving:
+        if settings.http_port is not None:
+            from bot.admin.health import health
+            from bot.serving import serve
+
+            app = serve(health(intake.is_fresh), host=settings.http_host, port=settings.http_port)
+            try:
+                await serving.enter_async_context(app)
+            except OSError as error:
+                why = f"HTTP_PORT {settings.http_port} cannot be used ({error.strerror}). Example: HTTP_PORT=8081"
+                raise SettingsRefused(why) from None
+        yield
 
 
 @dataclass(frozen=True, slots=True)

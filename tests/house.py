@@ -11,7 +11,7 @@ from bot import app
 from bot.settings import Settings, given
 from bot.sim.botapi import BotApi, Limits, Person
 from bot.sim.endpoint import Endpoint
-from bot.sim.serving import serve
+from bot.serving import serve
 
 ADMIN = 7
 

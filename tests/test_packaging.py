@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bot.settings import Settings
-from bot.sim.serving import serve
+from bot.serving import serve
 
 ROOT = Path(__file__).parent.parent
 PROFILES = ("spark", "rtx5090", "h100")

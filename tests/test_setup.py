@@ -17,7 +17,7 @@ from bot.db.people import redeem
 from bot.errors import SettingsRefused
 from bot.settings import Settings, load
 from bot.setup import FirstRun
-from bot.sim.serving import serve
+from bot.serving import serve
 from bot.telegram.identity import TelegramAway
 
 TOKEN = "1234567890:AAE-not-a-real-token"

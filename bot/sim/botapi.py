@@ -13,7 +13,7 @@ from bot.sim.botapi_faults import Fault, Injection
 from bot.sim.botapi_front import Front
 from bot.sim.botapi_limits import Limits, Rate
 from bot.sim.botapi_people import Person, Place
-from bot.sim.serving import serve
+from bot.serving import serve
 
 __all__ = ["BotApi", "Call", "Event", "Fault", "Limits", "Person", "Place", "Rate"]
 

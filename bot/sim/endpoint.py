@@ -1,6 +1,6 @@
 """A simulated vLLM server with DiffusionGemma, spoken to over real HTTP: for the demo, the tests and the bench.
 
-Owns the log of requests and everything a test may do to the server. `bot.sim.serving.serve` serves `Endpoint().app`.
+Owns the log of requests and everything a test may do to the server. `bot.serving.serve` serves `Endpoint().app`.
 """
 
 import asyncio

@@ -45,6 +45,11 @@ class Intake:
         self._most_waiting = most_waiting
         self._patience = patience
         self._conflict_since: float | None = None
+        self._heard = time.monotonic()  # Telegram has just said who we are
+
+    def is_fresh(self) -> bool:
+        """Whether Telegram answered a poll lately: two long polls ago at most."""
+        return time.monotonic() - self._heard < 2 * wire.POLL_SECONDS
 
     async def run(self) -> None:
         """Raises TelegramConflict when another program keeps polling, TelegramRefused when the token is not known."""
@@ -57,7 +62,7 @@ class Intake:
                 failures += 1
                 await asyncio.sleep(await self._pause(error, failures))
                 continue
-            failures, self._conflict_since = 0, None
+            failures, self._conflict_since, self._heard = 0, None, time.monotonic()
             newest = await self._keep(updates)
             # All is acknowledged once a poll came back empty. Without an offset the next one also sees ids that began
             # anew at a smaller number, as they do after a week of silence.

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
 from bot.domain import Message, ModelRequest
-from bot.sim.serving import serve
+from bot.serving import serve
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "endpoint"
 

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from bot.agent import server
 from bot.agent.server import KeyRefused, ServedModel, ServerAway
-from bot.sim.serving import serve
+from bot.serving import serve
 
 MODELS = {"object": "list", "data": [{"id": "gemma4", "max_model_len": 32768}, {"id": "other"}, {"no": "id"}, 7]}
 

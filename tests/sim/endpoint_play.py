@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from bot.sim.endpoint import Endpoint
-from bot.sim.serving import serve
+from bot.serving import serve
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "endpoint"
 

@@ -9,7 +9,7 @@ import pytest
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, AsyncStream
 
 from bot.sim.endpoint import ChatRequest, Endpoint, Profile, Reply, Timing, count_tokens, said
-from bot.sim.serving import serve
+from bot.serving import serve
 from tests.sim.endpoint_play import Player, playing
 
 SLOW = Timing.canvas(30)

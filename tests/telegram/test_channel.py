@@ -11,7 +11,7 @@ from bot.db.engine import Database
 from bot.db.outbox import UNSURE
 from bot.domain import Button, Lane
 from bot.sim.botapi import BotApi, Fault
-from bot.sim.serving import serve
+from bot.serving import serve
 from tests.telegram.house import ANN, House
 
 ONE = "First block, which says something.\n\n"

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from bot.errors import TelegramRefused
-from bot.sim.serving import serve
+from bot.serving import serve
 from bot.telegram.identity import BotIdentity, TelegramAway, check_token
 
 TOKEN = "1234567890:AAE-not-a-real-token"

@@ -14,7 +14,7 @@ from bot.db.inbox import Arrival
 from bot.db.tables import inbox
 from bot.errors import TelegramConflict, TelegramRefused
 from bot.sim.botapi import BotApi, Fault
-from bot.sim.serving import serve
+from bot.serving import serve
 from bot.telegram.intake import Intake, Ways
 from bot.telegram.wire import bot_for
 

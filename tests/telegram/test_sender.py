@@ -14,7 +14,7 @@ from bot.db.engine import Database
 from bot.db.outbox import SENT_AGAIN, UNSURE
 from bot.domain import Button, Lane, Part
 from bot.sim.botapi import BotApi, Fault, Limits
-from bot.sim.serving import serve
+from bot.serving import serve
 from bot.telegram import sender as sender_room
 from tests.telegram.house import ANN, GENEROUS, House
 

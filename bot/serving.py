@@ -1,6 +1,6 @@
-"""Serves an ASGI app on loopback inside the running event loop; owns the socket and the server task.
+"""Serves an ASGI app inside the running event loop; owns the socket and the server task.
 
-Used by the simulators and the demo page. Signals stay with whoever runs the process.
+Used by the simulators, the demo page and the health check. Signals stay with whoever runs the process.
 """
 
 import asyncio

@@ -1,0 +1,1 @@
+"""What the house shows over HTTP: for now only whether it lives."""
