@@ -101,20 +101,25 @@ def demo(
     raise typer.Exit(asyncio.run(_until_stopped(work)))
 
 
-@bench.command(epilog="Example: canvasgram bench load --messages 200 --chats 4 --json")
+@bench.command(epilog="Examples: canvasgram bench load · canvasgram bench load --only own,start --messages 300 --check")
 def load(
-    messages: Annotated[int, typer.Option(min=1, help="Messages in all.")] = 100,
-    chats: Annotated[int, typer.Option(min=1, help="Chats that write at once.")] = 1,
-    telegram_latency: Annotated[float, typer.Option(min=0, help="How late Telegram's answers come, in ms.")] = 0,
+    messages: Annotated[int, typer.Option(min=1, help="Messages a bot, for own time and processor time.")] = 120,
+    only: Annotated[str, typer.Option(help="Some of the sections, such as own,start,crowd,words,tokens,faults.")] = "",
+    folder: Annotated[
+        Path | None, typer.Option(help="Where the database lies while measured; else a temporary folder.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="End with 1 if a limit is missed.")] = False,
 ) -> None:
     """Drive the gateway over loopback, beside two yardsticks in the same run, and print where the time went."""
     from bot.bench import load as room
+    from bot.bench import table
 
-    work = functools.partial(
-        room.run, messages=messages, chats=chats, telegram_latency=telegram_latency / 1000, json=json
-    )
-    raise typer.Exit(asyncio.run(work()))
+    wish = room.Wish(messages=messages, only=tuple(only.split(",")) if only else (), folder=folder)
+    report = asyncio.run(room.run(wish, functools.partial(typer.echo, err=True)))
+    typer.echo(table.as_json(report) if json else "\n".join(table.lines(report)))
+    if check and not report.holds:
+        raise typer.Exit(1)
 
 
 @cli.command(epilog="Example: canvasgram migrate")

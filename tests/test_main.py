@@ -1,5 +1,6 @@
 """The command line: what it prints, how it ends, and how signals stop it."""
 
+import json
 import os
 import re
 import signal
@@ -14,7 +15,9 @@ import typer
 
 import bot
 import bot.__main__ as command_line
-from bot import bench, logs
+from bot import logs
+from bot.bench import load
+from bot.bench.figures import Report, Row, times
 from bot.errors import CanvasgramError, GatewayRunning, SettingsRefused
 from bot.settings import Settings
 
@@ -143,11 +146,23 @@ def test_demo_reads_no_settings_and_passes_its_options(
     assert (ran["say"], ran["model_url"], ran["port"]) == ("hello", "http://gpu/v1", 0)
 
 
-def test_bench_load_passes_its_options(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    room = Room()
-    monkeypatch.setattr(bench, "load", room, raising=False)
-    assert call("bench", "load", "--messages", "8", "--telegram-latency", "80", "--json")[0] == 5
-    assert room.calls == [{"given": (), "messages": 8, "chats": 1, "telegram_latency": 0.08, "json": True}]
+@pytest.mark.parametrize(("ours", "code"), [(10.0, 0), (30.0, 1)])
+def test_bench_load_prints_its_figures_and_checks_them_if_asked(
+    call: Call, monkeypatch: pytest.MonkeyPatch, ours: float, code: int
+) -> None:
+    wishes = []
+
+    async def run(wish: load.Wish, say: load.Say) -> Report:
+        wishes.append(wish)
+        say("measuring: own")
+        return Report((Row("own_p50", "own time", "ms", {"memory": 10.0, "ours": ours}, times(2, 10.0)),))
+
+    monkeypatch.setattr(load, "run", run)
+    ended, out, err = call("bench", "load", "--messages", "8", "--only", "own,start", "--json", "--check")
+    assert (ended, err) == (code, "measuring: own\n")
+    assert json.loads(out)["rows"][0]["verdict"] == ("over" if code else "ok")
+    assert wishes == [load.Wish(messages=8, only=("own", "start"))]
+    assert "own time, ms" in call("bench", "load")[1]
 
 
 @pytest.fixture

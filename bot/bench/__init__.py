@@ -1,1 +1,1 @@
-"""The same work done by the gateway and by yardsticks, measured in one run."""
+"""Measures the gateway from outside, beside two yardsticks that do the same work in the same run."""

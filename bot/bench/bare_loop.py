@@ -1,0 +1,43 @@
+"""A yardstick: the least that answers at all. aiohttp; getUpdates, one model call, one send. Nothing is kept."""
+
+import asyncio
+import contextlib
+import sys
+from typing import Any
+
+from aiohttp import ClientError, ClientSession, ClientTimeout
+
+POLL_SECONDS = 20
+
+
+async def run(token: str, telegram_url: str, model_url: str) -> None:
+    """Poll for ever; each message is answered in a task of its own."""
+    api = f"{telegram_url}/bot{token}"
+    offset = 0
+    async with ClientSession(timeout=ClientTimeout(total=120)) as http, asyncio.TaskGroup() as tasks:
+        while True:
+            fetched = await _post(http, f"{api}/getUpdates", {"offset": offset, "timeout": POLL_SECONDS})
+            for update in fetched["result"]:
+                offset = update["update_id"] + 1
+                if "text" in update.get("message", {}):
+                    tasks.create_task(_answer(http, api, model_url, update["message"]))
+
+
+async def _answer(http: ClientSession, api: str, model_url: str, message: dict[str, Any]) -> None:
+    asked = [{"role": "user", "content": message["text"]}]
+    with contextlib.suppress(ClientError):
+        body = {"model": "diffusiongemma", "messages": asked, "max_tokens": 1024}
+        reply = await _post(http, f"{model_url}/chat/completions", body)
+        text = reply["choices"][0]["message"]["content"]
+        await _post(http, f"{api}/sendMessage", {"chat_id": message["chat"]["id"], "text": text})
+
+
+async def _post(http: ClientSession, url: str, body: dict[str, Any]) -> dict[str, Any]:
+    async with http.post(url, json=body) as response:
+        answer: dict[str, Any] = await response.json()
+        return answer
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(run(*sys.argv[1:4]))

@@ -1,0 +1,67 @@
+"""`bench load`: what is measured, in which order, under which conditions. Builds the report; prints nothing."""
+
+import importlib.util
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.bench import crowd, faults, machine, own_time, starts, tokens
+from bot.bench.bots import BenchFailed
+from bot.bench.figures import ORDER, Report, Row
+from bot.sim.endpoint import COUNTING_RULE
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be measured: messages a bot for own time, starts of each, and the sections (none: all)."""
+
+    messages: int = 120
+    starts: int = 5
+    trials: int = 3
+    only: tuple[str, ...] = ()
+    folder: Path | None = None
+
+
+Section = Callable[[Wish, Path], Awaitable[list[Row]]]
+
+SECTIONS: dict[str, Section] = {
+    "own": lambda wish, folder: own_time.measure(ORDER, folder, wish.messages),
+    "start": lambda wish, folder: starts.measure(ORDER, folder, wish.starts),
+    "crowd": lambda wish, folder: crowd.measure(ORDER, folder, wish.trials),
+    "words": lambda wish, folder: crowd.first_words(ORDER, folder, wish.trials),
+    "tokens": lambda wish, folder: tokens.measure(ORDER, folder),
+    "faults": lambda wish, folder: faults.measure(folder),
+}
+
+
+async def run(wish: Wish, say: Say = lambda line: None) -> Report:
+    """Measure what is wished for; `say` hears of every section as it begins. Raises BenchFailed."""
+    unknown = [name for name in wish.only if name not in SECTIONS]
+    if unknown:
+        raise BenchFailed(f"There is no section {unknown[0]}; there are {', '.join(SECTIONS)}.")
+    if importlib.util.find_spec("aiohttp") is None:
+        raise BenchFailed("The bare loop needs aiohttp: install canvasgram with its extra, `canvasgram[bench]`.")
+    with tempfile.TemporaryDirectory(prefix="canvasgram-bench-", dir=wish.folder) as made:
+        folder = Path(made)
+        known = [*machine.conditions(folder), ("load before", machine.load_average())]
+        rows = await _sections(wish, folder, say)
+    known += [("load after", machine.load_average()), ("load", _pace(wish)), ("tokens", COUNTING_RULE)]
+    return Report(tuple(rows), tuple(known))
+
+
+async def _sections(wish: Wish, folder: Path, say: Say) -> list[Row]:
+    rows: list[Row] = []
+    for name in wish.only or SECTIONS:
+        say(f"measuring: {name}")
+        rows += await SECTIONS[name](wish, folder / name)
+    return rows
+
+
+def _pace(wish: Wish) -> str:
+    return (
+        f"{wish.messages} messages a bot, one at a time, {1000 * own_time.PAUSE:g} ms apart, {own_time.SLICE} in a row "
+        f"a bot, there and back again, over {own_time.CHATS} chats; before that one message a chat to warm up"
+    )

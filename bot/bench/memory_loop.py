@@ -1,0 +1,77 @@
+"""A yardstick: the small bot as people write it, with PTB's Application and the openai client; nothing is stored.
+
+Chats are answered side by side, typing is shown first, text is streamed into one message, a failed send is tried again.
+"""
+
+import sys
+import time
+from collections import defaultdict
+from typing import Any
+
+from openai import AsyncOpenAI
+from telegram import Message, Update
+from telegram.constants import ChatAction
+from telegram.error import NetworkError
+from telegram.ext import Application, ApplicationBuilder, ContextTypes, MessageHandler, filters
+
+SYSTEM = "You are a helpful assistant in a Telegram chat. Answer in the language you are written to, briefly, plainly."
+EDIT_SECONDS = 1.0
+TRIES = 3
+
+
+class MemoryLoop:
+    """Answers messages out of a history in memory."""
+
+    def __init__(self, model_url: str) -> None:
+        self._client = AsyncOpenAI(base_url=model_url, api_key="none")
+        self._history: dict[int, list[dict[str, str]]] = defaultdict(list)
+
+    async def answer(self, update: Update, context: ContextTypes.DEFAULT_TYPE) -> None:
+        """Handle one message."""
+        message = update.effective_message
+        if message is None or message.text is None:
+            return
+        await context.bot.send_chat_action(message.chat_id, ChatAction.TYPING)
+        history = self._history[message.chat_id]
+        history.append({"role": "user", "content": message.text})
+        history.append({"role": "assistant", "content": await self._stream(message, history)})
+
+    async def _stream(self, message: Message, history: list[dict[str, str]]) -> str:
+        """Show the reply as it grows: one message, edited at most once a second."""
+        asked: Any = [{"role": "system", "content": SYSTEM}, *history]
+        stream = await self._client.chat.completions.create(
+            model="diffusiongemma", messages=asked, max_tokens=1024, stream=True
+        )
+        text, shown, edited = "", "", 0.0
+        sent: Message | None = None
+        async for chunk in stream:
+            text += (chunk.choices[0].delta.content or "") if chunk.choices else ""
+            if sent is None and text:
+                sent, shown, edited = await _send(message, text), text, time.monotonic()
+            elif sent and text != shown and time.monotonic() - edited >= EDIT_SECONDS:
+                await sent.edit_text(text)
+                shown, edited = text, time.monotonic()
+        if sent and text != shown:
+            await sent.edit_text(text)
+        return text
+
+
+async def _send(message: Message, text: str) -> Message:
+    for _ in range(TRIES - 1):
+        try:
+            return await message.reply_text(text)
+        except NetworkError:
+            continue
+    return await message.reply_text(text)
+
+
+def build(token: str, telegram_url: str, model_url: str) -> Application[Any, Any, Any, Any, Any, Any]:
+    """The bot, ready to poll."""
+    builder = ApplicationBuilder().token(token).base_url(f"{telegram_url}/bot").concurrent_updates(True)
+    application = builder.build()
+    application.add_handler(MessageHandler(filters.TEXT & ~filters.COMMAND, MemoryLoop(model_url).answer))
+    return application
+
+
+if __name__ == "__main__":
+    build(*sys.argv[1:4]).run_polling()
