@@ -11,8 +11,9 @@ from typing import Any
 
 from bot.db.ledger import Entry, Ledger
 from bot.domain import Lane, Part
+from bot.telegram.outcomes import NotDelivered, Outcome, Refused, Unknown
 from bot.telegram.pace import Pace
-from bot.telegram.wire import NotDelivered, Outcome, Refused, Unknown, Wire
+from bot.telegram.wire import Wire
 
 _log = logging.getLogger(__name__)
 _FIRST_BACK_OFF = 0.5

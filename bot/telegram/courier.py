@@ -12,9 +12,9 @@ from bot.db import outbox
 from bot.db.outgoing import Outgoing
 from bot.domain import Lane
 from bot.telegram.calls import LaneCalls, Office
+from bot.telegram.outcomes import Delivered, NotDelivered, Outcome, Refused, Unknown
 from bot.telegram.presenter import Presenter
 from bot.telegram.showing import Showing, Wait
-from bot.telegram.wire import Delivered, NotDelivered, Outcome, Refused, Unknown
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from functools import partial
 from bot.db import outbox
 from bot.db.outgoing import Outgoing
 from bot.telegram.calls import LaneCalls
+from bot.telegram.outcomes import Delivered, NotDelivered, Outcome, Refused, Unknown
 from bot.telegram.showing import Change, Open, Showing, Sign, Standing, TakeBack
-from bot.telegram.wire import Delivered, NotDelivered, Outcome, Refused, Unknown
 
 Call = Sign | Open | Change | TakeBack
 

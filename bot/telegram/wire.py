@@ -1,26 +1,26 @@
-"""The one place that calls Telegram to show something, and sorts what came of it.
+"""The one place that calls Telegram to show something; what comes back is an outcome, never an exception.
 
-Owns how the Bot client is set up and what Telegram's refusals mean; translates every error of PTB and httpx.
+Owns how the Bot client is set up and how long each kind of call may take.
 """
 
 import asyncio
-import datetime
 import logging
 import ssl
 import warnings
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import httpx
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, Message, ReplyParameters
-from telegram.error import BadRequest, Forbidden, InvalidToken, RetryAfter, TelegramError
+from telegram.error import InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBDeprecationWarning, PTBUserWarning
 
 from bot.domain import Button, Lane, Part
 from bot.errors import TelegramRefused
+from bot.telegram.outcomes import Delivered, NotDelivered, Outcome, Refused, Unknown, sorted_out
+from bot.telegram.outcomes import seconds as seconds
 
 POLL_SECONDS = 50
 """The longest a getUpdates call may ask Telegram to wait."""
@@ -30,66 +30,13 @@ _SEND_SECONDS = 30.0  # long, so that it is rarely unknown whether a message arr
 _EDIT_SECONDS = 20.0
 _SIGN_SECONDS = 5.0  # a late sign of life is worth nothing, and the answer waits for it
 _IDLE_SECONDS = 30.0  # a connection is kept while a turn is worked on, so that its answer needs no handshake
-_LONGEST_WHY = 200
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
-_NEVER_LEFT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
 
 _log = logging.getLogger(__name__)
 
 Client: TypeAlias = Bot
 """What rooms above hand to the parts of this one."""
-
-Refusal = Literal["entities", "thread", "gone", "blocked", "other"]
-_REFUSALS: tuple[tuple[str, Refusal], ...] = (
-    ("message thread not found", "thread"),
-    ("topic_deleted", "thread"),
-    ("message to edit not found", "gone"),
-    ("message to delete not found", "gone"),
-    ("message can't be edited", "gone"),
-    ("message can't be deleted", "gone"),
-    ("message_id_invalid", "gone"),
-    ("entit", "entities"),
-    ("chat not found", "blocked"),
-    ("peer_id_invalid", "blocked"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """Telegram shows it; the id of the message sent or edited, None for a sign of life."""
-
-    message_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NotDelivered:
-    """It surely did not arrive and may be tried again, after `after` seconds if Telegram named them.
-
-    `locked_out`: Telegram does not know the token, or not the method.
-    """
-
-    why: str
-    reason: Literal["network", "flood", "locked_out"] = "network"
-    after: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """It may have arrived."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Telegram will not have it."""
-
-    kind: Refusal
-    why: str
-
-
-Outcome = Delivered | NotDelivered | Unknown | Refused
 
 
 def bot_for(token: str, api_url: str) -> Bot:
@@ -227,44 +174,12 @@ async def _outcome(call: Awaitable[Any]) -> Outcome:
     return Delivered(answer.message_id if isinstance(answer, Message) else None)
 
 
-def sorted_out(error: TelegramError) -> Outcome:
-    """What an error of PTB says about the call it was raised for."""
-    text, why = error.message.lower(), _why(error)
-    if isinstance(error, RetryAfter):
-        return NotDelivered(why, "flood", seconds(error))
-    if text.startswith("too many requests"):
-        return NotDelivered(why, "flood")
-    if isinstance(error, InvalidToken):
-        return NotDelivered(why, "locked_out")
-    if isinstance(error.__cause__, _NEVER_LEFT):
-        return NotDelivered(why)
-    if "message is not modified" in text:
-        return Delivered()
-    if isinstance(error, Forbidden):
-        return Refused("blocked", why)
-    if isinstance(error, BadRequest):
-        return Refused(next((kind for words, kind in _REFUSALS if words in text), "other"), why)
-    return Unknown(why)
-
-
-def _why(error: TelegramError) -> str:
-    """In Telegram's words, or the name of what went wrong on the way: httpx may put the address, with the token, in."""
-    cause = error.__cause__
-    return type(cause).__name__ if isinstance(cause, httpx.HTTPError) else error.message[:_LONGEST_WHY]
-
-
 def _is_not_offered(outcome: Outcome) -> bool:
     """Whether the server does not know drafts: it answers 404, or refuses the call for what it is."""
     match outcome:
         case NotDelivered(reason="locked_out") | Refused(kind="other"):
             return True
     return False
-
-
-def seconds(error: RetryAfter) -> float:
-    """How long Telegram wants to be left alone."""
-    after = error.retry_after
-    return after.total_seconds() if isinstance(after, datetime.timedelta) else float(after)
 
 
 def _keyboard(buttons: tuple[tuple[Button, ...], ...]) -> InlineKeyboardMarkup | None:

@@ -4,7 +4,8 @@ import httpx
 import pytest
 from telegram.error import BadRequest, Forbidden, InvalidToken, NetworkError, RetryAfter, TelegramError, TimedOut
 
-from bot.telegram.wire import Delivered, NotDelivered, Outcome, Refused, Unknown, bot_for, sorted_out
+from bot.telegram.outcomes import Delivered, NotDelivered, Outcome, Refused, Unknown, sorted_out
+from bot.telegram.wire import bot_for
 
 
 def caused(error: TelegramError, cause: Exception) -> TelegramError:
