@@ -13,10 +13,10 @@ from bot.db import outbox
 from bot.db.engine import Database
 from bot.db.outbox import SENT_AGAIN, UNSURE
 from bot.domain import Button, Lane, Part
-from bot.sim.botapi import BotApi, Fault, Limits
 from bot.serving import serve
+from bot.sim.botapi import BotApi, Fault, Limits
 from bot.telegram import sender as sender_room
-from tests.telegram.house import ANN, GENEROUS, House
+from tests.telegram.office import ANN, GENEROUS, PostOffice
 
 BOLD = ({"type": "bold", "offset": 0, "length": 5},)
 
@@ -27,11 +27,11 @@ def telegram() -> Limits:
 
 
 @pytest.fixture
-async def house(database: Database, telegram: Limits) -> AsyncIterator[House]:
+async def office(database: Database, telegram: Limits) -> AsyncIterator[PostOffice]:
     api = BotApi(limits=telegram)
     api.person(7).send("hello")
     async with serve(api.app) as url:
-        yield House(api, url, database)
+        yield PostOffice(api, url, database)
 
 
 @pytest.fixture
@@ -51,229 +51,229 @@ def failures(caplog: pytest.LogCaptureFixture) -> Iterator[asyncio.Event]:
     logger.removeHandler(watch)
 
 
-async def test_a_stored_message_is_sent_once_without_previews(house: House):
-    async with house.sender() as sender:
-        await house.store((Part("hello https://example.org", buttons=((Button("A", "a"), Button("B", "b")),)),))
+async def test_a_stored_message_is_sent_once_without_previews(office: PostOffice):
+    async with office.sender() as sender:
+        await office.store((Part("hello https://example.org", buttons=((Button("A", "a"), Button("B", "b")),)),))
         sender.wake(ANN)
         await sender.rested()
-    (call,) = house.made()
+    (call,) = office.made()
     assert (call.method, call.text) == ("sendMessage", "hello https://example.org")
     assert call.params.json("link_preview_options") == {"is_disabled": True}
-    assert house.buttons() == [["a", "b"]]
-    (row,) = await house.rows()
+    assert office.buttons() == [["a", "b"]]
+    (row,) = await office.rows()
     assert row.state == "done"
-    assert row.message_id == house.api.chat(7).from_bot[0].message_id
+    assert row.message_id == office.api.chat(7).from_bot[0].message_id
     assert row.made_at < row.sent_at == row.done_at < time.time()
 
 
-async def test_parts_keep_their_order_and_only_the_first_notifies_and_replies(house: House):
-    there = house.api.person(7).send("question").message_id
+async def test_parts_keep_their_order_and_only_the_first_notifies_and_replies(office: PostOffice):
+    there = office.api.person(7).send("question").message_id
     parts = tuple(Part(f"part {n}", silent=n > 0) for n in range(4))
-    async with house.sender() as sender:
-        async with house.database.transaction() as tx:
+    async with office.sender() as sender:
+        async with office.database.transaction() as tx:
             await outbox.add(tx, item=1, lane=ANN, parts=parts, reply_to=there, now=time.time())
         sender.wake(ANN)
         await sender.rested()
-    messages = house.api.chat(7).from_bot
+    messages = office.api.chat(7).from_bot
     assert [message.text for message in messages] == ["part 0", "part 1", "part 2", "part 3"]
     assert [message.silent for message in messages] == [False, True, True, True]
     assert ["reply_to_message" in message.raw for message in messages] == [True, False, False, False]
 
 
-async def test_a_reply_to_a_deleted_message_arrives_without_it(house: House):
-    async with house.sender() as sender:
-        async with house.database.transaction() as tx:
+async def test_a_reply_to_a_deleted_message_arrives_without_it(office: PostOffice):
+    async with office.sender() as sender:
+        async with office.database.transaction() as tx:
             await outbox.add(tx, item=1, lane=ANN, parts=(Part("late"),), reply_to=99, now=time.time())
         sender.wake(ANN)
         await sender.rested()
-    assert house.seen() == ["late"]
+    assert office.seen() == ["late"]
 
 
-async def test_what_was_left_is_delivered_at_the_start(house: House):
-    house.api.person(8, "Ben").send("hello")
-    await house.store((Part("one"),), item=1)
-    await house.store((Part("two"),), item=2, lane=Lane(8))
-    async with house.sender() as sender:
-        await house.api.until(lambda: house.seen(7) and house.seen(8))
+async def test_what_was_left_is_delivered_at_the_start(office: PostOffice):
+    office.api.person(8, "Ben").send("hello")
+    await office.store((Part("one"),), item=1)
+    await office.store((Part("two"),), item=2, lane=Lane(8))
+    async with office.sender() as sender:
+        await office.api.until(lambda: office.seen(7) and office.seen(8))
         await sender.rested()
-    assert (house.seen(7), house.seen(8)) == (["one"], ["two"])
+    assert (office.seen(7), office.seen(8)) == (["one"], ["two"])
 
 
-async def test_a_flood_cools_one_chat_and_its_message_arrives_afterwards(house: House):
-    house.api.person(8, "Ben").send("hello")
-    house.api.inject(Fault.flood(1), "sendMessage", chat_id=7)
-    async with house.sender() as sender:
-        await house.say(sender, "for Ann")
-        await house.api.until(lambda: house.calls(7))
+async def test_a_flood_cools_one_chat_and_its_message_arrives_afterwards(office: PostOffice):
+    office.api.person(8, "Ben").send("hello")
+    office.api.inject(Fault.flood(1), "sendMessage", chat_id=7)
+    async with office.sender() as sender:
+        await office.say(sender, "for Ann")
+        await office.api.until(lambda: office.calls(7))
         began = time.monotonic()
-        await house.say(sender, "for Ben", item=2, lane=Lane(8))
-        await house.api.until(lambda: house.seen(8))
+        await office.say(sender, "for Ben", item=2, lane=Lane(8))
+        await office.api.until(lambda: office.seen(8))
         assert time.monotonic() - began < 0.5
         await sender.rested()
-    assert house.seen() == ["for Ann"]
-    refused, delivered = house.made()
+    assert office.seen() == ["for Ann"]
+    refused, delivered = office.made()
     assert refused.left is not None
     assert delivered.arrived - refused.left > 1.0
-    assert await house.states() == ["done", "done"]
+    assert await office.states() == ["done", "done"]
 
 
-async def test_what_surely_did_not_arrive_is_sent_again(house: House, failures: asyncio.Event):
+async def test_what_surely_did_not_arrive_is_sent_again(office: PostOffice, failures: asyncio.Event):
     async with contextlib.AsyncExitStack() as telegram:
-        house.url = await telegram.enter_async_context(serve(house.api.app))
-        async with house.sender() as sender:
+        office.url = await telegram.enter_async_context(serve(office.api.app))
+        async with office.sender() as sender:
             await telegram.aclose()
-            await house.say(sender, "hello")
+            await office.say(sender, "hello")
             await failures.wait()
-            async with serve(house.api.app, port=int(house.url.rpartition(":")[2])):
+            async with serve(office.api.app, port=int(office.url.rpartition(":")[2])):
                 await sender.rested()
-    assert house.seen() == ["hello"]
-    assert await house.states() == ["done"]
+    assert office.seen() == ["hello"]
+    assert await office.states() == ["done"]
 
 
-async def test_an_unknown_outcome_is_said_and_sent_again_only_when_asked(house: House):
-    house.api.inject(Fault.accept_then_drop(), "sendMessage")
-    async with house.sender() as sender:
-        row = await house.say(sender, "the answer")
+async def test_an_unknown_outcome_is_said_and_sent_again_only_when_asked(office: PostOffice):
+    office.api.inject(Fault.accept_then_drop(), "sendMessage")
+    async with office.sender() as sender:
+        row = await office.say(sender, "the answer")
         await sender.rested()
-        assert house.seen() == ["the answer", UNSURE]
-        assert house.buttons()[1] == [f"again:{row}"]
+        assert office.seen() == ["the answer", UNSURE]
+        assert office.buttons()[1] == [f"again:{row}"]
         for asked in (True, False):
-            async with house.database.transaction() as tx:
+            async with office.database.transaction() as tx:
                 assert await outbox.send_again(tx, row, lane=ANN, now=time.time()) is asked
             sender.wake(ANN)
             await sender.rested()
-    assert house.seen() == ["the answer", SENT_AGAIN, "the answer"]
-    assert house.buttons() == [[], [], []]
-    assert await house.states() == ["unknown", "done", "done"]
+    assert office.seen() == ["the answer", SENT_AGAIN, "the answer"]
+    assert office.buttons() == [[], [], []]
+    assert await office.states() == ["unknown", "done", "done"]
 
 
-async def test_another_chat_cannot_ask_for_somebody_elses_answer(house: House):
-    house.api.inject(Fault.accept_then_drop(), "sendMessage")
-    async with house.sender() as sender:
-        row = await house.say(sender, "private")
+async def test_another_chat_cannot_ask_for_somebody_elses_answer(office: PostOffice):
+    office.api.inject(Fault.accept_then_drop(), "sendMessage")
+    async with office.sender() as sender:
+        row = await office.say(sender, "private")
         await sender.rested()
-        async with house.database.transaction() as tx:
+        async with office.database.transaction() as tx:
             assert not await outbox.send_again(tx, row, lane=Lane(8), now=time.time())
 
 
-async def test_a_copy_of_unknown_outcome_is_said_too(house: House):
-    house.api.inject(Fault.accept_then_drop(), "sendMessage", when=lambda call: call.text == "the answer", times=2)
-    async with house.sender() as sender:
-        row = await house.say(sender, "the answer")
+async def test_a_copy_of_unknown_outcome_is_said_too(office: PostOffice):
+    office.api.inject(Fault.accept_then_drop(), "sendMessage", when=lambda call: call.text == "the answer", times=2)
+    async with office.sender() as sender:
+        row = await office.say(sender, "the answer")
         await sender.rested()
-        async with house.database.transaction() as tx:
+        async with office.database.transaction() as tx:
             await outbox.send_again(tx, row, lane=ANN, now=time.time())
         sender.wake(ANN)
         await sender.rested()
-    assert house.seen() == ["the answer", SENT_AGAIN, "the answer", UNSURE]
+    assert office.seen() == ["the answer", SENT_AGAIN, "the answer", UNSURE]
 
 
-async def test_a_question_of_unknown_outcome_is_not_followed_by_another(house: House):
-    house.api.inject(Fault.server_error(takes_effect=True), "sendMessage", times=2)
-    async with house.sender() as sender:
-        await house.say(sender, "the answer")
+async def test_a_question_of_unknown_outcome_is_not_followed_by_another(office: PostOffice):
+    office.api.inject(Fault.server_error(takes_effect=True), "sendMessage", times=2)
+    async with office.sender() as sender:
+        await office.say(sender, "the answer")
         await sender.rested()
-    assert house.seen() == ["the answer", UNSURE]
-    assert await house.states() == ["unknown", "unknown"]
+    assert office.seen() == ["the answer", UNSURE]
+    assert await office.states() == ["unknown", "unknown"]
 
 
-async def test_a_notice_of_unknown_outcome_is_left_alone(house: House):
-    house.api.inject(Fault.drop(), "sendMessage")
-    async with house.sender() as sender:
-        await house.say(sender, "a notice", item=None)
+async def test_a_notice_of_unknown_outcome_is_left_alone(office: PostOffice):
+    office.api.inject(Fault.drop(), "sendMessage")
+    async with office.sender() as sender:
+        await office.say(sender, "a notice", item=None)
         await sender.rested()
-    assert house.seen() == []
-    assert await house.states() == ["unknown"]
+    assert office.seen() == []
+    assert await office.states() == ["unknown"]
 
 
-async def test_an_answer_that_cannot_be_read_is_an_unknown_outcome(house: House):
+async def test_an_answer_that_cannot_be_read_is_an_unknown_outcome(office: PostOffice):
     garbled = replace(Fault.server_error(takes_effect=True), status=200)
-    house.api.inject(garbled, "sendMessage")
-    async with house.sender() as sender:
-        await house.say(sender, "the answer")
+    office.api.inject(garbled, "sendMessage")
+    async with office.sender() as sender:
+        await office.say(sender, "the answer")
         await sender.rested()
-    assert house.seen() == ["the answer", UNSURE]
+    assert office.seen() == ["the answer", UNSURE]
 
 
-async def test_refused_formatting_is_sent_plain(house: House):
-    house.api.inject(Fault.refuse("Bad Request: can't parse entities: unexpected end"), "sendMessage")
-    async with house.sender() as sender:
-        await house.store((Part("hello", BOLD),))
+async def test_refused_formatting_is_sent_plain(office: PostOffice):
+    office.api.inject(Fault.refuse("Bad Request: can't parse entities: unexpected end"), "sendMessage")
+    async with office.sender() as sender:
+        await office.store((Part("hello", BOLD),))
         sender.wake(ANN)
         await sender.rested()
-    (message,) = house.api.chat(7).from_bot
+    (message,) = office.api.chat(7).from_bot
     assert (message.text, message.entities) == ("hello", [])
-    assert await house.states() == ["done"]
+    assert await office.states() == ["done"]
 
 
-async def test_formatting_survives_a_flood(house: House):
-    house.api.inject(Fault.flood(1), "sendMessage")
-    async with house.sender() as sender:
-        await house.store((Part("hello", BOLD),))
+async def test_formatting_survives_a_flood(office: PostOffice):
+    office.api.inject(Fault.flood(1), "sendMessage")
+    async with office.sender() as sender:
+        await office.store((Part("hello", BOLD),))
         sender.wake(ANN)
         await sender.rested()
-    assert house.api.chat(7).from_bot[0].entities[0]["type"] == "bold"
+    assert office.api.chat(7).from_bot[0].entities[0]["type"] == "bold"
 
 
-async def test_a_topic_that_is_gone_is_left_out(house: House):
+async def test_a_topic_that_is_gone_is_left_out(office: PostOffice):
     lane = Lane(7, 4)
-    async with house.sender() as sender:
-        await house.store((Part("hello"),), lane=lane)
+    async with office.sender() as sender:
+        await office.store((Part("hello"),), lane=lane)
         sender.wake(lane)
         await sender.rested()
-    first, second = house.made()
+    first, second = office.made()
     assert first.description == "Bad Request: message thread not found"
     assert (first.params.text("message_thread_id"), second.params.text("message_thread_id")) == ("4", "")
-    assert await house.states() == ["done"]
+    assert await office.states() == ["done"]
 
 
-async def test_someone_who_blocked_the_bot_is_reported_as_such(house: House):
-    house.api.person(7).block()
-    async with house.sender() as sender:
-        await house.say(sender, "hello")
+async def test_someone_who_blocked_the_bot_is_reported_as_such(office: PostOffice):
+    office.api.person(7).block()
+    async with office.sender() as sender:
+        await office.say(sender, "hello")
         await sender.rested()
-    assert house.blocked == [ANN]
-    assert house.troubles == []
-    assert await house.states() == ["failed"]
+    assert office.blocked == [ANN]
+    assert office.troubles == []
+    assert await office.states() == ["failed"]
 
 
-async def test_a_refused_message_fails_with_its_reason_and_admins_hear_of_it(house: House):
-    house.api.inject(Fault.refuse("Bad Request: something new"), "sendMessage", times=2)
-    async with house.sender() as sender:
-        await house.say(sender, "hello")
-        await house.say(sender, "a notice", item=None)
+async def test_a_refused_message_fails_with_its_reason_and_admins_hear_of_it(office: PostOffice):
+    office.api.inject(Fault.refuse("Bad Request: something new"), "sendMessage", times=2)
+    async with office.sender() as sender:
+        await office.say(sender, "hello")
+        await office.say(sender, "a notice", item=None)
         await sender.rested()
-        await house.say(sender, "the next one", item=2)
+        await office.say(sender, "the next one", item=2)
         await sender.rested()
-    assert house.troubles == ["Telegram refused a message of ours: Something new"]
-    assert [row.error for row in await house.rows()] == ["Something new", "Something new", None]
-    assert house.seen() == ["the next one"]
+    assert office.troubles == ["Telegram refused a message of ours: Something new"]
+    assert [row.error for row in await office.rows()] == ["Something new", "Something new", None]
+    assert office.seen() == ["the next one"]
 
 
-async def test_a_token_that_is_refused_for_a_while_loses_nothing(house: House):
-    house.api.inject(Fault.refuse("Unauthorized", 401), "sendMessage")
-    async with house.sender() as sender:
-        await house.say(sender, "hello")
+async def test_a_token_that_is_refused_for_a_while_loses_nothing(office: PostOffice):
+    office.api.inject(Fault.refuse("Unauthorized", 401), "sendMessage")
+    async with office.sender() as sender:
+        await office.say(sender, "hello")
         await sender.rested()
-    assert house.seen() == ["hello"]
+    assert office.seen() == ["hello"]
 
 
 @pytest.mark.parametrize("state", ["new", "sending", "open", "done", "unknown", "failed"])
-async def test_a_restart_goes_on_from_every_state(house: House, state: str):
-    (row,) = await house.store((Part("hello"),))
-    async with house.database.transaction() as tx:
+async def test_a_restart_goes_on_from_every_state(office: PostOffice, state: str):
+    (row,) = await office.store((Part("hello"),))
+    async with office.database.transaction() as tx:
         sent = None
         if state in ("sending", "open", "done"):
             await outbox.take(tx, ANN)
         if state in ("open", "done"):
-            sent = house.api.person(7).send("stands for a message").message_id
+            sent = office.api.person(7).send("stands for a message").message_id
             shown = Part("hello") if state == "done" else Part("hel")
             await outbox.stands(tx, row, message_id=sent, body=shown, now=1.0)
         if state == "unknown":
             await outbox.unknown(tx, row, "lost", now=1.0)
         if state == "failed":
             await outbox.failed(tx, row, "refused", body=Part("hello"))
-    async with house.sender() as sender:
+    async with office.sender() as sender:
         await sender.rested()
     wanted = {
         "new": (["hello"], ["sendMessage"]),
@@ -283,98 +283,98 @@ async def test_a_restart_goes_on_from_every_state(house: House, state: str):
         "unknown": ([UNSURE], ["sendMessage"]),
         "failed": ([], []),
     }
-    assert (house.seen(), house.calls()) == wanted[state]
+    assert (office.seen(), office.calls()) == wanted[state]
 
 
-async def test_killed_in_the_middle_of_a_send_it_says_so_after_the_restart(house: House):
-    house.api.inject(Fault.hang(after_effect=True), "sendMessage")
-    async with house.sender(kill=True) as sender:
-        await house.say(sender, "the answer")
-        await house.api.until(lambda: house.seen())
-    assert await house.states() == ["sending"]
-    async with house.sender() as sender:
+async def test_killed_in_the_middle_of_a_send_it_says_so_after_the_restart(office: PostOffice):
+    office.api.inject(Fault.hang(after_effect=True), "sendMessage")
+    async with office.sender(kill=True) as sender:
+        await office.say(sender, "the answer")
+        await office.api.until(lambda: office.seen())
+    assert await office.states() == ["sending"]
+    async with office.sender() as sender:
         await sender.rested()
-    assert house.seen() == ["the answer", UNSURE]
+    assert office.seen() == ["the answer", UNSURE]
 
 
-async def test_stopping_waits_for_the_call_on_its_way_and_leaves_the_rest(house: House):
-    house.api.inject(Fault.slow(0.3, after_effect=True), "sendMessage")
-    async with house.sender() as sender:
-        await house.store(tuple(Part(f"part {n}") for n in range(6)))
+async def test_stopping_waits_for_the_call_on_its_way_and_leaves_the_rest(office: PostOffice):
+    office.api.inject(Fault.slow(0.3, after_effect=True), "sendMessage")
+    async with office.sender() as sender:
+        await office.store(tuple(Part(f"part {n}") for n in range(6)))
         sender.wake(ANN)
-        await house.api.until(lambda: house.calls())
-    states = await house.states()
+        await office.api.until(lambda: office.calls())
+    states = await office.states()
     assert states[0] == "done"
     assert "sending" not in states
     assert "new" in states
 
 
-async def test_stopping_gives_up_a_call_that_is_never_answered(house: House, monkeypatch: pytest.MonkeyPatch):
+async def test_stopping_gives_up_a_call_that_is_never_answered(office: PostOffice, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sender_room, "_GRACE", 0.2)
-    house.api.inject(Fault.hang(after_effect=True), "sendMessage")
-    async with house.sender() as sender:
-        await house.say(sender, "hello")
-        await house.api.until(lambda: house.seen())
-    assert await house.states() == ["sending"]
+    office.api.inject(Fault.hang(after_effect=True), "sendMessage")
+    async with office.sender() as sender:
+        await office.say(sender, "hello")
+        await office.api.until(lambda: office.seen())
+    assert await office.states() == ["sending"]
 
 
-async def test_what_comes_after_the_stop_waits_for_the_next_start(house: House):
-    async with house.sender() as sender:
+async def test_what_comes_after_the_stop_waits_for_the_next_start(office: PostOffice):
+    async with office.sender() as sender:
         sender.stop()
-        await house.say(sender, "hello")
-        house.channel(sender, 2).show("A whole block.\n\n")
-    assert house.calls() == []
-    async with house.sender() as sender:
+        await office.say(sender, "hello")
+        office.channel(sender, 2).show("A whole block.\n\n")
+    assert office.calls() == []
+    async with office.sender() as sender:
         await sender.rested()
-    assert house.seen() == ["hello"]
+    assert office.seen() == ["hello"]
 
 
 async def test_a_lane_that_stumbles_stops_no_other_and_goes_on(
-    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    office: PostOffice, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setattr(sender_room, "_AFTER_A_BUG", 0.1)
-    house.api.person(8, "Ben").send("hello")
-    house.api.inject(Fault.refuse("Bad Request: something new"), "sendMessage", chat_id=7)
+    office.api.person(8, "Ben").send("hello")
+    office.api.inject(Fault.refuse("Bad Request: something new"), "sendMessage", chat_id=7)
 
     async def stumble(subject: str, text: str) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(house, "on_trouble", stumble)
-    async with house.sender() as sender:
-        await house.store((Part("refused"), Part("next")))
+    monkeypatch.setattr(office, "on_trouble", stumble)
+    async with office.sender() as sender:
+        await office.store((Part("refused"), Part("next")))
         sender.wake(ANN)
-        await house.say(sender, "for Ben", item=2, lane=Lane(8))
+        await office.say(sender, "for Ben", item=2, lane=Lane(8))
         await sender.rested()
-    assert (house.seen(7), house.seen(8)) == (["next"], ["for Ben"])
+    assert (office.seen(7), office.seen(8)) == (["next"], ["for Ben"])
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_lanes_of_one_chat_share_its_budget(house: House):
+async def test_lanes_of_one_chat_share_its_budget(office: PostOffice):
     for topic in (1, 2, 3, 4, 5):
-        house.api.chat(7).topics.add(topic)
-    async with house.sender() as sender:
+        office.api.chat(7).topics.add(topic)
+    async with office.sender() as sender:
         for topic in (1, 2, 3, 4, 5):
-            await house.store((Part(f"in {topic}"),), item=topic, lane=Lane(7, topic))
+            await office.store((Part(f"in {topic}"),), item=topic, lane=Lane(7, topic))
             sender.wake(Lane(7, topic))
         await sender.rested()
-    assert sorted(house.seen()) == [f"in {topic}" for topic in (1, 2, 3, 4, 5)]
-    times = sorted(call.arrived for call in house.made())
+    assert sorted(office.seen()) == [f"in {topic}" for topic in (1, 2, 3, 4, 5)]
+    times = sorted(call.arrived for call in office.made())
     assert times[3] - times[0] >= 0.9
     assert times[4] - times[1] >= 0.9
 
 
 @pytest.mark.parametrize("telegram", [Limits.none()])
-async def test_a_hundred_chats_are_served_side_by_side(house: House):
-    house.limits = GENEROUS
+async def test_a_hundred_chats_are_served_side_by_side(office: PostOffice):
+    office.limits = GENEROUS
     lanes = [Lane(100 + n) for n in range(100)]
     for lane in lanes:
-        house.api.person(lane.chat).send("hello")
-    async with house.sender() as sender:
+        office.api.person(lane.chat).send("hello")
+    async with office.sender() as sender:
         began = time.monotonic()
         for n, lane in enumerate(lanes):
-            await house.store((Part(f"for {n}"), Part("and more")), item=n + 1, lane=lane)
+            await office.store((Part(f"for {n}"), Part("and more")), item=n + 1, lane=lane)
             sender.wake(lane)
         await sender.rested()
         assert time.monotonic() - began < 10
-    assert all(house.seen(lane.chat) == [f"for {n}", "and more"] for n, lane in enumerate(lanes))
-    assert set(await house.states()) == {"done"}
+    assert all(office.seen(lane.chat) == [f"for {n}", "and more"] for n, lane in enumerate(lanes))
+    assert set(await office.states()) == {"done"}

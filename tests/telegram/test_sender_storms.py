@@ -9,7 +9,7 @@ from bot.db.engine import Database
 from bot.serving import serve
 from bot.sim.botapi import BotApi, Fault, Limits
 from bot.telegram import calls
-from tests.telegram.house import GENEROUS, House
+from tests.telegram.office import GENEROUS, PostOffice
 
 TURNS = 6
 FAULTS = (
@@ -24,20 +24,20 @@ FAULTS = (
 METHODS = ("sendMessage", "editMessageText", "deleteMessage", "sendMessageDraft")
 
 
-async def work(house: House, dice: random.Random) -> None:
+async def work(office: PostOffice, dice: random.Random) -> None:
     """Some turns, each shown in its own way and time, with a restart in between now and then."""
     item = 1
     while item <= TURNS:
-        async with house.sender(kill=dice.random() < 0.3) as sender:
+        async with office.sender(kill=dice.random() < 0.3) as sender:
             for _ in range(dice.randint(1, 3)):
                 if item <= TURNS:
-                    await turn(house, sender, item, dice)
+                    await turn(office, sender, item, dice)
                     item += 1
             await asyncio.sleep(dice.random() * 0.05)
 
 
-async def turn(house: House, sender, item: int, dice: random.Random) -> None:
-    channel = house.channel(sender, item)
+async def turn(office: PostOffice, sender, item: int, dice: random.Random) -> None:
+    channel = office.channel(sender, item)
     channel.begin()
     text = ""
     for block in range(dice.randint(0, 4)):
@@ -47,7 +47,7 @@ async def turn(house: House, sender, item: int, dice: random.Random) -> None:
         text += f"Block {block} of answer {item}. {'And so on. ' * dice.choice([1, 1, 300])}\n\n"
         channel.show(text)
         await asyncio.sleep(dice.random() * 0.03)
-    await house.answer(channel, text + f"End of answer {item}.", item)
+    await office.answer(channel, text + f"End of answer {item}.", item)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -57,19 +57,19 @@ async def test_in_a_storm_of_failures(seed: int, database: Database, monkeypatch
     api = BotApi(limits=Limits.none())
     api.person(7).send("hello")
     async with serve(api.app) as url:
-        house = House(api, url, database, GENEROUS)
+        office = PostOffice(api, url, database, GENEROUS)
         for _ in range(12):
             api.inject(dice.choice(FAULTS), dice.choice(METHODS), skip=dice.randint(0, 6))
-        await work(house, dice)
+        await work(office, dice)
         for injection in api._front.injections:
             injection.lift()
-        async with house.sender() as sender:
+        async with office.sender() as sender:
             await sender.rested()
-    await check(house)
+    await check(office)
 
 
-async def check(house: House) -> None:
-    seen, rows = "\n".join(house.seen()), await house.rows()
+async def check(office: PostOffice) -> None:
+    seen, rows = "\n".join(office.seen()), await office.rows()
     answers = [row for row in rows if row.item and row.body is not None]
     assert {row.state for row in rows} <= {"done", "unknown"}
     for row in answers:
@@ -83,4 +83,4 @@ async def check(house: House) -> None:
     places = [seen.index(f"End of answer {row.item}.") for row in endings if row.state == "done"]
     assert places == sorted(places)
     known = {row.message_id for row in answers if row.state == "done"}
-    assert not any(one.buttons for one in house.api.chat(7).from_bot if one.message_id in known)
+    assert not any(one.buttons for one in office.api.chat(7).from_bot if one.message_id in known)

@@ -1,4 +1,4 @@
-"""The way out of the house for tests: a sender on its own database and a simulated Telegram, and hands to use it."""
+"""The way out for tests: a sender on its own database and a simulated Telegram, and hands to use it."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ GENEROUS = Limits(Rate(0.0001, 1000), Rate(0.001, 1000), Rate(0.001, 1000), Rate
 
 
 @dataclass
-class House:
+class PostOffice:
     """One database and one Telegram; senders come and go."""
 
     api: BotApi
