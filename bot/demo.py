@@ -6,6 +6,7 @@ Owns how they are put together and what is said about it; needs no token and no 
 import asyncio
 import contextlib
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +19,13 @@ from bot.db import accounts
 from bot.db.accounts import TurnRow
 from bot.db.engine import Database, connected
 from bot.errors import CanvasgramError
+from bot.serving import serve
 from bot.settings import given
 from bot.sim.botapi import BotApi, Person
 from bot.sim.chatpage import ChatPage, Notice
 from bot.sim.endpoint import Endpoint, Timing
-from bot.sim.serving import serve
 from bot.sim.showcase import SHOWCASE, showcase
-from bot.usage.account import ORDER, Account, account, in_words
+from bot.usage.account import EXPLAINED, ORDER, Account, Kind, account, in_words
 
 PERSON = 1001  # Telegram's number of whoever sits before the page
 CANVAS_SECONDS = 0.4
@@ -73,7 +74,7 @@ async def run(
     async with opened(model_url) as demo:
         if say is not None:
             return await _exchange(demo, say, stop, tell)
-        async with _page(demo, port) as address:
+        async with page_of(demo, port) as address:
             tell(_greeting(demo, address))
             await stop.wait()
     tell("\nStopped. The temporary database is deleted.")
@@ -125,20 +126,27 @@ async def _model(model_url: str | None, endpoint: Endpoint | None) -> AsyncItera
 
 
 @contextlib.asynccontextmanager
-async def _page(demo: Demo, port: int) -> AsyncIterator[str]:
-    """The chat page, served and alive; yields its address."""
+async def page_of(demo: Demo, port: int = 0) -> AsyncIterator[str]:
+    """The chat page, served and alive while the block runs; yields its address. Raises PortTaken."""
     page = ChatPage(demo.api, demo.person, _notice(demo), SHOWCASE, opened=lambda: demo.person.send("/start"))
-    try:
-        async with serve(page.app, port=port) as url, asyncio.TaskGroup() as tasks:
-            tellers = [tasks.create_task(page.run(), name="page"), tasks.create_task(_accounts(demo, page))]
-            try:
-                yield f"{url}{page.path}"
-            finally:
-                page.close()
-                for teller in tellers:
-                    teller.cancel()
-    except OSError as error:
-        raise PortTaken(f"Port {port} cannot be had: {error.strerror}. Leave --port out to take a free one.") from None
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            url = await stack.enter_async_context(serve(page.app, port=port))
+        except OSError as error:
+            raise PortTaken(
+                f"Port {port} cannot be had ({error.strerror}). Leave --port out to take a free one."
+            ) from None
+        tasks = await stack.enter_async_context(asyncio.TaskGroup())
+        tellers = [
+            tasks.create_task(page.run(), name="page"),
+            tasks.create_task(_accounts(demo, page), name="accounts"),
+        ]
+        try:
+            yield f"{url}{page.path}"
+        finally:
+            page.close()
+            for teller in tellers:
+                teller.cancel()
 
 
 async def _accounts(demo: Demo, page: ChatPage) -> None:
@@ -157,10 +165,18 @@ def _shown(counted: Account, turn: TurnRow) -> dict[str, object]:
     """An account as the page reads it; a kind is its number in ORDER."""
     return {
         "whole": counted.whole,
-        "seconds": [{"kind": ORDER.index(kind), "name": kind, "seconds": seconds} for kind, seconds in counted.seconds],
+        "seconds": [
+            {"kind": ORDER.index(kind), "name": _named(kind, turn), "seconds": seconds, "why": EXPLAINED[kind]}
+            for kind, seconds in counted.seconds
+        ],
         "tokens": in_words(counted),
-        "tools": f"tools used: {', '.join(tool.name for tool in turn.tools)}" if turn.tools else "",
     }
+
+
+def _named(kind: Kind, turn: TurnRow) -> str:
+    names = Counter(tool.name for tool in turn.tools)
+    used = ", ".join(name if times == 1 else f"{name} × {times}" for name, times in names.items())
+    return f"tools ({used})" if kind == "tools" else kind
 
 
 async def _exchange(demo: Demo, text: str, stop: asyncio.Event, tell: Tell) -> int:
@@ -213,7 +229,7 @@ def _notice(demo: Demo) -> Notice:
             "canvasgram setup",
         )
     return Notice(
-        "The model and Telegram are simulated.",
+        "Model and Telegram are simulated.",
         (
             f"The model knows the questions below and a few more; it takes {demo.model}. The tokens below its answers "
             "are the simulator's.",

@@ -12,10 +12,11 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
-from starlette.routing import Route, Router
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from bot.sim.botapi import BotApi, Person
@@ -63,7 +64,9 @@ class ChatPage:
             Route("/stop", self._stop, methods=["POST"]),
             Route("/{name}", self._file),
         ]
-        self.app: ASGIApp = Guard(Router(routes), self.token)
+        pages = Starlette(routes=routes)
+        pages.router.redirect_slashes = False  # it would redirect to an address without the token
+        self.app: ASGIApp = Guard(pages, self.token)
 
     @property
     def path(self) -> str:

@@ -4,7 +4,7 @@ Pure: rows of the ledger in, figures and plain words out. Where work overlaps, c
 Telegram, Telegram before waiting; what nothing claims is the rest.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
@@ -13,18 +13,19 @@ from bot.db.accounts import CallRow, PartRow, TurnRow
 
 CANVAS = 256  # tokens
 
-Kind = Literal[
-    "first canvas",
-    "further canvases",
-    "tools",
-    "Telegram",
-    "waiting for its turn",
-    "waiting for a seat",
-    "back-off",
-    "rest",
-]
+Kind = Literal["first canvas", "further canvases", "tools", "Telegram", "intake", "seat", "back-off", "rest"]
 ORDER: tuple[Kind, ...] = get_args(Kind)
 """All kinds, the one that wins where they overlap first."""
+EXPLAINED: Mapping[Kind, str] = {
+    "first canvas": "the prompt is read and the first 256 tokens are made",
+    "further canvases": "the rest of the reply is made, 256 tokens at a time",
+    "tools": "tools run",
+    "Telegram": "the answer is sent",
+    "intake": "the message is stored on disk, then waits until its chat is free",
+    "seat": "the call is stored on disk, then waits for a free place at the model",
+    "back-off": "a pause before a failed call is made again",
+    "rest": "the gateway's own work: prompts, decisions, storing",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,29 +94,25 @@ def divided(begin: float, end: float, spans: Iterable[Span]) -> list[Span]:
     return pieces
 
 
-def in_words(counts: Account) -> str:
-    """The tokens in one line; what the server did not tell is called unknown."""
-    if not counts.calls:
+def in_words(counted: Account) -> str:
+    """Calls, tokens and canvases in one line; what the server did not tell is called unknown."""
+    if not counted.calls:
         return "no model call"
-    calls = "1 model call" if counts.calls == 1 else f"{counts.calls} model calls"
-    canvases = f"about {counts.canvases} canvas{'' if counts.canvases == 1 else 'es'}" if counts.canvases else ""
-    parts = [
-        calls,
-        f"{_tokens(counts.input)} in ({_share(counts)})",
-        f"{_tokens(counts.output)} out",
-        f"{canvases} (estimated)" if canvases else "canvases unknown",
-    ]
-    return " · ".join(parts)
+    calls = "1 model call" if counted.calls == 1 else f"{counted.calls} model calls"
+    tokens = f"{_tokens(counted.input)} tokens in ({_share(counted)}) · {_tokens(counted.output)} out"
+    if counted.canvases is None:
+        return f"{calls} · {tokens} · canvases unknown"
+    return f"{calls} · {tokens} · ~{counted.canvases} canvas{'' if counted.canvases == 1 else 'es'} (estimated)"
 
 
 def _tokens(count: Count) -> str:
     if count.tokens is None:
-        return "unknown tokens"
-    return f"{'' if count.whole else 'at least '}{count.tokens:,} tokens"
+        return "unknown"
+    return f"{'' if count.whole else 'at least '}{count.tokens:,}"
 
 
-def _share(counts: Account) -> str:
-    cached, given = counts.cached, counts.input
+def _share(counted: Account) -> str:
+    cached, given = counted.cached, counted.input
     if cached.tokens is None or not given.tokens or not (cached.whole and given.whole):
         return "cached share unknown"
     return f"{100 * cached.tokens / given.tokens:.0f} % cached"
@@ -129,7 +126,7 @@ def _count(calls: Sequence[CallRow], tokens: Sequence[int | None]) -> Count:
 
 def _spans(turn: TurnRow, end: float) -> Iterator[Span]:
     if turn.taken_at is not None:
-        yield Span("waiting for its turn", turn.received_at, turn.taken_at)
+        yield Span("intake", turn.received_at, turn.taken_at)
     for call in turn.calls:
         yield from _of_call(call, end)
     for failed, following in pairwise(turn.calls):
@@ -146,7 +143,7 @@ def _of_call(call: CallRow, end: float) -> Iterator[Span]:
     ended = end if call.ended_at is None else call.ended_at
     # A call that was cut or failed kept the model busy until then; after a whole one only we are at work.
     last = (call.last_block_at or ended) if call.outcome == "ok" else ended
-    yield Span("waiting for a seat", call.created_at, ended if call.seat_at is None else call.seat_at)
+    yield Span("seat", call.created_at, ended if call.seat_at is None else call.seat_at)
     if call.seat_at is not None:
         yield Span("first canvas", call.seat_at, last if call.first_block_at is None else call.first_block_at)
     if call.first_block_at is not None:

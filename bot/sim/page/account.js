@@ -6,7 +6,6 @@ export function accountOf(account) {
   const box = document.createElement("div");
   box.className = "account";
   box.append(bar(account), list(account), line(account.tokens));
-  if (account.tools) box.append(line(account.tools));
   return box;
 }
 
@@ -24,15 +23,16 @@ function bar(account) {
 
 function list(account) {
   const made = document.createElement("ul");
-  made.append(item(null, "in all", account.whole));
-  for (const { kind, name, seconds } of account.seconds) {
-    if (seconds >= MIN_SHOWN) made.append(item(kind, name, seconds));
+  made.append(item(null, "in all", account.whole, "from the message fetched to the whole answer delivered"));
+  for (const { kind, name, seconds, why } of account.seconds) {
+    if (seconds >= MIN_SHOWN) made.append(item(kind, name, seconds, why));
   }
   return made;
 }
 
-function item(kind, name, seconds) {
+function item(kind, name, seconds, why) {
   const made = document.createElement("li");
+  made.title = why;
   const figure = document.createElement("b");
   if (kind !== null) {
     const dot = document.createElement("i");

@@ -34,7 +34,7 @@ export function quoted(reply) {
 }
 
 function bubble(message, acts) {
-  const box = make("div", message.edited ? "bubble edited" : "bubble");
+  const box = make("div", "bubble");
   if (message.reply) {
     const quote = quoted(message.reply);
     quote.addEventListener("click", () => acts.jump(message.reply.id));
@@ -44,6 +44,7 @@ function bubble(message, acts) {
   text.dir = "auto";
   text.append(...nodesOf(message.text, message.entities, acts.say));
   const stamp = make("time", "stamp", (message.edited ? "edited " : "") + clock(message.date));
+  text.dataset.stamp = stamp.textContent;
   box.append(text, stamp, answerTo(message, acts));
   return box;
 }
@@ -91,8 +92,8 @@ function reactions(emoji) {
   return box;
 }
 
-export function clock(date) {
-  return new Date(date * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+function clock(date) {
+  return new Date(date * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
 
 export function day(date) {

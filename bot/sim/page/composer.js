@@ -20,6 +20,9 @@ export class Composer {
       this.#submit();
     });
     $("commands").addEventListener("click", () => this.#show($("menu").hidden ? this.#commands : []));
+    $("suggestions").addEventListener("wheel", (event) => {
+      if (!event.deltaX) $("suggestions").scrollLeft += event.deltaY;
+    }, { passive: true });
     $("quote").querySelector("button").addEventListener("click", () => this.quote(null));
   }
 

@@ -4,10 +4,20 @@ const TAGS = { bold: "strong", italic: "em", underline: "u", strikethrough: "s",
 const BLOCKS = new Set(["pre", "blockquote", "expandable_blockquote"]);
 const PROTOCOLS = new Set(["http:", "https:", "tg:", "mailto:"]);
 
+const COMMAND = /(?<![^\s(])\/[a-z0-9_]{1,32}\b/gi;
+
 // Offsets are UTF-16 units, as JavaScript counts them.
 export function nodesOf(text, entities, onCommand) {
-  const sorted = [...entities].sort((a, b) => a.offset - b.offset || b.length - a.length);
+  const all = [...entities, ...commandsIn(text, entities)];
+  const sorted = all.sort((a, b) => a.offset - b.offset || b.length - a.length);
   return range(text, sorted, 0, text.length, onCommand);
+}
+
+// Telegram marks commands in what a bot writes, too, and lets people tap them.
+function commandsIn(text, entities) {
+  const isTaken = (at) => entities.some((other) => other.offset <= at && at < other.offset + other.length);
+  const found = [...text.matchAll(COMMAND)].filter((match) => !isTaken(match.index));
+  return found.map((match) => ({ type: "bot_command", offset: match.index, length: match[0].length }));
 }
 
 function range(text, entities, from, to, onCommand) {
@@ -33,8 +43,8 @@ function withoutBreaks(nodes) {
   return nodes.map((node, n) => {
     if (typeof node !== "string") return node;
     let text = node;
-    if (isBlock(nodes[n - 1]) && text.startsWith("\n")) text = text.slice(1);
-    if (isBlock(nodes[n + 1]) && text.endsWith("\n")) text = text.slice(0, -1);
+    if (isBlock(nodes[n - 1])) text = text.replace(/^\n+/, "");
+    if (isBlock(nodes[n + 1])) text = text.replace(/\n+$/, "");
     return text;
   });
 }
@@ -68,7 +78,7 @@ function pre(language, text, children) {
   const copy = document.createElement("button");
   const body = document.createElement("pre");
   const code = document.createElement("code");
-  box.className = "pre";
+  box.className = language ? "pre" : "pre bare";
   head.className = "pre-head";
   name.textContent = language || "";
   copy.type = "button";
