@@ -7,11 +7,15 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import model_calls, tool_calls
 from bot.domain import CallOutcome, CallTimes, Purpose, Reply, ResultOutcome, ToolCall, ToolResult, Usage
+
+# Statements of the way of every message are built once: building one costs more than running it.
+_OPEN = insert(model_calls).returning(model_calls.c.id)
+_CLOSE = update(model_calls).where(model_calls.c.id == bindparam("which"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +57,14 @@ class Closing:
 
 async def open_call(tx: AsyncConnection, new: NewCall, *, now: float) -> int:
     """Write down that a call is made; returns its id."""
-    made = await tx.execute(insert(model_calls).values(**asdict(new), created_at=now).returning(model_calls.c.id))
+    made = await tx.execute(_OPEN, asdict(new) | {"created_at": now})
     return int(made.scalar_one())
 
 
 async def close_call(tx: AsyncConnection, closing: Closing, *, now: float) -> None:
     """Write down what came of a call; unknown counts stay NULL, with the reason."""
-    row = {"outcome": closing.outcome, "error": closing.error, "ended_at": now}
-    await tx.execute(update(model_calls).where(model_calls.c.id == closing.call).values(row | _account(closing.reply)))
+    row = {"which": closing.call, "outcome": closing.outcome, "error": closing.error, "ended_at": now}
+    await tx.execute(_CLOSE, row | _account(closing.reply))
 
 
 def _account(reply: Reply | None) -> dict[str, object]:

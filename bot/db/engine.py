@@ -16,6 +16,7 @@ from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from bot.db import driver
 from bot.errors import StoreUnavailable
 
 Transaction: TypeAlias = AsyncConnection
@@ -77,7 +78,14 @@ def _translated() -> Iterator[None]:
 async def connected(url: str) -> AsyncIterator[Database]:
     """Open the SQLite database at `url`; it must have been migrated. The file is readable by its owner only."""
     private(file_of(url))
-    engine = create_async_engine(url, pool_size=4, max_overflow=4, hide_parameters=True)
+    engine = create_async_engine(
+        url,
+        pool_size=4,
+        max_overflow=4,
+        pool_reset_on_return=None,  # every block here ends in a commit or a rollback
+        hide_parameters=True,
+        connect_args={"async_creator_fn": driver.connect},
+    )
     event.listen(engine.sync_engine, "connect", _set_up)
     event.listen(engine.sync_engine, "begin", _begin)
     try:

@@ -8,15 +8,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, and_, func, insert, or_, select, update
+from sqlalchemy import Row, and_, bindparam, func, insert, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import inbox
 from bot.domain import InboxItem, ItemKind, Lane, Shape
 
-_RUNNING = inbox.c.state == "running"
-_LOOK_AT = 1000  # waiting rows a claim looks at; the rest is seen when these are done
+_LOOK_AT = 5000  # rows a claim looks at; the rest is seen when these are done
+
+# Statements of the way of every message are built once: building one costs more than running it.
+_STORE = upsert(inbox).on_conflict_do_nothing(index_elements=["update_id"])
+_WAITING = (
+    select(inbox.c.sender, func.count())
+    .where(inbox.c.state == "new", inbox.c.shape == "text", inbox.c.sender.in_(bindparam("senders", expanding=True)))
+    .group_by(inbox.c.sender)
+)
+_BUSY = select(inbox.c.lane).where(inbox.c.state == "running", inbox.c.lane.is_not(None))
+_FREE = or_(inbox.c.lane.is_(None), inbox.c.lane.not_in(_BUSY), inbox.c.shape == "new")
+_CLAIMABLE = (
+    select(inbox)
+    .where(or_(inbox.c.state == "running", and_(inbox.c.state == "new", _FREE)))
+    .order_by(inbox.c.id)
+    .limit(_LOOK_AT)
+)
+_THESE = inbox.c.id.in_(bindparam("ids", expanding=True))
+_TAKE = update(inbox).where(_THESE).values(state="running", attempt=inbox.c.attempt + 1, taken_at=bindparam("now"))
+_DONE = update(inbox).where(_THESE).values(state="done", done_at=bindparam("now"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +84,12 @@ async def store(tx: AsyncConnection, arrivals: Sequence[Arrival], *, now: float)
         }
         for one in arrivals
     ]
-    await tx.execute(upsert(inbox).on_conflict_do_nothing(index_elements=["update_id"]), rows)
+    await tx.execute(_STORE, rows)
 
 
 async def waiting(tx: AsyncConnection, senders: Iterable[int]) -> dict[int, int]:
     """How many messages of each of these people wait to be taken."""
-    query = (
-        select(inbox.c.sender, func.count())
-        .where(inbox.c.state == "new", inbox.c.shape == "text", inbox.c.sender.in_(list(senders)))
-        .group_by(inbox.c.sender)
-    )
-    return {int(sender): int(count) for sender, count in await tx.execute(query)}
+    return {int(sender): int(count) for sender, count in await tx.execute(_WAITING, {"senders": list(senders)})}
 
 
 async def add(
@@ -102,17 +115,14 @@ async def recover(tx: AsyncConnection) -> None:
 
 async def claim(tx: AsyncConnection, *, now: float) -> Claimed:
     """Take everything that may start: control items, and of each idle lane its oldest item with what joins it."""
-    running = (await tx.execute(select(inbox.c.lane, inbox.c.shape, inbox.c.sender).where(_RUNNING))).all()
+    seen = (await tx.execute(_CLAIMABLE)).all()
+    running, rows = [row for row in seen if row.state == "running"], [row for row in seen if row.state == "new"]
     busy = {row.lane for row in running if row.lane}
-    free = or_(inbox.c.lane.is_(None), inbox.c.lane.not_in(busy), inbox.c.shape == "new")
-    query = select(inbox).where(inbox.c.state == "new", free).order_by(inbox.c.id).limit(_LOOK_AT)
-    rows = (await tx.execute(query)).all()
-    stopping = {row.sender for row in (*running, *rows) if row.shape == "stop"}
+    stopping = {row.sender for row in seen if row.shape == "stop"}
     taken, cutting, ripe_at = choose(rows, busy, stopping, now)
     ids = [row.id for group in taken for row in group]
     if ids:
-        taking = {"state": "running", "attempt": inbox.c.attempt + 1, "taken_at": now}
-        await tx.execute(update(inbox).where(inbox.c.id.in_(ids)).values(taking))
+        await tx.execute(_TAKE, {"ids": ids, "now": now})
     groups = tuple(tuple(_item(row) for row in group) for group in taken)
     return Claimed(groups, tuple((Lane.parse(row.lane), int(row.id)) for row in cutting), ripe_at)
 
@@ -172,7 +182,7 @@ def _item(row: Row[Any]) -> InboxItem:
 
 async def done(tx: AsyncConnection, ids: Sequence[int], *, now: float) -> None:
     """These items are answered."""
-    await tx.execute(update(inbox).where(inbox.c.id.in_(ids)).values(state="done", done_at=now))
+    await tx.execute(_DONE, {"ids": list(ids), "now": now})
 
 
 async def dead(tx: AsyncConnection, ids: Sequence[int], *, error: str, now: float) -> None:

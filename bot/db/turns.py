@@ -7,13 +7,31 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import inbox, lanes, messages, tool_calls, turns
 from bot.domain import Lane, Message, ToolCall
+
+# Statements of the way of every message are built once: building one costs more than running it.
+_CONVERSATION = select(lanes).where(lanes.c.lane == bindparam("key"))
+_OPEN = upsert(turns).on_conflict_do_nothing(index_elements=["item"]).returning(turns.c.id)
+_BELONG = (
+    update(inbox)
+    .where(inbox.c.id.in_(bindparam("ids", expanding=True)))
+    .values(turn=bindparam("of"))
+    .returning(inbox.c.stopped)
+)
+_PAST = (
+    select(turns.c.id, turns.c.opening, turns.c.size, turns.c.received_at)
+    .where(turns.c.lane == bindparam("key"), turns.c.conversation == bindparam("number"), turns.c.state == "ended")
+    .order_by(turns.c.ended_at, turns.c.id)
+)
+_MESSAGES = select(messages).where(messages.c.turn.in_(bindparam("turns", expanding=True))).order_by(messages.c.id)
+_SAY = insert(messages)
+_END = update(turns).where(turns.c.id == bindparam("which")).values(state="ended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +99,7 @@ class LastTurn:
 
 async def conversation(tx: AsyncConnection, lane: Lane) -> Conversation:
     """The lane's current conversation."""
-    found = (await tx.execute(select(lanes).where(lanes.c.lane == lane.key))).one_or_none()
+    found = (await tx.execute(_CONVERSATION, {"key": lane.key})).one_or_none()
     return Conversation(found.conversation, found.notes) if found else Conversation(1, None)
 
 
@@ -104,12 +122,10 @@ async def open_turn(
 ) -> OpenTurn | None:
     """Store a turn with its user messages; None if its first item has begun a turn before."""
     row = asdict(new) | {"lane": new.lane.key, "tools": json.dumps(new.tools), "state": "running", "began_at": now}
-    opening = upsert(turns).values(row).on_conflict_do_nothing(index_elements=["item"]).returning(turns.c.id)
-    turn = (await tx.execute(opening)).scalar_one_or_none()
+    turn = (await tx.execute(_OPEN, row)).scalar_one_or_none()
     if turn is None:
         return None
-    taken = update(inbox).where(inbox.c.id.in_(items)).values(turn=turn).returning(inbox.c.stopped)
-    stopped = any((await tx.execute(taken)).scalars())
+    stopped = any((await tx.execute(_BELONG, {"ids": list(items), "of": turn})).scalars())
     await say(tx, turn, user, now=now)
     return OpenTurn(turn, stopped)
 
@@ -133,12 +149,7 @@ async def find(tx: AsyncConnection, item: int) -> StoredTurn:
 
 async def past(tx: AsyncConnection, lane: Lane, number: int) -> list[PastTurn]:
     """The conversation's ended turns in the order they ended."""
-    query = (
-        select(turns.c.id, turns.c.opening, turns.c.size, turns.c.received_at)
-        .where(turns.c.lane == lane.key, turns.c.conversation == number, turns.c.state == "ended")
-        .order_by(turns.c.ended_at, turns.c.id)
-    )
-    return [PastTurn(*row) for row in await tx.execute(query)]
+    return [PastTurn(*row) for row in await tx.execute(_PAST, {"key": lane.key, "number": number})]
 
 
 async def messages_of(tx: AsyncConnection, ids: Sequence[int]) -> list[list[Message]]:
@@ -146,8 +157,7 @@ async def messages_of(tx: AsyncConnection, ids: Sequence[int]) -> list[list[Mess
     if not ids:
         return []
     by_turn: dict[int, list[Message]] = {turn: [] for turn in ids}
-    query = select(messages).where(messages.c.turn.in_(ids)).order_by(messages.c.id)
-    for row in await tx.execute(query):
+    for row in await tx.execute(_MESSAGES, {"turns": list(ids)}):
         by_turn[row.turn].append(_message(row))
     return list(by_turn.values())
 
@@ -167,13 +177,12 @@ async def say(tx: AsyncConnection, turn: int, said: Iterable[Message], *, now: f
         for one in said
     ]
     if rows:
-        await tx.execute(insert(messages), rows)
+        await tx.execute(_SAY, rows)
 
 
 async def end(tx: AsyncConnection, turn: int, *, ending: str, size: int, now: float) -> None:
     """The turn is over; from now on it is part of its conversation."""
-    ended = {"state": "ended", "ending": ending, "size": size, "ended_at": now}
-    await tx.execute(update(turns).where(turns.c.id == turn).values(ended))
+    await tx.execute(_END, {"which": turn, "ending": ending, "size": size, "ended_at": now})
 
 
 async def set_first(tx: AsyncConnection, turn: int, first_turn: int | None) -> None:
