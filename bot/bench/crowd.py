@@ -16,6 +16,7 @@ QUICK_CANVAS = 0.16
 SLOW_CANVAS = 1.6
 WALL_SECONDS = 1.4
 FIRST_WORDS_SECONDS = 1.75
+REST = 1.0  # seconds before a round, after which every budget a bot keeps to is full again
 WARM_UP = 10**6  # questions from here on are answered in one canvas
 
 # A third of the answers takes three canvases, the others two: 28 canvases, which is 7 on each of 4 seats.
@@ -37,6 +38,7 @@ async def measure(names: tuple[Name, ...], folder: Path, times: int) -> list[Row
         for stage in stages.values():
             await _together(stage, range(WARM_UP, WARM_UP + CHATS))
         for place, order in enumerate(rounds(names, times)):
+            await asyncio.sleep(REST)
             for name in order:
                 found[name].append(await _together(stages[name], range(place * CHATS, (place + 1) * CHATS)))
     walls: dict[Name, Value] = {name: median([one.wall for one in crowds]) for name, crowds in found.items()}
@@ -66,7 +68,6 @@ async def _together(stage: Stage, numbers: Sequence[int]) -> Crowd:
         stage.timed(update, number, chat) for (chat, number), update in zip(enumerate(numbers), updates, strict=True)
     ]
     spans = [(log.received, log.finished) for log in stage.endpoint.requests if log.finished is not None]
-    await asyncio.sleep(1.0)  # every budget a bot keeps to is full again
     return Crowd(max(one.answered for one in timed) - min(one.fetched for one in timed), most_at_once(spans))
 
 

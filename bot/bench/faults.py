@@ -6,6 +6,7 @@ The process is killed, a reply of Telegram is lost, the model writes its tool ma
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bot.bench import talk
@@ -16,7 +17,6 @@ from bot.sim.botapi import Fault
 from bot.sim.endpoint import Brain, ChatRequest, Endpoint
 
 BOTS: tuple[Name, ...] = ("memory", "ours")
-WAIT = 5.0  # seconds in which an answer, or a second copy of it, would have come
 RAW = 'call:clock{place:<|"|>Europe/Paris<|"|>}'
 SPOKEN = "It is nine in the morning."
 
@@ -35,11 +35,11 @@ class Outcome:
 Trial = Callable[[Stage], Awaitable[Outcome]]
 
 
-async def measure(folder: Path) -> list[Row]:
-    """Every fault for the memory loop and for ours, side by side."""
-    killed = await _tried(folder / "killed", _killed, talk.Model())
-    lost = await _tried(folder / "lost", _reply_lost, talk.Model())
-    markup = await _tried(folder / "markup", _markup, _leaking)
+async def measure(folder: Path, patience: float) -> list[Row]:
+    """Every fault for the memory loop and for ours, side by side; its outcome is what is seen `patience` s later."""
+    killed = await _tried(folder / "killed", partial(_killed, patience), talk.Model())
+    lost = await _tried(folder / "lost", partial(_reply_lost, patience), talk.Model())
+    markup = await _tried(folder / "markup", partial(_markup, patience), _leaking)
     answered: dict[Name, Value] = {name: it.copies == 1 for name, it in killed.items()}
     copies: dict[Name, Value] = {name: it.copies for name, it in lost.items()}
     asked: dict[Name, Value] = {name: it.asked for name, it in lost.items()}
@@ -63,7 +63,7 @@ async def _tried(folder: Path, trial: Trial, brain: Brain) -> dict[Name, Outcome
     return {name: task.result() for name, task in trying.items()}
 
 
-async def _killed(stage: Stage) -> Outcome:
+async def _killed(patience: float, stage: Stage) -> Outcome:
     """Killed once Telegram holds the update as confirmed, so that it will not come again; then started anew."""
     stage.endpoint.hold()
     update = stage.write(1, chat=0)
@@ -74,23 +74,23 @@ async def _killed(stage: Stage) -> Outcome:
     await stage.running.kill()
     stage.endpoint.release()
     await stage.start()
-    return await _outcome(stage, talk.ending(1))
+    return await _outcome(stage, talk.ending(1), patience)
 
 
-async def _reply_lost(stage: Stage) -> Outcome:
+async def _reply_lost(patience: float, stage: Stage) -> Outcome:
     ending = talk.ending(1)
     stage.api.inject(Fault.accept_then_drop(), "sendMessage", when=lambda call: call.text.endswith(ending))
     stage.write(1, chat=0)
-    return await _outcome(stage, ending)
+    return await _outcome(stage, ending, patience)
 
 
-async def _markup(stage: Stage) -> Outcome:
+async def _markup(patience: float, stage: Stage) -> Outcome:
     stage.write(1, chat=0)
-    return await _outcome(stage, SPOKEN)
+    return await _outcome(stage, SPOKEN, patience)
 
 
-async def _outcome(stage: Stage, ending: str) -> Outcome:
-    await asyncio.sleep(WAIT)
+async def _outcome(stage: Stage, ending: str, patience: float) -> Outcome:
+    await asyncio.sleep(patience)
     shown = stage.api.chat(FIRST_CHAT).from_bot
     return Outcome(
         copies=sum(message.text.endswith(ending) for message in shown),

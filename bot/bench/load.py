@@ -16,14 +16,30 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be measured: messages a bot for own time, starts of each, and the sections (none: all)."""
+    """What is to be measured, and how often: for a bot `messages` of own time, `starts`, `trials` of crowds and of long
+    answers, `turns` of one conversation; for a fault, `patience` seconds in which its outcome shows.
+
+    `only` names sections (none: all); the databases lie below `folder`.
+    """
 
     messages: int = 120
     starts: int = 5
     trials: int = 3
+    turns: int = 60
+    patience: float = 4.0
     only: tuple[str, ...] = ()
     folder: Path | None = None
 
+
+NOTES = (
+    ("bare loop", "aiohttp: getUpdates, one model call, one send; no history, nothing streamed"),
+    (
+        "memory loop",
+        "python-telegram-bot's Application and the openai client: typing shown, streamed, history in memory",
+    ),
+    ("own time", "from the answer of getUpdates leaving Telegram to the whole answer arriving, less the model's time"),
+    ("tokens", COUNTING_RULE),
+)
 
 Section = Callable[[Wish, Path], Awaitable[list[Row]]]
 
@@ -32,8 +48,8 @@ SECTIONS: dict[str, Section] = {
     "start": lambda wish, folder: starts.measure(ORDER, folder, wish.starts),
     "crowd": lambda wish, folder: crowd.measure(ORDER, folder, wish.trials),
     "words": lambda wish, folder: crowd.first_words(ORDER, folder, wish.trials),
-    "tokens": lambda wish, folder: tokens.measure(ORDER, folder),
-    "faults": lambda wish, folder: faults.measure(folder),
+    "tokens": lambda wish, folder: tokens.measure(ORDER, folder, wish.turns),
+    "faults": lambda wish, folder: faults.measure(folder, wish.patience),
 }
 
 
@@ -48,7 +64,7 @@ async def run(wish: Wish, say: Say = lambda line: None) -> Report:
         folder = Path(made)
         known = [*machine.conditions(folder), ("load before", machine.load_average())]
         rows = await _sections(wish, folder, say)
-    known += [("load after", machine.load_average()), ("load", _pace(wish)), ("tokens", COUNTING_RULE)]
+    known += [("load after", machine.load_average()), ("pace", _pace(wish)), *NOTES]
     return Report(tuple(rows), tuple(known))
 
 

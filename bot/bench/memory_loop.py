@@ -26,6 +26,10 @@ class MemoryLoop:
         self._client = AsyncOpenAI(base_url=model_url, api_key="none")
         self._history: dict[int, list[dict[str, str]]] = defaultdict(list)
 
+    async def close(self) -> None:
+        """Close the connections to the model."""
+        await self._client.close()
+
     async def answer(self, update: Update, context: ContextTypes.DEFAULT_TYPE) -> None:
         """Handle one message."""
         message = update.effective_message
@@ -65,13 +69,13 @@ async def _send(message: Message, text: str) -> Message:
     return await message.reply_text(text)
 
 
-def build(token: str, telegram_url: str, model_url: str) -> Application[Any, Any, Any, Any, Any, Any]:
+def build(token: str, telegram_url: str, loop: MemoryLoop) -> Application[Any, Any, Any, Any, Any, Any]:
     """The bot, ready to poll."""
     builder = ApplicationBuilder().token(token).base_url(f"{telegram_url}/bot").concurrent_updates(True)
     application = builder.build()
-    application.add_handler(MessageHandler(filters.TEXT & ~filters.COMMAND, MemoryLoop(model_url).answer))
+    application.add_handler(MessageHandler(filters.TEXT & ~filters.COMMAND, loop.answer))
     return application
 
 
 if __name__ == "__main__":
-    build(*sys.argv[1:4]).run_polling()
+    build(sys.argv[1], sys.argv[2], MemoryLoop(sys.argv[3])).run_polling()

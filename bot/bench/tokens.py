@@ -25,7 +25,6 @@ from bot.sim.endpoint import Endpoint, Profile, Request
 from tools.base import Tool
 from tools.registry import discover
 
-TURNS = 60
 TOOLS = 10
 FIRST_PROMPT = 1200
 PREFILL_THOUSANDS = 18
@@ -53,7 +52,7 @@ class Spent:
         return 100 * self.reasoning / self.output if self.output else None
 
 
-async def measure(names: tuple[Name, ...], folder: Path, turns: int = TURNS) -> list[Row]:
+async def measure(names: tuple[Name, ...], folder: Path, turns: int) -> list[Row]:
     """One conversation of `turns` turns a bot, and the first prompt of ours with ten tools."""
     make = partial(Endpoint, brain=talk.Model(), profile=_THINKS_BY_DEFAULT)
     async with all_staged(names, folder, make) as stages:
@@ -68,19 +67,19 @@ async def measure(names: tuple[Name, ...], folder: Path, turns: int = TURNS) -> 
     return [
         Row("first_prompt", "first prompt, ten tools", "tokens", first, at_most(FIRST_PROMPT), digits=0),
         Row("first_tools", "of it tools", "tokens", of_it, digits=0),
-        *rows(spent),
+        *rows(spent, turns),
     ]
 
 
-def rows(spent: dict[Name, Spent]) -> list[Row]:
+def rows(spent: dict[Name, Spent], turns: int) -> list[Row]:
     """The figures of a conversation."""
     computed: dict[Name, Value] = {name: one.computed / 1000 for name, one in spent.items()}
     largest: dict[Name, Value] = {name: one.largest for name, one in spent.items()}
     share: dict[Name, Value] = {name: one.share for name, one in spent.items()}
     return [
-        Row("prefill", f"{TURNS} turns: prefill computed", "thousand tokens", computed, at_most(PREFILL_THOUSANDS)),
-        Row("largest", f"{TURNS} turns: largest prompt", "tokens", largest, at_most(BUDGET), digits=0),
-        Row("reasoning", f"{TURNS} turns: reasoning share of output", "%", share, at_most(0), digits=0),
+        Row("prefill", f"{turns} turns: prefill computed", "thousand tokens", computed, at_most(PREFILL_THOUSANDS)),
+        Row("largest", f"{turns} turns: largest prompt", "tokens", largest, at_most(BUDGET), digits=0),
+        Row("reasoning", f"{turns} turns: reasoning share of output", "%", share, at_most(0), digits=0),
     ]
 
 
