@@ -79,8 +79,8 @@ def _id(value: object) -> int | None:
 
 
 def _age(message: dict[str, Any], now: float) -> float:
-    date = message.get("date")
-    return now - date if isinstance(date, int) else 0.0
+    date = _id(message.get("date"))
+    return 0.0 if date is None else now - date
 
 
 def _units(text: object) -> int:

@@ -5,6 +5,7 @@ A courtesy: it is tried once, side by side for all chats, and never delays anyth
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Sequence
 
 from telegram import Bot
@@ -12,9 +13,12 @@ from telegram.error import TelegramError
 
 from bot.db.inbox import Arrival
 from bot.domain import Lane
+from bot.telegram import wire
 
 PATIENCE = 5.0  # seconds
 AT_ONCE = 8
+
+log = logging.getLogger(__name__)
 
 
 class Eyes:
@@ -40,9 +44,9 @@ class Eyes:
     async def _react_on_and_on(self) -> None:
         while True:
             one = await self._seen.get()
-            message = json.loads(one.body)["message"]
             try:
+                message = json.loads(one.body)["message"]
                 async with asyncio.timeout(PATIENCE):
                     await self._bot.set_message_reaction(message["chat"]["id"], message["message_id"], "👀")
-            except (TelegramError, TimeoutError):
-                continue
+            except (TelegramError, TimeoutError, *wire.UNREADABLE) as error:
+                log.info("👀 was lost: %s", type(error).__name__, extra={"action": "eyes.lost"})

@@ -4,7 +4,9 @@ Owns the offset, the way back to work after failures of Telegram or of the datab
 """
 
 import asyncio
+import contextlib
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +36,7 @@ class Ways:
 
 
 class Intake:
-    """Polls until cancelled. `most_waiting` messages of a person are kept; `patience`: seconds a conflict may last."""
+    """Polls until cancelled. `most_waiting` messages of a person are kept; `patience`: seconds conflicts may recur."""
 
     def __init__(
         self, bot: Bot, database: Database, ways: Ways, *, most_waiting: int = 20, patience: float = 40.0
@@ -44,7 +46,7 @@ class Intake:
         self._ways = ways
         self._most_waiting = most_waiting
         self._patience = patience
-        self._conflict_since: float | None = None
+        self._conflict_since = self._conflict_at = -math.inf
         self._heard = time.monotonic()  # Telegram has just said who we are
 
     def is_fresh(self) -> bool:
@@ -62,7 +64,7 @@ class Intake:
                 failures += 1
                 await asyncio.sleep(await self._pause(error, failures))
                 continue
-            failures, self._conflict_since, self._heard = 0, None, time.monotonic()
+            failures, self._heard = 0, time.monotonic()
             newest = await self._keep(updates)
             # All is acknowledged once a poll came back empty. Without an offset the next one also sees ids that began
             # anew at a smaller number, as they do after a week of silence.
@@ -73,8 +75,14 @@ class Intake:
         if offset is not None:
             wanted["offset"] = offset
         # Raw on purpose: PTB's own get_updates parses the whole batch, and one bad update would lose it for ever.
-        updates = await self._bot.do_api_request("getUpdates", api_kwargs=wanted, read_timeout=wire.POLL_SECONDS + 10)
-        return updates if isinstance(updates, list) else []
+        patience = wire.POLL_SECONDS + 10
+        try:
+            updates = await self._bot.do_api_request("getUpdates", api_kwargs=wanted, read_timeout=patience)
+        except wire.UNREADABLE:
+            updates = None
+        if not isinstance(updates, list):
+            raise TelegramError("what answered is no Bot API")
+        return updates
 
     async def _pause(self, error: TelegramError, failures: int) -> float:
         """How many seconds to wait after a failed poll; raises what waiting would not mend."""
@@ -85,15 +93,22 @@ class Intake:
             case RetryAfter():
                 return wire.seconds(error)
             case Conflict() if "webhook" in str(error).lower():
-                await self._bot.delete_webhook(drop_pending_updates=False)
-                return 0.0
+                await self._take_webhook_away()
+                self._conflict(error)
             case Conflict():
                 self._conflict(error)
         return min(LONGEST_PAUSE, 0.25 * 2.0 ** min(failures - 1, 10))
 
+    async def _take_webhook_away(self) -> None:
+        with contextlib.suppress(TelegramError):  # the next poll will say that it is still there
+            await self._bot.delete_webhook(drop_pending_updates=False)
+
     def _conflict(self, error: Conflict) -> None:
+        """Note a conflict. Polls that succeed in between do not count: two programs then share the updates."""
         now = time.monotonic()
-        self._conflict_since = self._conflict_since or now
+        if now - self._conflict_at > self._patience:
+            self._conflict_since = now
+        self._conflict_at = now
         if now - self._conflict_since >= self._patience:
             raise TelegramConflict(
                 "Another program fetches updates with this bot token. Stop it, or give one of the two its own bot."
@@ -125,12 +140,18 @@ class Intake:
     async def _store(self, arrivals: Sequence[Arrival], now: float) -> None:
         texts = {one.sender for one in arrivals if one.shape == "text" and one.sender is not None}
         async with self._database.transaction() as tx:
-            counts = await inbox.waiting(tx, texts) if texts else {}
-            kept = [self._bounded(one, counts) for one in arrivals]
+            kept = self._bounded(arrivals, await inbox.waiting(tx, texts) if texts else {})
+            if any(one.shape == "overflow" for one in kept):
+                known = await inbox.known(tx, [one.update_id for one in arrivals])
+                new = [one for one in arrivals if one.update_id not in known]
+                kept = self._bounded(new, await inbox.waiting(tx, texts))
             await inbox.store(tx, kept, now=now)
         self._ways.arrived(kept)
 
-    def _bounded(self, one: Arrival, counts: dict[int, int]) -> Arrival:
+    def _bounded(self, arrivals: Sequence[Arrival], counts: dict[int, int]) -> list[Arrival]:
+        return [self._bound(one, counts) for one in arrivals]
+
+    def _bound(self, one: Arrival, counts: dict[int, int]) -> Arrival:
         """The update as it is stored; beyond the bound it is told at once that it was not taken."""
         if one.shape != "text" or one.sender is None:
             return one

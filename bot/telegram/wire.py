@@ -31,7 +31,8 @@ _EDIT_SECONDS = 20.0
 _SIGN_SECONDS = 5.0  # a late sign of life is worth nothing, and the answer waits for it
 _IDLE_SECONDS = 30.0  # a connection is kept while a turn is worked on, so that its answer needs no handshake
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
-_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
+UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
+"""What PTB raises over an answer that it does not understand."""
 
 _log = logging.getLogger(__name__)
 
@@ -169,7 +170,7 @@ async def _outcome(call: Awaitable[Any]) -> Outcome:
         answer = await call
     except TelegramError as error:
         return sorted_out(error)
-    except _UNREADABLE as error:  # PTB stumbles over an answer it does not understand
+    except UNREADABLE as error:
         return Unknown(repr(error))
     return Delivered(answer.message_id if isinstance(answer, Message) else None)
 
