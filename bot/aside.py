@@ -1,9 +1,11 @@
-"""Sets aside what cannot be handled: the item is dead, its sender reads one line, admins are told once a reason."""
+"""Sets aside what cannot be handled: the item is dead and its turn over, its sender reads one line, admins are told
+once a reason.
+"""
 
 import time
 from collections.abc import Callable
 
-from bot.db import inbox, outbox
+from bot.db import calls, inbox, outbox, turns
 from bot.db.engine import Database
 from bot.db.notices import Notices
 from bot.domain import InboxItem, Lane, Part
@@ -22,7 +24,12 @@ class Aside:
     async def __call__(self, items: tuple[InboxItem, ...], why: str) -> None:
         first, now = items[0], time.time()
         async with self._database.transaction() as tx:
-            await inbox.dead(tx, [item.id for item in items], error=why, now=now)
+            if not await inbox.dead(tx, [item.id for item in items], error=why, now=now):
+                return  # it was answered, and failed after that
+            turn = await turns.fail(tx, first.id, now=now)
+            if turn is not None:
+                await calls.abandon(tx, turn, now=now, why="the turn was set aside")
+                await calls.abandon_tools(tx, turn, now=now)
             lanes = list(await self._notices.tell(tx, "set aside", f"A message was set aside: {why}", now=now))
             if first.lane is not None:
                 await outbox.add(tx, item=first.id, lane=first.lane, parts=(Part(SORRY),), now=now)

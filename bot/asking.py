@@ -4,6 +4,7 @@ Owns the waiting between attempts; what to ask and what to make of the reply is 
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -12,12 +13,14 @@ from bot.agent.loop import Ended
 from bot.db import calls
 from bot.db.calls import Closing, NewCall
 from bot.db.engine import Database
+from bot.db.patience import patiently
 from bot.domain import Channel, LanguageModel, ModelRequest, Reply
-from bot.errors import CallFailed, EndpointAway, PromptTooLong
+from bot.errors import CallFailed, EndpointAway, PromptTooLong, StoreUnavailable
 from bot.running import Running
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between attempts; the last one repeats
-SEAT_SIGN = 3.0  # seconds without a seat until the person is told
+SEAT_SIGN = 3.0  # seconds without a seat until the person is told, and told again
+LAST_WORDS = 0.5  # seconds to store what a call has taken when the house goes down under it
 
 Tell = Callable[[str, str], Awaitable[None]]
 
@@ -54,14 +57,19 @@ class Asking:
                 await self._report(asked.given)
             if late:
                 return asked
-            if await self._pause(attempt, running, channel):
-                return Asked(Ended("stopped", asked.given.partial), asked.closing)
+            await self._pause(attempt, running, channel)
+            if running.over is not None:
+                return Asked(Ended(running.over, asked.given.partial), asked.closing)
             call = await self._open_again(asked.closing, replace(new, again="away"))
             attempt += 1
 
     async def _once(self, request: ModelRequest, call: int, running: Running, channel: Channel) -> Asked:
         cut: list[Reply] = []
-        given = await running.work(self._call(request, running, channel, cut.append))
+        try:
+            given = await running.work(self._call(request, running, channel, cut.append))
+        except asyncio.CancelledError:
+            await self._let_go(Closing(call, cut[-1] if cut else None, "cancelled", "the gateway was stopped"))
+            raise
         partial = cut[-1] if cut else None
         match given:
             case None:
@@ -76,45 +84,72 @@ class Asking:
     async def _call(
         self, request: ModelRequest, running: Running, channel: Channel, on_cut: Callable[[Reply], None]
     ) -> Reply | CallFailed | TimeoutError:
-        sign = asyncio.get_running_loop().call_later(SEAT_SIGN, self._say_place, request.lane, channel)
+        queue = _Queue(lambda: self._model.waiting(request.lane), channel)
         try:
             async with running.clocked() as begin:
 
                 def seated() -> None:
-                    sign.cancel()
+                    queue.leave()
                     begin()
 
                 return await self._model.call(request, channel.show, seated, on_cut)
         except (CallFailed, TimeoutError) as failed:
             return failed
         finally:
-            sign.cancel()
+            queue.leave()
 
-    def _say_place(self, lane: str, channel: Channel) -> None:
-        before = self._model.waiting(lane)
-        if before is not None:
-            channel.status(f"Waiting for a free seat; {before} before you." if before else "You are next.")
-
-    async def _pause(self, attempt: int, running: Running, channel: Channel) -> bool:
-        """Wait before the next attempt; True if the person stopped the turn meanwhile."""
+    async def _pause(self, attempt: int, running: Running, channel: Channel) -> None:
+        """Wait before the next attempt; a /stop ends the waiting."""
         if attempt > 0:
             minutes = max(1, round(self._wait / 60))
             channel.status(f"The model is not answering. I keep trying for up to {minutes} min; /stop ends it.")
         seconds = PAUSES[min(attempt, len(PAUSES) - 1)]
-        return await running.work(asyncio.sleep(seconds, result=True)) is None
+        await running.work(asyncio.sleep(seconds))
 
     async def _open_again(self, failed: Closing, new: NewCall) -> int:
-        async with self._database.transaction() as tx:
-            now = time.time()
-            await calls.close_call(tx, failed, now=now)
-            return await calls.open_call(tx, new, now=now)
+        async def exchange() -> int:
+            async with self._database.transaction() as tx:
+                now = time.time()
+                await calls.close_call(tx, failed, now=now)
+                return await calls.open_call(tx, new, now=now)
+
+        return await patiently(exchange)
+
+    async def _let_go(self, closing: Closing) -> None:
+        with contextlib.suppress(StoreUnavailable, TimeoutError):
+            async with asyncio.timeout(LAST_WORDS), self._database.transaction() as tx:
+                await calls.close_call(tx, closing, now=time.time())
 
     async def _report(self, given: Reply | Ended | CallFailed) -> None:
         """Tell the admins when the endpoint goes away or refuses, and when it is back."""
         if isinstance(given, Reply) and self._away:
             self._away = False
-            await self._tell("endpoint", "The model endpoint answers again.")
+            await patiently(lambda: self._tell("endpoint", "The model endpoint answers again."))
         elif isinstance(given, CallFailed) and not isinstance(given, PromptTooLong):
             self._away = True
             what = "is not answering" if isinstance(given, EndpointAway) else "refused a request"
-            await self._tell("endpoint", f"The model endpoint {what}: {given}")
+            await patiently(lambda: self._tell("endpoint", f"The model endpoint {what}: {given}"))
+
+
+class _Queue:
+    """A call in the queue for a seat: after a while the person reads where it stands, and that it has its turn."""
+
+    def __init__(self, waiting: Callable[[], int | None], channel: Channel) -> None:
+        self._waiting = waiting
+        self._channel = channel
+        self._told = False
+        self._sign = asyncio.get_running_loop().call_later(SEAT_SIGN, self._tell)
+
+    def _tell(self) -> None:
+        before = self._waiting()
+        if before is not None:
+            self._told = True
+            self._channel.status(f"Waiting for a free seat; {before} before you." if before else "You are next.")
+            self._sign = asyncio.get_running_loop().call_later(SEAT_SIGN, self._tell)
+
+    def leave(self) -> None:
+        """The call has its seat, or needs none any more."""
+        self._sign.cancel()
+        if self._told:
+            self._told = False
+            self._channel.status("It is your turn; I am at it.")

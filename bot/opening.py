@@ -55,7 +55,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A turn ready to be played: its prompt, and what an earlier attempt stored of it (`said`: how many messages)."""
+    """A turn ready to be played: its prompt, and what an earlier attempt stored of it.
+
+    `said` is all that was said in it but the user's messages.
+    """
 
     id: int
     conversation: int
@@ -64,7 +67,7 @@ class Opened:
     prompt: tuple[Message, ...] = ()
     stopped: bool = False
     over: bool = False
-    said: int = 0
+    said: tuple[Message, ...] = ()
     replies: tuple[Reply, ...] = ()
     results: tuple[StoredResult, ...] = ()
 

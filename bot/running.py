@@ -6,7 +6,7 @@ Owns the task that is cut; only waiting (a model call, tools, a pause) runs unde
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
 
@@ -20,6 +20,13 @@ class Running:
         self.stopped = False
         self._work: asyncio.Task[Any] | None = None
 
+    @property
+    def over(self) -> Literal["stopped", "seconds"] | None:
+        """Why nothing more may be begun, if so."""
+        if self.stopped:
+            return "stopped"
+        return None if self.left > 0 else "seconds"
+
     def stop(self) -> None:
         """End the turn: cut what it waits for, and let it say what it has."""
         self.stopped = True
@@ -27,13 +34,17 @@ class Running:
             self._work.cancel()
 
     async def work(self, waiting: Coroutine[Any, Any, T]) -> T | None:
-        """The result of `waiting`, or None if the turn was stopped before or meanwhile."""
+        """The result of `waiting`, or None if the turn was stopped before or meanwhile. Raises what it raises."""
         if self.stopped:
             waiting.close()
             return None
-        async with asyncio.TaskGroup() as tasks:
-            task = self._work = tasks.create_task(waiting)
-        self._work = None
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                task = self._work = tasks.create_task(waiting)
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None  # there was one task
+        finally:
+            self._work = None
         return None if task.cancelled() else task.result()
 
     @contextlib.asynccontextmanager
@@ -52,4 +63,4 @@ class Running:
                 yield begin
             finally:
                 if began:
-                    self.left = max(0.0, self.left - (loop.time() - began[0]))
+                    self.left = 0.0 if limit.expired() else max(0.0, self.left - (loop.time() - began[0]))

@@ -5,25 +5,28 @@ goes on from there after a crash.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
 from bot import logs, opening
 from bot.agent import history, loop
-from bot.agent.loop import CallModel, Event, Finished, Given, Limits, RunTools
+from bot.agent.loop import CallModel, Ended, Event, Finished, Given, Limits, RunTools
 from bot.agent.replaying import replay
 from bot.asking import Asked, Asking
 from bot.db import calls, inbox, outbox
 from bot.db import turns as stored
 from bot.db.calls import Closing, NewCall
 from bot.db.engine import Database, Transaction
+from bot.db.patience import patiently
 from bot.domain import Channel, ChannelFor, Lane, Message, ModelRequest
 from bot.errors import CallFailed, EndpointAway, PromptTooLong
 from bot.hands import Hands, known
 from bot.opening import Ask, Plan
 from bot.running import Running
 from tools.base import ToolContext
+
+Write = Callable[[Transaction, float], Awaitable[None]]
 
 NARROWER = 3  # times a prompt that the endpoint calls too long is made again with half the budget
 
@@ -65,7 +68,8 @@ class Turns:
         try:
             await _Game(self._means, ask, running, channel).play()
         finally:
-            self._running.pop(ask.lane.key, None)
+            if self._running.get(ask.lane.key) is running:
+                del self._running[ask.lane.key]
             channel.end()
 
 
@@ -90,8 +94,7 @@ class _Game:
             if not isinstance(asked.given, PromptTooLong) or narrower == NARROWER - 1:
                 await self._fail(asked)
                 return
-            async with self._means.database.transaction() as tx:
-                await calls.close_call(tx, asked.closing, now=time.time())
+            await self._write(asked.closing)
 
     async def _play(self, budget: int) -> Asked | None:
         """Play until the turn has ended; a failed call is handed back."""
@@ -115,14 +118,13 @@ class _Game:
             if opened.over:
                 await inbox.done(tx, [item.id for item in self._ask.items], now=now)
                 return None
-            results = known(opened.results, opened.toolbox)
+            if opened.stopped:
+                self._running.stop()
+            results = await known(tx, opened.id, opened.results, opened.toolbox, now=now)
             self._game = loop.play(opened.prompt, opened.toolbox.tools, Limits(plan.steps, plan.max_tokens))
-            event, said = replay(self._game, opened.replies, results)
+            event, said = self._unless_over(*replay(self._game, opened.replies, results))
             self._said = [*said]
-            if not (opened.replies and isinstance(event, RunTools)):  # else it was stored with its reply
-                await self._store(tx, event, said[opened.said :], now)
-        if opened.stopped:
-            self._running.stop()
+            await self._store(tx, event, await self._unsaid(tx, said), now)
         context = partial(self._means.context_for, self._ask)
         self._hands = Hands(self._means.database, opened.id, opened.toolbox, context, results)
         return event
@@ -142,13 +144,41 @@ class _Game:
     async def _next(self, given: Given, closing: Closing | None = None) -> Event:
         """Hand what came to the loop, and store it with what follows from it."""
         event = self._game.send(given)
-        self._said.extend(event.said)
-        now = time.time()
-        async with self._means.database.transaction() as tx:
-            if closing is not None:
-                await calls.close_call(tx, closing, now=now)
-            await self._store(tx, event, event.said, now)
+        event, said = self._unless_over(event, event.said)
+        self._said.extend(said)
+        await self._write(closing, lambda tx, now: self._store(tx, event, said, now))
+        if isinstance(event, RunTools):
+            self._channel.status(None)  # whatever the person waited for, it is over
         return event
+
+    def _unless_over(self, event: Event, said: tuple[Message, ...]) -> tuple[Event, tuple[Message, ...]]:
+        """The event and what was said up to it; a turn that is over asks the model nothing more, and ends instead."""
+        why = self._running.over
+        if why is None or not isinstance(event, CallModel):
+            return event, said
+        event = self._game.send(Ended(why, None))
+        return event, (*said, *event.said)
+
+    async def _unsaid(self, tx: Transaction, said: tuple[Message, ...]) -> tuple[Message, ...]:
+        """What of this is not stored yet: all of it, if the tools or limits of this start lead the turn another way."""
+        before = self._opened.said
+        if said[: len(before)] == before:
+            return said[len(before) :]
+        await stored.unsay(tx, self._opened.id)
+        return said
+
+    async def _write(self, closing: Closing | None, then: Write | None = None) -> None:
+        """Close the call, if there was one, together with what follows from it, once the database can be written."""
+
+        async def write() -> None:
+            now = time.time()
+            async with self._means.database.transaction() as tx:
+                if closing is not None:
+                    await calls.close_call(tx, closing, now=now)
+                if then is not None:
+                    await then(tx, now)
+
+        await patiently(write)
 
     async def _store(self, tx: Transaction, event: Event, said: tuple[Message, ...], now: float) -> None:
         await stored.say(tx, self._opened.id, said, now=now)
@@ -165,11 +195,12 @@ class _Game:
         text, ending = _failure(asked.given)
         said = Message("assistant", text)
         self._said.append(said)
-        now = time.time()
-        async with self._means.database.transaction() as tx:
-            await calls.close_call(tx, asked.closing, now=now)
+
+        async def fail(tx: Transaction, now: float) -> None:
             await stored.say(tx, self._opened.id, (said,), now=now)
             await self._end(tx, text, ending, now)
+
+        await self._write(asked.closing, fail)
 
     async def _end(self, tx: Transaction, text: str, ending: str, now: float) -> None:
         ask = self._ask

@@ -8,21 +8,19 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
 
 from bot import logs
 from bot.db import inbox
 from bot.db.engine import Database
+from bot.db.patience import AGAIN_SECONDS, patiently
 from bot.domain import InboxItem, ItemKind, Lane, Runner
-from bot.errors import StoreUnavailable
+from bot.errors import CanvasgramError, StoreUnavailable
 
 MOST_ATTEMPTS = 10  # an item that was running at so many deaths of the process is taken for their cause
-RETRY_SECONDS = 1.0
+GRACE = 5.0  # seconds; delivering has four more, and supervisors kill at ten
 
 GiveUp = Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
 Cut = Callable[[Lane, int], object]
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +32,7 @@ class Worker:
     """
 
     def __init__(
-        self, database: Database, runners: Mapping[ItemKind, Runner], *, cut: Cut, give_up: GiveUp, grace: float = 7.0
+        self, database: Database, runners: Mapping[ItemKind, Runner], *, cut: Cut, give_up: GiveUp, grace: float = GRACE
     ) -> None:
         self._database = database
         self._runners = runners
@@ -44,6 +42,7 @@ class Worker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._lanes: dict[str, int] = {}
         self._awake = asyncio.Event()
+        self._recovered = False
         self._draining = False
 
     def wake(self) -> None:
@@ -61,26 +60,32 @@ class Worker:
 
     async def run(self) -> None:
         """Work until `drain` is called and what ran has ended or used up its grace."""
-        await self._patiently(self._recover)
         async with asyncio.TaskGroup() as tasks:
             while not self._draining:
                 self._awake.clear()
-                ripe_at = await self._patiently(lambda: self._take(tasks))
+                look_at = await self._look(tasks)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(max(0.0, ripe_at - time.time()) if ripe_at else None):
+                    async with asyncio.timeout(max(0.0, look_at - time.time()) if look_at else None):
                         await self._awake.wait()
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=self._grace)
             for task in self._tasks:
                 task.cancel()
 
-    async def _recover(self) -> None:
-        async with self._database.transaction() as tx:
-            await inbox.recover(tx)
+    async def _look(self, tasks: asyncio.TaskGroup) -> float | None:
+        """Start what may start; returns when to look again even if nobody calls."""
+        try:
+            return await self._take(tasks)
+        except StoreUnavailable as error:
+            log.warning("%s", error, extra={"action": "worker.store"})
+            return time.time() + AGAIN_SECONDS
 
     async def _take(self, tasks: asyncio.TaskGroup) -> float | None:
         async with self._database.transaction() as tx:
+            if not self._recovered:
+                await inbox.recover(tx)
             claimed = await inbox.claim(tx, now=time.time())
+        self._recovered = True
         for lane, item in claimed.cutting:
             self._cut(lane, item)
         for group in claimed.groups:
@@ -95,16 +100,16 @@ class Worker:
             self._lanes[first.lane.key] = first.id
         try:
             with logs.bind(item=first.id, lane=first.lane.key if first.lane else None):
-                await self._patiently(lambda: self._run(items))
+                await patiently(lambda: self._run(items))
         finally:
-            if first.lane:
-                self._lanes.pop(first.lane.key, None)
+            if first.lane and self._lanes.get(first.lane.key) == first.id:  # else the next one has begun
+                del self._lanes[first.lane.key]
             self.wake()
 
     async def _run(self, items: tuple[InboxItem, ...]) -> None:
         first = items[0]
         if first.attempt > MOST_ATTEMPTS:
-            await self._give_up(items, f"the process ended {MOST_ATTEMPTS} times while this was handled")
+            await self._set_aside(items, f"The process ended {MOST_ATTEMPTS} times while this was handled.")
             return
         try:
             await self._runners[first.kind](items)
@@ -112,12 +117,16 @@ class Worker:
             raise
         except Exception as error:  # the border: whatever a runner raises sets its items aside, not the house
             log.exception("an item could not be handled", extra={"action": "worker.dead"})
-            await self._give_up(items, f"{type(error).__name__}: {error}")
+            # The text of a foreign error may hold a token, or what a person wrote; the log hides the first.
+            why = str(error) if isinstance(error, CanvasgramError) else "The log says why."
+            await self._set_aside(items, why)
 
-    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
-        while True:
-            try:
-                return await work()
-            except StoreUnavailable as error:
-                log.warning("%s", error, extra={"action": "worker.store"})
-                await asyncio.sleep(RETRY_SECONDS)
+    async def _set_aside(self, items: tuple[InboxItem, ...], why: str) -> None:
+        try:
+            await self._give_up(items, why)
+        except StoreUnavailable:
+            raise
+        except Exception:  # whoever is told fails too; the lane must go on all the same
+            log.exception("an item could not be set aside in words", extra={"action": "worker.speechless"})
+            async with self._database.transaction() as tx:
+                await inbox.dead(tx, [item.id for item in items], error=why, now=time.time())

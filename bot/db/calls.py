@@ -8,12 +8,14 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import model_calls, tool_calls
 from bot.domain import CallOutcome, CallTimes, Purpose, Reply, ResultOutcome, ToolCall, ToolResult, Usage
 
 # Statements of the way of every message are built once: building one costs more than running it.
+_WANT = upsert(tool_calls).on_conflict_do_nothing(index_elements=["turn", "step", "call_id"])
 _OPEN = insert(model_calls).returning(model_calls.c.id)
 _CLOSE = update(model_calls).where(model_calls.c.id == bindparam("which"))
 
@@ -100,11 +102,17 @@ def _as_json(reply: Reply) -> str:
     return json.dumps(kept, ensure_ascii=False)
 
 
-async def abandon(tx: AsyncConnection, turn: int, *, now: float) -> None:
-    """After a restart: calls that ran when the process died failed, and what they took is unknown."""
+async def abandon(tx: AsyncConnection, turn: int, *, now: float, why: str = "the process ended") -> None:
+    """Model calls whose end nobody saw failed, and what they took is unknown."""
     open_rows = (model_calls.c.turn == turn) & model_calls.c.outcome.is_(None)
-    lost = {"outcome": "failed", "error": "the process ended", "usage_missing": "the process ended", "ended_at": now}
+    lost = {"outcome": "failed", "error": why, "usage_missing": why, "ended_at": now}
     await tx.execute(update(model_calls).where(open_rows).values(lost))
+
+
+async def abandon_tools(tx: AsyncConnection, turn: int, *, now: float) -> None:
+    """What came of tools whose end nobody saw is unknown."""
+    open_rows = (tool_calls.c.turn == turn) & tool_calls.c.outcome.is_(None)
+    await tx.execute(update(tool_calls).where(open_rows).values(state="done", outcome="unknown", ended_at=now))
 
 
 async def replies(tx: AsyncConnection, turn: int) -> list[Reply]:
@@ -132,13 +140,16 @@ async def want(
     *,
     now: float,
 ) -> None:
-    """Write down the tools that are about to run, and those refused with the sentence the model reads instead."""
+    """Write down the tools that are about to run, and those refused with the sentence the model reads instead.
+
+    Those of a step that is done again after a restart are there already.
+    """
     rows = [_tool_row(turn, step, call, now) for call in calls]
     no = {"state": "done", "outcome": "refused", "ended_at": now}
     rows_refused = [_tool_row(turn, step, one.call, now) | no | {"result": one.text} for one in refused]
     for some in (rows, rows_refused):
         if some:
-            await tx.execute(insert(tool_calls), some)
+            await tx.execute(_WANT, some)
 
 
 def _tool_row(turn: int, step: int, call: ToolCall, now: float) -> dict[str, object]:

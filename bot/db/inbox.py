@@ -33,8 +33,26 @@ _CLAIMABLE = (
     .limit(_LOOK_AT)
 )
 _THESE = inbox.c.id.in_(bindparam("ids", expanding=True))
-_TAKE = update(inbox).where(_THESE).values(state="running", attempt=inbox.c.attempt + 1, taken_at=bindparam("now"))
+_TAKE = (
+    update(inbox)
+    .where(_THESE)
+    .values(
+        state="running",
+        attempt=inbox.c.attempt + 1,
+        taken_at=func.coalesce(inbox.c.taken_at, bindparam("now")),
+    )
+)
 _DONE = update(inbox).where(_THESE).values(state="done", done_at=bindparam("now"))
+
+_CUT = (
+    update(inbox)
+    .where(inbox.c.lane == bindparam("of_lane"), inbox.c.id < bindparam("before"))
+    .where(inbox.c.state == "running", inbox.c.stopped.is_(False))
+    .values(stopped=True)
+)
+
+_BEGUN = or_(inbox.c.state == "running", and_(inbox.c.state == "new", inbox.c.turn.is_not(None)))
+_WAITS = and_(inbox.c.state == "new", inbox.c.shape == "text", inbox.c.turn.is_(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +102,13 @@ async def store(tx: AsyncConnection, arrivals: Sequence[Arrival], *, now: float)
         }
         for one in arrivals
     ]
-    await tx.execute(_STORE, rows)
+    if rows:
+        await tx.execute(_STORE, rows)
+
+
+async def known(tx: AsyncConnection, updates: Sequence[int]) -> set[int]:
+    """Which of these updates are stored already."""
+    return set((await tx.execute(select(inbox.c.update_id).where(inbox.c.update_id.in_(updates)))).scalars())
 
 
 async def waiting(tx: AsyncConnection, senders: Iterable[int]) -> dict[int, int]:
@@ -117,22 +141,25 @@ async def claim(tx: AsyncConnection, *, now: float) -> Claimed:
     """Take everything that may start: control items, and of each idle lane its oldest item with what joins it."""
     seen = (await tx.execute(_CLAIMABLE)).all()
     running, rows = [row for row in seen if row.state == "running"], [row for row in seen if row.state == "new"]
-    busy = {row.lane for row in running if row.lane}
+    busy = {row.lane: row.taken_at for row in running if row.lane}
     stopping = {row.sender for row in seen if row.shape == "stop"}
     taken, cutting, ripe_at = choose(rows, busy, stopping, now)
     ids = [row.id for group in taken for row in group]
     if ids:
         await tx.execute(_TAKE, {"ids": ids, "now": now})
+    for row in cutting:
+        await tx.execute(_CUT, {"of_lane": row.lane, "before": row.id})
     groups = tuple(tuple(_item(row) for row in group) for group in taken)
     return Claimed(groups, tuple((Lane.parse(row.lane), int(row.id)) for row in cutting), ripe_at)
 
 
 def choose(
-    rows: Sequence[Row[Any]], busy: set[str], stopping: set[int | None], now: float
+    rows: Sequence[Row[Any]], busy: Mapping[str, float], stopping: set[int | None], now: float
 ) -> tuple[list[list[Row[Any]]], list[Row[Any]], float | None]:
-    """Judge waiting rows (oldest first): groups to take, rows that cut into busy lanes, when a held lane is ripe.
+    """Judge waiting rows (oldest first): groups to take, each /new that cuts its lane, when a held lane is ripe.
 
-    Whoever is `stopping` has a /stop under way: what they wrote waits until it is known what the stop drops.
+    `busy` lanes run something since the moment given; a /new cuts what had begun when it came. Whoever is `stopping`
+    has a /stop under way: what they wrote waits until it is known what the stop drops.
     """
     by_lane: dict[str, list[Row[Any]]] = {}
     groups = [[row] for row in rows if row.lane is None]
@@ -141,16 +168,25 @@ def choose(
             by_lane.setdefault(row.lane, []).append(row)
     cutting, ripe_at = [], None
     for lane, waiting_rows in by_lane.items():
-        if lane in busy:
-            cutting.append(waiting_rows[0])
-            continue
-        group = _together(waiting_rows)
+        began, group = busy.get(lane), _together(waiting_rows)
         ripe = group[-1].not_before
-        if ripe is not None and ripe > now:
+        if began is not None:
+            group = []
+        elif ripe is not None and ripe > now:
             ripe_at = min(ripe, ripe_at or ripe)
-        elif waiting_rows[0].sender not in stopping:
+            continue
+        elif group[0].sender in stopping:
+            continue
+        else:
             groups.append(group)
+            began = group[0].taken_at  # before a restart, if at all
+        cutting += _cuts(waiting_rows[len(group) :], began)
     return groups, cutting, ripe_at
+
+
+def _cuts(rows: Sequence[Row[Any]], began: float | None) -> list[Row[Any]]:
+    """The first /new among these rows that came after something had begun."""
+    return [row for row in rows if row.shape == "new" and began is not None and row.received_at >= began][:1]
 
 
 def _together(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
@@ -160,7 +196,8 @@ def _together(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
         return [row for row in rows if row.turn == first.turn]
     group = [first]
     for row in rows[1:] if first.shape == "text" else ():
-        if (row.shape, row.stale, row.sender, row.turn) != ("text", first.stale, first.sender, None):
+        alike = (row.shape, row.stale, row.sender, row.stopped) == ("text", first.stale, first.sender, first.stopped)
+        if not alike or row.turn is not None:
             break
         group.append(row)
     return group
@@ -185,9 +222,10 @@ async def done(tx: AsyncConnection, ids: Sequence[int], *, now: float) -> None:
     await tx.execute(_DONE, {"ids": list(ids), "now": now})
 
 
-async def dead(tx: AsyncConnection, ids: Sequence[int], *, error: str, now: float) -> None:
-    """These items cannot be handled; they are kept for admins to see."""
-    await tx.execute(update(inbox).where(inbox.c.id.in_(ids)).values(state="dead", done_at=now, error=error))
+async def dead(tx: AsyncConnection, ids: Sequence[int], *, error: str, now: float) -> bool:
+    """These items cannot be handled; they are kept for admins to see. False if they were done before."""
+    running = update(inbox).where(inbox.c.id.in_(ids), inbox.c.state == "running")
+    return (await tx.execute(running.values(state="dead", done_at=now, error=error))).rowcount > 0
 
 
 async def forget_body(tx: AsyncConnection, ids: Sequence[int]) -> None:
@@ -198,21 +236,21 @@ async def forget_body(tx: AsyncConnection, ids: Sequence[int]) -> None:
 async def stop(tx: AsyncConnection, lane: Lane, *, before: int, now: float) -> Stopped:
     """A /stop of item `before`: it concerns only what came earlier.
 
-    The running turn is marked, so that it stays stopped across a restart. When none runs, earlier waiting messages
-    are dropped.
+    The turn that runs, or goes on in a moment after a restart, is marked, and stays stopped. When there is none,
+    earlier waiting messages are dropped.
     """
     earlier = and_(inbox.c.lane == lane.key, inbox.c.id < before)
-    running = await tx.execute(update(inbox).where(earlier, inbox.c.state == "running").values(stopped=True))
+    running = await tx.execute(update(inbox).where(earlier, _BEGUN).values(stopped=True))
     dropped = 0
     if running.rowcount == 0:
         dropped = await drop(tx, lane, upto=before, now=now)
-    here = and_(inbox.c.lane == lane.key, inbox.c.state == "new", inbox.c.shape == "text")
+    here = and_(inbox.c.lane == lane.key, _WAITS)
     still = (await tx.execute(select(func.count()).select_from(inbox).where(here))).scalar_one()
     return Stopped(running.rowcount > 0, dropped, int(still))
 
 
 async def drop(tx: AsyncConnection, lane: Lane, *, upto: int, now: float) -> int:
     """Drop the lane's waiting messages older than item `upto`; returns how many."""
-    mine = and_(inbox.c.lane == lane.key, inbox.c.id < upto, inbox.c.state == "new", inbox.c.shape == "text")
+    mine = and_(inbox.c.lane == lane.key, inbox.c.id < upto, _WAITS)
     gone = await tx.execute(update(inbox).where(mine).values(state="done", done_at=now, error="dropped by the person"))
     return gone.rowcount

@@ -64,7 +64,7 @@ lanes = Table(
     Column("notes", Text),  # the chat's notes as they stood when the conversation began; NULL: not begun
 )
 
-# running → ended; replaced: a /retry took its place, it is left out of the history.
+# running → ended, or failed: it was set aside. replaced: a /retry took its place, it is left out of the history.
 turns = Table(
     "turns",
     metadata,

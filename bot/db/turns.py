@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -77,7 +77,7 @@ class PastTurn:
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """A turn found again: what was decided, its user messages, and how many others were stored since."""
+    """A turn found again: what was decided, its user messages, and what was said since."""
 
     id: int
     conversation: int
@@ -85,7 +85,7 @@ class StoredTurn:
     state: str
     stopped: bool
     user: tuple[Message, ...]
-    said: int
+    said: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +135,14 @@ async def find(tx: AsyncConnection, item: int) -> StoredTurn:
     found = (await tx.execute(select(turns).where(turns.c.item == item))).one()
     stopped = select(inbox.c.id).where(inbox.c.turn == found.id, inbox.c.stopped.is_(True)).limit(1)
     messages_so_far = (await messages_of(tx, [found.id]))[0]
-    user = tuple(message for message in messages_so_far if message.role == "user")
     return StoredTurn(
         id=found.id,
         conversation=found.conversation,
         tools=tuple(json.loads(found.tools)),
         state=found.state,
         stopped=(await tx.execute(stopped)).one_or_none() is not None,
-        user=user,
-        said=len(messages_so_far) - len(user),
+        user=tuple(message for message in messages_so_far if message.role == "user"),
+        said=tuple(message for message in messages_so_far if message.role != "user"),
     )
 
 
@@ -180,14 +179,22 @@ async def say(tx: AsyncConnection, turn: int, said: Iterable[Message], *, now: f
         await tx.execute(_SAY, rows)
 
 
+async def unsay(tx: AsyncConnection, turn: int) -> None:
+    """Take back what was said in a turn; what the person wrote stays."""
+    await tx.execute(delete(messages).where(messages.c.turn == turn, messages.c.role != "user"))
+
+
 async def end(tx: AsyncConnection, turn: int, *, ending: str, size: int, now: float) -> None:
     """The turn is over; from now on it is part of its conversation."""
     await tx.execute(_END, {"which": turn, "ending": ending, "size": size, "ended_at": now})
 
 
-async def set_first(tx: AsyncConnection, turn: int, first_turn: int | None) -> None:
-    """Note where the history in this turn's prompt begins."""
-    await tx.execute(update(turns).where(turns.c.id == turn).values(first_turn=first_turn))
+async def fail(tx: AsyncConnection, item: int, *, now: float) -> int | None:
+    """The turn this item began, if any, ends without an answer and outside its conversation; returns its id."""
+    failed = {"state": "failed", "ending": "failed", "ended_at": now}
+    mine = update(turns).where(turns.c.item == item, turns.c.state == "running").values(failed)
+    found: int | None = (await tx.execute(mine.returning(turns.c.id))).scalar_one_or_none()
+    return found
 
 
 async def last(tx: AsyncConnection, lane: Lane, *, before_item: int) -> LastTurn | None:
