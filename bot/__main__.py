@@ -85,7 +85,7 @@ def run(env_file: EnvFile = Path(".env")) -> None:
     from bot import app, logs
 
     logs.configure(settings.log_level, settings.log_format, settings.secrets())
-    raise typer.Exit(asyncio.run(_until_stopped(functools.partial(app.run, settings))))
+    raise typer.Exit(asyncio.run(_until_stopped(functools.partial(app.run, settings, say=typer.echo))))
 
 
 @cli.command(epilog='Examples: canvasgram demo · canvasgram demo --say "What is 19 % of 84.50?"')

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -40,8 +40,11 @@ FIRST_LINK_MINUTES = 15
 log = logging.getLogger(__name__)
 
 
-async def run(settings: Settings, stop: asyncio.Event) -> int:
-    """Run the gateway until `stop` is set; returns the exit code. Raises a CanvasgramError when it cannot start."""
+async def run(settings: Settings, stop: asyncio.Event, say: Callable[[str], None] = log.warning) -> int:
+    """Run the gateway until `stop` is set; returns the exit code. Raises a CanvasgramError when it cannot start.
+
+    `say` is told how to become the first admin while there is none.
+    """
     file = file_of(settings.database_url)
     file.parent.mkdir(parents=True, exist_ok=True)
     with lock.held(file):
@@ -53,6 +56,8 @@ async def run(settings: Settings, stop: asyncio.Event) -> int:
             if bot is not None:
                 async with _model(settings) as model:
                     house = await build(settings, database, bot, model)
+                    if not house.admins:
+                        say(await _first_link(database, bot))
                     async with _health(settings, house.intake):
                         await house.run(stop)
     return 0
@@ -97,10 +102,22 @@ class House:
     admins: tuple[int, ...]
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop`; then fetch nothing more, let turns end within their grace, deliver what is ready."""
+        """Work until `stop`, or until Telegram will not have us any more; then fetch nothing more, let turns end within
+        their grace, deliver what is ready.
+        """
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.sender.run(), name="sender")
+            sending = tasks.create_task(self.sender.run(), name="sender")
             working = tasks.create_task(self.worker.run(), name="worker")
+            try:
+                await self._fetch(stop)
+            finally:
+                self.worker.drain()
+                await asyncio.wait([working])
+                self.sender.stop()
+                await asyncio.wait([sending])
+
+    async def _fetch(self, stop: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as tasks:
             guests = [
                 tasks.create_task(self.intake.run(), name="intake"),
                 tasks.create_task(self.eyes.run(), name="eyes"),
@@ -109,9 +126,6 @@ class House:
             await stop.wait()
             for guest in guests:
                 guest.cancel()
-            self.worker.drain()
-            await working
-            self.sender.stop()
 
 
 async def build(settings: Settings, database: Database, bot: wire.Client, model: Llm) -> House:
@@ -147,10 +161,6 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
 
     ways = Ways(arrived, lambda line: gestures.alarm(access.admins(), line))
     intake = Intake(bot, database, ways, most_waiting=settings.waiting_messages)
-    if not access.admins():
-        code = await people.invite(database, role="admin", minutes=FIRST_LINK_MINUTES)
-        link = f"https://t.me/{bot.username}?start={code}"
-        log.warning("nobody is admin yet; whoever opens this link within %s minutes is: %s", FIRST_LINK_MINUTES, link)
     return House(intake, worker, sender, eyes, gestures, access.admins())
 
 
@@ -177,6 +187,12 @@ def _means(
         endpoint=settings.model_url,
         model=lambda: model.name,
     )
+
+
+async def _first_link(database: Database, bot: wire.Client) -> str:
+    code = await people.invite(database, role="admin", minutes=FIRST_LINK_MINUTES)
+    link = f"https://t.me/{bot.username}?start={code}"
+    return f"Nobody is admin yet. Whoever opens this link first, within {FIRST_LINK_MINUTES} minutes, is:\n  {link}"
 
 
 async def _unreachable(database: Database, lane: Lane) -> None:

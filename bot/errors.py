@@ -7,6 +7,9 @@ CanvasgramError
 ├── StoreUnavailable         the database cannot be written now
 ├── TelegramConflict         another program polls with the same token
 ├── TelegramRefused          Telegram does not know this token
+├── TelegramAway             Telegram does not answer, or not as the Bot API would
+├── ServerAway               nothing that speaks the protocol answers at this address
+├── KeyRefused               the endpoint wants a key, or another one
 └── CallFailed               a model call ended without a reply
     ├── EndpointAway         down, loading, busy or cut: the same request may be sent again
     ├── PromptTooLong        the prompt does not fit the context
@@ -45,6 +48,18 @@ class TelegramConflict(CanvasgramError):
 
 class TelegramRefused(CanvasgramError):
     """Telegram does not accept the bot token."""
+
+
+class TelegramAway(CanvasgramError):
+    """Telegram does not answer, or not as the Bot API would."""
+
+
+class ServerAway(CanvasgramError):
+    """Nothing that speaks the endpoint's protocol answers at this address, or it is not ready."""
+
+
+class KeyRefused(CanvasgramError):
+    """The endpoint wants a key, or another one."""
 
 
 class CallFailed(CanvasgramError):

@@ -12,7 +12,7 @@ from bot import envfile
 from bot.agent import server
 from bot.db import migrating, people
 from bot.db.engine import connected
-from bot.errors import SettingsRefused, TelegramRefused
+from bot.errors import KeyRefused, ServerAway, SettingsRefused, TelegramRefused
 from bot.settings import Settings, example, load
 from bot.telegram.identity import BotIdentity, check_token
 
@@ -90,10 +90,10 @@ class FirstRun:
                 settings = self._settings()
                 key = settings.model_api_key.get_secret_value() if settings.model_api_key else None
                 return await _described(settings, await server.models(settings.model_url, key))
-            except server.KeyRefused as refused:
+            except KeyRefused as refused:
                 question = _KEY
                 problem = SettingsRefused(f"MODEL_API_KEY: {refused} Example: {example('model_api_key')}")
-            except server.ServerAway as away:
+            except ServerAway as away:
                 question = _ADDRESS
                 problem = SettingsRefused(f"MODEL_URL: {away} Example: {example('model_url')}")
             except SettingsRefused as refused:

@@ -14,11 +14,10 @@ from starlette.routing import Route
 
 from bot.db.engine import connected
 from bot.db.people import redeem
-from bot.errors import SettingsRefused
+from bot.errors import SettingsRefused, TelegramAway
+from bot.serving import serve
 from bot.settings import Settings, load
 from bot.setup import FirstRun
-from bot.serving import serve
-from bot.telegram.identity import TelegramAway
 
 TOKEN = "1234567890:AAE-not-a-real-token"
 KEY = "hush-hush-hush"

@@ -9,17 +9,9 @@ from typing import Any
 
 import httpx
 
-from bot.errors import CanvasgramError
+from bot.errors import KeyRefused, ServerAway
 
 _PATIENCE = httpx.Timeout(10, connect=5)
-
-
-class ServerAway(CanvasgramError):
-    """Nothing that speaks the protocol answers at this address, or it is not ready."""
-
-
-class KeyRefused(CanvasgramError):
-    """The endpoint wants a key, or another one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,7 @@ from telegram import Bot
 from telegram.error import InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 
-from bot.errors import CanvasgramError, TelegramRefused
-
-
-class TelegramAway(CanvasgramError):
-    """Telegram does not answer, or not as the Bot API would."""
+from bot.errors import TelegramAway, TelegramRefused
 
 
 @dataclass(frozen=True, slots=True)

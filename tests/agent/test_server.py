@@ -12,7 +12,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from bot.agent import server
-from bot.agent.server import KeyRefused, ServedModel, ServerAway
+from bot.agent.server import ServedModel
+from bot.errors import KeyRefused, ServerAway
 from bot.serving import serve
 
 MODELS = {"object": "list", "data": [{"id": "gemma4", "max_model_len": 32768}, {"id": "other"}, {"no": "id"}, 7]}

@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from bot.errors import TelegramRefused
+from bot.errors import TelegramAway, TelegramRefused
 from bot.serving import serve
-from bot.telegram.identity import BotIdentity, TelegramAway, check_token
+from bot.telegram.identity import BotIdentity, check_token
 
 TOKEN = "1234567890:AAE-not-a-real-token"
 ME = {"id": 7, "is_bot": True, "first_name": "Canvas", "username": "canvas_bot"}
