@@ -60,8 +60,12 @@ class Running:
         """Until the process has ended; raises BenchFailed if nobody ended it."""
         code = await self._process.wait()
         if not self.expected:
-            lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_WORDS:]
-            raise BenchFailed(f"{LABELS[self.name]} ended by itself with code {code}: {' | '.join(lines)}")
+            raise BenchFailed(f"{LABELS[self.name]} ended by itself with code {code}: {self.last_words()}")
+
+    def last_words(self) -> str:
+        """The end of what it has printed, on one line."""
+        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_WORDS:]
+        return " | ".join(line.strip() for line in lines) or "(it printed nothing)"
 
     async def kill(self) -> None:
         """End it as a power cut would."""

@@ -1,12 +1,14 @@
 """A yardstick: the small bot as people write it, with PTB's Application and the openai client; nothing is stored.
 
-Chats are answered side by side, typing is shown first, text is streamed into one message, a failed send is tried again.
+Chats are answered side by side, typing is shown first, text is streamed into one message, a failed call is tried again.
 """
 
 import sys
 import time
 from collections import defaultdict
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeVar
 
 from openai import AsyncOpenAI
 from telegram import Message, Update
@@ -17,6 +19,8 @@ from telegram.ext import Application, ApplicationBuilder, ContextTypes, MessageH
 SYSTEM = "You are a helpful assistant in a Telegram chat. Answer in the language you are written to, briefly, plainly."
 EDIT_SECONDS = 1.0
 TRIES = 3
+
+T = TypeVar("T")
 
 
 class MemoryLoop:
@@ -35,7 +39,7 @@ class MemoryLoop:
         message = update.effective_message
         if message is None or message.text is None:
             return
-        await context.bot.send_chat_action(message.chat_id, ChatAction.TYPING)
+        await _patiently(lambda: context.bot.send_chat_action(message.chat_id, ChatAction.TYPING))
         history = self._history[message.chat_id]
         history.append({"role": "user", "content": message.text})
         history.append({"role": "assistant", "content": await self._stream(message, history)})
@@ -51,22 +55,23 @@ class MemoryLoop:
         async for chunk in stream:
             text += (chunk.choices[0].delta.content or "") if chunk.choices else ""
             if sent is None and text:
-                sent, shown, edited = await _send(message, text), text, time.monotonic()
+                sent, shown, edited = await _patiently(partial(message.reply_text, text)), text, time.monotonic()
             elif sent and text != shown and time.monotonic() - edited >= EDIT_SECONDS:
-                await sent.edit_text(text)
+                await _patiently(partial(sent.edit_text, text))
                 shown, edited = text, time.monotonic()
         if sent and text != shown:
-            await sent.edit_text(text)
+            await _patiently(partial(sent.edit_text, text))
         return text
 
 
-async def _send(message: Message, text: str) -> Message:
+async def _patiently(call: Callable[[], Awaitable[T]]) -> T:
+    """Try again when the network fails, without knowing whether the call had arrived."""
     for _ in range(TRIES - 1):
         try:
-            return await message.reply_text(text)
+            return await call()
         except NetworkError:
             continue
-    return await message.reply_text(text)
+    return await call()
 
 
 def build(token: str, telegram_url: str, loop: MemoryLoop) -> Application[Any, Any, Any, Any, Any, Any]:

@@ -118,7 +118,10 @@ class Stage:
         try:
             await self.api.until(found, PATIENCE)
         except TimeoutError:
-            raise BenchFailed(f"{bots.LABELS[self.name]} {failing} within {PATIENCE:g} s") from None
+            said = self.running.last_words()
+            raise BenchFailed(
+                f"{bots.LABELS[self.name]} {failing} within {PATIENCE:g} s; its last words: {said}"
+            ) from None
 
 
 @contextlib.asynccontextmanager
