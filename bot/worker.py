@@ -17,7 +17,7 @@ from bot.domain import InboxItem, ItemKind, Lane, Runner
 from bot.errors import CanvasgramError, StoreUnavailable
 
 MOST_ATTEMPTS = 10  # an item that was running at so many deaths of the process is taken for their cause
-GRACE = 5.0  # seconds; delivering has four more, and supervisors kill at ten
+GRACE = 4.0  # seconds; delivering has as many again, and supervisors kill at ten
 
 GiveUp = Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
 Cut = Callable[[Lane, int], object]
@@ -123,10 +123,11 @@ class Worker:
 
     async def _set_aside(self, items: tuple[InboxItem, ...], why: str) -> None:
         try:
-            await self._give_up(items, why)
-        except StoreUnavailable:
-            raise
+            await patiently(lambda: self._give_up(items, why))
         except Exception:  # whoever is told fails too; the lane must go on all the same
             log.exception("an item could not be set aside in words", extra={"action": "worker.speechless"})
-            async with self._database.transaction() as tx:
-                await inbox.dead(tx, [item.id for item in items], error=why, now=time.time())
+            await patiently(lambda: self._bury(items, why))
+
+    async def _bury(self, items: tuple[InboxItem, ...], why: str) -> None:
+        async with self._database.transaction() as tx:
+            await inbox.dead(tx, [item.id for item in items], error=why, now=time.time())
