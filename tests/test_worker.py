@@ -69,9 +69,10 @@ class Corridor:
         self.ended.set()
 
     def worker(self, grace: float = 5.0) -> Worker:
-        return Worker(
-            self.database, {"update": self.run}, cut=lambda lane, item: None, give_up=self.give_up, grace=grace
-        )
+        async def run(items: tuple[InboxItem, ...]) -> None:
+            await self.run(items)
+
+        return Worker(self.database, {"update": run}, cut=lambda lane, item: None, give_up=self.give_up, grace=grace)
 
     @contextlib.asynccontextmanager
     async def open(self, grace: float = 5.0) -> AsyncIterator[Worker]:
@@ -93,7 +94,7 @@ def corridor(database: Database, monkeypatch: pytest.MonkeyPatch) -> Corridor:
 
 
 async def test_what_arrives_is_run_and_the_lane_is_busy_meanwhile(corridor: Corridor):
-    busy = []
+    busy: list[bool] = []
 
     async def look(items: tuple[InboxItem, ...]) -> None:
         busy.append(worker.busy(LANE))
@@ -199,7 +200,7 @@ async def test_what_arrives_while_it_drains_waits_for_the_next_start(corridor: C
 
 async def test_a_lane_stays_busy_when_its_next_item_begins_before_the_last_one_has_left(corridor: Corridor):
     second, leave = asyncio.Event(), asyncio.Event()
-    busy = []
+    busy: list[bool] = []
 
     async def linger(items: tuple[InboxItem, ...]) -> None:
         if items[0].id == 1:
@@ -218,7 +219,5 @@ async def test_a_lane_stays_busy_when_its_next_item_begins_before_the_last_one_h
     await corridor.arrive(1)
     async with corridor.open() as worker:
         await leave.wait()
-        while len(busy) < 1:
-            await asyncio.sleep(0)
     assert busy == [True]
     assert not worker.busy(LANE)

@@ -1,0 +1,187 @@
+"""One turn at work without Telegram: a model that says what it is told to, a channel that keeps what it was shown."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Table, select
+
+from bot.asking import Asking
+from bot.db import inbox
+from bot.db.engine import Database
+from bot.db.inbox import Arrival
+from bot.db.notes import ChatNotes
+from bot.db.tables import inbox as inbox_table
+from bot.db.tables import outbox
+from bot.domain import (
+    Button,
+    CallTimes,
+    Channel,
+    InboxItem,
+    Lane,
+    ModelRequest,
+    Part,
+    Reply,
+    ToolCall,
+    Usage,
+)
+from bot.opening import Ask, Plan
+from bot.turns import Means, Turns
+from tools.base import Tool, ToolContext
+
+LANE = Lane(7)
+
+Says = Reply | Exception | Callable[[], Awaitable[Reply]]
+
+
+def said(text: str = "", *calls: ToolCall, finish: str | None = None) -> Reply:
+    """A whole reply of 5 tokens."""
+    reason = finish or ("tool_calls" if calls else "stop")
+    return Reply(text, "", calls, reason, Usage(100, 0, 5, 0), CallTimes(time.time()), blocks=1)
+
+
+def call(name: str, arguments: str = "{}", id: str = "a") -> ToolCall:
+    return ToolCall(id, name, arguments)
+
+
+@dataclass
+class Model:
+    """Says one thing a call, in order; what is awaitable is awaited on the seat. `place`: how many wait before us."""
+
+    says: list[Says] = field(default_factory=list)
+    requests: list[ModelRequest] = field(default_factory=list)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    place: int | None = None
+    queue: Callable[[], Awaitable[None]] | None = None
+
+    async def call(
+        self,
+        request: ModelRequest,
+        on_block: Callable[[str], None],
+        on_seat: Callable[[], None],
+        on_cut: Callable[[Reply], None] | None = None,
+    ) -> Reply:
+        self.requests.append(request)
+        self.asked.set()
+        try:
+            if self.queue is not None:
+                await self.queue()
+            on_seat()
+            says = self.says.pop(0)
+            if isinstance(says, Exception):
+                raise says
+            return says if isinstance(says, Reply) else await says()
+        except asyncio.CancelledError:
+            if on_cut is not None:
+                on_cut(said("so far"))
+            raise
+
+    def waiting(self, lane: str) -> int | None:
+        return self.place
+
+
+@dataclass
+class Shown:
+    """A channel that keeps what it was told."""
+
+    lines: list[str | None] = field(default_factory=list)
+    told: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: int = 0
+
+    def begin(self) -> None: ...
+
+    def show(self, text: str) -> None: ...
+
+    def status(self, line: str | None) -> None:
+        self.lines.append(line)
+        self.told.set()
+
+    def parts(
+        self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
+    ) -> tuple[Part, ...]:
+        return (Part(text, silent=silent),)
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+@dataclass
+class Desk:
+    """Turns over a real database. `news` are what admins were told."""
+
+    database: Database
+    model: Model
+    tools: Sequence[Tool] = ()
+    seconds: float = 60.0
+    wait: float = 60.0
+    steps: int = 8
+    channel: Shown = field(default_factory=Shown)
+    news: list[str] = field(default_factory=list)
+
+    def turns(self) -> Turns:
+        return Turns(
+            Means(
+                database=self.database,
+                asking=Asking(self.database, self.model, wait=self.wait, tell=self._tell),
+                channel_for=self._channel,
+                context_for=self._context,
+                plan=Plan("Be brief.", {tool.name: tool for tool in self.tools}, 8000, self.steps, 256),
+                seconds=self.seconds,
+                endpoint="http://here/v1",
+                model=lambda: "model",
+            )
+        )
+
+    async def ask(self, *texts: str) -> Ask:
+        """Messages that have arrived and are claimed together."""
+        async with self.database.transaction() as tx:
+            first = len((await tx.execute(select(inbox_table.c.id))).all())
+            arrived = [
+                Arrival(number, "text", LANE, 7, "{}", stale=False, not_before=None)
+                for number, _ in enumerate(texts, start=first)
+            ]
+            await inbox.store(tx, arrived, now=time.time())
+        return self.again(await self.claim(), *texts)
+
+    async def claim(self) -> tuple[InboxItem, ...]:
+        async with self.database.transaction() as tx:
+            [group] = (await inbox.claim(tx, now=time.time())).groups
+        return group
+
+    def again(self, items: tuple[InboxItem, ...], *texts: str) -> Ask:
+        return Ask(items, LANE, person=7, name="Ann", texts=texts)
+
+    async def restarted(self, *texts: str) -> Ask:
+        """What was asked, claimed once more by a new process."""
+        async with self.database.transaction() as tx:
+            await inbox.recover(tx)
+        return self.again(await self.claim(), *texts)
+
+    async def rows(self, table: Table, *names: str) -> list[tuple[Any, ...]]:
+        async with self.database.reading() as tx:
+            query = select(*(table.c[name] for name in names)).order_by(table.c.id)
+            return [tuple(row) for row in await tx.execute(query)]
+
+    async def answers(self) -> list[str]:
+        """The final texts stored, oldest first."""
+        return [json.loads(body)["text"] for [body] in await self.rows(outbox, "body")]
+
+    def _channel(self, lane: Lane, item: int, *, silent: bool) -> Channel:
+        return self.channel
+
+    def _context(self, ask: Ask, call_id: str) -> ToolContext:
+        notes = ChatNotes(self.database, ask.lane, author=ask.name, person=ask.person)
+        return ToolContext(ask.lane.key, ask.name, ask.person, call_id, notes, lambda: datetime.now(UTC))
+
+    async def _tell(self, subject: str, text: str) -> None:
+        self.news.append(text)
+
+
+async def forever() -> Reply:
+    """A canvas that never ends."""
+    await asyncio.Event().wait()
+    raise AssertionError
