@@ -93,6 +93,7 @@ async def opened(model_url: str | None = None, endpoint: Endpoint | None = None)
                 telegram_api_url=telegram_url,
                 model_url=url,
                 model_wait=60,
+                model_max_tokens=2048,
                 database_url=f"sqlite+aiosqlite:///{Path(folder) / 'demo.db'}",
                 admin_ids=str(PERSON),
             )

@@ -19,7 +19,10 @@ export class Composer {
       event.preventDefault();
       this.#submit();
     });
-    $("commands").addEventListener("click", () => this.#show($("menu").hidden ? this.#commands : []));
+    $("commands").addEventListener("click", () => {
+      this.#show($("menu").hidden ? this.#commands : []);
+      this.text.focus();
+    });
     $("suggestions").addEventListener("wheel", (event) => {
       if (!event.deltaX) $("suggestions").scrollLeft += event.deltaY;
     }, { passive: true });
@@ -29,7 +32,7 @@ export class Composer {
   offer(commands, suggestions) {
     this.#commands = commands;
     $("commands").hidden = !commands.length;
-    if (!suggestions) return;
+    this.#changed(); // something may have been typed before we knew
     const chips = suggestions.map((question) => {
       const chip = make("button", "", question);
       chip.type = "button";

@@ -1,0 +1,68 @@
+"""A real Chromium, headless, and pages in it that must not complain.
+
+Where none is installed the tests say so and are skipped; in CI they fail, for there it must be.
+"""
+
+import contextlib
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, async_playwright
+
+CANDIDATES = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+MISSING = f"no Chromium is installed here (looked for {', '.join(CANDIDATES)}), so nothing was tried in a browser"
+
+Visit = Callable[..., AbstractAsyncContextManager[Page]]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chromium() -> AsyncIterator[Browser]:
+    """The browser; each module has one, with a profile of its own."""
+    executable = next(filter(None, map(shutil.which, CANDIDATES)), None)
+    if executable is None:
+        if os.environ.get("CI"):  # noqa: TID251 - the tests' own switch; the house reads its settings elsewhere
+            pytest.fail(MISSING)
+        pytest.skip(MISSING)
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
+        yield browser
+        await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def visit(chromium: Browser) -> Visit:
+    """`async with visit(address) as page`, in a fresh context; whatever the page complained of fails the test."""
+
+    @contextlib.asynccontextmanager
+    async def visit(address: str, *, width: int = 1000, height: int = 800, **more: Any) -> AsyncIterator[Page]:
+        context = await chromium.new_context(viewport={"width": width, "height": height}, **more)
+        context.set_default_timeout(10_000)
+        page = await context.new_page()
+        complaints: list[str] = []
+        page.on("console", lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+        page.on("requestfailed", lambda failed: complaints.append(f"failed: {failed.url}"))
+        try:
+            await page.goto(address)
+            yield page
+            assert [one for one in complaints if not one.endswith("/events")] == []
+        finally:
+            await context.close()
+
+    return visit

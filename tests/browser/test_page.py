@@ -1,0 +1,244 @@
+"""A person on the demo's page: what they do and see, in a real browser, with the whole house behind it."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from bot import demo
+from bot.demo import Demo
+from bot.sim.endpoint import Brain, Endpoint, Timing, said
+from bot.sim.showcase import showcase
+from tests.browser.conftest import Visit
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LONG = "\n\n".join(f"Paragraph {number}: " + "the sea was calm and the light went round. " * 4 for number in range(24))
+PHONE = {"width": 390, "height": 800}
+
+
+@dataclass
+class House:
+    """A demo with its page's address, and its simulated endpoint."""
+
+    demo: Demo
+    endpoint: Endpoint
+    address: str
+
+
+@contextlib.asynccontextmanager
+async def house(brain: Brain = showcase, timing: Timing | None = None) -> AsyncIterator[House]:
+    endpoint = Endpoint(timing=timing or Timing.instant(), brain=brain)
+    async with demo.opened(endpoint=endpoint) as opened, demo.page_of(opened) as address:
+        yield House(opened, endpoint, address)
+
+
+async def ask(page: Page, text: str) -> None:
+    await expect(page.locator(".keys").first).to_be_visible()  # the greeting has come
+    await page.get_by_label("Message", exact=True).fill(text)
+    await page.keyboard.press("Enter")
+
+
+def answers(page: Page) -> Locator:
+    """The bot's messages but its greeting."""
+    return page.locator(".row:not(.mine)").filter(has_not=page.get_by_text("To begin, tap an example"))
+
+
+async def test_a_newcomer_is_told_what_is_simulated_and_how_to_go_on(visit: Visit):
+    async with house() as here, visit(here.address) as page:
+        await expect(page.get_by_text("Model and Telegram are simulated.")).to_be_visible()
+        await page.get_by_text("How to use real ones").click()
+        await expect(page.get_by_text("canvasgram setup")).to_be_visible()
+        await expect(page.get_by_text("--model-url")).to_be_visible()
+
+
+async def test_a_message_is_answered_and_its_seconds_are_told(visit: Visit):
+    async with house() as here, visit(here.address) as page:
+        await ask(page, "hello")
+        await expect(page.locator(".row.mine").last).to_contain_text("hello")
+        await expect(answers(page)).to_contain_text("I am a simulated model")
+        account = page.locator(".account")
+        await expect(account).to_contain_text("in all")
+        await expect(account).to_contain_text("first canvas")
+        await expect(account).to_contain_text("~1 canvas (estimated)")
+        assert await account.locator(".bar-of i").count() >= 4
+
+
+async def test_an_example_is_a_button_that_can_be_tapped(visit: Visit):
+    async with house() as here, visit(here.address) as page:
+        await page.locator(".keys").get_by_text("What time is it in Tokyo?").click()
+        await expect(answers(page).last).to_contain_text("In Tokyo it is")
+
+
+async def test_a_suggested_question_leads_through_a_tool(visit: Visit):
+    async with house() as here, visit(here.address) as page:
+        await page.get_by_role("button", name="Compare the time in Tokyo and New York").click()
+        await expect(answers(page).last.locator("strong").first).to_have_text("Tokyo")
+        await expect(page.locator(".account")).to_contain_text("tools (clock × 2)")
+        await expect(page.locator(".account")).to_contain_text("2 model calls")
+
+
+async def test_an_answer_grows_block_by_block_below_a_sign_of_life(visit: Visit):
+    async with house(said(LONG), Timing.canvas(0.7)) as here, visit(here.address) as page:
+        await ask(page, "tell me a story")
+        await expect(page.locator("#sign .words")).to_have_text("Thinking…")
+        await expect(page.locator("#status")).to_have_text("is thinking…")
+        text = answers(page).first.locator(".text")
+        await expect(text).to_contain_text("Paragraph 0")
+        await expect(page.locator("#sign .words")).not_to_be_visible()
+        lengths = [len(await text.inner_text())]
+        while not await page.locator(".account").count():
+            lengths.append(len(await text.inner_text()))
+        assert len(set(lengths)) >= 3
+        assert lengths == sorted(lengths)
+        await expect(page.locator(".account")).to_contain_text("further canvases")
+
+
+async def test_a_long_answer_comes_whole_in_several_parts(visit: Visit):
+    async with house(said(LONG)) as here, visit(here.address) as page:
+        await ask(page, "tell me a story")
+        await expect(page.locator(".account")).to_be_visible()
+        assert await answers(page).count() >= 2
+        shown = "\n".join(await answers(page).locator(".text").all_inner_texts())
+        assert [f"Paragraph {number}: " in shown for number in range(24)] == [True] * 24
+        await expect(answers(page).last.locator(".account")).to_have_count(1)
+
+
+async def test_stop_ends_an_answer_and_keeps_what_was_shown(visit: Visit):
+    async with house(said(LONG)) as here, visit(here.address) as page:
+        here.endpoint.fault("silent", after_canvases=1)
+        await ask(page, "tell me a story")
+        await page.locator(".keys").get_by_text("Stop").click()
+        await expect(page.locator(".keys").get_by_text("Stop")).to_have_count(0)
+        await expect(answers(page).first).to_contain_text("Paragraph 0")
+        await expect(page.locator(".account")).to_contain_text("further canvases")
+        await here.endpoint.until(lambda: here.endpoint.running == 0)
+
+
+async def test_stop_ends_a_turn_that_has_shown_nothing_yet(visit: Visit):
+    async with house() as here, visit(here.address) as page:
+        here.endpoint.hold()
+        await ask(page, "hello")
+        await page.locator("#sign").get_by_role("button", name="Stop").click()
+        await expect(page.locator("#sign")).to_be_hidden()
+        await expect(answers(page).last).to_contain_text("topped")
+        await here.endpoint.until(lambda: here.endpoint.running == 0)
+
+
+async def test_a_message_that_waits_is_seen(visit: Visit):
+    async with house() as here, visit(here.address) as page:
+        here.endpoint.hold()
+        await ask(page, "hello")
+        await here.endpoint.until(lambda: here.endpoint.running == 1)
+        await ask(page, "What time is it in Tokyo?")
+        await expect(page.locator(".row.mine").last.locator(".reactions")).to_have_text("👀")
+        here.endpoint.release()
+        await expect(answers(page).last).to_contain_text("In Tokyo it is")
+
+
+async def test_commands_are_offered_and_chosen_by_keyboard_and_by_tap(visit: Visit):
+    async with house() as here, visit(here.address) as page:
+        await here.demo.api.until(lambda: len(here.demo.api.calls_of("setMyCommands")) >= 2)
+        await page.reload()
+        await page.get_by_label("Message", exact=True).press_sequentially("/us")
+        await expect(page.locator("#menu li")).to_have_count(1)
+        await page.keyboard.press("Enter")
+        await expect(answers(page).last).to_contain_text("Nothing yet")
+        await page.get_by_role("button", name="Commands").click()
+        await page.keyboard.press("Escape")
+        await page.get_by_role("button", name="Commands").click()
+        await page.locator("#menu").get_by_text("/people").click()
+        await expect(page.locator(".row.mine").last).to_contain_text("/people")
+        await page.locator(".row:not(.mine) .link").get_by_text("/help").first.click()
+        await expect(answers(page).last).to_contain_text("My commands")
+
+
+async def test_a_message_can_be_replied_to(visit: Visit):
+    async with house() as here, visit(here.address) as page:
+        await ask(page, "hello")
+        answer = answers(page).last
+        await answer.locator(".bubble").hover()
+        await answer.get_by_role("button", name="Reply").click()
+        await ask(page, "Why?")
+        await expect(page.locator(".row.mine").last.locator(".reply")).to_contain_text("I am a simulated model")
+        await here.endpoint.until(lambda: "message this replies to" in str(here.endpoint.requests[-1].body))
+
+
+MARKED = """\
+Some **bold**, *italic*, ~~struck~~, `code` and [a link](https://example.org/x).
+
+> A quote.
+
+```python
+print("<b>")
+```
+"""
+
+
+async def test_formatting_is_shown_as_telegram_shows_it(visit: Visit):
+    async with house(said(MARKED)) as here, visit(here.address) as page:
+        await ask(page, "show me")
+        text = answers(page).last.locator(".text")
+        for tag, words in {"strong": "bold", "em": "italic", "s": "struck", "blockquote": "A quote."}.items():
+            await expect(text.locator(tag)).to_have_text(words)
+        await expect(text.locator("code").first).to_have_text("code")
+        await expect(text.locator(".pre-head span")).to_have_text("python")
+        await expect(text.locator("pre code")).to_have_text('print("<b>")')
+        link = text.locator("a")
+        await expect(link).to_have_attribute("href", "https://example.org/x")
+        await expect(link).to_have_attribute("rel", "noopener noreferrer")
+
+
+async def test_a_message_that_is_deleted_vanishes(visit: Visit):
+    async with house() as here, visit(here.address) as page:
+        await ask(page, "hello")
+        await expect(page.locator(".account")).to_be_visible()
+        here.demo.person.delete(here.demo.person.chat.from_bot[-1])
+        await expect(page.locator(".account")).to_have_count(0)
+        await expect(answers(page)).to_have_count(0)
+
+
+HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script> & </div>'
+
+
+async def test_markup_in_messages_is_text(visit: Visit):
+    async with house(said(f"You say: {HOSTILE}")) as here, visit(here.address) as page:
+        await ask(page, HOSTILE)
+        await expect(page.locator(".row.mine").last).to_contain_text(HOSTILE)
+        await expect(answers(page).last).to_contain_text(HOSTILE)
+        assert await page.locator("#messages img, #messages script").count() == 0
+
+
+WIDE = f"A word: {'x' * 300}\n\n```\n{'wide code ' * 40}\n```\n\n| a | b |\n|---|---|\n| {'c' * 30} | {'d' * 40} |"
+
+
+async def test_a_phone_needs_no_sideways_scrolling(visit: Visit):
+    async with house(said(WIDE)) as here, visit(here.address, **PHONE, has_touch=True) as page:
+        await ask(page, "y" * 300)
+        await expect(page.locator(".account")).to_be_visible()
+        wide = (
+            "[document.documentElement, document.querySelector('#chat')].map(one => one.scrollWidth - one.clientWidth)"
+        )
+        assert await page.evaluate(wide) == [0, 0]
+
+
+async def test_dark_is_dark(visit: Visit):
+    brightness = "getComputedStyle(document.querySelector('.bar')).backgroundColor.match(/\\d+/g).map(Number)[0]"
+    async with house() as here:
+        async with visit(here.address, color_scheme="light") as page:
+            assert await page.evaluate(brightness) > 200
+        async with visit(here.address, color_scheme="dark") as page:
+            assert await page.evaluate(brightness) < 60
+
+
+async def test_a_page_opened_later_shows_the_same_chat(visit: Visit):
+    async with house() as here:
+        async with visit(here.address) as page:
+            await ask(page, "hello")
+            await expect(page.locator(".account")).to_be_visible()
+            before = await page.locator(".row").all_inner_texts()
+        async with visit(here.address) as page:
+            await expect(page.locator(".account")).to_be_visible()
+            assert await page.locator(".row").all_inner_texts() == before
