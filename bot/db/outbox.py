@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Float, Text, bindparam, case, delete, func
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.outgoing import SEEN, Outgoing, read, written
+from bot.db.outgoing import MOST_TRIES, SEEN, Outgoing, read, written
 from bot.db.tables import outbox
 from bot.domain import Button, Lane, Part
 
@@ -24,6 +24,7 @@ UNSURE = "I don't know whether my answer above reached you."
 SENT_AGAIN = "I didn't know whether my answer above reached you; it comes again below."
 
 
+_MAY_REPEAT = outbox.c.about.is_not(None) & (outbox.c.tries < MOST_TRIES)
 _DUE = outbox.c.final & outbox.c.state.in_(("new", "open"))
 _NEW = upsert(outbox)
 _ADD = _NEW.on_conflict_do_update(
@@ -166,8 +167,12 @@ async def gone(tx: AsyncConnection, row: int) -> None:
 
 
 async def found_sending(tx: AsyncConnection, *, now: float) -> None:
-    """At start: whatever was being sent when the process died is unknown; a mere status line is forgotten."""
+    """At start: whatever was being sent when the process died is unknown; a mere status line is forgotten.
+
+    A question of ours is sent once more: without it nobody would hear of what it is about.
+    """
     was = outbox.c.state == "sending"
+    await tx.execute(update(outbox).where(was, _MAY_REPEAT).values(state="new"))
     await tx.execute(delete(outbox).where(was, outbox.c.body.is_(None), ~outbox.c.final))
     await _lose(tx, was, "the gateway stopped while it was being sent", now)
 

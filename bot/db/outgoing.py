@@ -12,12 +12,15 @@ from sqlalchemy import Row
 from bot.db.tables import outbox
 from bot.domain import Button, Lane, Part
 
+MOST_TRIES = 20  # times a question is sent while its outcome stays unknown: some minutes at least
+
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
     """A row as the sender sees it; `body` None: taken back. Nobody is asked about a notice that got lost.
 
-    `more`: other rows of the lane were due when this one was taken.
+    `may_repeat`: a question of ours, which rather comes twice than never. `more`: other rows of the lane were due when
+    this one was taken.
     """
 
     id: int
@@ -28,6 +31,7 @@ class Outgoing:
     state: str
     message_id: int | None
     is_notice: bool
+    may_repeat: bool = False
     more: bool = False
 
 
@@ -41,6 +45,8 @@ SEEN = (
     outbox.c.message_id,
     outbox.c.item,
     outbox.c.copy_of,
+    outbox.c.about,
+    outbox.c.tries,
 )
 """The columns `read` needs."""
 
@@ -56,6 +62,7 @@ def read(row: Row[Any], *, more: bool = False) -> Outgoing:
         state=row.state,
         message_id=row.message_id,
         is_notice=row.item is None and row.copy_of is None,
+        may_repeat=row.about is not None and row.tries < MOST_TRIES,
         more=more,
     )
 

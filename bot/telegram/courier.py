@@ -94,7 +94,7 @@ class Courier:
                 self._calls.succeeded()
                 stands = message_id or row.message_id
                 post(partial(outbox.stands, row=row.id, message_id=stands, body=row.body, now=now))
-            case Unknown(why) if is_first:
+            case Unknown(why) if is_first and not row.may_repeat:
                 self.due = True  # the person will be asked
                 post(partial(outbox.unknown, row=row.id, why=why, now=now))
             case NotDelivered() | Unknown():

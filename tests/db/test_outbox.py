@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db import outbox
 from bot.db.engine import Database
 from bot.db.outbox import SENT_AGAIN, UNSURE
-from bot.db.outgoing import Outgoing
+from bot.db.outgoing import MOST_TRIES, Outgoing
 from bot.db.tables import outbox as rows
 from bot.domain import Button, Lane, Part
 
@@ -65,6 +65,22 @@ async def test_notices_are_many_and_ask_nothing(database: Database):
         assert taken.is_notice
         await outbox.unknown(tx, taken.id, "lost", now=11.0)
         assert texts(await stored(tx)) == ["one", "two"]
+
+
+async def test_a_question_that_was_being_sent_at_a_crash_is_sent_again_but_not_for_ever(database: Database):
+    async with database.transaction() as tx:
+        (row,) = await add(tx, "the answer")
+        await outbox.take(tx, ANN)
+        await outbox.found_sending(tx, now=11.0)
+        question = await outbox.take(tx, ANN)
+        assert question is not None
+        assert (question.body and question.body.text, question.may_repeat) == (UNSURE, True)
+        await outbox.found_sending(tx, now=12.0)
+        again = await outbox.take(tx, ANN)
+        assert again == question
+        await tx.execute(rows.update().values(tries=MOST_TRIES))
+        await outbox.found_sending(tx, now=13.0)
+        assert [(one.id == row, one.state) for one in await stored(tx)] == [(True, "unknown"), (False, "unknown")]
 
 
 async def test_a_row_that_stands_as_wanted_is_done(database: Database):
