@@ -87,6 +87,15 @@ async def test_the_memory_loop_streams_into_one_message_not_too_often():
         assert len(api.calls_of("sendMessage", 5)) == 1
 
 
+async def test_the_memory_loop_edits_what_grows(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(memory_loop, "EDIT_SECONDS", 0.1)
+    async with polled("memory", Timing.canvas(0.2), answer=650) as (api, _):
+        api.person(5).send(talk.question(1))
+        await answered(api, 1)
+        (shown,) = api.chat(5).from_bot
+        assert len(shown.edits) == 2
+
+
 async def test_the_memory_loop_sends_again_what_it_does_not_know_to_have_arrived():
     async with polled("memory") as (api, _):
         api.inject(Fault.accept_then_drop(), "sendMessage")
