@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
@@ -13,8 +14,8 @@ from bot.db.engine import Database
 from bot.db.inbox import Arrival
 from bot.db.tables import inbox
 from bot.errors import TelegramConflict, TelegramRefused
-from bot.sim.botapi import BotApi, Fault
 from bot.serving import serve
+from bot.sim.botapi import BotApi, Fault
 from bot.telegram.intake import Intake, Ways
 from bot.telegram.wire import bot_for
 
@@ -146,3 +147,70 @@ async def test_beyond_the_bound_messages_are_not_taken_but_answered(door: Door):
     async with door.open():
         await door.until_arrived(22)
     assert [shape for _, shape in await door.rows()] == ["text"] * 20 + ["overflow"] * 2
+
+
+async def test_two_programs_that_share_the_updates_are_told_apart_from_a_passing_conflict(door: Door):
+    conflict = Fault.refuse("Conflict: terminated by other getUpdates request", 409)
+    ann = door.api.person(7)
+
+    async def quarrel() -> None:
+        for count in range(1, 1000):  # every other poll succeeds, with an update
+            door.api.inject(conflict, "getUpdates")
+            ann.send("mine")
+            await door.until_arrived(count)
+
+    async with asyncio.TaskGroup() as tasks:
+        quarrelling = tasks.create_task(quarrel())
+        with pytest.raises(TelegramConflict, match="this bot token"):
+            await door.intake(patience=0.6).run()
+        quarrelling.cancel()
+    assert door.arrived
+
+
+async def test_conflicts_that_have_passed_are_forgotten(door: Door):
+    conflict = Fault.refuse("Conflict: terminated by other getUpdates request", 409)
+    intake = door.intake(patience=0.05)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(intake.run())
+        for count in (1, 2):
+            door.api.inject(conflict, "getUpdates")
+            door.api.person(7).send("mine")
+            await door.until_arrived(count)
+            await asyncio.sleep(0.06)
+        running.cancel()
+
+
+async def test_a_webhook_that_cannot_be_taken_away_at_once_is_tried_again(door: Door):
+    await door.bot.set_webhook("https://example.org/hook")
+    door.api.inject(Fault.server_error(), "deleteWebhook")
+    door.api.person(7).send("hello")
+    async with door.open():
+        await door.until_arrived(1)
+    assert len(door.api.calls_of("deleteWebhook")) == 2
+
+
+@pytest.mark.parametrize("page", ["[]", "{}", '{"ok": true}', '{"ok": true, "result": {"a": 1}}', "<html>"])
+async def test_an_answer_that_is_no_bot_apis_is_waited_out(door: Door, page: str):
+    door.api.inject(Fault("error", takes_effect=False, status=200, page=page), "getUpdates")
+    door.api.person(7).send("hello")
+    async with door.open():
+        await door.until_arrived(1)
+
+
+async def test_updates_that_come_twice_do_not_count_against_a_person(door: Door):
+    ann = door.api.person(7)
+    intake = Intake(door.bot, door.database, Ways(door.count, door.alarm), most_waiting=3)
+    raw = [{"update_id": n, "message": _message(n)} for n in range(1, 6)]
+    await intake._keep(raw[:2])
+    await intake._keep(raw[:3])  # the first two again: the process died before it could acknowledge them
+    assert [shape for _, shape in await door.rows()] == ["text", "text", "text"]
+    await intake._keep(raw)
+    assert [shape for _, shape in await door.rows()] == ["text", "text", "text", "overflow", "overflow"]
+    await intake._keep(raw)
+    assert len(await door.rows()) == 5
+    assert ann.chat.id == 7
+
+
+def _message(number: int) -> dict[str, object]:
+    chat = {"id": 7, "type": "private"}
+    return {"message_id": number, "date": int(time.time()), "chat": chat, "from": {"id": 7}, "text": f"number {number}"}
