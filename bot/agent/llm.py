@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError, AsyncOpenAI, AsyncStream
 
+from bot.agent.markup import sendable
 from bot.agent.prompting import to_openai
 from bot.agent.reading import Clock, Reading, epoch_clock
 from bot.agent.replies import shown
@@ -101,7 +102,7 @@ class Llm:
                         on_block(text)
         except APIError as error:
             raise self._translated(error, reading.reply(ended=False)) from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise EndpointAway("The endpoint sent what cannot be read.", reading.reply(ended=False)) from None
         if reading.finish_reason in {None, "abort", "error"}:
             raise EndpointAway("The endpoint broke the reply off.", reading.reply(ended=False))
@@ -188,7 +189,7 @@ class Llm:
         told = error.message.split("'input'")[0]
         if self._key:
             told = told.replace(self._key, "[hidden]")
-        return " ".join(told.split())[:SHOWN]
+        return sendable(" ".join(told.split()))[:SHOWN]
 
 
 def _hashed(session: str) -> str:

@@ -11,6 +11,7 @@ from bot.agent.markup import sendable
 from bot.domain import CallTimes, Reply, ToolCall, Usage
 
 NO_USAGE = "the server sent no usage"
+MOST = 2**53  # tokens; what is no count of anything is unknown
 
 Clock = Callable[[], float]
 
@@ -52,16 +53,16 @@ class Reading:
         """
         try:
             return self._taken(chunk)
-        except (AttributeError, TypeError) as error:
+        except (AttributeError, TypeError, OverflowError) as error:
             raise ValueError("no chunk of a reply") from error
 
     def _taken(self, chunk: Any) -> str | None:
-        self._id = chunk.get("id") or self._id
-        self._fingerprint = chunk.get("system_fingerprint") or self._fingerprint
+        self._id = _word(chunk.get("id")) or self._id
+        self._fingerprint = _word(chunk.get("system_fingerprint")) or self._fingerprint
         self._count(chunk)
         for choice in chunk.get("choices") or ():
             delta = choice.get("delta") or {}
-            self.finish_reason = choice.get("finish_reason") or self.finish_reason
+            self.finish_reason = _word(choice.get("finish_reason")) or self.finish_reason
             if self._append(delta) and self.finish_reason is None and delta.get("content"):
                 return sendable(self._text)
         return None
@@ -104,7 +105,7 @@ class Reading:
         self._reasoning += reasoning or ""
         for piece in calls or ():
             call = self._calls.setdefault(piece.get("index") or 0, {"id": "", "name": "", "arguments": ""})
-            call["id"] = call["id"] or piece.get("id") or ""
+            call["id"] = call["id"] or _word(piece.get("id")) or ""
             function = piece.get("function") or {}
             call["name"] += function.get("name") or ""
             call["arguments"] += function.get("arguments") or ""
@@ -128,4 +129,8 @@ class Reading:
 
 def _count(counts: object, name: str) -> int | None:
     value = counts.get(name) if isinstance(counts, Mapping) else None
-    return value if isinstance(value, int) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else None
+
+
+def _word(value: object) -> str | None:
+    return sendable(value) if isinstance(value, str) else None
