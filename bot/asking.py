@@ -15,7 +15,7 @@ from bot.db.calls import Closing, NewCall
 from bot.db.engine import Database
 from bot.db.patience import patiently
 from bot.domain import Channel, LanguageModel, ModelRequest, Reply
-from bot.errors import CallFailed, EndpointAway, PromptTooLong, StoreUnavailable
+from bot.errors import CallFailed, EndpointAway, EndpointRefused, StoreUnavailable
 from bot.running import Running
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between attempts; the last one repeats
@@ -125,7 +125,7 @@ class Asking:
         if isinstance(given, Reply) and self._away:
             self._away = False
             await patiently(lambda: self._tell("endpoint", "The model endpoint answers again."))
-        elif isinstance(given, CallFailed) and not isinstance(given, PromptTooLong):
+        elif isinstance(given, EndpointRefused) or (isinstance(given, EndpointAway) and not self._away):
             self._away = True
             what = "is not answering" if isinstance(given, EndpointAway) else "refused a request"
             await patiently(lambda: self._tell("endpoint", f"The model endpoint {what}: {given}"))

@@ -62,10 +62,10 @@ class Turns:
 
     async def run(self, ask: Ask) -> None:
         """Answer `ask`, or go on answering it; its items are done when this returns."""
-        running = self._running[ask.lane.key] = Running(ask.items[-1].id, self._means.seconds)
         channel = self._means.channel_for(ask.lane, ask.items[0].id, silent=ask.silent)
-        channel.begin()
+        running = self._running[ask.lane.key] = Running(ask.items[-1].id, self._means.seconds)
         try:
+            channel.begin()
             await _Game(self._means, ask, running, channel).play()
         finally:
             if self._running.get(ask.lane.key) is running:

@@ -116,7 +116,9 @@ class Worker:
         except StoreUnavailable:
             raise
         except Exception as error:  # the border: whatever a runner raises sets its items aside, not the house
-            log.exception("an item could not be handled", extra={"action": "worker.dead"})
+            log.exception("an item could not be handled", extra={"action": "worker.failed"})
+            if _is_being_cancelled():  # not its own fault: it is new again at the next start
+                raise asyncio.CancelledError from error
             # The text of a foreign error may hold a token, or what a person wrote; the log hides the first.
             why = str(error) if isinstance(error, CanvasgramError) else "The log says why."
             await self._set_aside(items, why)
@@ -131,3 +133,8 @@ class Worker:
     async def _bury(self, items: tuple[InboxItem, ...], why: str) -> None:
         async with self._database.transaction() as tx:
             await inbox.dead(tx, [item.id for item in items], error=why, now=time.time())
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

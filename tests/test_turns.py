@@ -307,10 +307,19 @@ async def test_a_line_about_waiting_does_not_stay_while_tools_run(database: Data
     await desk.turns().run(await desk.ask("go"))
     assert desk.channel.lines[-1] is None
     assert any("not answering" in (line or "") for line in desk.channel.lines)
-    assert [line.split(":")[0] for line in desk.news] == [
-        "The model endpoint is not answering",
+    assert desk.news == [
+        "The model endpoint is not answering: The endpoint cannot be reached.",
         "The model endpoint answers again.",
     ]
+
+
+async def test_admins_hear_once_that_the_endpoint_is_away(database: Database, model: Model):
+    desk = Desk(database, model, wait=0.1)
+    other = EndpointAway("The endpoint cut the connection.", said())
+    model.says = [AWAY, AWAY, *[other, AWAY] * 20]
+    await desk.turns().run(await desk.ask("go"))
+    assert "did not answer" in (await desk.answers())[0]
+    assert desk.news == ["The model endpoint is not answering: The endpoint cannot be reached."]
 
 
 async def test_a_stop_while_the_endpoint_is_away_ends_the_waiting(

@@ -190,6 +190,24 @@ async def test_what_runs_longer_than_the_grace_is_cancelled_and_new_at_the_next_
     assert [state for state, _ in await corridor.states()] == ["done"]
 
 
+async def test_what_stumbles_over_its_own_end_is_not_set_aside(corridor: Corridor):
+    began = asyncio.Event()
+
+    async def hang(items: tuple[InboxItem, ...]) -> None:
+        try:
+            began.set()
+            await asyncio.Event().wait()
+        finally:
+            raise RuntimeError("nobody takes this any more")
+
+    corridor.run = hang
+    await corridor.arrive(1)
+    async with corridor.open(grace=0.01):
+        await began.wait()
+    assert [state for state, _ in await corridor.states()] == ["running"]
+    assert corridor.aside == []
+
+
 async def test_what_arrives_while_it_drains_waits_for_the_next_start(corridor: Corridor):
     worker = corridor.worker()
     worker.drain()
