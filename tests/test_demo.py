@@ -11,6 +11,9 @@ import httpx
 import pytest
 
 from bot import demo
+from bot.demo.house import opened
+from bot.demo.page import page_of
+from bot.errors import SettingsRefused
 from bot.serving import serve
 from bot.sim.endpoint import Endpoint, said
 
@@ -90,8 +93,8 @@ async def test_the_start_says_where_the_page_is_and_what_is_simulated():
 
 async def test_the_page_says_which_half_is_real(endpoint: tuple[Endpoint, str]):
     async with (
-        demo.opened(endpoint[1]) as opened,
-        demo.page_of(opened) as address,
+        opened(endpoint[1]) as house,
+        page_of(house) as address,
         httpx.AsyncClient(trust_env=False) as client,
         client.stream("GET", f"{address}events") as stream,
     ):
@@ -151,6 +154,12 @@ async def test_a_taken_port_and_a_missing_endpoint_are_one_line_each(tmp_path: P
     _, err = await running.communicate()
     assert (running.returncode, err.decode().count("\n")) == (1, 1)
     assert "Nothing answers at" in err.decode()
+
+
+async def test_nothing_to_say_is_a_wrong_option():
+    with pytest.raises(ExceptionGroup) as refused:
+        await say("  ")
+    assert refused.group_contains(SettingsRefused, match="--say must be a text")
 
 
 async def test_a_wrong_model_address_is_a_wrong_option(tmp_path: Path):

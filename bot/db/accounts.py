@@ -5,7 +5,7 @@ Reads only. What the times amount to is the usage room's to judge.
 
 from dataclasses import dataclass
 
-from sqlalchemy import Row, exists, func, or_, select
+from sqlalchemy import Row, and_, exists, not_, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import inbox, model_calls, outbox, tool_calls, turns
@@ -79,12 +79,14 @@ async def delivered(tx: AsyncConnection, *, after: int = 0) -> list[TurnRow]:
     return [await _turn(tx, row) for row in (await tx.execute(query)).all()]
 
 
-async def settled(tx: AsyncConnection, update_id: int) -> bool:
-    """Whether this update is done with, and nothing else waits to be done or delivered."""
-    open_items = exists().where(inbox.c.state.in_(("new", "running")))
-    open_parts = exists().where(outbox.c.state.in_(("new", "sending", "open")))
-    stored = select(func.count()).where(inbox.c.update_id == update_id, ~open_items, ~open_parts)
-    return bool((await tx.execute(stored)).scalar_one())
+async def settled(tx: AsyncConnection, update_id: int | None = None) -> bool:
+    """Whether nothing waits to be done or delivered, and this update, if one is named, has been stored."""
+    busy = or_(
+        exists().where(inbox.c.state.in_(("new", "running"))),
+        exists().where(outbox.c.state.in_(("new", "sending", "open"))),
+    )
+    known = true() if update_id is None else exists().where(inbox.c.update_id == update_id)
+    return bool((await tx.execute(select(and_(known, not_(busy))))).scalar_one())
 
 
 async def _turn(tx: AsyncConnection, row: Row[tuple[object, ...]]) -> TurnRow:

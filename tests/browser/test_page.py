@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from bot import demo
-from bot.demo import Demo
+from bot.demo.house import Demo, opened
+from bot.demo.page import page_of
 from bot.sim.endpoint import Brain, Endpoint, Timing, said
 from bot.sim.showcase import showcase
 from tests.browser.conftest import Visit
@@ -31,8 +31,8 @@ class House:
 @contextlib.asynccontextmanager
 async def house(brain: Brain = showcase, timing: Timing | None = None) -> AsyncIterator[House]:
     endpoint = Endpoint(timing=timing or Timing.instant(), brain=brain)
-    async with demo.opened(endpoint=endpoint) as opened, demo.page_of(opened) as address:
-        yield House(opened, endpoint, address)
+    async with opened(endpoint=endpoint) as demo, page_of(demo) as address:
+        yield House(demo, endpoint, address)
 
 
 async def ask(page: Page, text: str) -> None:

@@ -98,6 +98,14 @@ async def test_an_update_is_settled_when_nothing_is_under_way(database: Database
     assert not await settled(database, 1)
 
 
+async def test_without_a_name_it_is_settled_when_nothing_is_under_way(database: Database):
+    async with database.reading() as tx:
+        assert await accounts.settled(tx)
+    await item(database, 1, "new")
+    async with database.reading() as tx:
+        assert not await accounts.settled(tx)
+
+
 async def test_an_update_is_not_settled_while_another_item_waits(database: Database):
     await item(database, 1)
     await item(database, 2, "running")

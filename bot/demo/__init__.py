@@ -1,0 +1,42 @@
+"""The demo: the whole house without a token and without a GPU, on a page of this machine or for one question."""
+
+import asyncio
+
+import typer
+
+from bot import logs
+from bot.demo import exchange
+from bot.demo.exchange import Tell
+from bot.demo.house import Demo, opened
+from bot.demo.page import page_of
+
+
+async def run(
+    stop: asyncio.Event, *, model_url: str | None, say: str | None, port: int, tell: Tell = typer.echo
+) -> int:
+    """Serve the chat page until `stop`, or with `say` put one question and end; the exit code.
+
+    Raises a CanvasgramError when the port is taken, an option is wrong, or no endpoint answers at `model_url`.
+    """
+    logs.configure("WARNING")
+    async with opened(model_url) as demo:
+        if say is not None:
+            return await exchange.ask(demo, say, stop, tell)
+        async with page_of(demo, port) as address:
+            tell(_greeting(demo, address))
+            await stop.wait()
+    tell("\nStopped. The temporary database is deleted.")
+    return 0
+
+
+def _greeting(demo: Demo, address: str) -> str:
+    model, gateway = f"the model ({demo.model.line})", "the gateway, its tools, its database (a temporary one)"
+    is_real = demo.model.simulated is None
+    rows = (
+        ("Open", address),
+        ("Simulated", "Telegram" if is_real else f"Telegram, and {model}"),
+        ("Real", f"{gateway}, and {model}" if is_real else gateway),
+        ("Real use", "canvasgram setup"),
+        ("Stop", "Ctrl-C"),
+    )
+    return "Canvasgram demo\n\n" + "\n".join(f"  {name:<10} {words}" for name, words in rows)

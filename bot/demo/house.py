@@ -1,0 +1,132 @@
+"""Puts the demo's house together: both simulators, a temporary database and the real gateway, in one process.
+
+Owns what is simulated and what takes its place; reads neither environment nor `.env`.
+"""
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot import app
+from bot.agent import server
+from bot.db import accounts
+from bot.db.accounts import TurnRow
+from bot.db.engine import Database, connected
+from bot.serving import serve
+from bot.settings import Settings, given
+from bot.sim.botapi import BotApi, Person
+from bot.sim.endpoint import Endpoint, Timing
+from bot.sim.showcase import showcase
+
+PERSON = 1001  # Telegram's number of whoever sits before the page
+NAME = "Guest"
+CANVAS_SECONDS = 0.4
+PREFILL = 3000  # tokens a second
+LOOK_SECONDS = 0.1  # between two looks into the database
+PATIENCE = 1.0  # seconds for the gateway to end; its database is thrown away in any case
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What answers: the endpoint's address, the simulator behind it (None: a real one), and a line about it."""
+
+    url: str
+    simulated: Endpoint | None
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """A running demo: Telegram as the person sees it, and what the gateway has written down."""
+
+    api: BotApi
+    person: Person
+    model: Model
+    database: Database
+
+    async def delivered(self, after: int = 0) -> list[TurnRow]:
+        """The turns above `after` whose answer has arrived."""
+        async with self.database.reading() as tx:
+            return await accounts.delivered(tx, after=after)
+
+    async def settled(self, update_id: int, stop: asyncio.Event) -> bool:
+        """Wait until this update and all else is done with; False when `stop` was set before."""
+        while not stop.is_set():
+            if await self._is_settled(update_id):
+                return True
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
+        return False
+
+    async def interrupt(self) -> None:
+        """End what still runs as the person would, so that no call is torn apart; gives up after PATIENCE."""
+        if await self._is_settled():
+            return
+        stopped = self.person.send("/stop").update_id
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await self.settled(stopped, asyncio.Event())
+
+    async def _is_settled(self, update_id: int | None = None) -> bool:
+        async with self.database.reading() as tx:
+            return await accounts.settled(tx, update_id)
+
+
+@contextlib.asynccontextmanager
+async def opened(model_url: str | None = None, endpoint: Endpoint | None = None) -> AsyncIterator[Demo]:
+    """A whole house at work; with `model_url` a real endpoint takes the place of the simulated one.
+
+    Raises SettingsRefused or a CanvasgramError of the endpoint when there is none at `model_url`.
+    """
+    api = BotApi()
+    person = api.person(PERSON, NAME)
+    async with contextlib.AsyncExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="canvasgram-demo-"))
+        telegram_url = await stack.enter_async_context(api.served())
+        model = await _real(model_url) if model_url else await stack.enter_async_context(_simulated(endpoint))
+        settings = given(
+            telegram_token=api.token,
+            telegram_api_url=telegram_url,
+            model_url=model.url,
+            model_max_tokens=2048,  # so that long answers come in several messages
+            model_wait=60,
+            database_url=f"sqlite+aiosqlite:///{Path(folder) / 'demo.db'}",
+            admin_ids=str(PERSON),
+        )
+        await stack.enter_async_context(_gateway(settings))
+        await api.until(lambda: api.calls_of("getUpdates") and api.commands, timeout=30)
+        database = await stack.enter_async_context(connected(settings.database_url))
+        demo = Demo(api, person, model, database)
+        stack.push_async_callback(demo.interrupt)
+        yield demo
+
+
+@contextlib.asynccontextmanager
+async def _gateway(settings: Settings) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        gateway = tasks.create_task(app.run(settings, stop), name="gateway")
+        try:
+            yield
+        finally:
+            stop.set()
+            await asyncio.wait({gateway}, timeout=PATIENCE)
+            gateway.cancel()
+
+
+@contextlib.asynccontextmanager
+async def _simulated(endpoint: Endpoint | None) -> AsyncIterator[Model]:
+    timing = Timing.canvas(CANVAS_SECONDS, prefill_tokens_per_s=PREFILL)
+    simulated = endpoint or Endpoint(timing=timing, seats=4, brain=showcase)
+    async with serve(simulated.app) as address:
+        line = f"{CANVAS_SECONDS:g} s a canvas; a DGX Spark takes about 1.6 s"
+        yield Model(f"{address}/v1", simulated, line)
+
+
+async def _real(model_url: str) -> Model:
+    url = given(telegram_token="0:unset", model_url=model_url).model_url  # noqa: S106 - no bot of this name exists
+    served = await server.models(url)
+    return Model(url, None, f"{served[0].name if served else 'no model'} at {url}")
