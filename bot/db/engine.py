@@ -7,6 +7,7 @@ fails when another commits in between.
 import asyncio
 import contextlib
 import os
+import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -71,6 +72,8 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except OperationalError as error:
+        if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
+            raise  # the statement is wrong, and will be tomorrow
         raise StoreUnavailable(f"the database cannot be used now: {error.orig}") from error
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import func, insert, select, text
+from sqlalchemy.exc import OperationalError
 
 from bot.db.engine import Database, connected, file_of
 from bot.db.tables import notices
@@ -92,3 +93,13 @@ async def test_a_url_that_names_no_file_is_refused():
     with pytest.raises(ValueError, match="no file"):
         async with connected("sqlite+aiosqlite:///:memory:"):
             pass
+
+
+async def test_a_statement_that_is_wrong_is_no_database_to_wait_for(database: Database):
+    async def ask() -> None:
+        async with database.transaction() as tx:
+            await tx.execute(text("SELECT nothing FROM nowhere"))
+
+    with pytest.raises(OperationalError):
+        await ask()
+    assert await count(database) == 0
