@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from bot import app
+from bot.serving import serve
 from bot.settings import Settings, given
 from bot.sim.botapi import BotApi, Limits, Person
 from bot.sim.endpoint import Endpoint
-from bot.serving import serve
 
 ADMIN = 7
 

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from bot.db.engine import connected
 from bot.db.tables import model_calls, tool_calls, turns
 from bot.sim.endpoint import Endpoint, Timing
+from bot.sim.endpoint_faults import Kind
 from tests.house import World, open_house
 
 
@@ -23,7 +24,7 @@ def raw(text: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["busy", "crash", "reset", "error_line"])
-async def test_what_may_be_asked_again_is_asked_again(tmp_path: Path, kind: str):
+async def test_what_may_be_asked_again_is_asked_again(tmp_path: Path, kind: Kind):
     async with open_house(tmp_path) as house:
         house.endpoint.fault(kind, after_canvases=0)
         house.ann.send("@@say:here I am@@")

@@ -20,8 +20,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bot.settings import Settings
 from bot.serving import serve
+from bot.settings import Settings
 
 ROOT = Path(__file__).parent.parent
 PROFILES = ("spark", "rtx5090", "h100")

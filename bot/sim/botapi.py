@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
+from bot.serving import serve
 from bot.sim.botapi_chats import Chat, World
 from bot.sim.botapi_events import Call, Event, Subscription
 from bot.sim.botapi_faults import Fault, Injection
 from bot.sim.botapi_front import Front
 from bot.sim.botapi_limits import Limits, Rate
 from bot.sim.botapi_people import Person, Place
-from bot.serving import serve
 
 __all__ = ["BotApi", "Call", "Event", "Fault", "Limits", "Person", "Place", "Rate"]
 

@@ -44,7 +44,7 @@ class Guard:
         if refused is not None:
             await PlainTextResponse(refused[1], refused[0])(scope, receive, send_guarded)
             return
-        await self._app(scope | {"path": self._below(scope["path"])}, receive, send_guarded)
+        await self._app({**scope, "path": self._below(scope["path"])}, receive, send_guarded)
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
         headers = Headers(scope=scope)

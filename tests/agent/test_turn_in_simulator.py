@@ -17,8 +17,8 @@ from bot.agent.seats import Seats
 from bot.agent.toolbox import Toolbox
 from bot.domain import Message
 from bot.errors import EndpointAway
-from bot.sim.endpoint import Endpoint, Profile, Timing, call_text, said
 from bot.serving import serve
+from bot.sim.endpoint import Endpoint, Profile, Timing, call_text, said
 from tests.agent.offered import TOOLS
 from tests.agent.replay import ignore, request
 from tests.agent.test_loop import results

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 
-from bot.sim.endpoint import Endpoint
 from bot.serving import serve
+from bot.sim.endpoint import Endpoint
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "endpoint"
 

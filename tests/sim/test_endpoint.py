@@ -8,8 +8,8 @@ import httpx
 import pytest
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, AsyncStream
 
-from bot.sim.endpoint import ChatRequest, Endpoint, Profile, Reply, Timing, count_tokens, said
 from bot.serving import serve
+from bot.sim.endpoint import ChatRequest, Endpoint, Profile, Reply, Timing, count_tokens, said
 from tests.sim.endpoint_play import Player, playing
 
 SLOW = Timing.canvas(30)

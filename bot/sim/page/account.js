@@ -5,7 +5,7 @@ const MIN_SHOWN = 0.0005; // seconds; less would be shown as nought
 export function accountOf(account) {
   const box = document.createElement("div");
   box.className = "account";
-  box.append(bar(account), list(account), line(account.tokens));
+  box.append(bar(account), list(account), counts(account.tokens));
   return box;
 }
 
@@ -15,7 +15,7 @@ function bar(account) {
   for (const { kind, seconds } of account.seconds) {
     const piece = document.createElement("i");
     piece.className = `kind-${kind}`;
-    piece.style.flexGrow = seconds;
+    piece.style.flexGrow = (100 * seconds) / account.whole;
     made.append(piece);
   }
   return made;
@@ -44,8 +44,13 @@ function item(kind, name, seconds, why) {
   return made;
 }
 
-function line(text) {
-  const made = document.createElement("p");
-  made.textContent = text;
+function counts(text) {
+  const made = document.createElement("ul");
+  made.className = "counts";
+  for (const part of text.split(" · ")) {
+    const item = document.createElement("li");
+    item.textContent = part;
+    made.append(item);
+  }
   return made;
 }

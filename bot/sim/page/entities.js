@@ -5,19 +5,22 @@ const BLOCKS = new Set(["pre", "blockquote", "expandable_blockquote"]);
 const PROTOCOLS = new Set(["http:", "https:", "tg:", "mailto:"]);
 
 const COMMAND = /(?<![^\s(])\/[a-z0-9_]{1,32}\b/gi;
+const ADDRESS = /\bhttps?:\/\/[^\s<>"]*[^\s<>".,:;!?)\]]/gi;
 
 // Offsets are UTF-16 units, as JavaScript counts them.
 export function nodesOf(text, entities, onCommand) {
-  const all = [...entities, ...commandsIn(text, entities)];
+  const all = [...entities, ...found(text, entities)];
   const sorted = all.sort((a, b) => a.offset - b.offset || b.length - a.length);
   return range(text, sorted, 0, text.length, onCommand);
 }
 
-// Telegram marks commands in what a bot writes, too, and lets people tap them.
-function commandsIn(text, entities) {
+// Telegram finds commands and addresses in what a bot writes, too, and lets people tap them.
+function found(text, entities) {
   const isTaken = (at) => entities.some((other) => other.offset <= at && at < other.offset + other.length);
-  const found = [...text.matchAll(COMMAND)].filter((match) => !isTaken(match.index));
-  return found.map((match) => ({ type: "bot_command", offset: match.index, length: match[0].length }));
+  const all = (type, pattern) => [...text.matchAll(pattern)].map((match) => ({ type, match }));
+  return [...all("bot_command", COMMAND), ...all("url", ADDRESS)]
+    .filter(({ match }) => !isTaken(match.index))
+    .map(({ type, match }) => ({ type, offset: match.index, length: match[0].length }));
 }
 
 function range(text, entities, from, to, onCommand) {
