@@ -49,7 +49,7 @@ def answers(page: Page) -> Locator:
 async def test_a_newcomer_is_told_what_is_simulated_and_how_to_go_on(visit: Visit):
     async with house() as here, visit(here.address) as page:
         await expect(page.get_by_text("Model and Telegram are simulated.")).to_be_visible()
-        await page.get_by_text("How to use real ones").click()
+        await page.get_by_text("Use real ones").click()
         await expect(page.get_by_text("canvasgram setup")).to_be_visible()
         await expect(page.get_by_text("--model-url")).to_be_visible()
 
