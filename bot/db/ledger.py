@@ -4,6 +4,7 @@ Owns one task that writes; a caller hands in what to do inside the transaction a
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -23,13 +24,13 @@ _LONGEST_PAUSE = 10.0
 
 
 class Ledger:
-    """While the database cannot be written (locked, disk full) entries wait; none is dropped."""
+    """While the database cannot be written (locked, disk full) entries wait; none is dropped before it is closed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._waiting: list[tuple[Entry[Any], asyncio.Future[Any]]] = []
         self._arrived = asyncio.Event()
-        self._closed = False
+        self._closed = asyncio.Event()
 
     def post(self, entry: Entry[Any]) -> asyncio.Future[Any]:
         """Have `entry` written after all that was handed in before; the future tells what it returned."""
@@ -44,14 +45,14 @@ class Ledger:
         return result
 
     def close(self) -> None:
-        """Let `run` return once everything handed in is written."""
-        self._closed = True
+        """Let `run` return once everything handed in is written, or cannot be written now."""
+        self._closed.set()
         self._arrived.set()
 
     async def run(self) -> None:
         """Write until closed."""
         pause = _FIRST_PAUSE
-        while self._waiting or not self._closed:
+        while self._waiting or not self._closed.is_set():
             await self._arrived.wait()
             self._arrived.clear()
             while self._waiting:
@@ -60,7 +61,11 @@ class Ledger:
                     pause = _FIRST_PAUSE
                 except (StoreUnavailable, SQLAlchemyError):
                     _log.warning("the outbox cannot be written; trying again", extra={"action": "ledger.again"})
-                    await asyncio.sleep(pause)
+                    if self._closed.is_set():
+                        return  # the rows as they stand are what the next start goes by
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(pause):
+                            await self._closed.wait()
                     pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def _commit(self) -> None:

@@ -74,7 +74,11 @@ class Sender:
             for courier in list(self._couriers.values()):
                 self._start(courier)
             self._rest()
-            await self._pace.stopped()
+            try:
+                await self._pace.stopped()
+            except asyncio.CancelledError:
+                self._tasks = None  # a group that is torn down takes no task, and waking a lane must not fail for it
+                raise
             patience.reschedule(asyncio.get_running_loop().time() + _GRACE)
 
     def stop(self) -> None:

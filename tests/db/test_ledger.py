@@ -76,3 +76,21 @@ async def test_a_database_that_cannot_be_written_is_waited_for(
         ledger.close()
     assert await subjects(database) == ["late"]
     assert {record.action for record in caplog.records} == {"ledger.again"}  # type: ignore[attr-defined]
+
+
+async def test_a_closed_ledger_does_not_wait_for_a_database_that_cannot_be_written(
+    database: Database, database_url: str
+):
+    async with database.transaction() as tx:
+        await tx.execute(text("PRAGMA busy_timeout=1"))
+    other = sqlite3.connect(file_of(database_url), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    ledger = Ledger(database)
+    async with asyncio.timeout(2.0), asyncio.TaskGroup() as tasks:
+        tasks.create_task(ledger.run())
+        ledger.post(partial(told, subject="too late"))
+        await asyncio.sleep(0.05)
+        ledger.close()
+    other.execute("ROLLBACK")
+    other.close()
+    assert await subjects(database) == []

@@ -381,3 +381,9 @@ async def test_a_hundred_chats_are_served_side_by_side(office: PostOffice):
         assert time.monotonic() - began < 10
     assert all(office.seen(lane.chat) == [f"for {n}", "and more"] for n, lane in enumerate(lanes))
     assert set(await office.states()) == {"done"}
+
+
+async def test_a_lane_may_be_woken_though_the_sender_was_torn_down(office: PostOffice):
+    async with office.sender(kill=True) as sender:
+        await sender.rested()
+    office.channel(sender, lane=Lane(8)).end()  # as a turn does that is torn down with it
