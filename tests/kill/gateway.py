@@ -1,0 +1,198 @@
+"""The real gateway as a process of its own, started and killed by a test."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from asyncio.subprocess import STDOUT
+from collections.abc import Awaitable, Mapping
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import bot
+from bot.sim.botapi import BotApi
+
+ROOT = Path(bot.__file__).parents[1]
+ENVIRONMENT = {"PATH": os.defpath, "PYTHONPATH": str(ROOT)}
+PATIENCE = 30.0  # seconds; the machine may be busy with other things
+
+T = TypeVar("T")
+
+
+class Died(AssertionError):
+    """The gateway ended while something was expected of it."""
+
+
+class Process(Protocol):
+    """What is needed of a process; asyncio's own have it."""
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def send_signal(self, signal: int) -> None: ...
+
+    async def wait(self) -> int: ...
+
+
+class Nursery:
+    """Forks gateways out of a process that has imported everything (see launcher.py); one of them lives at a time."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.kill.launcher"],
+            env=ENVIRONMENT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def close(self) -> None:
+        """No more gateways."""
+        self._process.communicate()
+
+    async def birth(self, folder: Path) -> "Forked":
+        """A gateway in this folder."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{folder}\n")
+        self._process.stdin.flush()
+        loop = asyncio.get_running_loop()
+        pid = await loop.run_in_executor(None, self._told)
+        return Forked(pid, loop.run_in_executor(None, self._told))
+
+    def _told(self) -> int:
+        assert self._process.stdout is not None
+        return int(self._process.stdout.readline())
+
+
+class Forked:
+    """A process that another one waits for."""
+
+    def __init__(self, pid: int, death: asyncio.Future[int]) -> None:
+        self._pid = pid
+        self._death = death
+
+    @property
+    def returncode(self) -> int | None:
+        return self._death.result() if self._death.done() else None
+
+    def send_signal(self, signal: int) -> None:
+        os.kill(self._pid, signal)
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._death)
+
+
+class Gateway:
+    """A folder of its own with the settings in `.env`, in which a gateway runs, one process at a time.
+
+    With a nursery the tests' own tools are there, too; without one it is `python -m bot run` and nothing else.
+    """
+
+    def __init__(self, api: BotApi, folder: Path, settings: Mapping[str, object], nursery: Nursery | None) -> None:
+        folder.mkdir()
+        (folder / ".env").write_text("".join(f"{name.upper()}={value}\n" for name, value in settings.items()))
+        self._api = api
+        self._folder = folder
+        self._nursery = nursery
+        self._log = folder / "gateway.log"
+        self._process: Process | None = None
+        self._started = 0.0
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    @property
+    def said(self) -> str:
+        """All it has written out so far."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    async def spawn(self) -> None:
+        """Start the process, in a clean environment; a moment later it is at work."""
+        assert not self.is_running
+        self._started = time.monotonic()
+        if self._nursery is not None:
+            self._process = await self._nursery.birth(self._folder)
+            return
+        with self._log.open("ab") as output:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "bot", "run", "--env-file", ".env"),
+                cwd=self._folder,
+                env=ENVIRONMENT,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=STDOUT,
+            )
+
+    async def start(self) -> None:
+        """Start it and wait until it has asked Telegram for updates."""
+        await self.spawn()
+        await self.while_alive(self._api.until(self._has_polled, PATIENCE))
+
+    def _has_polled(self) -> bool:
+        calls = self._api.calls
+        return any(call.method == "getUpdates" and call.arrived > self._started for call in reversed(calls))
+
+    async def while_alive(self, wanted: Awaitable[T]) -> T:
+        """What is waited for; fails at once if the process ends meanwhile."""
+
+        async def watch() -> None:
+            code = await self._alive.wait()
+            raise Died(f"the gateway ended with {code}")
+
+        async def wait() -> T:
+            return await wanted
+
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                watching = tasks.create_task(watch())
+                found = await tasks.create_task(wait())
+                watching.cancel()
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
+        return found
+
+    def freeze(self) -> None:
+        """Stop it in its tracks: it sees nothing any more of what reaches it."""
+        self.signal(signal.SIGSTOP)
+
+    async def arm(self, when: str) -> None:
+        """Have it kill itself around a commit, such as `before 3` or `after 3` from now on."""
+        bomb = self._folder / "bomb"
+        bomb.write_text(when, encoding="utf-8")
+        self.signal(signal.SIGUSR1)
+        async with asyncio.timeout(PATIENCE):
+            while bomb.exists():  # noqa: ASYNC110 no event tells
+                await asyncio.sleep(0.005)
+
+    async def kill(self) -> None:
+        """kill -9, at this very moment."""
+        self.signal(signal.SIGKILL)
+        assert await self.ended() == -signal.SIGKILL
+
+    async def restart(self) -> None:
+        """Kill it and start it again."""
+        await self.kill()
+        await self.start()
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        self._alive.send_signal(number)
+
+    async def terminate(self) -> tuple[int, float]:
+        """SIGTERM; the exit code, and the seconds it took."""
+        began = time.monotonic()
+        self.signal(signal.SIGTERM)
+        return await self.ended(), time.monotonic() - began
+
+    async def ended(self) -> int:
+        """The exit code, once it has ended by itself."""
+        async with asyncio.timeout(PATIENCE):
+            return await self._alive.wait()
+
+    @property
+    def _alive(self) -> Process:
+        assert self._process is not None
+        return self._process

@@ -1,0 +1,90 @@
+"""The gateway's own command line with the tools of these tests, in a process of its own for each folder it is told.
+
+A nursery has imported everything and forks a gateway when asked to, since these tests start hundreds of them. Told by
+SIGUSR1, a gateway kills itself with SIGKILL around the commit that the file `bomb` names: `before 3` or `after 3`.
+"""
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+from sqlalchemy.pool import Pool
+
+import bot.app  # what `run` imports when it is called
+import tools
+from bot.__main__ import main
+
+TOOLS = Path(__file__).with_name("tools_found")
+BOMB = Path("bomb")
+
+
+class Bomb:
+    """Counts commits once it is armed."""
+
+    def __init__(self) -> None:
+        self._left = 0
+        self._when = ""
+
+    def arm(self, _signal: int, _frame: FrameType | None) -> None:
+        """Read when to go off, and say so by taking the file away."""
+        self._when, left = BOMB.read_text(encoding="utf-8").split()
+        self._left = int(left)
+        BOMB.unlink()
+
+    def committing(self, *_: object) -> None:
+        """A transaction is about to be committed."""
+        self._left -= 1
+        if self._left == 0 and self._when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def committed(self, *_: object) -> None:
+        """A connection is given back: its transaction is over."""
+        if self._left <= 0 and self._when == "after":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def nursery() -> None:
+    """Start a gateway in each folder named on a line of stdin; print its process id and, in the end, its exit code."""
+    tools.__path__.append(str(TOOLS))
+    assert bot.app
+    for line in sys.stdin:
+        assert threading.active_count() == 1
+        child = os.fork()
+        if child == 0:
+            _live(Path(line.strip()))
+        sys.stdout.write(f"{child}\n")
+        sys.stdout.flush()
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+def _live(folder: Path) -> NoReturn:
+    os.chdir(folder)
+    nothing, log = os.open(os.devnull, os.O_RDONLY), os.open("gateway.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    for ours, theirs in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(ours, theirs)
+    bomb = Bomb()
+    signal.signal(signal.SIGUSR1, bomb.arm)
+    event.listen(Engine, "commit", bomb.committing)
+    event.listen(Pool, "checkin", bomb.committed)
+    sys.argv = ["canvasgram", "run", "--env-file", ".env"]
+    code = 1
+    try:
+        main()
+    except SystemExit as left:
+        code = int(left.code or 0)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    nursery()

@@ -1,0 +1,106 @@
+"""SIGTERM ends the gateway in time and loses nothing; there is one gateway a database, whatever happens to it."""
+
+import signal
+from pathlib import Path
+
+from bot.sim.botapi import Fault
+from tests.kill.conftest import Surround
+from tests.kill.gateway import Gateway
+from tests.kill.surroundings import UNSURE, Surroundings
+
+LONGEST_STOP = 10.0  # seconds, after which supervisors kill
+
+
+def another(house: Surroundings, folder: Path) -> Gateway:
+    """A second gateway with the same settings, and so on the same database."""
+    return Gateway(house.api, folder, house.settings, None)
+
+
+async def test_with_nothing_to_do_it_stops_at_once(surround: Surround):
+    house = await surround(plain=True)
+    house.ann.send("@@say:here I am@@")
+    await house.answered("here I am")
+    code, seconds = await house.gateway.terminate()
+    assert (code, seconds < LONGEST_STOP / 2) == (0, True)
+
+
+async def test_a_turn_that_does_not_end_in_time_goes_on_after_the_next_start(surround: Surround):
+    house = await surround(plain=True)
+    house.endpoint.hold()
+    house.ann.send('@@tool:remember {"note": "milk"}@@@@say:noted@@')
+    await house.thinking()
+    code, seconds = await house.gateway.terminate()
+    assert (code, seconds < LONGEST_STOP) == (0, True)
+    waiting = house.ann.send("@@say:you were away@@")
+    house.endpoint.release()
+    await house.gateway.start()
+    await house.answered("noted", "you were away")
+    assert house.api.fetched_at(waiting.update_id)
+    assert house.rows("select count(*) from notes") == [(1,)]
+
+
+async def test_a_turn_that_ends_in_time_is_delivered_before_it_stops(surround: Surround):
+    house = await surround(plain=True)
+    house.endpoint.hold()
+    house.ann.send("@@say:just in time@@")
+    await house.thinking()
+    house.gateway.signal(signal.SIGTERM)
+    await house.api.until(lambda: not house.api.updates.is_polled)
+    house.endpoint.release()
+    assert await house.gateway.ended() == 0
+    assert house.texts() == ["just in time"]
+    house.accounted()
+
+
+async def test_a_tool_that_does_not_end_in_time_is_interrupted(surround: Surround):
+    house = await surround()
+    house.bells.hold()
+    house.ann.send(house.bells.call("ring", "once") + "@@say:done@@")
+    await house.bells.until(lambda: house.bells.rung["once"])
+    code, seconds = await house.gateway.terminate()
+    assert (code, seconds < LONGEST_STOP) == (0, True)
+    house.bells.release()
+    await house.gateway.start()
+    await house.answered("done")
+    assert house.bells.rung["once"] == 1
+    assert house.rows("select outcome from tool_calls") == [("unknown",)]
+
+
+async def test_a_send_that_is_never_answered_does_not_hold_it_up(surround: Surround):
+    house = await surround(plain=True)
+    hanging = house.api.inject(Fault.hang(after_effect=True), "sendMessage")
+    house.ann.send("@@say:here I am@@")
+    await house.until(lambda: hanging.hits and house.texts())
+    code, seconds = await house.gateway.terminate()
+    assert (code, seconds < LONGEST_STOP) == (0, True)
+    await house.gateway.start()
+    await house.answered("here I am", UNSURE)
+
+
+async def test_killed_while_it_stops(surround: Surround):
+    house = await surround()
+    house.endpoint.hold()
+    house.ann.send("@@say:here I am@@")
+    await house.thinking()
+    house.gateway.signal(signal.SIGTERM)
+    await house.api.until(lambda: not house.api.updates.is_polled)
+    await house.gateway.kill()
+    house.endpoint.release()
+    await house.gateway.start()
+    await house.answered("here I am")
+
+
+async def test_a_second_gateway_on_one_database_is_turned_away_until_the_first_is_gone(
+    surround: Surround, tmp_path: Path
+):
+    house = await surround(plain=True)
+    second = another(house, tmp_path / "second")
+    await second.spawn()
+    assert await second.ended() == 1
+    assert second.said.strip().splitlines()[-1].startswith("Another gateway already works on")
+    assert len(second.said.strip().splitlines()) == 1
+    await house.gateway.kill()
+    await second.start()
+    house.ann.send("@@say:here I am@@")
+    await second.while_alive(house.api.until(lambda: house.texts() == ["here I am"]))
+    await second.kill()

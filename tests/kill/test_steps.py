@@ -1,0 +1,232 @@
+"""kill -9 at every step of a message's way, each brought about on purpose: answered once, in order, nothing redone."""
+
+import json
+import signal
+
+import pytest
+
+from bot.sim.botapi import Fault
+from bot.sim.endpoint import Endpoint, Timing, said
+from tests.kill.conftest import Surround
+from tests.kill.surroundings import ANN, SENT_AGAIN, UNSURE, Surroundings
+
+
+async def test_fetched_but_not_yet_read(surround: Surround):
+    house = await surround(plain=True)
+    await house.until(lambda: house.api.updates.is_polled)
+    house.gateway.freeze()
+    written = house.ann.send("@@say:here I am@@")
+    await house.api.until(lambda: house.api.fetched_at(written.update_id))
+    await house.gateway.restart()
+    await house.answered("here I am")
+    assert len(house.endpoint.requests) == 1
+
+
+async def test_stored_but_not_yet_acknowledged(surround: Surround):
+    house = await surround()
+    held = house.api.inject(Fault.hang(), "getUpdates", when=lambda call: call.params.integer("offset") > 0)
+    house.ann.send("@@say:here I am@@")
+    await house.answered("here I am")
+    await house.until(lambda: held.hits)
+    await house.at_rest()
+    assert house.api.updates.pending_ids
+    await house.gateway.restart()
+    house.ann.send("@@say:and again@@")
+    await house.answered("here I am", "and again")
+    assert house.api.updates.pending_ids == []
+
+
+async def test_waiting_for_a_seat(surround: Surround):
+    house = await surround(model_seats=1)
+    bob = house.api.person(8, "Bob")
+    house.endpoint.hold()
+    house.ann.send("@@say:for Ann@@")
+    await house.thinking()
+    bob.send("@@say:for Bob@@")
+    await house.until(lambda: house.texts(8) == ["You are next."])
+    await house.stored("select 1 from outbox where state = 'open'")
+    await house.gateway.kill()
+    house.endpoint.release()
+    await house.gateway.start()
+    await house.answered("for Ann")
+    await house.answered("for Bob", chat=8)
+
+
+async def test_in_mid_canvas_with_messages_waiting(surround: Surround):
+    house = await surround()
+    house.endpoint.hold()
+    house.ann.send("@@say:first@@")
+    await house.thinking()
+    for word in ("second", "third"):
+        await has_eyes(house, house.ann.send(f"@@say:{word}@@").message_id)
+    await house.gateway.kill()
+    house.endpoint.release()
+    await house.gateway.start()
+    await house.answered("first", "third")
+    asked = house.rows("select text from messages where role = 'user' order by id")
+    assert [text.rpartition("] ")[2] for (text,) in asked] == [
+        f"@@say:{word}@@" for word in ("first", "second", "third")
+    ]
+    outcomes = house.rows("select outcome, error from model_calls order by id")
+    assert outcomes == [("failed", "the process ended"), ("ok", None), ("ok", None)]
+
+
+async def test_after_the_first_block_was_shown(surround: Surround):
+    house = await surround(Endpoint(timing=Timing(canvas_seconds=0.3)))
+    house.ann.send("@@repeat:700 word @@")
+    await house.stored("select 1 from outbox where state = 'open'")
+    house.endpoint.hold()
+    await house.gateway.kill()
+    house.endpoint.release()
+    shown = house.messages()[0]
+    assert shown.buttons
+    await house.gateway.start()
+    await house.answered(("word " * 700).strip())
+    assert house.messages()[0].message_id == shown.message_id
+
+
+async def test_while_tools_run(surround: Surround):
+    """One that may be repeated, and one that may not; the third was done already."""
+    house = await surround()
+    calls = [
+        {"name": "ring", "arguments": {"address": f"{house.bells.url}/once"}},
+        {"name": "look", "arguments": {"address": f"{house.bells.url}/often"}},
+        {"name": "remember", "arguments": {"note": "milk"}},
+    ]
+    house.bells.hold()
+    house.ann.send(f"@@tools:{json.dumps(calls)}@@@@say:all done@@")
+    await house.bells.until(lambda: len(house.bells.rung) == 2)
+    await house.stored("select 1 from tool_calls where name = 'remember' and outcome is not null")
+    await house.gateway.kill()
+    house.bells.release()
+    await house.gateway.start()
+    await house.answered("all done")
+    assert house.bells.rung == {"once": 1, "often": 2}
+    assert len(house.endpoint.requests) == 2
+    outcomes = house.rows("select name, outcome from tool_calls order by name")
+    assert outcomes == [("look", "ok"), ("remember", "ok"), ("ring", "unknown")]
+    assert house.rows("select count(*) from notes") == [(1,)]
+    assert "outcome is unknown" in house.endpoint.requests[-1].prompt
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+async def test_while_the_answer_is_sent(surround: Surround, arrives: bool):
+    """Nobody can know what became of it: it is said, and sent again once, if the person wants it."""
+    house = await surround()
+    sent = house.freeze_at("sendMessage", arrives=arrives)
+    house.ann.send("@@say:here I am@@")
+    await house.until(lambda: sent.hits and (house.texts() or not arrives))
+    await house.gateway.restart()
+    shown = ["here I am"] if arrives else []
+    await house.answered(*shown, UNSURE)
+    house.ann.tap(house.messages()[-1], "Send again")
+    house.ann.tap(house.messages()[-1], "Send again")
+    await house.until(lambda: "here I am" in house.texts()[len(shown) :])
+    house.ann.send("@@say:done@@")
+    await house.answered(*shown, SENT_AGAIN, "here I am", "done")
+    assert len(house.endpoint.requests) == 2
+
+
+async def test_while_the_person_is_asked_about_it(surround: Surround):
+    """The question may be repeated, and it must not get lost: nothing else tells that there was an answer."""
+    house = await surround()
+    sent = house.freeze_at("sendMessage", arrives=False)
+    house.ann.send("@@say:here I am@@")
+    await house.until(lambda: sent.hits)
+    asked = house.freeze_at("sendMessage", UNSURE, arrives=False)
+    await house.gateway.kill()
+    await house.gateway.start()
+    await house.until(lambda: asked.hits)
+    await house.gateway.restart()
+    await house.answered(UNSURE)
+
+
+async def test_while_it_is_sent_again(surround: Surround):
+    house = await surround()
+    sent = house.freeze_at("sendMessage", arrives=False)
+    house.ann.send("@@say:here I am@@")
+    await house.until(lambda: sent.hits)
+    await house.gateway.restart()
+    await house.answered(UNSURE)
+    again = house.freeze_at("sendMessage", "here I am", arrives=False)
+    house.ann.tap(house.messages()[-1], "Send again")
+    await house.until(lambda: again.hits)
+    await house.gateway.restart()
+    await house.answered(SENT_AGAIN, UNSURE)
+    house.ann.tap(house.messages()[-1], "Send again")
+    await house.until(lambda: house.texts()[2:])
+    await house.answered(SENT_AGAIN, SENT_AGAIN, "here I am")
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+async def test_between_the_parts_of_an_answer(surround: Surround, arrives: bool):
+    house = await surround(model_max_tokens=4096)
+    words = [f"word{number}" for number in range(800)]
+    second = house.freeze_at("sendMessage", "word799", arrives=arrives)
+    house.endpoint.brain = said(" ".join(words))
+    house.ann.send("Count to 800.")
+    await house.until(lambda: second.hits and len(house.texts()) == 1 + arrives)
+    await house.gateway.restart()
+    await house.until(lambda: house.unsure())
+    await house.at_rest()
+    house.accounted()
+    first, *rest = house.texts()
+    assert len(rest) == 1 + arrives
+    if not arrives:
+        house.ann.tap(house.messages()[-1], "Send again")
+        await house.until(lambda: len(house.texts()) == 3)
+        rest = [house.texts()[-1]]
+    assert f"{first} {rest[0]}".split() == words
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+async def test_while_an_edit_is_in_flight(surround: Surround, arrives: bool):
+    house = await surround(Endpoint(timing=Timing(canvas_seconds=0.3)))
+    edit = house.freeze_at("editMessageText", arrives=arrives)
+    house.ann.send("@@repeat:700 word @@")
+    await house.until(lambda: edit.hits)
+    await house.gateway.restart()
+    await house.answered(("word " * 700).strip())
+    assert len(house.messages()) == 1
+
+
+async def test_a_stop_meant_for_what_runs_stops_it_after_a_restart(surround: Surround):
+    house = await surround()
+    house.endpoint.hold()
+    house.ann.send("@@say:unwanted@@")
+    await house.thinking()
+    house.gateway.freeze()
+    stop = house.ann.send("/stop")
+    await house.api.until(lambda: house.api.fetched_at(stop.update_id))
+    await house.gateway.restart()
+    await house.answered("Stopped.")
+    house.endpoint.release()
+    house.ann.send("@@say:next@@")
+    await house.answered("Stopped.", "next")
+
+
+@pytest.mark.parametrize("when", ["after 1", "after 2", "before 3", "after 3", "before 4"])
+async def test_while_a_stop_is_handled(surround: Surround, when: str):
+    house = await surround()
+    house.endpoint.hold()
+    house.ann.send("@@say:unwanted@@")
+    await house.thinking()
+    await house.gateway.arm(when)
+    house.ann.send("/stop")
+    assert await house.gateway.ended() == -signal.SIGKILL
+    await house.gateway.start()
+    await house.answered("Stopped.")
+    assert house.rows("select ending from turns") == [("stopped",)]
+    house.endpoint.release()
+    house.ann.send("@@say:next@@")
+    await house.answered("Stopped.", "next")
+
+
+async def has_eyes(house: Surroundings, message_id: int) -> None:
+    """Wait until the person sees that a message waits."""
+
+    def seen() -> bool:
+        message = house.api.chat(ANN).find(message_id)
+        return message is not None and bool(message.reactions)
+
+    await house.until(seen)

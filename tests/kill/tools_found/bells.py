@@ -1,0 +1,33 @@
+"""Tools whose every run the tests see, and may hold up: each calls an address and gives what it answers.
+
+The launcher adds this folder to those the gateway finds its tools in.
+"""
+
+import httpx
+
+from tools.base import tool
+
+
+@tool(timeout=60)
+async def ring(address: str) -> str:
+    """Ring a bell; it must not be rung twice.
+
+    Args:
+        address: Where it hangs.
+    """
+    return await _called(address)
+
+
+@tool(repeatable=True, timeout=60)
+async def look(address: str) -> str:
+    """Look at a bell; as often as you like.
+
+    Args:
+        address: Where it hangs.
+    """
+    return await _called(address)
+
+
+async def _called(address: str) -> str:
+    async with httpx.AsyncClient(timeout=None) as client:
+        return (await client.get(address)).text
