@@ -1,7 +1,6 @@
 """Own time and processor time of a reply, and memory: one message at a time, in rounds there and back again."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ CHATS = 20
 SLICE = 5  # messages a bot answers before it is another's turn
 PAUSE = 0.03  # seconds between two messages: what a bot has left to do counts as its processor time, not as own time
 NEAR_FIRST, FAR_FIRST = 100_000, 200_000  # numbers of questions: none is asked twice
+FAR_EVERY = 3  # rounds from one that is far away to the next
 FAR = 0.080  # seconds Telegram's answers take when it is far away
 
 OWN_P50 = 2.0
@@ -35,27 +35,37 @@ class Taken:
 
 
 async def measure(names: tuple[Name, ...], folder: Path, messages: int) -> list[Row]:
-    """Rows of own time, distance and processor time over `messages` a bot, after a message to warm up every chat."""
+    """Rows of own time, distance and processor time over `messages` a bot, after a message to warm up every chat.
+
+    Rounds far away come between the others, so that a drift of the machine meets both alike.
+    """
     taken = {name: Taken() for name in names}
     async with all_staged(names, folder, partial(Endpoint, brain=Model())) as stages:
-        for stage, numbers in _slices(stages, CHATS, first=0):
-            await _slice(stage, numbers)
-        for stage, numbers in _slices(stages, messages, first=NEAR_FIRST):
-            await _counted(stage, taken[stage.name], numbers)
-        for stage in stages.values():
-            stage.api.latency = FAR
-        for stage, numbers in _slices(stages, messages // 3, first=FAR_FIRST):
-            taken[stage.name].far += await _slice(stage, numbers)
+        for place, order in enumerate(rounds(names, CHATS // SLICE)):
+            for name in order:
+                await _slice(stages[name], _questions(0, place))
+        for place, order in enumerate(rounds(names, max(1, messages // SLICE))):
+            for name in order:
+                await _counted(stages[name], taken[name], _questions(NEAR_FIRST, place))
+            if place % FAR_EVERY == 0:
+                for name in order:
+                    taken[name].far += await _far(stages[name], _questions(FAR_FIRST, place))
         for name, stage in stages.items():
             taken[name].after = stage.running.memory()
     return rows(taken)
 
 
-def _slices(stages: dict[Name, Stage], messages: int, *, first: int) -> Iterator[tuple[Stage, range]]:
-    """Whose turn it is with which questions, from `first` on, until each bot has had about so many."""
-    for place, order in enumerate(rounds(tuple(stages), max(1, messages // SLICE))):
-        for name in order:
-            yield stages[name], range(first + place * SLICE, first + (place + 1) * SLICE)
+def _questions(first: int, place: int) -> range:
+    """The numbers of the questions of one slice."""
+    return range(first + place * SLICE, first + (place + 1) * SLICE)
+
+
+async def _far(stage: Stage, numbers: range) -> list[Timed]:
+    stage.api.latency = FAR
+    timed = await _slice(stage, numbers)
+    await asyncio.sleep(2 * FAR)  # the last answers are still on their way
+    stage.api.latency = 0.0
+    return timed
 
 
 async def _counted(stage: Stage, taken: Taken, numbers: range) -> None:

@@ -17,18 +17,22 @@ async def measure(names: tuple[Name, ...], folder: Path, times: int) -> list[Row
     seconds: dict[Name, list[float]] = {name: [] for name in names}
     resident: dict[Name, list[float]] = {name: [] for name in names}
     shared_out: dict[Name, list[float]] = {name: [] for name in names}
+    cpu: dict[Name, list[float]] = {name: [] for name in names}
     for place, order in enumerate(rounds(names, times + 1)):
         for name in order:
             async with staged(name, folder, Endpoint()) as stage:
                 took = await stage.start()
+                worked = stage.running.cpu()
                 await asyncio.sleep(SETTLED)
                 memory = stage.running.memory()
             if place:
                 seconds[name].append(took)
+                cpu[name] += [worked] if worked is not None else []
                 resident[name] += [memory.resident] if memory.resident else []
                 shared_out[name] += [memory.shared_out] if memory.shared_out else []
     return [
         Row("start", "start to first poll", "s", _medians(seconds), at_most(START_SECONDS), digits=2),
+        Row("start_cpu", "of it processor time", "s", _medians(cpu), digits=2),
         Row("idle", "memory idle", "MiB", _medians(resident), at_most(IDLE_MIB), digits=0),
         Row("idle_pss", "memory idle, shared pages in parts", "MiB", _medians(shared_out), digits=0),
     ]
