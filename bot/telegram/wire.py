@@ -21,6 +21,7 @@ from bot.domain import Button, Lane, Part
 from bot.errors import TelegramRefused
 from bot.telegram.outcomes import Delivered, NotDelivered, Outcome, Refused, Unknown, sorted_out
 from bot.telegram.outcomes import seconds as seconds
+from bot.telegram.polls import Polls
 
 POLL_SECONDS = 50
 """The longest a getUpdates call may ask Telegram to wait."""
@@ -31,7 +32,7 @@ _EDIT_SECONDS = 20.0
 _SIGN_SECONDS = 5.0  # a late sign of life is worth nothing, and the answer waits for it
 _IDLE_SECONDS = 30.0  # a connection is kept while a turn is worked on, so that its answer needs no handshake
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
-UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
+UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 """What PTB raises over an answer that it does not understand."""
 
 _log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ def bot_for(token: str, api_url: str) -> Bot:
         base_url=f"{api_url}/bot",
         base_file_url=f"{api_url}/file/bot",
         request=_connections(256, _SEND_SECONDS, trust),
-        get_updates_request=_connections(4, POLL_SECONDS + 15.0, trust),
+        get_updates_request=_connections(4, POLL_SECONDS + 15.0, trust, Polls),
     )
 
 
@@ -90,9 +91,11 @@ async def _answers(bot: Bot) -> bool:
     return True
 
 
-def _connections(most: int, read_timeout: float, trust: ssl.SSLContext) -> HTTPXRequest:
+def _connections(
+    most: int, read_timeout: float, trust: ssl.SSLContext, kind: type[HTTPXRequest] = HTTPXRequest
+) -> HTTPXRequest:
     limits = httpx.Limits(max_connections=most, keepalive_expiry=_IDLE_SECONDS)
-    return HTTPXRequest(
+    return kind(
         read_timeout=read_timeout,
         write_timeout=10.0,
         connect_timeout=10.0,

@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import json
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import select, text
 from telegram import Bot
 
@@ -17,6 +20,7 @@ from bot.errors import TelegramConflict, TelegramRefused
 from bot.serving import serve
 from bot.sim.botapi import BotApi, Fault
 from bot.telegram.intake import Intake, Ways
+from bot.telegram.polls import whole_updates
 from bot.telegram.wire import bot_for
 
 
@@ -214,3 +218,35 @@ async def test_updates_that_come_twice_do_not_count_against_a_person(door: Door)
 def _message(number: int) -> dict[str, object]:
     chat = {"id": 7, "type": "private"}
     return {"message_id": number, "date": int(time.time()), "chat": chat, "from": {"id": 7}, "text": f"number {number}"}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [b'{"update_id":5,"message":{"text":', b"\xff\xfe{]", b'{"update_id":5,"x":' + b"[" * 5000 + b"]" * 5000 + b"}"],
+)
+async def test_a_broken_update_takes_no_other_with_it(door: Door, broken: bytes):
+    door.api.person(7).send("before")
+    door.api.push(broken)
+    door.api.person(7).send("after")
+    async with door.open():
+        await door.until_arrived(2)
+        await door.api.until(lambda: len(door.api.calls_of("getUpdates")) >= 2)
+    assert [shape for _, shape in await door.rows()] == ["text", "text"]
+
+
+async def test_a_broken_update_alone_is_acknowledged_with_the_next_one(door: Door):
+    door.api.push(b"no update")
+    async with door.open():
+        await door.api.until(lambda: len(door.api.calls_of("getUpdates")) >= 2)
+        door.api.person(7).send("after")
+        await door.until_arrived(1)
+        polls = len(door.api.calls_of("getUpdates"))
+        await door.api.until(lambda: len(door.api.calls_of("getUpdates")) > polls)
+    assert "offset" in door.api.calls_of("getUpdates")[-1].params
+
+
+@given(st.binary(max_size=40), st.lists(st.integers(0, 9), max_size=3))
+def test_whole_updates_are_found_in_any_answer(junk: bytes, numbers: list[int]):
+    updates = [{"update_id": number, "message": {"text": '{"update_id":1}'}} for number in numbers]
+    answer = ",".join([junk.decode("utf-8", "replace"), *(json.dumps(one, separators=(",", ":")) for one in updates)])
+    assert list(whole_updates(answer))[-len(updates) :] == updates

@@ -1,0 +1,45 @@
+"""Reads the answers of getUpdates, also where one update in them is broken: that one is lost, the others are not.
+
+The broken one has no readable number, so it is acknowledged with the next one behind it.
+"""
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from telegram.error import TelegramError
+from telegram.request import HTTPXRequest
+
+_BEGIN = '{"update_id":'
+
+log = logging.getLogger(__name__)
+
+
+class Polls(HTTPXRequest):
+    """The connections of getUpdates."""
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        """The answer; if it is no JSON, the updates in it that are. Raises TelegramError if there are none."""
+        try:
+            return HTTPXRequest.parse_json_payload(payload)
+        except (TelegramError, RecursionError) as error:
+            updates = list(whole_updates(payload.decode("utf-8", "replace")))
+            if not updates:
+                raise TelegramError("what answered is no Bot API") from error
+            log.warning("an update was broken and is left out", extra={"action": "polls.broken"})
+            return {"ok": True, "result": updates}
+
+
+def whole_updates(answer: str) -> Iterator[dict[str, Any]]:
+    """The updates in an answer that can be read by themselves."""
+    decoder = json.JSONDecoder()
+    at = answer.find(_BEGIN)
+    while at >= 0:
+        try:
+            update, end = decoder.raw_decode(answer, at)
+            yield update
+        except (ValueError, RecursionError):
+            end = at + 1
+        at = answer.find(_BEGIN, end)
