@@ -16,6 +16,7 @@ from bot.demo.page import page_of
 from bot.errors import SettingsRefused
 from bot.serving import serve
 from bot.sim.endpoint import Endpoint, said
+from bot.telegram.greeting import EXAMPLES
 
 ROOT = Path(__file__).parent.parent
 
@@ -43,6 +44,13 @@ async def test_an_exchange_is_printed_with_its_tools_and_seconds():
     assert " s: first canvas " in told
     assert "2 model calls · " in told
     assert "Simulated: the model" in told
+
+
+async def test_every_example_of_the_greeting_has_an_answer():
+    for example, words in zip(EXAMPLES, ("In Tokyo it is", "exactly\n\n434", "The Moon pulls"), strict=True):
+        code, told = await say(example)
+        assert code == 0
+        assert words in told
 
 
 async def test_a_command_is_answered_without_a_model_call():

@@ -34,6 +34,12 @@ _DATA = re.compile(r"\[data:.*?\[end of data\]", re.DOTALL)
 _CLOCK = re.compile(
     r"^(?P<day>\w+), (?P<date>[\d-]+) (?P<time>\d\d:\d\d)\S* in .+\(UTC(?P<sign>[+-])(?P<h>\d\d):(?P<m>\d\d)\)"
 )
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
+_TIDES = (
+    "The Moon pulls a little harder on the side of the Earth that faces it, and a little less hard on the far side, so "
+    "the sea bulges on both. The Earth turns beneath these two bulges, which is why most coasts have high water twice "
+    "in about 25 hours. When the Sun pulls along the same line, at full and new Moon, tides are at their highest."
+)
 _THOUGHT = "One of the questions I can show something for. Is a tool needed? I take the shortest way to an answer."
 _ELSE = (
     "I am a *simulated* model: the gateway, its tools and this chat are real, but nothing here can really think. "
@@ -120,7 +126,7 @@ def _offset(clock: re.Match[str]) -> int:
 
 
 def _arithmetic(found: re.Match[str], results: Sequence[_Result], offered: frozenset[str]) -> str:
-    expression = found["sum"].strip(" =?.,")
+    expression = _THOUSANDS.sub("", found["sum"].strip(" =?.,"))
     if not results:
         return _call("calculate", offered, {"expression": expression})
     told = results[-1].text
@@ -155,6 +161,10 @@ def _page(found: re.Match[str], results: Sequence[_Result], offered: frozenset[s
     return "This is how the page begins:\n\n> " + shown.replace("\n", "\n> ")
 
 
+def _tides(_: re.Match[str], _results: Sequence[_Result], _offered: frozenset[str]) -> str:
+    return _TIDES
+
+
 def _story(_: re.Match[str], _results: Sequence[_Result], _offered: frozenset[str]) -> str:
     return STORY
 
@@ -163,12 +173,13 @@ _TOPICS: tuple[tuple[re.Pattern[str], Topic], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), topic)
     for pattern, topic in (
         (r"\b(story|lighthouse)\b", _story),
+        (r"\btides?\b", _tides),
         (r"\bremember (?:that )?(?P<note>(?!.*about me).+)", _remember),
         (r"(?P<url>https?://\S+)", _page),
         (r"\btime\b.*?\bin (?P<places>.+)", _time),
         (r"\b(know|remember\w*|notes?)\b.*\b(about )?me\b", _recall),
         (
-            r"(?:what is|what's|how much is|calculate|compute|work out)\s+(?P<sum>[\d(√-][\d\s+*/^().,!%-]*)",
+            r"(?:what(?: is|'s)|how much is|calculate|compute|work out)\s+(?P<sum>[\d(√-](?:[\d\s+*/^().,!%-]|\bof\b)*)",
             _arithmetic,
         ),
         (r"^\W*(hello|hi|hey|good (morning|day|evening))\b", _hello),
