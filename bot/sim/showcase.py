@@ -179,7 +179,7 @@ _TOPICS: tuple[tuple[re.Pattern[str], Topic], ...] = tuple(
         (r"\btime\b.*?\bin (?P<places>.+)", _time),
         (r"\b(know|remember\w*|notes?)\b.*\b(about )?me\b", _recall),
         (
-            r"(?:what(?: is|'s)|how much is|calculate|compute|work out)\s+(?P<sum>[\d(√-](?:[\d\s+*/^().,!%-]|\bof\b)*)",
+            r"(?:what(?: i|')s|how much is|calculate|compute|work out)\s+(?P<sum>[\d(√-](?:[\d\s+*/^().,!%-]|\bof\b)*)",
             _arithmetic,
         ),
         (r"^\W*(hello|hi|hey|good (morning|day|evening))\b", _hello),
