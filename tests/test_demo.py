@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from bot import demo
+from bot.demo import house
 from bot.demo.house import opened
 from bot.demo.page import page_of
 from bot.errors import SettingsRefused
@@ -101,8 +102,8 @@ async def test_the_start_says_where_the_page_is_and_what_is_simulated():
 
 async def test_the_page_says_which_half_is_real(endpoint: tuple[Endpoint, str]):
     async with (
-        opened(endpoint[1]) as house,
-        page_of(house) as address,
+        opened(endpoint[1]) as running,
+        page_of(running) as address,
         httpx.AsyncClient(trust_env=False) as client,
         client.stream("GET", f"{address}events") as stream,
     ):
@@ -162,6 +163,13 @@ async def test_a_taken_port_and_a_missing_endpoint_are_one_line_each(tmp_path: P
     _, err = await running.communicate()
     assert (running.returncode, err.decode().count("\n")) == (1, 1)
     assert "Nothing answers at" in err.decode()
+
+
+async def test_a_gateway_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(house, "START_SECONDS", 0)
+    with pytest.raises(ExceptionGroup) as refused:
+        await say("hello")
+    assert refused.group_contains(house.NotStarted, match="NO_PROXY")
 
 
 async def test_nothing_to_say_is_a_wrong_option():

@@ -15,6 +15,7 @@ from bot.agent import server
 from bot.db import accounts
 from bot.db.accounts import TurnRow
 from bot.db.engine import Database, connected
+from bot.errors import CanvasgramError
 from bot.serving import serve
 from bot.settings import Settings, given
 from bot.sim.botapi import BotApi, Person
@@ -26,7 +27,12 @@ NAME = "Guest"
 CANVAS_SECONDS = 0.4
 PREFILL = 3000  # tokens a second
 LOOK_SECONDS = 0.1  # between two looks into the database
+START_SECONDS = 15
 PATIENCE = 1.0  # seconds for the gateway to end; its database is thrown away in any case
+
+
+class NotStarted(CanvasgramError):
+    """The gateway does not get to work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,13 @@ async def opened(model_url: str | None = None, endpoint: Endpoint | None = None)
             admin_ids=str(PERSON),
         )
         await stack.enter_async_context(_gateway(settings))
-        await api.until(lambda: api.calls_of("getUpdates") and api.commands, timeout=30)
+        try:
+            await api.until(lambda: api.calls_of("getUpdates") and api.commands, timeout=START_SECONDS)
+        except TimeoutError:
+            raise NotStarted(
+                f"The gateway did not reach the simulated Telegram within {START_SECONDS} s. If this machine has a "
+                "proxy, let it leave 127.0.0.1 alone: NO_PROXY=127.0.0.1"
+            ) from None
         database = await stack.enter_async_context(connected(settings.database_url))
         demo = Demo(api, person, model, database)
         stack.push_async_callback(demo.interrupt)

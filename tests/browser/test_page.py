@@ -233,6 +233,20 @@ async def test_dark_is_dark(visit: Visit):
             assert await page.evaluate(brightness) < 60
 
 
+async def test_the_page_says_when_the_demo_has_ended(visit: Visit):
+    async with opened(endpoint=Endpoint(brain=showcase)) as demo, contextlib.AsyncExitStack() as stack:
+        address = await stack.enter_async_context(page_of(demo))
+        async with visit(address, forgiven=("net::ERR_", "failed: ")) as page:
+            await ask(page, "hello")
+            await expect(page.locator(".account")).to_be_visible()
+            await stack.aclose()
+            await expect(page.locator("#status")).to_contain_text("not running any more")
+            await page.get_by_label("Message", exact=True).fill("anybody?")
+            await page.keyboard.press("Enter")
+            await expect(page.locator("#toast")).to_have_text("The demo has ended.")
+            await expect(page.get_by_label("Message", exact=True)).to_have_value("anybody?")
+
+
 async def test_a_page_opened_later_shows_the_same_chat(visit: Visit):
     async with house() as here:
         async with visit(here.address) as page:

@@ -112,8 +112,10 @@ function command(text, onCommand) {
 }
 
 export function link(address) {
-  const target = URL.parse(/^[a-z][a-z0-9+.-]*:/i.test(address) ? address : `https://${address}`);
-  if (!target || !PROTOCOLS.has(target.protocol)) return null;
+  const whole = /^[a-z][a-z0-9+.-]*:/i.test(address) ? address : `https://${address}`;
+  if (!URL.canParse(whole)) return null;
+  const target = new URL(whole);
+  if (!PROTOCOLS.has(target.protocol)) return null;
   const made = document.createElement("a");
   made.href = target.href;
   made.target = "_blank";
