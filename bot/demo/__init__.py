@@ -36,7 +36,7 @@ def _greeting(demo: Demo, address: str) -> str:
         ("Open", address),
         ("Simulated", "Telegram" if is_real else f"Telegram, and {model}"),
         ("Real", f"{gateway}, and {model}" if is_real else gateway),
-        ("Real use", "canvasgram setup"),
+        ("Real use", "canvasgram setup" if is_real else "canvasgram setup (or a real model here: --model-url URL)"),
         ("Stop", "Ctrl-C"),
     )
     return "Canvasgram demo\n\n" + "\n".join(f"  {name:<10} {words}" for name, words in rows)

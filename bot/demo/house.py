@@ -92,7 +92,9 @@ async def opened(model_url: str | None = None, endpoint: Endpoint | None = None)
     async with contextlib.AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="canvasgram-demo-"))
         telegram_url = await stack.enter_async_context(api.served())
-        model = await _real(model_url) if model_url else await stack.enter_async_context(_simulated(endpoint))
+        model = (
+            await _real(model_url) if model_url is not None else await stack.enter_async_context(_simulated(endpoint))
+        )
         settings = given(
             telegram_token=api.token,
             telegram_api_url=telegram_url,
@@ -103,13 +105,7 @@ async def opened(model_url: str | None = None, endpoint: Endpoint | None = None)
             admin_ids=str(PERSON),
         )
         await stack.enter_async_context(_gateway(settings))
-        try:
-            await api.until(lambda: api.calls_of("getUpdates") and api.commands, timeout=START_SECONDS)
-        except TimeoutError:
-            raise NotStarted(
-                f"The gateway did not reach the simulated Telegram within {START_SECONDS} s. If this machine has a "
-                "proxy, let it leave 127.0.0.1 alone: NO_PROXY=127.0.0.1"
-            ) from None
+        await _started(api)
         database = await stack.enter_async_context(connected(settings.database_url))
         demo = Demo(api, person, model, database)
         stack.push_async_callback(demo.interrupt)
@@ -127,6 +123,17 @@ async def _gateway(settings: Settings) -> AsyncIterator[None]:
             stop.set()
             await asyncio.wait({gateway}, timeout=PATIENCE)
             gateway.cancel()
+
+
+async def _started(api: BotApi) -> None:
+    """Wait until the gateway polls and has set its menu; then the database is migrated, too."""
+    try:
+        await api.until(lambda: api.calls_of("getUpdates") and api.commands, timeout=START_SECONDS)
+    except TimeoutError:
+        raise NotStarted(
+            f"The gateway did not reach the simulated Telegram within {START_SECONDS} s. If this machine has a proxy, "
+            "let it leave 127.0.0.1 alone: NO_PROXY=127.0.0.1"
+        ) from None
 
 
 @contextlib.asynccontextmanager
