@@ -137,7 +137,7 @@ class Surroundings:
             return connection.execute(query).fetchall()
 
     def accounted(self) -> None:
-        """Every item is done, every turn ended, every call closed, and no finished call was made twice."""
+        """Every item is done, every turn ended, every call has its closed row, no finished one was made twice."""
         assert self.rows("select id, state, error from inbox where state != 'done'") == []
         assert self.rows("select id, state from turns where state = 'running'") == []
         assert self.rows("select id, turn from model_calls where outcome is null") == []
@@ -146,6 +146,7 @@ class Surroundings:
             "select turn, step, count(*) from model_calls where outcome = 'ok' group by turn, step having count(*) > 1"
         )
         assert self.rows(twice) == []
+        assert len(self.endpoint.requests) <= self.rows("select count(*) from model_calls")[0][0]
 
 
 @contextlib.asynccontextmanager

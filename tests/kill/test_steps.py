@@ -1,5 +1,6 @@
 """kill -9 at every step of a message's way, each brought about on purpose: answered once, in order, nothing redone."""
 
+import asyncio
 import json
 import signal
 
@@ -9,6 +10,8 @@ from bot.sim.botapi import Fault
 from bot.sim.endpoint import Endpoint, Timing, said
 from tests.kill.conftest import Surround
 from tests.kill.surroundings import ANN, SENT_AGAIN, UNSURE, Surroundings
+
+pytestmark = pytest.mark.timeout(180)  # starting takes long on a busy machine
 
 
 async def test_fetched_but_not_yet_read(surround: Surround):
@@ -230,3 +233,51 @@ async def has_eyes(house: Surroundings, message_id: int) -> None:
         return message is not None and bool(message.reactions)
 
     await house.until(seen)
+
+
+@pytest.mark.parametrize("when", ["after 1", "before 2", "after 2", "before 3", "before 4"])
+async def test_while_a_new_conversation_is_asked_for(surround: Surround, when: str):
+    """A /new ends what runs, also when it finds it running again after a restart."""
+    house = await surround()
+    house.endpoint.hold()
+    house.ann.send("@@say:unwanted@@")
+    await house.thinking()
+    await house.gateway.arm(when)
+    house.ann.send("/new")
+    assert await house.gateway.ended() == -signal.SIGKILL
+    await house.gateway.start()
+    await house.until(lambda: len(house.texts()) == 2)
+    assert house.texts()[0] == "Stopped."
+    assert house.texts()[1].startswith("A new conversation")
+    house.endpoint.release()
+
+
+async def test_the_stop_button_of_an_answer_shown_before_the_crash_still_works(surround: Surround):
+    house = await surround(Endpoint(timing=Timing(canvas_seconds=0.3)))
+    house.ann.send("@@repeat:700 word @@")
+    await house.stored("select 1 from outbox where state = 'open'")
+    house.endpoint.hold()
+    await house.gateway.kill()
+    house.ann.tap(house.messages()[0], "⏹ Stop")
+    await house.gateway.start()
+    await house.until(lambda: house.texts()[0].endswith("Stopped."))
+    await house.at_rest()
+    house.accounted()
+    assert len(house.texts()) == 1
+    assert not house.messages()[0].buttons
+    house.endpoint.release()
+
+
+async def test_while_it_starts_for_the_first_time(surround: Surround):
+    """Also in the middle of making its tables."""
+    house = await surround(start=False)
+    house.ann.send("@@say:here I am@@")
+    for moment in range(20):
+        await house.gateway.spawn()
+        await asyncio.sleep(moment * 0.02)
+        await house.gateway.kill()
+    await house.gateway.start()
+    await house.until(house.texts)
+    await house.at_rest()
+    assert house.texts() in (["here I am"], [UNSURE], ["here I am", UNSURE])
+    house.accounted()
