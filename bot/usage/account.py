@@ -71,9 +71,10 @@ def account(turn: TurnRow) -> Account:
         whole=max(0.0, end - turn.received_at),
         seconds=tuple((kind, seconds) for kind, seconds in sums.items() if seconds > 0),
         calls=len(turn.calls),
-        input=_count(turn.calls, [call.input_tokens for call in turn.calls]),
-        cached=_count(turn.calls, [call.cached_tokens for call in turn.calls]),
-        output=_count(turn.calls, [call.output_tokens for call in turn.calls]),
+        input=_count([call.input_tokens for call in turn.calls]),
+        cached=_count([call.cached_tokens for call in turn.calls]),
+        # A call that was cut has read its whole prompt; only what it wrote may have gone on.
+        output=_count([call.output_tokens for call in turn.calls], cut=any(call.partial for call in turn.calls)),
         canvases=sum(-(-tokens // CANVAS) for tokens in outputs) if outputs else None,
     )
 
@@ -118,10 +119,9 @@ def _share(counted: Account) -> str:
     return f"{100 * cached.tokens / given.tokens:.0f} % cached"
 
 
-def _count(calls: Sequence[CallRow], tokens: Sequence[int | None]) -> Count:
+def _count(tokens: Sequence[int | None], *, cut: bool = False) -> Count:
     known = [number for number in tokens if number is not None]
-    whole = len(known) == len(calls) and not any(call.partial for call in calls)
-    return Count(sum(known) if known else None, whole)
+    return Count(sum(known) if known else None, whole=len(known) == len(tokens) and not cut)
 
 
 def _spans(turn: TurnRow, end: float) -> Iterator[Span]:

@@ -134,5 +134,10 @@ def test_what_the_server_did_not_count_is_unknown():
     )
 
 
+def test_a_call_that_was_cut_read_its_whole_prompt_but_may_have_written_more():
+    told = in_words(account(replace(TURN, calls=(replace(CALL, partial=True),))))
+    assert told == "1 model call · 1,000 tokens in (25 % cached) · at least 257 out · ~2 canvases (estimated)"
+
+
 def test_a_turn_without_a_call_says_so():
     assert in_words(account(replace(TURN, calls=()))) == "no model call"
