@@ -42,11 +42,14 @@ class Worker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._lanes: dict[str, int] = {}
         self._awake = asyncio.Event()
+        self._missed = False  # something may wait that the last look could not start
         self._recovered = False
         self._draining = False
+        self._leaving = False
 
     def wake(self) -> None:
         """There may be something new in the inbox."""
+        self._missed = True
         self._awake.set()
 
     def drain(self) -> None:
@@ -61,19 +64,27 @@ class Worker:
     async def run(self) -> None:
         """Work until `drain` is called and what ran has ended or used up its grace."""
         async with asyncio.TaskGroup() as tasks:
-            while not self._draining:
-                self._awake.clear()
-                look_at = await self._look(tasks)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(max(0.0, look_at - time.time()) if look_at else None):
-                        await self._awake.wait()
-            if self._tasks:
-                await asyncio.wait(self._tasks, timeout=self._grace)
+            try:
+                await self._work(tasks)
+            finally:
+                self._leaving = True
             for task in self._tasks:
                 task.cancel()
 
+    async def _work(self, tasks: asyncio.TaskGroup) -> None:
+        while not self._draining:
+            self._awake.clear()
+            look_at = await self._look(tasks)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, look_at - time.time()) if look_at else None):
+                    await self._awake.wait()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._grace)
+
     async def _look(self, tasks: asyncio.TaskGroup) -> float | None:
         """Start what may start; returns when to look again even if nobody calls."""
+        if not self._tasks:
+            self._missed = False  # no lane is busy, so this look sees everything
         try:
             return await self._take(tasks)
         except StoreUnavailable as error:
@@ -86,6 +97,7 @@ class Worker:
                 await inbox.recover(tx)
             claimed = await inbox.claim(tx, now=time.time())
         self._recovered = True
+        self._missed |= claimed.left
         for lane, item in claimed.cutting:
             self._cut(lane, item)
         for group in claimed.groups:
@@ -104,7 +116,8 @@ class Worker:
         finally:
             if first.lane and self._lanes.get(first.lane.key) == first.id:  # else the next one has begun
                 del self._lanes[first.lane.key]
-            self.wake()
+            if self._missed:
+                self._awake.set()
 
     async def _run(self, items: tuple[InboxItem, ...]) -> None:
         first = items[0]
@@ -117,7 +130,7 @@ class Worker:
             raise
         except Exception as error:  # the border: whatever a runner raises sets its items aside, not the house
             log.exception("an item could not be handled", extra={"action": "worker.failed"})
-            if _is_being_cancelled():  # not its own fault: it is new again at the next start
+            if self._leaving:  # not its own fault: it is new again at the next start
                 raise asyncio.CancelledError from error
             # The text of a foreign error may hold a token, or what a person wrote; the log hides the first.
             why = str(error) if isinstance(error, CanvasgramError) else "The log says why."
@@ -133,8 +146,3 @@ class Worker:
     async def _bury(self, items: tuple[InboxItem, ...], why: str) -> None:
         async with self._database.transaction() as tx:
             await inbox.dead(tx, [item.id for item in items], error=why, now=time.time())
-
-
-def _is_being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

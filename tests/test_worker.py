@@ -124,12 +124,13 @@ async def test_a_lane_goes_on_even_if_nobody_can_be_told_of_a_failure(corridor: 
     async def fail_once(items: tuple[InboxItem, ...]) -> None:
         if items[0].id == 1:
             await corridor.arrive(2)
+            worker.wake()
             raise RuntimeError
         await corridor.done(items)
 
     corridor.run, corridor.speechless = fail_once, True
     await corridor.arrive(1)
-    async with corridor.open():
+    async with corridor.open() as worker:
         await corridor.ended.wait()
     assert [state for state, _ in await corridor.states()] == ["dead", "done"]
 

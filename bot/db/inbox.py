@@ -70,11 +70,15 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What the worker may start now (`groups`), what cuts into a busy lane, and when a held lane is ripe."""
+    """What the worker may start now (`groups`), what cuts into a busy lane, and when a held lane is ripe.
+
+    `left`: something was seen that has to wait.
+    """
 
     groups: tuple[tuple[InboxItem, ...], ...]
     cutting: tuple[tuple[Lane, int], ...]
     ripe_at: float | None
+    left: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +154,8 @@ async def claim(tx: AsyncConnection, *, now: float) -> Claimed:
     for row in cutting:
         await tx.execute(_CUT, {"of_lane": row.lane, "before": row.id})
     groups = tuple(tuple(_item(row) for row in group) for group in taken)
-    return Claimed(groups, tuple((Lane.parse(row.lane), int(row.id)) for row in cutting), ripe_at)
+    cuts = tuple((Lane.parse(row.lane), int(row.id)) for row in cutting)
+    return Claimed(groups, cuts, ripe_at, left=len(rows) > len(ids))
 
 
 def choose(
