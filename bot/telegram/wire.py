@@ -7,7 +7,7 @@ import asyncio
 import logging
 import ssl
 import warnings
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias
 
@@ -72,18 +72,31 @@ async def connected(token: str, api_url: str, stop: asyncio.Event) -> AsyncItera
 
 async def _initialized(bot: Bot, stop: asyncio.Event) -> None:
     pause = _FIRST_PAUSE
-    while not stop.is_set() and not await _answers(bot):
+    while not stop.is_set() and not (answered := await _unless(stop, _answers(bot))):
+        if answered is None:
+            raise TelegramRefused("Telegram does not accept TELEGRAM_TOKEN. Ask @BotFather for it.")
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await stop.wait()
         pause = min(_LONGEST_PAUSE, pause * 2)
 
 
-async def _answers(bot: Bot) -> bool:
+async def _unless(stop: asyncio.Event, asking: Coroutine[Any, Any, bool | None]) -> bool | None:
+    """What comes of `asking`, or False once `stop` is set: Telegram may keep us waiting for longer than a stop may."""
+    async with asyncio.TaskGroup() as tasks:
+        waiting = (tasks.create_task(asking), tasks.create_task(stop.wait()))
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+    return False if waiting[0].cancelled() else waiting[0].result()
+
+
+async def _answers(bot: Bot) -> bool | None:
+    """Whether Telegram answers; None if it does not know the token."""
     try:
         await bot.initialize()
     except InvalidToken:
-        raise TelegramRefused("Telegram does not accept TELEGRAM_TOKEN. Ask @BotFather for it.") from None
+        return None
     except TelegramError as error:
         # Some of these errors hold the token, so only the class is told.
         _log.warning("Telegram does not answer: %s", type(error).__name__, extra={"action": "wire.away"})

@@ -7,7 +7,7 @@ import pytest
 
 from bot.sim.botapi import Fault
 from tests.kill.conftest import Surround
-from tests.kill.gateway import Gateway
+from tests.kill.gateway import PATIENCE, Gateway
 from tests.kill.surroundings import UNSURE, Surroundings
 
 pytestmark = pytest.mark.timeout(180)  # starting takes long on a busy machine
@@ -107,3 +107,25 @@ async def test_a_second_gateway_on_one_database_is_turned_away_until_the_first_i
     house.ann.send("@@say:here I am@@")
     await second.while_alive(house.api.until(lambda: house.texts() == ["here I am"]))
     await second.kill()
+
+
+@pytest.mark.parametrize("fault", [Fault.hang(), Fault.server_error()])
+async def test_it_stops_while_telegram_does_not_answer(surround: Surround, fault: Fault):
+    house = await surround(plain=True, start=False)
+    away = house.api.inject(fault, times=None)
+    await house.gateway.spawn()
+    await house.until(lambda: away.hits)
+    code, seconds = await house.gateway.terminate()
+    assert (code, seconds < LONGEST_STOP) == (0, True)
+
+
+async def test_it_stops_while_the_endpoint_does_not_answer(surround: Surround):
+    house = await surround(plain=True)
+    house.endpoint.fault("silent")
+    house.ann.send("@@say:here I am@@")
+    await house.endpoint.until(lambda: house.endpoint.requests, PATIENCE)
+    code, seconds = await house.gateway.terminate()
+    assert (code, seconds < LONGEST_STOP) == (0, True)
+    house.endpoint.heal()
+    await house.gateway.start()
+    await house.answered("here I am")
