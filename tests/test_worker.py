@@ -191,6 +191,23 @@ async def test_what_runs_longer_than_the_grace_is_cancelled_and_new_at_the_next_
     assert [state for state, _ in await corridor.states()] == ["done"]
 
 
+async def test_a_failure_in_a_group_of_tasks_is_no_end_of_the_house(corridor: Corridor):
+    """A group whose task failed leaves its parent marked as being cancelled, which it is not."""
+
+    async def fail(items: tuple[InboxItem, ...]) -> None:
+        async def one() -> None:
+            raise RuntimeError
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(one())
+
+    corridor.run = fail
+    await corridor.arrive(1)
+    async with corridor.open():
+        await corridor.ended.wait()
+    assert [state for state, _ in await corridor.states()] == ["dead"]
+
+
 async def test_what_stumbles_over_its_own_end_is_not_set_aside(corridor: Corridor):
     began = asyncio.Event()
 

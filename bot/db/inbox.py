@@ -155,7 +155,7 @@ async def claim(tx: AsyncConnection, *, now: float) -> Claimed:
         await tx.execute(_CUT, {"of_lane": row.lane, "before": row.id})
     groups = tuple(tuple(_item(row) for row in group) for group in taken)
     cuts = tuple((Lane.parse(row.lane), int(row.id)) for row in cutting)
-    return Claimed(groups, cuts, ripe_at, left=len(rows) > len(ids))
+    return Claimed(groups, cuts, ripe_at, left=len(rows) > len(ids) or len(seen) == _LOOK_AT)
 
 
 def choose(
