@@ -91,13 +91,14 @@ def run(env_file: EnvFile = Path(".env")) -> None:
 @cli.command(epilog='Examples: canvasgram demo · canvasgram demo --say "What is 19 % of 84.50?"')
 def demo(
     model_url: Annotated[str | None, typer.Option(help="Talk to this endpoint instead of the simulated one.")] = None,
+    model_key: Annotated[str | None, typer.Option(help="The key of that endpoint, if it wants one.")] = None,
     say: Annotated[str | None, typer.Option(help="Send this, print the exchange, and end.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of the chat page; 0 takes a free one.")] = 0,
 ) -> None:
     """Try it without a token and without a GPU: a chat page on this machine, model and Telegram simulated."""
     from bot import demo as room
 
-    work = functools.partial(room.run, model_url=model_url, say=say, port=port)
+    work = functools.partial(room.run, model_url=model_url, model_key=model_key, say=say, port=port)
     raise typer.Exit(asyncio.run(_until_stopped(work)))
 
 

@@ -42,9 +42,11 @@ async def serve(app: ASGIApp, *, host: str = "127.0.0.1", port: int = 0, grace: 
         # Else an answer waits 40 ms for an acknowledgement.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(server.serve(sockets=[listener]), name="serve")
+            serving = tasks.create_task(server.serve(sockets=[listener]), name="serve")
             try:
                 await server.ready.wait()
                 yield f"http://{host}:{listener.getsockname()[1]}"
             finally:
                 server.should_exit = True
+                # Also when the block raised: a server that is cancelled leaves its listener in the loop.
+                await asyncio.wait({serving})

@@ -12,7 +12,7 @@ import pytest
 
 from bot import demo
 from bot.demo import house
-from bot.demo.house import opened
+from bot.demo.house import RealModel, opened
 from bot.demo.page import page_of
 from bot.errors import SettingsRefused
 from bot.serving import serve
@@ -34,6 +34,15 @@ async def endpoint() -> AsyncIterator[tuple[Endpoint, str]]:
     endpoint = Endpoint(model="a-real-one", brain=said("Forty-two."))
     async with serve(endpoint.app) as url:
         yield endpoint, url
+
+
+async def test_a_real_endpoint_may_want_a_key():
+    endpoint = Endpoint(api_key="word", brain=said("Let in."))
+    async with serve(endpoint.app) as url:
+        lines: list[str] = []
+        code = await demo.run(asyncio.Event(), model_url=f"{url}/v1", model_key="word", say="Hm?", tell=lines.append)
+    assert code == 0
+    assert "Let in." in "\n".join(lines)
 
 
 async def test_an_exchange_is_printed_with_its_tools_and_seconds():
@@ -102,7 +111,7 @@ async def test_the_start_says_where_the_page_is_and_what_is_simulated():
 
 async def test_the_page_says_which_half_is_real(endpoint: tuple[Endpoint, str]):
     async with (
-        opened(endpoint[1]) as running,
+        opened(RealModel(endpoint[1])) as running,
         page_of(running) as address,
         httpx.AsyncClient(trust_env=False) as client,
         client.stream("GET", f"{address}events") as stream,

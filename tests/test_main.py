@@ -141,7 +141,8 @@ def test_demo_reads_no_settings_and_passes_its_options(
     room = Room()
     monkeypatch.setattr(bot, "demo", room, raising=False)
     (folder / ".env").write_text("MODEL_SEATS=wrong\n")
-    assert call("demo", "--say", "hello", "--model-url", "http://gpu/v1")[0] == 5
+    options = ("--model-url", "http://gpu/v1", "--model-key", "word")
+    assert call("demo", "--say", "hello", *options)[0] == 5
     (ran,) = room.calls
     assert (ran["say"], ran["model_url"], ran["port"]) == ("hello", "http://gpu/v1", 0)
 

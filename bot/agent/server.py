@@ -52,7 +52,7 @@ async def health(url: str) -> bool:
 async def _get(address: str, api_key: str | None = None) -> httpx.Response:
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     try:
-        async with httpx.AsyncClient(timeout=_PATIENCE) as client:
+        async with httpx.AsyncClient(timeout=_PATIENCE, trust_env=False) as client:
             return await client.get(address, headers=headers)
     except httpx.TimeoutException:
         raise ServerAway(f"Nothing answers at {address} in time.") from None

@@ -80,6 +80,7 @@ def _account(reply: Reply | None) -> dict[str, object]:
         "reasoning_tokens": usage.reasoning_tokens,
         "usage_partial": usage.partial,
         "usage_missing": usage.missing,
+        "created_at": times.created,
         "seat_at": times.seat,
         "first_block_at": times.first_block,
         "last_block_at": times.last_block,

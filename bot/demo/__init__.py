@@ -7,19 +7,25 @@ import typer
 from bot import logs
 from bot.demo import exchange
 from bot.demo.exchange import Tell
-from bot.demo.house import Demo, opened
+from bot.demo.house import Demo, RealModel, opened
 from bot.demo.page import page_of
 
 
 async def run(
-    stop: asyncio.Event, *, model_url: str | None, say: str | None, port: int, tell: Tell = typer.echo
+    stop: asyncio.Event,
+    *,
+    model_url: str | None = None,
+    model_key: str | None = None,
+    say: str | None = None,
+    port: int = 0,
+    tell: Tell = typer.echo,
 ) -> int:
     """Serve the chat page until `stop`, or with `say` put one question and end; the exit code.
 
     Raises a CanvasgramError when the port is taken, an option is wrong, or no endpoint answers at `model_url`.
     """
-    logs.configure("WARNING")
-    async with opened(model_url) as demo:
+    logs.configure("WARNING", secrets=[model_key] if model_key else [])
+    async with opened(RealModel(model_url, model_key) if model_url is not None else None) as demo:
         if say is not None:
             return await exchange.ask(demo, say, stop, tell)
         async with page_of(demo, port) as address:

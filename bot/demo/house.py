@@ -36,6 +36,14 @@ class NotStarted(CanvasgramError):
 
 
 @dataclass(frozen=True, slots=True)
+class RealModel:
+    """An endpoint of the visitor's own: its address, and its key if it wants one."""
+
+    url: str
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """What answers: the endpoint's address, the simulator behind it (None: a real one), and a line about it."""
 
@@ -82,23 +90,22 @@ class Demo:
 
 
 @contextlib.asynccontextmanager
-async def opened(model_url: str | None = None, endpoint: Endpoint | None = None) -> AsyncIterator[Demo]:
-    """A whole house at work; with `model_url` a real endpoint takes the place of the simulated one.
+async def opened(real: RealModel | None = None, endpoint: Endpoint | None = None) -> AsyncIterator[Demo]:
+    """A whole house at work; a `real` endpoint takes the place of the simulated one.
 
-    Raises SettingsRefused or a CanvasgramError of the endpoint when there is none at `model_url`.
+    Raises SettingsRefused or a CanvasgramError of the endpoint when there is none at its address.
     """
     api = BotApi()
     person = api.person(PERSON, NAME)
     async with contextlib.AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="canvasgram-demo-"))
         telegram_url = await stack.enter_async_context(api.served())
-        model = (
-            await _real(model_url) if model_url is not None else await stack.enter_async_context(_simulated(endpoint))
-        )
+        model = await _real(real) if real is not None else await stack.enter_async_context(_simulated(endpoint))
         settings = given(
             telegram_token=api.token,
             telegram_api_url=telegram_url,
             model_url=model.url,
+            model_api_key=real.key if real else None,
             model_max_tokens=2048,  # so that long answers come in several messages
             model_wait=60,
             database_url=f"sqlite+aiosqlite:///{Path(folder) / 'demo.db'}",
@@ -145,7 +152,7 @@ async def _simulated(endpoint: Endpoint | None) -> AsyncIterator[Model]:
         yield Model(f"{address}/v1", simulated, line)
 
 
-async def _real(model_url: str) -> Model:
-    url = given(telegram_token="0:unset", model_url=model_url).model_url  # noqa: S106 - no bot of this name exists
-    served = await server.models(url)
+async def _real(real: RealModel) -> Model:
+    url = given(telegram_token="0:unset", model_url=real.url).model_url  # noqa: S106 - no bot of this name exists
+    served = await server.models(url, real.key)
     return Model(url, None, f"{served[0].name if served else 'no model'} at {url}")
