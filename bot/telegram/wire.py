@@ -31,6 +31,7 @@ _SEND_SECONDS = 30.0  # long, so that it is rarely unknown whether a message arr
 _EDIT_SECONDS = 20.0
 _SIGN_SECONDS = 5.0  # a late sign of life is worth nothing, and the answer waits for it
 _IDLE_SECONDS = 30.0  # a connection is kept while a turn is worked on, so that its answer needs no handshake
+_NO_PROXY_HERE = {"all://127.0.0.1": None, "all://localhost": None}  # a Bot API server on this machine, or the demo's
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 """What PTB raises over an answer that it does not understand."""
@@ -113,7 +114,7 @@ def _connections(
         write_timeout=10.0,
         connect_timeout=10.0,
         pool_timeout=5.0,
-        httpx_kwargs={"limits": limits, "verify": trust},
+        httpx_kwargs={"limits": limits, "verify": trust, "mounts": _NO_PROXY_HERE},
     )
 
 
