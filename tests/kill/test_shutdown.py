@@ -123,7 +123,7 @@ async def test_it_stops_while_the_endpoint_does_not_answer(surround: Surround):
     house = await surround(plain=True)
     house.endpoint.fault("silent")
     house.ann.send("@@say:here I am@@")
-    await house.endpoint.until(lambda: house.endpoint.requests, PATIENCE)
+    await house.endpoint.until(lambda: bool(house.endpoint.requests), PATIENCE)
     code, seconds = await house.gateway.terminate()
     assert (code, seconds < LONGEST_STOP) == (0, True)
     house.endpoint.heal()
