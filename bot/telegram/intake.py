@@ -86,7 +86,7 @@ class Intake:
 
     async def _pause(self, error: TelegramError, failures: int) -> float:
         """How many seconds to wait after a failed poll; raises what waiting would not mend."""
-        log.warning("polling failed: %s", error, extra={"action": "intake.failed"})
+        log.warning("polling failed: %.200s", error, extra={"action": "intake.failed"})
         match error:
             case InvalidToken() | Forbidden() | EndPointNotFound():
                 raise TelegramRefused("Telegram does not accept TELEGRAM_TOKEN. Ask @BotFather for it.") from error
