@@ -89,7 +89,7 @@ class Asking:
             async with running.clocked() as begin:
 
                 def seated() -> None:
-                    queue.leave()
+                    queue.served()
                     begin()
 
                 return await self._model.call(request, channel.show, seated, on_cut)
@@ -147,9 +147,12 @@ class _Queue:
             self._channel.status(f"Waiting for a free seat; {before} before you." if before else "You are next.")
             self._sign = asyncio.get_running_loop().call_later(SEAT_SIGN, self._tell)
 
-    def leave(self) -> None:
-        """The call has its seat, or needs none any more."""
-        self._sign.cancel()
+    def served(self) -> None:
+        """The call has its seat."""
+        self.leave()
         if self._told:
-            self._told = False
             self._channel.status("It is your turn; I am at it.")
+
+    def leave(self) -> None:
+        """The call waits no more."""
+        self._sign.cancel()

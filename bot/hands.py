@@ -64,7 +64,7 @@ class Hands:
 
             def settle(result: ToolResult) -> None:
                 self._results[event.step, result.call.id] = result
-                storing.create_task(self._store(event.step, result), name=f"result {result.call.id}")
+                storing.create_task(self._store(event.step, result, time.time()), name=f"result {result.call.id}")
 
             if missing and running.over is None:
                 await running.work(self._together(missing, running, settle))
@@ -84,9 +84,9 @@ class Hands:
                 for one in wanted:
                     tasks.create_task(one_of_them(one), name=f"tool {one.call.name}")
 
-    async def _store(self, step: int, result: ToolResult) -> None:
+    async def _store(self, step: int, result: ToolResult, ended: float) -> None:
         async def store() -> None:
             async with self._database.transaction() as tx:
-                await calls.settle(tx, self._turn, step, result, now=time.time())
+                await calls.settle(tx, self._turn, step, result, now=ended)
 
         await patiently(store)

@@ -380,8 +380,24 @@ async def test_a_place_in_the_queue_is_told_again_and_left(database: Database, m
     model.queue, model.says = queue, [said("Here.")]
     await desk.turns().run(await desk.ask("go"))
     assert moved.is_set()
-    assert "my turn" not in str(desk.channel.lines)
     assert desk.channel.lines[-1] == "It is your turn; I am at it."
+
+
+async def test_a_stop_in_the_queue_for_a_seat_ends_the_waiting(database: Database, model: Model):
+    desk = Desk(database, model)
+
+    async def queue() -> None:
+        model.place = 3
+        await asyncio.Event().wait()
+
+    model.queue = queue
+    turns_ = desk.turns()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(turns_.run(await desk.ask("go")))
+        await desk.channel.told.wait()
+        assert turns_.stop(LANE)
+    assert desk.channel.lines[-1] == "Waiting for a free seat; 3 before you."
+    assert await desk.rows(turns, "ending") == [("stopped",)]
 
 
 async def test_a_turn_that_had_ended_is_not_played_again(database: Database, model: Model):
