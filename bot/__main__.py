@@ -1,4 +1,4 @@
-"""The commands: `setup`, `run`, `demo`, `bench load`, `migrate`. Owns what is printed, signals and exit codes.
+"""The commands: `setup`, `run`, `demo`, `bench …`, `migrate`. Owns what is printed, signals and exit codes.
 
 A command imports its rooms when it is called, so that each starts as fast as what it needs.
 """
@@ -121,6 +121,26 @@ def load(
     typer.echo(table.as_json(report) if json else "\n".join(table.lines(report)))
     if check and not report.holds:
         raise typer.Exit(1)
+
+
+@bench.command(
+    epilog="Examples: canvasgram bench thinking --data cases · canvasgram bench thinking --data a --data b --json"
+)
+def thinking(
+    data: Annotated[list[Path], typer.Option(help="A folder with cases.jsonl and tools.json; may be given again.")],
+    train: Annotated[
+        Path | None, typer.Option(help="Train on the first folder, judge by folds, write the weights.")
+    ] = None,
+    costs: Annotated[bool, typer.Option(help="Play turns before the simulated endpoint, too.")] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """Judge the choice to think: who needs tools, how fast it is told, and what it costs or saves."""
+    from bot.bench import thinking as room
+    from bot.bench import thinking_table
+
+    wish = room.Wish(tuple(data), train, costs)
+    report = asyncio.run(room.run(wish, functools.partial(typer.echo, err=True)))
+    typer.echo(thinking_table.as_json(report) if json else "\n".join(thinking_table.lines(report)))
 
 
 @cli.command(epilog="Example: canvasgram migrate")

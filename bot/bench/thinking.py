@@ -1,0 +1,168 @@
+"""`bench thinking`: how well the thinking policy tells who needs tools, how long it takes, and what it costs or saves.
+
+Builds the report; prints nothing. Trains the shipped weights anew on request.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import thread_time
+
+from bot.agent.fit import matching, wording
+from bot.agent.fit.weights import Weights, shipped, to_json
+from bot.agent.thinking import decide, needs_tools
+from bot.bench import machine, thinking_costs
+from bot.bench.bots import BenchFailed
+from bot.bench.figures import median, percentile
+from bot.bench.thinking_costs import Cost
+from bot.bench.thinking_data import Case, folds, read
+from bot.bench.thinking_training import ABROAD, Sample, out_of_fold, threshold, train
+from bot.sim.endpoint import COUNTING_RULE
+
+COSTS = (
+    f"{len(thinking_costs.MIX)} scripted turns, one chat, ten tools; a thought takes {thinking_costs.THOUGHT} tokens a "
+    "call; the simulated model works as well without thinking, so answers are not judged"
+)
+SETS = (("cases.jsonl", "tools.json"), ("languages.jsonl", "languages-tools.json"))
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """`folders` of cases; `train`: where to write weights trained on them; `costs`: play the simulated mix, too."""
+
+    folders: tuple[Path, ...]
+    train: Path | None = None
+    costs: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How one set of probabilities tells a source: `auc` of its cases that need no tool against all that do in its set.
+
+    `recall` of its cases that need tools, `false_alarms` of those that do not, `unknown` of all: shares, None of none.
+    """
+
+    judged: str
+    source: str
+    cases: int
+    auc: float | None
+    recall: float | None
+    false_alarms: float | None
+    unknown: float
+
+    @property
+    def shares(self) -> tuple[float | None, ...]:
+        """Recall, false alarms and unknown, for a table."""
+        return self.recall, self.false_alarms, self.unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Microseconds of processor time of one whole decision; `longest` is the 99th percentile."""
+
+    median: float
+    longest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All figures of a run."""
+
+    told: tuple[Told, ...]
+    pace: Pace
+    costs: tuple[Cost, ...]
+    conditions: tuple[tuple[str, str], ...]
+
+
+async def run(wish: Wish, say: Say = lambda line: None) -> Report:
+    """Judge what lies in the folders. Raises BenchFailed if nothing does."""
+    sets = [read(folder, *names) for folder in wish.folders for names in SETS if (folder / names[0]).exists()]
+    if not any(sets):
+        raise BenchFailed(f"No cases.jsonl with tools.json lies in {', '.join(map(str, wish.folders))}.")
+    told = []
+    weights = shipped()
+    for cases in filter(None, sets):
+        told += _judged("shipped", cases, [needs_tools(case.text, case.offer, weights) for case in cases], weights)
+    if wish.train is not None:
+        trained, anew = _trained(sets[0], say)
+        told += anew
+        wish.train.write_text(to_json(trained), encoding="utf-8")
+    say("measuring: microseconds")
+    pace = _pace([case for cases in sets for case in cases])
+    say("measuring: costs")
+    costs = await thinking_costs.measure() if wish.costs else []
+    return Report(tuple(told), pace, tuple(costs), _conditions(sum(map(len, sets)), weights))
+
+
+def auc(wanted: Sequence[float], others: Sequence[float]) -> float | None:
+    """The chance that one of `wanted` is above one of `others`; None where one of them is empty."""
+    if not wanted or not others:
+        return None
+    ranked = sorted([(value, True) for value in wanted] + [(value, False) for value in others])
+    above = 0.0
+    at = below = 0
+    while at < len(ranked):
+        same = [own for value, own in ranked[at:] if value == ranked[at][0]]
+        above += sum(same) * (below + (len(same) - sum(same)) / 2)
+        below += len(same) - sum(same)
+        at += len(same)
+    return above / (len(wanted) * len(others))
+
+
+def _judged(judged: str, cases: Sequence[Case], found: Sequence[tuple[float, bool]], weights: Weights) -> list[Told]:
+    wanted = [chance for case, (chance, _) in zip(cases, found, strict=True) if case.needs_tools]
+    told = []
+    for source in dict.fromkeys(case.source for case in cases):
+        own = [(case, *one) for case, one in zip(cases, found, strict=True) if case.source == source]
+        hit: dict[bool, list[bool]] = {True: [], False: []}
+        for case, chance, readable in own:
+            english = wording.read(case.text).english
+            hit[case.needs_tools].append(readable and chance >= weights.least(english))
+        others = [chance for case, chance, _ in own if not case.needs_tools]
+        unknown = sum(not readable for *_, readable in own) / len(own)
+        told.append(Told(judged, source, len(own), auc(wanted, others), _share(hit[True]), _share(hit[False]), unknown))
+    return told
+
+
+def _share(hits: Sequence[bool]) -> float | None:
+    return sum(hits) / len(hits) if hits else None
+
+
+def _trained(cases: Sequence[Case], say: Say) -> tuple[Weights, list[Told]]:
+    """Weights from all cases; how they do on cases left out, by text and by the tool that is next to a case."""
+    say("training: five folds by text, five by tool, and once on all")
+    samples, nearest = [], []
+    for case in cases:
+        said = wording.read(case.text)
+        found = matching.matches(said, case.offer)
+        nearest.append(found[0].tool.name)
+        samples.append(Sample(matching.features(said, found), case.needs_tools, case.source))
+    needs = [case.needs_tools for case in cases]
+    by_text = out_of_fold(samples, folds([case.text for case in cases]))
+    by_tool = out_of_fold(samples, folds(nearest))
+    weights = replace(train(samples), threshold=threshold(by_text, needs), abroad=ABROAD)
+    told = _judged("folds by text", cases, [(chance, True) for chance in by_text], weights)
+    return weights, told + _judged("folds by tool", cases, [(chance, True) for chance in by_tool], weights)
+
+
+def _pace(cases: Sequence[Case]) -> Pace:
+    spent = []
+    for case in cases:
+        began = thread_time()
+        decide([case.text], case.offer)
+        spent.append(1e6 * (thread_time() - began))
+    return Pace(median(spent) or 0.0, percentile(spent, 0.99) or 0.0)
+
+
+def _conditions(cases: int, weights: Weights) -> tuple[tuple[str, str], ...]:
+    return (
+        ("cases", f"{cases}; shipped threshold {weights.threshold:g}, not English {weights.abroad:g}"),
+        ("shipped", "the weights that come with the house; on the cases they were trained on, believe the folds"),
+        ("AUC", "of a source's cases that need no tool, against all cases of its set that need one"),
+        ("unknown", "nothing in the words to judge by: then a turn thinks if a tool is offered that needs it"),
+        ("costs", COSTS),
+        ("tokens", COUNTING_RULE),
+        ("load", machine.load_average()),
+    )
