@@ -57,7 +57,7 @@ class Plan:
 class Opened:
     """A turn ready to be played: its prompt, and what an earlier attempt stored of it.
 
-    `said` is all that was said in it but the user's messages.
+    `said` is all that was said in it but the user's messages; `cut_short` what its newest call had come to.
     """
 
     id: int
@@ -69,6 +69,7 @@ class Opened:
     over: bool = False
     said: tuple[Message, ...] = ()
     replies: tuple[Reply, ...] = ()
+    cut_short: Reply | None = None
     results: tuple[StoredResult, ...] = ()
 
 
@@ -110,6 +111,7 @@ async def _found(tx: Transaction, plan: Plan, item: int, now: float) -> Opened:
         over=found.state != "running",
         said=found.said,
         replies=tuple(await calls.replies(tx, found.id)),
+        cut_short=await calls.cut_short(tx, found.id),
         results=tuple(await calls.results(tx, found.id)),
     )
 

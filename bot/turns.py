@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from bot import logs, opening
 from bot.agent import history, loop
@@ -19,7 +20,7 @@ from bot.db import turns as stored
 from bot.db.calls import Closing, NewCall
 from bot.db.engine import Database, Transaction
 from bot.db.patience import patiently
-from bot.domain import Channel, ChannelFor, Lane, Message, ModelRequest
+from bot.domain import Channel, ChannelFor, Lane, Message, ModelRequest, Reply
 from bot.errors import CallFailed, EndpointAway, PromptTooLong
 from bot.hands import Hands, known
 from bot.opening import Ask, Plan
@@ -83,6 +84,7 @@ class _Game:
         self._channel = channel
         self._said: list[Message] = []
         self._call = 0
+        self._shown: Reply | None = None
 
     async def play(self) -> None:
         """Play to the end; a prompt too long for the endpoint is made again with less history."""
@@ -122,6 +124,7 @@ class _Game:
                 self._running.stop()
             results = await known(tx, opened.id, opened.results, opened.toolbox, now=now)
             self._game = loop.play(opened.prompt, opened.toolbox.tools, Limits(plan.steps, plan.max_tokens))
+            self._shown = opened.cut_short
             event, said = self._unless_over(*replay(self._game, opened.replies, results))
             self._said = [*said]
             await self._store(tx, event, await self._unsaid(tx, said), now)
@@ -143,6 +146,9 @@ class _Game:
 
     async def _next(self, given: Given, closing: Closing | None = None) -> Event:
         """Hand what came to the loop, and store it with what follows from it."""
+        if isinstance(given, Ended):
+            given = self._ended(given.why, given.partial)
+        self._shown = None
         event = self._game.send(given)
         event, said = self._unless_over(event, event.said)
         self._said.extend(said)
@@ -156,8 +162,12 @@ class _Game:
         why = self._running.over
         if why is None or not isinstance(event, CallModel):
             return event, said
-        event = self._game.send(Ended(why, None))
+        event = self._game.send(self._ended(why))
         return event, (*said, *event.said)
+
+    def _ended(self, why: Literal["seconds", "stopped"], came: Reply | None = None) -> Ended:
+        """The end of the turn; what was shown before a restart stays, unless something has come since."""
+        return Ended(why, came if came is not None and came.text else self._shown)
 
     async def _unsaid(self, tx: Transaction, said: tuple[Message, ...]) -> tuple[Message, ...]:
         """What of this is not stored yet: all of it, if the tools or limits of this start lead the turn another way."""

@@ -46,6 +46,7 @@ async def test_a_stop_sent_while_the_house_was_dead_ends_the_turn_that_was_at_wo
         house.ann.send("@@say:wanted@@")
         async with house.gateway():
             await house.api.until(lambda: "wanted" in house.texts() and house.finished())
+        assert house.texts()[0].startswith("word word")
         assert house.texts()[0].endswith("Stopped.")
         assert not house.api.chat(ADMIN).from_bot[0].buttons
     assert await rows(house, select(turns.c.ending).order_by(turns.c.id)) == [("stopped",), ("answered",)]

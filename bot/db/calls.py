@@ -126,6 +126,20 @@ async def replies(tx: AsyncConnection, turn: int) -> list[Reply]:
     return [_from_json(row.reply, row.created_at) for row in await tx.execute(query)]
 
 
+async def cut_short(tx: AsyncConnection, turn: int) -> Reply | None:
+    """What had come of the turn's newest call when the house went down in good order; None if it did not."""
+    query = (
+        select(model_calls.c.reply, model_calls.c.created_at, model_calls.c.outcome)
+        .where(model_calls.c.turn == turn)
+        .order_by(model_calls.c.id.desc())
+        .limit(1)
+    )
+    newest = (await tx.execute(query)).one_or_none()
+    if newest is None or newest.outcome != "cancelled" or newest.reply is None:
+        return None
+    return _from_json(newest.reply, newest.created_at)
+
+
 def _from_json(text: str, created: float) -> Reply:
     kept = json.loads(text)
     calls = tuple(ToolCall(**call) for call in kept["calls"])
