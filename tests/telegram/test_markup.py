@@ -1,7 +1,5 @@
 """What the markup room promises for Markdown as models write it."""
 
-import time
-
 import pytest
 from telegramify_markdown import RenderConfig
 
@@ -265,11 +263,3 @@ def test_a_table_that_would_lose_a_word_is_shown_as_written(monkeypatch: pytest.
 def test_markup_nested_beyond_reason_is_shown_plain() -> None:
     text = "<div>\n`\n" * 40
     assert render(text) == (Piece(text.strip()),)
-
-
-def test_a_long_answer_takes_milliseconds() -> None:
-
-    text = "Some **bold** words and `code`.\n\n- one\n- [two](https://e.org)\n\n" * 200
-    begun = time.process_time()
-    render(text)
-    assert time.process_time() - begun < 1

@@ -105,10 +105,9 @@ async def test_a_flood_cools_one_chat_and_its_message_arrives_afterwards(office:
     async with office.sender() as sender:
         await office.say(sender, "for Ann")
         await office.api.until(lambda: office.calls(7))
-        began = time.monotonic()
         await office.say(sender, "for Ben", item=2, lane=Lane(8))
         await office.api.until(lambda: office.seen(8))
-        assert time.monotonic() - began < 0.5
+        assert not office.seen()
         await sender.rested()
     assert office.seen() == ["for Ann"]
     refused, delivered = office.made()
@@ -373,12 +372,10 @@ async def test_a_hundred_chats_are_served_side_by_side(office: PostOffice):
     for lane in lanes:
         office.api.person(lane.chat).send("hello")
     async with office.sender() as sender:
-        began = time.monotonic()
         for n, lane in enumerate(lanes):
             await office.store((Part(f"for {n}"), Part("and more")), item=n + 1, lane=lane)
             sender.wake(lane)
         await sender.rested()
-        assert time.monotonic() - began < 10
     assert all(office.seen(lane.chat) == [f"for {n}", "and more"] for n, lane in enumerate(lanes))
     assert set(await office.states()) == {"done"}
 
