@@ -94,7 +94,7 @@ class Worker:
     async def _take(self, tasks: asyncio.TaskGroup) -> float | None:
         async with self._database.transaction() as tx:
             if not self._recovered:
-                await inbox.recover(tx)
+                await inbox.recover(tx, now=time.time())
             claimed = await inbox.claim(tx, now=time.time())
         self._recovered = True
         self._missed |= claimed.left

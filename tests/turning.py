@@ -158,7 +158,7 @@ class Desk:
     async def restarted(self, *texts: str) -> Ask:
         """What was asked, claimed once more by a new process."""
         async with self.database.transaction() as tx:
-            await inbox.recover(tx)
+            await inbox.recover(tx, now=time.time())
         return self.again(await self.claim(), *texts)
 
     async def rows(self, table: Table, *names: str) -> list[tuple[Any, ...]]:

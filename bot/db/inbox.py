@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db.tables import inbox
 from bot.domain import InboxItem, ItemKind, Lane, Shape
 
+STALE_SECONDS = 600  # a message older than this when it is fetched, or when the house starts, waited while it was down
 _LOOK_AT = 5000  # rows a claim looks at; the rest is seen when these are done
 
 # Statements of the way of every message are built once: building one costs more than running it.
@@ -136,9 +137,14 @@ async def add(
     return int(made.scalar_one())
 
 
-async def recover(tx: AsyncConnection) -> None:
-    """At start: what ran when the process died is new again; its turn goes on from what is stored."""
+async def recover(tx: AsyncConnection, *, now: float) -> None:
+    """At start: what ran when the process died is new again; its turn goes on from what is stored.
+
+    What was stored long before is as stale as what Telegram has kept for us since.
+    """
     await tx.execute(update(inbox).where(inbox.c.state == "running").values(state="new"))
+    waits = (inbox.c.state == "new") & (inbox.c.shape == "text") & (inbox.c.received_at < now - STALE_SECONDS)
+    await tx.execute(update(inbox).where(waits).values(stale=True))
 
 
 async def claim(tx: AsyncConnection, *, now: float) -> Claimed:

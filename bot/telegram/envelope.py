@@ -7,10 +7,9 @@ import json
 import re
 from typing import Any
 
-from bot.db.inbox import Arrival
+from bot.db.inbox import STALE_SECONDS, Arrival
 from bot.domain import Lane, Shape
 
-STALE_SECONDS = 600  # older than this when it is fetched: it waited while the gateway was down
 PASTE_UNITS = 4000  # Telegram cuts a long paste at 4096; a part of about that size is not the last one
 PASTE_SECONDS = 1.5
 

@@ -6,6 +6,7 @@ in the outbox calls `wake` after the commit.
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import time
 from collections.abc import Callable
@@ -113,7 +114,10 @@ class Sender:
 
     def _start(self, courier: Courier) -> None:
         if self._tasks is not None and not self._pace.is_stopped:
-            self._tasks.create_task(self._run(courier), name=f"courier {courier.lane.key}")
+            # In a context of its own: a courier outlives whoever woke it, and logs for its lane alone.
+            self._tasks.create_task(
+                self._run(courier), name=f"courier {courier.lane.key}", context=contextvars.Context()
+            )
 
     async def _run(self, courier: Courier) -> None:
         try:

@@ -92,10 +92,18 @@ async def test_what_ran_at_a_crash_is_new_again_with_the_same_companions(databas
         await tx.execute(table.update().where(table.c.id <= 2).values(turn=9))
     await store(database, arrival(3))
     async with database.transaction() as tx:
-        await inbox.recover(tx)
+        await inbox.recover(tx, now=101.0)
     again = await claim(database)
     assert updates(again) == [[1, 2]]
     assert {item.attempt for item in again.groups[0]} == {2}
+
+
+async def test_what_was_stored_long_before_a_start_is_stale(database: Database):
+    await store(database, arrival(1))
+    async with database.transaction() as tx:
+        await inbox.recover(tx, now=701.0)
+    [[item]] = (await claim(database)).groups
+    assert item.stale
 
 
 async def test_stop_marks_what_runs_and_leaves_what_waits(database: Database):
