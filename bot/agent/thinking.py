@@ -15,7 +15,7 @@ from bot.agent.fit.wording import Wording
 
 Setting = Literal["auto", "on", "off"]
 
-PIECES = 6  # steps of a message that are looked at one by one
+PIECES = 5  # steps of a message that are looked at one by one
 SEVERAL = 3  # steps asked for from which one tool's work is heavy
 FOLLOW_UP = 6  # words a message has at most that goes on with the tool work before it
 HELPED = 0.5  # of the threshold is enough for a step that says what to do, beside others

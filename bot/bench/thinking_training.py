@@ -11,7 +11,7 @@ SOURCE_OF_NEAR = "chatable"  # cases that no offered tool is near to
 SOURCE_OF_RIGHT = "irrelevance"  # cases that an offered tool is near to and does not fit
 RECALL = 0.95
 PENALTY = 10.0  # on squared weights of standardised features
-LEAD = 0.6  # how much `right` is trusted less than `near`, as a logit: its cases are the harder ones
+LEAD = 0.8  # how much `right` is trusted less than `near`, as a logit: its cases are the harder ones
 ABROAD = 0.25  # the threshold where a message is not English: fewer of its words are known
 ROUNDS = 12
 

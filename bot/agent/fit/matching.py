@@ -10,32 +10,40 @@ from bot.agent.fit.wording import Wording
 TELLS = {TITLE: 1.0, ABOUT: 0.9, FIELDS: 0.7, NOTES: 0.5, CHOICES: 0.6}  # by the section a message's word is found in
 LOOSE = 0.7  # a word that only begins alike
 SOFT = 0.5  # a word for something near
-_SHARED = ("covered", "near", "title", "about", "hit", "title_hit", "about_hit", "strong")
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A message held against one tool; the higher the `score`, the better it fits."""
+class Tally:
+    """What a message and one tool have in common, while it is counted: weights, and the stems of its name."""
 
-    tool: Shape
-    score: float
-    numbers: Mapping[str, float]
-
-
-class _Tally:
-    """What a message and one tool have in common, while it is counted."""
+    __slots__ = ("hit", "met", "soft", "strong", "sums", "told")
 
     def __init__(self) -> None:
         self.hit = self.soft = self.told = self.strong = 0.0
         self.sums = [0.0] * len(TELLS)
         self.met: set[str] = set()
 
+    def share(self, section: int, tool: Shape) -> float:
+        """How much of a section of the tool the message has."""
+        whole = tool.totals[section]
+        return self.sums[section] / whole if whole else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A message held against one tool; the higher the `score`, the better it fits. `total`: weight of the message."""
+
+    tool: Shape
+    score: float
+    numbers: Mapping[str, float]
+    tally: Tally
+    total: float
+
 
 class _Count:
     """Finds the stems of a message in all tools: themselves, what begins alike, what means something near."""
 
     def __init__(self, offer: Offer) -> None:
-        self.tallies = [_Tally() for _ in offer.tools]
+        self.tallies = [Tally() for _ in offer.tools]
         self.total = 0.0
         self._offer = offer
         self._met: dict[str, float] = {}
@@ -99,45 +107,60 @@ def matches(said: Wording, offer: Offer) -> list[Match]:
     for one in sorted((said.hints & offer.spots.keys()) - said.stems.keys()):
         count.add(one, 1.0)
     count.close()
-    found = [_match(tool, tally, count.total, said) for tool, tally in zip(offer.tools, count.tallies, strict=True)]
+    found = [_match(tool, tally, count.total) for tool, tally in zip(offer.tools, count.tallies, strict=True)]
     return sorted(found, key=lambda match: -match.score)
 
 
-def _match(tool: Shape, tally: _Tally, total: float, said: Wording) -> Match:
-    title, about, fields, notes, choices = (
-        part / whole if whole else 0.0 for part, whole in zip(tally.sums, tool.totals, strict=True)
-    )
-    covered = tally.hit / total if total else 0.0
+def _match(tool: Shape, tally: Tally, total: float) -> Match:
+    title, about = (tally.share(section, tool) for section in (TITLE, ABOUT))
     near = (tally.hit + SOFT * tally.soft) / total if total else 0.0
     strong = math.log1p(tally.strong)
     numbers = {
         "hit": math.log1p(tally.hit),
-        "soft": math.log1p(tally.soft),
-        "covered": covered,
+        "covered": tally.hit / total if total else 0.0,
         "near": near,
-        "rest": math.log1p(max(0.0, total - tally.told)),
         "title": title,
         "title_hit": math.log1p(tally.sums[TITLE]),
         "about": about,
         "about_hit": math.log1p(tally.sums[ABOUT]),
-        "fields": fields,
-        "notes": notes,
-        "choice": float(choices > 0),
-        "missing": math.log1p(len(tool.title - tally.met)),
         "strong": strong,
-        "no_number": float(tool.numbers > 0 and said.numbers == 0),
-        "few_numbers": float(said.numbers < tool.numbers),
-        "numbers_given": min(1.0, said.numbers / tool.numbers) if tool.numbers else 0.0,
-        "filled": min(1.0, said.givens / tool.required) if tool.required else 1.0,
-        "required": min(tool.required, 4) / 4,
-        "texts": min(tool.texts, 3) / 3,
     }
-    return Match(tool, 1.2 * near + 1.5 * title + 0.8 * about + 0.3 * fields + 0.5 * strong, numbers)
+    score = 1.2 * near + 1.5 * title + 0.8 * about + 0.3 * tally.share(FIELDS, tool) + 0.5 * strong
+    return Match(tool, score, numbers, tally, total)
 
 
 def features(said: Wording, found: list[Match]) -> dict[str, float]:
     """What the model reads: the best tool, how far it is ahead, the best of all tools, and the sentence."""
     best = found[0]
     second = found[1].score if len(found) > 1 else 0.0
-    shared = {f"any_{name}": max(match.numbers[name] for match in found) for name in _SHARED}
-    return {**best.numbers, "score": best.score, "ahead": best.score - second, **shared, **said.forms}
+    shared = {f"any_{name}": max(match.numbers[name] for match in found) for name in best.numbers}
+    ahead = {"score": best.score, "ahead": best.score - second}
+    return {**best.numbers, **_left(best), **_given(said, best.tool), **ahead, **shared, **said.forms}
+
+
+def _left(best: Match) -> dict[str, float]:
+    """What else message and tool have in common, and what is left over of both."""
+    tool, tally = best.tool, best.tally
+    return {
+        "soft": math.log1p(tally.soft),
+        "rest": math.log1p(max(0.0, best.total - tally.told)),
+        "fields": tally.share(FIELDS, tool),
+        "notes": tally.share(NOTES, tool),
+        "choice": float(tally.sums[CHOICES] > 0),
+        "missing": math.log1p(len(tool.title - tally.met)),
+    }
+
+
+def _given(said: Wording, tool: Shape) -> dict[str, float]:
+    """Whether the message holds what the tool must be given."""
+    names = said.givens - said.numbers
+    return {
+        "no_number": float(tool.numbers > 0 and said.numbers == 0),
+        "few_numbers": float(said.numbers < tool.numbers),
+        "numbers_given": min(1.0, said.numbers / tool.numbers) if tool.numbers else 0.0,
+        "no_name": float(tool.texts > 0 and names == 0),
+        "names_given": min(1.0, names / tool.texts) if tool.texts else 0.0,
+        "filled": min(1.0, said.givens / tool.required) if tool.required else 1.0,
+        "required": min(tool.required, 4) / 4,
+        "texts": min(tool.texts, 3) / 3,
+    }
