@@ -4,9 +4,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from bot.db.engine import Database, connected
 from bot.db.migrating import migrate
+
+settings.register_profile("house", deadline=None)  # a busy machine is no finding
+settings.load_profile("house")
 
 
 @pytest.fixture
