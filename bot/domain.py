@@ -106,7 +106,8 @@ class CallTimes:
 class Reply:
     """What one model call gave, before judgement; the arguments of `calls` are merged by index.
 
-    `finish_reason` None: the stream ended without one. `server`: the server's own timings in ms, if it gave any.
+    `finish_reason` None: the stream ended without one. `server`: the server's own timings in ms, if it gave any;
+    `model` is what it says answered.
     """
 
     text: str
@@ -119,6 +120,7 @@ class Reply:
     request_id: str | None = None
     server: Mapping[str, float] | None = None
     fingerprint: str | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,3 +196,10 @@ async def test_going_down_with_a_turn_at_work_takes_its_grace_and_no_more(tmp_pa
         async with house.gateway():
             assert await house.answered() == ["later"]
     assert await rows(house, select(model_calls.c.outcome).order_by(model_calls.c.id)) == [("cancelled",), ("ok",)]
+
+
+async def test_the_ledger_names_the_model_that_answered(tmp_path: Path):
+    async with open_house(tmp_path, Endpoint(model="the-model")) as house:
+        house.ann.send("@@say:hi@@")
+        await house.answered()
+    assert await rows(house, select(model_calls.c.model)) == [("the-model",)]

@@ -40,6 +40,7 @@ class Reading:
         self._server: dict[str, float] | None = None
         self._fingerprint: str | None = None
         self._id: str | None = None
+        self._model: str | None = None
         self.finish_reason: str | None = None
 
     def seated(self) -> None:
@@ -58,6 +59,7 @@ class Reading:
 
     def _taken(self, chunk: Any) -> str | None:
         self._id = _word(chunk.get("id")) or self._id
+        self._model = _word(chunk.get("model")) or self._model
         self._fingerprint = _word(chunk.get("system_fingerprint")) or self._fingerprint
         self._count(chunk)
         for choice in chunk.get("choices") or ():
@@ -83,6 +85,7 @@ class Reading:
             request_id=self._id,
             server=self._server,
             fingerprint=self._fingerprint,
+            model=self._model,
         )
 
     def _count(self, chunk: Mapping[str, Any]) -> None:

@@ -66,7 +66,8 @@ async def open_call(tx: AsyncConnection, new: NewCall, *, now: float) -> int:
 async def close_call(tx: AsyncConnection, closing: Closing, *, now: float) -> None:
     """Write down what came of a call; unknown counts stay NULL, with the reason."""
     row = {"which": closing.call, "outcome": closing.outcome, "error": closing.error, "ended_at": now}
-    await tx.execute(_CLOSE, row | _account(closing.reply))
+    answered_by = {"model": closing.reply.model} if closing.reply and closing.reply.model else {}
+    await tx.execute(_CLOSE, row | answered_by | _account(closing.reply))
 
 
 def _account(reply: Reply | None) -> dict[str, object]:
