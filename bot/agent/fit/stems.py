@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-_WORD = re.compile(r"[^\W\d_]+|\d+(?:[.,:/]\d+)*")
+_WORD = re.compile(r"(?:[^\W\d_]|[\u0900-\u0dff\u0e31-\u0e4e])+|\d+(?:[.,:/]\d+)*")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _ENDING = re.compile(  # the longest first
     "(?<=...)(?:ational|ization|isation|ations|ation|ments|ment|ingly|ities|ness|ings|ators|ator|ions|ion|ity|ing|ers|ies|"
