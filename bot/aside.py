@@ -5,7 +5,7 @@ once a reason.
 import time
 from collections.abc import Callable
 
-from bot.db import calls, inbox, outbox, turns
+from bot.db import inbox, outbox, turns
 from bot.db.engine import Database
 from bot.db.notices import Notices
 from bot.domain import InboxItem, Lane, Part
@@ -26,10 +26,7 @@ class Aside:
         async with self._database.transaction() as tx:
             if not await inbox.dead(tx, [item.id for item in items], error=why, now=now):
                 return  # it was answered, and failed after that
-            turn = await turns.fail(tx, first.id, now=now)
-            if turn is not None:
-                await calls.abandon(tx, turn, now=now, why="the turn was set aside")
-                await calls.abandon_tools(tx, turn, now=now)
+            await turns.fail(tx, first.id, why="the turn was set aside", now=now)
             lanes = list(await self._notices.tell(tx, "set aside", f"A message was set aside: {why}", now=now))
             if first.lane is not None:
                 await outbox.add(tx, item=first.id, lane=first.lane, parts=(Part(SORRY),), now=now)

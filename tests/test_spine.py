@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Select, select
 
 from bot import app
+from bot.db import people
 from bot.db.engine import connected
 from bot.db.tables import inbox, model_calls, notices, turns
 from bot.errors import TelegramRefused
@@ -203,3 +204,21 @@ async def test_the_ledger_names_the_model_that_answered(tmp_path: Path):
         house.ann.send("@@say:hi@@")
         await house.answered()
     assert await rows(house, select(model_calls.c.model)) == [("the-model",)]
+
+
+async def test_the_turn_of_somebody_who_lost_access_meanwhile_ends_with_all_its_rows(tmp_path: Path):
+    async with world(tmp_path, access="open") as house:
+        bob = house.api.person(8, "Bob")
+        async with house.gateway():
+            house.endpoint.hold()
+            bob.send("hello")
+            await house.endpoint.until(lambda: house.endpoint.running == 1)
+        async with connected(house.settings.database_url) as database, database.transaction() as tx:
+            await people.put(tx, 8, "Bob", "blocked", now=0.0)
+        house.endpoint.release()
+        async with house.gateway():
+            house.ann.send("@@say:here@@")
+            await house.answered()
+    assert await rows(house, select(turns.c.state).where(turns.c.person == 8)) == [("failed",)]
+    assert await rows(house, select(model_calls.c.id).where(model_calls.c.outcome.is_(None))) == []
+    assert not house.texts(8)

@@ -23,7 +23,8 @@ COSTS = (
     f"{len(thinking_costs.MIX)} scripted turns, one chat, ten tools; a thought takes {thinking_costs.THOUGHT} tokens a "
     "call; the simulated model works as well without thinking, so answers are not judged"
 )
-SETS = (("cases.jsonl", "tools.json"), ("languages.jsonl", "languages-tools.json"))
+TAUGHT = (("cases.jsonl", "tools.json"), ("english.jsonl", "house-tools.json"))
+SETS = (*TAUGHT, ("languages.jsonl", "house-tools.json"))
 
 Say = Callable[[str], None]
 

@@ -75,7 +75,6 @@ turns = Table(
     Column("conversation", Integer, nullable=False),
     Column("state", Text, nullable=False),
     Column("ending", Text),  # answered, cut, steps, seconds, stopped, …
-    Column("first_turn", _Id),  # where the history in its prompt begins
     Column("tools", Text, nullable=False),  # names offered, a JSON list
     Column("thinking", Boolean, nullable=False),
     Column("thinking_why", Text, nullable=False),
@@ -94,7 +93,6 @@ messages = Table(
     metadata,
     Column("id", _Id, primary_key=True),
     Column("turn", _Id, ForeignKey("turns.id"), nullable=False),
-    Column("item", _Id),  # the inbox item of a user's message
     Column("role", Text, nullable=False),
     Column("text", Text, nullable=False),
     Column("calls", Text),  # JSON: [{id, name, arguments}]

@@ -12,6 +12,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from bot.db import calls
 from bot.db.tables import inbox, lanes, messages, tool_calls, turns
 from bot.domain import Lane, Message, ToolCall
 
@@ -189,12 +190,14 @@ async def end(tx: AsyncConnection, turn: int, *, ending: str, size: int, now: fl
     await tx.execute(_END, {"which": turn, "ending": ending, "size": size, "ended_at": now})
 
 
-async def fail(tx: AsyncConnection, item: int, *, now: float) -> int | None:
-    """The turn this item began, if any, ends without an answer and outside its conversation; returns its id."""
+async def fail(tx: AsyncConnection, item: int, *, why: str, now: float) -> None:
+    """The turn this item began, if any, ends without an answer and outside its conversation, and so do its calls."""
     failed = {"state": "failed", "ending": "failed", "ended_at": now}
     mine = update(turns).where(turns.c.item == item, turns.c.state == "running").values(failed)
-    found: int | None = (await tx.execute(mine.returning(turns.c.id))).scalar_one_or_none()
-    return found
+    turn = (await tx.execute(mine.returning(turns.c.id))).scalar_one_or_none()
+    if turn is not None:
+        await calls.abandon(tx, turn, now=now, why=why)
+        await calls.abandon_tools(tx, turn, now=now)
 
 
 async def last(tx: AsyncConnection, lane: Lane, *, before_item: int) -> LastTurn | None:

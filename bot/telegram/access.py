@@ -11,6 +11,9 @@ from bot.db.engine import Database
 from bot.db.people import Person, Standing
 from bot.telegram.allowance import Allowance
 
+NOT_LET_IN = "the person is not let in any more"
+"""Why the turn of somebody who lost access ends, in the ledger's words."""
+
 Mode = Literal["pairing", "allowlist", "open"]
 
 

@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from bot.db import inbox, outbox, people
+from bot.db import inbox, outbox, people, turns
 from bot.db.engine import Database
 from bot.db.people import Person, Standing
 from bot.domain import InboxItem, Lane
 from bot.opening import Ask
 from bot.telegram import commands, door, entering, taps
+from bot.telegram.access import NOT_LET_IN
 from bot.telegram.acts import Act, Answer, Call, Reach, nothing
 from bot.telegram.refusals import Refusals
 from bot.telegram.visits import Visit, read
@@ -105,6 +106,7 @@ class Handlers:
             await inbox.done(tx, ids, now=now)
             if standing in {None, "blocked"}:
                 await inbox.forget_body(tx, ids)
+                await turns.fail(tx, first.item.id, why=NOT_LET_IN, now=now)  # begun before a restart, if ever
         for then in answer.then:
             then()
         if answer.parts:

@@ -5,11 +5,11 @@ Its body is {"person", "name", "texts"}; the person must still be let in when it
 
 import time
 
-from bot.db import inbox
+from bot.db import inbox, turns
 from bot.db.engine import Database
 from bot.domain import InboxItem
 from bot.opening import Ask
-from bot.telegram.access import Access
+from bot.telegram.access import NOT_LET_IN, Access
 from bot.turns import Turns
 
 
@@ -29,5 +29,7 @@ class Tasks:
             texts = tuple(item.body["texts"])
             await self._turns.run(Ask(items, item.lane, person, str(item.body["name"]), texts))
             return
+        now = time.time()
         async with self._database.transaction() as tx:
-            await inbox.done(tx, [item.id], now=time.time())
+            await turns.fail(tx, item.id, why=NOT_LET_IN, now=now)
+            await inbox.done(tx, [item.id], now=now)

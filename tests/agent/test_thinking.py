@@ -163,7 +163,7 @@ def test_any_schema_is_indexed(fields: dict[str, Any]) -> None:
 
 
 def test_nine_of_ten_messages_in_each_of_ten_languages_find_their_tools() -> None:
-    cases = read(FIXTURES, "languages.jsonl", "languages-tools.json")
+    cases = read(FIXTURES, "languages.jsonl", "house-tools.json")
     languages = {case.source for case in cases}
     assert len(languages) == 10
     assert len(cases) >= 200
@@ -173,7 +173,7 @@ def test_nine_of_ten_messages_in_each_of_ten_languages_find_their_tools() -> Non
 
 
 def test_talk_in_ten_languages_rarely_finds_a_tool() -> None:
-    talk = [case for case in read(FIXTURES, "languages.jsonl", "languages-tools.json") if not case.needs_tools]
+    talk = [case for case in read(FIXTURES, "languages.jsonl", "house-tools.json") if not case.needs_tools]
     assert sum(bool(decide([case.text], case.offer).tools) for case in talk) / len(talk) <= 0.1
 
 
