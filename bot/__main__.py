@@ -129,7 +129,7 @@ def load(
 def thinking(
     data: Annotated[list[Path], typer.Option(help="A folder with cases.jsonl and tools.json; may be given again.")],
     train: Annotated[
-        Path | None, typer.Option(help="Train on the first folder, judge by folds, write the weights.")
+        Path | None, typer.Option(help="Train on these cases, judge by folds, and write the weights there.")
     ] = None,
     costs: Annotated[bool, typer.Option(help="Play turns before the simulated endpoint, too.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,

@@ -3,6 +3,7 @@
 Builds the report; prints nothing. Trains the shipped weights anew on request.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,15 +80,17 @@ class Report:
 
 async def run(wish: Wish, say: Say = lambda line: None) -> Report:
     """Judge what lies in the folders. Raises BenchFailed if nothing does."""
-    sets = [read(folder, *names) for folder in wish.folders for names in SETS if (folder / names[0]).exists()]
-    if not any(sets):
+    sets, taught = (_read(wish.folders, names) for names in (SETS, TAUGHT))
+    if not sets:
         raise BenchFailed(f"No cases.jsonl with tools.json lies in {', '.join(map(str, wish.folders))}.")
     told = []
     weights = shipped()
-    for cases in filter(None, sets):
+    for cases in sets:
         told += _judged("shipped", cases, [needs_tools(case.text, case.offer, weights) for case in cases], weights)
     if wish.train is not None:
-        trained, anew = _trained(sets[0], say)
+        if not taught:
+            raise BenchFailed("Weights are trained on cases.jsonl or english.jsonl; neither is there.")
+        trained, anew = _trained(taught, say)
         told += anew
         wish.train.write_text(to_json(trained), encoding="utf-8")
     say("measuring: microseconds")
@@ -95,6 +98,11 @@ async def run(wish: Wish, say: Say = lambda line: None) -> Report:
     say("measuring: costs")
     costs = await thinking_costs.measure() if wish.costs else []
     return Report(tuple(told), pace, tuple(costs), _conditions(sum(map(len, sets)), weights))
+
+
+def _read(folders: Sequence[Path], names: Sequence[tuple[str, str]]) -> list[list[Case]]:
+    there = (read(folder, *pair) for folder in folders for pair in names if (folder / pair[0]).exists())
+    return [cases for cases in there if cases]
 
 
 def auc(wanted: Sequence[float], others: Sequence[float]) -> float | None:
@@ -131,21 +139,30 @@ def _share(hits: Sequence[bool]) -> float | None:
     return sum(hits) / len(hits) if hits else None
 
 
-def _trained(cases: Sequence[Case], say: Say) -> tuple[Weights, list[Told]]:
-    """Weights from all cases; how they do on cases left out, by text and by the tool that is next to a case."""
+def _trained(sets: Sequence[Sequence[Case]], say: Say) -> tuple[Weights, list[Told]]:
+    """Weights from all cases; how they do on cases left out, by text and by the tool that is next to a case.
+
+    The threshold keeps its recall on the first set.
+    """
     say("training: five folds by text, five by tool, and once on all")
+    cases = [case for one in sets for case in one]
     samples, nearest = [], []
     for case in cases:
         said = wording.read(case.text)
         found = matching.matches(said, case.offer)
         nearest.append(found[0].tool.name)
         samples.append(Sample(matching.features(said, found), case.needs_tools, case.source))
-    needs = [case.needs_tools for case in cases]
     by_text = out_of_fold(samples, folds([case.text for case in cases]))
     by_tool = out_of_fold(samples, folds(nearest))
-    weights = replace(train(samples), threshold=threshold(by_text, needs), abroad=ABROAD)
-    told = _judged("folds by text", cases, [(chance, True) for chance in by_text], weights)
-    return weights, told + _judged("folds by tool", cases, [(chance, True) for chance in by_tool], weights)
+    first = len(sets[0])
+    least = threshold(by_text[:first], [case.needs_tools for case in cases[:first]])
+    weights = replace(train(samples), threshold=least, abroad=ABROAD)
+    told: list[Told] = []
+    for judged, chances in (("folds by text", by_text), ("folds by tool", by_tool)):
+        rest = iter([(chance, True) for chance in chances])
+        for one in sets:
+            told += _judged(judged, one, list(itertools.islice(rest, len(one))), weights)
+    return weights, told
 
 
 def _pace(cases: Sequence[Case]) -> Pace:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from bot.agent.fit.weights import Judgement, Weights, chance
 from bot.bench.figures import percentile
 
-SOURCE_OF_NEAR = "chatable"  # cases that no offered tool is near to
-SOURCE_OF_RIGHT = "irrelevance"  # cases that an offered tool is near to and does not fit
+NEAR_BUT_WRONG = "irrelevance"  # source of the cases that an offered tool is near to and does not fit
 RECALL = 0.95
 PENALTY = 10.0  # on squared weights of standardised features
 LEAD = 0.8  # how much `right` is trusted less than `near`, as a logit: its cases are the harder ones
@@ -29,8 +28,8 @@ class Sample:
 
 def train(samples: Sequence[Sample]) -> Weights:
     """Weights from samples of all sources; thresholds are left at one half."""
-    near = judgement([one for one in samples if one.source != SOURCE_OF_RIGHT])
-    right = judgement([one for one in samples if one.source != SOURCE_OF_NEAR])
+    near = judgement([one for one in samples if one.source != NEAR_BUT_WRONG])
+    right = judgement([one for one in samples if one.needs_tools or one.source == NEAR_BUT_WRONG])
     return Weights(near, replace(right, bias=right.bias + LEAD), 0.5, 0.5)
 
 

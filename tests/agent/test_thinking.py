@@ -1,7 +1,7 @@
 """The choice to think: what speaks for it, what against it, and the words it is told in."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.fit.offer import Offer, Thinks, index
+from bot.agent.fit.weights import shipped
 from bot.agent.thinking import Evidence, decide, needs_tools
 from bot.bench.standins import STAND_INS
 from bot.bench.thinking_data import read
@@ -88,8 +89,8 @@ def test_a_link_is_for_the_tool_that_reads_pages(offer: Offer) -> None:
 
 def test_an_attachment_speaks_for_tools_that_take_files() -> None:
     tools = index([Made("read_document", "Read the text of a document or file."), Made("ring", "Ring a bell.")])
-    assert decide(["please read"], tools, Evidence(attachments=1)).tools == ("read_document",)
-    assert decide(["please read"], tools).tools == ()
+    assert decide(["what is this about?"], tools, Evidence(attachments=1)).tools == ("read_document",)
+    assert decide(["what is this about?"], tools).tools == ()
 
 
 def test_arithmetic_is_for_the_calculator_in_any_language(offer: Offer) -> None:
@@ -138,8 +139,9 @@ def test_words_that_do_not_tell_think_only_for_a_tool_that_needs_it(offer: Offer
 
 
 def test_doubt_is_told_so_that_the_endpoint_may_be_asked(offer: Offer) -> None:
-    near = decide(["Note that my car is a red Volvo"], offer)
-    far = decide(["Why is the sky blue?"], offer)
+    text = "Note that my car is a red Volvo"
+    above = replace(shipped(), threshold=needs_tools(text, offer)[0] + 0.1)
+    near, far = decide([text], offer, weights=above), decide(["Why is the sky blue?"], offer, weights=above)
     assert (near.unsure, far.unsure) == (True, False)
 
 
@@ -177,6 +179,16 @@ def test_talk_in_ten_languages_rarely_finds_a_tool() -> None:
     assert sum(bool(decide([case.text], case.offer).tools) for case in talk) / len(talk) <= 0.1
 
 
-def test_the_languages_are_written_only_once() -> None:
-    rows = [json.loads(line) for line in (FIXTURES / "languages.jsonl").read_text(encoding="utf-8").splitlines()]
+@pytest.mark.parametrize("name", ["languages.jsonl", "english.jsonl"])
+def test_no_case_is_written_twice(name: str) -> None:
+    rows = [json.loads(line) for line in (FIXTURES / name).read_text(encoding="utf-8").splitlines()]
     assert len({row["text"] for row in rows}) == len(rows)
+
+
+def test_what_people_write_to_the_house_is_told_apart() -> None:
+    cases = read(FIXTURES, "english.jsonl", "house-tools.json")
+    found: dict[bool, list[bool]] = {True: [], False: []}
+    for case in cases:
+        found[case.needs_tools].append(bool(decide([case.text], case.offer).tools))
+    assert sum(found[True]) / len(found[True]) >= 0.75
+    assert sum(found[False]) / len(found[False]) <= 0.1

@@ -179,3 +179,18 @@ def test_the_command_prints_json_and_names_what_is_missing(folder: Path, tmp_pat
     assert {one["source"] for one in json.loads(done.stdout)["told"]} == {"simple", "irrelevance", "chatable"}
     gone = CliRunner().invoke(cli, ["bench", "thinking", "--data", str(tmp_path / "gone")])
     assert isinstance(gone.exception, BenchFailed)
+
+
+async def test_only_sets_to_learn_from_are_trained_on(tmp_path: Path) -> None:
+    for name in ("languages.jsonl", "house-tools.json"):
+        (tmp_path / name).write_text((FIXTURES / name).read_text(encoding="utf-8"), encoding="utf-8")
+    with pytest.raises(BenchFailed, match="trained on"):
+        await thinking.run(Wish((tmp_path,), train=tmp_path / "weights.json", costs=False))
+
+
+async def test_a_mix_can_be_played_beside_the_cases(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def short() -> list[Cost]:
+        return list(REPORT.costs)
+
+    monkeypatch.setattr(thinking_costs, "measure", short)
+    assert (await thinking.run(Wish((folder,)))).costs == REPORT.costs

@@ -18,12 +18,17 @@ _COUNTING = re.compile("two|three|four|five|six|seven|eight|nine|ten|eleven|twel
 _QUESTION = re.compile("what|who|which|when|where|why|how")
 # What signs stand for, in the words tools have for it; they count only where a tool has them.
 _MONEY = r"\b(?:dollars?|euros?|pounds?|yen|francs?|yuan|rupees?|pesos?|USD|EUR|GBP|JPY|CHF|CNY|INR)\b"
-_UNIT = r"\b(?:miles?|km|kilomet(?:er|re)s?|met(?:er|re)s?|feet|foot|inch(?:es)?|cm|lbs?|kg|kilos?|celsius|fahrenheit)\b"
+_UNIT = (
+    r"\b(?:miles?|km|kilomet(?:er|re)s?|met(?:er|re)s?|feet|foot|inch(?:es)?|cm|lbs?|kg|kilos?|celsius|fahrenheit)\b"
+)
 _SIGNS = (
     (rf"{_MONEY}.*{_MONEY}", "convert currency exchange"),
     (rf"{_UNIT}.*{_UNIT}", "convert unit"),
     (r"https?://|\bwww\.|\b[\w-]+\.(?:com|org|net|io|de|fr|ru|cn|jp)\b", "web website url page link"),
-    (r"\d\s*[-+*/×÷^]\s*\d|\d\s*%|%\s*\d|√|\b(?:square root|divided by|multiplied by|\d (?:plus|minus|times))\b", "arithmetic expression percent"),
+    (
+        r"\d\s*[-+*/×÷^]\s*\d|\d\s*%|%\s*\d|√|\b(?:square root|divided by|multiplied by|\d (?:plus|minus|times))\b",
+        "arithmetic expression percent",
+    ),
     (r"[€$£¥₽₺]|\b(?:USD|EUR|GBP|JPY|CHF|CNY|RUB|INR|TRY)\b", "currency money"),
     (r"°|\b\d+\s*(?:km|kg|lbs?|cm|mm|ft|mph|kmh|oz|ml)\b", "unit"),
     (r"\b\d{1,2}:\d{2}\b|\b\d{1,2}\s*[ap]\.?m\b", "clock hour"),
