@@ -106,7 +106,7 @@ def decide(
         return going
     if not work.readable:
         return _unknown(offer, work.needs)
-    doubtful = abs(work.needs - weights.threshold) < DOUBT
+    doubtful = abs(work.needs - weights.threshold) < DOUBT or work.steps >= SEVERAL
     return Decision(thinking=False, why="no tool fits", needs_tools=work.needs, unsure=doubtful)
 
 
@@ -144,12 +144,13 @@ def _work(text: str, offer: Offer, evidence: Evidence, weights: Weights) -> _Wor
     pieces = [piece for piece in _NEXT.split(plain) if piece and len(piece.strip()) > 1]
     steps = [_step(piece + added, offer, weights) for piece in pieces[:PIECES]] if len(pieces) > 1 else []
     clear = [step for step in (whole, *steps) if step.share >= 1]
+    # Two links are two things to look at, however few words stand around them.
+    asked = sum(step.order or step.share >= 1 for step in steps) + max(0, links - 1)
     if not clear:
-        return _Work(whole.needs, whole.readable, (), 0)
+        return _Work(whole.needs, whole.readable, (), asked)
     helped = [step for step in steps if step.share >= 1 or (step.order and step.share >= HELPED)]
     told = helped if any(step.share >= 1 for step in steps) else [whole, *helped]
     tools = {step.tool.name: step.tool for step in told}
-    asked = sum(step.order or step.share >= 1 for step in steps)
     return _Work(max(step.needs for step in clear), True, tuple(tools.values()), max(1, asked))
 
 

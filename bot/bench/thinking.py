@@ -44,6 +44,7 @@ class Told:
     """How one set of probabilities tells a source: `auc` of its cases that need no tool against all that do in its set.
 
     `recall` of its cases that need tools, `false_alarms` of those that do not, `unknown` of all: shares, None of none.
+    `thinks`: of all, those whose turn would think.
     """
 
     judged: str
@@ -53,11 +54,12 @@ class Told:
     recall: float | None
     false_alarms: float | None
     unknown: float
+    thinks: float | None = None
 
     @property
     def shares(self) -> tuple[float | None, ...]:
-        """Recall, false alarms and unknown, for a table."""
-        return self.recall, self.false_alarms, self.unknown
+        """Recall, false alarms, unknown and thinks, for a table."""
+        return self.recall, self.false_alarms, self.unknown, self.thinks
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,8 @@ async def run(wish: Wish, say: Say = lambda line: None) -> Report:
     told = []
     weights = shipped()
     for cases in sets:
-        told += _judged("shipped", cases, [needs_tools(case.text, case.offer, weights) for case in cases], weights)
+        found = _judged("shipped", cases, [needs_tools(case.text, case.offer, weights) for case in cases], weights)
+        told += [replace(one, thinks=_thinks(cases, one.source)) for one in found]
     if wish.train is not None:
         if not taught:
             raise BenchFailed("Weights are trained on cases.jsonl or english.jsonl; neither is there.")
@@ -133,6 +136,10 @@ def _judged(judged: str, cases: Sequence[Case], found: Sequence[tuple[float, boo
         unknown = sum(not readable for *_, readable in own) / len(own)
         told.append(Told(judged, source, len(own), auc(wanted, others), _share(hit[True]), _share(hit[False]), unknown))
     return told
+
+
+def _thinks(cases: Sequence[Case], source: str) -> float | None:
+    return _share([decide([case.text], case.offer).thinking for case in cases if case.source == source])
 
 
 def _share(hits: Sequence[bool]) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from bot.bench.thinking import Report
 from bot.bench.thinking_costs import Cost
 
-_TOLD = ("needs tools, by source", "judged", "cases", "AUC", "recall", "false alarms", "unknown")
+_TOLD = ("needs tools, by source", "judged", "cases", "AUC", "recall", "false alarms", "unknown", "thinks")
 _COSTS = ("policy", "canvases", "prefill computed", "prompt", "calls", "turns thinking", "heavy ones", "switches")
 
 

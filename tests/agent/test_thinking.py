@@ -57,6 +57,7 @@ def test_one_step_with_one_tool_is_not_heavy(offer: Offer) -> None:
     [
         ("Search the web for papers on sleep and remind me tomorrow", "two tools match: search_web, remind_me"),
         ("1. search for cheap flights\n2. remind me on friday", "two tools match: search_web, remind_me"),
+        ("Read https://a.example/x and https://b.example/y and compare them", "several steps for fetch_page"),
         ("find three papers, compare them and remind me", "several steps for remind_me"),
         ("Such im Netz nach Zügen und erinnere mich morgen", "two tools match: search_web, remind_me"),
         ("Busca en internet un hotel y luego recuérdame pagar", "two tools match: search_web, remind_me"),
@@ -143,6 +144,11 @@ def test_doubt_is_told_so_that_the_endpoint_may_be_asked(offer: Offer) -> None:
     above = replace(shipped(), threshold=needs_tools(text, offer)[0] + 0.1)
     near, far = decide([text], offer, weights=above), decide(["Why is the sky blue?"], offer, weights=above)
     assert (near.unsure, far.unsure) == (True, False)
+
+
+def test_many_orders_that_no_tool_is_near_to_leave_a_doubt(offer: Offer) -> None:
+    found = decide(["Find the best e-bikes, compare their range, and save the winner"], offer)
+    assert (found.why, found.unsure) == ("no tool fits", True)
 
 
 @given(st.lists(st.text(max_size=300), max_size=3), st.integers(0, 2))

@@ -150,7 +150,10 @@ async def test_the_scripted_model_calls_the_tools_of_its_scene() -> None:
 
 
 REPORT = Report(
-    (Told("shipped", "chatable", 200, 0.97, None, 0.09, 0.0), Told("shipped", "simple", 400, None, 0.958, None, 0.002)),
+    (
+        Told("shipped", "chatable", 200, 0.97, None, 0.09, 0.0, 0.005),
+        Told("shipped", "simple", 400, None, 0.958, None, 0.002),
+    ),
     Pace(198.2, 753.9),
     (Cost("ours", 57, 14230, 107990, 34, 3, 3, 3, 6),),
     (("load", "1.0"),),
@@ -159,8 +162,8 @@ REPORT = Report(
 
 def test_the_tables_say_what_was_found() -> None:
     told = "\n".join(thinking_table.lines(REPORT))
-    assert "chatable                shipped    200  0.9700       -         9.0 %    0.0 %" in told
-    assert "simple                  shipped    400       -  95.8 %             -    0.2 %" in told
+    assert "chatable                shipped    200  0.9700       -         9.0 %    0.0 %   0.5 %" in told
+    assert "simple                  shipped    400       -  95.8 %             -    0.2 %       -" in told
     assert "one decision: 198 µs of processor time, 99 of 100 within 754 µs" in told
     assert "ours          57            14,230  107,990     34               3      3 of 3         6" in told
     assert told.endswith("load: 1.0")
