@@ -23,7 +23,6 @@ SURE = 0.75  # the probability where a sign, such as a link, says enough
 DOUBT = 0.15  # how near to the threshold words do not tell
 
 _LINK = re.compile(r"https?://\S+|\bwww\.\S+", re.IGNORECASE)
-_LINKED = " web page link"  # what a link is, in the words of tools
 _ATTACHED = " file document"
 _GOES_ON = re.compile(
     r"\s*(?:(?:and|also|what about|how about|or|same|again|now)\b|(?:und|auch|et|aussi|y|e|anche|também|и|а|ve|peki)\b|"
@@ -138,8 +137,8 @@ def _told(evidence: Evidence) -> Decision | None:
 
 
 def _work(text: str, offer: Offer, evidence: Evidence, weights: Weights) -> _Work:
-    plain, links = _LINK.subn(" ", text)
-    added = (_LINKED if links else "") + (_ATTACHED if evidence.attachments else "")
+    plain, links = _LINK.subn(" https:// ", text)  # the words of an address say nothing of what is asked
+    added = _ATTACHED if evidence.attachments else ""
     whole = _step(plain + added, offer, weights)
     pieces = [piece for piece in _NEXT.split(plain) if piece and len(piece.strip()) > 1]
     steps = [_step(piece + added, offer, weights) for piece in pieces[:PIECES]] if len(pieces) > 1 else []
