@@ -12,9 +12,11 @@ import pytest
 from sqlalchemy import Select, select
 
 from bot import app
+from bot.db import inbox as inbox_room
 from bot.db import people
 from bot.db.engine import connected
 from bot.db.tables import inbox, model_calls, notices, turns
+from bot.domain import Lane
 from bot.errors import TelegramRefused
 from bot.sim.botapi import Fault
 from bot.sim.endpoint import Endpoint, Timing
@@ -222,3 +224,18 @@ async def test_the_turn_of_somebody_who_lost_access_meanwhile_ends_with_all_its_
     assert await rows(house, select(turns.c.state).where(turns.c.person == 8)) == [("failed",)]
     assert await rows(house, select(model_calls.c.id).where(model_calls.c.outcome.is_(None))) == []
     assert not house.texts(8)
+
+
+async def test_a_task_of_somebody_who_lost_access_is_done_without_an_answer(tmp_path: Path):
+    async with world(tmp_path) as house:
+        house.api.person(8, "Bob").send("hello")
+        async with house.gateway():
+            await house.answered(1, chat=8)  # the line for strangers
+        async with connected(house.settings.database_url) as database, database.transaction() as tx:
+            body = {"person": 8, "name": "Bob", "texts": ["@@say:no@@"]}
+            await inbox_room.add(tx, kind="task", lane=Lane(8), sender=8, body=body, now=0.0)
+        async with house.gateway():
+            house.ann.send("@@say:here@@")
+            await house.answered()
+    assert await rows(house, select(inbox.c.state).where(inbox.c.kind == "task")) == [("done",)]
+    assert len(house.texts(8)) == 1
