@@ -114,7 +114,9 @@ def _number(value: Any, _: Schema) -> Any:
             return value
     if not isinstance(number, int | float) or isinstance(number, bool):
         return value
-    return number if math.isfinite(number) else str(value)  # a text is refused; NaN would pass for a number
+    if isinstance(number, float) and not math.isfinite(number):
+        return str(value)  # a text is refused; NaN would pass for a number
+    return number
 
 
 def _boolean(value: Any, _: Schema) -> Any:

@@ -1,5 +1,6 @@
 """What the house itself says at the end of a turn, to the person and, where a call is refused, to the model. Pure."""
 
+import re
 from collections.abc import Sequence
 
 LAST_CALL = "(No tool can be used any more for this answer. Say what you found so far.)"
@@ -11,6 +12,8 @@ NO_ROOM = "The answer did not fit the length limit of one reply. Please ask for 
 OUT_OF_TIME = "The time for this answer was up before it was ready."
 STOPPED = "Stopped."
 TIME_UP = "The time for this answer was up."
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
 SHOWN = 3  # findings that are told
 LENGTH = 300  # characters of a finding that are told
@@ -30,7 +33,14 @@ def with_note(text: str, note: str | None) -> str:
 
 def closed(text: str) -> str:
     """Markdown in which no code block stays open."""
-    return f"{text}\n```" if text.count("```") % 2 else text
+    fence = ""
+    for line in text.splitlines():
+        mark = _FENCE.match(line)
+        if mark and not fence:
+            fence = mark[1]
+        elif mark and mark[1].startswith(fence) and not mark[2].strip():
+            fence = ""
+    return f"{text}\n{fence}" if fence else text
 
 
 def with_findings(sentence: str, found: Sequence[tuple[str, str]]) -> str:

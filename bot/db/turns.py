@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, case, delete, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -25,10 +25,17 @@ _BELONG = (
     .values(turn=bindparam("of"))
     .returning(inbox.c.stopped)
 )
+WINDOW = 512
+"""Of a long conversation at least so many turns are looked at; older ones leave in steps of as many, not one by one."""
+
+_ENDED = (turns.c.lane == bindparam("key"), turns.c.conversation == bindparam("number"), turns.c.state == "ended")
+_STEPS = select(func.count() // WINDOW - 1).select_from(turns).where(*_ENDED).scalar_subquery()
 _PAST = (
     select(turns.c.id, turns.c.opening, turns.c.size, turns.c.received_at)
-    .where(turns.c.lane == bindparam("key"), turns.c.conversation == bindparam("number"), turns.c.state == "ended")
+    .where(*_ENDED)
     .order_by(turns.c.ended_at, turns.c.id)
+    .limit(2 * WINDOW)
+    .offset(case((_STEPS > 0, _STEPS), else_=0) * WINDOW)
 )
 _MESSAGES = select(messages).where(messages.c.turn.in_(bindparam("turns", expanding=True))).order_by(messages.c.id)
 _SAY = insert(messages)
@@ -148,7 +155,7 @@ async def find(tx: AsyncConnection, item: int) -> StoredTurn:
 
 
 async def past(tx: AsyncConnection, lane: Lane, number: int) -> list[PastTurn]:
-    """The conversation's ended turns in the order they ended."""
+    """The conversation's ended turns in the order they ended; of a very long one, the newest."""
     return [PastTurn(*row) for row in await tx.execute(_PAST, {"key": lane.key, "number": number})]
 
 

@@ -118,6 +118,10 @@ def test_a_refusal_names_the_argument_and_what_was_expected(sent, sentence):
     assert isinstance(refused.value, ToolError)
 
 
+def test_a_number_beyond_any_float_is_judged_like_another():
+    assert check(draw, {"name": "dot", "count": 10**400})["count"] == 10**400
+
+
 def test_a_tool_that_takes_nothing_ignores_what_is_sent_along():
     assert check(rest, {"reason": "none"}) == {}
 
