@@ -206,7 +206,7 @@ class Channel(Protocol):
 
 
 class ChannelFor(Protocol):
-    """Opens the channel of a turn: `item` is the inbox item answered, `reply_to` the message id replied to, if any."""
+    """Opens the channel of a turn: `item` is the inbox item answered; a `silent` one makes no sound."""
 
     def __call__(self, lane: Lane, item: int, *, silent: bool) -> Channel: ...
 

@@ -5,7 +5,6 @@ inside the caller's transaction `tx`.
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from sqlalchemy import ColumnElement, Float, Text, bindparam, case, delete, func, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
@@ -14,8 +13,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db.outgoing import MOST_TRIES, SEEN, Outgoing, read, written
 from bot.db.tables import outbox
 from bot.domain import Button, Lane, Part
-
-Transaction: TypeAlias = AsyncConnection  # how rooms above name it, which do not know SQLAlchemy
 
 AGAIN = "again:"
 """The callback data of [Send again] is this and the id of the row whose outcome is unknown."""

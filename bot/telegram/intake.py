@@ -20,6 +20,7 @@ from bot.db.engine import Database
 from bot.db.inbox import Arrival
 from bot.errors import StoreUnavailable, TelegramConflict, TelegramRefused
 from bot.telegram import envelope, wire
+from bot.telegram.outcomes import seconds
 
 LONGEST_PAUSE = 30.0
 WANTED = ["message", "edited_message", "callback_query", "my_chat_member", "stopped_message_generation"]
@@ -91,7 +92,7 @@ class Intake:
             case InvalidToken() | Forbidden() | EndPointNotFound():
                 raise TelegramRefused("Telegram does not accept TELEGRAM_TOKEN. Ask @BotFather for it.") from error
             case RetryAfter():
-                return wire.seconds(error)
+                return seconds(error)
             case Conflict() if "webhook" in str(error).lower():
                 await self._take_webhook_away()
                 self._conflict(error)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from telegram import Bot
 
 from bot.db import outbox
-from bot.db.engine import Database
+from bot.db.engine import Database, Transaction
 from bot.db.ledger import Ledger
 from bot.domain import Lane
 from bot.telegram.budget import Limits
@@ -140,6 +140,6 @@ class Sender:
         if not self._couriers:
             self._rested.set()
 
-    async def _found(self, tx: outbox.Transaction) -> list[Lane]:
+    async def _found(self, tx: Transaction) -> list[Lane]:
         await outbox.found_sending(tx, now=self._office.clock())
         return await outbox.due(tx)

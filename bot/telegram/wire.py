@@ -20,7 +20,6 @@ from telegram.warnings import PTBDeprecationWarning, PTBUserWarning
 from bot.domain import Button, Lane, Part
 from bot.errors import TelegramRefused
 from bot.telegram.outcomes import Delivered, NotDelivered, Outcome, Refused, Unknown, sorted_out
-from bot.telegram.outcomes import seconds as seconds
 from bot.telegram.polls import Polls
 
 POLL_SECONDS = 50
