@@ -82,9 +82,11 @@ async def test_a_suggested_question_leads_through_a_tool(visit: Visit):
 
 async def test_an_answer_grows_block_by_block_below_a_sign_of_life(visit: Visit):
     async with house(said(LONG), Timing.canvas(0.7)) as here, visit(here.address) as page:
+        here.endpoint.hold()  # else the first block may come between the two looks
         await ask(page, "tell me a story")
         await expect(page.locator("#sign .words")).to_have_text("Thinking…")
         await expect(page.locator("#status")).to_have_text("is thinking…")
+        here.endpoint.release()
         text = answers(page).first.locator(".text")
         await expect(text).to_contain_text("Paragraph 0")
         await expect(page.locator("#sign .words")).not_to_be_visible()
