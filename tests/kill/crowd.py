@@ -174,4 +174,5 @@ async def sweep(house: Surroundings, reaper: Reaper, chatters: Sequence[Chatter]
         house.ann.send("hello")
         await reaping
     await house.gateway.start()
+    await house.until(lambda: not house.api.updates.pending_ids)  # what is not fetched yet would not be missed at rest
     await house.at_rest()
