@@ -6,14 +6,22 @@ server's counts and None where it gave none.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 Role = Literal["system", "user", "assistant", "tool"]
 ItemKind = Literal["update", "resume", "task", "house"]
 Shape = Literal["text", "command", "new", "tap", "stop", "overflow", "other"]
-Purpose = Literal["turn", "summary", "task", "warmup", "probe", "bench"]
+Purpose = Literal["turn", "summary", "task", "warmup", "probe", "bench", "decision"]
 ResultOutcome = Literal["ok", "error", "refused", "timeout", "interrupted", "unknown"]
 CallOutcome = Literal["ok", "cut", "cancelled", "failed"]
+
+CANVAS: Final = 256  # tokens denoised together
+
+# Who goes first when seats are short; the endpoint is told the same numbers.
+PEOPLE: Final = 0
+TASKS: Final = 1
+SUMMARIES: Final = 2
+WARMUP: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +77,26 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A picture as the model gets it: the bytes of a file of this media type, such as `image/jpeg`, made small."""
+
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a prompt. An assistant message has text or calls, never both: templates misrender that."""
+    """One message of a prompt. An assistant message has text or calls, never both: templates misrender that.
+
+    `images` belong to a user message and stand before its text.
+    """
 
     role: Role
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     call_id: str | None = None
     reasoning: str | None = None
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +126,8 @@ class CallTimes:
 class Reply:
     """What one model call gave, before judgement; the arguments of `calls` are merged by index.
 
-    `finish_reason` None: the stream ended without one. `server`: the server's own timings in ms, if it gave any;
-    `model` is what it says answered.
+    `finish_reason` None: the stream ended without one; "brake": our side closed it, for it thought too long. `server`:
+    the server's own timings in ms, if it gave any; `model` is what it says answered.
     """
 
     text: str
@@ -125,7 +145,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One request. `tools` are OpenAI function definitions, byte-stable; `session` groups a conversation."""
+    """One request. `tools` are OpenAI function definitions, byte-stable; `session` groups a conversation.
+
+    `brake`: output tokens after which a reply that is nothing but thought is closed. `continues`: the last message is
+    the model's own, and the reply goes on in the middle of it.
+    """
 
     messages: tuple[Message, ...]
     tools: tuple[Mapping[str, Any], ...]
@@ -134,11 +158,18 @@ class ModelRequest:
     max_tokens: int
     session: str
     lane: str
-    priority: int = 0
+    priority: int = PEOPLE
+    brake: int | None = None
+    continues: bool = False
 
 
 class LanguageModel(Protocol):
     """An endpoint that answers one request at a time a seat."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether a seat is free and nobody waits for one."""
+        ...
 
     async def call(
         self,

@@ -135,11 +135,49 @@ class Settings(BaseSettings):
     system_prompt: Annotated[str, AfterValidator(_text_or_file)] = Field(
         SYSTEM_PROMPT, description="what the model is told first: a text, or `@` and a file", examples=["@prompt.txt"]
     )
+    thinking: Annotated[Literal["auto", "on", "off"], BeforeValidator(_lower)] = Field(
+        "auto", description="think in turns that need it (auto), in all (on) or in none (off); a `/think` goes first"
+    )
+    thinking_canvases: int = Field(4, ge=1, le=64, description="most canvases of a thought that finds no answer")
+    thinking_read: Annotated[Literal["auto", "off"], BeforeValidator(_lower)] = Field(
+        "auto", description="ask the endpoint in one step when words do not tell whether to think, where it can (auto)"
+    )
+    summary: Annotated[Literal["on", "off"], BeforeValidator(_lower)] = Field(
+        "off", description="tell the model in a summary what no longer fits its prompt; costs a model call a cut"
+    )
+    warm_up: Annotated[Literal["on", "off"], BeforeValidator(_lower)] = Field(
+        "on", description="put the frozen head of the prompt into the endpoint's cache at start, by four tiny calls"
+    )
     turn_steps: int = Field(8, ge=1, le=100, description="most model calls of one turn")
     turn_seconds: float = Field(
         300, gt=0, le=86_400, allow_inf_nan=False, description="most seconds of work on one turn"
     )
     prompt_budget: int = Field(8000, ge=2000, le=262_144, description="most tokens of one prompt")
+    turn_images: int = Field(4, ge=0, le=16, description="most pictures of one turn that the model sees")
+    transcribe_url: Annotated[str, AfterValidator(_model_address)] | None = Field(
+        None,
+        description="an OpenAI-compatible endpoint that turns voice into text; unset: sound is not understood",
+        examples=["http://localhost:9000/v1"],
+    )
+    transcribe_model: str = Field("whisper-1", description="the model to ask there")
+    transcribe_api_key: Annotated[SecretStr, AfterValidator(_key)] | None = Field(
+        None, description="its key, if it wants one", examples=["a-long-random-word"]
+    )
+    fallback_url: Annotated[str, AfterValidator(_model_address)] | None = Field(
+        None,
+        description="a second endpoint, for when the first is down and for `/deep`; chats are asked if it is outside",
+        examples=["http://localhost:8001/v1"],
+    )
+    fallback_model: str | None = Field(
+        None, description="the model to ask for there; unset: the first it names", examples=["gemma-4-31b-it"]
+    )
+    fallback_api_key: Annotated[SecretStr, AfterValidator(_key)] | None = Field(
+        None, description="its key, if it wants one", examples=["a-long-random-word"]
+    )
+    fallback_seats: int = Field(4, ge=1, le=1024, description="model calls at once there")
+    fallback_for: Annotated[Literal["down", "hard"], BeforeValidator(_lower)] = Field(
+        "down", description="use it when the first is down (down), or also for turns that think (hard)"
+    )
     waiting_messages: int = Field(20, ge=1, le=1000, description="most messages of one person that wait for an answer")
     http_port: Annotated[int, Field(ge=1, le=65_535)] | None = Field(
         None, description="serve `/healthz` on this port; unset: off", examples=["8080"]
@@ -159,7 +197,7 @@ class Settings(BaseSettings):
 
     def secrets(self) -> list[str]:
         """Every value that must never be shown; logs are told to hide them."""
-        found = (self.telegram_token, self.model_api_key)
+        found = (self.telegram_token, self.model_api_key, self.transcribe_api_key, self.fallback_api_key)
         return [secret.get_secret_value() for secret in found if secret is not None]
 
 

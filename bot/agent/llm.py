@@ -66,6 +66,11 @@ class Llm:
         """The model as the endpoint calls it; `unknown` until it was asked."""
         return self._model or "unknown"
 
+    @property
+    def idle(self) -> bool:
+        """Whether a seat is free and nobody waits for one."""
+        return self._seats.idle
+
     async def close(self) -> None:
         """Close all connections."""
         await self._client.close()

@@ -12,10 +12,9 @@ from typing import Literal
 from bot.agent import sentences
 from bot.agent.calls import Wanted, refuse
 from bot.agent.replies import Answer, Calls, Cut, Empty, judge, shown
-from bot.domain import Message, Reply, ToolResult
+from bot.domain import CANVAS, Message, Reply, ToolResult
 from tools.base import Tool
 
-CANVAS = 256  # tokens denoised together; limits are multiples of it
 FAILED = 3  # steps in a row without one call that could run
 REPEATS = 2  # times the same call may run in one turn
 

@@ -18,6 +18,11 @@ class Seats:
         self._free = count
         self._rings: dict[int, _Ring] = {}
 
+    @property
+    def idle(self) -> bool:
+        """Whether a seat is free and nobody waits for one."""
+        return self._free > 0 and not self._rings
+
     def waiting(self, lane: str) -> int | None:
         """How many calls get a seat before this lane's next one, if nobody else comes; None if it does not wait."""
         before = 0

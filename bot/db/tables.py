@@ -11,6 +11,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -62,6 +63,15 @@ lanes = Table(
     Column("lane", Text, primary_key=True),
     Column("conversation", Integer, nullable=False, server_default=text("1")),
     Column("notes", Text),  # the chat's notes as they stood when the conversation began; NULL: not begun
+    Column("think", Text),  # on or off, as the chat wants it; NULL: as the house does
+    Column("consent", Text),  # what may go to an endpoint outside, in words (text notes files images); NULL: not asked
+    # Of this conversation; a /new forgets them.
+    Column("cut", _Id),  # the newest turn that has left the prompt
+    Column("shortened", _Id),  # the newest turn whose tool results are short and whose images are left out
+    Column("told_cut", Boolean, nullable=False, server_default=text("0")),  # the chat knows that something has left
+    Column("summary", Text),  # of what has left, as the prompt tells it
+    Column("summary_ahead", Text),  # of what leaves next, made in time
+    Column("summary_upto", _Id),  # the newest turn that summary_ahead tells of
 )
 
 # running → ended, or failed: it was set aside. replaced: a /retry took its place, it is left out of the history.
@@ -78,6 +88,8 @@ turns = Table(
     Column("tools", Text, nullable=False),  # names offered, a JSON list
     Column("thinking", Boolean, nullable=False),
     Column("thinking_why", Text, nullable=False),
+    Column("endpoint", Text, nullable=False, server_default="main"),  # main or fallback
+    Column("prompt", Integer),  # estimated tokens of its first prompt, to be held against what the server counted
     Column("opening", Integer, nullable=False, server_default=text("0")),  # estimated tokens of its user messages
     Column("size", Integer, nullable=False, server_default=text("0")),  # estimated tokens of the whole of it
     Column("received_at", Float, nullable=False),
@@ -100,6 +112,21 @@ messages = Table(
     Column("reasoning", Text),
     Column("made_at", Float, nullable=False),
     Index("ix_messages_turn", "turn", "id"),
+    sqlite_autoincrement=True,
+)
+
+# What came with a message. An image is kept as the model gets it, a document and a voice as their text.
+attachments = Table(
+    "attachments",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("message", _Id, ForeignKey("messages.id"), nullable=False),
+    Column("kind", Text, nullable=False),  # image, document or sound
+    Column("name", Text, nullable=False),
+    Column("media_type", Text, nullable=False),
+    Column("data", LargeBinary),  # of an image
+    Column("text", Text),  # of a document or a voice: all that was read, also what the prompt leaves out
+    Index("ix_attachments_message", "message"),
     sqlite_autoincrement=True,
 )
 
@@ -136,6 +163,7 @@ model_calls = Table(
     Column("request_id", Text),
     Column("chars_system", Integer),
     Column("chars_tools", Integer),
+    Column("chars_notes", Integer),
     Column("chars_history", Integer),
     Column("images", Integer, nullable=False, server_default=text("0")),
     Column("reply", Text),  # JSON: the reply as it came, so that a turn can go on after a crash
