@@ -225,6 +225,10 @@ class Channel(Protocol):
         """One line that says why the person waits; edited in place, replaced by the answer. None takes it back."""
         ...
 
+    def queue(self, line: str | None) -> None:
+        """The place in line: in the draft where there is one, else as `status`; leaves nothing behind. None: served."""
+        ...
+
     def parts(
         self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
     ) -> tuple[Part, ...]:

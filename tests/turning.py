@@ -83,6 +83,10 @@ class Model:
     def waiting(self, lane: str) -> int | None:
         return self.place
 
+    @property
+    def idle(self) -> bool:
+        return self.place is None
+
 
 @dataclass
 class Shown:
@@ -99,6 +103,9 @@ class Shown:
     def status(self, line: str | None) -> None:
         self.lines.append(line)
         self.told.set()
+
+    def queue(self, line: str | None) -> None:
+        self.status(line)
 
     def parts(
         self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()

@@ -35,6 +35,10 @@ class ChatChannel:
         self._showing.line = line
         self._sender.show(self._showing)
 
+    def queue(self, line: str | None) -> None:
+        """The place in line; None: it has its seat."""
+        self.status(line)
+
     def parts(
         self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
     ) -> tuple[Part, ...]:
