@@ -150,3 +150,19 @@ async def _keep_notes(tx: Transaction, lane: Lane, number: int) -> str:
 def tools_size(toolbox: Toolbox) -> int:
     """Characters of the tools' definitions."""
     return sum(len(str(one)) for one in toolbox.definitions)
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """What the next prompt of a lane is made of. `parts` are labels, such as `tool clock`, with estimated tokens.
+
+    `last_prompt` and `last_cached` are the server's counts of the newest turn's first prompt, None where it gave none;
+    `left_out_turns` are those of the conversation that are in the database only.
+    """
+
+    parts: tuple[tuple[str, int], ...]
+    total: int
+    budget: int
+    last_prompt: int | None
+    last_cached: int | None
+    left_out_turns: int
