@@ -10,11 +10,11 @@ from time import monotonic
 
 from starlette.types import ASGIApp
 
-from bot.sim.endpoint_checks import Server
 from bot.sim.endpoint_engine import Engine
 from bot.sim.endpoint_faults import Fault, Faults, Kind
 from bot.sim.endpoint_http import Front, Parts
 from bot.sim.endpoint_profile import Profile, Timing
+from bot.sim.endpoint_refusal import Server
 from bot.sim.endpoint_request import Request
 from bot.sim.endpoint_script import Brain, ChatRequest, Reply, call_text, said, scripted, thought
 from bot.sim.endpoint_slips import slipping

@@ -3,15 +3,10 @@
 Pure: each check looks at a request body and raises `Refusal`. Unknown fields pass without a word.
 """
 
-import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
 
-from bot.sim.endpoint_profile import Profile
-
-Json = dict[str, Any]
+from bot.sim.endpoint_refusal import Json, Refusal, Server, check_model, invalid, missing
 
 _UNSUPPORTED = (
     "The temperature, min_p, seed, min_tokens, logit_bias, bad_words, and allowed_token_ids sampling parameters are not"
@@ -27,74 +22,18 @@ _TEMPLATE = (
 )
 _NO_TOOLS = "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely."
 _CHOICE = 'Only named tools, "none", "auto" or "required" are supported.'
+_BOTH = "Cannot set both `continue_final_message` and `add_generation_prompt` to True."
+_NOT_ASKED = "continue_final_message and add_generation_prompt are not compatible."
+_NOTHING_OPEN = 'continue_final_message is set but the final message has no "content" to continue!'
 _SALT = "Parameter 'cache_salt' must be at most 128 characters and must not contain '@', '/', '\\\\', or NUL."
 _CANVAS = "diffusion_canvas_length must be a positive integer no larger than the served canvas."
 _BAD_SALT = re.compile(r"[@/\\\x00]")
-
-
-class Refusal(Exception):
-    """An answer other than 200: HTTP status, message, type and the parameter it is about."""
-
-    def __init__(self, status: int, message: str, kind: str = "BadRequestError", param: str | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.kind = kind
-        self.param = param
-
-    @property
-    def body(self) -> Json:
-        """The JSON that is sent."""
-        return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.status}}
-
-
-BUSY = Refusal(
-    503,
-    "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.",
-    "Service Unavailable",
-)
-DEAD = Refusal(500, "The server had an error while processing your request.", "InternalServerError")
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """What the checks need to know of the server."""
-
-    model: str
-    context: int
-    profile: Profile
-
-
-def parse(raw: bytes, content_type: str) -> Json:
-    """The JSON object of a request body."""
-    if content_type.partition(";")[0].strip().lower() != "application/json":
-        raise Refusal(
-            400, "1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed", "Bad Request"
-        )
-    try:
-        body = json.loads(raw)
-    except ValueError as error:
-        place = f"body.{getattr(error, 'pos', 0)}"
-        problem = {"error": getattr(error, "msg", "Invalid text")}
-        detail = {"type": "json_invalid", "loc": place, "msg": "JSON decode error", "input": "<dict of 0 items>"}
-        raise _invalid({**detail, "ctx": problem}) from None
-    if not isinstance(body, dict):
-        raise _invalid({"type": "dict_type", "loc": "body", "msg": "Input should be a valid dictionary"})
-    return body
 
 
 def check_chat(body: Json, server: Server) -> None:
     """Everything that is looked at before the prompt is rendered, in the server's order."""
     for check in _CHAT:
         check(body, server)
-
-
-def check_model(body: Json, server: Server) -> None:
-    """Only the served name is known; none at all means it too."""
-    model = body.get("model")
-    if model not in (None, server.model):
-        message = f"The model `{model}` does not exist. Valid aliases: {server.model}."
-        raise Refusal(404, message, "NotFoundError", "model")
 
 
 def check_length(tokens: int, server: Server) -> None:
@@ -139,40 +78,30 @@ def _wants_sampling(body: Json) -> bool:
     return any(body.get(name) for name in ("logit_bias", "bad_words", "allowed_token_ids"))
 
 
-def _invalid(detail: Mapping[str, Any], count: int = 1) -> Refusal:
-    noun = "error" if count == 1 else "errors"
-    return Refusal(400, f"{count} validation {noun}:\n  {dict(detail)}", "Bad Request", str(detail["loc"]))
-
-
-def _missing(place: str, holder: object) -> Refusal:
-    size = len(holder) if isinstance(holder, dict) else 0
-    return _invalid({"type": "missing", "loc": place, "msg": "Field required", "input": f"<dict of {size} items>"})
-
-
 def _messages(body: Json, _: Server) -> None:
     messages = body.get("messages")
     if messages is None:
-        raise _missing("body.messages", body)
+        raise missing("body.messages", body)
     if not isinstance(messages, list):
-        raise _invalid({"type": "list_type", "loc": "body.messages", "msg": "Input should be a valid list"})
+        raise invalid({"type": "list_type", "loc": "body.messages", "msg": "Input should be a valid list"})
     for place, message in enumerate(messages):
         where = f"body.messages.{place}"
         if not isinstance(message, dict) or "role" not in message:
-            raise _missing(f"{where}.role", message)
+            raise missing(f"{where}.role", message)
         _message(message, where)
 
 
 def _message(message: Json, where: str) -> None:
     if message["role"] == "user" and message.get("content") is None:
         detail = {"type": "string_type", "loc": f"{where}.content", "msg": "Input should be a valid string"}
-        raise _invalid({**detail, "input": None}, 19)
+        raise invalid({**detail, "input": None}, 19)
     for place, call in enumerate(message.get("tool_calls") or ()):
         at = f"{where}.tool_calls.{place}"
         if "id" not in call or "type" not in call:
-            raise _invalid({"type": "missing", "loc": f"{at}.id", "msg": "Field required"}, 5)
+            raise invalid({"type": "missing", "loc": f"{at}.id", "msg": "Field required"}, 5)
         if call.get("function", {}).get("arguments") is None:
             detail = {"type": "string_type", "loc": f"{at}.function.arguments", "msg": "Input should be a valid string"}
-            raise _invalid(detail, 3)
+            raise invalid(detail, 3)
 
 
 def _tools(body: Json, server: Server) -> None:
@@ -182,9 +111,9 @@ def _tools(body: Json, server: Server) -> None:
     for place, tool in enumerate(tools or ()):
         function = tool.get("function") if isinstance(tool, dict) else None
         if not isinstance(function, dict):
-            raise _missing(f"body.tools.{place}.function", tool)
+            raise missing(f"body.tools.{place}.function", tool)
         if "name" not in function:
-            raise _missing(f"body.tools.{place}.function.name", function)
+            raise missing(f"body.tools.{place}.function.name", function)
 
 
 def _tool_choice(body: Json, _: Server) -> None:
@@ -204,7 +133,7 @@ def _fields(body: Json, _: Server) -> None:
     stop = body.get("stop")
     if isinstance(stop, list) and len(stop) > 4:
         message = f"List should have at most 4 items after validation, not {len(stop)}"
-        raise _invalid({"type": "too_long", "loc": "body.stop", "msg": message}, 2)
+        raise invalid({"type": "too_long", "loc": "body.stop", "msg": message}, 2)
     if body.get("stream_options") and not body.get("stream"):
         message = "Stream options can only be defined when `stream=True`. (parameter=stream_options)"
         raise Refusal(400, message, param="stream_options")
@@ -228,6 +157,18 @@ def _limits(body: Json, server: Server) -> None:
         raise Refusal(400, message, param="max_tokens")
 
 
+def check_continuing(body: Json, _: Server) -> None:
+    """The last message is left open only where no new one is begun; begun it is, unless the request says otherwise."""
+    if not body.get("continue_final_message"):
+        return
+    if body.get("add_generation_prompt"):
+        raise Refusal(400, _BOTH)
+    if body.get("add_generation_prompt") is None:
+        raise Refusal(400, _NOT_ASKED)
+    if body["messages"][-1].get("content") is None:
+        raise Refusal(400, _NOTHING_OPEN)
+
+
 def _conversation(body: Json, _: Server) -> None:
     if not body["messages"]:
         message = "Cannot apply chat template to an empty conversation. Provide at least one message."
@@ -241,5 +182,6 @@ _CHAT: tuple[Callable[[Json, Server], None], ...] = (
     _tool_choice,
     check_model,
     _conversation,
+    check_continuing,
     _limits,
 )

@@ -14,9 +14,9 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from bot.sim.endpoint_answer import Answer
-from bot.sim.endpoint_checks import DEAD
 from bot.sim.endpoint_engine import ConnectionCut, Engine, EngineDied
 from bot.sim.endpoint_metrics import Metrics
+from bot.sim.endpoint_refusal import DEAD
 from bot.sim.endpoint_request import Job
 from bot.sim.endpoint_wire import DONE, KEEP_ALIVE, dumps, line
 

@@ -20,21 +20,12 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from bot.sim.endpoint_answer import Answer, Options
-from bot.sim.endpoint_checks import (
-    BUSY,
-    DEAD,
-    Refusal,
-    Server,
-    check_chat,
-    check_length,
-    check_sampling,
-    parse,
-    wanted_tokens,
-)
+from bot.sim.endpoint_checks import check_chat, check_length, check_sampling, wanted_tokens
 from bot.sim.endpoint_delivery import CUT, Delivery
 from bot.sim.endpoint_engine import Engine
 from bot.sim.endpoint_faults import Fault, Faults
 from bot.sim.endpoint_metrics import exposition
+from bot.sim.endpoint_refusal import BUSY, DEAD, Refusal, Server, parse
 from bot.sim.endpoint_request import Job, Request
 from bot.sim.endpoint_script import ChatRequest
 from bot.sim.endpoint_tokenize import Tokenizer, conversation_of
@@ -146,7 +137,13 @@ class Front:
         room = self._server.context - log.prompt_tokens
         limit = min(wanted_tokens(log.body) or room, room)
         chat = ChatRequest(
-            conversation.messages, conversation.tools, conversation.thinking, log.prompt, limit, log.body
+            messages=conversation.messages,
+            tools=conversation.tools,
+            thinking=conversation.thinking,
+            prompt=log.prompt,
+            max_tokens=limit,
+            body=log.body,
+            continuing=conversation.continue_last,
         )
         return Job(log, chat, blocks, fault, _priority(log))
 

@@ -14,12 +14,16 @@ Json = Mapping[str, Any]
 
 _PIECE = re.compile(r"@@(say|tool|tools|think|b64|repeat|loop|slow|empty|crash)(?::(.*?))?@@", re.DOTALL)
 _QUOTE = '<|"|>'
+_LONGEST_TOKEN = 7
 _DEFAULT_THOUGHT = "Let me think about it."
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What the model is asked: the messages and tools as sent, and the rendered prompt it really sees."""
+    """What the model is asked: the messages and tools as sent, and the rendered prompt it really sees.
+
+    `continuing`: the last message is left open, and the model goes on in the middle of it.
+    """
 
     messages: Sequence[Json]
     tools: Sequence[Json]
@@ -27,6 +31,12 @@ class ChatRequest:
     prompt: str
     max_tokens: int
     body: dict[str, Any]
+    continuing: bool = False
+
+    @property
+    def so_far(self) -> str:
+        """The text of the message left open, as the prompt has it: without blanks around it."""
+        return text_of(self.messages[-1]).strip() if self.continuing else ""
 
     @property
     def inside_thought(self) -> bool:
@@ -116,16 +126,17 @@ def scripted(request: ChatRequest) -> Reply:
     say:TEXT · tool:NAME {JSON} · tools:[{"name":..,"arguments":{..}},..] · think:TEXT (before the next step) ·
     b64:BASE64 (raw, control tokens spelled out) · repeat:N TEXT · loop:TEXT (until max_tokens) · slow:MS (milliseconds
     added to every canvas) · empty · crash. Step k is used after k rounds of tool calls, the last one again and again.
+    A message left open goes on where it stopped: what it has of the text is not written again.
     """
     script = next((found for text in reversed(request.asked) if (found := _read(text)).steps), None)
     if script is None:
         delay = max((_read(text).delay for text in request.asked), default=0.0)
-        return Reply(_with_thought(_echo(request), None, request), delay)
+        return Reply(_rest(_with_thought(_echo(request), None, request), request), delay)
     step = script.steps[min(request.step, len(script.steps) - 1)]
     text = _WRITE[step.name](step.argument, request)
     if step.name not in ("b64", "empty", "crash") or step.thought is not None:
         text = _with_thought(text, step.thought, request)
-    return Reply(text, script.delay, crash=step.name == "crash")
+    return Reply(_rest(text, request), script.delay, crash=step.name == "crash")
 
 
 def _read(text: str) -> _Script:
@@ -143,8 +154,15 @@ def _read(text: str) -> _Script:
 
 
 def _with_thought(text: str, wanted: str | None, request: ChatRequest) -> str:
+    if request.so_far:
+        return text  # it was thought before the message began
     wanted = _DEFAULT_THOUGHT if wanted is None and request.thinking else wanted
     return text if wanted is None else thought(wanted, request) + text
+
+
+def _rest(text: str, request: ChatRequest) -> str:
+    """What is left to write of `text`; all of it where the message left open says something else."""
+    return text.lstrip().removeprefix(request.so_far) if request.so_far else text
 
 
 def _echo(request: ChatRequest) -> str:
@@ -175,7 +193,9 @@ def _repeat(argument: str, _: ChatRequest) -> str:
 
 
 def _loop(argument: str, request: ChatRequest) -> str:
-    return (argument or " ") * (request.max_tokens + 1)
+    word = argument or "again "
+    once = -(-_LONGEST_TOKEN // len(word))  # repetitions that are a token at least
+    return word * (once * (request.max_tokens + 1) + len(request.so_far))
 
 
 _WRITE: Mapping[str, Callable[[str, ChatRequest], str]] = {

@@ -6,8 +6,9 @@ Owns the ids it has given out, so that `/detokenize` can read them again.
 from collections.abc import Iterable
 from typing import Any
 
-from bot.sim.endpoint_checks import Json, Refusal, Server, check_model
+from bot.sim.endpoint_checks import check_continuing
 from bot.sim.endpoint_profile import Profile
+from bot.sim.endpoint_refusal import Json, Refusal, Server, check_model
 from bot.sim.gemma_template import Conversation, render
 from bot.sim.gemma_tokens import CONTROL_IDS, token_id, tokenize
 
@@ -56,6 +57,7 @@ class Tokenizer:
             return str(body.get("prompt", ""))
         if not body["messages"]:
             raise Refusal(400, "Cannot apply chat template to an empty conversation. Provide at least one message.")
+        check_continuing(body, self._server)
         # This route knows reasoning by one of its names only.
         plain = [{key: value for key, value in m.items() if key != "reasoning_content"} for m in body["messages"]]
         return render(conversation_of({**body, "messages": plain}, self._server.profile))

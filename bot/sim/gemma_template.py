@@ -44,7 +44,8 @@ def render(conversation: Conversation) -> str:
             text, after = _turn(turns, place, conversation)
             parts.append(text)
     if conversation.continue_last:
-        return "".join(parts).removesuffix("<turn|>\n")
+        # What stands open ends in no blank: the template trims the text, and the server trims the prompt.
+        return "".join(parts).removesuffix("<turn|>\n").rstrip()
     if conversation.generate:
         parts.append(_generation_prompt(after, thinking=conversation.thinking))
     return "".join(parts)
