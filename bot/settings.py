@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bot.errors import SettingsRefused
@@ -53,6 +61,14 @@ def _telegram_address(value: str) -> str:
 def _model_address(value: str) -> str:
     value = _web_address(value)
     return value if urlsplit(value).path else f"{value}/v1"
+
+
+def _place(url: str) -> tuple[str, int, str]:
+    """Where an address leads, however it is written."""
+    address = urlsplit(url)
+    host = (address.hostname or "").rstrip(".")
+    port = address.port or (443 if address.scheme == "https" else 80)
+    return ("127.0.0.1" if host == "localhost" else host), port, address.path
 
 
 def _database(value: str) -> str:
@@ -194,6 +210,20 @@ class Settings(BaseSettings):
     @classmethod
     def _may_be_off(cls, value: object) -> object:
         return None if isinstance(value, str) and value.strip().lower() in {"off", "0"} else value
+
+    @field_validator("fallback_url")
+    @classmethod
+    def _is_another_one(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and "model_url" in info.data and _place(value) == _place(info.data["model_url"]):
+            raise ValueError("must be another address than MODEL_URL")
+        return value
+
+    @field_validator("fallback_model", "fallback_api_key", "fallback_for")
+    @classmethod
+    def _needs_the_second_one(cls, value: object, info: ValidationInfo) -> object:
+        if info.data.get("fallback_url") is None and value not in {None, "down"}:
+            raise ValueError("does nothing without FALLBACK_URL")
+        return value
 
     def secrets(self) -> list[str]:
         """Every value that must never be shown; logs are told to hide them."""

@@ -78,7 +78,8 @@ def test_every_setting_has_one_line_of_help_and_an_example_that_is_accepted() ->
         assert "\n" not in field.description
         written, value = example(name).split("=", 1)
         assert written == name.upper()
-        given(**{"telegram_token": TOKEN, name: value})
+        second = {"fallback_url": "http://second/v1"} if name.startswith("fallback_") else {}
+        given(**{"telegram_token": TOKEN, **second, name: value})
 
 
 def test_the_environment_goes_before_the_file_and_an_override_before_both(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,6 +131,10 @@ def test_settings_cannot_be_changed() -> None:
         ("system_prompt", "@missing.txt", "missing.txt, which cannot be read (No such file or directory)"),
         ("system_prompt", "@", "which cannot be read"),
         ("system_prompt", "  ", "must be a text, or @"),
+        ("fallback_url", "http://127.0.0.1:8000/v1/", "must be another address than MODEL_URL"),
+        ("fallback_model", "gemma", "does nothing without FALLBACK_URL"),
+        ("fallback_api_key", "hush-hush", "does nothing without FALLBACK_URL"),
+        ("fallback_for", "hard", "does nothing without FALLBACK_URL"),
         ("http_port", "70000", "must be less than or equal to 65535"),
         ("http_port", "web", "must be a valid integer"),
         ("log_level", "loud", "must be 'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
@@ -167,6 +172,29 @@ def test_addresses_lose_what_is_added_by_the_house() -> None:
     assert settings.telegram_api_url == "http://tg:8081"
     assert settings.model_url == "http://gpu:8000/v1"
     assert given(telegram_token=TOKEN, model_url="https://host/llm/v1/").model_url == "https://host/llm/v1"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("http://gpu:8000", "http://GPU.:8000/v1", True),
+        ("http://gpu", "http://gpu:80/v1", True),
+        ("https://gpu/v1", "https://gpu:443", True),
+        ("http://gpu:8000", "http://gpu:8001", False),
+        ("http://gpu/a/v1", "http://gpu/b/v1", False),
+        ("http://gpu", "https://gpu", False),
+    ],
+)
+def test_the_second_endpoint_is_another_one(first: str, second: str, same: bool) -> None:
+    if same:
+        assert refusal(model_url=first, fallback_url=second).startswith("FALLBACK_URL must be another address")
+    else:
+        assert given(telegram_token=TOKEN, model_url=first, fallback_url=second).fallback_url
+
+
+def test_a_wrong_first_address_is_told_before_the_second() -> None:
+    assert refusal(model_url="nowhere", fallback_url="nowhere").startswith("MODEL_URL ")
+    assert refusal(fallback_url="nowhere", fallback_model="gemma").startswith("FALLBACK_URL ")
 
 
 def test_admins_are_numbers_between_commas() -> None:
