@@ -43,6 +43,8 @@ class Courier:
                 await self._deliver_next()
             elif self.showing is not None and not self.showing.is_over and not self._office.pace.is_stopped:
                 await self._show(self.showing)
+            elif self.showing is not None and (left := self.showing.left):
+                await self._presenter.clear(self.showing, left)
             elif not await self._calls.all_written():
                 return
 
@@ -71,6 +73,8 @@ class Courier:
             self._office.pace.give_back(self.lane.chat)
             return
         self.due |= row.more
+        if self.showing is not None:
+            self.showing.settled(row.id)
         await self._settle(row, await self._delivered(row))
 
     def _delivered(self, row: Outgoing) -> Awaitable[Outcome]:
@@ -92,6 +96,8 @@ class Courier:
         match outcome:
             case Delivered(message_id):
                 self._calls.succeeded()
+                if is_first and self.showing is not None:
+                    self.showing.interrupted()
                 stands = message_id or row.message_id
                 post(partial(outbox.stands, row=row.id, message_id=stands, body=row.body, now=now))
             case Unknown(why) if is_first and not row.may_repeat:

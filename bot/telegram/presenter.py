@@ -35,6 +35,12 @@ class Presenter:
             case _:
                 showing.hold(pace.now + self._calls.pause(outcome))
 
+    async def clear(self, showing: Showing, left: Standing) -> None:
+        """Take back, in one attempt, the line of a turn that ended without a text."""
+        await self._office.pace.turn(self._calls.lane.chat)
+        await self._take_back(showing, left)
+        left.is_line = False
+
     async def _made(self, showing: Showing, step: Call) -> Outcome:
         match step:
             case Open():
@@ -43,9 +49,10 @@ class Presenter:
                 return await self._change(step)
             case TakeBack(standing):
                 return await self._take_back(showing, standing)
-            case Sign():
-                outcome, is_draft = await self._office.wire.sign(self._calls.where, showing.item)
-                showing.signed(self._office.pace.now, draft=is_draft)
+            case Sign(line):
+                outcome, is_draft = await self._office.wire.sign(self._calls.where, showing.item, line)
+                says = (line if is_draft else "") if isinstance(outcome, Delivered) else None
+                showing.signed(self._office.pace.now, draft=is_draft, says=says)
                 return outcome
 
     async def _open(self, showing: Showing, step: Open) -> Outcome:
@@ -70,6 +77,7 @@ class Presenter:
         if isinstance(outcome, Delivered):
             now = self._office.pace.now
             showing.standing.append(Standing(row.id, outcome.message_id, step.part, now, step.is_line))
+            showing.interrupted()
         elif isinstance(outcome, Refused) or (isinstance(outcome, Unknown) and not step.is_line):
             showing.standing.append(Standing(row.id, None))
         return outcome

@@ -12,6 +12,9 @@ from bot.telegram.markup import render, snapshot
 STOP = "stop:"
 """The callback data of the Stop button is this and the inbox item of the turn."""
 
+SERVED = "It is your turn; I am at it."
+"""Takes the place in line off a message that stands already; where a draft told it, nothing needs to be said."""
+
 _FIRST_SIGN = 0.3
 _DRAFT_SECONDS = 20.0
 _TYPING_SECONDS = 4.5
@@ -35,7 +38,9 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """Show that the house is at work."""
+    """Show that the house is at work; `line` is what a draft says of it."""
+
+    line: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,10 @@ Step = Sign | Open | Change | TakeBack | Wait
 
 @dataclass(slots=True)
 class Showing:
-    """One turn's way of showing. `text` is the latest snapshot (Markdown), `line` why the person waits."""
+    """One turn's way of showing. `text` is the latest snapshot (Markdown), `line` why the person waits.
+
+    `place` is the person's place in line: told in the draft while there is one, else as `line` is.
+    """
 
     lane: Lane
     item: int
@@ -83,9 +91,13 @@ class Showing:
     limits: Limits
     text: str = ""
     line: str | None = None
+    place: str | None = None
     is_over: bool = False
     standing: list[Standing] = field(default_factory=list)
     _begun: float | None = None
+    _has_drafts: bool = True
+    _drawn: str = ""  # what the draft says
+    _signed: float = 0.0
     _sign_at: float = 0.0
     _signs: int = 0
     _not_before: float = 0.0
@@ -96,11 +108,34 @@ class Showing:
         if self._begun is None:
             self._begun, self._sign_at = now, now + _FIRST_SIGN
 
-    def signed(self, now: float, *, draft: bool) -> None:
-        """A sign of life was given; a draft lasts longer than typing."""
+    def queue(self, place: str | None) -> None:
+        """The place in line is another; None: it has come to the person."""
+        if place is None and self.place and self.standing and self.standing[0].is_line:
+            self.line = SERVED
+        self.place = place
+
+    def signed(self, now: float, *, draft: bool, says: str | None = "") -> None:
+        """A sign of life was given; a draft lasts longer than typing. `says` is None if nobody knows what it says."""
         self._signs += 1
+        self._has_drafts, self._signed = draft, now
+        self._drawn = self._drawn if says is None else says
         dense = 3 if self.lane.chat < 0 else 13
         self._sign_at = now + (_DRAFT_SECONDS if draft else _TYPING_SECONDS if self._signs < dense else _SPARSE_SECONDS)
+
+    def interrupted(self) -> None:
+        """A message has come to the lane, which takes the draft away."""
+        if self._signs:
+            self._drawn, self._sign_at = "", 0.0
+
+    def settled(self, row: int) -> None:
+        """The message of this row has its final text: it is no mere line any more."""
+        for one in self.standing:
+            one.is_line &= one.row != row
+
+    @property
+    def left(self) -> Standing | None:
+        """The line that a turn has left behind which ended without a text."""
+        return next((one for one in self.standing if one.is_line), None) if self.is_over else None
 
     def hold(self, until: float) -> None:
         """Show nothing new before this moment."""
@@ -113,9 +148,7 @@ class Showing:
     def next(self, now: float) -> Step | None:
         """The call to be made now; None: nothing until something changes."""
         wanted = self._wanted()
-        step = self._towards(wanted) if wanted else self._away()
-        if isinstance(step, Sign):
-            step = self._sign(now)
+        step = self._towards(wanted) if wanted else self._away(now)
         at = max(self._not_before, self._due(step))
         return Wait(at) if step is not None and not isinstance(step, Wait) and at > now else step
 
@@ -128,16 +161,18 @@ class Showing:
                 return Change(there, part, is_line=not self.text)
         return None
 
-    def _away(self) -> Step | None:
+    def _away(self, now: float) -> Step | None:
         if not self.standing:
-            return Sign()
+            return self._sign(now)
         first = self.standing[0]
         return TakeBack(first) if first.is_line and first.message_id is not None else None
 
     def _sign(self, now: float) -> Step | None:
-        if self._begun is None or now > self._begun + _LONGEST_SIGNS:
+        line = self.place or ""
+        if self._begun is None or (now > self._begun + _LONGEST_SIGNS and not (line or self._drawn)):
             return None
-        return Sign() if now >= self._sign_at else Wait(self._sign_at)
+        at = self._sign_at if line == self._drawn else self._signed + self.limits.gap(self.lane.chat, len(line))
+        return Sign(line) if now >= at else Wait(at)
 
     def _due(self, step: Step | None) -> float:
         match step:
@@ -148,13 +183,18 @@ class Showing:
         return 0.0
 
     def _wanted(self) -> tuple[Part, ...]:
-        key = (self.text, self.line)
+        key = (self.text, self._below())
         if self._rendered is None or self._rendered[0] != key:
-            self._rendered = key, self._parts()
+            self._rendered = key, self._parts(key[1])
         return self._rendered[1]
 
-    def _parts(self) -> tuple[Part, ...]:
-        markdown = "\n\n".join(piece for piece in (snapshot(self.text), self.line) if piece)
+    def _below(self) -> str | None:
+        """The line below the text; the place in line is one unless a draft can tell it."""
+        in_draft = self._has_drafts and self.lane.chat > 0 and not (self.text or self.line or self.standing)
+        return self.line if in_draft else self.place or self.line
+
+    def _parts(self, below: str | None) -> tuple[Part, ...]:
+        markdown = "\n\n".join(piece for piece in (snapshot(self.text), below) if piece)
         pieces = render(markdown)
         parts = [Part(piece.text, piece.entities, silent=self.silent or n > 0) for n, piece in enumerate(pieces)]
         if parts:

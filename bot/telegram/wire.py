@@ -159,14 +159,14 @@ class Wire:
         """Take a message away; may be repeated, and one that is gone already is Refused as `gone`."""
         return await _outcome(self._bot.delete_message(lane.chat, message_id, read_timeout=_EDIT_SECONDS))
 
-    async def sign(self, lane: Lane, draft: int) -> tuple[Outcome, bool]:
-        """Show that the house is at work; says whether that was a draft (30 s, with Stop) or typing (5 s)."""
+    async def sign(self, lane: Lane, draft: int, line: str = "") -> tuple[Outcome, bool]:
+        """Show that the house is at work; says whether by a draft (30 s, with Stop, saying `line`) or typing (5 s)."""
         if self._drafts and lane.chat > 0:
             outcome = await _outcome(
                 self._bot.send_message_draft(
                     lane.chat,
                     draft,
-                    "",
+                    line,
                     message_thread_id=lane.topic,
                     read_timeout=_SIGN_SECONDS,
                     api_kwargs={"can_stop": True},

@@ -11,6 +11,7 @@ from bot.db.outbox import UNSURE
 from bot.domain import Button, Lane
 from bot.serving import serve
 from bot.sim.botapi import BotApi, Fault
+from bot.telegram.showing import SERVED
 from tests.telegram.office import ANN, PostOffice
 
 ONE = "First block, which says something.\n\n"
@@ -341,3 +342,82 @@ async def test_parts_notify_once_and_carry_the_buttons_last(office: PostOffice):
         assert [part.buttons for part in parts] == [(), (), buttons]
         assert all(part.silent for part in channel.parts("word " * 2000, silent=True))
         assert [part.text for part in channel.parts(" \n ")] == ["(This answer holds nothing that can be shown.)"]
+
+
+async def test_the_place_in_line_is_told_in_the_draft_and_leaves_nothing_behind(office: PostOffice):
+    async with office.sender() as sender:
+        channel = office.channel(sender)
+        channel.begin()
+        for line in ("2 before you.", "You are next."):
+            channel.queue(line)
+            draft = await office.api.until(lambda: (d := office.api.chat(7).draft) and d.text == line and d)  # noqa: B023
+            assert draft.can_stop
+        channel.queue(None)
+        await office.api.until(lambda: (d := office.api.chat(7).draft) and not d.text)
+        await office.answer(channel, "Paris.")
+        await sender.rested()
+    assert office.seen() == ["Paris."]
+    assert office.api.chat(7).draft is None
+    assert office.api.chat(7).deleted == []
+
+
+async def test_a_message_in_between_does_not_hide_the_place_in_line(office: PostOffice):
+    async with office.sender() as sender:
+        channel = office.channel(sender)
+        channel.begin()
+        channel.queue("2 before you.")
+        await office.api.until(lambda: (d := office.api.chat(7).draft) and d.text == "2 before you.")
+        await office.say(sender, "a command's reply", item=2)
+        await office.api.until(lambda: office.seen())
+        await office.api.until(lambda: (d := office.api.chat(7).draft) and d.text == "2 before you.")
+        await office.answer(channel, "Stopped.")
+        await sender.rested()
+    assert office.seen() == ["a command's reply", "Stopped."]
+    assert office.api.chat(7).draft is None
+
+
+async def test_without_drafts_the_place_in_line_is_a_message_that_becomes_the_answer(office: PostOffice):
+    office.api.inject(Fault.refuse("Not Found: method not found", 404), "sendMessageDraft", times=None)
+    async with office.sender() as sender:
+        channel = office.channel(sender)
+        channel.begin()
+        for line in ("2 before you.", "You are next."):
+            channel.queue(line)
+            await office.api.until(lambda: office.seen() == [line])  # noqa: B023
+        channel.queue(None)
+        await office.api.until(lambda: office.seen() == [SERVED])
+        await office.answer(channel, "Paris.")
+        await sender.rested()
+    assert office.seen() == ["Paris."]
+    assert office.calls().count("sendMessage") == 1
+    assert office.buttons() == [[]]
+    assert await office.states() == ["done"]
+
+
+async def test_a_turn_that_ends_without_a_text_takes_its_line_back(office: PostOffice):
+    office.api.inject(Fault.refuse("Not Found: method not found", 404), "sendMessageDraft", times=None)
+    async with office.sender() as sender:
+        channel = office.channel(sender)
+        channel.begin()
+        channel.queue("2 before you.")
+        await office.api.until(lambda: office.seen())
+        channel.end()
+        await sender.rested()
+    assert office.seen() == []
+    assert await office.rows() == []
+
+
+async def test_a_line_that_cannot_be_taken_back_is_tried_once_and_becomes_the_answer_later(office: PostOffice):
+    office.api.inject(Fault.refuse("Not Found: method not found", 404), "sendMessageDraft", times=None)
+    office.api.inject(Fault.drop(), "deleteMessage")
+    async with office.sender() as sender:
+        channel = office.channel(sender)
+        channel.begin()
+        channel.queue("2 before you.")
+        await office.api.until(lambda: office.seen())
+        channel.end()
+        await sender.rested()
+        assert office.seen() == ["2 before you."]
+        await office.answer(office.channel(sender), "Paris.")
+        await sender.rested()
+    assert office.seen() == ["Paris."]
