@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from bot.agent.fit import offer
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
 from bot.aside import Aside
@@ -18,6 +19,7 @@ from bot.db.notes import ChatNotes
 from bot.db.notices import Notices
 from bot.domain import Lane
 from bot.errors import SettingsRefused
+from bot.inquiry import Inquiry
 from bot.opening import Ask, Plan
 from bot.settings import Settings
 from bot.telegram import commands, wire
@@ -179,14 +181,26 @@ def _means(
         plan=Plan(
             system=settings.system_prompt,
             tools={tool.name: tool for tool in registry},
+            offer=offer.index(registry),
             budget=settings.prompt_budget,
             steps=settings.turn_steps,
             max_tokens=settings.model_max_tokens,
+            thinking=settings.thinking,
+            canvases=settings.thinking_canvases,
         ),
+        inquire=Inquiry(database, _no_count, _no_read, endpoint=settings.model_url, model=lambda: model.name),
         seconds=settings.turn_seconds,
         endpoint=settings.model_url,
         model=lambda: model.name,
     )
+
+
+async def _no_count(*_: object) -> None:
+    return None
+
+
+async def _no_read(*_: object) -> None:
+    return None
 
 
 async def _first_link(database: Database, bot: wire.Client) -> str:

@@ -1,25 +1,30 @@
-"""How a turn begins, or goes on after a restart: its user messages, its tools, and the prompt made of what is stored.
+"""How a turn begins, or goes on after a restart: its user messages, whether it thinks, and its prompt.
 
 Decided once a turn and stored with it; turns.py plays it from there.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from bot import window
 from bot.agent import history, prompting
-from bot.agent.history import TurnSize
+from bot.agent.fit.offer import Offer
+from bot.agent.thinking import Decision, Evidence, Setting, decide
 from bot.agent.toolbox import Toolbox
-from bot.db import calls, notes
+from bot.db import calls, conversations
 from bot.db import turns as stored
 from bot.db.calls import StoredResult
 from bot.db.engine import Transaction
-from bot.db.turns import NewTurn, PastTurn
+from bot.db.turns import NewTurn
 from bot.domain import InboxItem, Lane, Message, Reply
+from bot.window import Window
 from tools.base import Tool
 
 STAMP_SECONDS = 1800  # a conversation that pauses for so long is told the time again
+RESERVE = 2000  # tokens kept for what tools bring, where tools match
+HALF = 0.5  # the chance from which the endpoint's reading says that a turn thinks
 
 _STAMPED = re.compile(r"\[\w{3} \d{4}-\d\d-\d\d \d\d:\d\d \S+\] ")
 
@@ -44,27 +49,69 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What every turn of this house shares: system text, tools, and the tokens a prompt may take."""
+    """What every turn of this house shares: system text, tools, and the tokens a prompt may take.
+
+    `thinking` is what the house does where a chat has not said. `counts` and `reads`: whether the endpoint may be asked
+    how long a prompt is, and whether to think.
+    """
 
     system: str
     tools: Mapping[str, Tool]
+    offer: Offer
     budget: int
     steps: int
     max_tokens: int
+    thinking: Setting = "auto"
+    canvases: int = 4
+    counts: bool = False
+    reads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the endpoint was asked before a turn began: the tokens of its prompt, and the chance that it needs thought.
+
+    None: it did not say, or `count_asked` and `read_asked` are False. `call` is the ledger's row of the reading.
+    """
+
+    counted: int | None = None
+    read: float | None = None
+    call: int | None = None
+    count_asked: bool = False
+    read_asked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wanting:
+    """Nothing is stored yet: the endpoint should be asked first how long `prompt` is, or whether to think."""
+
+    count: bool
+    read: bool
+    thinking: bool
+    prompt: tuple[Message, ...]
+    toolbox: Toolbox
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
     """A turn ready to be played: its prompt, and what an earlier attempt stored of it.
 
-    `said` is all that was said in it but the user's messages; `cut_short` what its newest call had come to.
+    `size` estimates the prompt, `room` what its steps may add to it, in tokens. `tell_cut`: the chat does not know yet
+    that something has left its prompt. `said` is all that was said in the turn but the user's messages; `cut_short`
+    what its newest call had come to.
     """
 
     id: int
     conversation: int
     user: tuple[Message, ...]
     toolbox: Toolbox
+    thinking: bool = False
+    may_think: bool = True
     prompt: tuple[Message, ...] = ()
+    size: int = 0
+    room: int = 0
+    notes_size: int = 0
+    tell_cut: bool = False
     stopped: bool = False
     over: bool = False
     said: tuple[Message, ...] = ()
@@ -73,30 +120,73 @@ class Opened:
     results: tuple[StoredResult, ...] = ()
 
 
-async def begin(tx: Transaction, plan: Plan, ask: Ask, *, budget: int, now: float) -> Opened:
-    """Open the turn of `ask`, or find it as an earlier attempt stored it. `budget` bounds its prompt, in tokens."""
-    here = await stored.conversation(tx, ask.lane)
-    past = await stored.past(tx, ask.lane, here.number)
-    user = user_messages(ask, past[-1].received_at if past else 0.0, now)
+async def begin(tx: Transaction, plan: Plan, ask: Ask, told: Told, *, budget: int, now: float) -> Opened | Wanting:
+    """Open the turn of `ask`, or find it as an earlier attempt stored it. `budget` bounds its prompt, in tokens.
+
+    Wanting: the turn is new, and the endpoint should be asked something; call this again with what it has `told`.
+    """
     toolbox = Toolbox(plan.tools.values())
+    seen = await window.look(tx, ask.lane, plan.system, toolbox)
+    user = user_messages(ask, seen.past[-1].received_at if seen.past else 0.0, now)
+    size, setting = history.estimate(user), seen.here.think or plan.thinking
+    decision = _decided(plan, ask, seen, setting, told)
+    # A turn that is about to use tools shall not find the prompt full.
+    newest = size + (min(RESERVE, budget // 4) if decision.tools else 0)
+    count = plan.counts and not told.count_asked and seen.near(newest, budget)
+    read = plan.reads and not told.read_asked and decision.unsure and setting == "auto"
+    if (count or read) and not await stored.begun(tx, ask.items[0].id):
+        prompt = await window.messages(tx, seen, plan.system, user) if count else user
+        return Wanting(count, read, decision.thinking, prompt, toolbox)
+    if told.counted:
+        seen = replace(seen, ratio=history.ratio(seen.size + size, told.counted))
     new = NewTurn(
         item=ask.items[0].id,
         lane=ask.lane,
         person=ask.person,
-        conversation=here.number,
+        conversation=seen.here.number,
         tools=tuple(toolbox.tools),
-        thinking=False,
-        thinking_why="thinking is off",
-        opening=history.estimate(user),
+        thinking=decision.thinking,
+        thinking_why=decision.why,
         received_at=ask.items[0].received_at,
     )
     turn = await stored.open_turn(tx, new, [item.id for item in ask.items], user, now=now)
     if turn is None:
         opened = await _found(tx, plan, ask.items[0].id, now)
     else:
-        opened = Opened(turn.id, here.number, user, toolbox, stopped=turn.stopped)
-    kept = here.notes if here.notes is not None else await _keep_notes(tx, ask.lane, here.number)
-    return await _with_prompt(tx, plan, opened, past, kept, budget)
+        opened = Opened(turn.id, seen.here.number, user, toolbox, decision.thinking, stopped=turn.stopped)
+        if told.call is not None:
+            await calls.belong(tx, told.call, turn.id)
+    # A turn found again keeps the window it began with, unless its prompt was too long for the endpoint.
+    narrow = turn is not None or budget < plan.budget
+    seen = await _settled(tx, plan, ask.lane, seen, seen.within(budget, newest) if narrow else seen, toolbox)
+    return replace(
+        opened,
+        may_think=setting != "off",
+        prompt=await window.messages(tx, seen, plan.system, opened.user),
+        size=seen.size + size,
+        room=max(0, int(budget / seen.ratio) - seen.size - size),
+        notes_size=len(seen.here.notes or ""),
+        tell_cut=seen.here.cut is not None and not seen.here.told_cut,
+    )
+
+
+async def _settled(tx: Transaction, plan: Plan, lane: Lane, seen: Window, wanted: Window, toolbox: Toolbox) -> Window:
+    """Store that the conversation has begun, or that it is cut to the `wanted` window."""
+    if wanted is not seen:
+        return await window.cut(tx, lane, wanted, plan.system, toolbox)
+    if not seen.begun:
+        await conversations.begin(tx, lane, seen.here.number, seen.here.notes or "")
+    return seen
+
+
+def _decided(plan: Plan, ask: Ask, seen: Window, setting: Setting, told: Told) -> Decision:
+    last = seen.past[-1] if seen.past else None
+    evidence = Evidence(setting, recent=last.used if last else (), thought=last.thinking if last else False)
+    decision = decide(ask.texts, plan.offer, evidence)
+    if told.read is None or not decision.unsure:
+        return decision
+    why = f"words did not tell; the endpoint reads {told.read:.0%} for tool work"
+    return replace(decision, thinking=told.read >= HALF, why=why)
 
 
 async def _found(tx: Transaction, plan: Plan, item: int, now: float) -> Opened:
@@ -107,6 +197,7 @@ async def _found(tx: Transaction, plan: Plan, item: int, now: float) -> Opened:
         found.conversation,
         found.user,
         Toolbox(plan.tools[name] for name in found.tools if name in plan.tools),
+        found.thinking,
         stopped=found.stopped,
         over=found.state != "running",
         said=found.said,
@@ -127,42 +218,3 @@ def user_messages(ask: Ask, last: float, now: float) -> tuple[Message, ...]:
         messages.append(Message("user", prompting.stamp(datetime.fromtimestamp(moment, UTC)) + text if late else text))
         last = max(last, moment)
     return tuple(messages)
-
-
-async def _with_prompt(
-    tx: Transaction, plan: Plan, opened: Opened, past: Sequence[PastTurn], notes_kept: str, budget: int
-) -> Opened:
-    frame = prompting.build(plan.system, (), (), notes_kept)
-    fixed = history.estimate(frame) + tools_size(opened.toolbox) // history.BYTES_A_TOKEN
-    sizes = [TurnSize(turn.opening, turn.size) for turn in past]
-    chosen = past[history.choose(sizes, history.estimate(opened.user), budget, fixed) :]
-    messages = await stored.messages_of(tx, [turn.id for turn in chosen])
-    return replace(opened, prompt=prompting.build(plan.system, messages, opened.user, notes_kept))
-
-
-async def _keep_notes(tx: Transaction, lane: Lane, number: int) -> str:
-    """The chat's notes as they stand when the conversation begins, so that its prompts begin alike."""
-    lines = "\n".join(f"{note.number}. {note.text}" for note in await notes.all_of(tx, lane))
-    await stored.begin_conversation(tx, lane, number, lines)
-    return lines
-
-
-def tools_size(toolbox: Toolbox) -> int:
-    """Characters of the tools' definitions."""
-    return sum(len(str(one)) for one in toolbox.definitions)
-
-
-@dataclass(frozen=True, slots=True)
-class Composition:
-    """What the next prompt of a lane is made of. `parts` are labels, such as `tool clock`, with estimated tokens.
-
-    `last_prompt` and `last_cached` are the server's counts of the newest turn's first prompt, None where it gave none;
-    `left_out_turns` are those of the conversation that are in the database only.
-    """
-
-    parts: tuple[tuple[str, int], ...]
-    total: int
-    budget: int
-    last_prompt: int | None
-    last_cached: int | None
-    left_out_turns: int

@@ -5,42 +5,51 @@ goes on from there after a crash.
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from bot import logs, opening
+from bot import logs, opening, window
 from bot.agent import history, loop
 from bot.agent.loop import CallModel, Ended, Event, Finished, Given, Limits, RunTools
 from bot.agent.replaying import replay
 from bot.asking import Asked, Asking
-from bot.db import calls, inbox, outbox
+from bot.db import calls, conversations, inbox, outbox
 from bot.db import turns as stored
 from bot.db.calls import Closing, NewCall
 from bot.db.engine import Database, Transaction
 from bot.db.patience import patiently
-from bot.domain import Channel, ChannelFor, Lane, Message, ModelRequest, Reply
+from bot.db.turns import Done
+from bot.domain import Channel, ChannelFor, Lane, Message, ModelRequest, Part, Reply
 from bot.errors import CallFailed, EndpointAway, PromptTooLong
 from bot.hands import Hands, known
-from bot.opening import Ask, Plan
+from bot.opening import Ask, Opened, Plan, Told, Wanting
 from bot.running import Running
 from tools.base import ToolContext
 
 Write = Callable[[Transaction, float], Awaitable[None]]
 
+CUT = (
+    "Our conversation has become longer than what I read at once: I no longer see its beginning, but I can look it up. "
+    "/context shows what I see, /new begins afresh."
+)
 NARROWER = 3  # times a prompt that the endpoint calls too long is made again with half the budget
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What turns work with. `seconds` bounds the work of one turn; `endpoint` and `model` are the ledger's names."""
+    """What turns work with. `seconds` bounds the work of one turn; `endpoint` and `model` are the ledger's names.
+
+    `inquire` asks the endpoint what a turn wants to know before it begins, about the texts to be answered.
+    """
 
     database: Database
     asking: Asking
     channel_for: ChannelFor
     context_for: Callable[[Ask, str], ToolContext]
     plan: Plan
+    inquire: Callable[[Wanting, Sequence[str]], Awaitable[Told]]
     seconds: float
     endpoint: str
     model: Callable[[], str]
@@ -84,6 +93,7 @@ class _Game:
         self._channel = channel
         self._said: list[Message] = []
         self._call = 0
+        self._counted: int | None = None
         self._shown: Reply | None = None
 
     async def play(self) -> None:
@@ -107,6 +117,8 @@ class _Game:
                 continue
             with logs.bind(turn=self._opened.id):
                 asked = await self._ask_model(event)
+            if event.step == 1:
+                self._counted = _counted(asked) or self._counted
             if isinstance(asked.given, CallFailed):
                 return asked
             event = await self._next(asked.given, asked.closing)
@@ -114,20 +126,28 @@ class _Game:
 
     async def _begin(self, budget: int) -> Event | None:
         """Open the turn, or bring it back to where it stood; None if it had ended already."""
-        plan, now = self._means.plan, time.time()
-        async with self._means.database.transaction() as tx:
-            opened = self._opened = await opening.begin(tx, plan, self._ask, budget=budget, now=now)
-            if opened.over:
-                await inbox.done(tx, [item.id for item in self._ask.items], now=now)
-                return None
-            if opened.stopped:
-                self._running.stop()
-            results = await known(tx, opened.id, opened.results, opened.toolbox, now=now)
-            self._game = loop.play(opened.prompt, opened.toolbox.tools, Limits(plan.steps, plan.max_tokens))
-            self._shown = opened.cut_short
-            event, said = self._unless_over(*replay(self._game, opened.replies, results))
-            self._said = [*said]
-            await self._store(tx, event, await self._unsaid(tx, said), now)
+        told = Told()
+        while True:
+            now = time.time()
+            async with self._means.database.transaction() as tx:
+                opened = await opening.begin(tx, self._means.plan, self._ask, told, budget=budget, now=now)
+                if isinstance(opened, Opened):
+                    return await self._start(tx, opened, now)
+            told = await self._means.inquire(opened, self._ask.texts)
+
+    async def _start(self, tx: Transaction, opened: Opened, now: float) -> Event | None:
+        self._opened, plan = opened, self._means.plan
+        if opened.over:
+            await inbox.done(tx, [item.id for item in self._ask.items], now=now)
+            return None
+        if opened.stopped:
+            self._running.stop()
+        results = await known(tx, opened.id, opened.results, opened.toolbox, now=now)
+        self._game = loop.play(opened.prompt, opened.toolbox.tools, Limits(plan.steps, plan.max_tokens))
+        self._shown = opened.cut_short
+        event, said = self._unless_over(*replay(self._game, opened.replies, results))
+        self._said = [*said]
+        await self._store(tx, event, await self._unsaid(tx, said), now)
         context = partial(self._means.context_for, self._ask)
         self._hands = Hands(self._means.database, opened.id, opened.toolbox, context, results)
         return event
@@ -214,11 +234,24 @@ class _Game:
 
     async def _end(self, tx: Transaction, text: str, ending: str, now: float) -> None:
         ask = self._ask
-        size = history.estimate([*self._opened.user, *self._said])
-        await stored.end(tx, self._opened.id, ending=ending, size=size, now=now)
+        await stored.end(tx, self._opened.id, self._done(ending), now=now)
         parts = self._channel.parts(ask.preface + text, silent=ask.silent)
+        if self._opened.tell_cut:
+            parts = (*parts, Part(CUT, silent=True))
+            await conversations.tell_cut(tx, ask.lane)
         await outbox.add(tx, item=ask.items[0].id, lane=ask.lane, parts=parts, reply_to=ask.reply_to, now=now)
         await inbox.done(tx, [item.id for item in ask.items], now=now)
+
+    def _done(self, ending: str) -> Done:
+        whole = [*self._opened.user, *self._said]
+        return Done(
+            ending=ending,
+            prompt=self._opened.size,
+            size=history.estimate(whole),
+            short=history.estimate(history.shortened(whole)),
+            counted=self._counted,
+            used=tuple(sorted({call.name for message in self._said for call in message.calls})),
+        )
 
     def _new_call(self, event: CallModel) -> NewCall:
         system, *others = event.messages
@@ -232,9 +265,15 @@ class _Game:
             thinking=False,
             tools_offered=len(self._opened.toolbox.tools),
             chars_system=len(system.text),
-            chars_tools=opening.tools_size(self._opened.toolbox),
+            chars_tools=window.tools_size(self._opened.toolbox),
             chars_history=sum(len(message.text) for message in others),
         )
+
+
+def _counted(asked: Asked) -> int | None:
+    """The server's count of the prompt that was asked, if it gave one."""
+    reply = asked.closing.reply
+    return reply.usage.prompt_tokens if reply else None
 
 
 def _failure(failed: object) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Table, select
 
+from bot.agent.fit import offer
 from bot.asking import Asking
 from bot.db import inbox
 from bot.db.engine import Database
@@ -29,7 +30,7 @@ from bot.domain import (
     ToolCall,
     Usage,
 )
-from bot.opening import Ask, Plan
+from bot.opening import Ask, Plan, Told, Wanting
 from bot.turns import Means, Turns
 from tools.base import Tool, ToolContext
 
@@ -136,12 +137,20 @@ class Desk:
                 asking=Asking(self.database, self.model, wait=self.wait, tell=self._tell),
                 channel_for=self._channel,
                 context_for=self._context,
-                plan=Plan("Be brief.", {tool.name: tool for tool in self.tools}, 8000, self.steps, 256),
+                plan=self._plan(),
+                inquire=self.inquire,
                 seconds=self.seconds,
                 endpoint="http://here/v1",
                 model=lambda: "model",
             )
         )
+
+    def _plan(self) -> Plan:
+        tools = {tool.name: tool for tool in self.tools}
+        return Plan("Be brief.", tools, offer.index(self.tools), 8000, self.steps, 256, thinking="off")
+
+    async def inquire(self, wanting: Wanting, texts: Sequence[str]) -> Told:
+        raise AssertionError("nothing is to be asked")
 
     async def ask(self, *texts: str) -> Ask:
         """Messages that have arrived and are claimed together."""

@@ -1,30 +1,47 @@
-"""Which finished turns go into the prompt: bounded, and stable at its front so that the prefix cache holds. Pure.
+"""How much of a conversation goes into the prompt: bounded, and stable at its front so that the prefix cache holds. Pure.
 
-Sizes are estimates, used for this judgement only; what is accounted for comes from the server's usage.
+Sizes are estimates, held against what the server counted for the chat's last prompt; the account has the server's counts.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.domain import Message
 
 # What a cut keeps is computed again. Keeping half would double all prefill in the long run, a quarter adds a third.
 KEPT = 4
+ENOUGH = 2  # shortening alone will do if what is left takes at most this part of the room
 BYTES_A_TOKEN = 4
 TOKENS_A_MESSAGE = 5  # the template's own tokens around one message
+TOKENS_AN_IMAGE = 280  # the model's default
+RESULT = 300  # characters that stay of an old tool result
+ODD = 4.0  # a count so many times off the estimate says more about the estimate's text than about the next prompt
+
+NO_IMAGE = "[an image was here]"
 
 
 @dataclass(frozen=True, slots=True)
 class TurnSize:
-    """Estimated tokens of a turn: of the user messages that open it, and of the whole of it once finished."""
+    """Estimated tokens of a finished turn: as it is, and `short`, with short tool results and without images."""
 
-    opening: int
     whole: int
+    short: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What the prompt holds of the finished turns: those from index `first` on, of them those before `whole` shortened."""
+
+    first: int = 0
+    whole: int = 0
 
 
 def estimate(messages: Iterable[Message]) -> int:
     """Tokens these messages may take; rather too many than too few."""
-    return sum(TOKENS_A_MESSAGE + _bytes(message) // BYTES_A_TOKEN for message in messages)
+    return sum(
+        TOKENS_A_MESSAGE + _bytes(message) // BYTES_A_TOKEN + TOKENS_AN_IMAGE * len(message.images)
+        for message in messages
+    )
 
 
 def _bytes(message: Message) -> int:
@@ -32,20 +49,47 @@ def _bytes(message: Message) -> int:
     return sum(len(text.encode("utf-8", "replace")) for text in texts)
 
 
-def choose(turns: Sequence[TurnSize], newest: int, budget: int, fixed: int) -> int:
-    """Index of the first finished turn that goes into the prompt; `len(turns)` if none fits.
+def held(turns: Sequence[TurnSize], window: Window) -> int:
+    """Estimated tokens of what the window holds."""
+    shortened = sum(turn.short for turn in turns[window.first : window.whole])
+    return shortened + sum(turn.whole for turn in turns[max(window.first, window.whole) :])
 
-    `fixed` is the estimate of system text, tools and notes, `newest` of the messages to be answered. The past is played
-    again turn by turn: whenever a prompt would have passed the budget, its front was cut at once to a quarter of what
-    the history may take. Between two cuts the answer stays the same, so that the prompt only grows at its end.
+
+def fit(turns: Sequence[TurnSize], window: Window, room: int) -> Window:
+    """The window as it is while its turns fit into `room`, so that the prompt only grows at its end; else one big cut.
+
+    A cut shortens all turns but the newest. If that does not make much room, whole turns leave, oldest first, until a
+    quarter of it is taken. The newest turn stays, shortened, where it fits so.
     """
-    room = budget - fixed
-    first, held = 0, 0
-    for index, opening in enumerate([*(turn.opening for turn in turns), newest]):
-        if held + opening > room:
-            while first < index and held + opening > room // KEPT:
-                held -= turns[first].whole
-                first += 1
-        if index < len(turns):
-            held += turns[index].whole
-    return first
+    if held(turns, window) <= room:
+        return window
+    newest = len(turns) - 1
+    shorter = Window(window.first, max(window.whole, newest))
+    if held(turns, shorter) <= room // ENOUGH:
+        return shorter
+    for first in range(window.first, len(turns)):
+        if held(turns, cut := replace(shorter, first=first)) <= room // KEPT:
+            return cut
+    alone = Window(newest, len(turns))
+    return alone if held(turns, alone) <= room else Window(len(turns), len(turns))
+
+
+def ratio(estimated: int | None, counted: int | None) -> float:
+    """Tokens the server counts where one is estimated, from a prompt of which both are known; 1 where they are not."""
+    if not estimated or not counted:
+        return 1.0
+    return min(ODD, max(1 / ODD, counted / estimated))
+
+
+def shortened(messages: Iterable[Message]) -> list[Message]:
+    """A turn's messages with old tool results cut to their beginning, and without images."""
+    return [_short(message) for message in messages]
+
+
+def _short(message: Message) -> Message:
+    if message.images:
+        return replace(message, images=(), text="\n".join([NO_IMAGE] * len(message.images) + [message.text]))
+    if message.role == "tool" and len(message.text) > RESULT:
+        left_out = len(message.text) - RESULT
+        return replace(message, text=f"{message.text[:RESULT]}\n[… {left_out} characters left out]")
+    return message

@@ -40,15 +40,22 @@ def data_block(label: str, text: str) -> str:
 
 
 def build(
-    system: str, turns: Iterable[Sequence[Message]], newest: Sequence[Message], notes: str | None = None
+    system: str,
+    turns: Iterable[Sequence[Message]],
+    newest: Sequence[Message],
+    notes: str | None = None,
+    summary: str | None = None,
 ) -> tuple[Message, ...]:
-    """The prompt of a turn: `system` text, `notes` of the chat as data, finished `turns`, the `newest` user messages.
+    """The prompt of a turn: `system` text, `notes` of the chat and a `summary` of what was left out of it as data,
+    finished `turns`, the `newest` user messages.
 
     Reasoning of finished turns is left out. Nothing from outside keeps the power of a control token.
     """
     head = [Message("system", system_text(system))]
     if notes:
         head.append(Message("user", data_block("notes of this chat", notes)))
+    if summary:
+        head.append(Message("user", data_block("summary of what was said before", summary)))
     past = [_plain(replace(message, reasoning=None)) for turn in turns for message in turn]
     return (*head, *past, *map(_plain, newest))
 

@@ -63,6 +63,11 @@ async def open_call(tx: AsyncConnection, new: NewCall, *, now: float) -> int:
     return int(made.scalar_one())
 
 
+async def belong(tx: AsyncConnection, call: int, turn: int) -> None:
+    """A call made before its turn began is this turn's."""
+    await tx.execute(update(model_calls).where(model_calls.c.id == call).values(turn=turn))
+
+
 async def close_call(tx: AsyncConnection, closing: Closing, *, now: float) -> None:
     """Write down what came of a call; unknown counts stay NULL, with the reason."""
     row = {"which": closing.call, "outcome": closing.outcome, "error": closing.error, "ended_at": now}

@@ -90,8 +90,10 @@ turns = Table(
     Column("thinking_why", Text, nullable=False),
     Column("endpoint", Text, nullable=False, server_default="main"),  # main or fallback
     Column("prompt", Integer),  # estimated tokens of its first prompt, to be held against what the server counted
-    Column("opening", Integer, nullable=False, server_default=text("0")),  # estimated tokens of its user messages
     Column("size", Integer, nullable=False, server_default=text("0")),  # estimated tokens of the whole of it
+    Column("short", Integer, nullable=False, server_default=text("0")),  # and with tool results shortened
+    Column("counted", Integer),  # what the server counted for its first prompt
+    Column("used", Text, nullable=False, server_default="[]"),  # names of the tools it called, a JSON list
     Column("received_at", Float, nullable=False),
     Column("began_at", Float, nullable=False),
     Column("ended_at", Float),

@@ -1,7 +1,4 @@
-"""Turns and the messages they are made of. Functions work inside the caller's transaction `tx`.
-
-A conversation is the sequence of a lane's ended turns in the order they ended, since the last /new.
-"""
+"""Turns and the messages they are made of. Functions work inside the caller's transaction `tx`."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -12,12 +9,11 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db import calls
-from bot.db.tables import inbox, lanes, messages, tool_calls, turns
+from bot.db import calls, conversations
+from bot.db.tables import inbox, messages, tool_calls, turns
 from bot.domain import Lane, Message, ToolCall
 
 # Statements of the way of every message are built once: building one costs more than running it.
-_CONVERSATION = select(lanes).where(lanes.c.lane == bindparam("key"))
 _OPEN = upsert(turns).on_conflict_do_nothing(index_elements=["item"]).returning(turns.c.id)
 _BELONG = (
     update(inbox)
@@ -31,7 +27,16 @@ WINDOW = 512
 _ENDED = (turns.c.lane == bindparam("key"), turns.c.conversation == bindparam("number"), turns.c.state == "ended")
 _STEPS = select(func.count() // WINDOW - 1).select_from(turns).where(*_ENDED).scalar_subquery()
 _PAST = (
-    select(turns.c.id, turns.c.opening, turns.c.size, turns.c.received_at)
+    select(
+        turns.c.id,
+        turns.c.size,
+        turns.c.short,
+        turns.c.prompt,
+        turns.c.counted,
+        turns.c.thinking,
+        turns.c.used,
+        turns.c.received_at,
+    )
     .where(*_ENDED)
     .order_by(turns.c.ended_at, turns.c.id)
     .limit(2 * WINDOW)
@@ -44,7 +49,7 @@ _END = update(turns).where(turns.c.id == bindparam("which")).values(state="ended
 
 @dataclass(frozen=True, slots=True)
 class NewTurn:
-    """What is decided about a turn before its first model call. Sizes are estimated tokens."""
+    """What is decided about a turn before its first model call."""
 
     item: int
     lane: Lane
@@ -53,7 +58,6 @@ class NewTurn:
     tools: tuple[str, ...]
     thinking: bool
     thinking_why: str
-    opening: int
     received_at: float
 
 
@@ -66,21 +70,32 @@ class OpenTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
-    """Where a lane's current conversation stands; `notes` are None until it has begun."""
+class PastTurn:
+    """An ended turn of the conversation: what it takes in a prompt, as it is and in short, in estimated tokens.
 
-    number: int
-    notes: str | None
+    `prompt` is the estimate of its own first prompt, `counted` what the server counted for it; `used` its tools.
+    """
+
+    id: int
+    size: int
+    short: int
+    prompt: int | None
+    counted: int | None
+    thinking: bool
+    used: tuple[str, ...]
+    received_at: float
 
 
 @dataclass(frozen=True, slots=True)
-class PastTurn:
-    """An ended turn of the conversation and what it takes in a prompt, in estimated tokens."""
+class Done:
+    """How a turn ended, and what later prompts must know of it: see PastTurn."""
 
-    id: int
-    opening: int
+    ending: str
+    prompt: int
     size: int
-    received_at: float
+    short: int
+    counted: int | None
+    used: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +105,7 @@ class StoredTurn:
     id: int
     conversation: int
     tools: tuple[str, ...]
+    thinking: bool
     state: str
     stopped: bool
     user: tuple[Message, ...]
@@ -105,26 +121,6 @@ class LastTurn:
     ran: tuple[str, ...]
 
 
-async def conversation(tx: AsyncConnection, lane: Lane) -> Conversation:
-    """The lane's current conversation."""
-    found = (await tx.execute(_CONVERSATION, {"key": lane.key})).one_or_none()
-    return Conversation(found.conversation, found.notes) if found else Conversation(1, None)
-
-
-async def begin_conversation(tx: AsyncConnection, lane: Lane, number: int, notes: str) -> None:
-    """The conversation's first turn: the chat's notes are kept as they stand, so that its prompts begin alike."""
-    row = {"lane": lane.key, "conversation": number, "notes": notes}
-    begun = upsert(lanes).values(row).on_conflict_do_update(index_elements=["lane"], set_={"notes": notes})
-    await tx.execute(begun)
-
-
-async def new_conversation(tx: AsyncConnection, lane: Lane) -> None:
-    """A /new: later turns see nothing of the earlier ones."""
-    number = (await conversation(tx, lane)).number + 1
-    row = {"lane": lane.key, "conversation": number, "notes": None}
-    await tx.execute(upsert(lanes).values(row).on_conflict_do_update(index_elements=["lane"], set_=row))
-
-
 async def open_turn(
     tx: AsyncConnection, new: NewTurn, items: Sequence[int], user: Sequence[Message], *, now: float
 ) -> OpenTurn | None:
@@ -138,6 +134,11 @@ async def open_turn(
     return OpenTurn(turn, stopped)
 
 
+async def begun(tx: AsyncConnection, item: int) -> bool:
+    """Whether this item has begun a turn."""
+    return (await tx.execute(select(turns.c.id).where(turns.c.item == item))).one_or_none() is not None
+
+
 async def find(tx: AsyncConnection, item: int) -> StoredTurn:
     """The turn an inbox item began."""
     found = (await tx.execute(select(turns).where(turns.c.item == item))).one()
@@ -146,7 +147,8 @@ async def find(tx: AsyncConnection, item: int) -> StoredTurn:
     return StoredTurn(
         id=found.id,
         conversation=found.conversation,
-        tools=tuple(json.loads(found.tools)),
+        tools=_names(found.tools),
+        thinking=found.thinking,
         state=found.state,
         stopped=(await tx.execute(stopped)).one_or_none() is not None,
         user=tuple(message for message in messages_so_far if message.role == "user"),
@@ -156,7 +158,10 @@ async def find(tx: AsyncConnection, item: int) -> StoredTurn:
 
 async def past(tx: AsyncConnection, lane: Lane, number: int) -> list[PastTurn]:
     """The conversation's ended turns in the order they ended; of a very long one, the newest."""
-    return [PastTurn(*row) for row in await tx.execute(_PAST, {"key": lane.key, "number": number})]
+    return [
+        PastTurn(row.id, row.size, row.short, row.prompt, row.counted, row.thinking, _names(row.used), row.received_at)
+        for row in await tx.execute(_PAST, {"key": lane.key, "number": number})
+    ]
 
 
 async def messages_of(tx: AsyncConnection, ids: Sequence[int]) -> list[list[Message]]:
@@ -192,9 +197,10 @@ async def unsay(tx: AsyncConnection, turn: int) -> None:
     await tx.execute(delete(messages).where(messages.c.turn == turn, messages.c.role != "user"))
 
 
-async def end(tx: AsyncConnection, turn: int, *, ending: str, size: int, now: float) -> None:
+async def end(tx: AsyncConnection, turn: int, done: Done, *, now: float) -> None:
     """The turn is over; from now on it is part of its conversation."""
-    await tx.execute(_END, {"which": turn, "ending": ending, "size": size, "ended_at": now})
+    row = {"which": turn, **asdict(done), "used": json.dumps(done.used), "ended_at": now}
+    await tx.execute(_END, row)
 
 
 async def fail(tx: AsyncConnection, item: int, *, why: str, now: float) -> None:
@@ -209,7 +215,7 @@ async def fail(tx: AsyncConnection, item: int, *, why: str, now: float) -> None:
 
 async def last(tx: AsyncConnection, lane: Lane, *, before_item: int) -> LastTurn | None:
     """The conversation's newest ended turn that an earlier item began."""
-    number = (await conversation(tx, lane)).number
+    number = (await conversations.find(tx, lane)).number
     query = (
         select(turns.c.id)
         .where(turns.c.lane == lane.key, turns.c.conversation == number, turns.c.state == "ended")
@@ -241,3 +247,7 @@ async def replace(tx: AsyncConnection, turn: int) -> None:
 def _message(row: Row[tuple[object, ...]]) -> Message:
     calls = tuple(ToolCall(**call) for call in json.loads(row.calls)) if row.calls else ()
     return Message(row.role, row.text, calls, row.call_id, row.reasoning)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))

@@ -46,13 +46,21 @@ def upgrade() -> None:
 
     with op.batch_alter_table("turns", schema=None) as batch_op:
         batch_op.add_column(sa.Column("endpoint", sa.Text(), server_default="main", nullable=False))
+        batch_op.drop_column("opening")
         batch_op.add_column(sa.Column("prompt", sa.Integer(), nullable=True))
+        batch_op.add_column(sa.Column("short", sa.Integer(), server_default=sa.text("0"), nullable=False))
+        batch_op.add_column(sa.Column("counted", sa.Integer(), nullable=True))
+        batch_op.add_column(sa.Column("used", sa.Text(), server_default="[]", nullable=False))
 
 
 def downgrade() -> None:
 
     with op.batch_alter_table("turns", schema=None) as batch_op:
+        batch_op.drop_column("used")
+        batch_op.drop_column("counted")
+        batch_op.drop_column("short")
         batch_op.drop_column("prompt")
+        batch_op.add_column(sa.Column("opening", sa.Integer(), server_default=sa.text("0"), nullable=False))
         batch_op.drop_column("endpoint")
 
     with op.batch_alter_table("model_calls", schema=None) as batch_op:

@@ -1,53 +1,109 @@
+"""The window of a conversation: what it holds fits, it moves in big steps, and old results leave before turns do."""
+
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.agent.history import TurnSize, choose, estimate
-from bot.domain import Message, ToolCall
+from bot.agent.history import (
+    BYTES_A_TOKEN,
+    NO_IMAGE,
+    RESULT,
+    TOKENS_A_MESSAGE,
+    TurnSize,
+    Window,
+    estimate,
+    fit,
+    held,
+    ratio,
+    shortened,
+)
+from bot.domain import Image, Message, ToolCall
 
-SIZES = st.lists(st.integers(1, 400).flatmap(lambda whole: st.builds(TurnSize, st.integers(1, whole), st.just(whole))))
+SIZES = st.lists(st.integers(1, 400).flatmap(lambda n: st.builds(TurnSize, st.just(n), st.integers(1, n))), max_size=60)
 
 
 def turns(*wholes: int) -> list[TurnSize]:
-    return [TurnSize(whole // 2, whole) for whole in wholes]
+    return [TurnSize(whole, whole) for whole in wholes]
 
 
 def test_all_turns_go_in_while_they_fit():
-    assert choose(turns(100, 100, 100), newest=50, budget=1000, fixed=600) == 0
+    assert fit(turns(100, 100, 100), Window(), 300) == Window(0, 0)
 
 
 def test_one_big_cut_is_made_and_then_none_for_a_while():
-    sizes = turns(*[100] * 30)
-    firsts = [choose(sizes[:count], newest=50, budget=1000, fixed=0) for count in range(31)]
-    assert firsts[:10] == [0] * 10
-    assert firsts[10] == 8
-    assert len(set(firsts)) == 4
+    sizes, window, moves = turns(*[100] * 30), Window(), []
+    for count in range(1, 31):
+        window = fit(sizes[:count], window, 1000)
+        moves.append(window.first)
+    assert moves[:11] == [0] * 10 + [9]
+    assert len(set(moves)) == 4
 
 
-def test_a_message_larger_than_the_budget_goes_alone():
-    assert choose(turns(100, 100), newest=2000, budget=1000, fixed=0) == 2
+def test_old_results_are_shortened_before_a_turn_leaves():
+    sizes = [TurnSize(400, 50), TurnSize(400, 50), TurnSize(300, 60)]
+    assert fit(sizes, Window(), 1000) == Window(0, 2)
+    assert held(sizes, Window(0, 2)) == 400
 
 
-def test_a_fixed_part_larger_than_the_budget_leaves_no_history():
-    assert choose(turns(10, 10), newest=10, budget=100, fixed=200) == 2
+def test_shortening_that_makes_little_room_is_followed_by_the_big_cut():
+    sizes = [TurnSize(400, 350), TurnSize(400, 350), TurnSize(200, 200)]
+    assert fit(sizes, Window(), 900) == Window(2, 2)
 
 
-def test_nothing_said_yet_is_nothing_to_choose():
-    assert choose([], newest=10, budget=100, fixed=0) == 0
+def test_the_newest_turn_stays_in_short_where_it_does_not_fit_whole():
+    assert fit([TurnSize(50, 50), TurnSize(2000, 300)], Window(), 1000) == Window(1, 2)
+
+
+def test_where_nothing_fits_nothing_is_held():
+    assert fit(turns(100, 100), Window(), 0) == Window(2, 2)
+    assert fit(turns(100, 100), Window(), -5) == Window(2, 2)
+    assert fit([], Window(), 0) == Window()
 
 
 @settings(deadline=None)
-@given(SIZES, st.integers(1, 400), st.integers(0, 1500), st.integers(0, 500))
-def test_the_prompt_stays_in_the_budget_and_its_front_never_moves_back(sizes, newest, budget, fixed):
-    first = choose(sizes, newest, budget, fixed)
-    assert first == len(sizes) or fixed + newest + sum(turn.whole for turn in sizes[first:]) <= budget
-    before = choose(sizes[:-1], sizes[-1].opening, budget, fixed) if sizes else 0
-    assert before <= first
-    assert choose(sizes, newest, budget, fixed) == first
+@given(SIZES, st.integers(-100, 3000))
+def test_what_is_held_fits_and_the_front_only_moves_on(sizes: list[TurnSize], room: int):
+    window = Window()
+    for count in range(len(sizes) + 1):
+        moved = fit(sizes[:count], window, room)
+        assert held(sizes[:count], moved) <= max(0, room)
+        assert (moved.first, moved.whole) >= (window.first, window.whole)
+        assert fit(sizes[:count], moved, room) == moved
+        window = moved
 
 
-def test_the_estimate_counts_text_calls_and_the_frame_of_a_message():
+def test_the_estimate_counts_text_calls_images_and_the_frame_of_a_message():
+    picture = Image("image/jpeg", b"...")
     assert estimate([]) == 0
     assert estimate([Message("user", "a" * 400)]) == 105
+    assert estimate([Message("user", "a" * 400, images=(picture, picture))]) == 105 + 2 * 280
     assert estimate([Message("assistant", calls=(ToolCall("id", "clock", '{"zone": "UTC"}'),))]) == 10
     assert estimate([Message("user", "слово" * 80)]) == 205
     assert estimate([Message("user", "\ud83d")]) == 5
+
+
+def test_the_ratio_is_what_was_counted_of_what_was_estimated_within_reason():
+    assert ratio(1000, 1300) == 1.3
+    assert ratio(1000, None) == ratio(None, 1000) == ratio(0, 5) == 1.0
+    assert (ratio(1, 1000), ratio(1000, 1)) == (4.0, 0.25)
+
+
+@given(st.text(max_size=2000))
+def test_a_shortened_result_says_how_much_is_left_out(text: str):
+    (short,) = shortened([Message("tool", text, call_id="c")])
+    if len(text) <= RESULT:
+        assert short == Message("tool", text, call_id="c")
+    else:
+        assert short.text == f"{text[:RESULT]}\n[… {len(text) - RESULT} characters left out]"
+
+
+def test_a_shortened_turn_keeps_its_words_and_calls_and_says_where_images_were():
+    picture = Image("image/jpeg", b"...")
+    asked = Message("user", "what is this?", images=(picture, picture))
+    call = Message("assistant", calls=(ToolCall("c", "look", "{}"),))
+    answer = Message("assistant", "word " * 400)
+    short = shortened([asked, call, answer])
+    assert short == [replace(asked, images=(), text=f"{NO_IMAGE}\n{NO_IMAGE}\nwhat is this?"), call, answer]
+    assert estimate(short) < estimate([asked, call, answer])
+    assert (BYTES_A_TOKEN, TOKENS_A_MESSAGE) == (4, 5)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.agent.history import TurnSize, choose, estimate
+from bot.agent.history import TurnSize, Window, estimate, fit
 from bot.agent.llm import Llm
 from bot.agent.loop import Finished, Limits, RunTools, play
 from bot.agent.markup import CONTROL
@@ -145,7 +145,7 @@ async def test_text_of_others_opens_no_turn_in_the_prompt_the_model_sees():
 
 
 async def test_sixty_turns_stay_in_the_budget_and_compute_little_of_their_prompts_again():
-    budget, fixed = 8000, estimate(build("Be kind.", (), ()))
+    budget, fixed, window = 8000, estimate(build("Be kind.", (), ())), Window()
     question, answer = "some words " * 25, "some words " * 75
     endpoint = Endpoint(brain=said(answer))
     past: list[tuple[Message, ...]] = []
@@ -153,12 +153,12 @@ async def test_sixty_turns_stay_in_the_budget_and_compute_little_of_their_prompt
     async with simulated(endpoint) as llm:
         for number in range(60):
             opening = (Message("user", f"{number} {question}"),)
-            first = choose(sizes, estimate(opening), budget, fixed)
-            prompt = build("Be kind.", past[first:], opening)
+            window = fit(sizes, window, budget - fixed - estimate(opening))
+            prompt = build("Be kind.", past[window.first :], opening)
             reply = await llm.call(request(messages=prompt), ignore, ignore)
             whole = (*opening, Message("assistant", reply.text))
             past.append(whole)
-            sizes.append(TurnSize(estimate(opening), estimate(whole)))
+            sizes.append(TurnSize(estimate(whole), estimate(whole)))
     assert max(one.prompt_tokens for one in endpoint.requests) <= budget
     assert endpoint.prompt_tokens - endpoint.cached_tokens <= 18_000
     assert endpoint.prompt_tokens > 150_000

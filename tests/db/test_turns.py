@@ -2,7 +2,7 @@
 
 from bot.db import turns
 from bot.db.engine import Database
-from bot.db.turns import NewTurn
+from bot.db.turns import Done, NewTurn
 from bot.domain import Lane
 
 LANE = Lane(7)
@@ -11,10 +11,10 @@ LANE = Lane(7)
 async def converse(database: Database, first: int, last: int) -> None:
     async with database.transaction() as tx:
         for number in range(first, last):
-            new = NewTurn(number, LANE, 7, 1, (), False, "", 5, float(number))
+            new = NewTurn(number, LANE, 7, 1, (), False, "", float(number))
             opened = await turns.open_turn(tx, new, [], (), now=float(number))
             assert opened is not None
-            await turns.end(tx, opened.id, ending="answered", size=10, now=float(number))
+            await turns.end(tx, opened.id, Done("answered", 1, 10, 10, None, ()), now=float(number))
 
 
 async def read(database: Database) -> list[float]:

@@ -11,13 +11,13 @@ from sqlalchemy import select
 from telegram import Bot
 from telegram.error import NetworkError
 
-from bot.db import calls, inbox, people, turns
+from bot.db import calls, conversations, inbox, people, turns
 from bot.db.engine import Database
 from bot.db.notices import Notices
 from bot.db.people import Standing
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import outbox as outbox_table
-from bot.db.turns import NewTurn
+from bot.db.turns import Done, NewTurn
 from bot.domain import Lane, Message, ToolCall, ToolResult
 from bot.opening import Ask
 from bot.telegram import commands, envelope
@@ -169,15 +169,15 @@ class Front:
         """A turn of the past that said these texts and ran a tool; its id."""
         said = [Message("user", text) for text in texts]
         async with self.database.transaction() as tx:
-            number = (await turns.conversation(tx, Lane(person))).number
-            new = NewTurn(item, Lane(person), person, number, (), False, "", opening=0, received_at=self.now)
+            number = (await conversations.find(tx, Lane(person))).number
+            new = NewTurn(item, Lane(person), person, number, (), False, "", received_at=self.now)
             turn = await turns.open_turn(tx, new, [], said, now=self.now)
             assert turn is not None
             if tool:
                 call = ToolCall("c1", tool, "{}")
                 await calls.want(tx, turn.id, 1, [call], now=self.now)
                 await calls.settle(tx, turn.id, 1, ToolResult(call, "done", "ok"), now=self.now)
-            await turns.end(tx, turn.id, ending="answered", size=1, now=self.now + 2)
+            await turns.end(tx, turn.id, Done("answered", 1, 1, 1, None, ()), now=self.now + 2)
         return turn.id
 
     async def sent(self) -> list[Sent]:

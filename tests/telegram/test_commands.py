@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.db import inbox, notes, turns
+from bot.db import conversations, inbox, notes, turns
 from bot.db.engine import Database
 from bot.db.usage import Spent
 from bot.domain import Lane
@@ -77,7 +77,7 @@ async def test_new_begins_another_conversation(front: Front):
     (sent,) = await front.write("/new")
     assert sent.text.startswith("A new conversation")
     async with front.database.reading() as tx:
-        assert (await turns.conversation(tx, LANE)).number == 2
+        assert (await conversations.find(tx, LANE)).number == 2
 
 
 async def test_stop_with_nothing_to_stop_says_so(front: Front):

@@ -1,0 +1,110 @@
+"""What the model sees of a conversation next: which finished turns, how much they take, and what /context says of it.
+
+Reads what is stored; judged by agent/history. Sizes are estimates, brought to tokens by what the server counted last.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from bot.agent import history, prompting
+from bot.agent.history import TurnSize
+from bot.agent.toolbox import Toolbox
+from bot.db import conversations, notes
+from bot.db import turns as stored
+from bot.db.conversations import Conversation
+from bot.db.engine import Transaction
+from bot.db.turns import PastTurn
+from bot.domain import Lane, Message
+
+NEAR = 0.1  # of the budget: so near to it an estimate does not tell whether a prompt is above
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A conversation as the next prompt sees it. `ratio`: tokens the server counts where one is estimated.
+
+    `fixed` is the estimate of what comes before the turns: system text, tools, notes and summary; `begun` says whether
+    its notes are stored as they stand here.
+    """
+
+    here: Conversation
+    begun: bool
+    past: tuple[PastTurn, ...]
+    span: history.Window
+    fixed: int
+    ratio: float
+
+    @property
+    def size(self) -> int:
+        """Estimated tokens of the prompt up to the newest messages."""
+        return self.fixed + history.held(_sizes(self.past), self.span)
+
+    def near(self, newest: int, budget: int) -> bool:
+        """Whether the estimate of a prompt with so much new leaves it open if it is within the budget."""
+        return bool(self.past) and abs((self.size + newest) * self.ratio - budget) <= NEAR * budget
+
+    def within(self, budget: int, newest: int) -> "Window":
+        """The window that leaves room for so much new; it is this one unless a cut is needed."""
+        room = int(budget / self.ratio) - self.fixed - newest
+        span = history.fit(_sizes(self.past), self.span, room)
+        if span == self.span:
+            return self
+        here = replace(self.here, cut=self._before(span.first), shortened=self._before(span.whole))
+        return replace(self, here=here, span=span)
+
+    def _before(self, index: int) -> int | None:
+        return self.past[index - 1].id if index else None
+
+
+async def look(tx: Transaction, lane: Lane, system: str, toolbox: Toolbox) -> Window:
+    """The lane's conversation as it stands."""
+    here = await conversations.find(tx, lane)
+    past = await stored.past(tx, lane, here.number)
+    begun = here.notes is not None
+    if not begun:
+        here = replace(here, notes=await _notes(tx, lane))
+    span = history.Window(_after(past, here.cut), _after(past, here.shortened))
+    known = next((turn for turn in reversed(past) if turn.counted), None)
+    ratio = history.ratio(known.prompt, known.counted) if known else 1.0
+    return Window(here, begun, tuple(past), span, _fixed(here, system, toolbox), ratio)
+
+
+async def cut(tx: Transaction, lane: Lane, window: Window, system: str, toolbox: Toolbox) -> Window:
+    """Store a cut. The front changes anyway, so notes and summary are brought up to date with it."""
+    here = replace(window.here, notes=await _notes(tx, lane))
+    if here.ahead is not None:
+        here = replace(here, summary=here.ahead, ahead=None, upto=None)
+    await conversations.cut(tx, lane, here)
+    return replace(window, here=here, fixed=_fixed(here, system, toolbox))
+
+
+async def messages(tx: Transaction, window: Window, system: str, newest: Sequence[Message]) -> tuple[Message, ...]:
+    """The prompt of this window with the newest user messages."""
+    span, held = window.span, window.past[window.span.first :]
+    told = await stored.messages_of(tx, [turn.id for turn in held])
+    short = max(0, span.whole - span.first)
+    turns = [*map(history.shortened, told[:short]), *told[short:]]
+    return prompting.build(system, turns, newest, window.here.notes, window.here.summary)
+
+
+def tools_size(toolbox: Toolbox) -> int:
+    """Characters of the tools' definitions."""
+    return sum(len(str(one)) for one in toolbox.definitions)
+
+
+def _fixed(here: Conversation, system: str, toolbox: Toolbox) -> int:
+    head = prompting.build(system, (), (), here.notes, here.summary)
+    return history.estimate(head) + tools_size(toolbox) // history.BYTES_A_TOKEN
+
+
+def _sizes(past: Iterable[PastTurn]) -> list[TurnSize]:
+    return [TurnSize(turn.size, turn.short) for turn in past]
+
+
+def _after(past: Sequence[PastTurn], turn: int | None) -> int:
+    """Index of the turn after this one; 0 if it is not there any more."""
+    return next((at + 1 for at, one in enumerate(past) if one.id == turn), 0)
+
+
+async def _notes(tx: Transaction, lane: Lane) -> str:
+    return "\n".join(f"{note.number}. {note.text}" for note in await notes.all_of(tx, lane))
