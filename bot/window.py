@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from bot.agent import history, prompting
 from bot.agent.history import TurnSize
 from bot.agent.toolbox import Toolbox
-from bot.db import conversations, notes
+from bot.db import calls, conversations, notes
 from bot.db import turns as stored
 from bot.db.conversations import Conversation
 from bot.db.engine import Transaction
@@ -56,6 +56,22 @@ class Window:
         return self.past[index - 1].id if index else None
 
 
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """What the next prompt of a lane is made of. `parts` are labels, such as `tool clock`, with estimated tokens.
+
+    `last_prompt` and `last_cached` are the server's counts of the newest turn's first prompt, None where it gave none;
+    `left_out_turns` are those of the conversation that are in the database only.
+    """
+
+    parts: tuple[tuple[str, int], ...]
+    total: int
+    budget: int
+    last_prompt: int | None
+    last_cached: int | None
+    left_out_turns: int
+
+
 async def look(tx: Transaction, lane: Lane, system: str, toolbox: Toolbox) -> Window:
     """The lane's conversation as it stands."""
     here = await conversations.find(tx, lane)
@@ -85,6 +101,30 @@ async def messages(tx: Transaction, window: Window, system: str, newest: Sequenc
     short = max(0, span.whole - span.first)
     turns = [*map(history.shortened, told[:short]), *told[short:]]
     return prompting.build(system, turns, newest, window.here.notes, window.here.summary)
+
+
+async def composition(tx: Transaction, lane: Lane, system: str, toolbox: Toolbox, budget: int) -> Composition:
+    """What the lane's next prompt is made of."""
+    window = await look(tx, lane, system, toolbox)
+    seen = await messages(tx, window, system, ())
+    images = history.TOKENS_AN_IMAGE * sum(len(message.images) for message in seen)
+    turns = len(window.past) - window.span.first
+    sizes = [
+        ("system text", history.estimate(prompting.build(system, (), ()))),
+        *((f"tool {one['function']['name']}", len(str(one)) // history.BYTES_A_TOKEN) for one in toolbox.definitions),
+        ("notes", _added(system, notes=window.here.notes)),
+        ("summary", _added(system, summary=window.here.summary)),
+        (f"{turns} turn{'' if turns == 1 else 's'}", history.held(_sizes(window.past), window.span) - images),
+        ("images", images),
+    ]
+    last = await calls.first_prompt(tx, window.past[-1].id) if window.past else (None, None)
+    parts = tuple((label, round(size * window.ratio)) for label, size in sizes if size)
+    total = sum(tokens for _, tokens in parts)
+    return Composition(parts, total, budget, *last, left_out_turns=window.span.first)
+
+
+def _added(system: str, *, notes: str | None = None, summary: str | None = None) -> int:
+    return history.estimate(prompting.build(system, (), (), notes, summary)[1:])
 
 
 def tools_size(toolbox: Toolbox) -> int:

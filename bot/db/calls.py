@@ -122,6 +122,18 @@ async def abandon_tools(tx: AsyncConnection, turn: int, *, now: float) -> None:
     await tx.execute(update(tool_calls).where(open_rows).values(state="done", outcome="unknown", ended_at=now))
 
 
+async def first_prompt(tx: AsyncConnection, turn: int) -> tuple[int | None, int | None]:
+    """Prompt tokens and cached tokens of a turn's first call, as the server counted them; None where it did not."""
+    query = (
+        select(model_calls.c.prompt_tokens, model_calls.c.cached_tokens)
+        .where(model_calls.c.turn == turn, model_calls.c.purpose == "turn", model_calls.c.prompt_tokens.is_not(None))
+        .order_by(model_calls.c.id)
+        .limit(1)
+    )
+    found = (await tx.execute(query)).one_or_none()
+    return (found.prompt_tokens, found.cached_tokens) if found else (None, None)
+
+
 async def replies(tx: AsyncConnection, turn: int) -> list[Reply]:
     """The replies of a turn's finished calls, in order, to be played again."""
     query = (
