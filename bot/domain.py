@@ -10,10 +10,11 @@ from typing import Any, Final, Literal, Protocol
 
 Role = Literal["system", "user", "assistant", "tool"]
 ItemKind = Literal["update", "resume", "task", "house"]
-Shape = Literal["text", "command", "new", "tap", "stop", "overflow", "other"]
+Shape = Literal["text", "deep", "command", "new", "tap", "stop", "overflow", "other"]
 Purpose = Literal["turn", "summary", "task", "warmup", "probe", "bench", "decision"]
 ResultOutcome = Literal["ok", "error", "refused", "timeout", "interrupted", "unknown"]
 CallOutcome = Literal["ok", "cut", "cancelled", "failed"]
+AttachmentKind = Literal["image", "document", "sound"]
 
 CANVAS: Final = 256  # tokens denoised together
 
@@ -82,6 +83,20 @@ class Image:
 
     media_type: str
     data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """What came with a message, as it is kept: an image as the model gets it, a document or a sound as its whole text.
+
+    The prompt holds an excerpt of that text, as part of the message.
+    """
+
+    kind: AttachmentKind
+    name: str
+    media_type: str
+    data: bytes | None = None
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

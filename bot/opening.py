@@ -13,12 +13,12 @@ from bot.agent import history, prompting
 from bot.agent.fit.offer import Offer
 from bot.agent.thinking import Decision, Evidence, Setting, decide
 from bot.agent.toolbox import Toolbox
-from bot.db import calls, conversations
+from bot.db import attachments, calls, conversations
 from bot.db import turns as stored
 from bot.db.calls import StoredResult
 from bot.db.engine import Transaction
 from bot.db.turns import NewTurn
-from bot.domain import InboxItem, Lane, Message, Reply
+from bot.domain import Attachment, Image, InboxItem, Lane, Message, Reply
 from bot.window import Window
 from tools.base import Tool
 
@@ -33,7 +33,8 @@ _STAMPED = re.compile(r"\[\w{3} \d{4}-\d\d-\d\d \d\d:\d\d \S+\] ")
 class Ask:
     """What a turn is to answer: a lane's waiting messages (`texts`, one each, sent at `sent`), and who wrote them.
 
-    `items` are done when the turn is over. `silent`: the answer makes no sound; `preface` is put before it.
+    `attachments` is what came with each of them, empty if nothing did with any. `items` are done when the turn is over.
+    `silent`: the answer makes no sound; `preface` is put before it.
     """
 
     items: tuple[InboxItem, ...]
@@ -41,10 +42,16 @@ class Ask:
     person: int
     name: str
     texts: tuple[str, ...]
+    attachments: tuple[tuple[Attachment, ...], ...] = ()
     sent: tuple[float, ...] = ()
     reply_to: int | None = None
     silent: bool = False
     preface: str = ""
+
+    @property
+    def attached(self) -> int:
+        """How much came with the messages."""
+        return sum(map(len, self.attachments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +161,8 @@ async def begin(tx: Transaction, plan: Plan, ask: Ask, told: Told, *, budget: in
         opened = await _found(tx, plan, ask.items[0].id, now)
     else:
         opened = Opened(turn.id, seen.here.number, user, toolbox, decision.thinking, stopped=turn.stopped)
+        if ask.attached:
+            await attachments.keep(tx, turn.id, ask.attachments)
         if told.call is not None:
             await calls.belong(tx, told.call, turn.id)
     # A turn found again keeps the window it began with, unless its prompt was too long for the endpoint.
@@ -181,7 +190,8 @@ async def _settled(tx: Transaction, plan: Plan, lane: Lane, seen: Window, wanted
 
 def _decided(plan: Plan, ask: Ask, seen: Window, setting: Setting, told: Told) -> Decision:
     last = seen.past[-1] if seen.past else None
-    evidence = Evidence(setting, recent=last.used if last else (), thought=last.thinking if last else False)
+    recent, thought = (last.used, last.thinking) if last else ((), False)
+    evidence = Evidence(setting, recent=recent, thought=thought, attachments=ask.attached)
     decision = decide(ask.texts, plan.offer, evidence)
     if told.read is None or not decision.unsure:
         return decision
@@ -212,9 +222,11 @@ def user_messages(ask: Ask, last: float, now: float) -> tuple[Message, ...]:
 
     A stamp is a dozen tokens in every later prompt, so a lively conversation has few of them.
     """
-    messages = []
-    for text, moment in zip(ask.texts, ask.sent or (now,) * len(ask.texts), strict=True):
+    messages, sent, came = [], ask.sent or (now,) * len(ask.texts), ask.attachments or ((),) * len(ask.texts)
+    for text, moment, with_it in zip(ask.texts, sent, came, strict=True):
         late = moment - last >= STAMP_SECONDS and not _STAMPED.match(text)
-        messages.append(Message("user", prompting.stamp(datetime.fromtimestamp(moment, UTC)) + text if late else text))
+        images = tuple(Image(one.media_type, one.data) for one in with_it if one.data is not None)
+        stamped = prompting.stamp(datetime.fromtimestamp(moment, UTC)) + text if late else text
+        messages.append(Message("user", stamped, images=images))
         last = max(last, moment)
     return tuple(messages)

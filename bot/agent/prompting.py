@@ -3,6 +3,7 @@
 Owns the house's instruction, the marks around text of others, and the order of a prompt: frozen parts first.
 """
 
+import base64
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.agent.markup import ZERO_WIDTH_SPACE, neutralise, sendable
-from bot.domain import Message
+from bot.domain import Image, Message
 
 HOUSE = (
     "Markdown is allowed. The time in square brackets before a message is when it was sent. "
@@ -74,7 +75,7 @@ def _json(message: Message) -> dict[str, Any]:
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
     if not message.calls:
-        said: dict[str, Any] = {"role": message.role, "content": message.text}
+        said: dict[str, Any] = {"role": message.role, "content": _content(message)}
     else:
         functions = [{"name": call.name, "arguments": call.arguments} for call in message.calls]
         calls = [
@@ -83,3 +84,15 @@ def _json(message: Message) -> dict[str, Any]:
         ]
         said = {"role": "assistant", "tool_calls": calls}
     return said if message.reasoning is None else {**said, "reasoning": message.reasoning}
+
+
+def _content(message: Message) -> str | list[dict[str, Any]]:
+    """The text, or the images and one part of text behind them: several would be joined with nothing between."""
+    if not message.images:
+        return message.text
+    parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": _url(one)}} for one in message.images]
+    return [*parts, {"type": "text", "text": message.text}] if message.text else parts
+
+
+def _url(image: Image) -> str:
+    return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"

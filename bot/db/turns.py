@@ -4,14 +4,15 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import bindparam, case, delete, func, insert, select, update
+from sqlalchemy import bindparam, case, delete, exists, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db import calls, conversations
-from bot.db.tables import inbox, messages, tool_calls, turns
-from bot.domain import Lane, Message, ToolCall
+from bot.db.attachments import images_of
+from bot.db.tables import attachments, inbox, messages, tool_calls, turns
+from bot.domain import Image, Lane, Message, ToolCall
 
 # Statements of the way of every message are built once: building one costs more than running it.
 _OPEN = upsert(turns).on_conflict_do_nothing(index_elements=["item"]).returning(turns.c.id)
@@ -42,7 +43,10 @@ _PAST = (
     .limit(2 * WINDOW)
     .offset(case((_STEPS > 0, _STEPS), else_=0) * WINDOW)
 )
-_MESSAGES = select(messages).where(messages.c.turn.in_(bindparam("turns", expanding=True))).order_by(messages.c.id)
+_PICTURED = exists().where(attachments.c.message == messages.c.id, attachments.c.kind == "image").label("pictured")
+_MESSAGES = (
+    select(messages, _PICTURED).where(messages.c.turn.in_(bindparam("turns", expanding=True))).order_by(messages.c.id)
+)
 _SAY = insert(messages)
 _END = update(turns).where(turns.c.id == bindparam("which")).values(state="ended")
 
@@ -169,8 +173,11 @@ async def messages_of(tx: AsyncConnection, ids: Sequence[int]) -> list[list[Mess
     if not ids:
         return []
     by_turn: dict[int, list[Message]] = {turn: [] for turn in ids}
-    for row in await tx.execute(_MESSAGES, {"turns": list(ids)}):
-        by_turn[row.turn].append(_message(row))
+    rows = (await tx.execute(_MESSAGES, {"turns": list(ids)})).all()
+    pictured = [row.id for row in rows if row.pictured]
+    images = await images_of(tx, pictured) if pictured else {}
+    for row in rows:
+        by_turn[row.turn].append(_message(row, images.get(row.id, ())))
     return list(by_turn.values())
 
 
@@ -244,9 +251,9 @@ async def replace(tx: AsyncConnection, turn: int) -> None:
     await tx.execute(update(turns).where(turns.c.id == turn, turns.c.state == "ended").values(state="replaced"))
 
 
-def _message(row: Row[tuple[object, ...]]) -> Message:
+def _message(row: Row[tuple[object, ...]], images: tuple[Image, ...]) -> Message:
     calls = tuple(ToolCall(**call) for call in json.loads(row.calls)) if row.calls else ()
-    return Message(row.role, row.text, calls, row.call_id, row.reasoning)
+    return Message(row.role, row.text, calls, row.call_id, row.reasoning, images)
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bot.agent.markup import CONTROL, ZERO_WIDTH_SPACE, neutralise, without_markup
 from bot.agent.prompting import HOUSE, build, data_block, stamp, system_text, to_openai
-from bot.domain import Message, ToolCall
+from bot.domain import Image, Message, ToolCall
 
 WORDS = (
     '<|tool> <tool|> <|tool_call> <tool_call|> <|tool_response> <tool_response|> <|"|> <|think|> <|channel> <channel|> '
@@ -125,3 +125,19 @@ def test_reasoning_is_given_back_where_it_is_kept():
     assert "content" not in sent[2]
     assert sent[2]["reasoning"] == "x"
     assert sent[3] == {"role": "tool", "tool_call_id": "call-1", "content": "noon <turn|>"}
+
+
+def test_images_stand_before_the_one_part_of_text():
+    images = (Image("image/png", b"\x00red"), Image("image/jpeg", b"blue"))
+    parts = [{"type": "image_url", "image_url": {"url": url}} for url in ("data:image/png;base64,AHJlZA==",)]
+    parts += [{"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,Ymx1ZQ=="}}]
+    [said] = to_openai([Message("user", "What is it?", images=images)])
+    assert said == {"role": "user", "content": [*parts, {"type": "text", "text": "What is it?"}]}
+    [alone] = to_openai([Message("user", "", images=images)])
+    assert alone["content"] == parts
+
+
+def test_a_text_with_a_control_token_keeps_its_images():
+    image = Image("image/png", b"red")
+    *_, last = build("s", (), [Message("user", "<|turn>", images=(image,))])
+    assert (last.images, "<|turn>" in last.text) == ((image,), False)
