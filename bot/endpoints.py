@@ -2,6 +2,7 @@
 outside the own network, and what of a prompt may go there. Pure but for holding the models.
 """
 
+import hashlib
 import ipaddress
 import re
 from collections.abc import Callable, Iterable
@@ -10,10 +11,11 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from bot.db.chats import KINDS, Consent, Kind
-from bot.domain import LanguageModel, Message
+from bot.domain import Button, LanguageModel, Message, Part
 
 Which = Literal["main", "fallback"]
 
+CONSENT: Final = "consent"
 TRIES: Final = 2  # failed attempts in a row after which an endpoint counts as down, or refusals that are taken as meant
 
 # Written out, because what `is_private` holds for private differs between Python's patch releases, and it takes in
@@ -79,6 +81,27 @@ class Withheld:
 
     messages: tuple[Message, ...]
     left_out: frozenset[Kind] = frozenset()
+
+
+def question(second: Endpoint, occasion: str, *, item: int = 0) -> Part:
+    """What a chat is asked before anything of it goes to this endpoint; `item` is the message that waits for it."""
+    text = (
+        f"{occasion}, what is written in this chat would be sent to {second.host}, which is outside our own network. "
+        "Your notes, files and images stay here unless you allow them, too. May it?"
+    )
+    answers = {"text": "Yes, text only", "all": "Also notes, files, images", "no": "No"}
+    rows = tuple((Button(label, button(answer, second, item)),) for answer, label in answers.items())
+    return Part(text, buttons=rows)
+
+
+def button(wish: str, second: Endpoint, item: int = 0) -> str:
+    """The callback data of a button about consent: what is wished, for which message, and for which host."""
+    return f"{CONSENT}:{wish}:{item}:{seal(second.host)}"
+
+
+def seal(host: str) -> str:
+    """A host in few letters: a button holds for the host it named only."""
+    return hashlib.sha256(host.encode()).hexdigest()[:12]
 
 
 def host_of(url: str) -> str:

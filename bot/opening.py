@@ -34,7 +34,8 @@ class Ask:
     """What a turn is to answer: a lane's waiting messages (`texts`, one each, sent at `sent`), and who wrote them.
 
     `attachments` is what came with each of them, empty if nothing did with any. `items` are done when the turn is over.
-    `silent`: the answer makes no sound; `preface` is put before it.
+    `silent`: the answer makes no sound; `preface` is put before it. `deep`: the second
+    endpoint is asked for.
     """
 
     items: tuple[InboxItem, ...]
@@ -47,6 +48,7 @@ class Ask:
     reply_to: int | None = None
     silent: bool = False
     preface: str = ""
+    deep: bool = False
 
     @property
     def attached(self) -> int:

@@ -19,6 +19,7 @@ class Running:
         self.left = seconds
         self.stopped = False
         self._work: asyncio.Task[Any] | None = None
+        self._awake = asyncio.Event()
 
     @property
     def over(self) -> Literal["stopped", "seconds"] | None:
@@ -32,6 +33,21 @@ class Running:
         self.stopped = True
         if self._work is not None:
             self._work.cancel()
+
+    def go_on(self) -> None:
+        """Something has changed: the pause ends now, or the next one does not begin."""
+        self._awake.set()
+
+    async def pause(self, seconds: float) -> None:
+        """Wait so long, or until the turn is stopped or told to go on."""
+
+        async def wait() -> None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._awake.wait()
+
+        await self.work(wait())
+        self._awake.clear()
 
     async def work(self, waiting: Coroutine[Any, Any, T]) -> T | None:
         """The result of `waiting`, or None if the turn was stopped before or meanwhile. Raises what it raises."""

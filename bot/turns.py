@@ -70,6 +70,12 @@ class Turns:
         running.stop()
         return True
 
+    def go_on(self, lane: Lane) -> None:
+        """What runs in this lane waits no longer before it tries again: what it may do has changed."""
+        running = self._running.get(lane.key)
+        if running is not None:
+            running.go_on()
+
     async def run(self, ask: Ask) -> None:
         """Answer `ask`, or go on answering it; its items are done when this returns."""
         channel = self._means.channel_for(ask.lane, ask.items[0].id, silent=ask.silent)

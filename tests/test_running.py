@@ -74,3 +74,15 @@ async def test_time_that_was_not_used_is_left():
         await asyncio.sleep(0.01)
     assert 9.0 < running.left < 10.0
     assert running.over is None
+
+
+async def test_a_pause_ends_when_something_has_changed_or_the_turn_is_stopped():
+    running = Running(1, 10.0)
+    await running.pause(0.01)
+    asyncio.get_running_loop().call_soon(running.go_on)
+    await running.pause(3600)
+    running.go_on()
+    await running.pause(3600)
+    asyncio.get_running_loop().call_soon(running.stop)
+    await running.pause(3600)
+    assert running.over == "stopped"

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db.tables import inbox
 from bot.domain import InboxItem, ItemKind, Lane, Shape
 
+ASKING: tuple[Shape, ...] = ("text", "deep")  # what a turn answers
 STALE_SECONDS = 600  # a message older than this when it is fetched, or when the house starts, waited while it was down
 _LOOK_AT = 5000  # rows a claim looks at; the rest is seen when these are done
 
@@ -22,7 +23,7 @@ _LOOK_AT = 5000  # rows a claim looks at; the rest is seen when these are done
 _STORE = upsert(inbox).on_conflict_do_nothing(index_elements=["update_id"])
 _WAITING = (
     select(inbox.c.sender, func.count())
-    .where(inbox.c.state == "new", inbox.c.shape == "text", inbox.c.sender.in_(bindparam("senders", expanding=True)))
+    .where(inbox.c.state == "new", inbox.c.shape.in_(ASKING), inbox.c.sender.in_(bindparam("senders", expanding=True)))
     .group_by(inbox.c.sender)
 )
 _BUSY = select(inbox.c.lane).where(inbox.c.state == "running", inbox.c.lane.is_not(None))
@@ -53,7 +54,7 @@ _CUT = (
 )
 
 _BEGUN = or_(inbox.c.state == "running", and_(inbox.c.state == "new", inbox.c.turn.is_not(None)))
-_WAITS = and_(inbox.c.state == "new", inbox.c.shape == "text", inbox.c.turn.is_(None))
+_WAITS = and_(inbox.c.state == "new", inbox.c.shape.in_(ASKING), inbox.c.turn.is_(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +122,20 @@ async def waiting(tx: AsyncConnection, senders: Iterable[int]) -> dict[int, int]
     return {int(sender): int(count) for sender, count in await tx.execute(_WAITING, {"senders": list(senders)})}
 
 
+async def busy(tx: AsyncConnection, lane: Lane) -> bool:
+    """Whether something of the lane waits or is being answered."""
+    here = select(inbox.c.id).where(inbox.c.lane == lane.key, inbox.c.state.in_(("new", "running"))).limit(1)
+    return (await tx.execute(here)).one_or_none() is not None
+
+
 async def add(
-    tx: AsyncConnection, *, kind: ItemKind, lane: Lane, sender: int, body: Mapping[str, Any], now: float
+    tx: AsyncConnection, *, kind: ItemKind, lane: Lane | None, sender: int | None, body: Mapping[str, Any], now: float
 ) -> int:
     """Write down work of the house's own; returns its id."""
     row = {
         "kind": kind,
         "shape": "other",
-        "lane": lane.key,
+        "lane": lane.key if lane else None,
         "sender": sender,
         "body": json.dumps(body, ensure_ascii=False),
         "received_at": now,
@@ -143,7 +150,7 @@ async def recover(tx: AsyncConnection, *, now: float) -> None:
     What was stored long before is as stale as what Telegram has kept for us since.
     """
     await tx.execute(update(inbox).where(inbox.c.state == "running").values(state="new"))
-    waits = (inbox.c.state == "new") & (inbox.c.shape == "text") & (inbox.c.received_at < now - STALE_SECONDS)
+    waits = (inbox.c.state == "new") & inbox.c.shape.in_(ASKING) & (inbox.c.received_at < now - STALE_SECONDS)
     await tx.execute(update(inbox).where(waits).values(stale=True))
 
 
@@ -206,7 +213,10 @@ def _together(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
     if first.turn is not None:
         return [row for row in rows if row.turn == first.turn]
     group = [first]
-    for row in rows[1:] if first.shape == "text" else ():
+    for row in rows[1:]:
+        is_rest = group[-1].not_before is not None  # of a paste that Telegram has cut
+        if first.shape != "text" and not (first.shape == "deep" and is_rest):
+            break
         alike = (row.shape, row.stale, row.sender, row.stopped) == ("text", first.stale, first.sender, first.stopped)
         if not alike or row.turn is not None:
             break
@@ -231,6 +241,17 @@ def _item(row: Row[Any]) -> InboxItem:
 async def done(tx: AsyncConnection, ids: Sequence[int], *, now: float) -> None:
     """These items are answered."""
     await tx.execute(_DONE, {"ids": list(ids), "now": now})
+
+
+async def put_back(tx: AsyncConnection, item: int, lane: Lane) -> bool:
+    """A /deep that waited for consent is to be answered after all; False if it waits no more, or is of another lane.
+
+    The rest of a long paste was set aside with it and comes back with it.
+    """
+    mine = (inbox.c.lane == lane.key) & (inbox.c.state == "done") & inbox.c.turn.is_(None) & inbox.c.error.is_(None)
+    asked = select(inbox.c.done_at).where(mine, inbox.c.id == item, inbox.c.shape == "deep").scalar_subquery()
+    back = update(inbox).where(mine, inbox.c.id >= item, inbox.c.shape.in_(ASKING), inbox.c.done_at == asked)
+    return (await tx.execute(back.values(state="new", done_at=None))).rowcount > 0
 
 
 async def dead(tx: AsyncConnection, ids: Sequence[int], *, error: str, now: float) -> bool:

@@ -7,14 +7,14 @@ import json
 import re
 from typing import Any
 
-from bot.db.inbox import STALE_SECONDS, Arrival
+from bot.db.inbox import ASKING, STALE_SECONDS, Arrival
 from bot.domain import Lane, Shape
 
 PASTE_UNITS = 4000  # Telegram cuts a long paste at 4096; a part of about that size is not the last one
 PASTE_SECONDS = 1.5
 
 _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@\w+)?(?=\s|$)")
-_IN_ORDER: dict[str, Shape] = {"new": "new", "retry": "command"}  # commands that wait for their place in the lane
+_IN_ORDER: dict[str, Shape] = {"new": "new", "retry": "command", "deep": "deep"}  # commands that wait for their turn
 
 
 def read(raw: object, now: float) -> Arrival | None:
@@ -33,7 +33,7 @@ def read(raw: object, now: float) -> Arrival | None:
         sender=_sender(update),
         body=json.dumps(update, separators=(",", ":")),  # ASCII: half a surrogate pair could not be stored otherwise
         stale=_age(message, now) > STALE_SECONDS,
-        not_before=now + PASTE_SECONDS if shape == "text" and _units(text) >= PASTE_UNITS else None,
+        not_before=now + PASTE_SECONDS if shape in ASKING and _units(text) >= PASTE_UNITS else None,
     )
 
 

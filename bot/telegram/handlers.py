@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from bot.db import inbox, outbox, people, turns
 from bot.db.engine import Database
 from bot.db.people import Person, Standing
 from bot.domain import InboxItem, Lane
 from bot.opening import Ask
-from bot.telegram import commands, door, entering, taps
+from bot.telegram import commands, consent, door, entering, taps
 from bot.telegram.access import NOT_LET_IN
 from bot.telegram.acts import Act, Answer, Call, Reach, nothing
 from bot.telegram.refusals import Refusals
@@ -42,10 +43,17 @@ class Handlers:
         visits = await self._readable(items)
         first = visits[0]
         standing = self._reach.access.standing(first.person) if first.person is not None else None
-        if first.item.shape == "text" and standing in {"admin", "member"} and first.lane is not None:
+        if standing in {"admin", "member"} and first.lane is not None and await self._is_turn(first, first.lane):
             await self._turn(visits, first.lane)
         else:
             await self._finish(visits, standing, *self._choose(first, standing))
+
+    async def _is_turn(self, visit: Visit, lane: Lane) -> bool:
+        if visit.item.shape != "deep" or visit.message is None:
+            return visit.item.shape == "text"
+        words = commands.parse(visit.message.text or "")[1]
+        async with self._database.reading() as tx:
+            return await consent.answered_deep(tx, visit.item, self._reach.second, lane.chat, words)
 
     async def _turn(self, visits: Sequence[Visit], lane: Lane) -> None:
         first, last = visits[0], visits[-1].message
@@ -59,11 +67,12 @@ class Handlers:
             lane=lane,
             person=first.person,
             name=first.name,
-            texts=tuple(entering.entered(visit.item.body["message"]) for visit in visits),
+            texts=tuple(entering.entered(_asked(visit)) for visit in visits),
             sent=tuple(visit.sent_at for visit in visits),
             reply_to=last.message_id if last and named else None,
             silent=first.item.stale,
             preface=late(now - first.sent_at) if first.item.stale else "",
+            deep=first.item.shape == "deep",
         )
         await self._reach.turns.run(ask)
 
@@ -85,7 +94,7 @@ class Handlers:
             return taps.choose(visit.query.data or "", standing)
         if visit.item.shape == "stop" and standing:
             return commands.stop, ""
-        if visit.message and visit.item.shape in {"command", "new"}:
+        if visit.message and visit.item.shape in {"command", "new", "deep"}:
             return commands.choose(visit.message.text or "", standing)
         if visit.message is None:
             return nothing, ""
@@ -144,6 +153,12 @@ class Handlers:
             told = await self._reach.notices.tell(tx, "unreadable", UNREADABLE, now=now)
         for lane in told:
             self._reach.wake_sender(lane)
+
+
+def _asked(visit: Visit) -> dict[str, Any]:
+    """The raw message without the command before it."""
+    message: dict[str, Any] = visit.item.body["message"]
+    return message | {"text": commands.parse(message["text"])[1]} if visit.item.shape == "deep" else message
 
 
 def late(seconds: float) -> str:

@@ -17,7 +17,7 @@ from telegram.error import Conflict, EndPointNotFound, Forbidden, InvalidToken, 
 
 from bot.db import inbox
 from bot.db.engine import Database
-from bot.db.inbox import Arrival
+from bot.db.inbox import ASKING, Arrival
 from bot.errors import StoreUnavailable, TelegramConflict, TelegramRefused
 from bot.telegram import envelope, wire
 from bot.telegram.outcomes import seconds
@@ -139,7 +139,7 @@ class Intake:
         return max((arrival.update_id for arrival in arrivals), default=None)
 
     async def _store(self, arrivals: Sequence[Arrival], now: float) -> None:
-        texts = {one.sender for one in arrivals if one.shape == "text" and one.sender is not None}
+        texts = {one.sender for one in arrivals if one.shape in ASKING and one.sender is not None}
         async with self._database.transaction() as tx:
             kept = self._bounded(arrivals, await inbox.waiting(tx, texts) if texts else {})
             if any(one.shape == "overflow" for one in kept):
@@ -154,7 +154,7 @@ class Intake:
 
     def _bound(self, one: Arrival, counts: dict[int, int]) -> Arrival:
         """The update as it is stored; beyond the bound it is told at once that it was not taken."""
-        if one.shape != "text" or one.sender is None:
+        if one.shape not in ASKING or one.sender is None:
             return one
         counts[one.sender] = counts.get(one.sender, 0) + 1
         return one if counts[one.sender] <= self._most_waiting else replace(one, shape="overflow", lane=None)
