@@ -4,12 +4,13 @@ Owns the log of requests and everything a test may do to the server. `bot.servin
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
 from starlette.types import ASGIApp
 
+from bot.sim.endpoint_decisions import Judge, Question, by_words
 from bot.sim.endpoint_engine import Engine
 from bot.sim.endpoint_faults import Fault, Faults, Kind
 from bot.sim.endpoint_http import Front, Parts
@@ -17,7 +18,9 @@ from bot.sim.endpoint_profile import Profile, Timing
 from bot.sim.endpoint_refusal import Server
 from bot.sim.endpoint_request import Request
 from bot.sim.endpoint_script import Brain, ChatRequest, Reply, call_text, said, scripted, thought
+from bot.sim.endpoint_side import SideParts
 from bot.sim.endpoint_slips import slipping
+from bot.sim.endpoint_sound import Sound, Transcribe, by_size
 from bot.sim.gemma_tokens import COUNTING_RULE, count_tokens
 
 __all__ = [
@@ -26,8 +29,10 @@ __all__ = [
     "ChatRequest",
     "Endpoint",
     "Profile",
+    "Question",
     "Reply",
     "Request",
+    "Sound",
     "Timing",
     "call_text",
     "count_tokens",
@@ -46,6 +51,7 @@ class Endpoint:
     """One server with one model. All state is here, so any number of them may live side by side.
 
     `context` is max_model_len in tokens; without `api_key` none is wanted; `seed` draws the faults that have a rate.
+    `judge` answers typed questions, `transcribe` hears; `requests`, `questions` and `sounds` are the logs.
     """
 
     profile: Profile = field(default_factory=Profile.today)
@@ -55,15 +61,28 @@ class Endpoint:
     context: int = 65536
     api_key: str | None = None
     brain: Brain = scripted
+    judge: Judge = by_words
+    transcribe: Transcribe = by_size
     seed: int = 0
 
     def __post_init__(self) -> None:
         self.requests: list[Request] = []
+        self.questions: list[Question] = []
+        self.sounds: list[Sound] = []
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._engine = Engine(self.profile, self.timing, self.seats, self._think, self._changed)
         self._faults = Faults(self.seed)
         server = Server(self.model, self.context, self.profile)
-        self._front = Front(Parts(self._engine, self._faults, server, self.api_key, self._log, self._changed))
+        # Brain, judge and ear are looked up at every request: a test may change those of a running endpoint.
+        side = SideParts(
+            engine=self._engine,
+            server=server,
+            judge=lambda question: self.judge(question),
+            transcribe=lambda sound: self.transcribe(sound),
+            asked=self._asked,
+            heard=self._heard,
+        )
+        self._front = Front(Parts(self._engine, self._faults, server, side, self.api_key, self._log, self._changed))
         self.app: ASGIApp = self._front
 
     @property
@@ -154,6 +173,13 @@ class Endpoint:
         self.requests.append(request)
         self._changed()
 
+    def _asked(self, questions: Sequence[Question]) -> None:
+        self.questions = [*self.questions, *questions][-_LOG_SIZE:]
+        self._changed()
+
+    def _heard(self, sound: Sound) -> None:
+        self.sounds = [*self.sounds, sound][-_LOG_SIZE:]
+        self._changed()
+
     def _think(self, request: ChatRequest) -> str | Reply:
-        # Looked up at every request: a test may change the brain of a running endpoint.
         return self.brain(request)

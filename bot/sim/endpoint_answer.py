@@ -3,6 +3,7 @@
 Pure but for its parser, which remembers what it has seen. Knows the request's options and the server's profile.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,8 @@ from bot.sim.endpoint_wire import (
 )
 from bot.sim.gemma_old_parser import OldStream, old_parse_whole
 from bot.sim.gemma_parser import Delta, Parsed, Schemas, Stream, parse_whole, reasoning_flags
+from bot.sim.gemma_template import OPEN_THOUGHT
+from bot.sim.gemma_tokens import SPELLED
 
 Json = dict[str, Any]
 
@@ -65,7 +68,8 @@ class Answer:
         self._options = options
         self._profile = profile
         make = OldStream if profile.old_parser else Stream
-        self._parser = make(options.schemas, inside_thought=job.chat.inside_thought)
+        self._inside_thought = job.chat.inside_thought and profile.reasoning_parser
+        self._parser = make(options.schemas, inside_thought=self._inside_thought)
         self._flags: list[bool] | None = None
         self._begun = False
         # A stream whose usage is lost has none at all, neither running nor at its end.
@@ -75,7 +79,7 @@ class Answer:
         """The chunks one canvas makes: the role in front of the first, none for a canvas without anything to say."""
         chunks = [] if self._begun else [self._role()]
         self._begun = True
-        delta = self._parser.feed(canvas.text)
+        delta = self._parser.feed(self._parsed(canvas.text))
         if canvas.last:
             delta.calls.extend(self._parser.finish().calls)
             return [*chunks, self._last(self._wanted(delta))]
@@ -97,6 +101,8 @@ class Answer:
         """The body of an answer that is not streamed."""
         parse = old_parse_whole if self._profile.old_parser else parse_whole
         parsed = parse(text, self._options.schemas)
+        if not self._profile.reasoning_parser and parsed.reasoning:
+            parsed = Parsed("", f"{OPEN_THOUGHT}{parsed.reasoning}\n<channel|>{parsed.content}", parsed.calls)
         calls = parsed.calls if self._options.parallel else parsed.calls[:1]
         parsed = Parsed(parsed.reasoning if self._options.reasoning else "", parsed.content, calls)
         finish = self._finish(called=bool(calls))
@@ -107,6 +113,12 @@ class Answer:
         if self._profile.request_metrics:
             body["metrics"] = {**timings(self._job.log), "speculative_decoding": None}
         return body
+
+    def _parsed(self, text: str) -> str:
+        """What the parser gets to see: without one for thoughts, their markup is text like any other."""
+        if self._profile.reasoning_parser:
+            return text
+        return re.sub(r"<\|channel>|<channel\|>", lambda token: SPELLED + token[0], text)
 
     def _wanted(self, delta: Delta) -> Delta:
         calls = delta.calls if self._options.parallel else [call for call in delta.calls if call.index == 0]
@@ -146,7 +158,7 @@ class Answer:
     def _reasoning(self, until: int) -> int:
         if self._flags is None:
             assert self._job.output
-            inside = self._options.streamed and self._job.chat.inside_thought
+            inside = self._options.streamed and self._inside_thought
             self._flags = reasoning_flags(self._job.output.tokens, inside_thought=inside)
         return sum(self._flags[:until])
 

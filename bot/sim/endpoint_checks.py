@@ -6,6 +6,7 @@ Pure: each check looks at a request body and raises `Refusal`. Unknown fields pa
 import re
 from collections.abc import Callable
 
+from bot.sim.endpoint_pictures import check_pictures
 from bot.sim.endpoint_refusal import Json, Refusal, Server, check_model, invalid, missing
 
 _UNSUPPORTED = (
@@ -21,6 +22,7 @@ _TEMPLATE = (
     " chat template."
 )
 _NO_TOOLS = "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely."
+_NO_PARSER = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
 _CHOICE = 'Only named tools, "none", "auto" or "required" are supported.'
 _BOTH = "Cannot set both `continue_final_message` and `add_generation_prompt` to True."
 _NOT_ASKED = "continue_final_message and add_generation_prompt are not compatible."
@@ -116,6 +118,11 @@ def _tools(body: Json, server: Server) -> None:
             raise missing(f"body.tools.{place}.function.name", function)
 
 
+def _tool_parser(body: Json, server: Server) -> None:
+    if body.get("tools") and body.get("tool_choice") in (None, "auto") and not server.profile.tool_parser:
+        raise Refusal(400, _NO_PARSER)
+
+
 def _tool_choice(body: Json, _: Server) -> None:
     choice = body.get("tool_choice")
     if choice in (None, "none") or (choice == "auto" and not body.get("tools")):
@@ -181,7 +188,9 @@ _CHAT: tuple[Callable[[Json, Server], None], ...] = (
     _fields,
     _tool_choice,
     check_model,
+    _tool_parser,
     _conversation,
     check_continuing,
+    check_pictures,
     _limits,
 )

@@ -8,9 +8,10 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from time import monotonic
 
-from bot.sim.endpoint_cache import PrefixCache
+from bot.sim.endpoint_cache import Cached, PrefixCache
 from bot.sim.endpoint_metrics import Load, Metrics
 from bot.sim.endpoint_output import write
+from bot.sim.endpoint_pictures import told_apart
 from bot.sim.endpoint_profile import Profile, Timing
 from bot.sim.endpoint_request import Canvas, Job
 from bot.sim.endpoint_script import Brain, Reply
@@ -112,6 +113,21 @@ class Engine:
         finally:
             self.seats.leave(place)
 
+    async def read(self, prompt: str, canvases: int, priority: int) -> tuple[int, Cached]:
+        """One denoising step for each of so many small canvases; returns the prompt's tokens and the cached ones."""
+        place = self.seats.enter(priority if self.profile.by_priority else 0)
+        try:
+            await self._passed(place, None, None)
+            blocks, tokens = blocks_of(prompt)
+            cached = self.cache.admit(blocks, tokens)
+            pause = self.timing.prefill_seconds(tokens - cached.hit) + canvases * self.timing.canvas_time(tokens, 1)
+            await self._passed(self._held, monotonic() + pause if pause else None, None)
+            self.metrics.read(canvases)
+            self._changed()
+            return tokens, cached
+        finally:
+            self.seats.leave(place)
+
     def _think(self, job: Job) -> _Shape:
         """Look the prompt up, ask the brain, and end its text where the server would."""
         log = job.log
@@ -126,7 +142,8 @@ class Engine:
         knows = self.profile.diffusion_checks
         job.output = write(reply.text, job.chat.body, job.chat.max_tokens, detects_repetition=knows)
         if self.profile.dense_cache:
-            self.cache.extend(blocks_of(log.prompt + "".join(job.output.tokens))[0], salt)
+            whole, _ = blocks_of(log.prompt + "".join(job.output.tokens))
+            self.cache.extend(told_apart(whole, job.pictures), salt)
         self.metrics.prompt_tokens += log.prompt_tokens
         self.metrics.cached_tokens += cached.hit
         options = (job.chat.body.get("vllm_xargs") or {}) if knows else {}

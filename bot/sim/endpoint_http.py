@@ -1,4 +1,4 @@
-"""The routes of the simulated server, its key and its door.
+"""The chat route of the simulated server, its key and its door.
 
 Owns nothing but the moments until which the door stays shut; asks the engine for everything else.
 """
@@ -15,7 +15,7 @@ from time import monotonic, time
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request as HttpRequest
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -24,11 +24,13 @@ from bot.sim.endpoint_checks import check_chat, check_length, check_sampling, wa
 from bot.sim.endpoint_delivery import CUT, Delivery
 from bot.sim.endpoint_engine import Engine
 from bot.sim.endpoint_faults import Fault, Faults
-from bot.sim.endpoint_metrics import exposition
+from bot.sim.endpoint_hosted import HostedAnswer, check_hosted, plain_refusal, unauthorized
+from bot.sim.endpoint_pictures import pictures, told_apart
 from bot.sim.endpoint_refusal import BUSY, DEAD, Refusal, Server, parse
 from bot.sim.endpoint_request import Job, Request
 from bot.sim.endpoint_script import ChatRequest
-from bot.sim.endpoint_tokenize import Tokenizer, conversation_of
+from bot.sim.endpoint_side import SideParts, SideRoutes
+from bot.sim.endpoint_tokenize import conversation_of
 from bot.sim.endpoint_wire import Head, new_id
 from bot.sim.gemma_template import render
 from bot.sim.gemma_tokens import blocks_of
@@ -46,6 +48,7 @@ class Parts:
     engine: Engine
     faults: Faults
     server: Server
+    side: SideParts
     api_key: str | None
     log: Callable[[Request], None]
     changed: Callable[[], None]
@@ -58,10 +61,10 @@ class Front:
         self._parts = parts
         self._engine = parts.engine
         self._server = parts.server
-        self._tokenizer = Tokenizer(parts.server)
-        self._created = int(time())
         self._fingerprint = f"vllm-{parts.server.profile.version}-{secrets.token_hex(4)}"
-        self._routes = Starlette(routes=self._table(), exception_handlers={HTTPException: _http_error})
+        chat = Route("/v1/chat/completions", self._chat, methods=["POST"])
+        table = [chat, *SideRoutes(parts.side).table()]
+        self._routes = Starlette(routes=table, exception_handlers={HTTPException: _http_error})
         self.loading_until = 0.0
         self.refusing_until = 0.0
 
@@ -73,9 +76,9 @@ class Front:
         if gone or monotonic() < self.refusing_until:
             await _cut(send, receive)
         elif monotonic() < self.loading_until:
-            await _refusal(_LOADING)(scope, receive, send)
+            await self._refusal(_LOADING)(scope, receive, send)
         elif not self._may_enter(scope):
-            await JSONResponse({"error": "Unauthorized"}, 401)(scope, receive, send)
+            await self._stranger()(scope, receive, send)
         else:
             await self._routes(scope, receive, send)
 
@@ -84,19 +87,6 @@ class Front:
             return True
         given = dict(scope["headers"]).get(b"authorization", b"")
         return secrets.compare_digest(given, f"Bearer {self._parts.api_key}".encode())
-
-    def _table(self) -> list[Route]:
-        return [
-            Route("/v1/chat/completions", self._chat, methods=["POST"]),
-            Route("/v1/models", self._models, methods=["GET"]),
-            Route("/version", self._version, methods=["GET"]),
-            Route("/health", self._health, methods=["GET"]),
-            Route("/ping", self._health, methods=["GET", "POST"]),
-            Route("/load", self._load, methods=["GET"]),
-            Route("/metrics", self._metrics, methods=["GET"]),
-            Route("/tokenize", self._tokenize, methods=["POST"]),
-            Route("/detokenize", self._detokenize, methods=["POST"]),
-        ]
 
     async def _chat(self, http: HttpRequest) -> Response:
         log = Request({}, {key.lower(): value for key, value in http.headers.items()}, monotonic())
@@ -109,13 +99,19 @@ class Front:
         except Refusal as refusal:
             log.status, log.finished = refusal.status, monotonic()
             self._parts.changed()
-            if refusal.status == 401:
-                return JSONResponse({"error": "Unauthorized"}, 401)
-            return _refusal(refusal)
+            return self._stranger() if refusal.status == 401 else self._refusal(refusal)
         profile = self._server.profile
         head = Head(new_id(log.headers.get("x-request-id")), int(time()), self._server.model, self._fingerprint)
-        answer = Answer(job, head, Options.of(log.body, profile), profile)
+        make = HostedAnswer if profile.hosted else Answer
+        answer = make(job, head, Options.of(log.body, profile), profile)
         return Delivery(self._engine, job, answer, self._parts.changed)
+
+    def _stranger(self) -> Response:
+        return JSONResponse(unauthorized() if self._server.profile.hosted else {"error": "Unauthorized"}, 401)
+
+    def _refusal(self, refusal: Refusal) -> Response:
+        told = plain_refusal(refusal) if self._server.profile.hosted else refusal.body
+        return JSONResponse(told, refusal.status)
 
     def _admit(self, log: Request, fault: Fault | None) -> Job:
         """Everything that can go wrong before the engine works."""
@@ -126,16 +122,19 @@ class Front:
         if self._engine.died_at is not None:
             raise DEAD
         check_chat(log.body, self._server)
+        if self._server.profile.hosted:
+            check_hosted(log.body)
         conversation = conversation_of(log.body, self._server.profile)
         log.prompt, log.thinking = render(conversation), conversation.thinking
         blocks, log.prompt_tokens = blocks_of(log.prompt)
+        shown = pictures(log.body)
         check_length(log.prompt_tokens, self._server)
         check_sampling(log.body, self._server)
         if self._engine.full or (fault and fault.kind == "busy"):
             self._engine.metrics.rejected += 1
             raise BUSY
         room = self._server.context - log.prompt_tokens
-        limit = min(wanted_tokens(log.body) or room, room)
+        limit = min(wanted_tokens(log.body) or room, room, self._server.profile.output_cap or room)
         chat = ChatRequest(
             messages=conversation.messages,
             tools=conversation.tools,
@@ -145,75 +144,15 @@ class Front:
             body=log.body,
             continuing=conversation.continue_last,
         )
-        return Job(log, chat, blocks, fault, _priority(log))
+        return Job(log, chat, told_apart(blocks, shown), fault, _priority(log), pictures=shown)
 
     def _dies_of(self, log: Request) -> bool:
         """The preview image is killed by a request for the probabilities of its prompt."""
         return self._server.profile.old_parser and log.body.get("prompt_logprobs") is not None
 
-    async def _models(self, _: HttpRequest) -> Response:
-        permission = {
-            "id": f"modelperm-{secrets.token_hex(8)}",
-            "object": "model_permission",
-            "created": self._created,
-            "allow_create_engine": False,
-            "allow_sampling": True,
-            "allow_logprobs": True,
-            "allow_search_indices": False,
-            "allow_view": True,
-            "allow_fine_tuning": False,
-            "organization": "*",
-            "group": None,
-            "is_blocking": False,
-        }
-        model = {
-            "id": self._server.model,
-            "object": "model",
-            "created": self._created,
-            "owned_by": "vllm",
-            "root": "simulated",
-            "parent": None,
-            "max_model_len": self._server.context,
-            "permission": [permission],
-        }
-        return JSONResponse({"object": "list", "data": [model]})
-
-    async def _version(self, _: HttpRequest) -> Response:
-        return JSONResponse({"version": self._server.profile.version})
-
-    async def _health(self, _: HttpRequest) -> Response:
-        return Response(status_code=200 if self._engine.died_at is None else 503)
-
-    async def _load(self, _: HttpRequest) -> Response:
-        load = self._engine.load
-        return JSONResponse({"server_load": load.running + load.waiting if self._server.profile.load_tracking else 0})
-
-    async def _metrics(self, _: HttpRequest) -> Response:
-        diffusion = self._server.profile.diffusion_checks
-        text = exposition(self._engine.metrics, self._engine.load, self._server.model, diffusion=diffusion)
-        return PlainTextResponse(text, media_type="text/plain; version=1.0.0")
-
-    async def _tokenize(self, http: HttpRequest) -> Response:
-        try:
-            body = parse(await http.body(), http.headers.get("content-type", ""))
-            return JSONResponse(self._tokenizer.tokenize(body))
-        except Refusal as refusal:
-            return _refusal(refusal)
-
-    async def _detokenize(self, http: HttpRequest) -> Response:
-        try:
-            body = parse(await http.body(), http.headers.get("content-type", ""))
-        except Refusal as refusal:
-            return _refusal(refusal)
-        return JSONResponse(self._tokenizer.detokenize(body.get("tokens") or ()))
-
 
 def _priority(log: Request) -> int:
     return int(log.headers.get("x-vllm-priority") or log.body.get("priority") or 0)
-
-
-def _refusal(refusal: Refusal) -> Response:
-    return JSONResponse(refusal.body, refusal.status)
 
 
 async def _http_error(_: HttpRequest, error: Exception) -> Response:

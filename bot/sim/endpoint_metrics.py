@@ -31,6 +31,12 @@ class Metrics:
         self.positions += width * (steps + 1)
         self.committed += width
 
+    def read(self, canvases: int, width: int = 16) -> None:
+        """So many small canvases were looked at after a single step."""
+        self.steps += canvases
+        self.positions += width * canvases
+        self.committed += width * canvases
+
     def measure(self, name: str, seconds: float) -> None:
         """Add to a histogram."""
         self.seconds[name] += seconds

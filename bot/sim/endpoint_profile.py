@@ -73,6 +73,28 @@ class Profile:
     dense_cache: bool = False
     thinking: bool = False
     """What a request gets that says nothing about thinking."""
+    tool_parser: bool = True
+    """Without `--enable-auto-tool-choice --tool-call-parser` a request that lets the model choose is refused."""
+    reasoning_parser: bool = True
+    """Without `--reasoning-parser` thoughts stay in the content, markup and all, and nobody counts them."""
+    logprobs: bool = True
+    """Without log probabilities the decisions routes answer 501."""
+    pictures: bool = True
+    output_cap: int | None = None
+    """Tokens at which every reply ends, whatever is asked for."""
+    hosted: bool = False
+    """An API that is not vLLM: no routes beside chat, models and transcriptions, and 400 for what it does not know."""
+
+    @property
+    def counts_reasoning(self) -> bool:
+        """Whether usage tells reasoning tokens: a release that does, and a parser that finds them."""
+        return self.reasoning_details and self.reasoning_parser
+
+    @property
+    def release(self) -> tuple[int, int]:
+        """The version's first two numbers."""
+        first, second, *_ = self.version.split(".")
+        return int(first), int(second)
 
     @classmethod
     def today(cls) -> Self:
@@ -107,4 +129,19 @@ class Profile:
             by_priority=False,
             load_tracking=False,
             dense_cache=True,
+            output_cap=256,
+        )
+
+    @classmethod
+    def hosted_api(cls) -> Self:
+        """An autoregressive model behind somebody else's strict API: a token a chunk, nothing of vLLM."""
+        return cls(
+            canvas=1,
+            diffusion_checks=False,
+            force_usage=False,
+            request_metrics=False,
+            request_ids=False,
+            keep_alive_s=None,
+            by_priority=False,
+            hosted=True,
         )

@@ -49,9 +49,7 @@ class Server:
 def parse(raw: bytes, content_type: str) -> Json:
     """The JSON object of a request body."""
     if content_type.partition(";")[0].strip().lower() != "application/json":
-        raise Refusal(
-            400, "1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed", "Bad Request"
-        )
+        raise unsupported("application/json")
     try:
         body = json.loads(raw)
     except ValueError as error:
@@ -70,6 +68,11 @@ def check_model(body: Json, server: Server) -> None:
     if model not in (None, server.model):
         message = f"The model `{model}` does not exist. Valid aliases: {server.model}."
         raise Refusal(404, message, "NotFoundError", "model")
+
+
+def unsupported(wanted: str) -> Refusal:
+    """A body of another kind than the route takes."""
+    return Refusal(400, f"1 validation error:\n  Unsupported Media Type: Only '{wanted}' is allowed", "Bad Request")
 
 
 def invalid(detail: Mapping[str, Any], count: int = 1) -> Refusal:

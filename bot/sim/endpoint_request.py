@@ -41,13 +41,16 @@ class Request:
 
 @dataclass(slots=True)
 class Job:
-    """What the engine works on: the prompt in blocks of tokens; `output` is there once the model has been asked."""
+    """What the engine works on: the prompt in blocks of tokens, the names of its pictures; `output` is there once the
+    model has been asked.
+    """
 
     log: Request
     chat: ChatRequest
     blocks: Sequence[str]
     fault: Fault | None = None
     priority: int = 0
+    pictures: Sequence[str] = ()
     output: Output | None = None
 
 

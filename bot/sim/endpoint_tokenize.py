@@ -10,7 +10,7 @@ from bot.sim.endpoint_checks import check_continuing
 from bot.sim.endpoint_profile import Profile
 from bot.sim.endpoint_refusal import Json, Refusal, Server, check_model
 from bot.sim.gemma_template import Conversation, render
-from bot.sim.gemma_tokens import CONTROL_IDS, token_id, tokenize
+from bot.sim.gemma_tokens import CONTROL_IDS, spread, token_id, tokenize
 
 
 def conversation_of(body: Json, profile: Profile) -> Conversation:
@@ -41,7 +41,7 @@ class Tokenizer:
         """Answer `POST /tokenize`: a prompt, or messages with tools and template arguments."""
         check_model(body, self._server)
         text = self._text(body)
-        tokens = tokenize(text)
+        tokens = tokenize(spread(text))
         ids = [token_id(token) for token in tokens]
         self._texts.update(zip(ids, tokens, strict=True))
         strings = [token.replace(" ", "▁") for token in tokens] if body.get("return_token_strs") else None

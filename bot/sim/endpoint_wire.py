@@ -31,7 +31,7 @@ class Usage:
     def running(self, profile: Profile, completion: int, reasoning: int) -> Json:
         """What a chunk in mid-stream says."""
         counts = {"prompt_tokens": self.prompt, "total_tokens": self.prompt + completion}
-        details = {"completion_tokens_details": {"reasoning_tokens": reasoning}} if profile.reasoning_details else {}
+        details = {"completion_tokens_details": {"reasoning_tokens": reasoning}} if profile.counts_reasoning else {}
         return {**counts, "completion_tokens": completion, **details}
 
     def final(self, profile: Profile, *, streamed: bool) -> Json:

@@ -64,7 +64,7 @@ def _add(said: Said, choice: dict[str, Any]) -> None:
         function = call["function"]
         said.calls[call["index"]] = [name + function.get("name", ""), arguments + (function.get("arguments") or "")]
     if choice["finish_reason"]:
-        said.finish, said.stop_reason = choice["finish_reason"], choice["stop_reason"]
+        said.finish, said.stop_reason = choice["finish_reason"], choice.get("stop_reason")
 
 
 @dataclass

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bot.sim.gemma_parser import Stream, parse_whole
 from bot.sim.gemma_template import Conversation, render
-from bot.sim.gemma_tokens import BLOCK, CONTROL_IDS, blocks_of, count_tokens, segments, tokenize
+from bot.sim.gemma_tokens import BLOCK, CONTROL_IDS, blocks_of, count_tokens, segments, spread, tokenize
 
 D = '<|"|>'
 SCHEMAS = {"f": {"properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}}
@@ -155,7 +155,7 @@ def test_nothing_stops_the_parser(raw: str) -> None:
 def test_tokens_and_blocks_are_the_text_again_and_count_alike(text: str) -> None:
     assert "".join(tokenize(text)) == text
     blocks, count = blocks_of(text)
-    assert "".join(blocks) == text
+    assert "".join(blocks) == spread(text)
     assert count == count_tokens(text)
     assert all(len(tokenize(block)) == BLOCK for block in blocks[:-1])
 
