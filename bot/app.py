@@ -21,6 +21,7 @@ from bot.domain import Lane
 from bot.errors import SettingsRefused
 from bot.inquiry import Inquiry
 from bot.opening import Ask, Plan
+from bot.past import ChatPast
 from bot.settings import Settings
 from bot.telegram import commands, wire
 from bot.telegram.access import Access
@@ -171,7 +172,8 @@ def _means(
 ) -> Means:
     def context_for(ask: Ask, call: str) -> ToolContext:
         notes = ChatNotes(database, ask.lane, author=ask.name, person=ask.person)
-        return ToolContext(ask.lane.key, ask.name, ask.person, call, notes, lambda: datetime.now(UTC))
+        past = ChatPast(database, ask.lane)
+        return ToolContext(ask.lane.key, ask.name, ask.person, call, notes, past, lambda: datetime.now(UTC))
 
     return Means(
         database=database,

@@ -31,6 +31,7 @@ from bot.domain import (
     Usage,
 )
 from bot.opening import Ask, Plan, Told, Wanting
+from bot.past import ChatPast
 from bot.turns import Means, Turns
 from tools.base import Tool, ToolContext
 
@@ -191,7 +192,8 @@ class Desk:
 
     def _context(self, ask: Ask, call_id: str) -> ToolContext:
         notes = ChatNotes(self.database, ask.lane, author=ask.name, person=ask.person)
-        return ToolContext(ask.lane.key, ask.name, ask.person, call_id, notes, lambda: datetime.now(UTC))
+        past = ChatPast(self.database, ask.lane)
+        return ToolContext(ask.lane.key, ask.name, ask.person, call_id, notes, past, lambda: datetime.now(UTC))
 
     async def _tell(self, subject: str, text: str) -> None:
         self.news.append(text)

@@ -47,6 +47,23 @@ class Notes(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Passage:
+    """Some words of a chat's past: who said them or which document holds them, and when they came (UTC date)."""
+
+    source: str
+    said: date
+    text: str
+
+
+class Past(Protocol):
+    """What was said in a chat's conversation and stands in its documents. The house keeps it and fills this in."""
+
+    async def find(self, words: str) -> list[Passage]:
+        """The few passages that fit these words best, the best first; each some 400 characters at most."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class ToolContext:
     """For whom, when and in which call a tool runs. `chat` is opaque; `now()` is aware of its time zone."""
 
@@ -55,6 +72,7 @@ class ToolContext:
     person_id: int
     call_id: str
     notes: Notes
+    past: Past
     now: Callable[[], datetime]
 
 

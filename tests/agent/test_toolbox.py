@@ -7,7 +7,7 @@ import pytest
 
 from bot.agent.toolbox import Toolbox
 from bot.domain import ToolCall
-from tools.base import Note, ToolContext, ToolError, tool
+from tools.base import Note, Passage, ToolContext, ToolError, tool
 
 
 class NoNotes:
@@ -18,7 +18,12 @@ class NoNotes:
         return []
 
 
-CONTEXT = ToolContext("chat", "Ann", 7, "call-1", NoNotes(), lambda: datetime(2026, 11, 20, tzinfo=UTC))
+class NoPast:
+    async def find(self, words: str) -> list[Passage]:
+        return []
+
+
+CONTEXT = ToolContext("chat", "Ann", 7, "call-1", NoNotes(), NoPast(), lambda: datetime(2026, 11, 20, tzinfo=UTC))
 
 
 @tool

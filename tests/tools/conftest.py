@@ -1,10 +1,10 @@
-"""A context for tools: a fixed clock and notes kept in a list."""
+"""A context for tools: a fixed clock, notes and a past kept in lists."""
 
 from datetime import UTC, date, datetime
 
 import pytest
 
-from tools.base import Note, ToolContext, ToolError
+from tools.base import Note, Passage, ToolContext, ToolError
 
 
 class ListedNotes:
@@ -23,6 +23,19 @@ class ListedNotes:
         return list(self.kept)
 
 
+class ListedPast:
+    """A past of two passages, found by words they hold."""
+
+    def __init__(self) -> None:
+        self.held = [
+            Passage("the user", date(2026, 11, 18), "The locker code is 4711."),
+            Passage("document lease.pdf", date(2026, 11, 19), "… the code of the door …"),
+        ]
+
+    async def find(self, words: str) -> list[Passage]:
+        return [one for one in self.held if words in one.text]
+
+
 @pytest.fixture
 def context() -> ToolContext:
     return ToolContext(
@@ -31,5 +44,6 @@ def context() -> ToolContext:
         person_id=7,
         call_id="call-1",
         notes=ListedNotes(),
+        past=ListedPast(),
         now=lambda: datetime(2026, 11, 20, 10, 30, 5, tzinfo=UTC),
     )
