@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,17 +13,18 @@ from bot.agent.llm import Llm
 from bot.agent.seats import Seats
 from bot.aside import Aside
 from bot.asking import Asking
-from bot.db import lock, migrating, people
+from bot.db import calls, lock, migrating, people
 from bot.db.engine import Database, connected, file_of
 from bot.db.inbox import Arrival
 from bot.db.notes import ChatNotes
 from bot.db.notices import Notices
-from bot.domain import Lane
+from bot.domain import ItemKind, Lane, Runner
 from bot.errors import SettingsRefused
 from bot.inquiry import Inquiry
 from bot.opening import Ask, Plan
 from bot.past import ChatPast
 from bot.settings import Settings
+from bot.summaries import Summaries
 from bot.telegram import commands, wire
 from bot.telegram.access import Access
 from bot.telegram.acts import Reach
@@ -136,6 +138,8 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
     notices = Notices(settings.admin_ids)
     access = Access(settings.access, settings.admin_ids)
     await access.load(database)
+    async with database.transaction() as tx:
+        await calls.abandon(tx, None, now=time.time())
     gestures = Gestures(bot, members=commands.menu("member"), admins=commands.menu("admin"))
     sender = Sender(
         database, bot, on_blocked=lambda lane: _unreachable(database, lane), on_trouble=lambda *it: aside.tell(*it)
@@ -155,7 +159,9 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
     )
     handlers = Handlers(database, reach, most_waiting=settings.waiting_messages)
     tasks = Tasks(database, access, turns)
-    worker = Worker(database, {"update": handlers, "task": tasks}, cut=turns.stop, give_up=aside)
+    summaries = _summaries(settings, database, model)
+    runners: dict[ItemKind, Runner] = {"update": handlers, "task": tasks, "house": summaries}
+    worker = Worker(database, runners, cut=turns.stop, give_up=aside)
     eyes = Eyes(bot, worker.busy)
 
     def arrived(arrivals: Sequence[Arrival]) -> None:
@@ -203,6 +209,17 @@ async def _no_count(*_: object) -> None:
 
 async def _no_read(*_: object) -> None:
     return None
+
+
+def _summaries(settings: Settings, database: Database, model: Llm) -> Summaries:
+    return Summaries(
+        database,
+        model,
+        endpoint=settings.model_url,
+        name=lambda: model.name,
+        budget=settings.prompt_budget,
+        wanted=settings.summary == "on",
+    )
 
 
 async def _first_link(database: Database, bot: wire.Client) -> str:

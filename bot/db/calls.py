@@ -109,8 +109,8 @@ def _as_json(reply: Reply) -> str:
     return json.dumps(kept, ensure_ascii=False)
 
 
-async def abandon(tx: AsyncConnection, turn: int, *, now: float, why: str = "the process ended") -> None:
-    """Model calls whose end nobody saw failed, and what they took is unknown."""
+async def abandon(tx: AsyncConnection, turn: int | None, *, now: float, why: str = "the process ended") -> None:
+    """Model calls of a turn, or of none, whose end nobody saw failed, and what they took is unknown."""
     open_rows = (model_calls.c.turn == turn) & model_calls.c.outcome.is_(None)
     lost = {"outcome": "failed", "error": why, "usage_missing": why, "ended_at": now}
     await tx.execute(update(model_calls).where(open_rows).values(lost))

@@ -86,6 +86,12 @@ async def tell_cut(tx: AsyncConnection, lane: Lane) -> None:
     await tx.execute(update(lanes).where(lanes.c.lane == lane.key).values(told_cut=True))
 
 
+async def tell_ahead(tx: AsyncConnection, lane: Lane, number: int, text: str, upto: int) -> None:
+    """A summary is ready for the next cut, unless the conversation it tells of is over."""
+    here = (lanes.c.lane == lane.key) & (lanes.c.conversation == number)
+    await tx.execute(update(lanes).where(here).values(summary_ahead=text, summary_upto=upto))
+
+
 async def _put(tx: AsyncConnection, lane: Lane, row: dict[str, Any]) -> None:
     made = upsert(lanes).values({"lane": lane.key, **row})
     await tx.execute(made.on_conflict_do_update(index_elements=["lane"], set_=row))
