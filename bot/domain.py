@@ -14,6 +14,7 @@ Shape = Literal["text", "deep", "command", "new", "tap", "stop", "overflow", "ot
 Purpose = Literal["turn", "summary", "task", "warmup", "probe", "bench", "decision"]
 ResultOutcome = Literal["ok", "error", "refused", "timeout", "interrupted", "unknown"]
 CallOutcome = Literal["ok", "cut", "cancelled", "failed"]
+Which = Literal["main", "fallback"]  # of the two endpoints a turn may be answered by
 AttachmentKind = Literal["image", "document", "sound"]
 
 CANVAS: Final = 256  # tokens denoised together

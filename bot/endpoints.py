@@ -5,15 +5,13 @@ outside the own network, and what of a prompt may go there. Pure but for holding
 import hashlib
 import ipaddress
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final
 from urllib.parse import urlsplit
 
 from bot.db.chats import KINDS, Consent, Kind
-from bot.domain import Button, LanguageModel, Message, Part
-
-Which = Literal["main", "fallback"]
+from bot.domain import Button, LanguageModel, Message, Part, Which
 
 CONSENT: Final = "consent"
 TRIES: Final = 2  # failed attempts in a row after which an endpoint counts as down, or refusals that are taken as meant
@@ -33,15 +31,16 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # resolvers read a name that ends s
 
 # A block whose end was cut off reaches to the end of its text.
 _BLOCK = r"\[data: {label}[^\]\n]*\]\n.*?(?:\n\[end of data\]|\Z)"
-_FILE = re.compile(_BLOCK.format(label="file "), re.DOTALL)
-_HEAD_BLOCKS: tuple[tuple[re.Pattern[str], Kind], ...] = (
-    (re.compile(_BLOCK.format(label="notes of this chat"), re.DOTALL), "notes"),
-    (re.compile(_BLOCK.format(label="summary of what was said before"), re.DOTALL), "files"),  # it may tell of them
+_FILE = re.compile(_BLOCK.format(label=r"file\b"), re.DOTALL)
+_NOTES, _PAST = frozenset[Kind]({"notes"}), frozenset[Kind]({"notes", "files"})
+_HEAD_BLOCKS = (
+    (re.compile(_BLOCK.format(label="notes of this chat"), re.DOTALL), _NOTES),
+    (re.compile(_BLOCK.format(label="summary of what was said before"), re.DOTALL), _PAST),
 )
 HEAD: Final = 2  # messages behind the system text that may be such a block
-_READERS: dict[str, Kind] = {"recall": "notes", "look_back": "files"}  # tools whose results tell of these
+_READERS = {"recall": _NOTES, "look_back": _PAST}  # tools, and what their results may tell of
 
-NO_NOTES = "[the notes of this chat were left out]"
+NO_RESULT = "[left out: it may tell of what must stay here]"
 NO_FILE = "[a file was left out]"
 NO_IMAGE = "[an image was left out]"
 
@@ -159,12 +158,12 @@ class _Sieve:
     def __init__(self, forbidden: set[Kind]) -> None:
         self.left_out: set[Kind] = set()
         self._forbidden = forbidden
-        self._told: dict[str | None, Kind | None] = {}  # by the id of a call: what its result tells of
+        self._told: dict[str | None, frozenset[Kind]] = {}  # by the id of a call: what its result may tell of
 
     def passed(self, message: Message, number: int) -> Message | None:
         """The message at this place of the prompt as it may go out; None if nothing of it may."""
         for call in message.calls:
-            self._told[call.id] = _READERS.get(call.name)
+            self._told[call.id] = _READERS.get(call.name, frozenset())
         if message.role == "user":
             return self._user(message, in_head=0 < number <= HEAD)
         if message.role == "tool":
@@ -172,28 +171,26 @@ class _Sieve:
         return message
 
     def _user(self, message: Message, *, in_head: bool) -> Message | None:
-        if in_head and any(block.fullmatch(message.text) and self._keeps(kind) for block, kind in _HEAD_BLOCKS):
+        if in_head and any(block.fullmatch(message.text) and self._keeps(kinds) for block, kinds in _HEAD_BLOCKS):
             return None
         text = self._without_files(message.text)
-        if message.images and self._keeps("images"):
+        if message.images and self._keeps({"images"}):
             return replace(message, text="\n".join([*[NO_IMAGE] * len(message.images), text]), images=())
         return message if text == message.text else replace(message, text=text)
 
     def _result(self, message: Message) -> Message:
-        kind = self._told.get(message.call_id)
-        if kind is not None and self._keeps(kind):
-            return replace(message, text=NO_NOTES if kind == "notes" else NO_FILE)
+        if self._keeps(self._told.get(message.call_id, frozenset())):
+            return replace(message, text=NO_RESULT)
         text = self._without_files(message.text)
         return message if text == message.text else replace(message, text=text)
 
     def _without_files(self, text: str) -> str:
-        if not _FILE.search(text) or not self._keeps("files"):
+        if not _FILE.search(text) or not self._keeps({"files"}):
             return text
         return _FILE.sub(NO_FILE, text)
 
-    def _keeps(self, kind: Kind) -> bool:
-        """Whether this is kept back; notes that it was."""
-        if kind not in self._forbidden:
-            return False
-        self.left_out.add(kind)
-        return True
+    def _keeps(self, kinds: Set[Kind]) -> bool:
+        """Whether what tells of these is kept back; notes that it was."""
+        forbidden = kinds & self._forbidden
+        self.left_out |= forbidden
+        return bool(forbidden)

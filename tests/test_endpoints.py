@@ -10,7 +10,7 @@ from bot.agent import prompting
 from bot.agent.prompting import data_block
 from bot.db.chats import KINDS, Consent, Kind
 from bot.domain import Image, Message, ToolCall
-from bot.endpoints import NO_FILE, NO_IMAGE, NO_NOTES, Choice, Endpoint, choose, host_of, is_own, withhold
+from bot.endpoints import NO_FILE, NO_IMAGE, NO_RESULT, Choice, Endpoint, choose, host_of, is_own, withhold
 from tests.turning import Model
 
 TEXT_ONLY = frozenset[Kind]({"text"})
@@ -134,9 +134,9 @@ def test_notes_leave_the_prompt_with_their_message():
     kept = withhold(prompt(Message("user", "hello"), summary="a file said so"), TEXT_ONLY)
     assert [message.text for message in kept.messages[1:]] == ["hello"]
     assert kept.left_out == {"notes", "files"}
-    kept = withhold(prompt(Message("user", "hello"), summary="they said so"), ["text", "files"])
-    assert len(kept.messages) == 3
-    assert kept.left_out == {"notes"}
+    kept = withhold(prompt(Message("user", "hello"), summary="they said so"), ["text", "files", "notes"])
+    assert len(kept.messages) == 4
+    assert kept.left_out == frozenset()
 
 
 def test_a_file_becomes_a_line_that_says_so_and_the_words_around_it_stay():
@@ -144,6 +144,14 @@ def test_a_file_becomes_a_line_that_says_so_and_the_words_around_it_stay():
     kept = withhold(prompt(Message("user", f"{block}\nwhat does it say?"), notes=""), TEXT_ONLY)
     assert kept.messages[1].text == f"{NO_FILE}\nwhat does it say?"
     assert kept.left_out == {"files"}
+
+
+@pytest.mark.parametrize("label", ["file", "file, page 1 of 2", "file [a].pdf", "file song.mp3, transcript, 3 s"])
+def test_a_file_is_known_however_it_is_called(label: str):
+    kept = withhold(prompt(Message("user", data_block(label, SECRET)), notes=""), TEXT_ONLY)
+    assert kept.messages[1].text == NO_FILE
+    other = Message("user", data_block("filename lists", "words"))
+    assert withhold([other], TEXT_ONLY).messages == (other,)
 
 
 def test_quotes_and_pages_are_text():
@@ -176,9 +184,9 @@ def test_results_of_tools_that_read_notes_or_files_are_left_out_and_others_stay(
     ]
     kept = withhold(said, TEXT_ONLY)
     assert [message.text for message in kept.messages if message.role == "tool"] == [
-        NO_NOTES,
+        NO_RESULT,
         "noon",
-        NO_FILE,
+        NO_RESULT,
         "one o'clock",
     ]
     assert kept.left_out == {"notes", "files"}

@@ -89,6 +89,7 @@ turns = Table(
     Column("thinking", Boolean, nullable=False),
     Column("thinking_why", Text, nullable=False),
     Column("endpoint", Text, nullable=False, server_default="main"),  # main or fallback
+    Column("endpoint_why", Text),  # why it is there; NULL: there is no other
     Column("prompt", Integer),  # estimated tokens of its first prompt, to be held against what the server counted
     Column("size", Integer, nullable=False, server_default=text("0")),  # estimated tokens of the whole of it
     Column("short", Integer, nullable=False, server_default=text("0")),  # and with tool results shortened

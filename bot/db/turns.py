@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db import calls, conversations
 from bot.db.attachments import images_of
 from bot.db.tables import attachments, inbox, messages, tool_calls, turns
-from bot.domain import Image, Lane, Message, ToolCall
+from bot.domain import Image, Lane, Message, ToolCall, Which
 
 # Statements of the way of every message are built once: building one costs more than running it.
 _OPEN = upsert(turns).on_conflict_do_nothing(index_elements=["item"]).returning(turns.c.id)
@@ -48,6 +48,8 @@ _MESSAGES = (
     select(messages, _PICTURED).where(messages.c.turn.in_(bindparam("turns", expanding=True))).order_by(messages.c.id)
 )
 _SAY = insert(messages)
+_ENDPOINT = select(turns.c.endpoint, turns.c.endpoint_why).where(turns.c.id == bindparam("which"))
+_MOVE = update(turns).where(turns.c.id == bindparam("which"))
 _END = update(turns).where(turns.c.id == bindparam("which")).values(state="ended")
 
 
@@ -141,6 +143,18 @@ async def open_turn(
 async def begun(tx: AsyncConnection, item: int) -> bool:
     """Whether this item has begun a turn."""
     return (await tx.execute(select(turns.c.id).where(turns.c.item == item))).one_or_none() is not None
+
+
+async def endpoint(tx: AsyncConnection, turn: int) -> Which | None:
+    """Where a turn is answered; None: that was not decided yet."""
+    found = (await tx.execute(_ENDPOINT, {"which": turn})).one()
+    which: Which | None = found.endpoint if found.endpoint_why is not None else None
+    return which
+
+
+async def move(tx: AsyncConnection, turn: int, to: Which, why: str) -> None:
+    """The turn is answered there from now on."""
+    await tx.execute(_MOVE, {"which": turn, "endpoint": to, "endpoint_why": why})
 
 
 async def find(tx: AsyncConnection, item: int) -> StoredTurn:

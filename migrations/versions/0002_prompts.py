@@ -46,6 +46,7 @@ def upgrade() -> None:
 
     with op.batch_alter_table("turns", schema=None) as batch_op:
         batch_op.add_column(sa.Column("endpoint", sa.Text(), server_default="main", nullable=False))
+        batch_op.add_column(sa.Column("endpoint_why", sa.Text(), nullable=True))
         batch_op.drop_column("opening")
         batch_op.add_column(sa.Column("prompt", sa.Integer(), nullable=True))
         batch_op.add_column(sa.Column("short", sa.Integer(), server_default=sa.text("0"), nullable=False))
@@ -61,6 +62,7 @@ def downgrade() -> None:
         batch_op.drop_column("short")
         batch_op.drop_column("prompt")
         batch_op.add_column(sa.Column("opening", sa.Integer(), server_default=sa.text("0"), nullable=False))
+        batch_op.drop_column("endpoint_why")
         batch_op.drop_column("endpoint")
 
     with op.batch_alter_table("model_calls", schema=None) as batch_op:
