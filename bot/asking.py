@@ -9,7 +9,8 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from bot.agent.loop import Ended
+from bot.agent.caps import CAPPED, Caps
+from bot.agent.events import Ended
 from bot.db import calls
 from bot.db.calls import Closing, NewCall
 from bot.db.engine import Database
@@ -19,7 +20,7 @@ from bot.errors import CallFailed, EndpointAway, EndpointRefused, StoreUnavailab
 from bot.running import Running
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between attempts; the last one repeats
-SEAT_SIGN = 3.0  # seconds without a seat until the person is told, and told again
+SEAT_SIGN = 2.0  # seconds without a seat until the person is told, and told again
 LAST_WORDS = 0.5  # seconds to store what a call has taken when the house goes down under it
 
 Tell = Callable[[str, str], Awaitable[None]]
@@ -34,14 +35,26 @@ class Asked:
 
 
 class Asking:
-    """Asks the model. `wait` is how many seconds an endpoint may be away; `tell` reaches the admins' feed."""
+    """Asks the model. `wait` is how many seconds an endpoint may be away; `tell` reaches the admins' feed.
 
-    def __init__(self, database: Database, model: LanguageModel, *, wait: float, tell: Tell) -> None:
+    `continues`: the endpoint goes on in the middle of an answer if it is asked to.
+    """
+
+    def __init__(
+        self, database: Database, model: LanguageModel, *, wait: float, tell: Tell, continues: bool = True
+    ) -> None:
+        self.continues = continues
         self._database = database
         self._model = model
         self._wait = wait
         self._tell = tell
         self._away = False
+        self._caps = Caps()
+
+    @property
+    def idle(self) -> bool:
+        """Whether a person's call would have a seat at once."""
+        return self._model.idle
 
     async def ask(self, request: ModelRequest, new: NewCall, call: int, running: Running, channel: Channel) -> Asked:
         """Ask until there is an answer; `call` is the open row of the first attempt, `new` describes further ones."""
@@ -50,6 +63,7 @@ class Asking:
             asked = await self._once(request, call, running, channel)
             if not isinstance(asked.given, EndpointAway):
                 await self._report(asked.given)
+                await self._look_for_cap(asked.given, request.max_tokens)
                 return asked
             give_up_at = give_up_at or time.monotonic() + self._wait
             late = time.monotonic() >= give_up_at
@@ -78,6 +92,8 @@ class Asking:
                 return Asked(Ended("seconds", partial), Closing(call, partial, "cut", "the turn's time was up"))
             case CallFailed():
                 return Asked(given, Closing(call, given.partial, "failed", str(given)))
+            case Reply(finish_reason=calls.BRAKE):
+                return Asked(given, Closing(call, given, "cut", "it thought too long without an answer"))
             case _:
                 return Asked(given, Closing(call, given, "ok"))
 
@@ -89,7 +105,7 @@ class Asking:
             async with running.clocked() as begin:
 
                 def seated() -> None:
-                    queue.served()
+                    queue.leave()
                     begin()
 
                 return await self._model.call(request, channel.show, seated, on_cut)
@@ -130,9 +146,14 @@ class Asking:
             what = "is not answering" if isinstance(given, EndpointAway) else "refused a request"
             await patiently(lambda: self._tell("endpoint", f"The model endpoint {what}: {given}"))
 
+    async def _look_for_cap(self, given: Reply | Ended | CallFailed, allowed: int) -> None:
+        """Tell the admins once that the server cuts every reply short."""
+        if isinstance(given, Reply) and self._caps.sure(given, allowed):
+            await patiently(lambda: self._tell("cap", CAPPED))
+
 
 class _Queue:
-    """A call in the queue for a seat: after a while the person reads where it stands, and that it has its turn."""
+    """A call in the queue for a seat: after a while the person reads where it stands, until it leaves the queue."""
 
     def __init__(self, waiting: Callable[[], int | None], channel: Channel) -> None:
         self._waiting = waiting
@@ -144,15 +165,13 @@ class _Queue:
         before = self._waiting()
         if before is not None:
             self._told = True
-            self._channel.status(f"Waiting for a free seat; {before} before you." if before else "You are next.")
+            place = f"{before} before you" if before else "you are next"
+            self._channel.queue(f"Waiting for a free seat; {place}.")
             self._sign = asyncio.get_running_loop().call_later(SEAT_SIGN, self._tell)
 
-    def served(self) -> None:
-        """The call has its seat."""
-        self.leave()
-        if self._told:
-            self._channel.status("It is your turn; I am at it.")
-
     def leave(self) -> None:
-        """The call waits no more."""
+        """The call waits no more: it has its seat, or it is over."""
         self._sign.cancel()
+        if self._told:
+            self._told = False
+            self._channel.queue(None)

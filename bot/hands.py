@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from bot.agent.calls import Wanted
-from bot.agent.loop import RunTools
+from bot.agent.events import RunTools
 from bot.agent.toolbox import Toolbox
 from bot.db import calls
 from bot.db.calls import StoredResult

@@ -18,7 +18,7 @@ from bot.db import turns as stored
 from bot.db.calls import StoredResult
 from bot.db.engine import Transaction
 from bot.db.turns import NewTurn
-from bot.domain import Attachment, Image, InboxItem, Lane, Message, Reply
+from bot.domain import PEOPLE, Attachment, Image, InboxItem, Lane, Message, Reply
 from bot.window import Window
 from tools.base import Tool
 
@@ -35,7 +35,7 @@ class Ask:
 
     `attachments` is what came with each of them, empty if nothing did with any. `items` are done when the turn is over.
     `silent`: the answer makes no sound; `preface` is put before it. `deep`: the second
-    endpoint is asked for.
+    endpoint is asked for. `priority` is that of its model calls.
     """
 
     items: tuple[InboxItem, ...]
@@ -49,6 +49,7 @@ class Ask:
     silent: bool = False
     preface: str = ""
     deep: bool = False
+    priority: int = PEOPLE
 
     @property
     def attached(self) -> int:

@@ -6,13 +6,12 @@ goes on from there after a crash.
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 from bot import logs, opening, window
 from bot.agent import history, loop
-from bot.agent.loop import CallModel, Ended, Event, Finished, Given, Limits, RunTools
+from bot.agent.events import CallModel, Ended, Event, Finished, Given, Limits, RunTools, Why
 from bot.agent.replaying import replay
 from bot.asking import Asked, Asking
 from bot.db import calls, conversations, inbox, outbox
@@ -21,7 +20,7 @@ from bot.db.calls import Closing, NewCall
 from bot.db.engine import Database, Transaction
 from bot.db.patience import patiently
 from bot.db.turns import Done
-from bot.domain import Channel, ChannelFor, Lane, Message, ModelRequest, Part, Reply
+from bot.domain import Button, Channel, ChannelFor, Lane, Message, ModelRequest, Part, Reply
 from bot.errors import CallFailed, EndpointAway, PromptTooLong
 from bot.hands import Hands, known
 from bot.opening import Ask, Opened, Plan, Told, Wanting
@@ -29,11 +28,14 @@ from bot.running import Running
 from tools.base import ToolContext
 
 Write = Callable[[Transaction, float], Awaitable[None]]
+Complete = Callable[[Running], Awaitable[Ask | None]]
 
 CUT = (
     "Our conversation has become longer than what I read at once: I no longer see its beginning, but I can look it up. "
     "/context shows what I see, /new begins afresh."
 )
+MORE = "more:"
+"""The callback data of a Continue button is this and the turn whose answer is to go on."""
 NARROWER = 3  # times a prompt that the endpoint calls too long is made again with half the budget
 
 
@@ -76,13 +78,18 @@ class Turns:
         if running is not None:
             running.go_on()
 
-    async def run(self, ask: Ask) -> None:
-        """Answer `ask`, or go on answering it; its items are done when this returns."""
+    async def run(self, ask: Ask, complete: Complete | None = None) -> None:
+        """Answer `ask`, or go on answering it; its items are done when this returns.
+
+        `complete` adds what has to be fetched first; it gives None if there is nothing to answer, and has said so.
+        """
         channel = self._means.channel_for(ask.lane, ask.items[0].id, silent=ask.silent)
         running = self._running[ask.lane.key] = Running(ask.items[-1].id, self._means.seconds)
         try:
             channel.begin()
-            await _Game(self._means, ask, running, channel).play()
+            whole = ask if complete is None else await complete(running)
+            if whole is not None:
+                await _Game(self._means, whole, running, channel).play()
         finally:
             if self._running.get(ask.lane.key) is running:
                 del self._running[ask.lane.key]
@@ -142,14 +149,14 @@ class _Game:
             told = await self._means.inquire(opened, self._ask.texts)
 
     async def _start(self, tx: Transaction, opened: Opened, now: float) -> Event | None:
-        self._opened, plan = opened, self._means.plan
+        self._opened = opened
         if opened.over:
             await inbox.done(tx, [item.id for item in self._ask.items], now=now)
             return None
         if opened.stopped:
             self._running.stop()
         results = await known(tx, opened.id, opened.results, opened.toolbox, now=now)
-        self._game = loop.play(opened.prompt, opened.toolbox.tools, Limits(plan.steps, plan.max_tokens))
+        self._game = loop.play(opened.prompt, opened.toolbox.tools, self._limits(opened), opened.thinking)
         self._shown = opened.cut_short
         event, said = self._unless_over(*replay(self._game, opened.replies, results))
         self._said = [*said]
@@ -158,17 +165,37 @@ class _Game:
         self._hands = Hands(self._means.database, opened.id, opened.toolbox, context, results)
         return event
 
+    def _limits(self, opened: Opened) -> Limits:
+        plan = self._means.plan
+        return Limits(
+            steps=plan.steps,
+            max_tokens=plan.max_tokens,
+            thinking=plan.canvases,
+            may_think=opened.may_think,
+            continues=self._means.asking.continues,
+            room=opened.room,
+        )
+
     async def _ask_model(self, event: CallModel) -> Asked:
+        if event.so_far:
+            self._channel.show(event.so_far)
         request = ModelRequest(
             messages=event.messages,
             tools=self._opened.toolbox.definitions,
             tool_choice=event.tool_choice,
-            thinking=False,
+            thinking=event.thinking,
             max_tokens=event.max_tokens,
             session=f"{self._ask.lane.key}/{self._opened.conversation}",
             lane=self._ask.lane.key,
+            priority=self._ask.priority,
+            brake=event.brake,
+            continues=event.continues,
         )
-        return await self._means.asking.ask(request, self._new_call(event), self._call, self._running, self._channel)
+        new = self._new_call(event)
+        asked = await self._means.asking.ask(request, new, self._call, self._running, self._channel)
+        if event.optional and isinstance(asked.given, CallFailed):
+            return replace(asked, given=Ended("failed", asked.given.partial))
+        return asked
 
     async def _next(self, given: Given, closing: Closing | None = None) -> Event:
         """Hand what came to the loop, and store it with what follows from it."""
@@ -184,14 +211,20 @@ class _Game:
         return event
 
     def _unless_over(self, event: Event, said: tuple[Message, ...]) -> tuple[Event, tuple[Message, ...]]:
-        """The event and what was said up to it; a turn that is over asks the model nothing more, and ends instead."""
-        why = self._running.over
-        if why is None or not isinstance(event, CallModel):
+        """The event and what was said up to it; a turn that is over asks the model nothing more, and ends instead.
+
+        An answer that could go on is over when others need the seats.
+        """
+        if not isinstance(event, CallModel):
+            return event, said
+        crowded = event.optional and not self._means.asking.idle
+        why = self._running.over or ("crowded" if crowded else None)
+        if why is None:
             return event, said
         event = self._game.send(self._ended(why))
         return event, (*said, *event.said)
 
-    def _ended(self, why: Literal["seconds", "stopped"], came: Reply | None = None) -> Ended:
+    def _ended(self, why: Why, came: Reply | None = None) -> Ended:
         """The end of the turn; what was shown before a restart stays, unless something has come since."""
         return Ended(why, came if came is not None and came.text else self._shown)
 
@@ -225,7 +258,7 @@ class _Game:
                 wanted = [one.call for one in event.calls]
                 await calls.want(tx, self._opened.id, event.step, wanted, event.refused, now=now)
             case Finished():
-                await self._end(tx, event.text, event.ending, now)
+                await self._end(tx, event.text, event.ending, now, more=event.more)
 
     async def _fail(self, asked: Asked) -> None:
         text, ending = _failure(asked.given)
@@ -238,10 +271,11 @@ class _Game:
 
         await self._write(asked.closing, fail)
 
-    async def _end(self, tx: Transaction, text: str, ending: str, now: float) -> None:
+    async def _end(self, tx: Transaction, text: str, ending: str, now: float, *, more: bool = False) -> None:
         ask = self._ask
         await stored.end(tx, self._opened.id, self._done(ending), now=now)
-        parts = self._channel.parts(ask.preface + text, silent=ask.silent)
+        buttons = ((Button("Continue", f"{MORE}{self._opened.id}"),),) if more else ()
+        parts = self._channel.parts(ask.preface + text, silent=ask.silent, buttons=buttons)
         if self._opened.tell_cut:
             parts = (*parts, Part(CUT, silent=True))
             await conversations.tell_cut(tx, ask.lane)
@@ -260,7 +294,7 @@ class _Game:
         )
 
     def _new_call(self, event: CallModel) -> NewCall:
-        system, *others = event.messages
+        notes, (system, *others) = self._opened.notes_size, event.messages
         return NewCall(
             turn=self._opened.id,
             step=event.step,
@@ -268,11 +302,13 @@ class _Game:
             again=event.again,
             endpoint=self._means.endpoint,
             model=self._means.model(),
-            thinking=False,
+            thinking=event.thinking,
             tools_offered=len(self._opened.toolbox.tools),
             chars_system=len(system.text),
             chars_tools=window.tools_size(self._opened.toolbox),
-            chars_history=sum(len(message.text) for message in others),
+            chars_notes=notes,
+            chars_history=max(0, sum(len(message.text) for message in others) - notes),
+            images=sum(len(message.images) for message in others),
         )
 
 

@@ -371,7 +371,7 @@ async def test_a_place_in_the_queue_is_told_again_and_left(database: Database, m
             desk.channel.told.clear()
             await desk.channel.told.wait()
         model.place = 0
-        while "You are next." not in desk.channel.lines:
+        while "Waiting for a free seat; you are next." not in desk.channel.lines:
             desk.channel.told.clear()
             await desk.channel.told.wait()
         model.place = None
@@ -380,7 +380,7 @@ async def test_a_place_in_the_queue_is_told_again_and_left(database: Database, m
     model.queue, model.says = queue, [said("Here.")]
     await desk.turns().run(await desk.ask("go"))
     assert moved.is_set()
-    assert desk.channel.lines[-1] == "It is your turn; I am at it."
+    assert desk.channel.lines[-1] is None
 
 
 async def test_a_stop_in_the_queue_for_a_seat_ends_the_waiting(database: Database, model: Model):
@@ -396,7 +396,7 @@ async def test_a_stop_in_the_queue_for_a_seat_ends_the_waiting(database: Databas
         tasks.create_task(turns_.run(await desk.ask("go")))
         await desk.channel.told.wait()
         assert turns_.stop(LANE)
-    assert desk.channel.lines[-1] == "Waiting for a free seat; 3 before you."
+    assert desk.channel.lines[-2:] == ["Waiting for a free seat; 3 before you.", None]
     assert await desk.rows(turns, "ending") == [("stopped",)]
 
 

@@ -5,7 +5,6 @@ read as plain JSON; connections, requests, the event stream and its errors are t
 """
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,9 +12,9 @@ from typing import Any
 import httpx2
 from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError, AsyncOpenAI, AsyncStream
 
+from bot.agent.dialect import VLLM, Dialect
 from bot.agent.markup import sendable
-from bot.agent.prompting import to_openai
-from bot.agent.reading import Clock, Reading, epoch_clock
+from bot.agent.reading import Reading, epoch_clock
 from bot.agent.replies import shown
 from bot.agent.seats import Seats
 from bot.domain import ModelRequest, Reply
@@ -31,7 +30,9 @@ _BUSY = {408, 429, 503}
 
 
 class Llm:
-    """A LanguageModel: one endpoint, one model, `seats` shared by all calls. `now` gives seconds since the epoch.
+    """A LanguageModel: one endpoint, one model, `seats` shared by all calls.
+
+    `dialect` says what the endpoint understands; what it does not is not sent.
 
     Without a `model` it is the first one the endpoint names, asked before the first call.
     """
@@ -42,16 +43,17 @@ class Llm:
         model: str | None,
         seats: Seats,
         *,
+        dialect: Dialect = VLLM,
         api_key: str | None = None,
         silence: float = SILENCE,
-        now: Clock | None = None,
     ) -> None:
+        self.dialect = dialect
         self._wanted = model
         self._model = model
         self._seats = seats
         self._key = api_key
         self._silence = silence
-        self._now = now or epoch_clock()
+        self._now = epoch_clock()
         http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(silence, connect=CONNECT, pool=None),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=IDLE),
@@ -68,7 +70,7 @@ class Llm:
 
     @property
     def idle(self) -> bool:
-        """Whether a seat is free and nobody waits for one."""
+        """Whether a person's call would have a seat at once."""
         return self._seats.idle
 
     async def close(self) -> None:
@@ -99,12 +101,16 @@ class Llm:
             raise
 
     async def _read(self, request: ModelRequest, reading: Reading, on_block: Callable[[str], None]) -> Reply:
+        begun = request.messages[-1].text if request.continues else ""
         try:
             async with self._stream(request) as chunks:
                 async for chunk in chunks:
-                    text = shown(reading.take(chunk) or "")
-                    if text:
-                        on_block(text)
+                    text = reading.take(chunk)
+                    if text and (visible := shown(begun + text)):
+                        on_block(visible)
+                    if request.brake is not None and reading.only_thought(request.brake):
+                        reading.finish_reason = "brake"
+                        return reading.reply(ended=False)
         except APIError as error:
             raise self._translated(error, reading.reply(ended=False)) from None
         except (ValueError, RecursionError):
@@ -117,7 +123,7 @@ class Llm:
     async def _stream(self, request: ModelRequest) -> AsyncIterator[AsyncStream[object]]:
         if self._model is None:
             self._model = await self._first_model()
-        body, headers = self._body(request), {"X-Session-ID": _hashed(request.session)}
+        body, headers = self.dialect.body(self._model, request), self.dialect.headers(request)
         try:
             stream = await self._post(body, headers)
         except APIConnectionError as error:
@@ -144,21 +150,6 @@ class Llm:
             stream=True,
             stream_cls=AsyncStream[object],
         )
-
-    def _body(self, request: ModelRequest) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "model": self._model,
-            "messages": to_openai(request.messages),
-            "max_tokens": request.max_tokens,
-            "stream": True,
-            "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-            "chat_template_kwargs": {"enable_thinking": request.thinking},
-        }
-        if request.tools:
-            body |= {"tools": request.tools, "tool_choice": request.tool_choice}
-        if request.priority:
-            body["priority"] = request.priority
-        return body
 
     def _translated(self, error: APIError, partial: Reply) -> CallFailed:
         if isinstance(error, APITimeoutError):
@@ -195,7 +186,3 @@ class Llm:
         if self._key:
             told = told.replace(self._key, "[hidden]")
         return sendable(" ".join(told.split()))[:SHOWN]
-
-
-def _hashed(session: str) -> str:
-    return hashlib.sha256(session.encode("utf-8", "replace")).hexdigest()[:32]

@@ -3,90 +3,33 @@
 The same inputs give the same events, so a turn goes on after a crash by playing its stored replies and results again.
 """
 
-import math
 from collections import Counter
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
-from bot.agent import sentences
+from bot.agent import drafts, sentences
 from bot.agent.calls import Wanted, refuse
-from bot.agent.replies import Answer, Calls, Cut, Empty, judge, shown
+from bot.agent.drafts import Draft
+from bot.agent.events import Again, CallModel, Ended, Ending, Event, Finished, Given, Limits, RunTools
+from bot.agent.replies import CUT_AT_LENGTH, Answer, Calls, Cut, Empty, Verdict, blank, judge, shown
+from bot.agent.room import Room
 from bot.domain import CANVAS, Message, Reply, ToolResult
 from tools.base import Tool
 
-FAILED = 3  # steps in a row without one call that could run
+FAILING = 2  # steps in a row without one call that could run, after which thinking may help
+FAILED = 3  # and after which no tools are offered any more
 REPEATS = 2  # times the same call may run in one turn
 
-Ending = Literal["answered", "cut", "empty", "steps", "seconds", "stopped"]
 
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of one turn: `steps` model calls at most, repeated ones counted; `max_tokens` of one call."""
-
-    steps: int
-    max_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class CallModel:
-    """Ask the model. Answer with the Reply, or with Ended.
-
-    `messages` is the whole prompt to send now. `step` counts the model calls of the turn from 1. `again` says why a
-    call is repeated ("empty", "cut"). `said` are the messages that came to be since the event before, in order.
-    """
-
-    messages: tuple[Message, ...]
-    tool_choice: Literal["auto", "none"]
-    max_tokens: int
-    step: int
-    again: str | None
-    said: tuple[Message, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RunTools:
-    """Run these side by side. Answer with one ToolResult for each, in any order; `calls` may be empty.
-
-    `refused` are decided, and part of `said` already; they are here for the account only.
-    """
-
-    calls: tuple[Wanted, ...]
-    refused: tuple[ToolResult, ...]
-    step: int
-    said: tuple[Message, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The turn is over. `text` (Markdown) is what the person reads, the `note` at its end included."""
-
-    text: str
-    ending: Ending
-    note: str | None
-    said: tuple[Message, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """Sent instead of a Reply when time is up or the person stopped the turn; `partial` is what had come by then."""
-
-    why: Literal["seconds", "stopped"]
-    partial: Reply | None
-
-
-Event = CallModel | RunTools | Finished
-Given = Reply | tuple[ToolResult, ...] | Ended
-
-
-def play(prompt: tuple[Message, ...], tools: Mapping[str, Tool], limits: Limits) -> Generator[Event, Given, None]:
+def play(
+    prompt: tuple[Message, ...], tools: Mapping[str, Tool], limits: Limits, thinking: bool
+) -> Generator[Event, Given, None]:
     """Play one turn: `next` gives the first event, `send` takes what came of it and gives the following one.
 
-    `prompt` ends in the newest user message, `tools` are those offered. After Finished the generator is exhausted.
-    Raises TypeError when an event is answered with what belongs to another.
+    `prompt` ends in the newest user message, `tools` are those offered, `thinking` is what was decided for the turn.
+    After Finished the generator is exhausted. Raises TypeError when an event is answered with what belongs to another.
     """
-    turn = _Turn(prompt, tools, limits)
+    turn = _Turn(prompt, tools, limits, thinking)
     while True:
         given = yield turn.ask()
         event = turn.end(given) if isinstance(given, Ended) else turn.hear(given)
@@ -101,13 +44,17 @@ def play(prompt: tuple[Message, ...], tools: Mapping[str, Tool], limits: Limits)
 class _Turn:
     """What is known of a turn while it is played: its messages, and what it has tried."""
 
-    def __init__(self, prompt: tuple[Message, ...], tools: Mapping[str, Tool], limits: Limits) -> None:
+    def __init__(self, prompt: tuple[Message, ...], tools: Mapping[str, Tool], limits: Limits, thinking: bool) -> None:
         self._messages = list(prompt)
         self._handed = len(prompt)
         self._tools = tools
         self._limits = limits
+        self._thinking = thinking
+        self._may_think = limits.may_think
+        self._room = Room(limits.room)
         self._step = 0
-        self._again: Literal["empty", "cut"] | None = None
+        self._again: Again | None = None
+        self._draft: Draft | None = None
         self._failed = 0
         self._made: Counter[tuple[str, str]] = Counter()
         self._ids: set[str] = set()
@@ -116,49 +63,71 @@ class _Turn:
     def ask(self) -> CallModel:
         """The next model call."""
         self._step += 1
-        said = self._said()
-        messages = tuple(self._messages)
-        if self._tools and not self._offered and self._step > 1:
-            messages = (*messages, Message("user", sentences.LAST_CALL))
-        room = self._limits.max_tokens
-        if self._again == "cut":
-            room = math.ceil(2 * room / CANVAS) * CANVAS
-        return CallModel(messages, "auto" if self._offered else "none", room, self._step, self._again, said)
+        return CallModel(
+            messages=self._asked if self._draft is None else self._draft.messages,
+            tool_choice="auto" if self._offered else "none",
+            max_tokens=self._max_tokens,
+            step=self._step,
+            again=self._again,
+            said=self._said(),
+            thinking=self._thinking,
+            # The last call has no other after it: it may think as long as its tokens last.
+            brake=self._limits.thinking * CANVAS if self._thinking and not (self._draft or self._last) else None,
+            continues=self._draft is not None,
+            so_far=self._draft.shown if self._draft else "",
+        )
 
     def hear(self, reply: Given) -> RunTools | Finished | None:
         """What follows from a reply; None: the model is asked again."""
         if not isinstance(reply, Reply):
             raise TypeError("CallModel is answered with a Reply or Ended")
-        verdict = judge(reply, self._offered, self._step, self._ids)
+        if self._draft is not None and self._draft.shown and blank(reply.text) and not reply.calls:
+            return self._finish("cut", self._draft.shown, sentences.NO_MORE)
+        whole = reply if self._draft is None else self._draft.joined(reply)
+        verdict = judge(whole, self._offered, self._step, self._ids)
+        if isinstance(verdict, Answer) and self._goes_on(whole):
+            begun = drafts.begin(self._asked, reply) if self._draft is None else self._draft.further(reply)
+            if begun.canvases < self._limits.canvases and not self._last:
+                self._draft, self._again = begun, "more"
+                return None
+        return self._follow(verdict, whole)
+
+    def _follow(self, verdict: Verdict, reply: Reply) -> RunTools | Finished | None:
         match verdict:
             case Calls():
                 return self._run(verdict, reply.reasoning or None)
             case Answer():
-                return self._answer(verdict)
+                return self._answer(verdict, more=reply.finish_reason == "length")
             case Cut():
-                return None if self._repeat("cut") else self._give_up("cut", sentences.NO_ROOM, verdict.narration)
+                return self._cut(verdict)
             case Empty():
-                return None if self._repeat("empty") else self._give_up("empty", sentences.NOTHING)
+                return None if self._silent() else self._give_up("empty", sentences.NOTHING)
 
     def take(self, calls: tuple[Wanted, ...], results: Given) -> None:
         """Put the results behind their calls; a call without one gets one that says so."""
         if not isinstance(results, tuple):
             raise TypeError("RunTools is answered with a tuple of ToolResult")
         came = {result.call.id: result for result in results}
+        told = []
         for wanted in calls:
             result = came.get(wanted.call.id) or ToolResult(wanted.call, sentences.NO_RESULT, "unknown")
-            self._messages.append(Message("tool", result.text, call_id=wanted.call.id))
+            told.append(Message("tool", result.text, call_id=wanted.call.id))
             if result.outcome == "ok":
                 self._found.append((wanted.call.name, result.text))
+        self._messages.extend(self._room.fit(told))
 
     def end(self, ended: Ended) -> Finished:
         """The turn was ended from outside."""
-        text = "" if ended.partial is None else shown(ended.partial.text)
-        if ended.why == "stopped":
-            return self._finish("stopped", text, sentences.STOPPED)
-        if text:
-            return self._finish("seconds", text, sentences.TIME_UP)
-        return self._give_up("seconds", sentences.OUT_OF_TIME)
+        raw = "" if ended.partial is None else ended.partial.text
+        text = shown(raw if self._draft is None else self._draft.text + raw)
+        match ended.why:
+            case "stopped":
+                return self._finish("stopped", text, sentences.STOPPED)
+            case "seconds" if text:
+                return self._finish("seconds", text, sentences.TIME_UP)
+            case "seconds":
+                return self._give_up("seconds", sentences.OUT_OF_TIME)
+        return self._finish("cut", text, CUT_AT_LENGTH, more=True)
 
     @property
     def _last(self) -> bool:
@@ -166,22 +135,62 @@ class _Turn:
 
     @property
     def _offered(self) -> Mapping[str, Tool]:
-        return {} if self._last or self._failed >= FAILED else self._tools
+        return {} if self._last or self._failed >= FAILED or self._room.is_full else self._tools
 
     @property
     def _used_up(self) -> bool:
         """Whether it is the limit that keeps the model from using tools."""
         return self._last and self._step > 1 and bool(self._tools)
 
-    def _repeat(self, why: Literal["empty", "cut"]) -> bool:
-        """Whether the call may be made again; once in a row for the same reason."""
-        if self._last or self._again == why:
+    @property
+    def _asked(self) -> tuple[Message, ...]:
+        """The prompt of this step."""
+        withdrawn = self._tools and not self._offered and self._step > 1
+        return (*self._messages, Message("user", sentences.LAST_CALL)) if withdrawn else tuple(self._messages)
+
+    @property
+    def _max_tokens(self) -> int:
+        """The limit of this call: whole canvases, for fewer tokens take as long."""
+        canvases = -(-self._limits.max_tokens // CANVAS)
+        if self._again == "cut":
+            canvases *= 2
+        elif self._draft is not None:
+            canvases = min(canvases, self._limits.canvases - self._draft.canvases)
+        before = self._limits.thinking if self._thinking and self._draft is None else 0
+        return CANVAS * (before + canvases)
+
+    def _goes_on(self, reply: Reply) -> bool:
+        return self._limits.continues and reply.finish_reason == "length" and drafts.may_go_on(reply.text)
+
+    def _cut(self, cut: Cut) -> Finished | None:
+        """A call or a thought met the limit, or a thought the brake: once more, with more room or without thinking."""
+        if cut.what == "thought" and self._thinking and not self._last:
+            self._thinking = self._may_think = False
+            self._again = "brake"
+            return None
+        if self._last or self._again == "cut":
+            return self._give_up("cut", sentences.NO_ROOM, cut.narration)
+        self._again = "cut"
+        return None
+
+    def _silent(self) -> bool:
+        """Whether the model is asked again though it said nothing: once as before, then once with thinking."""
+        if self._last or self._again == "silent":
             return False
-        self._again = why
+        if self._again != "empty":
+            self._again = "empty"
+            return True
+        return self._think("silent")
+
+    def _think(self, why: Literal["failing", "silent"]) -> bool:
+        """Whether thinking was switched on."""
+        if self._thinking or not self._may_think:
+            return False
+        self._thinking, self._again = True, why
         return True
 
     def _run(self, verdict: Calls, reasoning: str | None) -> RunTools:
-        self._again = None
+        self._again = self._draft = None
         judged = self._without_repeats(verdict.calls)
         wanted = tuple(one for one in judged if isinstance(one, Wanted))
         refused = tuple(one for one in judged if isinstance(one, ToolResult))
@@ -193,7 +202,11 @@ class _Turn:
             reasoning = None
         self._messages.append(Message("assistant", calls=calls, reasoning=reasoning))
         self._messages.extend(Message("tool", result.text, call_id=result.call.id) for result in refused)
-        return RunTools(wanted, refused, self._step, self._said())
+        if self._failed == FAILING and self._step + 1 < self._limits.steps:
+            self._think("failing")
+        said = self._said()
+        self._room.take(said)
+        return RunTools(wanted, refused, self._step, said)
 
     def _without_repeats(self, judged: tuple[Wanted | ToolResult, ...]) -> tuple[Wanted | ToolResult, ...]:
         """A call made twice in one reply runs once, and no more than REPEATS times in the turn."""
@@ -210,9 +223,9 @@ class _Turn:
             kept.append(one)
         return tuple(kept)
 
-    def _answer(self, answer: Answer) -> Finished:
+    def _answer(self, answer: Answer, *, more: bool) -> Finished:
         if answer.note is not None:
-            return self._finish("cut", answer.text, answer.note)
+            return self._finish("cut", answer.text, answer.note, more=more)
         if self._used_up:
             return self._finish("steps", answer.text, sentences.out_of_steps(self._limits.steps))
         return self._finish("answered", answer.text, None)
@@ -226,9 +239,9 @@ class _Turn:
         text = "\n\n".join(filter(None, [sentences.closed(narration), told]))
         return Finished(text, ending, sentence, self._said())
 
-    def _finish(self, ending: Ending, text: str, note: str | None) -> Finished:
+    def _finish(self, ending: Ending, text: str, note: str | None, *, more: bool = False) -> Finished:
         self._messages.append(Message("assistant", text or note or ""))
-        return Finished(sentences.with_note(text, note) if text else note or "", ending, note, self._said())
+        return Finished(sentences.with_note(text, note) if text else note or "", ending, note, self._said(), more)
 
     def _said(self) -> tuple[Message, ...]:
         new = tuple(self._messages[self._handed :])

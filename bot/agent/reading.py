@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bot.agent.markup import sendable
-from bot.domain import CallTimes, Reply, ToolCall, Usage
+from bot.domain import CANVAS, CallTimes, Reply, ToolCall, Usage
 
 NO_USAGE = "the server sent no usage"
 MOST = 2**53  # tokens; what is no count of anything is unknown
@@ -68,6 +68,13 @@ class Reading:
             if self._append(delta) and self.finish_reason is None and delta.get("content"):
                 return sendable(self._text)
         return None
+
+    def only_thought(self, tokens: int) -> bool:
+        """Whether so many tokens have come, or as many whole canvases, all of them thought, and more is to come."""
+        if self._text or self._calls or not self._reasoning or self.finish_reason is not None:
+            return False
+        counted = _count(self._running, "completion_tokens")
+        return (self._blocks * CANVAS if counted is None else counted) >= tokens
 
     def reply(self, *, ended: bool = True) -> Reply:
         """What has come so far; `ended` False marks the usage as partial."""

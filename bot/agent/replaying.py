@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Generator, Iterable, Mapping
 
-from bot.agent.loop import CallModel, Event, Given, RunTools
+from bot.agent.events import CallModel, Event, Given, RunTools
 from bot.domain import Message, Reply, ToolResult
 
 

@@ -28,7 +28,8 @@ _CALL = re.compile(r"<\|tool_call>.*?(?:<tool_call\|>|\Z)", re.DOTALL)
 _BEGUN = re.compile(r"""(?:<\|["\w/]{0,40}\|?|<["\w/]{1,40}\||(?<!\w):?call:[\w.:-]{0,64}\s{0,3})\Z""")
 _ROLE = re.compile(r"(?:model|assistant)\n")
 _LABEL = "thought\n"
-_PERIOD = 200  # characters of the longest pattern looked for in a repeating end
+# Characters of the longest pattern looked for in a repeating end: about the 128 tokens a server looks for.
+_PERIOD = 800
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ def judge(reply: Reply, tools: Mapping[str, Tool], step: int = 1, taken: Collect
     `step` and the call ids `taken` in this turn only serve to give every call an id of its own. Never raises.
     """
     content, thought = _parted(sendable(reply.text))
+    begun = _BEGUN.search(content) if reply.finish_reason == "length" else None
+    content = content[: begun.start()] if begun else content
     found = leaks.find(content, tuple(tools))
     asked = leaks.asked(content, found) if tools else ()
     said = _presentable(leaks.without(content, found))
@@ -80,6 +83,8 @@ def judge(reply: Reply, tools: Mapping[str, Tool], step: int = 1, taken: Collect
         return Calls(said, _judged((*reply.calls, *map(_leaked, asked)), tools, step, taken))
     if not blank(said):
         return _answer(said, reply.finish_reason)
+    if begun:
+        return Cut("call", "")
     return _without_words(reply, thought, markup=bool(found or content.strip()))
 
 

@@ -8,20 +8,26 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from bot.domain import PEOPLE
+
 _Ring = OrderedDict[str, deque[asyncio.Future[None]]]
 
 
 class Seats:
-    """`count` seats for calls of many lanes. Of the waiting, the lowest priority number goes first."""
+    """`count` seats for calls of many lanes. Of the waiting, the lowest priority number goes first.
+
+    Of several seats one is kept for people: the other calls hold all but one at most. A single seat is nobody's own.
+    """
 
     def __init__(self, count: int) -> None:
         self._free = count
+        self._others = max(1, count - 1)  # seats that may still go to other calls than people's
         self._rings: dict[int, _Ring] = {}
 
     @property
     def idle(self) -> bool:
-        """Whether a seat is free and nobody waits for one."""
-        return self._free > 0 and not self._rings
+        """Whether a person's call would have a seat at once."""
+        return self._free > 0
 
     def waiting(self, lane: str) -> int | None:
         """How many calls get a seat before this lane's next one, if nobody else comes; None if it does not wait."""
@@ -34,16 +40,16 @@ class Seats:
         return None
 
     @asynccontextmanager
-    async def held(self, lane: str, priority: int = 0) -> AsyncIterator[None]:
+    async def held(self, lane: str, priority: int = PEOPLE) -> AsyncIterator[None]:
         """Wait for a seat and hold it while the block runs; safe to cancel at any point."""
-        if self._free:
-            self._free -= 1
+        if self._may_have(priority):
+            self._take(priority)
         else:
             await self._wait(lane, priority)
         try:
             yield
         finally:
-            self._pass_on()
+            self._give_back(priority)
 
     async def _wait(self, lane: str, priority: int) -> None:
         granted = asyncio.get_running_loop().create_future()
@@ -54,20 +60,28 @@ class Seats:
             if granted.cancelled():
                 self._forget(lane, priority, granted)
             else:
-                self._pass_on()
+                self._give_back(priority)
             raise
 
-    def _pass_on(self) -> None:
-        while self._rings:
-            granted = self._next()
+    def _may_have(self, priority: int) -> bool:
+        # Who waits though a seat is free waits for another one than this.
+        return self._free > 0 and (priority <= PEOPLE or self._others > 0)
+
+    def _take(self, priority: int) -> None:
+        self._free -= 1
+        self._others -= priority > PEOPLE
+
+    def _give_back(self, priority: int) -> None:
+        self._free += 1
+        self._others += priority > PEOPLE
+        while self._rings and self._may_have(first := min(self._rings)):
+            granted = self._next(first)
             # A waiter cancelled in this very tick is still queued; its future is done already.
             if not granted.done():
+                self._take(first)
                 granted.set_result(None)
-                return
-        self._free += 1
 
-    def _next(self) -> asyncio.Future[None]:
-        priority = min(self._rings)
+    def _next(self, priority: int) -> asyncio.Future[None]:
         ring = self._rings[priority]
         lane, queue = ring.popitem(last=False)
         granted = queue.popleft()

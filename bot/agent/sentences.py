@@ -10,6 +10,7 @@ NO_RESULT = "The outcome of this call is unknown."
 NOTHING = "The model gave no usable answer this time. Please try again, or put it another way."
 NO_ROOM = "The answer did not fit the length limit of one reply. Please ask for a smaller piece of it."
 OUT_OF_TIME = "The time for this answer was up before it was ready."
+NO_MORE = "The length limit fell here, and the model had nothing to add."
 STOPPED = "Stopped."
 TIME_UP = "The time for this answer was up."
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from bot.agent import loop, prompting
+from bot.agent.events import CallModel, Finished, Limits
 from bot.agent.fit.offer import Offer, index
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
@@ -26,7 +27,7 @@ from tools.registry import discover
 
 CANVAS = 256
 THOUGHT = 600  # tokens of one thought: between two and three canvases
-LIMITS = loop.Limits(steps=8, max_tokens=4096)
+LIMITS = Limits(steps=8, max_tokens=4096)
 RESULT = 60  # tokens of a tool's result
 
 _NUMBER = re.compile(r"\(turn (\d+)\)")
@@ -147,13 +148,13 @@ def _decision(scene: Scene, chat: _Chat, offer: Offer) -> Decision:
 
 async def _turn(llm: Llm, box: Toolbox, chat: _Chat, user: Message, thinking: bool) -> None:
     prompt = prompting.build(SYSTEM_PROMPT, chat.turns, (user,))
-    playing = loop.play(prompt, box.tools, LIMITS)
+    playing = loop.play(prompt, box.tools, LIMITS, thinking)
     event = next(playing)
     said: list[Message] = [*event.said]
     used: list[str] = []
-    while not isinstance(event, loop.Finished):
-        if isinstance(event, loop.CallModel):
-            asked = (event.messages, box.definitions, event.tool_choice, thinking, event.max_tokens)
+    while not isinstance(event, Finished):
+        if isinstance(event, CallModel):
+            asked = (event.messages, box.definitions, event.tool_choice, event.thinking, event.max_tokens)
             request = ModelRequest(*asked, session="bench", lane="bench")
             event = playing.send(await llm.call(request, lambda text: None, lambda: None))
         else:

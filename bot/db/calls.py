@@ -6,8 +6,9 @@ Functions work inside the caller's transaction `tx`. Reading sums and rows for p
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from typing import Any
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import Column, Row, bindparam, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -18,11 +19,24 @@ from bot.domain import CallOutcome, CallTimes, Purpose, Reply, ResultOutcome, To
 _WANT = upsert(tool_calls).on_conflict_do_nothing(index_elements=["turn", "step", "call_id"])
 _OPEN = insert(model_calls).returning(model_calls.c.id)
 _CLOSE = update(model_calls).where(model_calls.c.id == bindparam("which"))
+_PLAYED: tuple[Column[Any], ...] = (
+    model_calls.c.reply,
+    model_calls.c.created_at,
+    model_calls.c.completion_tokens,
+    model_calls.c.reasoning_tokens,
+    model_calls.c.blocks,
+    model_calls.c.outcome,
+)
+
+BRAKE = "brake"  # the finish reason of a reply that our side closed
 
 
 @dataclass(frozen=True, slots=True)
 class NewCall:
-    """A model call about to be made; the sizes are characters of the prompt by where they come from."""
+    """A model call about to be made; the sizes are characters of the prompt by where they come from, `images` a count.
+
+    `again` says why it would not have been needed: see bot.agent.events.Again; "away": the endpoint had not answered.
+    """
 
     turn: int | None
     step: int
@@ -35,6 +49,8 @@ class NewCall:
     chars_system: int
     chars_tools: int
     chars_history: int
+    chars_notes: int = 0
+    images: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,33 +151,28 @@ async def first_prompt(tx: AsyncConnection, turn: int) -> tuple[int | None, int 
 
 
 async def replies(tx: AsyncConnection, turn: int) -> list[Reply]:
-    """The replies of a turn's finished calls, in order, to be played again."""
-    query = (
-        select(model_calls.c.reply, model_calls.c.created_at)
-        .where(model_calls.c.turn == turn, model_calls.c.outcome == "ok")
-        .order_by(model_calls.c.id)
-    )
-    return [_from_json(row.reply, row.created_at) for row in await tx.execute(query)]
+    """The replies of a turn's finished calls, in order, to be played again; those cut by our brake are such."""
+    finished = (model_calls.c.outcome == "ok") | (model_calls.c.finish_reason == BRAKE)
+    query = select(*_PLAYED).where(model_calls.c.turn == turn, finished).order_by(model_calls.c.id)
+    return [_from_row(row) for row in await tx.execute(query)]
 
 
 async def cut_short(tx: AsyncConnection, turn: int) -> Reply | None:
     """What had come of the turn's newest call when the house went down in good order; None if it did not."""
-    query = (
-        select(model_calls.c.reply, model_calls.c.created_at, model_calls.c.outcome)
-        .where(model_calls.c.turn == turn)
-        .order_by(model_calls.c.id.desc())
-        .limit(1)
-    )
+    query = select(*_PLAYED).where(model_calls.c.turn == turn).order_by(model_calls.c.id.desc()).limit(1)
     newest = (await tx.execute(query)).one_or_none()
     if newest is None or newest.outcome != "cancelled" or newest.reply is None:
         return None
-    return _from_json(newest.reply, newest.created_at)
+    return _from_row(newest)
 
 
-def _from_json(text: str, created: float) -> Reply:
-    kept = json.loads(text)
+def _from_row(row: Row[Any]) -> Reply:
+    """A reply with all that decides how its turn goes on."""
+    kept = json.loads(row.reply)
     calls = tuple(ToolCall(**call) for call in kept["calls"])
-    return Reply(kept["text"], kept["reasoning"], calls, kept["finish_reason"], Usage(), CallTimes(created))
+    usage = Usage(completion_tokens=row.completion_tokens, reasoning_tokens=row.reasoning_tokens)
+    times = CallTimes(row.created_at)
+    return Reply(kept["text"], kept["reasoning"], calls, kept["finish_reason"], usage, times, row.blocks)
 
 
 async def want(

@@ -143,6 +143,7 @@ async def test_the_request_holds_what_a_diffusion_model_takes_and_nothing_it_ref
         "stream": True,
         "stream_options": {"include_usage": True, "continuous_usage_stats": True},
         "chat_template_kwargs": {"enable_thinking": False},
+        "repetition_detection": {"min_pattern_size": 64, "max_pattern_size": 128, "min_count": 4},
     }
     assert full["chat_template_kwargs"] == {"enable_thinking": True}
     assert (full["tools"], full["tool_choice"], full["priority"]) == ([TOOL], "auto", 3)

@@ -5,13 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.agent.loop import CallModel, Ended, Event, Finished, Given, Limits, RunTools, play
+from bot.agent.events import CallModel, Ended, Event, Finished, Given, Limits, RunTools
+from bot.agent.loop import play
 from bot.domain import Message, Reply, ToolCall, ToolResult
 from tests.agent.offered import TOOLS, call, reply
 from tests.agent.replay import Recorded, Replay, ignore, recorded, replaying, request, said
 
 PROMPT = (Message("system", "Be kind."), Message("user", "weather in Paris?"))
 LIMITS = Limits(steps=8, max_tokens=1024)
+CALM = Limits(steps=8, max_tokens=1024, may_think=False, continues=False)  # no switch, and a cut is the end
 PARIS = '{"city": "Paris"}'
 Game = Generator[Event, Given, None]
 
@@ -22,8 +24,8 @@ def ask(number: int = 1, city: str = "Paris", text: str = "") -> Reply:
     return reply(text, asked, finish="tool_calls")
 
 
-def started(limits: Limits = LIMITS) -> tuple[Game, CallModel]:
-    game = play(PROMPT, TOOLS, limits)
+def started(limits: Limits = LIMITS, *, thinking: bool = False) -> tuple[Game, CallModel]:
+    game = play(PROMPT, TOOLS, limits, thinking)
     event = next(game)
     assert isinstance(event, CallModel)
     return game, event
@@ -44,10 +46,10 @@ def called(event: Event) -> CallModel:
     return event
 
 
-def through(replies: Sequence[Reply], limits: Limits = LIMITS) -> list[Event]:
+def through(replies: Sequence[Reply], limits: Limits = LIMITS, *, thinking: bool = False) -> list[Event]:
     """All events of a turn in which every tool finds it is 12 degrees."""
     waiting = iter(replies)
-    game = play(PROMPT, TOOLS, limits)
+    game = play(PROMPT, TOOLS, limits, thinking)
     events = [next(game)]
     while not isinstance(events[-1], Finished):
         last = events[-1]
@@ -114,14 +116,14 @@ def test_an_empty_reply_is_asked_for_once_more_with_the_same_messages():
 
 
 def test_a_second_empty_reply_ends_the_turn_honestly():
-    end = finished(through([reply(""), reply(" ")])[-1])
+    end = finished(through([reply(""), reply(" ")], CALM)[-1])
     assert end.ending == "empty"
     assert "no usable answer" in end.text
     assert end.said == (Message("assistant", end.text),)
 
 
 def test_an_empty_reply_after_tools_still_tells_what_was_found():
-    end = finished(through([ask(), reply(""), reply("")])[-1])
+    end = finished(through([ask(), reply(""), reply("")], CALM)[-1])
     assert "Found so far:\n- get_weather: `12 degrees`" in end.text
 
 
@@ -130,7 +132,7 @@ def test_a_cut_call_is_asked_for_once_more_with_more_room_and_never_run():
     events = through([cut, ask(), reply("Done.")], Limits(8, 1000))
     again = called(events[1])
     assert (again.again, again.max_tokens, again.messages, again.said) == ("cut", 2048, PROMPT, ())
-    assert called(events[3]).max_tokens == 1000
+    assert called(events[3]).max_tokens == 1024
 
 
 def test_a_call_cut_again_ends_the_turn_with_what_was_said():
@@ -143,7 +145,7 @@ def test_a_call_cut_again_ends_the_turn_with_what_was_said():
 
 
 def test_an_answer_cut_at_the_limit_says_so_under_it():
-    end = finished(through([reply("One\n```py\nx = 1", finish="length")])[-1])
+    end = finished(through([reply("One\n```py\nx = 1", finish="length")], CALM)[-1])
     assert end.text == "One\n```py\nx = 1\n```\n\n_The answer was cut at the length limit._"
     assert (end.ending, end.note) == ("cut", "The answer was cut at the length limit.")
     assert end.said == (Message("assistant", "One\n```py\nx = 1"),)
@@ -229,7 +231,7 @@ def test_a_stopped_turn_keeps_what_was_shown():
 
 
 def test_a_turn_without_tools_never_offers_any():
-    game = play(PROMPT, {}, LIMITS)
+    game = play(PROMPT, {}, LIMITS, False)
     assert called(next(game)).tool_choice == "none"
     assert finished(game.send(reply("Hi", call("noargs")))).text == "Hi"
 
@@ -295,7 +297,7 @@ async def played(
 ) -> tuple[Finished, Replay]:
     """A whole turn over real HTTP: the real client in front of recorded answers."""
     replay = Replay(answers)
-    game = play(PROMPT, TOOLS, LIMITS)
+    game = play(PROMPT, TOOLS, LIMITS, False)
     event = next(game)
     async with replaying(replay) as llm:
         while not isinstance(event, Finished):

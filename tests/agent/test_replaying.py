@@ -1,6 +1,7 @@
 import pytest
 
-from bot.agent.loop import CallModel, Event, Finished, Limits, RunTools, play
+from bot.agent.events import CallModel, Event, Finished, Limits, RunTools
+from bot.agent.loop import play
 from bot.agent.replaying import replay
 from bot.domain import Message, Reply, ToolResult
 from tests.agent.offered import TOOLS, call, reply
@@ -12,7 +13,7 @@ REPLIES = [ask(1), reply(""), TWO, reply("", call("rm_rf"), finish="tool_calls")
 
 def whole() -> tuple[list[Event], dict[tuple[int, str], ToolResult]]:
     """All events of the turn, and its results as they would be stored."""
-    game, waiting = play(PROMPT, TOOLS, LIMITS), iter(REPLIES)
+    game, waiting = play(PROMPT, TOOLS, LIMITS, False), iter(REPLIES)
     events: list[Event] = [next(game)]
     found: dict[tuple[int, str], ToolResult] = {}
     while not isinstance(last := events[-1], Finished):
@@ -30,7 +31,7 @@ def test_a_turn_goes_on_where_its_stored_replies_and_results_end(stored):
     events, found = whole()
     asked = [number for number, event in enumerate(events) if isinstance(event, CallModel)]
     upto = asked[stored] if stored < len(asked) else len(events) - 1
-    event, said = replay(play(PROMPT, TOOLS, LIMITS), REPLIES[:stored], found)
+    event, said = replay(play(PROMPT, TOOLS, LIMITS, False), REPLIES[:stored], found)
     assert event == events[upto]
     assert said == tuple(message for one in events[: upto + 1] for message in one.said)
 
@@ -38,7 +39,7 @@ def test_a_turn_goes_on_where_its_stored_replies_and_results_end(stored):
 def test_a_step_of_which_a_result_is_missing_is_handed_out_as_a_whole():
     _, found = whole()
     del found[3, "b"]
-    event, said = replay(play(PROMPT, TOOLS, LIMITS), REPLIES[:3], found)
+    event, said = replay(play(PROMPT, TOOLS, LIMITS, False), REPLIES[:3], found)
     assert isinstance(event, RunTools)
     assert [one.call.id for one in event.calls] == ["a", "b"]
     assert said[-1] == Message("assistant", calls=tuple(one.call for one in event.calls))
@@ -46,6 +47,6 @@ def test_a_step_of_which_a_result_is_missing_is_handed_out_as_a_whole():
 
 def test_a_turn_of_which_nothing_is_stored_begins():
     nothing: list[Reply] = []
-    event, said = replay(play(PROMPT, TOOLS, Limits(8, 1024)), nothing, {})
+    event, said = replay(play(PROMPT, TOOLS, Limits(8, 1024), False), nothing, {})
     assert isinstance(event, CallModel)
     assert (event.step, said) == (1, ())

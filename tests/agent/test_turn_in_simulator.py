@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from bot.agent.events import Finished, Limits, RunTools
 from bot.agent.history import TurnSize, Window, estimate, fit
 from bot.agent.llm import Llm
-from bot.agent.loop import Finished, Limits, RunTools, play
+from bot.agent.loop import play
 from bot.agent.markup import CONTROL
 from bot.agent.prompting import build
 from bot.agent.replies import blank
@@ -39,7 +40,7 @@ async def simulated(endpoint: Endpoint, seats: int = 4, model: str | None = "dif
 
 async def turn(llm: Llm, prompt: tuple[Message, ...]) -> Finished:
     """A whole turn; every tool finds it is 12 degrees."""
-    game = play(prompt, BOX.tools, Limits(8, 512))
+    game = play(prompt, BOX.tools, Limits(8, 512), False)
     event = next(game)
     while not isinstance(event, Finished):
         if isinstance(event, RunTools):

@@ -1,0 +1,60 @@
+"""How much a turn may add to its prompt, so that its own tools never fill the endpoint's context. Pure.
+
+Sizes are estimated tokens; what does not fit is left out of new tool results, and that is said in them.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from bot.agent.history import BYTES_A_TOKEN, TOKENS_A_MESSAGE, estimate
+from bot.domain import Message
+
+LEAST = 500  # characters that stay of any result
+_LEFT_OUT = "\n[… {} characters left out]"
+_NOTE = len(_LEFT_OUT.encode()) + 8  # bytes, its number included
+_BEFORE = re.compile(r"\n\[… (\d+) characters left out]\Z")
+
+
+class Room:
+    """What is left of `tokens`; None: there is no bound."""
+
+    def __init__(self, tokens: int | None) -> None:
+        self._left = tokens
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a further tool result might not fit, however short."""
+        return self._left is not None and self._left < TOKENS_A_MESSAGE + LEAST // BYTES_A_TOKEN
+
+    def take(self, messages: Iterable[Message]) -> None:
+        """These messages are added as they are."""
+        if self._left is not None:
+            messages = tuple(messages)
+            thoughts = sum(len((one.reasoning or "").encode("utf-8", "replace")) for one in messages)
+            self._left -= estimate(messages) + thoughts // BYTES_A_TOKEN
+
+    def fit(self, results: Sequence[Message]) -> list[Message]:
+        """Take these tool results, the long ones shortened so that all of them find room; in their order."""
+        if self._left is None:
+            return list(results)
+        fitted: dict[int, Message] = {}
+        room = self._left
+        # The short ones first: what they leave of their share is for the long ones.
+        for number, result in sorted(enumerate(results), key=lambda one: estimate([one[1]])):
+            fitted[number] = _shortened(result, room // (len(results) - len(fitted)))
+            room -= estimate([fitted[number]])
+        self._left = room
+        return [fitted[number] for number in range(len(results))]
+
+
+def _shortened(result: Message, tokens: int) -> Message:
+    if estimate([result]) <= tokens or len(result.text) <= LEAST + _NOTE:
+        return result
+    before = _BEFORE.search(result.text)  # the toolbox has shortened it already
+    text = result.text[: before.start()] if before else result.text
+    room = max(0, (tokens - TOKENS_A_MESSAGE) * BYTES_A_TOKEN - _NOTE)
+    kept = text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
+    kept = kept if len(kept) >= LEAST else text[:LEAST]
+    left_out = len(text) - len(kept) + (int(before[1]) if before else 0)
+    return replace(result, text=kept + _LEFT_OUT.format(left_out))
