@@ -16,12 +16,15 @@ from bot.domain import Lane
 
 Kind = Literal["text", "notes", "files", "images"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+Think = Literal["auto", "on", "off"]
+THINK: Final[tuple[Think, ...]] = get_args(Think)
 
 _ASKED = "asked"
 _NO = "no"
 
 # Built once: building a statement costs more than running it.
 _CONSENT = select(lanes.c.consent).where(lanes.c.lane == bindparam("key"))
+_THINK = select(lanes.c.think).where(lanes.c.lane == bindparam("key"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,18 @@ async def give_consent(tx: AsyncConnection, chat: int, host: str, kinds: Iterabl
     wanted = {*kinds}
     words = " ".join(kind for kind in KINDS if wanted and (kind in wanted or kind == "text"))
     await _put(tx, chat, f"{host} {words or _NO}")
+
+
+async def think(tx: AsyncConnection, lane: Lane) -> Think | None:
+    """Whether the lane's turns shall think; None: as the house does."""
+    wanted: Think | None = (await tx.execute(_THINK, {"key": lane.key})).scalar_one_or_none()
+    return wanted
+
+
+async def set_think(tx: AsyncConnection, lane: Lane, wanted: Think) -> None:
+    """From its next turn on the lane thinks so; a conversation that has not begun is still not begun."""
+    row = {"lane": lane.key, "think": wanted}
+    await tx.execute(upsert(lanes).values(row).on_conflict_do_update(index_elements=["lane"], set_=row))
 
 
 async def _put(tx: AsyncConnection, chat: int, stored: str) -> None:

@@ -1,4 +1,4 @@
-"""What model calls took, read back from their rows: of a lane's last turn, and of a person since some time.
+"""What model calls took, read back from their rows: of one turn, call by call, and of a person since some time.
 
 Reads only; the rows are written by calls.py as the calls happen.
 """
@@ -9,9 +9,11 @@ from sqlalchemy import ColumnElement, and_, case, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import model_calls, turns
-from bot.domain import Lane
+from bot.domain import CANVAS, CallOutcome, Lane, Purpose
 
-CANVAS = 256  # tokens
+_CANVASES = (model_calls.c.completion_tokens + (CANVAS - 1)) // CANVAS
+_BEGAN = case((model_calls.c.purpose == "decision", model_calls.c.created_at), else_=model_calls.c.seat_at)
+_COST = case((model_calls.c.purpose != "decision", _CANVASES))  # a reading is one step, and costs no canvas
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +32,74 @@ class Spent:
     whole: bool
 
 
-async def last_turn(tx: AsyncConnection, lane: Lane) -> Spent | None:
-    """What the newest ended turn of the lane took; None if there is none."""
+@dataclass(frozen=True, slots=True)
+class CallSpent:
+    """One model call of a turn; `again` says why its step was asked once more, `outcome` None: it still runs.
+
+    `seconds` go from its seat to its end (a decision has none, and goes from its making), `waited` is the wait for the
+    seat; None where a time is not known.
+    """
+
+    purpose: Purpose
+    again: str | None
+    model: str
+    thinking: bool
+    prompt_tokens: int | None
+    cached_tokens: int | None
+    canvases: int | None
+    seconds: float | None
+    waited: float | None
+    outcome: CallOutcome | None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSpent:
+    """An ended turn in its details: what was decided about it, and its calls in order."""
+
+    thinking: bool
+    why: str
+    endpoint: str
+    seconds: float
+    calls: tuple[CallSpent, ...]
+
+
+async def newest(tx: AsyncConnection, lane: Lane) -> int | None:
+    """The lane's newest ended turn."""
     ended = select(turns.c.id).where(turns.c.lane == lane.key, turns.c.ended_at.is_not(None))
-    newest = ended.order_by(turns.c.ended_at.desc(), turns.c.id.desc()).limit(1)
-    spent = await _spent(tx, turns.c.id == newest.scalar_subquery())
-    return spent if spent.turns else None
+    return (await tx.execute(ended.order_by(turns.c.ended_at.desc(), turns.c.id.desc()).limit(1))).scalar_one_or_none()
+
+
+async def of_turn(tx: AsyncConnection, turn: int) -> Spent:
+    """What a turn took in all."""
+    return await _spent(tx, turns.c.id == turn)
 
 
 async def since(tx: AsyncConnection, person: int, begin: float) -> Spent:
     """What all turns of a person took that began at `begin` (epoch seconds) or later."""
     return await _spent(tx, and_(turns.c.person == person, turns.c.began_at >= begin))
+
+
+async def details(tx: AsyncConnection, lane: Lane, turn: int) -> TurnSpent | None:
+    """An ended turn call by call; None if the lane has no such turn."""
+    mine = select(turns).where(turns.c.id == turn, turns.c.lane == lane.key, turns.c.ended_at.is_not(None))
+    found = (await tx.execute(mine)).one_or_none()
+    if found is None:
+        return None
+    columns = (
+        model_calls.c.purpose,
+        model_calls.c.again,
+        model_calls.c.model,
+        model_calls.c.thinking,
+        model_calls.c.prompt_tokens,
+        model_calls.c.cached_tokens,
+        _COST.label("canvases"),
+        (model_calls.c.ended_at - _BEGAN).label("seconds"),
+        (model_calls.c.seat_at - model_calls.c.created_at).label("waited"),
+        model_calls.c.outcome,
+    )
+    rows = await tx.execute(select(*columns).where(model_calls.c.turn == turn).order_by(model_calls.c.id))
+    calls = tuple(CallSpent(**row._asdict()) for row in rows)
+    return TurnSpent(found.thinking, found.thinking_why, found.endpoint, found.ended_at - found.received_at, calls)
 
 
 async def _spent(tx: AsyncConnection, which: ColumnElement[bool]) -> Spent:
@@ -53,7 +112,7 @@ async def _spent(tx: AsyncConnection, which: ColumnElement[bool]) -> Spent:
         func.count(model_calls.c.id),
         func.sum(model_calls.c.prompt_tokens),
         func.sum(model_calls.c.completion_tokens),
-        func.sum((model_calls.c.completion_tokens + (CANVAS - 1)) // CANVAS),
+        func.sum(_COST),
         func.coalesce(func.sum(case((unsure, 1), else_=0)), 0),
     )
     calls, inputs, outputs, canvases, gaps = (

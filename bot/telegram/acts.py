@@ -6,13 +6,17 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from bot.db.chats import Think
 from bot.db.engine import Transaction
 from bot.db.notices import Notices
 from bot.db.people import Standing
 from bot.domain import Button, InboxItem, Lane, Part
+from bot.endpoints import Endpoint
 from bot.opening import Ask
 from bot.telegram.access import Access
 from bot.telegram.gestures import Gestures
+from bot.turns import Complete
+from bot.window import Composition
 
 PAGE = 3500  # UTF-16 units of one message of a list, well under Telegram's 4096
 ROWS = 20  # entries of one message of a list
@@ -21,12 +25,16 @@ ROWS = 20  # entries of one message of a list
 class Turns(Protocol):
     """Whatever answers messages."""
 
-    async def run(self, ask: Ask) -> None:
-        """Answer, and mark the items done."""
+    async def run(self, ask: Ask, complete: Complete | None = None) -> None:
+        """Answer, and mark the items done; `complete` adds what has to be fetched first, or answers by itself."""
         ...
 
     def stop(self, lane: Lane, before: int | None = None) -> bool:
         """End what runs in the lane if it began before item `before`; False when nothing does."""
+        ...
+
+    def go_on(self, lane: Lane) -> None:
+        """What the lane's turn may do has changed: it shall wait no longer before it tries."""
         ...
 
 
@@ -35,6 +43,8 @@ class Reach:
     """What acts can reach beside their transaction.
 
     `repeatable(tool)` says whether running the tool again does no harm; `bot_name` is the username, without @.
+    `thinking` is what the house does where a chat has not said; `composition` tells of a lane's next prompt;
+    `second` is the endpoint beside the first, if there is one.
     """
 
     access: Access
@@ -45,6 +55,9 @@ class Reach:
     wake_sender: Callable[[Lane], None]
     repeatable: Callable[[str], bool]
     bot_name: str
+    thinking: Think
+    composition: Callable[[Transaction, Lane], Awaitable[Composition]]
+    second: Endpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +90,8 @@ class Answer:
 
 
 Act = Callable[[Call], Awaitable[Answer]]
+
+TOO_OLD = Answer(toast="This button is too old.")
 
 
 def say(text: str, *rows: tuple[Button, ...], code: str = "") -> Answer:

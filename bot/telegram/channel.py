@@ -37,7 +37,7 @@ class ChatChannel:
 
     def queue(self, line: str | None) -> None:
         """The place in line: in the draft where there is one, else as `status`. None: it has come to the person."""
-        self._showing.queue(line)
+        self._showing.queue(line, self._sender.now)
         self._sender.show(self._showing)
 
     def parts(

@@ -8,28 +8,28 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from bot.db import inbox, notes, turns, usage
+from bot.db import conversations, inbox, notes, turns
 from bot.db.people import Standing
 from bot.db.turns import LastTurn
 from bot.domain import Button, Part
-from bot.telegram import door, members, spent
+from bot.telegram import accounts, consent, context, door, members, thinking
 from bot.telegram.acts import Act, Answer, Call, pages, part, say
 from bot.telegram.gestures import Menu
 
-DAY = 86_400  # a day of /usage begins at midnight UTC
 ASK_AGAIN = "Try again anyway"
 _WRITTEN = re.compile(r"/(\w+)(?:@\w+)?\s*(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command; `who` is the least standing that may use it."""
+    """One command; `who` is the least standing that may use it. `second`: it is about the second endpoint, if any."""
 
     name: str
     help: str
     act: Act
     who: Literal["anyone", "member", "admin"] = "member"
     in_menu: bool = True
+    second: bool = False
 
 
 def find(name: str) -> Command | None:
@@ -59,9 +59,14 @@ def allowed(command: Command, standing: Standing | None) -> bool:
     return command.who == "anyone" or standing == "admin" or (command.who == "member" and standing == "member")
 
 
-def menu(standing: Standing) -> Menu:
-    """What Telegram shows beside the text field, as (name, line of help)."""
-    return [(one.name, one.help) for one in COMMANDS if one.in_menu and allowed(one, standing)]
+def menu(standing: Standing, *, second: bool = False) -> Menu:
+    """What Telegram shows beside the text field, as (name, line of help); `second`: there is a second endpoint."""
+    return [(one.name, one.help) for one in offered(standing, second=second) if one.in_menu]
+
+
+def offered(standing: Standing | None, *, second: bool) -> list[Command]:
+    """The commands of somebody of this standing, in a house with a second endpoint or without."""
+    return [one for one in COMMANDS if allowed(one, standing) and (second or not one.second)]
 
 
 async def unknown(call: Call) -> Answer:
@@ -81,12 +86,13 @@ async def start(call: Call) -> Answer:
 
 
 async def show_help(call: Call) -> Answer:
-    lines = [f"/{one.name} – {one.help}" for one in COMMANDS if allowed(one, call.standing)]
+    mine = offered(call.standing, second=call.reach.second is not None)
+    lines = [f"/{one.name} – {one.help}" for one in mine]
     return say("\n".join(["Write to me as you would to a person. My commands:", *lines]))
 
 
 async def new(call: Call) -> Answer:
-    await turns.new_conversation(call.tx, call.lane)
+    await conversations.new(call.tx, call.lane)
     return say("A new conversation: I do not see any more what was said before. Your notes stay.")
 
 
@@ -147,12 +153,6 @@ async def notes_pages(call: Call) -> tuple[Part, ...]:
     return pages("Notes of this chat:", entries, in_a_row=4)
 
 
-async def show_usage(call: Call) -> Answer:
-    last = await usage.last_turn(call.tx, call.lane)
-    today = await usage.since(call.tx, call.person, call.now - call.now % DAY)
-    return say(spent.lines(last, today))
-
-
 async def show_id(call: Call) -> Answer:
     return say(f"Your number is {call.person}.", code=str(call.person))
 
@@ -165,8 +165,12 @@ COMMANDS = (
     Command("new", "start a new conversation", new),
     Command("stop", "stop what I am doing", stop),
     Command("retry", "answer the last message again", retry),
+    Command("deep", "have the second model answer what follows", consent.deep, second=True),
+    Command("consent", "what may go to the second model", consent.show, in_menu=False, second=True),
     Command("notes", "what I keep for this chat", show_notes),
-    Command("usage", "what the last turn and today took", show_usage),
+    Command("think", "when I think before I answer", thinking.think),
+    Command("usage", "what the last turn and today took", accounts.show),
+    Command("context", "what my next prompt is made of", context.show, in_menu=False),
     Command("help", "what I can do", show_help),
     Command("start", "the greeting, with examples", start, who="anyone", in_menu=False),
     Command("id", "your number in Telegram", show_id, who="anyone", in_menu=False),

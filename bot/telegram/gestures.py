@@ -38,6 +38,10 @@ class Gestures:
         """Make a message say something else."""
         await self._try("redraw", self._wire.edit(lane, message, part))
 
+    async def strip(self, lane: Lane, message: int) -> None:
+        """Take a message's buttons away."""
+        await self._try("strip", self._bot.edit_message_reply_markup(lane.chat, message))
+
     async def alarm(self, admins: Iterable[int], line: str) -> None:
         """Tell admins without the database, which may be what is wrong."""
         for admin in admins:

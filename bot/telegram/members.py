@@ -10,7 +10,7 @@ from functools import partial
 from bot.db import inbox, outbox, people
 from bot.db.people import Person, Role, Stranger
 from bot.domain import Button, Lane, Part
-from bot.telegram.acts import Answer, Call, pages, say
+from bot.telegram.acts import TOO_OLD, Answer, Call, pages, say
 from bot.telegram.greeting import greeting
 
 LINK_HOURS = 24
@@ -46,7 +46,7 @@ async def tapped(call: Call) -> Answer:
     verb, _, which = call.words.partition(":")
     change, number = _CHANGES.get(verb), _number(which)
     if change is None or number is None:
-        return Answer(toast="This button is too old.")
+        return TOO_OLD
     done = await change(call, number)
     shown = await _list(call)
     toast = done.parts[0].text if done.parts else ""

@@ -15,7 +15,7 @@ STOP = "stop:"
 SERVED = "It is your turn; I am at it."
 """Takes the place in line off a message that stands already; where a draft told it, nothing needs to be said."""
 
-_FIRST_SIGN = 0.3
+_QUICK = 0.3  # what is over sooner is not announced
 _DRAFT_SECONDS = 20.0
 _TYPING_SECONDS = 4.5
 _SPARSE_SECONDS = 15.0
@@ -106,12 +106,14 @@ class Showing:
     def begin(self, now: float) -> None:
         """The turn works since `now`."""
         if self._begun is None:
-            self._begun, self._sign_at = now, now + _FIRST_SIGN
+            self._begun, self._sign_at = now, now + _QUICK
 
-    def queue(self, place: str | None) -> None:
-        """The place in line is another; None: it has come to the person."""
-        if place is None and self.place and self.standing and self.standing[0].is_line:
-            self.line = SERVED
+    def queue(self, place: str | None, now: float) -> None:
+        """The place in line is another; None: it has come to the person, which need not be said if an end follows."""
+        if place is None and self.place:
+            self.hold(max(self._not_before, now + _QUICK))
+            if self.standing and self.standing[0].is_line:
+                self.line = SERVED
         self.place = place
 
     def signed(self, now: float, *, draft: bool, says: str | None = "") -> None:

@@ -18,7 +18,7 @@ def _lines(what: str, spent: Spent) -> list[str]:
     unit = "canvas" if spent.canvases == 1 else "canvases"
     canvases = "canvases unknown" if spent.canvases is None else f"{_count(spent.canvases, spent)} {unit} est."
     tokens = f"Tokens: {_count(spent.input_tokens, spent)} in, {_count(spent.output_tokens, spent)} out"
-    return [f"{what}: {canvases}, {_time(spent.seconds)}", tokens]
+    return [f"{what}: {canvases}, {seconds(spent.seconds)}", tokens]
 
 
 def _count(number: int | None, spent: Spent) -> str:
@@ -35,9 +35,10 @@ def short(number: int) -> str:
     return str(number)
 
 
-def _time(seconds: float) -> str:
-    if seconds < 99.95:
-        return f"{seconds:.1f} s"
-    if seconds < 999.5:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.0f} h"
+def seconds(time: float) -> str:
+    """A time as precisely as it matters: 6.4 s, 100 s, 21 min, 2 h."""
+    if time < 99.95:
+        return f"{time:.1f} s"
+    if time < 999.5:
+        return f"{time:.0f} s"
+    return f"{time / 60:.0f} min" if time < 5970 else f"{time / 3600:.0f} h"

@@ -9,11 +9,12 @@ from functools import partial
 from bot.db import inbox, notes, outbox, turns
 from bot.db.people import Standing
 from bot.domain import Part
-from bot.telegram import commands, members
-from bot.telegram.acts import Act, Answer, Call
+from bot.telegram import accounts, commands, consent, members, thinking
+from bot.telegram.acts import TOO_OLD, Act, Answer, Call
 from bot.telegram.greeting import EXAMPLES
 
-TOO_OLD = Answer(toast="This button is too old.")
+GO_ON = "Please go on exactly where you stopped."
+"""What the model is told when the person wants more of an answer that was cut at its length."""
 
 
 def choose(data: str, standing: Standing | None) -> tuple[Act, str]:
@@ -69,6 +70,19 @@ async def _ask(call: Call, number: int) -> Answer:
     return Answer(parts=(Part(f"You ask: {EXAMPLES[number]}", silent=True),), then=asked.then)
 
 
+async def _more(call: Call, turn: int) -> Answer:
+    """Go on with an answer that was cut at its length, if nothing has come or been asked since."""
+    message = call.item.body["callback_query"].get("message")
+    strip = (partial(call.reach.gestures.strip, call.lane, message["message_id"]),) if message else ()
+    last = await turns.last(call.tx, call.lane, before_item=call.item.id)
+    if last is None or last.id != turn:
+        return Answer(toast="This is not the last answer any more.", gestures=strip)
+    if await inbox.busy(call.tx, call.lane):
+        return Answer(toast="Something newer is under way already.", gestures=strip)
+    asked = await commands.ask(call, (GO_ON,))
+    return Answer(toast="I go on.", then=asked.then, gestures=strip)
+
+
 async def _again(call: Call, row: int) -> Answer:
     if not await outbox.send_again(call.tx, row, lane=call.lane, now=call.now):
         return Answer(toast="It has been sent again already.")
@@ -94,4 +108,9 @@ _TAPS: dict[str, Act] = {
     "note": _numbered(_note),
     "ask": _numbered(_ask),
     "people": members.tapped,
+    "consent": consent.tapped,
+    "more": _numbered(_more),
+    "think": thinking.tapped,
+    "usage": accounts.back,
+    "details": _numbered(accounts.detail),
 }

@@ -2,9 +2,10 @@
 
 import pytest
 
-from bot.db import chats
-from bot.db.chats import KINDS, Consent
+from bot.db import chats, conversations
+from bot.db.chats import KINDS, THINK, Consent
 from bot.db.engine import Database
+from bot.domain import Lane
 
 CHAT, HOST = 5, "models.example"
 
@@ -62,3 +63,24 @@ async def test_an_answer_can_be_taken_back(database: Database):
         await chats.give_consent(tx, CHAT, HOST, KINDS)
         await chats.give_consent(tx, CHAT, HOST, ())
     assert (await told(database)).kinds == frozenset()
+
+
+async def test_a_lane_thinks_as_the_house_does_until_it_is_told_otherwise(database: Database):
+    async with database.transaction() as tx:
+        assert await chats.think(tx, Lane(CHAT)) is None
+        for wanted in THINK:
+            await chats.set_think(tx, Lane(CHAT), wanted)
+            assert await chats.think(tx, Lane(CHAT)) == wanted
+        assert await chats.think(tx, Lane(CHAT, 3)) is None
+
+
+async def test_what_is_said_about_thinking_leaves_consent_and_conversation_alone(database: Database):
+    async with database.transaction() as tx:
+        await chats.set_think(tx, Lane(CHAT), "on")
+        assert (await conversations.find(tx, Lane(CHAT))).notes is None
+        await conversations.begin(tx, Lane(CHAT), 1, "likes tea")
+        await chats.give_consent(tx, CHAT, HOST, ["text"])
+        await chats.set_think(tx, Lane(CHAT), "off")
+        assert (await conversations.find(tx, Lane(CHAT))).notes == "likes tea"
+        assert (await chats.consent(tx, CHAT, HOST)).given
+        assert await chats.think(tx, Lane(CHAT)) == "off"

@@ -5,7 +5,7 @@ from typing import Any
 from bot.db import usage
 from bot.db.engine import Database
 from bot.db.tables import model_calls, turns
-from bot.db.usage import Spent
+from bot.db.usage import CallSpent, Spent, TurnSpent
 from bot.domain import Lane
 
 LANE = Lane(5)
@@ -24,7 +24,8 @@ async def turn(database: Database, item: int, *calls: tuple[int | None, int | No
 
 async def last(database: Database, lane: Lane = LANE) -> Spent | None:
     async with database.reading() as tx:
-        return await usage.last_turn(tx, lane)
+        newest = await usage.newest(tx, lane)
+        return None if newest is None else await usage.of_turn(tx, newest)
 
 
 async def since(database: Database, person: int = 5, begin: float = 0.0) -> Spent:
@@ -79,3 +80,49 @@ async def test_a_day_holds_all_turns_of_a_person_since_it_began(database: Databa
     await turn(database, 4, (4, 4, False), person=6)
     await turn(database, 5, (5, 5, False), ended_at=None)
     assert await since(database, begin=100.0) == Spent(3, 3, 10, 308, 4, 9.0, whole=True)
+
+
+async def detail(database: Database, turn: int = 1, lane: Lane = LANE) -> TurnSpent | None:
+    async with database.reading() as tx:
+        return await usage.details(tx, lane, turn)
+
+
+async def add_call(database: Database, **columns: Any) -> None:
+    row = {"turn": 1, "step": 9, "purpose": "turn", "endpoint": "main", "model": "m", "thinking": False}
+    row |= {"tools_offered": 0, "created_at": 101.0}
+    async with database.transaction() as tx:
+        await tx.execute(model_calls.insert().values(row | columns))
+
+
+async def test_a_decision_read_costs_no_canvas(database: Database):
+    await turn(database, 1, (100, 257, False))
+    await add_call(database, purpose="decision", prompt_tokens=141, completion_tokens=4)
+    assert await last(database) == Spent(1, 2, 241, 261, 2, 4.5, whole=True)
+
+
+async def test_details_tell_the_decision_and_every_call_in_order(database: Database):
+    await turn(database, 1, thinking=True, thinking_why="two tools match: a, b", endpoint="fallback")
+    times = {"seat_at": 102.0, "ended_at": 104.0, "outcome": "ok"}
+    await add_call(database, purpose="decision", prompt_tokens=141, completion_tokens=4, ended_at=101.5, outcome="ok")
+    await add_call(database, prompt_tokens=9, cached_tokens=8, completion_tokens=257, thinking=True, **times)
+    await add_call(database, again="away", outcome="failed", ended_at=105.0)
+    assert await detail(database) == TurnSpent(
+        True,
+        "two tools match: a, b",
+        "fallback",
+        4.5,
+        (
+            CallSpent("decision", None, "m", False, 141, None, None, 0.5, None, "ok"),
+            CallSpent("turn", None, "m", True, 9, 8, 2, 2.0, 1.0, "ok"),
+            CallSpent("turn", "away", "m", False, None, None, None, None, None, "failed"),
+        ),
+    )
+
+
+async def test_a_turn_of_another_lane_or_one_that_runs_has_no_details(database: Database):
+    await turn(database, 1, ended_at=None, state="running")
+    await turn(database, 2)
+    assert await detail(database, 1) is None
+    assert await detail(database, 2, Lane(6)) is None
+    assert await detail(database, 3) is None
+    assert await detail(database, 2) is not None

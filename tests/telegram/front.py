@@ -12,19 +12,21 @@ from telegram import Bot
 from telegram.error import NetworkError
 
 from bot.db import calls, conversations, inbox, people, turns
-from bot.db.engine import Database
+from bot.db.engine import Database, Transaction
 from bot.db.notices import Notices
 from bot.db.people import Standing
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import outbox as outbox_table
 from bot.db.turns import Done, NewTurn
 from bot.domain import Lane, Message, ToolCall, ToolResult
+from bot.endpoints import Endpoint
 from bot.opening import Ask
 from bot.telegram import commands, envelope
 from bot.telegram.access import Access, Mode
 from bot.telegram.acts import Reach
 from bot.telegram.gestures import Gestures
 from bot.telegram.handlers import Handlers
+from bot.window import Composition
 
 ADMIN, ANNA, BOB = 1, 5, 6
 NAMES = {ADMIN: "Ada", ANNA: "Anna", BOB: "Bob"}
@@ -37,15 +39,21 @@ class TurnsStandIn:
     database: Database
     asks: list[Ask] = field(default_factory=list)
     stops: list[tuple[Lane, int | None]] = field(default_factory=list)
+    told: list[Lane] = field(default_factory=list)
 
     async def run(self, ask: Ask) -> None:
         self.asks.append(ask)
+        ids = [item.id for item in ask.items]
         async with self.database.transaction() as tx:
-            await inbox.done(tx, [item.id for item in ask.items], now=0.0)
+            await tx.execute(inbox_table.update().where(inbox_table.c.id.in_(ids)).values(turn=len(self.asks)))
+            await inbox.done(tx, ids, now=0.0)
 
     def stop(self, lane: Lane, before: int | None = None) -> bool:
         self.stops.append((lane, before))
         return True
+
+    def go_on(self, lane: Lane) -> None:
+        self.told.append(lane)
 
 
 @dataclass
@@ -82,10 +90,17 @@ class Sent:
 class Front:
     """The handlers over a real database, with the clock in the tests' hands."""
 
-    def __init__(self, database: Database, mode: Mode = "pairing", fixed: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self,
+        database: Database,
+        mode: Mode = "pairing",
+        fixed: frozenset[int] = frozenset(),
+        second: Endpoint | None = None,
+    ) -> None:
         self.database = database
         self.now = 1_700_000_000.0
         self.bot = BotStandIn()
+        self.composition = Composition((), 0, 8000, None, None, 0)
         self.turns = TurnsStandIn(database)
         self.access = Access(mode, fixed)
         self.woken: list[Lane] = []
@@ -102,10 +117,16 @@ class Front:
             wake_sender=self.woken.append,
             repeatable=lambda tool: tool == "clock",
             bot_name="canvas_bot",
+            thinking="auto",
+            composition=self._composition,
+            second=second,
         )
         self.handlers = Handlers(database, reach, most_waiting=3, clock=lambda: self.now)
         self._updates = 100
         self._seen = 0
+
+    async def _composition(self, tx: Transaction, lane: Lane) -> Composition:
+        return self.composition
 
     def _wake_worker(self) -> None:
         self.worker_wakes += 1

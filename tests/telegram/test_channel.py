@@ -344,16 +344,20 @@ async def test_parts_notify_once_and_carry_the_buttons_last(office: PostOffice):
         assert [part.text for part in channel.parts(" \n ")] == ["(This answer holds nothing that can be shown.)"]
 
 
+def draft_says(office: PostOffice, line: str) -> bool:
+    draft = office.api.chat(7).draft
+    return draft is not None and draft.can_stop and draft.text == line
+
+
 async def test_the_place_in_line_is_told_in_the_draft_and_leaves_nothing_behind(office: PostOffice):
     async with office.sender() as sender:
         channel = office.channel(sender)
         channel.begin()
         for line in ("2 before you.", "You are next."):
             channel.queue(line)
-            draft = await office.api.until(lambda: (d := office.api.chat(7).draft) and d.text == line and d)  # noqa: B023
-            assert draft.can_stop
+            await office.api.until(lambda: draft_says(office, line))  # noqa: B023
         channel.queue(None)
-        await office.api.until(lambda: (d := office.api.chat(7).draft) and not d.text)
+        await office.api.until(lambda: draft_says(office, ""))
         await office.answer(channel, "Paris.")
         await sender.rested()
     assert office.seen() == ["Paris."]
@@ -366,10 +370,10 @@ async def test_a_message_in_between_does_not_hide_the_place_in_line(office: Post
         channel = office.channel(sender)
         channel.begin()
         channel.queue("2 before you.")
-        await office.api.until(lambda: (d := office.api.chat(7).draft) and d.text == "2 before you.")
+        await office.api.until(lambda: draft_says(office, "2 before you."))
         await office.say(sender, "a command's reply", item=2)
         await office.api.until(lambda: office.seen())
-        await office.api.until(lambda: (d := office.api.chat(7).draft) and d.text == "2 before you.")
+        await office.api.until(lambda: draft_says(office, "2 before you."))
         await office.answer(channel, "Stopped.")
         await sender.rested()
     assert office.seen() == ["a command's reply", "Stopped."]

@@ -294,3 +294,15 @@ def test_a_short_count_is_never_more_than_the_count(number: int):
     sizes = {"k": 10**3, "M": 10**6, "G": 10**9}
     assert len(text) <= 4
     assert float(text.rstrip("kMG")) * sizes.get(text[-1], 1) <= number * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_help_and_menus_name_every_command_once_and_fit(second: bool):
+    for standing in ("member", "admin"):
+        offered = commands.offered(standing, second=second)
+        names = [one.name for one in offered]
+        assert len(names) == len(set(names))
+        assert {"think", "usage", "context"} <= set(names)
+        assert {name for name, _ in commands.menu(standing, second=second)} <= set(names)
+        assert sum(len(f"/{one.name} – {one.help}\n") for one in offered) < 2000
+        assert all(len(one.help) <= 60 for one in offered)

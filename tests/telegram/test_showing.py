@@ -103,23 +103,24 @@ def test_a_silent_turn_shows_silently():
 def test_a_place_in_line_is_told_in_the_draft_as_soon_as_it_changes(showing: Showing):
     showing.begin(100.0)
     showing.signed(100.3, draft=True)
-    showing.queue("2 before you.")
+    showing.queue("2 before you.", 0.0)
     assert showing.next(100.4) == Wait(100.3 + 1.5)
     assert showing.next(102.5) == Sign("2 before you.")
     showing.signed(102.5, draft=True, says="2 before you.")
     assert showing.next(110.0) == Wait(122.5)
-    showing.queue("You are next.")
+    showing.queue("You are next.", 0.0)
     assert showing.next(110.0) == Sign("You are next.")
     showing.signed(110.0, draft=True, says="You are next.")
-    showing.queue(None)
-    assert showing.next(112.0) == Sign("")
+    showing.queue(None, 112.0)
+    assert showing.next(112.0) == Wait(112.3)
+    assert showing.next(112.3) == Sign("")
     showing.signed(112.0, draft=True)
     assert showing.next(113.0) == Wait(132.0)
 
 
 def test_a_draft_of_unknown_outcome_is_drawn_again_soon(showing: Showing):
     showing.begin(100.0)
-    showing.queue("2 before you.")
+    showing.queue("2 before you.", 0.0)
     showing.signed(102.0, draft=True, says=None)
     assert showing.next(102.0) == Wait(103.5)
     assert showing.next(103.5) == Sign("2 before you.")
@@ -127,11 +128,11 @@ def test_a_draft_of_unknown_outcome_is_drawn_again_soon(showing: Showing):
 
 def test_a_place_in_line_is_told_for_as_long_as_one_waits(showing: Showing):
     showing.begin(0.0)
-    showing.queue("2 before you.")
+    showing.queue("2 before you.", 0.0)
     assert showing.next(5000.0) == Sign("2 before you.")
     showing.signed(5000.0, draft=True, says="2 before you.")
     assert showing.next(5030.0) == Sign("2 before you.")
-    showing.queue(None)
+    showing.queue(None, 5029.0)
     assert showing.next(5030.0) == Sign("")
     showing.signed(5030.0, draft=True)
     assert showing.next(5060.0) is None
@@ -144,7 +145,7 @@ def test_a_message_in_between_makes_the_draft_be_drawn_again(showing: Showing):
     showing.signed(100.3, draft=True)
     showing.interrupted()
     assert showing.next(101.0) == Sign("")
-    showing.queue("2 before you.")
+    showing.queue("2 before you.", 0.0)
     showing.signed(103.0, draft=True, says="2 before you.")
     showing.interrupted()
     assert showing.next(105.0) == Sign("2 before you.")
@@ -155,17 +156,17 @@ def test_without_drafts_a_place_in_line_is_a_message_that_the_answer_takes_over(
     showing = Showing(Lane(chat), 1, silent=False, limits=Limits())
     showing.begin(100.0)
     showing.signed(100.3, draft=False)
-    showing.queue("2 before you.")
+    showing.queue("2 before you.", 0.0)
     step = showing.next(102.0)
     assert isinstance(step, Open)
     assert (step.part.text, step.is_line) == ("2 before you.", True)
     standing = Standing(1, 5, step.part, 102.0, is_line=True)
     showing.standing.append(standing)
-    showing.queue("You are next.")
+    showing.queue("You are next.", 0.0)
     step = showing.next(110.0)
     assert isinstance(step, Change)
     assert step.part.text == "You are next."
-    showing.queue(None)
+    showing.queue(None, 109.0)
     step = showing.next(110.0)
     assert isinstance(step, Change)
     assert step.part.text == SERVED
@@ -180,20 +181,20 @@ def test_a_place_in_line_below_a_text_goes_when_it_is_served(showing: Showing):
     first = showing.next(0.0)
     assert isinstance(first, Open)
     showing.standing.append(Standing(1, 5, first.part))
-    showing.queue("2 before you.")
+    showing.queue("2 before you.", 0.0)
     step = showing.next(10.0)
     assert isinstance(step, Change)
     assert step.part.text == "I look it up.\n\n2 before you."
-    showing.queue(None)
-    assert showing.next(10.0) is None
+    showing.queue(None, 10.0)
+    assert showing.next(10.3) is None
 
 
 def test_a_line_is_left_only_by_a_turn_that_ended_without_a_text(showing: Showing):
     line = stand(showing, "2 before you.", line=True)
-    assert showing.left is None
+    told = [showing.left]
     showing.is_over = True
-    assert showing.left is line
-    showing.settled(2)
-    assert showing.left is line
-    showing.settled(1)
-    assert showing.left is None
+    told.append(showing.left)
+    for row in (2, 1):
+        showing.settled(row)
+        told.append(showing.left)
+    assert told == [None, line, line, None]

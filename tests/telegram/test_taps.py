@@ -11,6 +11,7 @@ from bot.db.engine import Database
 from bot.domain import Lane, Part
 from bot.telegram import taps
 from bot.telegram.greeting import EXAMPLES
+from bot.telegram.taps import GO_ON
 from tests.telegram.front import ADMIN, ANNA, BOB, Front
 
 TOO_OLD = "This button is too old."
@@ -138,3 +139,48 @@ async def test_any_data_is_answered(front: Front, data: str):
 def test_only_admins_have_the_buttons_of_the_list_of_people():
     assert taps.choose("people:block:5", "member")[1] == ""
     assert taps.choose("people:block:5", "admin")[1] == "block:5"
+
+
+async def test_more_is_asked_for_once_and_the_button_goes(front: Front):
+    turn = await front.answered("tell me a long story")
+    toast, sent = await front.tap(f"more:{turn}")
+    assert (toast, sent) == ("I go on.", [])
+    (task,) = await front.items(kind="task")
+    assert json.loads(task.body) == {"person": ANNA, "name": "Anna", "texts": [GO_ON]}
+    assert front.worker_wakes == 1
+    (stripped,) = front.bot.of("edit_message_reply_markup")
+    assert stripped["given"][0] == ANNA
+    assert await front.tap(f"more:{turn}") == ("Something newer is under way already.", [])
+    assert len(await front.items(kind="task")) == 1
+    assert len(front.bot.of("edit_message_reply_markup")) == 2
+
+
+async def test_more_of_what_is_not_the_last_answer_is_not_asked_for(front: Front):
+    turn = await front.answered("tell me a long story", item=1)
+    await front.answered("and now?", item=2)
+    await front.store(front.message(text="x"), front.message(text="y"))
+    await front.handle()
+    assert await front.tap(f"more:{turn}") == ("This is not the last answer any more.", [])
+    assert await front.items(kind="task") == []
+    assert len(front.bot.of("edit_message_reply_markup")) == 1
+    assert await front.tap("more:999") == ("This is not the last answer any more.", [])
+
+
+async def test_more_is_not_asked_for_while_a_newer_message_waits_or_after_a_new_conversation(front: Front):
+    turn = await front.answered("tell me a long story")
+    await front.running()
+    assert await front.tap(f"more:{turn}") == ("Something newer is under way already.", [])
+    await front.write("/new", person=BOB)
+    other = await front.answered("tell me a long story", person=BOB, item=1)
+    await front.write("/new", person=BOB)
+    assert (await front.tap(f"more:{other}", person=BOB))[0] == "This is not the last answer any more."
+    assert await front.items(kind="task") == []
+
+
+async def test_more_of_a_message_of_long_ago_is_answered_without_it(front: Front):
+    turn = await front.answered("tell me a long story")
+    sender = front.message()["message"]["from"]
+    query = {"id": "q", "from": sender, "chat_instance": "1", "data": f"more:{turn}", "inline_message_id": "7"}
+    await front.store({"callback_query": query})
+    assert await front.handle() == []
+    assert front.bot.of("edit_message_reply_markup") == []

@@ -1,0 +1,80 @@
+"""One turn in its details, in short lines for a phone: thinking and why, each model call, the model. Pure.
+
+Canvases are estimates and labelled so; what the server did not tell is said to be unknown.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from bot.db.usage import CallSpent, TurnSpent
+from bot.telegram.spent import seconds, short
+
+MOST = 20  # calls that are told one by one
+
+# Why a call was made that would not have been needed, as it is written down.
+_AGAIN = {
+    "away": "no answer came before",
+    "brake": "it thought too long",
+    "cut": "the reply before was cut",
+    "empty": "the reply before was empty",
+    "failing": "calls kept failing",
+    "more": "the answer goes on",
+    "silent": "two replies were empty",
+}
+_OUTCOMES = {"ok": "", "cut": ", cut", "cancelled": ", stopped", "failed": ", failed", None: ", not ended"}
+
+
+def lines(turn: TurnSpent) -> str:
+    """The details of an ended turn."""
+    calls = [call for call in turn.calls if call.purpose != "decision"]
+    told = [f"This turn: {seconds(turn.seconds)}", f"Thinking: {_on(turn.thinking)}", f"Why: {turn.why or 'unknown'}"]
+    told += islice(_changes(turn.thinking, calls), MOST)
+    for call in turn.calls:
+        told += _reading(call) if call.purpose == "decision" else ()
+    told.append("Model calls, canvases estimated:" if calls else "Model calls: none")
+    for number, call in enumerate(calls[:MOST], start=1):
+        told += _call(number, call)
+    if len(calls) > MOST:
+        told.append(f"… and {len(calls) - MOST} more calls")
+    return "\n".join([*told, *_models(calls, turn.endpoint)])
+
+
+def _on(thinking: bool) -> str:
+    return "on" if thinking else "off"
+
+
+def _changes(thinking: bool, calls: Iterable[CallSpent]) -> Iterator[str]:
+    """Where thinking was switched, and where a call was made again, with the reason."""
+    for number, call in enumerate(calls, start=1):
+        switch = f"thinking {_on(call.thinking)}" if call.thinking != thinking else ""
+        why = _AGAIN.get(call.again, call.again) if call.again else ""
+        if switch or why:
+            yield f"Call {number}: {', '.join(filter(None, (switch, why)))}"
+        thinking = call.thinking
+
+
+def _reading(call: CallSpent) -> tuple[str, str]:
+    """The endpoint was asked in one step whether to think."""
+    tokens = "tokens unknown" if call.prompt_tokens is None else f"{short(call.prompt_tokens)} in"
+    return f"Decision read: {_took(call)}", f"    {tokens}"
+
+
+def _call(number: int, call: CallSpent) -> tuple[str, str]:
+    unit = "canvas" if call.canvases == 1 else "canvases"
+    canvases = "canvases unknown" if call.canvases is None else f"{call.canvases} {unit}"
+    waited = f", waited {seconds(call.waited)}" if call.waited and call.waited >= 0.1 else ""
+    cached = "cached unknown" if call.cached_tokens is None else f"{short(call.cached_tokens)} cached"
+    tokens = "tokens unknown" if call.prompt_tokens is None else f"{short(call.prompt_tokens)} in, {cached}"
+    return f"{number}. {canvases}, {_took(call)}", f"    {tokens}{waited}"
+
+
+def _took(call: CallSpent) -> str:
+    return ("time unknown" if call.seconds is None else seconds(call.seconds)) + _OUTCOMES[call.outcome]
+
+
+def _models(calls: Iterable[CallSpent], endpoint: str) -> Iterator[str]:
+    """Who answered, the first asked first."""
+    names = dict.fromkeys(call.model or "unknown" for call in calls)
+    if names:
+        second = ", the second endpoint" if endpoint == "fallback" else ""
+        yield f"Model: {', then '.join(names)}{second}"

@@ -1,0 +1,140 @@
+"""A turn in its details: short lines, plain words, and unknown where nothing was told."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.db.usage import CallSpent, TurnSpent
+from bot.telegram.details import MOST, lines
+
+CALL = CallSpent("turn", None, "diffusiongemma", False, 1204, 1100, 1, 1.42, 0.001, "ok")
+UNKNOWN = CallSpent("turn", None, "", False, None, None, None, None, None, None)
+
+
+def test_a_plain_turn_is_told_in_a_few_lines():
+    assert lines(TurnSpent(False, "one light tool: clock", "main", 1.5, (CALL,))).splitlines() == [
+        "This turn: 1.5 s",
+        "Thinking: off",
+        "Why: one light tool: clock",
+        "Model calls, canvases estimated:",
+        "1. 1 canvas, 1.4 s",
+        "    1.2k in, 1.1k cached",
+        "Model: diffusiongemma",
+    ]
+
+
+def test_what_was_not_told_is_unknown():
+    assert lines(TurnSpent(True, "", "main", 1.5, (UNKNOWN, replace(CALL, cached_tokens=None)))).splitlines()[1:] == [
+        "Thinking: on",
+        "Why: unknown",
+        "Call 1: thinking off",
+        "Model calls, canvases estimated:",
+        "1. canvases unknown, time unknown, not ended",
+        "    tokens unknown",
+        "2. 1 canvas, 1.4 s",
+        "    1.2k in, cached unknown",
+        "Model: unknown, then diffusiongemma",
+    ]
+
+
+def test_a_turn_without_calls_says_so():
+    assert lines(TurnSpent(False, "thinking is off", "main", 0.1, ())).splitlines()[3:] == ["Model calls: none"]
+
+
+def test_switches_and_repeated_calls_are_told_with_their_reason():
+    calls = (
+        CALL,
+        replace(CALL, again="empty"),
+        replace(CALL, again="silent", thinking=True),
+        replace(CALL, again="brake"),
+        replace(CALL, again="more"),
+        replace(CALL, again="something new"),
+    )
+    told = lines(TurnSpent(False, "no tool fits", "main", 9.0, calls)).splitlines()
+    assert told[3:8] == [
+        "Call 2: the reply before was empty",
+        "Call 3: thinking on, two replies were empty",
+        "Call 4: thinking off, it thought too long",
+        "Call 5: the answer goes on",
+        "Call 6: something new",
+    ]
+
+
+def test_how_a_call_ended_and_how_long_it_waited_is_told():
+    calls = (
+        replace(CALL, outcome="failed", seconds=None),
+        replace(CALL, again="away", waited=3.2, canvases=2),
+        replace(CALL, outcome="cancelled"),
+        replace(CALL, outcome="cut"),
+    )
+    told = lines(TurnSpent(False, "no tool fits", "main", 9.0, calls)).splitlines()
+    assert told[5] == "1. 1 canvas, time unknown, failed"
+    assert told[7:9] == ["2. 2 canvases, 1.4 s", "    1.2k in, 1.1k cached, waited 3.2 s"]
+    assert told[9].endswith(", stopped")
+    assert told[11].endswith(", cut")
+
+
+def test_a_decision_read_is_told_apart_from_the_calls():
+    read = replace(UNKNOWN, purpose="decision", model="diffusiongemma", seconds=0.31, prompt_tokens=141, outcome="ok")
+    told = lines(TurnSpent(True, "the endpoint reads 70%", "main", 2.0, (read, replace(CALL, thinking=True))))
+    assert "Decision read: 0.3 s\n    141 in\n" in told
+    assert "1. 1 canvas" in told
+    assert "Call 1" not in told
+    lost = replace(read, seconds=None, prompt_tokens=None, outcome="failed")
+    assert "Decision read: time unknown, failed\n    tokens unknown\n" in lines(
+        TurnSpent(True, "x", "main", 2.0, (lost,))
+    )
+
+
+def test_the_model_of_the_second_endpoint_is_named_as_such():
+    calls = (CALL, replace(CALL, model="gemma-4-31b"), replace(CALL, model="gemma-4-31b"))
+    told = lines(TurnSpent(False, "no tool fits", "fallback", 2.0, calls)).splitlines()
+    assert told[-1] == "Model: diffusiongemma, then gemma-4-31b, the second endpoint"
+
+
+def test_of_very_many_calls_the_first_are_told():
+    told = lines(TurnSpent(False, "no tool fits", "main", 99.0, (CALL,) * (MOST + 5))).splitlines()
+    assert f"{MOST}. 1 canvas, 1.4 s" in told
+    assert told[-2] == "… and 5 more calls"
+
+
+def as_decision(call: CallSpent) -> CallSpent:
+    return replace(call, purpose="decision")
+
+
+def joined(both: tuple[list[CallSpent], list[CallSpent]]) -> tuple[CallSpent, ...]:
+    return (*both[0], *both[1])
+
+
+counts = st.none() | st.integers(0, 10**10)
+times = st.none() | st.floats(0, 10**6)
+calls = st.builds(
+    CallSpent,
+    st.sampled_from(["turn", "task"]),
+    st.sampled_from([None, "empty", "cut", "more", "failing", "silent", "brake", "away"]),
+    st.just("diffusiongemma"),
+    st.booleans(),
+    counts,
+    counts,
+    st.none() | st.integers(0, 999),
+    times,
+    times,
+    st.sampled_from([None, "ok", "cut", "cancelled", "failed"]),
+)
+
+
+@given(
+    st.builds(
+        TurnSpent,
+        st.booleans(),
+        st.just("no tool fits"),
+        st.sampled_from(["main", "fallback"]),
+        st.floats(0, 10**6),
+        st.tuples(st.lists(calls.map(as_decision), max_size=2), st.lists(calls, max_size=100)).map(joined),
+    )
+)
+def test_the_details_fit_one_message_in_short_lines(turn: TurnSpent):
+    text = lines(turn)
+    assert len(text) <= 4096
+    assert max(map(len, text.splitlines())) <= 50
