@@ -1,8 +1,12 @@
-"""The endpoint's routes beside the model calls, over plain HTTP: which models, which version, is it up.
+"""The endpoint's routes beside the model calls, over plain HTTP: which models, which version, is it up, how long is a
+prompt, what does a typed question read.
 
 Owns how vLLM's other routes are addressed and read; keeps no connection. Knows nothing of the house above it.
 """
 
+import asyncio
+import functools
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +15,12 @@ import httpx
 
 from bot.errors import KeyRefused, ServerAway
 
+QUICKLY = 2.0  # seconds a route may take while somebody waits for an answer
+
 _PATIENCE = httpx.Timeout(10, connect=5)
+
+
+_LACKING = {400, 404, 405, 422, 501}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +29,14 @@ class ServedModel:
 
     name: str
     context: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The answer to typed questions, None if there is none; `lacking`: asking again would change nothing."""
+
+    answer: Mapping[str, Any] | None = None
+    lacking: bool = False
 
 
 async def models(url: str, api_key: str | None = None) -> tuple[ServedModel, ...]:
@@ -49,25 +66,65 @@ async def health(url: str) -> bool:
         return False
 
 
-async def _get(address: str, api_key: str | None = None) -> httpx.Response:
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+async def tokenize(url: str, api_key: str | None, body: Mapping[str, Any]) -> int | None:
+    """The exact tokens of a prompt: of the messages, tools and chat_template_kwargs in `body`, as a call sends them.
+
+    None where the route is missing, fails, or takes longer than QUICKLY.
+    """
+    counted = _json(await _quickly(f"{_root(url)}/tokenize", api_key, body)).get("count")
+    return counted if isinstance(counted, int) and not isinstance(counted, bool) and counted > 0 else None
+
+
+async def systemone(url: str, api_key: str | None, body: Mapping[str, Any]) -> Read:
+    """What typed questions read; see Read. Never raises for what the endpoint does, nor takes longer than QUICKLY."""
+    response = await _quickly(f"{url}/systemone", api_key, body)
+    if response is None:
+        return Read()
+    return Read(_json(response) if response.is_success else None, lacking=response.status_code in _LACKING)
+
+
+async def _quickly(address: str, api_key: str | None, body: Mapping[str, Any]) -> httpx.Response | None:
     try:
-        async with httpx.AsyncClient(timeout=_PATIENCE, trust_env=False) as client:
-            return await client.get(address, headers=headers)
+        async with asyncio.timeout(QUICKLY):
+            return await _send("POST", address, api_key, body)
+    except (TimeoutError, ServerAway):
+        return None
+
+
+async def _get(address: str, api_key: str | None = None) -> httpx.Response:
+    return await _send("GET", address, api_key)
+
+
+async def _send(
+    method: str, address: str, api_key: str | None, body: Mapping[str, Any] | None = None
+) -> httpx.Response:
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    # Reading the certificates takes longer than the call: once is enough, and not at all where nothing is encrypted.
+    verify = _certificates() if address.startswith("https://") else False
+    try:
+        async with httpx.AsyncClient(timeout=_PATIENCE, trust_env=False, verify=verify) as client:
+            return await client.request(method, address, headers=headers, json=body)
     except httpx.TimeoutException:
         raise ServerAway(f"Nothing answers at {address} in time.") from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ServerAway(f"Nothing answers at {address} ({error or type(error).__name__}).") from None
 
 
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    return httpx.create_ssl_context(trust_env=False)
+
+
 def _root(url: str) -> str:
     return url.removesuffix("/v1")
 
 
-def _json(response: httpx.Response) -> Mapping[str, Any]:
+def _json(response: httpx.Response | None) -> Mapping[str, Any]:
+    if response is None:
+        return {}
     try:
         body = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return body if isinstance(body, dict) else {}
 

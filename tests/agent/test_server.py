@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -12,9 +13,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from bot.agent import server
-from bot.agent.server import ServedModel
+from bot.agent.server import Read, ServedModel
 from bot.errors import KeyRefused, ServerAway
 from bot.serving import serve
+from bot.sim.endpoint import Endpoint
 
 MODELS = {"object": "list", "data": [{"id": "gemma4", "max_model_len": 32768}, {"id": "other"}, {"no": "id"}, 7]}
 
@@ -32,8 +34,10 @@ async def answering(**routes: Any) -> AsyncIterator[str]:
 
         return reply
 
-    paths = {"models": "/v1/models", "version": "/version", "health": "/health"}
-    async with serve(Starlette(routes=[Route(paths[name], answer(given)) for name, given in routes.items()])) as url:
+    paths = {"models": "/v1/models", "version": "/version", "health": "/health", "tokenize": "/tokenize"}
+    methods = ["GET", "POST"]
+    table = [Route(paths[name], answer(given), methods=methods) for name, given in routes.items()]
+    async with serve(Starlette(routes=table)) as url:
         yield f"{url}/v1"
 
 
@@ -87,3 +91,43 @@ async def test_the_version_is_read_or_unknown() -> None:
 async def test_health_is_up_unless_the_server_says_otherwise(status: int, up: bool) -> None:
     async with answering(health=(status, "")) as url:
         assert await server.health(url) is up
+
+
+PROMPT = {
+    "messages": [{"role": "user", "content": "How late is it?"}],
+    "tools": [{"type": "function", "function": {"name": "clock", "description": "Tells the time."}}],
+    "chat_template_kwargs": {"enable_thinking": True},
+}
+
+
+async def test_a_prompt_is_counted_as_a_call_sends_it() -> None:
+    endpoint = Endpoint(api_key="k")
+    async with serve(endpoint.app) as url, httpx.AsyncClient(headers={"authorization": "Bearer k"}) as http:
+        counted = await server.tokenize(f"{url}/v1", "k", PROMPT)
+        await http.post(f"{url}/v1/chat/completions", json={**PROMPT, "max_tokens": 5})
+    assert counted == endpoint.requests[0].prompt_tokens
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [(404, {"detail": "Not Found"}), (200, "no JSON"), (200, {"count": True}), (200, {"count": -3}), (200, [])],
+)
+async def test_a_prompt_that_cannot_be_counted_is_not(answer: tuple[int, Any]) -> None:
+    async with answering(tokenize=answer) as url:
+        assert await server.tokenize(url, None, PROMPT) is None
+
+
+async def test_a_server_that_takes_its_time_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "QUICKLY", 0.02)
+    endpoint = Endpoint()
+    async with serve(endpoint.app) as url:
+        endpoint.hold()
+        assert await server.systemone(f"{url}/v1", None, {"state": "x", "questions": {"a": {"type": "noul"}}}) == Read()
+        endpoint.release()
+    assert await server.tokenize("http://127.0.0.1:9/v1", None, PROMPT) is None
+
+
+async def test_what_is_encrypted_is_verified() -> None:
+    async with answering(version=(200, {"version": "0.33.0"})) as url:
+        with pytest.raises(ServerAway, match="Nothing answers at https://"):
+            await server.version(url.replace("http://", "https://"))
