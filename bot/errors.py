@@ -10,6 +10,7 @@ CanvasgramError
 ├── TelegramAway             Telegram does not answer, or not as the Bot API would
 ├── ServerAway               nothing that speaks the protocol answers at this address
 ├── KeyRefused               the endpoint wants a key, or another one
+├── AttachmentUnusable       what came with a message cannot be fetched, opened or understood
 └── CallFailed               a model call ended without a reply
     ├── EndpointAway         down, loading, busy or cut: the same request may be sent again
     ├── PromptTooLong        the prompt does not fit the context
@@ -60,6 +61,10 @@ class ServerAway(CanvasgramError):
 
 class KeyRefused(CanvasgramError):
     """The endpoint wants a key, or another one."""
+
+
+class AttachmentUnusable(CanvasgramError):
+    """What came with a message cannot be fetched, opened or understood; the text says why, after `because`."""
 
 
 class CallFailed(CanvasgramError):

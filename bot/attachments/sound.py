@@ -1,0 +1,71 @@
+"""Has sound written down by an OpenAI-compatible transcription endpoint; the one place that speaks to it.
+
+Knows nothing of where the sound came from. Foreign errors end here.
+"""
+
+import asyncio
+import logging
+
+import httpx
+
+from bot.errors import AttachmentUnusable
+
+AWAY = "the service that writes sound down does not answer; please try later or write it"
+SILENT = "no words were heard in it"
+SLOW = "writing it down took too long"
+REFUSED = "the service that writes sound down did not take it"
+
+_SECONDS = 120.0
+_PATIENCE = httpx.Timeout(_SECONDS, connect=10.0)
+
+_log = logging.getLogger(__name__)
+
+
+class Transcriber:
+    """Asks the `model` at `url` (which ends with `/v1`). `seconds` bounds one transcript."""
+
+    def __init__(self, url: str, model: str, api_key: str | None = None, *, seconds: float = _SECONDS) -> None:
+        self._address = f"{url}/audio/transcriptions"
+        self._model = model
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._seconds = seconds
+
+    async def transcript(self, body: bytes, name: str, media_type: str) -> str:
+        """What is said in it; the ending of `name` tells many services the format. Raises AttachmentUnusable."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                response = await self._asked(body, name, media_type)
+        except (TimeoutError, httpx.ReadTimeout):
+            raise AttachmentUnusable(SLOW) from None
+        except httpx.HTTPError as error:
+            _log.warning("no transcript: %s", type(error).__name__, extra={"action": "sound.away"})
+            raise AttachmentUnusable(AWAY) from None
+        if not response.is_success:
+            _log.warning("no transcript: HTTP %d", response.status_code, extra={"action": "sound.refused"})
+            refused = 400 <= response.status_code < 500
+            raise AttachmentUnusable(REFUSED if refused else AWAY)
+        text = _text(response)
+        if text is None:
+            _log.warning("no transcript: not the protocol", extra={"action": "sound.unreadable"})
+            raise AttachmentUnusable(AWAY)
+        if not text:
+            raise AttachmentUnusable(SILENT)
+        return text
+
+    async def _asked(self, body: bytes, name: str, media_type: str) -> httpx.Response:
+        async with httpx.AsyncClient(timeout=_PATIENCE, trust_env=False) as client:
+            return await client.post(
+                self._address,
+                headers=self._headers,
+                data={"model": self._model, "response_format": "json"},
+                files={"file": (name, body, media_type)},
+            )
+
+
+def _text(response: httpx.Response) -> str | None:
+    try:
+        answer = response.json()
+    except ValueError:
+        return None
+    text = answer.get("text") if isinstance(answer, dict) else None
+    return text.strip() if isinstance(text, str) else None

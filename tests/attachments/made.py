@@ -1,0 +1,95 @@
+"""Files as people send them, made for the tests: pictures and papers, sound ones and hostile ones."""
+
+import io
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from PIL import Image
+
+
+def image(width: int = 64, height: int = 48, form: str = "JPEG", mode: str = "RGB", **how: Any) -> bytes:
+    """A picture whose upper left quarter is blue, and the rest red."""
+    picture = Image.new("RGB", (width, height), "red")
+    picture.paste("blue", (0, 0, width // 2, height // 2))
+    return written(picture.convert(mode), form, **how)
+
+
+def written(picture: Image.Image, form: str, **how: Any) -> bytes:
+    body = io.BytesIO()
+    picture.save(body, form, **how)
+    return body.getvalue()
+
+
+def opened(body: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(body))
+
+
+def huge_png(width: int, height: int) -> bytes:
+    """A picture of one colour that is a thousand times larger once it is unpacked."""
+    packer = zlib.compressobj(9)
+    row = bytes(1 + 3 * width)
+    rows = b"".join(packer.compress(row) for _ in range(height)) + packer.flush()
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", head), (b"IDAT", rows), (b"IEND", b""))
+    told = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(told)
+
+
+def pdf(pages: Sequence[str]) -> bytes:
+    """A PDF with these texts, a page each; lines end at newlines."""
+    return pdf_of([_shown(text) for text in pages])
+
+
+def endless_pdf() -> bytes:
+    """A small PDF on which every reader works for minutes."""
+    return pdf_of([b"BT /F1 12 Tf (x) Tj ET " * 3_000_000])
+
+
+def pdf_of(contents: Sequence[bytes]) -> bytes:
+    """A PDF with these content streams, a page each."""
+    count = len(contents)
+    kids = " ".join(f"{3 + 2 * number} 0 R" for number in range(count))
+    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", f"<< /Type /Pages /Kids [{kids}] /Count {count} >>".encode()]
+    for number, content in enumerate(contents):
+        packed = zlib.compress(content)
+        font = f"/Resources << /Font << /F1 {3 + 2 * count} 0 R >> >>"
+        box = "/MediaBox [0 0 612 792]"
+        objects.append(f"<< /Type /Page /Parent 2 0 R {box} {font} /Contents {4 + 2 * number} 0 R >>".encode())
+        head = f"<< /Length {len(packed)} /Filter /FlateDecode >>\nstream\n".encode()
+        objects.append(head + packed + b"\nendstream")
+    objects.append(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
+    return _filed(objects)
+
+
+def locked_pdf(pages: Sequence[str], password: str) -> bytes:
+    """A PDF that is encrypted; without a password everybody may read it."""
+    from pypdf import PdfWriter
+
+    writer = PdfWriter(clone_from=io.BytesIO(pdf(pages)))
+    writer.encrypt(password, owner_password="owner", algorithm="AES-256")
+    body = io.BytesIO()
+    writer.write(body)
+    return body.getvalue()
+
+
+def _shown(text: str) -> bytes:
+    if not text:
+        return b""
+    lines = " ".join(f"({line}) Tj T*" for line in text.split("\n"))
+    return f"BT /F1 12 Tf 14 TL 72 720 Td {lines} ET".encode("latin-1")
+
+
+def _filed(objects: Sequence[bytes]) -> bytes:
+    body, places = bytearray(b"%PDF-1.4\n"), []
+    for number, told in enumerate(objects, start=1):
+        places.append(len(body))
+        body += b"%d 0 obj\n" % number + told + b"\nendobj\n"
+    table = len(body)
+    body += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    body += b"".join(b"%010d 00000 n \n" % place for place in places)
+    body += b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (len(objects) + 1, table)
+    return bytes(body)
