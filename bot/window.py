@@ -127,6 +127,11 @@ def _added(system: str, *, notes: str | None = None, summary: str | None = None)
     return history.estimate(prompting.build(system, (), (), notes, summary)[1:])
 
 
+def least(system: str, toolbox: Toolbox) -> int:
+    """Estimated tokens that every prompt takes, whatever is said."""
+    return _fixed(Conversation(), system, toolbox)
+
+
 def tools_size(toolbox: Toolbox) -> int:
     """Characters of the tools' definitions."""
     return sum(len(str(one)) for one in toolbox.definitions)

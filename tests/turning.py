@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Table, select
 
 from bot.agent.fit import offer
+from bot.agent.thinking import Setting
 from bot.asking import Asking
 from bot.db import inbox
 from bot.db.engine import Database
@@ -30,9 +31,11 @@ from bot.domain import (
     ToolCall,
     Usage,
 )
+from bot.endpoints import Endpoint
 from bot.opening import Ask, Plan, Told, Wanting
 from bot.past import ChatPast
 from bot.turns import Means, Turns
+from bot.way import Place, Places
 from tools.base import Tool, ToolContext
 
 LANE = Lane(7)
@@ -128,6 +131,10 @@ class Desk:
     seconds: float = 60.0
     wait: float = 60.0
     steps: int = 8
+    budget: int = 8000
+    thinking: Setting = "off"
+    told: Told | None = None  # what the endpoint says when it is asked before a turn; None: it is not asked
+    wants: list[Wanting] = field(default_factory=list)
     channel: Shown = field(default_factory=Shown)
     news: list[str] = field(default_factory=list)
 
@@ -135,23 +142,39 @@ class Desk:
         return Turns(
             Means(
                 database=self.database,
-                asking=Asking(self.database, self.model, wait=self.wait, tell=self._tell),
+                places=self._places(),
                 channel_for=self._channel,
                 context_for=self._context,
                 plan=self._plan(),
                 inquire=self.inquire,
                 seconds=self.seconds,
-                endpoint="http://here/v1",
-                model=lambda: "model",
             )
         )
 
+    def _places(self) -> Places:
+        first = Endpoint("main", "http://here/v1", self.model, lambda: "model")
+        asking = Asking(self.database, self.model, wait=self.wait, tell=self._tell)
+        return Places(self.database, Place(first, asking), None, lambda lane: None)
+
     def _plan(self) -> Plan:
         tools = {tool.name: tool for tool in self.tools}
-        return Plan("Be brief.", tools, offer.index(self.tools), 8000, self.steps, 256, thinking="off")
+        asks = self.told is not None
+        return Plan(
+            "Be brief.",
+            tools,
+            offer.index(self.tools),
+            self.budget,
+            self.steps,
+            256,
+            thinking=self.thinking,
+            counts=asks,
+            reads=asks,
+        )
 
     async def inquire(self, wanting: Wanting, texts: Sequence[str]) -> Told:
-        raise AssertionError("nothing is to be asked")
+        self.wants.append(wanting)
+        assert self.told is not None
+        return self.told
 
     async def ask(self, *texts: str) -> Ask:
         """Messages that have arrived and are claimed together."""
