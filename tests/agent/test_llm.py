@@ -121,6 +121,63 @@ async def test_a_block_is_shown_without_markup_or_not_at_all():
     assert shown == ["Let me see.", "Let me see."]
 
 
+def thinking(text: str, tokens: int | None = None, **more: object) -> dict[str, object]:
+    """A chunk of thought, with the running count of tokens if the server gives one."""
+    usage = {} if tokens is None else {"usage": {"prompt_tokens": 9, "completion_tokens": tokens}}
+    return {"choices": [{"delta": {"reasoning": text, **more}}], **usage}
+
+
+@pytest.mark.parametrize("counts", [(256, 512), (None, None)])
+async def test_a_thought_that_finds_no_end_is_braked_and_the_stream_is_closed(counts):
+    lines = stream_lines(*(thinking(f"hm {number} ", number) for number in counts))[:-1]
+    replay = Replay([Recorded(lines=lines, hold=True), said("next")])
+    async with replaying(replay, seats=1) as llm:
+        reply = await llm.call(request(brake=512), ignore, ignore)
+        await replay.left.wait()
+        assert (await llm.call(request(), ignore, ignore)).text == "next"
+    assert (reply.finish_reason, reply.text, reply.blocks) == ("brake", "", 2)
+    assert reply.reasoning.startswith("hm ")
+    assert reply.usage.partial
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (None if counts[1] is None else 9, counts[1])
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [thinking("hm", 511)],
+        [thinking("hm", 256), {"choices": [{"delta": {"content": "It is"}}]}, thinking("hm", 1024)],
+        [thinking("hm", 512, tool_calls=[{"index": 0, "id": "a", "function": {"name": "clock", "arguments": "{}"}}])],
+        [{"choices": [], "usage": {"completion_tokens": 900}}],
+    ],
+)
+async def test_a_thought_that_is_short_or_led_to_something_is_not_braked(chunks):
+    last = {"choices": [{"delta": {"reasoning": "so"}, "finish_reason": "stop"}], "usage": {"completion_tokens": 2000}}
+    async with replaying(Replay([Recorded(lines=stream_lines(*chunks, last))])) as llm:
+        reply = await llm.call(request(brake=512), ignore, ignore)
+    assert reply.finish_reason == "stop"
+    assert not reply.usage.partial
+
+
+async def test_a_call_without_a_brake_may_think_as_long_as_it_likes():
+    last = {"choices": [{"delta": {"content": "So."}, "finish_reason": "stop"}]}
+    async with replaying(Replay([Recorded(lines=stream_lines(*[thinking("hm", 9999)] * 9, last))])) as llm:
+        assert (await llm.call(request(), ignore, ignore)).text == "So."
+
+
+async def test_blocks_of_an_answer_that_goes_on_are_shown_behind_what_it_had():
+    shown: list[str] = []
+    lines = stream_lines(
+        {"choices": [{"delta": {"content": "ther is "}}]},
+        {"choices": [{"delta": {"content": "fine. call:clo"}}]},
+        {"choices": [{"delta": {"content": "ck"}, "finish_reason": "stop"}]},
+    )
+    messages = (Message("user", "weather?"), Message("assistant", "The wea"))
+    async with replaying(Replay([Recorded(lines=lines)])) as llm:
+        reply = await llm.call(request(messages=messages, continues=True), shown.append, ignore)
+    assert shown == ["The weather is", "The weather is fine."]
+    assert reply.text == "ther is fine. call:clock"
+
+
 async def test_times_follow_one_another():
     times = (await ask(recorded("01-chat-stream"))).times
     assert times.seat is not None

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.agent.events import CallModel, Ended, Event, Finished, Given, Limits, RunTools
+from bot.agent.history import estimate
 from bot.agent.loop import play
 from bot.domain import Message, Reply, ToolCall, ToolResult
 from tests.agent.offered import TOOLS, call, reply
@@ -196,6 +197,28 @@ def test_one_step_allowed_is_an_answer_without_tools_and_without_excuse():
     assert called(events[0]).tool_choice == "none"
     assert called(events[0]).messages == PROMPT
     assert finished(events[-1]).ending == "answered"
+
+
+def test_results_are_shortened_to_what_a_turn_may_add_and_then_an_answer_is_asked_for():
+    limits = Limits(8, 1024, room=1500)
+    game, _ = started(limits)
+    events: list[Event] = [game.send(ask(1, "Paris"))]
+    for number in range(2, 5):
+        events.append(game.send(results(events[-1], "word " * 1600)))
+        if called(events[-1]).tool_choice == "none":
+            break
+        events.append(game.send(ask(number, str(number))))
+    added = called(events[-1]).messages[len(PROMPT) : -1]
+    assert estimate(added) <= 1500
+    assert added[-1].text.endswith("characters left out]")
+    assert called(events[-1]).messages[-1].text.startswith("(No tool can be used any more")
+    end = finished(game.send(reply("That is what I found.")))
+    assert (end.text, end.ending) == ("That is what I found.", "answered")
+
+
+def test_a_turn_without_any_room_is_answered_without_tools():
+    events = through([reply("Hello!")], Limits(8, 1024, room=0))
+    assert (called(events[0]).tool_choice, called(events[0]).messages) == ("none", PROMPT)
 
 
 def test_the_same_call_runs_once_a_reply_and_twice_a_turn():

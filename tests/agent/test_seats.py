@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from bot.agent.seats import Seats
+from bot.domain import PEOPLE, SUMMARIES, TASKS, WARMUP
 
 
 class Call:
@@ -44,6 +45,44 @@ async def test_lanes_take_turns_however_much_one_of_them_queued():
 
 async def test_a_lower_number_goes_first_and_equals_keep_their_order():
     assert await order_of(("A", 0), ("B", 5), ("C", 0), ("D", -1), ("E", 5)) == "ADCBE"
+
+
+async def test_of_several_seats_one_is_never_taken_by_others_than_people():
+    seats, order = Seats(3), list[str]()
+    tasks_ = [Call(seats, lane, order, TASKS) for lane in "ABC"]
+    summary, person, other = Call(seats, "S", order, SUMMARIES), Call(seats, "P", order), Call(seats, "Q", order)
+    async with asyncio.TaskGroup() as group:
+        for call in (*tasks_, summary):
+            group.create_task(call.run())
+        await settle()
+        assert order == ["A", "B"]
+        assert seats.idle
+        group.create_task(person.run())
+        await settle()
+        assert order == ["A", "B", "P"]
+        assert not seats.idle
+        group.create_task(other.run())
+        await settle()
+        assert [seats.waiting(lane) for lane in "QCS"] == [0, 1, 2]
+        tasks_[0].done.set()
+        await settle()
+        assert order == ["A", "B", "P", "Q"]
+        person.done.set()
+        await settle()
+        assert order[4:] == ["C"]
+        other.done.set()
+        await settle()
+        assert order[4:] == ["C"]
+        tasks_[1].done.set()
+        await settle()
+        assert order[4:] == ["C", "S"]
+        for call in (*tasks_, summary):
+            call.done.set()
+    assert seats.idle
+
+
+async def test_a_single_seat_is_for_others_when_no_person_waits():
+    assert await order_of(("A", TASKS), ("B", WARMUP), ("C", SUMMARIES), ("D", PEOPLE), ("E", TASKS)) == "ADECB"
 
 
 async def test_a_waiting_lane_knows_how_many_go_before_it():
@@ -90,43 +129,54 @@ async def test_a_cancelled_waiter_gives_up_its_place_even_in_the_tick_in_which_a
     assert order == ["A", "C"]
 
 
-@pytest.mark.parametrize("seed", range(60))
-async def test_never_more_than_the_seats_are_held_none_is_lost_and_nobody_starves(seed):
-    chance = random.Random(seed)
-    count = chance.randint(1, 4)
-    seats = Seats(count)
-    held, most, finished = 0, 0, Counter[str]()
+class Watch:
+    """Holds what is true of seats at any moment: people wait only where all are taken, the others leave them one."""
 
-    async def one(lane: str, ticks: int, priority: int) -> None:
-        nonlocal held, most
-        async with seats.held(lane, priority):
-            held += 1
-            most = max(most, held)
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.seats = Seats(count)
+        self.held = Counter[bool]()
+        self.finished = Counter[str]()
+
+    async def call(self, lane: str, ticks: int, priority: int) -> None:
+        async with self.seats.held(lane, priority):
+            self.held[priority == PEOPLE] += 1
+            self.look()
             try:
                 for _ in range(ticks):
                     await asyncio.sleep(0)
             finally:
-                held -= 1
-        finished[lane] += 1
+                self.held[priority == PEOPLE] -= 1
+        self.look()
+        self.finished[lane] += 1
 
-    cancelled = 0
+    def look(self) -> None:
+        assert self.held.total() <= self.count
+        assert self.held[False] <= max(1, self.count - 1)
+        assert not (self.seats.idle and PEOPLE in self.seats._rings)
+
+
+@pytest.mark.parametrize("seed", range(60))
+async def test_never_more_than_the_seats_are_held_none_is_lost_and_nobody_starves(seed):
+    chance = random.Random(seed)
+    watch, cancelled = Watch(chance.randint(1, 4)), 0
     async with asyncio.TaskGroup() as tasks:
         running = []
         for _ in range(80):
-            lane = chance.choice("AAAABCD")
-            running.append(tasks.create_task(one(lane, chance.randint(0, 5), chance.choice([0, 0, 0, 1]))))
+            priority = chance.choice([PEOPLE, PEOPLE, TASKS, SUMMARIES])
+            running.append(tasks.create_task(watch.call(chance.choice("AAAABCD"), chance.randint(0, 5), priority)))
             for _ in range(chance.randint(0, 2)):
                 await asyncio.sleep(0)
             if chance.random() < 0.3:
                 cancelled += chance.choice(running).cancel()
-    assert most <= count
-    assert held == 0
-    assert sum(finished.values()) >= 80 - cancelled
-    assert all(seats.waiting(lane) is None for lane in "ABCD")
+    assert watch.held.total() == 0
+    assert watch.finished.total() >= 80 - cancelled
+    assert all(watch.seats.waiting(lane) is None for lane in "ABCD")
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
-        for _ in range(count):
-            tasks.create_task(one("Z", 1, 0))
-    assert finished["Z"] == count
+        for _ in range(watch.count):
+            tasks.create_task(watch.call("Z", 1, PEOPLE))
+            tasks.create_task(watch.call("Z", 1, WARMUP))
+    assert watch.finished["Z"] == 2 * watch.count
 
 
 async def test_a_lane_that_never_stops_asking_lets_others_in():
