@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, and_, case, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import model_calls, turns
-from bot.domain import CANVAS, CallOutcome, Lane, Purpose
+from bot.domain import CANVAS, CallOutcome, Lane, Purpose, Which
 
 _CANVASES = (model_calls.c.completion_tokens + (CANVAS - 1)) // CANVAS
 _BEGAN = case((model_calls.c.purpose == "decision", model_calls.c.created_at), else_=model_calls.c.seat_at)
@@ -54,11 +54,15 @@ class CallSpent:
 
 @dataclass(frozen=True, slots=True)
 class TurnSpent:
-    """An ended turn in its details: what was decided about it, and its calls in order."""
+    """An ended turn in its details: what was decided about it, and its calls in order.
+
+    `endpoint_why` says why it was answered where it was; None: there was one endpoint.
+    """
 
     thinking: bool
     why: str
-    endpoint: str
+    endpoint: Which
+    endpoint_why: str | None
     seconds: float
     calls: tuple[CallSpent, ...]
 
@@ -99,7 +103,14 @@ async def details(tx: AsyncConnection, lane: Lane, turn: int) -> TurnSpent | Non
     )
     rows = await tx.execute(select(*columns).where(model_calls.c.turn == turn).order_by(model_calls.c.id))
     calls = tuple(CallSpent(**row._asdict()) for row in rows)
-    return TurnSpent(found.thinking, found.thinking_why, found.endpoint, found.ended_at - found.received_at, calls)
+    return TurnSpent(
+        found.thinking,
+        found.thinking_why,
+        found.endpoint,
+        found.endpoint_why,
+        found.ended_at - found.received_at,
+        calls,
+    )
 
 
 async def _spent(tx: AsyncConnection, which: ColumnElement[bool]) -> Spent:

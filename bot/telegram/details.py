@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from bot.db.usage import CallSpent, TurnSpent
+from bot.domain import Which
 from bot.telegram.spent import seconds, short
 
 MOST = 20  # calls that are told one by one
@@ -19,8 +20,10 @@ _AGAIN = {
     "empty": "the reply before was empty",
     "failing": "calls kept failing",
     "more": "the answer goes on",
+    "refused": "the request was refused before",
     "silent": "two replies were empty",
 }
+_ENDPOINTS: dict[Which, str] = {"main": "the first", "fallback": "the second"}
 _OUTCOMES = {"ok": "", "cut": ", cut", "cancelled": ", stopped", "failed": ", failed", None: ", not ended"}
 
 
@@ -36,7 +39,7 @@ def lines(turn: TurnSpent) -> str:
         told += _call(number, call)
     if len(calls) > MOST:
         told.append(f"… and {len(calls) - MOST} more calls")
-    return "\n".join([*told, *_models(calls, turn.endpoint)])
+    return "\n".join([*told, *_answered_by(turn, calls)])
 
 
 def _on(thinking: bool) -> str:
@@ -72,9 +75,10 @@ def _took(call: CallSpent) -> str:
     return ("time unknown" if call.seconds is None else seconds(call.seconds)) + _OUTCOMES[call.outcome]
 
 
-def _models(calls: Iterable[CallSpent], endpoint: str) -> Iterator[str]:
-    """Who answered, the first asked first."""
+def _answered_by(turn: TurnSpent, calls: Iterable[CallSpent]) -> Iterator[str]:
+    """The models, the first asked first, and the endpoint if there are two."""
     names = dict.fromkeys(call.model or "unknown" for call in calls)
     if names:
-        second = ", the second endpoint" if endpoint == "fallback" else ""
-        yield f"Model: {', then '.join(names)}{second}"
+        yield f"Model: {', then '.join(names)}"
+    if turn.endpoint_why is not None:
+        yield f"Endpoint: {_ENDPOINTS[turn.endpoint]}, {turn.endpoint_why}"

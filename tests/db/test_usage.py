@@ -101,7 +101,9 @@ async def test_a_decision_read_costs_no_canvas(database: Database):
 
 
 async def test_details_tell_the_decision_and_every_call_in_order(database: Database):
-    await turn(database, 1, thinking=True, thinking_why="two tools match: a, b", endpoint="fallback")
+    await turn(
+        database, 1, thinking=True, thinking_why="two tools match: a, b", endpoint="fallback", endpoint_why="down"
+    )
     times = {"seat_at": 102.0, "ended_at": 104.0, "outcome": "ok"}
     await add_call(database, purpose="decision", prompt_tokens=141, completion_tokens=4, ended_at=101.5, outcome="ok")
     await add_call(database, prompt_tokens=9, cached_tokens=8, completion_tokens=257, thinking=True, **times)
@@ -110,6 +112,7 @@ async def test_details_tell_the_decision_and_every_call_in_order(database: Datab
         True,
         "two tools match: a, b",
         "fallback",
+        "down",
         4.5,
         (
             CallSpent("decision", None, "m", False, 141, None, None, 0.5, None, "ok"),

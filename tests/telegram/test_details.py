@@ -13,7 +13,7 @@ UNKNOWN = CallSpent("turn", None, "", False, None, None, None, None, None, None)
 
 
 def test_a_plain_turn_is_told_in_a_few_lines():
-    assert lines(TurnSpent(False, "one light tool: clock", "main", 1.5, (CALL,))).splitlines() == [
+    assert lines(TurnSpent(False, "one light tool: clock", "main", None, 1.5, (CALL,))).splitlines() == [
         "This turn: 1.5 s",
         "Thinking: off",
         "Why: one light tool: clock",
@@ -25,7 +25,9 @@ def test_a_plain_turn_is_told_in_a_few_lines():
 
 
 def test_what_was_not_told_is_unknown():
-    assert lines(TurnSpent(True, "", "main", 1.5, (UNKNOWN, replace(CALL, cached_tokens=None)))).splitlines()[1:] == [
+    assert lines(TurnSpent(True, "", "main", None, 1.5, (UNKNOWN, replace(CALL, cached_tokens=None)))).splitlines()[
+        1:
+    ] == [
         "Thinking: on",
         "Why: unknown",
         "Call 1: thinking off",
@@ -39,7 +41,7 @@ def test_what_was_not_told_is_unknown():
 
 
 def test_a_turn_without_calls_says_so():
-    assert lines(TurnSpent(False, "thinking is off", "main", 0.1, ())).splitlines()[3:] == ["Model calls: none"]
+    assert lines(TurnSpent(False, "thinking is off", "main", None, 0.1, ())).splitlines()[3:] == ["Model calls: none"]
 
 
 def test_switches_and_repeated_calls_are_told_with_their_reason():
@@ -51,7 +53,7 @@ def test_switches_and_repeated_calls_are_told_with_their_reason():
         replace(CALL, again="more"),
         replace(CALL, again="something new"),
     )
-    told = lines(TurnSpent(False, "no tool fits", "main", 9.0, calls)).splitlines()
+    told = lines(TurnSpent(False, "no tool fits", "main", None, 9.0, calls)).splitlines()
     assert told[3:8] == [
         "Call 2: the reply before was empty",
         "Call 3: thinking on, two replies were empty",
@@ -68,7 +70,7 @@ def test_how_a_call_ended_and_how_long_it_waited_is_told():
         replace(CALL, outcome="cancelled"),
         replace(CALL, outcome="cut"),
     )
-    told = lines(TurnSpent(False, "no tool fits", "main", 9.0, calls)).splitlines()
+    told = lines(TurnSpent(False, "no tool fits", "main", None, 9.0, calls)).splitlines()
     assert told[5] == "1. 1 canvas, time unknown, failed"
     assert told[7:9] == ["2. 2 canvases, 1.4 s", "    1.2k in, 1.1k cached, waited 3.2 s"]
     assert told[9].endswith(", stopped")
@@ -77,24 +79,26 @@ def test_how_a_call_ended_and_how_long_it_waited_is_told():
 
 def test_a_decision_read_is_told_apart_from_the_calls():
     read = replace(UNKNOWN, purpose="decision", model="diffusiongemma", seconds=0.31, prompt_tokens=141, outcome="ok")
-    told = lines(TurnSpent(True, "the endpoint reads 70%", "main", 2.0, (read, replace(CALL, thinking=True))))
+    told = lines(TurnSpent(True, "the endpoint reads 70%", "main", None, 2.0, (read, replace(CALL, thinking=True))))
     assert "Decision read: 0.3 s\n    141 in\n" in told
     assert "1. 1 canvas" in told
     assert "Call 1" not in told
     lost = replace(read, seconds=None, prompt_tokens=None, outcome="failed")
     assert "Decision read: time unknown, failed\n    tokens unknown\n" in lines(
-        TurnSpent(True, "x", "main", 2.0, (lost,))
+        TurnSpent(True, "x", "main", None, 2.0, (lost,))
     )
 
 
-def test_the_model_of_the_second_endpoint_is_named_as_such():
+def test_of_two_endpoints_it_is_told_which_answered_and_why():
     calls = (CALL, replace(CALL, model="gemma-4-31b"), replace(CALL, model="gemma-4-31b"))
-    told = lines(TurnSpent(False, "no tool fits", "fallback", 2.0, calls)).splitlines()
-    assert told[-1] == "Model: diffusiongemma, then gemma-4-31b, the second endpoint"
+    told = lines(TurnSpent(False, "no tool fits", "fallback", "the first is down", 2.0, calls)).splitlines()
+    assert told[-2:] == ["Model: diffusiongemma, then gemma-4-31b", "Endpoint: the second, the first is down"]
+    told = lines(TurnSpent(False, "no tool fits", "main", "it answers", 2.0, ())).splitlines()
+    assert told[-2:] == ["Model calls: none", "Endpoint: the first, it answers"]
 
 
 def test_of_very_many_calls_the_first_are_told():
-    told = lines(TurnSpent(False, "no tool fits", "main", 99.0, (CALL,) * (MOST + 5))).splitlines()
+    told = lines(TurnSpent(False, "no tool fits", "main", None, 99.0, (CALL,) * (MOST + 5))).splitlines()
     assert f"{MOST}. 1 canvas, 1.4 s" in told
     assert told[-2] == "… and 5 more calls"
 
@@ -129,7 +133,7 @@ calls = st.builds(
         TurnSpent,
         st.booleans(),
         st.just("no tool fits"),
-        st.sampled_from(["main", "fallback"]),
+        st.sampled_from(["main", None, "fallback"]),
         st.floats(0, 10**6),
         st.tuples(st.lists(calls.map(as_decision), max_size=2), st.lists(calls, max_size=100)).map(joined),
     )

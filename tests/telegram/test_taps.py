@@ -146,7 +146,7 @@ async def test_more_is_asked_for_once_and_the_button_goes(front: Front):
     toast, sent = await front.tap(f"more:{turn}")
     assert (toast, sent) == ("I go on.", [])
     (task,) = await front.items(kind="task")
-    assert json.loads(task.body) == {"person": ANNA, "name": "Anna", "texts": [GO_ON]}
+    assert json.loads(task.body)["texts"] == [GO_ON]
     assert front.worker_wakes == 1
     (stripped,) = front.bot.of("edit_message_reply_markup")
     assert stripped["given"][0] == ANNA
