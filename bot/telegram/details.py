@@ -19,6 +19,8 @@ _AGAIN = {
     "cut": "the reply before was cut",
     "empty": "the reply before was empty",
     "failing": "calls kept failing",
+    "fallback": "goes on at the second endpoint",
+    "main": "goes on at the first endpoint",
     "more": "the answer goes on",
     "refused": "the request was refused before",
     "silent": "two replies were empty",

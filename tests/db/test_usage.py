@@ -101,9 +101,8 @@ async def test_a_decision_read_costs_no_canvas(database: Database):
 
 
 async def test_details_tell_the_decision_and_every_call_in_order(database: Database):
-    await turn(
-        database, 1, thinking=True, thinking_why="two tools match: a, b", endpoint="fallback", endpoint_why="down"
-    )
+    decided = {"thinking_why": "two tools match: a, b", "endpoint": "fallback", "endpoint_why": "down"}
+    await turn(database, 1, thinking=True, **decided)
     times = {"seat_at": 102.0, "ended_at": 104.0, "outcome": "ok"}
     await add_call(database, purpose="decision", prompt_tokens=141, completion_tokens=4, ended_at=101.5, outcome="ok")
     await add_call(database, prompt_tokens=9, cached_tokens=8, completion_tokens=257, thinking=True, **times)

@@ -133,7 +133,8 @@ calls = st.builds(
         TurnSpent,
         st.booleans(),
         st.just("no tool fits"),
-        st.sampled_from(["main", None, "fallback"]),
+        st.sampled_from(["main", "fallback"]),
+        st.sampled_from([None, "you asked for /deep"]),
         st.floats(0, 10**6),
         st.tuples(st.lists(calls.map(as_decision), max_size=2), st.lists(calls, max_size=100)).map(joined),
     )
