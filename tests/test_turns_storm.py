@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from sqlalchemy import select
@@ -39,7 +39,7 @@ class Storm:
         flaky = Flaky(self.database._engine)
         flaky._writing = self.database._writing
         seconds, wait = self.dice.choice([60.0, 60.0, 0.08]), self.dice.choice([60.0, 0.05])
-        return Desk(flaky, self.model, self.tools(), seconds=seconds, wait=wait, steps=4)
+        return Desk(flaky, self.model, self.tools(), seconds=seconds, wait=wait, steps=6, thinking="auto")
 
     def tools(self) -> list[Tool]:
         @tool
@@ -66,9 +66,14 @@ class Storm:
             raise EndpointAway("away", said())
         if lot < 0.2:
             raise PromptTooLong("too long", said())
-        if lot < 0.6:
+        if lot < 0.55:
             return said("", call("once", id=f"a{self.said}"), call("again", id=f"b{self.said}"))
-        return said("" if lot < 0.65 else "An answer.")
+        if lot < 0.7:
+            self.model.place = self.dice.choice([None, None, 1])
+            return said("An answer that", finish="length")
+        if lot < 0.75:
+            return replace(said(finish="brake"), reasoning="hm")
+        return said("" if lot < 0.8 else "An answer.")
 
     async def rage(self) -> Ask:
         """Answer the messages, through as many lives as it takes; returns what was asked."""

@@ -98,12 +98,14 @@ class Shown:
     """A channel that keeps what it was told."""
 
     lines: list[str | None] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     told: asyncio.Event = field(default_factory=asyncio.Event)
     ended: int = 0
 
     def begin(self) -> None: ...
 
-    def show(self, text: str) -> None: ...
+    def show(self, text: str) -> None:
+        self.texts.append(text)
 
     def status(self, line: str | None) -> None:
         self.lines.append(line)
@@ -115,7 +117,7 @@ class Shown:
     def parts(
         self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
     ) -> tuple[Part, ...]:
-        return (Part(text, silent=silent),)
+        return (Part(text, buttons=buttons, silent=silent),)
 
     def end(self) -> None:
         self.ended += 1
