@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from bot import endpoints
 from bot.agent.fit import offer
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
@@ -19,6 +20,7 @@ from bot.db.inbox import Arrival
 from bot.db.notes import ChatNotes
 from bot.db.notices import Notices
 from bot.domain import ItemKind, Lane, Runner
+from bot.endpoints import Endpoint
 from bot.errors import SettingsRefused
 from bot.inquiry import Inquiry
 from bot.opening import Ask, Plan
@@ -36,6 +38,7 @@ from bot.telegram.intake import Intake, Ways
 from bot.telegram.sender import Sender
 from bot.telegram.tasks import Tasks
 from bot.turns import Means, Turns
+from bot.way import Place, Places
 from bot.worker import Worker
 from tools.base import ToolContext
 from tools.registry import Registry, discover
@@ -59,8 +62,8 @@ async def run(settings: Settings, stop: asyncio.Event, say: Callable[[str], None
         token, api_url = settings.telegram_token.get_secret_value(), settings.telegram_api_url
         async with connected(settings.database_url) as database, wire.connected(token, api_url, stop) as bot:
             if bot is not None:
-                async with _model(settings) as model:
-                    house = await build(settings, database, bot, model)
+                async with _model(settings) as model, endpoints.second(settings) as second:
+                    house = await build(settings, database, bot, model, second)
                     if not house.admins:
                         say(await _first_link(database, bot))
                     async with _health(settings, house.intake):
@@ -133,20 +136,22 @@ class House:
                 guest.cancel()
 
 
-async def build(settings: Settings, database: Database, bot: wire.Client, model: Llm) -> House:
-    """Put the house together on an open database, a Telegram client that knows its name, and a model."""
+async def build(settings: Settings, database: Database, bot: wire.Client, model: Llm, second: Endpoint | None) -> House:
+    """Put the house together on an open database, a Telegram client that knows its name, a model, perhaps a second."""
     notices = Notices(settings.admin_ids)
     access = Access(settings.access, settings.admin_ids)
     await access.load(database)
     async with database.transaction() as tx:
         await calls.abandon(tx, None, now=time.time())
-    gestures = Gestures(bot, members=commands.menu("member"), admins=commands.menu("admin"))
+    menus = [commands.menu(standing, second=second is not None) for standing in ("member", "admin")]
+    gestures = Gestures(bot, members=menus[0], admins=menus[1])
     sender = Sender(
         database, bot, on_blocked=lambda lane: _unreachable(database, lane), on_trouble=lambda *it: aside.tell(*it)
     )
     aside = Aside(database, notices, sender.wake)
     registry = discover()
-    turns = Turns(_means(settings, database, model, sender, registry, aside))
+    places = _places(settings, database, (model, second), sender, aside)
+    turns = Turns(_means(settings, database, model, places, sender, registry))
     reach = Reach(
         access=access,
         notices=notices,
@@ -156,6 +161,7 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
         wake_sender=sender.wake,
         repeatable=lambda name: (tool := registry.get(name)) is not None and tool.repeatable,
         bot_name=bot.username,
+        second=second,
     )
     handlers = Handlers(database, reach, most_waiting=settings.waiting_messages)
     tasks = Tasks(database, access, turns)
@@ -173,8 +179,25 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
     return House(intake, worker, sender, eyes, gestures, access.admins())
 
 
+def _places(
+    settings: Settings, database: Database, models: tuple[Llm, Endpoint | None], sender: Sender, aside: Aside
+) -> Places:
+    """The endpoints that answer turns, each with its way of being asked."""
+    model, other = models
+    first = Endpoint("main", settings.model_url, model, lambda: model.name)
+    asking = Asking(database, model, wait=settings.model_wait, tell=aside.tell, continues=model.dialect.continuing)
+    second = None
+    if other is not None:
+        called = "second model endpoint"
+        patient = Asking(
+            database, other.model, wait=settings.model_wait, tell=aside.tell, continues=False, called=called
+        )
+        second = Place(other, patient)
+    return Places(database, Place(first, asking), second, sender.wake, for_hard=settings.fallback_for == "hard")
+
+
 def _means(
-    settings: Settings, database: Database, model: Llm, sender: Sender, registry: Registry, aside: Aside
+    settings: Settings, database: Database, model: Llm, places: Places, sender: Sender, registry: Registry
 ) -> Means:
     def context_for(ask: Ask, call: str) -> ToolContext:
         notes = ChatNotes(database, ask.lane, author=ask.name, person=ask.person)
@@ -183,7 +206,7 @@ def _means(
 
     return Means(
         database=database,
-        asking=Asking(database, model, wait=settings.model_wait, tell=aside.tell),
+        places=places,
         channel_for=lambda lane, item, silent: ChatChannel(sender, lane, item, silent=silent),
         context_for=context_for,
         plan=Plan(
@@ -198,8 +221,6 @@ def _means(
         ),
         inquire=Inquiry(database, _no_count, _no_read, endpoint=settings.model_url, model=lambda: model.name),
         seconds=settings.turn_seconds,
-        endpoint=settings.model_url,
-        model=lambda: model.name,
     )
 
 

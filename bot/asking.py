@@ -8,6 +8,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import Literal, Protocol
 
 from bot.agent.caps import CAPPED, Caps
 from bot.agent.events import Ended
@@ -21,9 +22,28 @@ from bot.running import Running
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between attempts; the last one repeats
 SEAT_SIGN = 2.0  # seconds without a seat until the person is told, and told again
+TRIES = 2  # failures in a row after which an endpoint counts as down, or a refusal as meant
 LAST_WORDS = 0.5  # seconds to store what a call has taken when the house goes down under it
 
 Tell = Callable[[str, str], Awaitable[None]]
+Elsewhere = Literal["go", "wait", "no"]
+
+
+class Seek(Protocol):
+    """Says whether a turn goes on at another endpoint: at once, perhaps later, or not at all."""
+
+    async def __call__(self, *, refused: bool) -> Elsewhere:
+        """`refused`: this endpoint would refuse it again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What is asked, the open row of the ledger it is asked under, and what the rows of further attempts say."""
+
+    request: ModelRequest
+    call: int
+    new: NewCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +57,21 @@ class Asked:
 class Asking:
     """Asks the model. `wait` is how many seconds an endpoint may be away; `tell` reaches the admins' feed.
 
-    `continues`: the endpoint goes on in the middle of an answer if it is asked to.
+    `continues`: the endpoint goes on in the middle of an answer if it is asked to. `called` is its name in the feed.
     """
 
     def __init__(
-        self, database: Database, model: LanguageModel, *, wait: float, tell: Tell, continues: bool = True
+        self,
+        database: Database,
+        model: LanguageModel,
+        *,
+        wait: float,
+        tell: Tell,
+        continues: bool = True,
+        called: str = "model endpoint",
     ) -> None:
         self.continues = continues
+        self._called = called
         self._database = database
         self._model = model
         self._wait = wait
@@ -56,26 +84,44 @@ class Asking:
         """Whether a person's call would have a seat at once."""
         return self._model.idle
 
-    async def ask(self, request: ModelRequest, new: NewCall, call: int, running: Running, channel: Channel) -> Asked:
-        """Ask until there is an answer; `call` is the open row of the first attempt, `new` describes further ones."""
-        attempt, give_up_at = 0, None
+    async def ask(self, first: Attempt, running: Running, channel: Channel, seek: Seek | None = None) -> Asked:
+        """Ask until there is an answer, or none can be had.
+
+        With `seek` a refusal is tried again, too, and after the second failure it is asked whether the turn goes on
+        elsewhere: then the failure is given back at once.
+        """
+        call, tries = first.call, 0
         while True:
-            asked = await self._once(request, call, running, channel)
-            if not isinstance(asked.given, EndpointAway):
-                await self._report(asked.given)
-                await self._look_for_cap(asked.given, request.max_tokens)
+            asked = await self._once(first.request, call, running, channel)
+            tries += 1
+            again = await self._again(asked.given, tries, running, seek)
+            if again is None:
+                await self._look_for_cap(asked.given, first.request.max_tokens)
                 return asked
-            give_up_at = give_up_at or time.monotonic() + self._wait
-            late = time.monotonic() >= give_up_at
-            if late or attempt == 1:
-                await self._report(asked.given)
-            if late:
-                return asked
-            await self._pause(attempt, running, channel)
+            await self._pause(running, channel)
             if running.over is not None:
-                return Asked(Ended(running.over, asked.given.partial), asked.closing)
-            call = await self._open_again(asked.closing, replace(new, again="away"))
-            attempt += 1
+                return Asked(Ended(running.over, asked.closing.reply), asked.closing)
+            call = await self._open_again(asked.closing, replace(first.new, again=again))
+
+    async def _again(
+        self, given: Reply | Ended | CallFailed, tries: int, running: Running, seek: Seek | None
+    ) -> Literal["away", "refused"] | None:
+        """Why the same is asked here once more; None: it is not."""
+        refused = isinstance(given, EndpointRefused)
+        if not isinstance(given, EndpointAway) and not (refused and seek):
+            running.failures.clear()
+            await self._report(given)
+            return None
+        late = running.failures.add(self._wait)
+        if late or tries == TRIES:
+            await self._report(given)
+        if late:
+            return None
+        if seek is not None and tries >= TRIES:
+            found = await seek(refused=refused)
+            if found == "go" or (refused and found == "no"):
+                return None
+        return "refused" if refused else "away"
 
     async def _once(self, request: ModelRequest, call: int, running: Running, channel: Channel) -> Asked:
         cut: list[Reply] = []
@@ -114,13 +160,13 @@ class Asking:
         finally:
             queue.leave()
 
-    async def _pause(self, attempt: int, running: Running, channel: Channel) -> None:
+    async def _pause(self, running: Running, channel: Channel) -> None:
         """Wait before the next attempt; a /stop ends the waiting."""
-        if attempt > 0:
+        failures = running.failures.count
+        if failures > 1:
             minutes = max(1, round(self._wait / 60))
             channel.status(f"The model is not answering. I keep trying for up to {minutes} min; /stop ends it.")
-        seconds = PAUSES[min(attempt, len(PAUSES) - 1)]
-        await running.work(asyncio.sleep(seconds))
+        await running.pause(PAUSES[min(failures, len(PAUSES)) - 1])
 
     async def _open_again(self, failed: Closing, new: NewCall) -> int:
         async def exchange() -> int:
@@ -140,11 +186,11 @@ class Asking:
         """Tell the admins when the endpoint goes away or refuses, and when it is back."""
         if isinstance(given, Reply) and self._away:
             self._away = False
-            await patiently(lambda: self._tell("endpoint", "The model endpoint answers again."))
+            await patiently(lambda: self._tell(self._called, f"The {self._called} answers again."))
         elif isinstance(given, EndpointRefused) or (isinstance(given, EndpointAway) and not self._away):
             self._away = True
             what = "is not answering" if isinstance(given, EndpointAway) else "refused a request"
-            await patiently(lambda: self._tell("endpoint", f"The model endpoint {what}: {given}"))
+            await patiently(lambda: self._tell(self._called, f"The {self._called} {what}: {given}"))
 
     async def _look_for_cap(self, given: Reply | Ended | CallFailed, allowed: int) -> None:
         """Tell the admins once that the server cuts every reply short."""

@@ -1,20 +1,24 @@
 """The endpoints a turn may be answered by, and the judgements about the second one: when it is used, whether it is
-outside the own network, and what of a prompt may go there. Pure but for holding the models.
+outside the own network, and what of a prompt may go there. Judges purely; owns the second one's model.
 """
 
 import hashlib
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Set
+from collections.abc import AsyncIterator, Callable, Iterable, Set
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlsplit
 
+from bot.agent.dialect import PLAIN
+from bot.agent.llm import Knobs, Llm
+from bot.agent.seats import Seats
 from bot.db.chats import KINDS, Consent, Kind
 from bot.domain import Button, LanguageModel, Message, Part, Which
+from bot.settings import Settings
 
 CONSENT: Final = "consent"
-TRIES: Final = 2  # failed attempts in a row after which an endpoint counts as down, or refusals that are taken as meant
 
 # Written out, because what `is_private` holds for private differs between Python's patch releases, and it takes in
 # addresses that carry another one.
@@ -80,6 +84,29 @@ class Withheld:
 
     messages: tuple[Message, ...]
     left_out: frozenset[Kind] = frozenset()
+
+
+class _Second(Llm):
+    knobs = Knobs("FALLBACK_URL", "FALLBACK_MODEL", "FALLBACK_API_KEY")
+
+
+@asynccontextmanager
+async def second(settings: Settings) -> AsyncIterator[Endpoint | None]:
+    """The second endpoint while the block runs; None if none is set up. It is spoken to as any hosted model is."""
+    if settings.fallback_url is None:
+        yield None
+        return
+    model = _Second(
+        settings.fallback_url,
+        settings.fallback_model,
+        Seats(settings.fallback_seats),
+        dialect=PLAIN,
+        api_key=settings.fallback_api_key.get_secret_value() if settings.fallback_api_key else None,
+    )
+    try:
+        yield Endpoint("fallback", settings.fallback_url, model, lambda: model.name)
+    finally:
+        await model.close()
 
 
 def question(second: Endpoint, occasion: str, *, item: int = 0) -> Part:

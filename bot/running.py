@@ -5,10 +5,30 @@ Owns the task that is cut; only waiting (a model call, tools, a pause) runs unde
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
+
+
+class Failures:
+    """Model calls of a turn that failed in a row, wherever they went."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._since = 0.0
+
+    def add(self, patience: float) -> bool:
+        """One more; whether the first of them was `patience` seconds ago or longer."""
+        self.count += 1
+        now = time.monotonic()
+        self._since = self._since or now
+        return now - self._since >= patience
+
+    def clear(self) -> None:
+        """There was an answer."""
+        self.count, self._since = 0, 0.0
 
 
 class Running:
@@ -18,6 +38,7 @@ class Running:
         self.newest_item = newest_item
         self.left = seconds
         self.stopped = False
+        self.failures = Failures()
         self._work: asyncio.Task[Any] | None = None
         self._awake = asyncio.Event()
 

@@ -10,21 +10,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from bot import logs, opening, window
-from bot.agent import history, loop
+from bot.agent import history, loop, sentences
 from bot.agent.events import CallModel, Ended, Event, Finished, Given, Limits, RunTools, Why
 from bot.agent.replaying import replay
-from bot.asking import Asked, Asking
+from bot.asking import Asked, Attempt
 from bot.db import calls, conversations, inbox, outbox
 from bot.db import turns as stored
 from bot.db.calls import Closing, NewCall
 from bot.db.engine import Database, Transaction
 from bot.db.patience import patiently
 from bot.db.turns import Done
-from bot.domain import Button, Channel, ChannelFor, Lane, Message, ModelRequest, Part, Reply
+from bot.domain import Button, Channel, ChannelFor, Lane, Message, ModelRequest, Part, Reply, Which
 from bot.errors import CallFailed, EndpointAway, PromptTooLong
 from bot.hands import Hands, known
 from bot.opening import Ask, Opened, Plan, Told, Wanting
 from bot.running import Running
+from bot.way import Places, Way
 from tools.base import ToolContext
 
 Write = Callable[[Transaction, float], Awaitable[None]]
@@ -41,20 +42,18 @@ NARROWER = 3  # times a prompt that the endpoint calls too long is made again wi
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What turns work with. `seconds` bounds the work of one turn; `endpoint` and `model` are the ledger's names.
+    """What turns work with. `seconds` bounds the work of one turn; `places` are the endpoints that answer.
 
     `inquire` asks the endpoint what a turn wants to know before it begins, about the texts to be answered.
     """
 
     database: Database
-    asking: Asking
+    places: Places
     channel_for: ChannelFor
     context_for: Callable[[Ask, str], ToolContext]
     plan: Plan
     inquire: Callable[[Wanting, Sequence[str]], Awaitable[Told]]
     seconds: float
-    endpoint: str
-    model: Callable[[], str]
 
 
 class Turns:
@@ -108,6 +107,8 @@ class _Game:
         self._call = 0
         self._counted: int | None = None
         self._shown: Reply | None = None
+        self._way = Way(means.places, ask.lane)
+        self._written_by: str | None = None
 
     async def play(self) -> None:
         """Play to the end; a prompt too long for the endpoint is made again with less history."""
@@ -130,10 +131,12 @@ class _Game:
                 continue
             with logs.bind(turn=self._opened.id):
                 asked = await self._ask_model(event)
-            if event.step == 1:
+            if event.step == 1 and self._way.which == "main":
                 self._counted = _counted(asked) or self._counted
             if isinstance(asked.given, CallFailed):
                 return asked
+            if isinstance(asked.given, Reply):
+                self._written_by = asked.given.model
             event = await self._next(asked.given, asked.closing)
         return None
 
@@ -155,6 +158,7 @@ class _Game:
             return None
         if opened.stopped:
             self._running.stop()
+        await self._way.begin(tx, opened.id, deep=self._ask.deep, hard=opened.thinking)
         results = await known(tx, opened.id, opened.results, opened.toolbox, now=now)
         self._game = loop.play(opened.prompt, opened.toolbox.tools, self._limits(opened), opened.thinking)
         self._shown = opened.cut_short
@@ -172,7 +176,7 @@ class _Game:
             max_tokens=plan.max_tokens,
             thinking=plan.canvases,
             may_think=opened.may_think,
-            continues=self._means.asking.continues,
+            continues=self._way.place.asking.continues,
             room=opened.room,
         )
 
@@ -191,11 +195,28 @@ class _Game:
             brake=event.brake,
             continues=event.continues,
         )
-        new = self._new_call(event)
-        asked = await self._means.asking.ask(request, new, self._call, self._running, self._channel)
+        asked = await self._ask_here(request, event)
+        while (to := self._way.leave()) is not None:
+            await self._move(to, asked.closing, event)
+            asked = await self._ask_here(request, event)
         if event.optional and isinstance(asked.given, CallFailed):
             return replace(asked, given=Ended("failed", asked.given.partial))
         return asked
+
+    async def _ask_here(self, request: ModelRequest, event: CallModel) -> Asked:
+        attempt = Attempt(self._way.fitted(request), self._call, self._new_call(event))
+        seek = None if event.optional else self._way.seek
+        return await self._way.place.asking.ask(attempt, self._running, self._channel, seek)
+
+    async def _move(self, to: Which, failed: Closing, event: CallModel) -> None:
+        """Ask the other endpoint for the same."""
+
+        async def move(tx: Transaction, now: float) -> None:
+            await self._way.go(tx, self._opened.id, to)
+            new = replace(self._new_call(event), again=self._way.which)
+            self._call = await calls.open_call(tx, new, now=now)
+
+        await self._write(failed, move)
 
     async def _next(self, given: Given, closing: Closing | None = None) -> Event:
         """Hand what came to the loop, and store it with what follows from it."""
@@ -217,7 +238,8 @@ class _Game:
         """
         if not isinstance(event, CallModel):
             return event, said
-        crowded = event.optional and not self._means.asking.idle
+        asking = self._way.place.asking
+        crowded = event.optional and not (asking.continues and asking.idle)
         why = self._running.over or ("crowded" if crowded else None)
         if why is None:
             return event, said
@@ -253,12 +275,19 @@ class _Game:
         await stored.say(tx, self._opened.id, said, now=now)
         match event:
             case CallModel():
+                await self._way.settle(tx, self._opened.id)
                 self._call = await calls.open_call(tx, self._new_call(event), now=now)
             case RunTools():
                 wanted = [one.call for one in event.calls]
                 await calls.want(tx, self._opened.id, event.step, wanted, event.refused, now=now)
             case Finished():
-                await self._end(tx, event.text, event.ending, now, more=event.more)
+                await self._end(tx, self._signed(event), event.ending, now, more=event.more)
+
+    def _signed(self, event: Finished) -> str:
+        """The text of the turn; what the model wrote of it is signed where it is not the first endpoint's."""
+        is_ours = event.note is not None and event.text.startswith(event.note)
+        line = "" if is_ours else self._way.signature(self._written_by, deep=self._ask.deep)
+        return f"{sentences.closed(event.text)}\n\n{line}" if line else event.text
 
     async def _fail(self, asked: Asked) -> None:
         text, ending = _failure(asked.given)
@@ -294,15 +323,16 @@ class _Game:
         )
 
     def _new_call(self, event: CallModel) -> NewCall:
-        notes, (system, *others) = self._opened.notes_size, event.messages
+        endpoint, (system, *others) = self._way.place.endpoint, self._way.sent(event.messages)
+        notes = self._opened.notes_size if self._way.allows("notes") else 0
         return NewCall(
             turn=self._opened.id,
             step=event.step,
             purpose="turn",
             again=event.again,
-            endpoint=self._means.endpoint,
-            model=self._means.model(),
-            thinking=event.thinking,
+            endpoint=endpoint.url,
+            model=endpoint.name(),
+            thinking=event.thinking and endpoint.which == "main",
             tools_offered=len(self._opened.toolbox.tools),
             chars_system=len(system.text),
             chars_tools=window.tools_size(self._opened.toolbox),

@@ -7,7 +7,8 @@ read as plain JSON; connections, requests, the event stream and its errors are t
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import httpx2
 from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError, AsyncOpenAI, AsyncStream
@@ -29,13 +30,24 @@ SHOWN = 200  # characters of the endpoint's own words that are told
 _BUSY = {408, 429, 503}
 
 
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """The settings that mend what an endpoint refuses."""
+
+    url: str = "MODEL_URL"
+    model: str = "MODEL_NAME"
+    key: str = "MODEL_API_KEY"
+
+
 class Llm:
     """A LanguageModel: one endpoint, one model, `seats` shared by all calls.
 
-    `dialect` says what the endpoint understands; what it does not is not sent.
+    `dialect` says what the endpoint understands; what it does not is not sent. `knobs` are named where it refuses.
 
     Without a `model` it is the first one the endpoint names, asked before the first call.
     """
+
+    knobs: ClassVar[Knobs] = Knobs()
 
     def __init__(
         self,
@@ -168,16 +180,18 @@ class Llm:
         if status in _BUSY or status >= 500:
             return EndpointAway(f"The endpoint is busy or not ready (HTTP {status}).", partial)
         if status in {401, 403}:
-            return EndpointRefused("The endpoint does not accept the key: set MODEL_API_KEY.", partial)
+            return EndpointRefused(f"The endpoint does not accept the key: set {self.knobs.key}.", partial)
         if error.param == "input_tokens" or "maximum context length" in error.message:
             return PromptTooLong("The prompt is longer than the endpoint's context.", partial)
         if status == 404 and error.param == "model" and self._wanted is None:
             self._model = None
             return EndpointAway("The endpoint serves another model now.", partial)
         if status == 404 and error.param == "model":
-            return EndpointRefused(f"The endpoint does not serve the model {self._model}: set MODEL_NAME.", partial)
+            why = f"The endpoint does not serve the model {self._model}: set {self.knobs.model}."
+            return EndpointRefused(why, partial)
         if status == 404:
-            return EndpointRefused("The endpoint has no chat route there: MODEL_URL should end in /v1.", partial)
+            why = f"The endpoint has no chat route there: {self.knobs.url} should end in /v1."
+            return EndpointRefused(why, partial)
         return EndpointRefused(f"The endpoint refused the request (HTTP {status}): {self._words(error)}", partial)
 
     def _words(self, error: APIStatusError) -> str:
