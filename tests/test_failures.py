@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from bot.bench.talk import prose
 from bot.db.engine import connected
 from bot.db.tables import model_calls, tool_calls, turns
 from bot.sim.endpoint import Endpoint, Timing
 from bot.sim.endpoint_faults import Kind
 from tests.house import World, open_house
+
+PROSE = prose(150, 1)[1:] + " "  # longer than the patterns a server looks for
 
 
 async def ledger(house: World, *columns: str) -> list[tuple[object, ...]]:
@@ -40,10 +43,9 @@ async def test_what_may_be_asked_again_is_asked_again(tmp_path: Path, kind: Kind
 async def test_a_stream_cut_in_the_middle_is_asked_again_and_one_message_is_shown(tmp_path: Path):
     async with open_house(tmp_path, Endpoint(timing=Timing(canvas_seconds=0.4))) as house:
         house.endpoint.fault("reset", after_canvases=1)
-        house.ann.send("@@repeat:600 word @@")
-        await house.api.until(lambda: "wordx" not in "".join(house.texts()) and house.finished(), 20)
-        assert len(house.texts()) == 1
-        assert house.texts()[0].count("word") == 600
+        house.ann.send(f"@@repeat:4 {PROSE}@@")
+        await house.api.until(house.finished, 20)
+        assert house.texts() == [(PROSE * 4).strip()]
     rows = await ledger(house, "outcome", "usage_partial", "completion_tokens")
     assert rows[0][:2] == ("failed", True)
     assert rows[1][:2] == ("ok", False)
@@ -126,9 +128,9 @@ async def test_calls_without_end_meet_the_limit_of_steps(tmp_path: Path):
 
 async def test_a_turn_out_of_time_says_so_and_what_it_had(tmp_path: Path):
     async with open_house(tmp_path, Endpoint(timing=Timing(canvas_seconds=0.3)), turn_seconds=0.75) as house:
-        house.ann.send("@@repeat:3000 word @@")
+        house.ann.send(f"@@repeat:20 {PROSE}@@")
         await house.api.until(lambda: house.finished(), 10)
-        assert "word word" in house.texts()[0]
+        assert house.texts()[0].startswith(PROSE)
         assert "time for this answer was up" in house.texts()[0]
     assert (await ledger(house, "outcome", "usage_partial")) == [("cut", True)]
 

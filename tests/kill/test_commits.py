@@ -5,12 +5,14 @@ import signal
 
 import pytest
 
+from bot.bench.talk import prose
 from bot.sim.endpoint import Endpoint, Timing
 from tests.kill.conftest import Surround
 from tests.kill.gateway import Died
 from tests.kill.surroundings import SENT_AGAIN, UNSURE, Surroundings
 
-ANSWER = ("word " * 400).strip()
+PROSE = prose(150, 1)[1:] + " "  # longer than the patterns a server looks for
+ANSWER = (PROSE * 3).strip()
 
 
 @pytest.mark.timeout(180)
@@ -35,7 +37,7 @@ async def dies(house: Surroundings, when: str, chat: int) -> bool:
         {"name": "look", "arguments": {"address": f"{house.bells.url}/look-{chat}"}},
         {"name": "remember", "arguments": {"note": f"note {chat}"}},
     ]
-    house.api.person(chat).send(f"@@tools:{json.dumps(calls)}@@@@repeat:400 word @@")
+    house.api.person(chat).send(f"@@tools:{json.dumps(calls)}@@@@repeat:3 {PROSE}@@")
     try:
         await house.until(lambda: ANSWER in house.texts(chat))
         await house.gateway.while_alive(house.at_rest())

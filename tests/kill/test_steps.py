@@ -6,10 +6,13 @@ import signal
 
 import pytest
 
+from bot.bench.talk import prose
 from bot.sim.botapi import Fault
 from bot.sim.endpoint import Endpoint, Timing, said
 from tests.kill.conftest import Surround
 from tests.kill.surroundings import ANN, SENT_AGAIN, UNSURE, Surroundings
+
+PROSE = prose(150, 1)[1:] + " "  # longer than the patterns a server looks for
 
 pytestmark = pytest.mark.timeout(180)  # starting takes long on a busy machine
 
@@ -76,7 +79,7 @@ async def test_in_mid_canvas_with_messages_waiting(surround: Surround):
 
 async def test_after_the_first_block_was_shown(surround: Surround):
     house = await surround(Endpoint(timing=Timing(canvas_seconds=0.3)))
-    house.ann.send("@@repeat:700 word @@")
+    house.ann.send(f"@@repeat:4 {PROSE}@@")
     await house.stored("select 1 from outbox where state = 'open'")
     house.endpoint.hold()
     await house.gateway.kill()
@@ -84,7 +87,7 @@ async def test_after_the_first_block_was_shown(surround: Surround):
     shown = house.messages()[0]
     assert shown.buttons
     await house.gateway.start()
-    await house.answered(("word " * 700).strip())
+    await house.answered((PROSE * 4).strip())
     assert house.messages()[0].message_id == shown.message_id
 
 
@@ -186,10 +189,10 @@ async def test_between_the_parts_of_an_answer(surround: Surround, arrives: bool)
 async def test_while_an_edit_is_in_flight(surround: Surround, arrives: bool):
     house = await surround(Endpoint(timing=Timing(canvas_seconds=0.3)))
     edit = house.freeze_at("editMessageText", arrives=arrives)
-    house.ann.send("@@repeat:700 word @@")
+    house.ann.send(f"@@repeat:4 {PROSE}@@")
     await house.until(lambda: edit.hits)
     await house.gateway.restart()
-    await house.answered(("word " * 700).strip())
+    await house.answered((PROSE * 4).strip())
     assert len(house.messages()) == 1
 
 
@@ -254,7 +257,7 @@ async def test_while_a_new_conversation_is_asked_for(surround: Surround, when: s
 
 async def test_the_stop_button_of_an_answer_shown_before_the_crash_still_works(surround: Surround):
     house = await surround(Endpoint(timing=Timing(canvas_seconds=0.3)))
-    house.ann.send("@@repeat:700 word @@")
+    house.ann.send(f"@@repeat:4 {PROSE}@@")
     await house.stored("select 1 from outbox where state = 'open'")
     house.endpoint.hold()
     await house.gateway.kill()
