@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from bot import endpoints
+from bot.agent import history
 from bot.agent.fit import offer
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
 from bot.aside import Aside
 from bot.asking import Asking
+from bot.attachments.reading import Reader
+from bot.attachments.sound import Transcriber
 from bot.db import calls, lock, migrating, people
 from bot.db.engine import Database, connected, file_of
 from bot.db.inbox import Arrival
@@ -32,6 +35,8 @@ from bot.telegram.access import Access
 from bot.telegram.acts import Reach
 from bot.telegram.channel import ChatChannel
 from bot.telegram.eyes import Eyes
+from bot.telegram.files import Files
+from bot.telegram.gathering import Gathering
 from bot.telegram.gestures import Gestures
 from bot.telegram.handlers import Handlers
 from bot.telegram.intake import Intake, Ways
@@ -43,6 +48,7 @@ from bot.worker import Worker
 from tools.base import ToolContext
 from tools.registry import Registry, discover
 
+FILES_SHARE = 4  # the part of a prompt that the files of one turn may take
 FIRST_LINK_MINUTES = 15
 
 log = logging.getLogger(__name__)
@@ -163,7 +169,7 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
         bot_name=bot.username,
         second=second,
     )
-    handlers = Handlers(database, reach, most_waiting=settings.waiting_messages)
+    handlers = Handlers(database, reach, _gathering(settings, bot), most_waiting=settings.waiting_messages)
     tasks = Tasks(database, access, turns)
     summaries = _summaries(settings, database, model)
     runners: dict[ItemKind, Runner] = {"update": handlers, "task": tasks, "house": summaries}
@@ -194,6 +200,18 @@ def _places(
         )
         second = Place(other, patient)
     return Places(database, Place(first, asking), second, sender.wake, for_hard=settings.fallback_for == "hard")
+
+
+def _gathering(settings: Settings, bot: wire.Client) -> Gathering:
+    key = settings.transcribe_api_key.get_secret_value() if settings.transcribe_api_key else None
+    url, model = settings.transcribe_url, settings.transcribe_model
+    return Gathering(
+        Files(bot),
+        Reader(),
+        Transcriber(url, model, key) if url else None,
+        most=settings.turn_images,
+        room=settings.prompt_budget * history.BYTES_A_TOKEN // FILES_SHARE,
+    )
 
 
 def _means(

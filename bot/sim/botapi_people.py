@@ -3,6 +3,7 @@
 Every deed becomes an update of the shape Telegram sends; what is returned lets a test refer to it.
 """
 
+import mimetypes
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -81,38 +82,63 @@ class Person:
         """Write a message of at most 4096 UTF-16 units. `date` is Unix time, now by default."""
         if not 0 < utf16_units(text) <= TEXT_UNITS:
             raise ValueError("a message has 1 to 4096 UTF-16 units; `paste` sends longer ones as several")
-        content = shapes.worded(text)
-        if reply_to is not None:
-            content |= shapes.quoted(self._find(reply_to, where).raw, quote)
-        if forward_from is not None:
-            source = forward_from.user if isinstance(forward_from, Person) else forward_from
-            content["forward_origin"] = shapes.origin(source, self._world.today())
-        return self._post(content, date, where)
+        return self._post(shapes.worded(text) | self._about(reply_to, quote, forward_from, where), date, where)
 
     def paste(self, text: str, **more: Any) -> list[Posted]:
         """Send any text as a client does, cut into several messages where it is too long for one; `more` as in send."""
         return [self.send(part, **more) for part in shapes.cut(text)]
 
     def send_photo(
-        self, caption: str = "", *, content: bytes = b"", album: str = "", where: Place | None = None
+        self,
+        caption: str = "",
+        *,
+        content: bytes = b"",
+        album: str = "",
+        reply_to: AnyMessage | None = None,
+        forward_from: "Person | str | None" = None,
+        where: Place | None = None,
     ) -> Posted:
         """A photo; photos with the same `album` belong together. getFile gives its `content`."""
-        photo = shapes.sized_photo(self._file("photo", content))
+        photo = shapes.sized_photo(self._file("photo", content), len(content))
         together = {"media_group_id": album} if album else {}
-        return self._post({"photo": photo, **shapes.captioned(caption), **together}, None, where)
+        about = self._about(reply_to, None, forward_from, where)
+        return self._post({"photo": photo, **shapes.captioned(caption), **together, **about}, None, where)
 
     def send_voice(self, *, seconds: int = 3, content: bytes = b"", where: Place | None = None) -> Posted:
-        voice = shapes.identified(self._file("voice", content)) | {"duration": seconds}
+        voice = shapes.stored(self._file("voice", content), len(content), "audio/ogg") | {"duration": seconds}
         return self._post({"voice": voice}, None, where)
+
+    def send_audio(self, name: str, *, seconds: int = 180, caption: str = "", content: bytes = b"") -> Posted:
+        """A piece of music or the like."""
+        audio = shapes.stored(self._file("audio", content), len(content), "audio/mpeg")
+        return self._post(
+            {"audio": audio | {"file_name": name, "duration": seconds}, **shapes.captioned(caption)}, None, None
+        )
+
+    def send_video_note(self, *, seconds: int = 5, content: bytes = b"") -> Posted:
+        """A round video message."""
+        note = shapes.stored(self._file("video_note", content), len(content)) | {"duration": seconds, "length": 240}
+        return self._post({"video_note": note}, None, None)
 
     def send_sticker(self, emoji: str = "👍", *, where: Place | None = None) -> Posted:
         return self._post({"sticker": shapes.sticker(self._file("sticker", b""), emoji)}, None, where)
 
     def send_document(
-        self, name: str, *, caption: str = "", content: bytes = b"", where: Place | None = None
+        self,
+        name: str,
+        *,
+        caption: str = "",
+        content: bytes = b"",
+        media_type: str = "",
+        size: int | None = None,
+        album: str = "",
     ) -> Posted:
-        document = shapes.identified(self._file("document", content)) | {"file_name": name}
-        return self._post({"document": document, **shapes.captioned(caption)}, None, where)
+        """A file. Its `media_type` is what the client takes it for; `size` is told instead of the content's."""
+        media_type = media_type or mimetypes.guess_type(name)[0] or "application/octet-stream"
+        document = shapes.stored(self._file("document", content), size or len(content), media_type)
+        together = {"media_group_id": album} if album else {}
+        told = {"document": document | {"file_name": name}, **shapes.captioned(caption), **together}
+        return self._post(told, None, None)
 
     def edit(self, message: AnyMessage, text: str, *, where: Place | None = None) -> int:
         """Change an own message; gives the update's id."""
@@ -180,6 +206,16 @@ class Person:
         if place.privacy and not shapes.addresses_bot(raw, self._world.bot):
             return Posted(0, raw)
         return Posted(self._world.updates.put("message", raw, sent_at=sent_at), raw)
+
+    def _about(
+        self, reply_to: AnyMessage | None, quote: str | None, source: "Person | str | None", where: Place | None
+    ) -> Json:
+        """What a message says of others: the one it replies to, who first wrote it."""
+        about = {} if reply_to is None else shapes.quoted(self._find(reply_to, where).raw, quote)
+        if source is not None:
+            writer = source.user if isinstance(source, Person) else source
+            about["forward_origin"] = shapes.origin(writer, self._world.today())
+        return about
 
     def _place(self, where: Place | None) -> Place:
         return where or self.home

@@ -25,12 +25,18 @@ def captioned(caption: str) -> Json:
     return {"caption": caption} if caption else {}
 
 
-def sized_photo(file_id: str) -> list[Json]:
-    return [{**identified(file_id), "width": 640, "height": 480}]
+def sized_photo(file_id: str, size: int = 0) -> list[Json]:
+    return [{**stored(file_id, size), "width": 640, "height": 480}]
 
 
 def identified(file_id: str) -> Json:
     return {"file_id": file_id, "file_unique_id": "u-" + file_id}
+
+
+def stored(file_id: str, size: int, media_type: str = "") -> Json:
+    """A file with its size in bytes, and its media type if that is known; both are left out where they are not."""
+    told = {"mime_type": media_type} if media_type else {}
+    return identified(file_id) | told | ({"file_size": size} if size else {})
 
 
 def sticker(file_id: str, emoji: str) -> Json:

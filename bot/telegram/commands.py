@@ -124,12 +124,12 @@ async def retry(call: Call) -> Answer:
 async def again(call: Call, last: LastTurn) -> Answer:
     """Put a new turn with the same messages in the place of the last one."""
     await turns.replace(call.tx, last.id)
-    return await ask(call, last.texts)
+    return await ask(call, last.texts, of=last.id)
 
 
-async def ask(call: Call, texts: tuple[str, ...]) -> Answer:
-    """Have these messages answered as if the person had sent them."""
-    body = {"person": call.person, "name": call.name, "texts": texts}
+async def ask(call: Call, texts: tuple[str, ...], of: int | None = None) -> Answer:
+    """Have these messages answered as if the person had sent them; `of` is the turn whose they are, if any's."""
+    body = {"person": call.person, "name": call.name, "texts": texts} | ({"turn": of} if of is not None else {})
     await inbox.add(call.tx, kind="task", lane=call.lane, sender=call.person, body=body, now=call.now)
     return Answer(then=(call.reach.wake_worker,))
 

@@ -39,13 +39,15 @@ _KINDS = {
 _EVENTS = {kind.value for kind in MessageType} - _KINDS.keys()
 
 
-def entered(message: dict[str, Any]) -> str:
-    """The text of a message for the prompt; what it quotes, replies to or forwards stands in blocks of data."""
-    text = _text(message)
+def entered(message: dict[str, Any], *, block: str = "", spoken: str = "") -> str:
+    """The text of a message for the prompt; what it quotes, replies to or forwards stands in blocks of data.
+
+    `block` is one of what came with it, `spoken` what was said in it.
+    """
+    text = "\n".join(words for words in (spoken, said(message)) if words)
     forwarded = _object(message, "forward_origin")
-    own = data_block(f"message forwarded from {_origin(forwarded)}", text) if forwarded else text
-    quoted = _quoted(message)
-    return f"{quoted}\n{own}" if quoted else own
+    own = data_block(f"message forwarded from {_origin(forwarded)}", text or "(no words)") if forwarded else text
+    return "\n".join(piece for piece in (_quoted(message), block, own) if piece)
 
 
 def kind_of(message: dict[str, Any]) -> str | None:
@@ -54,12 +56,18 @@ def kind_of(message: dict[str, Any]) -> str | None:
     return found or (None if _EVENTS & message.keys() else "this kind of message")
 
 
+def said(message: dict[str, Any]) -> str:
+    """The words of a message: its text, or what stands under a picture or a file."""
+    text = message.get("text", message.get("caption"))
+    return sendable(text) if isinstance(text, str) else ""
+
+
 def _quoted(message: dict[str, Any]) -> str | None:
     replied = _object(message, "reply_to_message") or _object(message, "external_reply")
     if not replied:
         return None
     part = _object(message, "quote").get("text")
-    text = part if isinstance(part, str) else _text(replied)
+    text = part if isinstance(part, str) else said(replied)
     if not text:
         kind = next((word for key, word in _KINDS.items() if key in replied), None)
         text = f"({kind}, which you cannot see)" if kind else ""
@@ -90,11 +98,6 @@ def _origin(origin: dict[str, Any]) -> str:
 def _name(user: dict[str, Any]) -> str:
     name = user.get("first_name")
     return name if isinstance(name, str) else ""
-
-
-def _text(message: dict[str, Any]) -> str:
-    text = message.get("text", message.get("caption"))
-    return sendable(text) if isinstance(text, str) else ""
 
 
 def _object(message: dict[str, Any], key: str) -> dict[str, Any]:

@@ -9,9 +9,11 @@ from typing import Any
 
 from bot.db.inbox import ASKING, STALE_SECONDS, Arrival
 from bot.domain import Lane, Shape
+from bot.telegram.enclosures import enclosed
 
 PASTE_UNITS = 4000  # Telegram cuts a long paste at 4096; a part of about that size is not the last one
 PASTE_SECONDS = 1.5
+ALBUM_SECONDS = 1.0  # the messages of an album come one by one, and none says that it is the last
 
 _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@\w+)?(?=\s|$)")
 _IN_ORDER: dict[str, Shape] = {"new": "new", "retry": "command", "deep": "deep"}  # commands that wait for their turn
@@ -25,7 +27,7 @@ def read(raw: object, now: float) -> Arrival | None:
         return None
     message = _object(update.get("message"))
     shape, in_lane = _shape(update, message)
-    text = message.get("text")
+    held = _held(message) if shape in ASKING else 0.0
     return Arrival(
         update_id=number,
         shape=shape,
@@ -33,8 +35,15 @@ def read(raw: object, now: float) -> Arrival | None:
         sender=_sender(update),
         body=json.dumps(update, separators=(",", ":")),  # ASCII: half a surrogate pair could not be stored otherwise
         stale=_age(message, now) > STALE_SECONDS,
-        not_before=now + PASTE_SECONDS if shape in ASKING and _units(text) >= PASTE_UNITS else None,
+        not_before=now + held if held else None,
     )
+
+
+def _held(message: dict[str, Any]) -> float:
+    """How many seconds more of the same may follow."""
+    if _units(message.get("text")) >= PASTE_UNITS:
+        return PASTE_SECONDS
+    return ALBUM_SECONDS if isinstance(message.get("media_group_id"), str) else 0.0
 
 
 def _shape(update: dict[str, Any], message: dict[str, Any]) -> tuple[Shape, bool]:
@@ -47,7 +56,7 @@ def _shape(update: dict[str, Any], message: dict[str, Any]) -> tuple[Shape, bool
         return "other", False
     text = message.get("text")
     if not isinstance(text, str):
-        return "other", True
+        return "text" if enclosed(message) else "other", True
     command = _COMMAND.match(text)
     if command is None:
         return "text", True

@@ -10,14 +10,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from bot.db import inbox, outbox, people, turns
+from bot.db import attachments, inbox, outbox, people, turns
 from bot.db.engine import Database
 from bot.db.people import Person, Standing
 from bot.domain import InboxItem, Lane
 from bot.opening import Ask
-from bot.telegram import commands, consent, door, entering, taps
+from bot.running import Running
+from bot.telegram import commands, composing, consent, door, taps
 from bot.telegram.access import NOT_LET_IN
-from bot.telegram.acts import Act, Answer, Call, Reach, nothing
+from bot.telegram.acts import Act, Answer, Call, Reach, nothing, say
+from bot.telegram.composing import Letter
+from bot.telegram.enclosures import enclosed
+from bot.telegram.gathering import Gathering
 from bot.telegram.refusals import Refusals
 from bot.telegram.visits import Visit, read
 
@@ -31,10 +35,17 @@ class Handlers:
     """The runner of inbox items of kind `update`; `most_waiting` messages of a person are kept."""
 
     def __init__(
-        self, database: Database, reach: Reach, *, most_waiting: int, clock: Callable[[], float] = time.time
+        self,
+        database: Database,
+        reach: Reach,
+        gathering: Gathering,
+        *,
+        most_waiting: int,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._reach = reach
+        self._gathering = gathering
         self._refusals = Refusals(most_waiting)
         self._clock = clock
 
@@ -60,21 +71,53 @@ class Handlers:
         assert first.person is not None
         if self._reach.access.is_new(first.person):
             await self._admit(first.person, first.name)
+        letters = self._gathering.foreseen([_letter(visit) for visit in visits])
+        wanting = any(letter.wanting for letter in letters)
+        if not wanting and (why := composing.refused(letters)):
+            await self._refuse(visits, why)
+            return
         now = self._clock()
         named = first.item.stale or len(visits) > 1 or now - first.item.received_at > WAITED
+        told = composing.compose(letters, self._gathering.room)
         ask = Ask(
             items=tuple(visit.item for visit in visits),
             lane=lane,
             person=first.person,
             name=first.name,
-            texts=tuple(entering.entered(_asked(visit)) for visit in visits),
-            sent=tuple(visit.sent_at for visit in visits),
+            texts=told.texts,
+            attachments=told.attachments,
+            sent=told.sent,
             reply_to=last.message_id if last and named else None,
             silent=first.item.stale,
-            preface=late(now - first.sent_at) if first.item.stale else "",
+            preface=(late(now - first.sent_at) if first.item.stale else "") + composing.preface(letters),
             deep=first.item.shape == "deep",
         )
-        await self._reach.turns.run(ask)
+        await self._reach.turns.run(ask, partial(self._complete, visits, letters, ask) if wanting else None)
+
+    async def _complete(
+        self, visits: Sequence[Visit], letters: Sequence[Letter], ask: Ask, running: Running
+    ) -> Ask | None:
+        """The ask with what came with its messages; None if nothing of it can be used and nothing else was said."""
+        if ask.items[0].attempt > 1:
+            async with self._database.reading() as tx:
+                if await attachments.needless(tx, ask.items[0].id):
+                    return ask
+        gathered = await running.work(self._gathering.gathered(letters))
+        if gathered is None:
+            return ask  # it was stopped, and will say so
+        if why := composing.refused(gathered):
+            await self._refuse(visits, why)
+            return None
+        told = composing.compose(gathered, self._gathering.room)
+        return replace(ask, texts=told.texts, attachments=told.attachments)
+
+    async def _refuse(self, visits: Sequence[Visit], why: str) -> None:
+        """Nothing that was sent can be answered: one line says why."""
+
+        async def refuse(_: Call) -> Answer:
+            return say(why)
+
+        await self._finish(visits, "member", refuse, "")
 
     async def _admit(self, person: int, name: str) -> None:
         """The bot is open: somebody's first message makes them a guest, whom admins can see and block."""
@@ -155,10 +198,12 @@ class Handlers:
             self._reach.wake_sender(lane)
 
 
-def _asked(visit: Visit) -> dict[str, Any]:
-    """The raw message without the command before it."""
+def _letter(visit: Visit) -> Letter:
+    """The raw message without the command before it, and what came with it."""
     message: dict[str, Any] = visit.item.body["message"]
-    return message | {"text": commands.parse(message["text"])[1]} if visit.item.shape == "deep" else message
+    if visit.item.shape == "deep":
+        message = message | {"text": commands.parse(message["text"])[1]}
+    return Letter(message, visit.sent_at, enclosed(message))
 
 
 def late(seconds: float) -> str:

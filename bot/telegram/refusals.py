@@ -37,7 +37,7 @@ class Refusals:
         if visit.item.shape == "overflow":
             return self._overflow(call)
         kind = entering.kind_of(call.item.body["message"])
-        album = visit.message.media_group_id if visit.message else None
+        album = visit.message.media_group_id if visit.message else None  # of videos, which are no pictures
         if kind is None or (album and not self._albums.take((call.lane.key, album), call.now)):
             return Answer()
         return say(f"I cannot read {kind} yet. Please write it to me as text.")

@@ -44,9 +44,9 @@ def pdf(pages: Sequence[str]) -> bytes:
     return pdf_of([_shown(text) for text in pages])
 
 
-def endless_pdf() -> bytes:
-    """A small PDF on which every reader works for minutes."""
-    return pdf_of([b"BT /F1 12 Tf (x) Tj ET " * 3_000_000])
+def slow_pdf() -> bytes:
+    """A small PDF on whose one page every reader works for many seconds."""
+    return pdf_of([b"BT /F1 12 Tf " + b"(xxxx) Tj T* " * 300_000 + b"ET"])
 
 
 def pdf_of(contents: Sequence[bytes]) -> bytes:
@@ -55,12 +55,10 @@ def pdf_of(contents: Sequence[bytes]) -> bytes:
     kids = " ".join(f"{3 + 2 * number} 0 R" for number in range(count))
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>", f"<< /Type /Pages /Kids [{kids}] /Count {count} >>".encode()]
     for number, content in enumerate(contents):
-        packed = zlib.compress(content)
         font = f"/Resources << /Font << /F1 {3 + 2 * count} 0 R >> >>"
         box = "/MediaBox [0 0 612 792]"
         objects.append(f"<< /Type /Page /Parent 2 0 R {box} {font} /Contents {4 + 2 * number} 0 R >>".encode())
-        head = f"<< /Length {len(packed)} /Filter /FlateDecode >>\nstream\n".encode()
-        objects.append(head + packed + b"\nendstream")
+        objects.append(_stream(content))
     objects.append(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
     return _filed(objects)
 
@@ -81,6 +79,11 @@ def _shown(text: str) -> bytes:
         return b""
     lines = " ".join(f"({line}) Tj T*" for line in text.split("\n"))
     return f"BT /F1 12 Tf 14 TL 72 720 Td {lines} ET".encode("latin-1")
+
+
+def _stream(content: bytes) -> bytes:
+    packed = zlib.compress(content)
+    return b"<< /Length %d /Filter /FlateDecode >>\nstream\n" % len(packed) + packed + b"\nendstream"
 
 
 def _filed(objects: Sequence[bytes]) -> bytes:

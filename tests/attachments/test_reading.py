@@ -106,10 +106,10 @@ async def test_what_should_be_a_picture_and_is_none_is_given_up(body: bytes, why
         await Reader().picture(body)
 
 
-async def test_a_paper_that_never_ends_is_given_up_and_nothing_of_it_stays():
+async def test_a_paper_that_takes_too_long_is_given_up_and_nothing_of_it_stays():
     before = children()
     with pytest.raises(AttachmentUnusable, match=reading.HEAVY):
-        await Reader(Patience(document=1.0)).file(made.endless_pdf(), "a.pdf")
+        await Reader(Patience(document=1.0)).file(made.slow_pdf(), "a.pdf")
     assert children() <= before
 
 
@@ -120,9 +120,9 @@ async def test_what_takes_too_much_memory_is_given_up(monkeypatch: pytest.Monkey
 
 
 async def test_a_few_are_read_at_once_and_the_others_wait():
-    reader, endless, before = Reader(Patience(document=30.0)), made.endless_pdf(), children()
+    reader, slow, before = Reader(Patience(document=30.0)), made.slow_pdf(), children()
     async with asyncio.TaskGroup() as tasks:
-        heavy = [tasks.create_task(reader.file(endless, "a.pdf")) for _ in range(reading.AT_ONCE)]
+        heavy = [tasks.create_task(reader.file(slow, "a.pdf")) for _ in range(reading.AT_ONCE)]
         while len(children() - before) < reading.AT_ONCE:  # noqa: ASYNC110 - no event tells of a new process
             await asyncio.sleep(0.01)
         light = tasks.create_task(reader.file(b"text", "a.txt"))

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from telegram import Bot
 from telegram.error import NetworkError
 
+from bot.attachments.reading import Reader
 from bot.db import calls, conversations, inbox, people, turns
 from bot.db.engine import Database, Transaction
 from bot.db.notices import Notices
@@ -20,12 +21,17 @@ from bot.db.tables import outbox as outbox_table
 from bot.db.turns import Done, NewTurn
 from bot.domain import Lane, Message, ToolCall, ToolResult
 from bot.endpoints import Endpoint
+from bot.errors import AttachmentUnusable
 from bot.opening import Ask
+from bot.running import Running
 from bot.telegram import commands, envelope
 from bot.telegram.access import Access, Mode
 from bot.telegram.acts import Reach
+from bot.telegram.files import GONE, Files
+from bot.telegram.gathering import Gathering
 from bot.telegram.gestures import Gestures
 from bot.telegram.handlers import Handlers
+from bot.turns import Complete
 from bot.window import Composition
 
 ADMIN, ANNA, BOB = 1, 5, 6
@@ -37,12 +43,16 @@ class TurnsStandIn:
     """Answers by marking the items done."""
 
     database: Database
+    running: Running = field(default_factory=lambda: Running(0, 60.0))
     asks: list[Ask] = field(default_factory=list)
     stops: list[tuple[Lane, int | None]] = field(default_factory=list)
     told: list[Lane] = field(default_factory=list)
 
-    async def run(self, ask: Ask) -> None:
-        self.asks.append(ask)
+    async def run(self, ask: Ask, complete: Complete | None = None) -> None:
+        whole = ask if complete is None else await complete(self.running)
+        if whole is None:
+            return
+        self.asks.append(whole)
         ids = [item.id for item in ask.items]
         async with self.database.transaction() as tx:
             await tx.execute(inbox_table.update().where(inbox_table.c.id.in_(ids)).values(turn=len(self.asks)))
@@ -54,6 +64,20 @@ class TurnsStandIn:
 
     def go_on(self, lane: Lane) -> None:
         self.told.append(lane)
+
+
+@dataclass
+class FilesStandIn:
+    """What Telegram keeps, by id; anything else it does not have."""
+
+    kept: dict[str, bytes] = field(default_factory=dict)
+    fetched: list[str] = field(default_factory=list)
+
+    async def fetch(self, file_id: str) -> bytes:
+        self.fetched.append(file_id)
+        if file_id not in self.kept:
+            raise AttachmentUnusable(GONE)
+        return self.kept[file_id]
 
 
 @dataclass
@@ -121,7 +145,9 @@ class Front:
             composition=self._composition,
             second=second,
         )
-        self.handlers = Handlers(database, reach, most_waiting=3, clock=lambda: self.now)
+        self.files = FilesStandIn()
+        gathering = Gathering(cast(Files, self.files), Reader(), None, most=2, room=8000)
+        self.handlers = Handlers(database, reach, gathering, most_waiting=3, clock=lambda: self.now)
         self._updates = 100
         self._seen = 0
 

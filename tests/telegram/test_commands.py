@@ -160,7 +160,7 @@ async def test_retry_puts_a_new_turn_in_the_place_of_the_last(front: Front):
     assert await front.write("/retry") == []
     (task,) = await front.items(kind="task")
     assert (task.lane, task.sender) == ("5", ANNA)
-    assert json.loads(task.body) == {"person": ANNA, "name": "Anna", "texts": ["second", "third"]}
+    assert json.loads(task.body) == {"person": ANNA, "name": "Anna", "texts": ["second", "third"], "turn": turn}
     assert front.worker_wakes == 1
     async with front.database.reading() as tx:
         assert turn not in [one.id for one in await turns.past(tx, LANE, 1)]
