@@ -9,7 +9,7 @@ QUICK = 4096  # bits up to which numbers are worked out in the gateway: a whole 
 APART = Limits(seconds=4, processor=3, memory=256 * 1024 * 1024)
 
 
-@tool(repeatable=True, timeout=10)
+@tool(repeatable=True, thinking="never", timeout=10)
 async def calculate(expression: str) -> str:
     """Exact arithmetic with sqrt, factorial, gcd, ln, sin and the like.
 

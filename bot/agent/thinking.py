@@ -29,11 +29,12 @@ _GOES_ON = re.compile(
     r"و|ماذا عن|那|再|还有|じゃあ|では|\S+(?:\s+\S+){0,2}\s*[?？؟]\s*$)",
     re.IGNORECASE,
 )
-# Words that begin a further step, in the languages of concepts.txt.
+# What stands between two steps, in the languages of concepts.txt. A comma or an `and` may also part a mere list.
 _NEXT = re.compile(
-    r"(?:^|\n)\s*(?:\d+[.)]|[-*•])\s+|[;\n]|(?<=\w)[.!?]\s+|[。！？；，、؛،]|"
-    r"\b(?:and|then|after that|afterwards|finally|und|dann|danach|anschließend|et|puis|ensuite|y|luego|después|poi|"
-    r"quindi|depois|затем|потом|ve|sonra|ardından)\b|,|\sи\s|\se\s|\sثم\s|\sو|然后|再|接着|并且|そして|それから|その後",
+    r"(?:^|\n)\s*(?:\d+[.)]|[-*•])\s+|[;\n]|(?<=\w)[.!?]\s+|[。！？；؛]|"
+    r"\b(?:then|after that|afterwards|finally|dann|danach|anschließend|puis|ensuite|luego|después|poi|quindi|depois|"
+    r"затем|потом|sonra|ardından)\b|\sثم\s|然后|再|接着|そして|それから|その後|"
+    r"(?P<list>,|[，、،]|\b(?:and|und|et|y|ve)\b|\sи\s|\se\s|\sو|并且)",
     re.IGNORECASE,
 )
 
@@ -73,18 +74,28 @@ class _Step:
     needs: float
     share: float
     tool: Shape
-    readable: bool
-    order: bool
+    said: Wording
+
+    @property
+    def clear(self) -> bool:
+        """Whether its words tell that it needs a tool."""
+        return self.share >= 1
+
+    @property
+    def ordered(self) -> bool:
+        """Whether it says what to do, so that half the evidence is enough beside clearer steps."""
+        return self.said.order and self.share >= HELPED
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What a message asks for: the tools that match, and how many steps."""
+    """What a message asks for: the tools that match, how many steps, and whether something is to be found out first."""
 
     needs: float
     readable: bool
     tools: tuple[Shape, ...]
     steps: int
+    sought: bool = False
 
 
 def decide(
@@ -139,24 +150,35 @@ def _told(evidence: Evidence) -> Decision | None:
 def _work(text: str, offer: Offer, evidence: Evidence, weights: Weights) -> _Work:
     plain, links = _LINK.subn(" https:// ", text)  # the words of an address say nothing of what is asked
     added = _ATTACHED if evidence.attachments else ""
-    whole = _step(plain + added, offer, weights)
-    pieces = [piece for piece in _NEXT.split(plain) if piece and len(piece.strip()) > 1]
-    steps = [_step(piece + added, offer, weights) for piece in pieces[:PIECES]] if len(pieces) > 1 else []
-    clear = [step for step in (whole, *steps) if step.share >= 1]
+    whole = _step(wording.read(plain + added), offer, weights)
+    parts = [(wording.read(piece + added), listed and whole.said.english) for piece, listed in _pieces(plain)]
+    steps = [_step(said, offer, weights) for said, listed in parts if not listed or said.order or said.asks]
     # Two links are two things to look at, however few words stand around them.
-    asked = sum(step.order or step.share >= 1 for step in steps) + max(0, links - 1)
-    if not clear:
-        return _Work(whole.needs, whole.readable, (), asked)
-    helped = [step for step in steps if step.share >= 1 or (step.order and step.share >= HELPED)]
-    told = helped if any(step.share >= 1 for step in steps) else [whole, *helped]
-    tools = {step.tool.name: step.tool for step in told}
-    return _Work(max(step.needs for step in clear), True, tuple(tools.values()), max(1, asked))
+    asked = sum(step.said.order or step.clear for step in steps) + max(0, links - 1)
+    clear = [step for step in steps if step.clear]
+    if not clear and not whole.clear:
+        return _Work(whole.needs, whole.said.readable, (), asked)
+    told = [step for step in steps if step.clear or step.ordered]
+    tools = {step.tool.name: step.tool for step in (told if clear else [whole, *told])}
+    sought = bool(clear) and any(step.said.seeks and step.share < HELPED for step in steps)
+    needs = max(step.needs for step in (whole, *clear))
+    return _Work(needs, True, tuple(tools.values()), max(1, asked), sought)
 
 
-def _step(text: str, offer: Offer, weights: Weights) -> _Step:
-    said = wording.read(text)
+def _pieces(text: str) -> list[tuple[str, bool]]:
+    """The parts of a message; none where there is one only. True: it stands behind what may also part a mere list."""
+    pieces, begin, listed = [], 0, False
+    for between in _NEXT.finditer(text):
+        pieces.append((text[begin : between.start()], listed))
+        begin, listed = between.end(), between["list"] is not None
+    pieces.append((text[begin:], listed))
+    told = [(piece, listed) for piece, listed in pieces if len(piece.strip()) > 1]
+    return told[:PIECES] if len(told) > 1 else []
+
+
+def _step(said: Wording, offer: Offer, weights: Weights) -> _Step:
     needs, found = _needs(said, offer, weights)
-    return _Step(needs, needs / weights.least(said.english), found[0], said.readable, said.order)
+    return _Step(needs, needs / weights.least(said.english), found[0], said)
 
 
 def _by_weight(work: _Work) -> Decision:
@@ -167,12 +189,14 @@ def _by_weight(work: _Work) -> Decision:
     working = [tool.name for tool in work.tools if tool.thinking != "never"]
     if needing:
         heavy, why = True, f"{needing[0]} works best with thinking"
-    elif not working:
+    elif not working and not work.sought:
         heavy, why = False, f"one light tool: {listed}" if len(names) == 1 else f"light tools: {listed}"
-    elif len(names) > 1:
+    elif len(names) > 1 and working:
         heavy, why = True, f"{_COUNT.get(len(names), 'several')} tools match: {listed}"
-    elif work.steps >= SEVERAL:
+    elif work.steps >= SEVERAL and working:
         heavy, why = True, f"several steps for {listed}"
+    elif work.sought:
+        heavy, why = True, f"something to find out, and {listed}"
     else:
         heavy, why = False, f"one tool, one step: {listed}"
     return Decision(thinking=heavy, why=why, needs_tools=work.needs, tools=names)

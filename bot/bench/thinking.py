@@ -25,6 +25,7 @@ COSTS = (
     "call; the simulated model works as well without thinking, so answers are not judged"
 )
 TAUGHT = (("cases.jsonl", "tools.json"), ("english.jsonl", "house-tools.json"))
+TOGETHER = "together"
 SETS = (*TAUGHT, ("languages.jsonl", "house-tools.json"))
 
 Say = Callable[[str], None]
@@ -41,7 +42,8 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How one set of probabilities tells a source: `auc` of its cases that need no tool against all that do in its set.
+    """How one set of probabilities tells a source, or TOGETHER all of a set: `auc` of its cases that need no tool
+    against all of the set that do.
 
     `recall` of its cases that need tools, `false_alarms` of those that do not, `unknown` of all: shares, None of none.
     `thinks`: of all, those whose turn would think.
@@ -126,8 +128,8 @@ def auc(wanted: Sequence[float], others: Sequence[float]) -> float | None:
 def _judged(judged: str, cases: Sequence[Case], found: Sequence[tuple[float, bool]], weights: Weights) -> list[Told]:
     wanted = [chance for case, (chance, _) in zip(cases, found, strict=True) if case.needs_tools]
     told = []
-    for source in dict.fromkeys(case.source for case in cases):
-        own = [(case, *one) for case, one in zip(cases, found, strict=True) if case.source == source]
+    for source in _sources(cases):
+        own = [(case, *one) for case, one in zip(cases, found, strict=True) if source in (case.source, TOGETHER)]
         hit: dict[bool, list[bool]] = {True: [], False: []}
         for case, chance, readable in own:
             english = wording.read(case.text).english
@@ -138,8 +140,15 @@ def _judged(judged: str, cases: Sequence[Case], found: Sequence[tuple[float, boo
     return told
 
 
+def _sources(cases: Sequence[Case]) -> list[str]:
+    """The sources of a set, and all of them together where there are several."""
+    sources = list(dict.fromkeys(case.source for case in cases))
+    return [*sources, TOGETHER] if len(sources) > 1 else sources
+
+
 def _thinks(cases: Sequence[Case], source: str) -> float | None:
-    return _share([decide([case.text], case.offer).thinking for case in cases if case.source == source])
+    own = [case for case in cases if source in (case.source, TOGETHER)]
+    return _share([decide([case.text], case.offer).thinking for case in own])
 
 
 def _share(hits: Sequence[bool]) -> float | None:

@@ -59,6 +59,7 @@ def test_one_step_with_one_tool_is_not_heavy(offer: Offer) -> None:
         ("1. search for cheap flights\n2. remind me on friday", "two tools match: search_web, remind_me"),
         ("Read https://a.example/x and https://b.example/y and compare them", "several steps for fetch_page"),
         ("find three papers, compare them and remind me", "several steps for remind_me"),
+        ("Find out the exchange rate and remind me tomorrow", "something to find out, and remind_me"),
         ("Such im Netz nach Zügen und erinnere mich morgen", "two tools match: search_web, remind_me"),
         ("Busca en internet un hotel y luego recuérdame pagar", "two tools match: search_web, remind_me"),
     ],
@@ -66,6 +67,41 @@ def test_one_step_with_one_tool_is_not_heavy(offer: Offer) -> None:
 def test_several_tools_or_steps_are_heavy(offer: Offer, text: str, why: str) -> None:
     found = decide([text], offer)
     assert (found.thinking, found.why) == (True, why)
+
+
+def test_finding_something_out_is_more_than_the_light_tool_it_is_kept_with() -> None:
+    light = index([tool for tool in discover() if tool.thinking == "never"])
+    found = decide(["Find out the fare to Porto and remember it for this chat"], light)
+    assert (found.thinking, found.why) == (True, "something to find out, and remember")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Remind me to buy eggs, milk, bread and butter tomorrow",
+        "What will the weather be like in Rome, Paris, Oslo and Bonn?",
+        "Convert 100 EUR, which I got from my aunt in Basel, to JPY, and quickly",
+        "Tell me the weather for Lisbon, Portugal, with wind, sun and rain",
+    ],
+)
+def test_a_list_is_one_step(offer: Offer, text: str) -> None:
+    found = decide([text], offer)
+    assert (found.thinking, len(found.tools)) == (False, 1)
+
+
+@pytest.mark.parametrize("text", ["What's 3+4, 5*6 and 7/8?", "What time is it in Tokyo, Rome and Lima?"])
+def test_many_questions_to_light_tools_stay_light(offer: Offer, text: str) -> None:
+    assert decide([text], offer).why.startswith("one light tool: ")
+
+
+def test_a_question_behind_an_and_is_a_step_of_its_own(offer: Offer) -> None:
+    found = decide(["What will the weather be like in Oslo, and what is 100 EUR in JPY?"], offer)
+    assert (found.thinking, found.why) == (True, "two tools match: weather, convert_currency")
+
+
+@pytest.mark.parametrize("text", ["Danke!", "Merci beaucoup", "Ciao, come stai?", "你好", "おはよう", "Спасибо"])
+def test_greetings_and_thanks_are_known_in_other_languages(offer: Offer, text: str) -> None:
+    assert decide([text], offer).why == "no tool fits"
 
 
 def test_what_a_turn_answers_is_judged_together(offer: Offer) -> None:

@@ -6,7 +6,7 @@ Pure apart from reading `words.txt` once: which words say little, and which tell
 import re
 import unicodedata
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 _WORD = re.compile(r"(?:[^\W\d_]|[\u0900-\u0dff\u0e31-\u0e4e])+|\d+(?:[.,:/]\d+)*")
@@ -22,10 +22,14 @@ LITTLE = 0.35  # what a word of schemas weighs; others weigh 1
 
 def words(text: str) -> list[str]:
     """The words and numbers of a text in small letters; names are parted at underscores and humps, accents are gone."""
-    plain = unicodedata.normalize("NFKD", _HUMP.sub(" ", text)).casefold().replace("ı", "i")
+    parted = _HUMP.sub(" ", text)
+    if parted.isascii():
+        return _WORD.findall(parted.lower())
+    plain = unicodedata.normalize("NFKD", parted).casefold().replace("ı", "i")
     return _WORD.findall("".join(sign for sign in plain if not unicodedata.combining(sign)))
 
 
+@lru_cache(maxsize=4096)
 def stem(word: str) -> str:
     """What a word shares with its relatives, at most seven letters; numbers and short words stay as they are."""
     if len(word) <= 3 or not word.isascii() or word[0].isdigit():
@@ -64,6 +68,11 @@ def is_elsewhere(word: str) -> bool:
 def is_order(word: str) -> bool:
     """Whether it begins what somebody is asked to do."""
     return word in _lists()["orders"]
+
+
+def is_seeking(word: str) -> bool:
+    """Whether it begins what somebody is asked to find out."""
+    return word in _lists()["seeking"]
 
 
 @cache

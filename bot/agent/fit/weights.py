@@ -20,8 +20,11 @@ class Judgement:
 
     def logit(self, given: Mapping[str, float]) -> float:
         """How much speaks for it; 0 is even."""
-        terms = ((given[name] - mean) * weight for name, (mean, weight) in self.features.items() if name in given)
-        return self.bias + sum(terms)
+        logit = self.bias
+        for name, (mean, weight) in self.features.items():  # a loop, since a sum of terms takes twice as long
+            if name in given:
+                logit += (given[name] - mean) * weight
+        return logit
 
 
 @dataclass(frozen=True, slots=True)

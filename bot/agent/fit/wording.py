@@ -2,12 +2,12 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
 from bot.agent.fit.ideas import Ideas, ideas, is_english, named
-from bot.agent.fit.stems import is_order, is_small, stem, weight, words
+from bot.agent.fit.stems import is_elsewhere, is_order, is_seeking, is_small, stem, weight, words
 
 LENGTH = 2000  # characters that are looked at: more would cost time and tell nothing new
 
@@ -45,7 +45,8 @@ class Wording:
     """One message. `stems` weigh what they tell; `forms` describe the sentence, empty where it is not English.
 
     `hints` are stems that only count where tools have them; one of the `sure` is enough there. `order`: it begins with
-    something to be done. `readable`: something in it can be held against English descriptions.
+    something to be done, `seeks`: with something to be found out. `readable`: something in it can be held against
+    English descriptions.
     """
 
     stems: Mapping[str, float]
@@ -57,6 +58,12 @@ class Wording:
     readable: bool
     english: bool
     order: bool
+    seeks: bool
+
+    @property
+    def asks(self) -> bool:
+        """Whether it begins with a question word of English."""
+        return self.forms.get("question", 0.0) > 0
 
 
 def read(text: str, known: Ideas | None = None) -> Wording:
@@ -70,11 +77,14 @@ def read(text: str, known: Ideas | None = None) -> Wording:
     hints = frozenset(one for pattern, meant in _signs() if pattern.search(text) for one in meant)
     if is_english(found):
         forms = _forms(found, numbers, capitals, quoted)
-        return Wording(weighed(found), forms, hints, hints & _SURE, numbers, givens, bool(found), True, _orders(found))
+        held = (weighed(found), forms, hints, hints & _SURE, numbers, givens, bool(found))
+        return Wording(*held, english=True, order=_begins(found, is_order), seeks=_begins(found, is_seeking))
     names = named(found, known or ideas())
-    perhaps = hints | weighed(found).keys()  # a foreign word that is no name of anything would only seem left over
+    # A foreign word that is no name of anything would only seem left over, and a small one is no name.
+    perhaps = hints | weighed(word for word in found if not is_elsewhere(word)).keys()
     readable = bool(names or hints)
-    return Wording(weighed(names), {}, perhaps, hints & _SURE, numbers, givens, readable, False, _orders(names))
+    held = (weighed(names), {}, perhaps, hints & _SURE, numbers, givens, readable)
+    return Wording(*held, english=False, order=_begins(names, is_order), seeks=_begins(names, is_seeking))
 
 
 def weighed(found: Iterable[str]) -> dict[str, float]:
@@ -87,9 +97,9 @@ def weighed(found: Iterable[str]) -> dict[str, float]:
     return told
 
 
-def _orders(found: list[str]) -> bool:
-    """Whether the first word that says something asks to do something."""
-    return any(map(is_order, itertools.islice((word for word in found if not is_small(word)), 1)))
+def _begins(found: list[str], kind: Callable[[str], bool]) -> bool:
+    """Whether the first word that says something is of this kind."""
+    return any(map(kind, itertools.islice((word for word in found if not is_small(word)), 1)))
 
 
 @cache
