@@ -36,7 +36,7 @@ class Conversation:
 
     number: int = 1
     notes: str | None = None
-    think: Literal["on", "off"] | None = None
+    think: Literal["auto", "on", "off"] | None = None
     cut: int | None = None
     shortened: int | None = None
     told_cut: bool = False

@@ -63,7 +63,7 @@ lanes = Table(
     Column("lane", Text, primary_key=True),
     Column("conversation", Integer, nullable=False, server_default=text("1")),
     Column("notes", Text),  # the chat's notes as they stood when the conversation began; NULL: not begun
-    Column("think", Text),  # on or off, as the chat wants it; NULL: as the house does
+    Column("think", Text),  # auto, on or off, as the chat wants it; NULL: as the house does
     Column("consent", Text),  # what may go to an endpoint outside, in words (text notes files images); NULL: not asked
     # Of this conversation; a /new forgets them.
     Column("cut", _Id),  # the newest turn that has left the prompt
