@@ -24,6 +24,7 @@ PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between attempts; the last o
 SEAT_SIGN = 2.0  # seconds without a seat until the person is told, and told again
 TRIES = 2  # failures in a row after which an endpoint counts as down, or a refusal as meant
 LAST_WORDS = 0.5  # seconds to store what a call has taken when the house goes down under it
+CONSENT = " With /consent the second one may answer."
 
 Tell = Callable[[str, str], Awaitable[None]]
 Elsewhere = Literal["go", "wait", "no"]
@@ -52,6 +53,14 @@ class Asked:
 
     given: Reply | Ended | CallFailed
     closing: Closing
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """Why a call is made again; `may_change`: the chat may still let it go elsewhere."""
+
+    why: Literal["away", "refused"]
+    may_change: bool
 
 
 class Asking:
@@ -98,14 +107,14 @@ class Asking:
             if again is None:
                 await self._look_for_cap(asked.given, first.request.max_tokens)
                 return asked
-            await self._pause(running, channel)
+            await self._pause(running, channel, hint=CONSENT if again.may_change else "")
             if running.over is not None:
                 return Asked(Ended(running.over, asked.closing.reply), asked.closing)
-            call = await self._open_again(asked.closing, replace(first.new, again=again))
+            call = await self._open_again(asked.closing, replace(first.new, again=again.why))
 
     async def _again(
         self, given: Reply | Ended | CallFailed, tries: int, running: Running, seek: Seek | None
-    ) -> Literal["away", "refused"] | None:
+    ) -> "_Again | None":
         """Why the same is asked here once more; None: it is not."""
         refused = isinstance(given, EndpointRefused)
         if not isinstance(given, EndpointAway) and not (refused and seek):
@@ -117,11 +126,10 @@ class Asking:
             await self._report(given)
         if late:
             return None
-        if seek is not None and tries >= TRIES:
-            found = await seek(refused=refused)
-            if found == "go" or (refused and found == "no"):
-                return None
-        return "refused" if refused else "away"
+        found = await seek(refused=refused) if seek is not None and tries >= TRIES else None
+        if found == "go" or (refused and found == "no"):
+            return None
+        return _Again("refused" if refused else "away", may_change=found == "wait")
 
     async def _once(self, request: ModelRequest, call: int, running: Running, channel: Channel) -> Asked:
         cut: list[Reply] = []
@@ -160,12 +168,12 @@ class Asking:
         finally:
             queue.leave()
 
-    async def _pause(self, running: Running, channel: Channel) -> None:
+    async def _pause(self, running: Running, channel: Channel, *, hint: str) -> None:
         """Wait before the next attempt; a /stop ends the waiting."""
         failures = running.failures.count
         if failures > 1:
             minutes = max(1, round(self._wait / 60))
-            channel.status(f"The model is not answering. I keep trying for up to {minutes} min; /stop ends it.")
+            channel.status(f"The model is not answering. I keep trying for up to {minutes} min; /stop ends it.{hint}")
         await running.pause(PAUSES[min(failures, len(PAUSES)) - 1])
 
     async def _open_again(self, failed: Closing, new: NewCall) -> int:

@@ -122,6 +122,7 @@ class Opened:
     room: int = 0
     notes_size: int = 0
     tell_cut: bool = False
+    is_found: bool = False
     stopped: bool = False
     over: bool = False
     said: tuple[Message, ...] = ()
@@ -143,7 +144,7 @@ async def begin(tx: Transaction, plan: Plan, ask: Ask, told: Told, *, budget: in
     # A turn that is about to use tools shall not find the prompt full.
     newest = size + (min(RESERVE, budget // 4) if decision.tools else 0)
     count = plan.counts and not told.count_asked and seen.near(newest, budget)
-    read = plan.reads and not told.read_asked and decision.unsure and setting == "auto"
+    read = plan.reads and not (told.read_asked or ask.deep) and decision.unsure and setting == "auto"
     if (count or read) and not await stored.begun(tx, ask.items[0].id):
         prompt = await window.messages(tx, seen, plan.system, user) if count else user
         return Wanting(count, read, decision.thinking, prompt, toolbox)
@@ -211,6 +212,7 @@ async def _found(tx: Transaction, plan: Plan, item: int, now: float) -> Opened:
         found.user,
         Toolbox(plan.tools[name] for name in found.tools if name in plan.tools),
         found.thinking,
+        is_found=True,
         stopped=found.stopped,
         over=found.state != "running",
         said=found.said,

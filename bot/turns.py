@@ -158,7 +158,10 @@ class _Game:
             return None
         if opened.stopped:
             self._running.stop()
-        await self._way.begin(tx, opened.id, deep=self._ask.deep, hard=opened.thinking)
+        if opened.is_found:
+            await self._way.resume(tx, opened.id)
+        else:
+            await self._way.begin(tx, opened.id, deep=self._ask.deep, hard=opened.thinking)
         results = await known(tx, opened.id, opened.results, opened.toolbox, now=now)
         self._game = loop.play(opened.prompt, opened.toolbox.tools, self._limits(opened), opened.thinking)
         self._shown = opened.cut_short

@@ -68,19 +68,20 @@ class Way:
         return self._elsewhere if self._places.second is not None else None
 
     async def begin(self, tx: Transaction, turn: int, *, deep: bool, hard: bool) -> None:
-        """Decide where the turn is answered, or find that decided. `deep`: as the person asked; `hard`: it thinks."""
+        """Decide where a turn is answered. `deep`: the second endpoint was asked for; `hard`: the turn thinks."""
         second = self._places.second
         if second is None:
-            return
-        decided = await stored.endpoint(tx, turn)
-        if decided is not None:
-            self.which = decided
             return
         consent = await chats.consent(tx, self._lane.chat, second.endpoint.host)
         choice = choose(second.endpoint, consent, deep=deep, hard=hard and self._places.for_hard)
         if choice.ask:
             await self._ask(tx, second.endpoint, HARD)
         await self._put(tx, turn, choice.which, choice.why)
+
+    async def resume(self, tx: Transaction, turn: int) -> None:
+        """Find where a turn stands that an earlier process began, or that began with a longer prompt."""
+        self.which = await stored.endpoint(tx, turn)
+        await self.settle(tx, turn)
 
     async def settle(self, tx: Transaction, turn: int) -> None:
         """Before a call is written down: see what may go to the second endpoint now. If nothing, the turn leaves it."""

@@ -4,19 +4,25 @@ import contextlib
 import json
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Table, select
 
-from bot.db.engine import connected
+from bot import endpoints
+from bot.db import turns as stored
+from bot.db.engine import Database, connected
 from bot.db.tables import lanes, model_calls, tool_calls, turns
+from bot.db.turns import NewTurn
+from bot.domain import Message
 from bot.serving import serve
 from bot.sim.botapi_chats import ChatMessage
 from bot.sim.endpoint import ChatRequest, Endpoint, Profile, call_text
+from bot.way import Place, Way
 from tests.house import ADMIN, World, open_house
+from tests.turning import LANE, Desk, Model, said
 
 MODEL = "gemma-4-31b-it"
 UNLESS_DOWN = "the first endpoint answers unless it is down"
@@ -240,6 +246,7 @@ async def test_outside_the_chat_is_asked_once_and_the_message_waits_until_yes(tm
         question = await both.question()
         assert HOST in question.text
         assert labels(question) == [YES, ALL, NO]
+        await both.house.api.until(lambda: any("With /consent the second" in text for text in both.house.texts()))
         tried = len(both.first.requests)
         await both.first.until(lambda: len(both.first.requests) > tried, 10)
         assert both.second.requests == []
@@ -339,3 +346,29 @@ async def test_consent_withdrawn_between_two_steps_ends_the_turn_at_the_first(tm
         await both.house.api.until(lambda: any(text.startswith("done") for text in both.said()), 15)
         assert len(both.second.requests) == 1
     assert (await both.rows(turns, "endpoint", "endpoint_why"))[0] == ("main", f"the chat says no to {HOST}")
+
+
+async def test_a_turn_found_at_a_second_endpoint_that_is_gone_goes_on_at_the_first(database: Database):
+    desk = Desk(database, Model([said("here")]))
+    ask = await desk.ask("hello")
+    async with database.transaction() as tx:
+        new = NewTurn(ask.items[0].id, LANE, 7, 1, (), False, "", received_at=0.0)
+        opened = await stored.open_turn(tx, new, [ask.items[0].id], [Message("user", "hello")], now=1.0)
+        assert opened is not None
+        await stored.move(tx, opened.id, "fallback", "/deep asked for it")
+    await desk.turns().run(await desk.restarted("hello"))
+    assert await desk.answers() == ["here"]
+    assert await desk.rows(turns, "endpoint", "endpoint_why") == [("main", "there is no second endpoint any more")]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("gemma-4-31b-it", "gemma-4-31b-it"), ("a_b*c`[d](e)", r"a\_bcde"), ("*", "another model"), ("x" * 99, "x" * 80)],
+)
+async def test_the_name_of_a_model_is_shown_as_it_is(database: Database, name: str, shown: str):
+    first = Desk(database, Model())._places()
+    address = endpoints.Endpoint("fallback", "http://spark/v1", Model(), lambda: "gemma")
+    way = Way(replace(first, second=Place(address, first.first.asking)), LANE)
+    way.which = "fallback"
+    assert way.signature(name, deep=False) == f"— written by {shown}"
+    assert way.signature(None, deep=True) == "— written by gemma"

@@ -48,7 +48,7 @@ _MESSAGES = (
     select(messages, _PICTURED).where(messages.c.turn.in_(bindparam("turns", expanding=True))).order_by(messages.c.id)
 )
 _SAY = insert(messages)
-_ENDPOINT = select(turns.c.endpoint, turns.c.endpoint_why).where(turns.c.id == bindparam("which"))
+_ENDPOINT = select(turns.c.endpoint).where(turns.c.id == bindparam("which"))
 _MOVE = update(turns).where(turns.c.id == bindparam("which"))
 _END = update(turns).where(turns.c.id == bindparam("which")).values(state="ended")
 
@@ -145,10 +145,9 @@ async def begun(tx: AsyncConnection, item: int) -> bool:
     return (await tx.execute(select(turns.c.id).where(turns.c.item == item))).one_or_none() is not None
 
 
-async def endpoint(tx: AsyncConnection, turn: int) -> Which | None:
-    """Where a turn is answered; None: that was not decided yet."""
-    found = (await tx.execute(_ENDPOINT, {"which": turn})).one()
-    which: Which | None = found.endpoint if found.endpoint_why is not None else None
+async def endpoint(tx: AsyncConnection, turn: int) -> Which:
+    """Where a turn is answered."""
+    which: Which = (await tx.execute(_ENDPOINT, {"which": turn})).scalar_one()
     return which
 
 
