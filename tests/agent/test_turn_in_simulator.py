@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import itertools
 import random
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -16,10 +18,11 @@ from bot.agent.prompting import build
 from bot.agent.replies import blank
 from bot.agent.seats import Seats
 from bot.agent.toolbox import Toolbox
+from bot.bench.talk import prose
 from bot.domain import Message
 from bot.errors import EndpointAway
 from bot.serving import serve
-from bot.sim.endpoint import Endpoint, Profile, Timing, call_text, said
+from bot.sim.endpoint import Endpoint, Profile, Timing, call_text, said, thought
 from tests.agent.offered import TOOLS
 from tests.agent.replay import ignore, request
 from tests.agent.test_loop import results
@@ -38,9 +41,9 @@ async def simulated(endpoint: Endpoint, seats: int = 4, model: str | None = "dif
             await llm.close()
 
 
-async def turn(llm: Llm, prompt: tuple[Message, ...]) -> Finished:
+async def turn(llm: Llm, prompt: tuple[Message, ...], *, thinking: bool = False) -> Finished:
     """A whole turn; every tool finds it is 12 degrees."""
-    game = play(prompt, BOX.tools, Limits(8, 512), False)
+    game = play(prompt, BOX.tools, Limits(8, 512), thinking)
     event = next(game)
     while not isinstance(event, Finished):
         if isinstance(event, RunTools):
@@ -51,6 +54,9 @@ async def turn(llm: Llm, prompt: tuple[Message, ...]) -> Finished:
             tools=BOX.definitions,
             tool_choice=event.tool_choice,
             max_tokens=event.max_tokens,
+            thinking=event.thinking,
+            brake=event.brake,
+            continues=event.continues,
         )
         event = game.send(await llm.call(wanted, ignore, ignore))
     return event
@@ -134,6 +140,60 @@ async def test_a_call_that_is_surely_meant_reaches_its_tool(raw):
         assert (await turn(llm, build("Be kind.", (), [Message("user", "hi")]))).text == "It is 12 degrees."
     assert "12 degrees" in endpoint.requests[-1].prompt
     assert "<|tool_response>response:" in endpoint.requests[-1].prompt
+
+
+def asking(text: str) -> tuple[Message, ...]:
+    return build("Be kind.", (), [Message("user", text)])
+
+
+async def test_a_thought_without_end_is_cut_at_the_server_and_the_turn_is_answered_without_thinking():
+    timing = Timing.canvas(0.15)
+    endpoint = Endpoint(
+        brain=lambda asked: thought(prose(9000, 1), asked) if asked.thinking else "Here.", timing=timing
+    )
+    async with simulated(endpoint) as llm:
+        assert (await turn(llm, asking("hi"), thinking=True)).text == "Here."
+        await endpoint.until(lambda: endpoint.requests[0].cancelled)
+    braked, again = endpoint.requests
+    assert braked.completion_tokens < 6 * 256
+    assert (braked.thinking, again.thinking) == (True, False)
+
+
+@pytest.mark.parametrize("thinking", [True, False])
+@pytest.mark.parametrize("retention", [True, False])
+async def test_a_long_answer_goes_on_until_it_is_whole(thinking, retention):
+    answer = prose(1900, 1)[1:]
+    endpoint = Endpoint(profile=replace(Profile.today(), dense_cache=retention))
+    async with simulated(endpoint) as llm:
+        end = await turn(llm, asking(f"@@say:{answer}@@"), thinking=thinking)
+    assert (end.text, end.ending) == (answer, "answered")
+    assert [one.body.get("continue_final_message") for one in endpoint.requests][1:] == [True] * (
+        len(endpoint.requests) - 1
+    )
+    assert len(endpoint.requests) >= 2
+    for before, after in itertools.pairwise(endpoint.requests):
+        assert after.prompt.startswith(before.prompt)
+        assert after.cached_tokens >= before.prompt_tokens // 32 * 32 - 32
+
+
+async def test_an_answer_in_which_tools_were_used_goes_on_too():
+    answer = prose(1900, 2)[1:]
+    endpoint = Endpoint()
+    async with simulated(endpoint) as llm:
+        end = await turn(llm, asking(f"@@tool:noargs {{}}@@@@say:{answer}@@"), thinking=True)
+    assert end.text == answer
+    assert len(endpoint.requests) == 3
+
+
+async def test_an_answer_that_loops_costs_a_canvas_or_two_and_says_so():
+    endpoint = Endpoint()
+    async with simulated(endpoint) as llm:
+        end = await turn(llm, asking("@@loop:and so on, @@"))
+    assert end.text.startswith("and so on,")
+    assert end.text.count("so on") < 3
+    assert end.text.endswith("_It began to repeat itself and was stopped here._")
+    [only] = endpoint.requests
+    assert only.completion_tokens < 512
 
 
 async def test_text_of_others_opens_no_turn_in_the_prompt_the_model_sees():
