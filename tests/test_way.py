@@ -21,6 +21,7 @@ from bot.serving import serve
 from bot.sim.botapi_chats import ChatMessage
 from bot.sim.endpoint import ChatRequest, Endpoint, Profile, call_text
 from bot.way import Place, Way
+from tests.attachments import made
 from tests.house import ADMIN, World, open_house
 from tests.turning import LANE, Desk, Model, said
 
@@ -329,6 +330,22 @@ async def test_notes_and_files_stay_here_unless_they_are_allowed(tmp_path: Path,
             assert signed == f"done\n\n{SIGNED}"
             assert "4711" in both.sent()
             assert "buried treasure" in both.sent()
+
+
+@pytest.mark.parametrize("label", [YES, ALL])
+async def test_images_stay_here_unless_they_are_allowed(tmp_path: Path, label: str):
+    async with two(tmp_path, outside=True) as both:
+        both.house.ann.send_photo("/deep @@say:seen@@", content=made.image(40, 30))
+        both.tap(await both.question(), label)
+        await both.house.api.until(lambda: any(text.startswith("seen") for text in both.said()), 15)
+        signed = next(text for text in both.said() if text.startswith("seen"))
+        if label == YES:
+            assert signed == f"seen\n\n{SIGNED}, without your images"
+            assert "[an image was left out]" in both.sent()
+            assert "image_url" not in both.sent()
+        else:
+            assert signed == f"seen\n\n{SIGNED}"
+            assert "data:image/" in both.sent()
 
 
 async def test_consent_withdrawn_between_two_steps_ends_the_turn_at_the_first(tmp_path: Path):

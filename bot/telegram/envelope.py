@@ -56,7 +56,7 @@ def _shape(update: dict[str, Any], message: dict[str, Any]) -> tuple[Shape, bool
         return "other", False
     text = message.get("text")
     if not isinstance(text, str):
-        return "text" if enclosed(message) else "other", True
+        return _captioned(message), True
     command = _COMMAND.match(text)
     if command is None:
         return "text", True
@@ -64,6 +64,15 @@ def _shape(update: dict[str, Any], message: dict[str, Any]) -> tuple[Shape, bool
     if name in _IN_ORDER:
         return _IN_ORDER[name], True
     return ("stop" if name == "stop" else "command"), False
+
+
+def _captioned(message: dict[str, Any]) -> Shape:
+    """What a message without text is: a caption can ask for the second endpoint, and is no other command."""
+    caption = message.get("caption")
+    command = _COMMAND.match(caption) if isinstance(caption, str) else None
+    if not enclosed(message):
+        return "other"
+    return "deep" if command and _IN_ORDER.get(command[1].lower()) == "deep" else "text"
 
 
 def lane_of(message: dict[str, Any]) -> Lane | None:

@@ -62,7 +62,7 @@ class Handlers:
     async def _is_turn(self, visit: Visit, lane: Lane) -> bool:
         if visit.item.shape != "deep" or visit.message is None:
             return visit.item.shape == "text"
-        words = commands.parse(visit.message.text or "")[1]
+        words = commands.parse(visit.message.text or visit.message.caption or "")[1]
         async with self._database.reading() as tx:
             return await consent.answered_deep(tx, visit.item, self._reach.second, lane.chat, words)
 
@@ -138,7 +138,7 @@ class Handlers:
         if visit.item.shape == "stop" and standing:
             return commands.stop, ""
         if visit.message and visit.item.shape in {"command", "new", "deep"}:
-            return commands.choose(visit.message.text or "", standing)
+            return commands.choose(visit.message.text or visit.message.caption or "", standing)
         if visit.message is None:
             return nothing, ""
         return (partial(self._refusals.message, visit), "") if standing else (door.knocked, "")
@@ -202,7 +202,8 @@ def _letter(visit: Visit) -> Letter:
     """The raw message without the command before it, and what came with it."""
     message: dict[str, Any] = visit.item.body["message"]
     if visit.item.shape == "deep":
-        message = message | {"text": commands.parse(message["text"])[1]}
+        words = "text" if "text" in message else "caption"
+        message = message | {words: commands.parse(message[words])[1]}
     return Letter(message, visit.sent_at, enclosed(message))
 
 

@@ -7,6 +7,7 @@ from bot.db.chats import KINDS, Consent
 from bot.db.engine import Database
 from bot.endpoints import Endpoint, button
 from bot.telegram import commands
+from tests.attachments import made
 from tests.telegram.front import ADMIN, ANNA, BOB, Front
 from tests.turning import Model
 
@@ -98,6 +99,32 @@ async def test_a_long_paste_behind_deep_is_one_message(database: Database):
     await front.handle()
     (ask,) = front.turns.asks
     assert [len(text) for text in ask.texts] == [4050, 8]
+
+
+async def test_a_caption_can_ask_for_the_second_model_and_its_album_comes_along(database: Database):
+    front = await opened(database, INSIDE)
+    front.files.kept = {"p": made.image()}
+    photo = [{"file_id": "p", "file_unique_id": "p", "width": 90, "height": 60, "file_size": 3}]
+    await front.store(front.message(photo=photo, caption="/deep which one?", media_group_id="m"))
+    await front.store(front.message(photo=photo, media_group_id="m"))
+    front.now += 2
+    await front.handle()
+    (ask,) = front.turns.asks
+    assert ask.deep
+    assert len(ask.items) == 2
+    assert ask.texts == ("which one?",)
+    await front.store(front.message(photo=photo, caption="/new"))
+    await front.handle()
+    assert not front.turns.asks[1].deep
+
+
+async def test_a_caption_waits_for_consent_like_any_text(front: Front):
+    photo = [{"file_id": "p", "file_unique_id": "p", "width": 90, "height": 60, "file_size": 3}]
+    await front.store(front.message(photo=photo, caption="/deep what is it?"))
+    (question,) = await front.handle()
+    await front.tap(question.buttons[ALL])
+    await front.handle()
+    assert front.turns.asks[0].deep
 
 
 async def test_a_stop_drops_a_deep_that_waits(database: Database):
