@@ -55,12 +55,10 @@ async def test_of_several_seats_one_is_never_taken_by_others_than_people():
         for call in (*tasks_, summary):
             group.create_task(call.run())
         await settle()
-        assert order == ["A", "B"]
-        assert seats.idle
+        assert (order, seats.idle) == (["A", "B"], True)
         group.create_task(person.run())
         await settle()
-        assert order == ["A", "B", "P"]
-        assert not seats.idle
+        assert (order, seats.idle) == (["A", "B", "P"], False)
         group.create_task(other.run())
         await settle()
         assert [seats.waiting(lane) for lane in "QCS"] == [0, 1, 2]
