@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,11 @@ def asked(request: Request) -> list[dict[str, Any]]:
 
 
 def text(message: dict[str, Any]) -> str:
-    """The one text of a message; its stamp is left out."""
+    """The one text of a message, without the time before it."""
     content = message["content"]
     if isinstance(content, list):
-        texts = [part["text"] for part in content if part["type"] == "text"]
-        assert len(texts) <= 1
-        content = texts[0] if texts else ""
-    return content.split("] ", 1)[1] if content.startswith("[") and " UTC] " in content[:40] else content
+        [content] = [part["text"] for part in content if part["type"] == "text"] or [""]
+    return re.sub(r"^\[\w{3} [-\d]+ [:\d]+ UTC\] ", "", content)
 
 
 def images(message: dict[str, Any]) -> list[bytes]:

@@ -202,6 +202,8 @@ def test_an_envelope_tells_lane_shape_and_age():
     assert shape(text="x" * 4001) == ("text", here, False, 1001.5)
     assert shape(message_thread_id=9, is_topic_message=True) == ("text", Lane(5, 9), False, None)
     assert shape(text=None, photo=[]) == ("other", here, False, None)
+    assert shape(text=None, photo=[{"file_id": "p"}]) == ("text", here, False, None)
+    assert shape(text=None, photo=[{"file_id": "p"}], media_group_id="m") == ("text", here, False, 1001.0)
     assert shape(chat={"id": -7, "type": "group"}) == ("other", None, False, None)
     assert envelope.read({"update_id": 1, "callback_query": {"from": {"id": 6}}}, 0.0) == Arrival(
         1, "tap", None, 6, '{"update_id":1,"callback_query":{"from":{"id":6}}}', stale=False, not_before=None
