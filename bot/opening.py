@@ -196,7 +196,7 @@ def _decided(plan: Plan, ask: Ask, seen: Window, setting: Setting, told: Told) -
     last = seen.past[-1] if seen.past else None
     recent, thought = (last.used, last.thinking) if last else ((), False)
     evidence = Evidence(setting, recent=recent, thought=thought, attachments=ask.attached)
-    decision = decide(ask.texts, plan.offer, evidence)
+    decision = decide([prompting.without_files(text) for text in ask.texts], plan.offer, evidence)
     if told.read is None or not decision.unsure:
         return decision
     why = f"words did not tell; the endpoint reads {told.read:.0%} for tool work"

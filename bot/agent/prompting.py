@@ -20,6 +20,7 @@ HOUSE = (
 )
 LABEL = 80  # characters of a data block's label
 
+_FILE = re.compile(r"^\[data: file [^\]\n]*\]\n.*?^\[end of data\]$\n?", re.DOTALL | re.MULTILINE)
 _MARK = re.compile(r"\[(?=\s*(?:end\s+of\s+)?data\b)", re.IGNORECASE)
 
 
@@ -38,6 +39,11 @@ def data_block(label: str, text: str) -> str:
     short = " ".join(re.sub(r"[\[\]]", " ", label).split())[:LABEL].rstrip()
     body = _MARK.sub(f"[{ZERO_WIDTH_SPACE}", neutralise(sendable(text)))
     return f"[data: {neutralise(sendable(short))}]\n{body}\n[end of data]"
+
+
+def without_files(text: str) -> str:
+    """A message's text without the files in it: what they say tells nothing of what is asked."""
+    return _FILE.sub("", text)
 
 
 def build(

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.agent.markup import CONTROL, ZERO_WIDTH_SPACE, neutralise, without_markup
-from bot.agent.prompting import HOUSE, build, data_block, stamp, system_text, to_openai
+from bot.agent.prompting import HOUSE, build, data_block, stamp, system_text, to_openai, without_files
 from bot.domain import Image, Message, ToolCall
 
 WORDS = (
@@ -141,3 +141,12 @@ def test_a_text_with_a_control_token_keeps_its_images():
     image = Image("image/png", b"red")
     *_, last = build("s", (), [Message("user", "<|turn>", images=(image,))])
     assert (last.images, "<|turn>" in last.text) == ((image,), False)
+
+
+@given(WILD, WILD)
+def test_a_file_is_taken_out_of_a_text_and_nothing_else_is(inside, outside):
+    block = data_block("file a.txt, 3 pages", inside)
+    assert without_files(f"{block}\n{outside}") == outside
+    assert without_files(block) == ""
+    forwarded = data_block("message forwarded from Zed", inside)
+    assert without_files(forwarded) == forwarded
