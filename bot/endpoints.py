@@ -15,6 +15,7 @@ from bot.agent.dialect import PLAIN
 from bot.agent.llm import Knobs, Llm
 from bot.agent.seats import Seats
 from bot.db.chats import KINDS, Consent, Kind
+from bot.db.turns import DEEP
 from bot.domain import Button, LanguageModel, Message, Part, Which
 from bot.settings import Settings
 
@@ -157,7 +158,7 @@ def choose(second: Endpoint | None, consent: Consent, *, deep: bool, hard: bool)
     """Where a turn begins. `deep`: the person asked for the second endpoint; `hard`: it is wanted for such turns."""
     if second is None or not (deep or hard):
         return Choice("main", "the first endpoint answers unless it is down")
-    why = "/deep asked for it" if deep else "the turn is a hard one"
+    why = DEEP if deep else "the turn is a hard one"
     if may_go(second, consent):
         return Choice("fallback", why)
     told = "said no to" if consent.kinds is not None else "has not agreed to"

@@ -216,6 +216,35 @@ async def test_deep_is_answered_by_the_second_and_the_next_message_by_the_first(
     assert (await both.rows(turns, "endpoint_why"))[0] == ("/deep asked for it",)
 
 
+async def test_an_answer_cut_at_the_second_is_signed_and_can_be_continued(tmp_path: Path):
+    async with two(tmp_path, model_max_tokens=256) as both:
+        text = await both.ask("/deep @@repeat:900 word @@")
+        assert text.startswith("word word")
+        assert text.endswith(SIGNED)
+        assert "Continue" in labels(both.house.api.chat(ADMIN).from_bot[-1])
+        assert len(both.second.requests) == 1
+        both.tap(both.house.api.chat(ADMIN).from_bot[-1], "Continue")
+        assert (await both.answered(2)).endswith(SIGNED)
+        assert both.first.requests == []
+
+
+async def test_what_was_asked_of_the_second_is_retried_there(tmp_path: Path):
+    async with two(tmp_path) as both:
+        await both.ask("/deep @@say:far@@")
+        both.house.ann.send("/retry")
+        await both.answered(2)
+        both.first.fault("busy", times=2)
+        assert (await both.ask("@@say:only now@@", 3)).endswith(SIGNED)
+        both.house.ann.send("/retry")
+        assert await both.answered(4) == "only now"
+    assert [where for where, outcome, _ in await both.calls() if outcome == "ok"] == [
+        "fallback",
+        "fallback",
+        "fallback",
+        "main",
+    ]
+
+
 async def test_deep_while_the_second_is_down_is_answered_by_the_first_which_says_so(tmp_path: Path):
     async with two(tmp_path) as both:
         both.second.fault("busy", times=None)

@@ -22,6 +22,9 @@ _BELONG = (
     .values(turn=bindparam("of"))
     .returning(inbox.c.stopped)
 )
+DEEP = "/deep asked for it"
+"""Why a turn is at the second endpoint, if the person wanted it there."""
+
 WINDOW = 512
 """Of a long conversation at least so many turns are looked at; older ones leave in steps of as many, not one by one."""
 
@@ -120,11 +123,15 @@ class StoredTurn:
 
 @dataclass(frozen=True, slots=True)
 class LastTurn:
-    """The turn a /retry is about: what the person wrote, and tools that ran in it and may not simply run again."""
+    """The turn a /retry is about: what the person wrote, and tools that ran in it and may not simply run again.
+
+    `deep`: it was answered by the second endpoint, as the person had asked.
+    """
 
     id: int
     texts: tuple[str, ...]
     ran: tuple[str, ...]
+    deep: bool
 
 
 async def open_turn(
@@ -256,7 +263,9 @@ async def about(tx: AsyncConnection, turn: int) -> LastTurn:
         .where(tool_calls.c.turn == turn, tool_calls.c.outcome.is_distinct_from("refused"))
     )
     names = tuple((await tx.execute(ran.order_by(tool_calls.c.name))).scalars())
-    return LastTurn(turn, tuple(one.text for one in stored if one.role == "user"), names)
+    asked = select(turns.c.id).where(turns.c.id == turn, turns.c.endpoint == "fallback", turns.c.endpoint_why == DEEP)
+    deep = (await tx.execute(asked)).one_or_none() is not None
+    return LastTurn(turn, tuple(one.text for one in stored if one.role == "user"), names, deep)
 
 
 async def replace(tx: AsyncConnection, turn: int) -> None:

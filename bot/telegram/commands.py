@@ -124,12 +124,16 @@ async def retry(call: Call) -> Answer:
 async def again(call: Call, last: LastTurn) -> Answer:
     """Put a new turn with the same messages in the place of the last one."""
     await turns.replace(call.tx, last.id)
-    return await ask(call, last.texts, of=last.id)
+    return await ask(call, last.texts, of=last.id, deep=last.deep)
 
 
-async def ask(call: Call, texts: tuple[str, ...], of: int | None = None) -> Answer:
-    """Have these messages answered as if the person had sent them; `of` is the turn whose they are, if any's."""
+async def ask(call: Call, texts: tuple[str, ...], of: int | None = None, *, deep: bool = False) -> Answer:
+    """Have these messages answered as if the person had sent them; `of` is the turn whose they are, if any's.
+
+    `deep`: by the second endpoint.
+    """
     body = {"person": call.person, "name": call.name, "texts": texts} | ({"turn": of} if of is not None else {})
+    body |= {"deep": True} if deep else {}
     await inbox.add(call.tx, kind="task", lane=call.lane, sender=call.person, body=body, now=call.now)
     return Answer(then=(call.reach.wake_worker,))
 

@@ -1,7 +1,7 @@
 """The runner of inbox items of kind `task`: a turn the house wrote down itself, such as a /retry or a tapped example.
 
 Its body is {"person", "name", "texts"}, and the "turn" whose messages these are if something may have come with them;
-the person must still be let in when it runs.
+"deep" if the second endpoint is to answer. The person must still be let in when it runs.
 """
 
 import time
@@ -28,7 +28,8 @@ class Tasks:
         person = int(item.body["person"])
         if self._access.standing(person) in {"admin", "member"}:
             texts, came = tuple(item.body["texts"]), await self._came(item.body.get("turn"))
-            await self._turns.run(Ask(items, item.lane, person, str(item.body["name"]), texts, came))
+            deep = bool(item.body.get("deep"))
+            await self._turns.run(Ask(items, item.lane, person, str(item.body["name"]), texts, came, deep=deep))
             return
         now = time.time()
         async with self._database.transaction() as tx:
