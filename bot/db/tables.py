@@ -100,6 +100,7 @@ turns = Table(
     Column("ended_at", Float),
     Index("ix_turns_lane_conversation_state", "lane", "conversation", "state", "ended_at"),
     Index("ix_turns_person_began_at", "person", "began_at"),
+    Index("ix_turns_received_at", "received_at", "person", "lane", "thinking"),
     sqlite_autoincrement=True,
 )
 
@@ -170,7 +171,13 @@ model_calls = Table(
     Column("chars_history", Integer),
     Column("images", Integer, nullable=False, server_default=text("0")),
     Column("reply", Text),  # JSON: the reply as it came, so that a turn can go on after a crash
-    Index("ix_model_calls_turn", "turn", "id"),
+    # All that sums need, so that a report reads no reply on its way.
+    Index(
+        "ix_model_calls_turn",
+        *("turn", "id", "purpose", "model", "thinking", "created_at", "seat_at", "ended_at"),
+        *("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "usage_partial", "outcome"),
+    ),
+    Index("ix_model_calls_again", "turn", "again", sqlite_where=text("again IS NOT NULL")),
     Index("ix_model_calls_created_at", "created_at"),
     sqlite_autoincrement=True,
 )
@@ -191,6 +198,7 @@ tool_calls = Table(
     Column("began_at", Float),
     Column("ended_at", Float),
     UniqueConstraint("turn", "step", "call_id"),
+    Index("ix_tool_calls_turn_name", "turn", "name", "outcome", "began_at", "ended_at"),
     sqlite_autoincrement=True,
 )
 
@@ -219,6 +227,36 @@ outbox = Table(
     UniqueConstraint("item", "part"),
     Index("ix_outbox_state_lane_id", "state", "lane", "id"),
     sqlite_autoincrement=True,
+)
+
+# The account of a turn, settled when its last part was delivered or given up: seconds that add up to `whole`.
+accounts = Table(
+    "accounts",
+    metadata,
+    Column("turn", _Id, ForeignKey("turns.id"), primary_key=True, autoincrement=False),
+    Column("settled_at", Float, nullable=False),
+    Column("whole", Float, nullable=False),
+    Column("intake", Float, nullable=False),
+    Column("lane_wait", Float, nullable=False),
+    Column("seat_wait", Float, nullable=False),
+    Column("first_canvas", Float, nullable=False),
+    Column("further_canvases", Float, nullable=False),
+    Column("tools", Float, nullable=False),
+    Column("approval_wait", Float, nullable=False),
+    Column("telegram", Float, nullable=False),
+    Column("back_off", Float, nullable=False),
+    Column("down", Float, nullable=False),
+    Column("own", Float, nullable=False),
+)
+
+# How long turns took, counted into buckets of a logarithmic scale (bot.usage.buckets), so that percentiles need no sort.
+durations = Table(
+    "durations",
+    metadata,
+    Column("day", Integer, primary_key=True, autoincrement=False),  # days since the epoch (UTC) of the turn's receipt
+    Column("kind", Text, primary_key=True),  # a column of accounts, `whole` too; a turn without any of it is left out
+    Column("bucket", Integer, primary_key=True, autoincrement=False),
+    Column("count", Integer, nullable=False),
 )
 
 people = Table(

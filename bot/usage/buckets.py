@@ -1,0 +1,40 @@
+"""Seconds counted into buckets of a logarithmic scale: small to keep, easy to add up, and percentiles with a known error.
+
+Pure. Whoever stores durations and whoever reads them meets here.
+"""
+
+import math
+from collections.abc import Mapping
+
+LEAST = 0.001  # seconds; what is shorter counts as none at all
+GROWTH = 1.05  # how much longer the end of a bucket is than its beginning
+ERROR = math.sqrt(GROWTH) - 1
+"""How far a percentile may be from the true one, as a share of it: half a bucket."""
+
+
+def bucket(seconds: float) -> int | None:
+    """The bucket of a duration, numbered from 0; None if it is none at all."""
+    if seconds < LEAST:
+        return None
+    return int(math.log(seconds / LEAST) / math.log(GROWTH))
+
+
+def middle(number: int) -> float:
+    """The duration a bucket stands for, in seconds: as far from its beginning as from its end, on that scale."""
+    return LEAST * GROWTH ** (number + 0.5)
+
+
+def percentile(counts: Mapping[int, int], share: float) -> float:
+    """The duration that `share` (0 to 1) of those counted do not exceed; there must be one at least."""
+    wanted = max(1, math.ceil(share * sum(counts.values())))
+    passed = 0
+    for number in sorted(counts):
+        passed += counts[number]
+        if passed >= wanted:
+            break
+    return middle(number)
+
+
+def exactly(durations: list[float], share: float) -> float:
+    """The same of durations that are known one by one, in order."""
+    return durations[max(1, math.ceil(share * len(durations))) - 1]

@@ -1,0 +1,53 @@
+"""The account of every turn, and what makes the ledger quick to read."""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from alembic import op
+
+revision: str = "0003"
+down_revision: str | None = "0002"
+branch_labels: str | Sequence[str] | None = None
+depends_on: str | Sequence[str] | None = None
+
+_SUMMED = [
+    *("turn", "id", "purpose", "model", "thinking", "created_at", "seat_at", "ended_at"),
+    *("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "usage_partial", "outcome"),
+]
+_SECONDS = (
+    *("settled_at", "whole", "intake", "lane_wait", "seat_wait", "first_canvas", "further_canvases", "tools"),
+    *("approval_wait", "telegram", "back_off", "down", "own"),
+)
+
+
+def upgrade() -> None:
+    op.create_table(
+        "accounts",
+        sa.Column("turn", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=False, nullable=False),
+        *(sa.Column(name, sa.Float(), nullable=False) for name in _SECONDS),
+        sa.ForeignKeyConstraint(["turn"], ["turns.id"], name=op.f("fk_accounts_turn")),
+        sa.PrimaryKeyConstraint("turn", name=op.f("pk_accounts")),
+    )
+    op.create_table(
+        "durations",
+        sa.Column("day", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("bucket", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("count", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("day", "kind", "bucket", name=op.f("pk_durations")),
+    )
+    op.create_index("ix_turns_received_at", "turns", ["received_at", "person", "lane", "thinking"])
+    op.drop_index("ix_model_calls_turn", "model_calls")
+    op.create_index("ix_model_calls_turn", "model_calls", _SUMMED)
+    op.create_index("ix_model_calls_again", "model_calls", ["turn", "again"], sqlite_where=sa.text("again IS NOT NULL"))
+    op.create_index("ix_tool_calls_turn_name", "tool_calls", ["turn", "name", "outcome", "began_at", "ended_at"])
+
+
+def downgrade() -> None:
+    op.drop_index("ix_tool_calls_turn_name", "tool_calls")
+    op.drop_index("ix_model_calls_again", "model_calls")
+    op.drop_index("ix_model_calls_turn", "model_calls")
+    op.create_index("ix_model_calls_turn", "model_calls", ["turn", "id"])
+    op.drop_index("ix_turns_received_at", "turns")
+    op.drop_table("durations")
+    op.drop_table("accounts")
