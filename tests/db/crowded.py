@@ -28,9 +28,7 @@ def fill(file: Path, calls: int) -> None:
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous=OFF")
         rows: dict[str, list[dict[str, Any]]] = {"turns": [], "model_calls": [], "tool_calls": [], "accounts": []}
-        made = 0
-        for turn in _turns(calls):
-            made += 1
+        for made, turn in enumerate(_turns(calls), start=1):
             for table, row in turn:
                 rows[table].append(row)
             if made % _BATCH == 0:
