@@ -43,6 +43,7 @@ from bot.telegram.intake import Intake, Ways
 from bot.telegram.sender import Sender
 from bot.telegram.tasks import Tasks
 from bot.turns import Means, Turns
+from bot.usage.reconcile import CountersAt, Reconciliation
 from bot.way import Place, Places
 from bot.worker import Worker
 from tools.base import ToolContext
@@ -113,6 +114,7 @@ class House:
     sender: Sender
     eyes: Eyes
     gestures: Gestures
+    reconciliation: Reconciliation
     admins: tuple[int, ...]
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -135,6 +137,7 @@ class House:
             guests = [
                 tasks.create_task(self.intake.run(), name="intake"),
                 tasks.create_task(self.eyes.run(), name="eyes"),
+                tasks.create_task(self.reconciliation.run(), name="reconciliation"),
                 tasks.create_task(self.gestures.menus(self.admins), name="menus"),
             ]
             await stop.wait()
@@ -182,7 +185,12 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
 
     ways = Ways(arrived, lambda line: gestures.alarm(access.admins(), line))
     intake = Intake(bot, database, ways, most_waiting=settings.waiting_messages)
-    return House(intake, worker, sender, eyes, gestures, access.admins())
+    reconciliation = Reconciliation(database, _read_at(settings), aside.tell)
+    return House(intake, worker, sender, eyes, gestures, reconciliation, access.admins())
+
+
+def _read_at(settings: Settings) -> CountersAt:
+    return CountersAt(settings.model_url, settings.model_api_key.get_secret_value() if settings.model_api_key else None)
 
 
 def _places(
