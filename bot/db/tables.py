@@ -293,6 +293,16 @@ readings = Table(
     sqlite_autoincrement=True,
 )
 
+# How many canvases somebody may use a day; the settings hold where there is no row.
+limits = Table(
+    "limits",
+    metadata,
+    Column("person", BigInteger, primary_key=True, autoincrement=False),  # 0: every member without a row of their own
+    Column("canvases", Integer),  # NULL: as many as they like
+    Column("set_by", BigInteger, nullable=False),
+    Column("set_at", Float, nullable=False),
+)
+
 people = Table(
     "people",
     metadata,

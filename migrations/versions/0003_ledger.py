@@ -45,6 +45,14 @@ def upgrade() -> None:
         sa.Column("count", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("day", "kind", "bucket", name=op.f("pk_durations")),
     )
+    op.create_table(
+        "limits",
+        sa.Column("person", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("canvases", sa.Integer()),
+        sa.Column("set_by", sa.BigInteger(), nullable=False),
+        sa.Column("set_at", sa.Float(), nullable=False),
+        sa.PrimaryKeyConstraint("person", name=op.f("pk_limits")),
+    )
     op.create_index("ix_turns_received_at", "turns", ["received_at", "person", "lane", "thinking", "ending"])
     op.drop_index("ix_model_calls_turn", "model_calls")
     op.create_index("ix_model_calls_turn", "model_calls", _SUMMED)
@@ -76,5 +84,6 @@ def downgrade() -> None:
     op.drop_index("ix_model_calls_turn", "model_calls")
     op.create_index("ix_model_calls_turn", "model_calls", ["turn", "id"])
     op.drop_index("ix_turns_received_at", "turns")
+    op.drop_table("limits")
     op.drop_table("durations")
     op.drop_table("accounts")
