@@ -1,4 +1,4 @@
-"""The commands: `setup`, `run`, `demo`, `bench …`, `migrate`. Owns what is printed, signals and exit codes.
+"""The commands: `setup`, `run`, `demo`, `bench …`, `check`, `migrate`. Owns what is printed, signals and exit codes.
 
 A command imports its rooms when it is called, so that each starts as fast as what it needs.
 """
@@ -143,6 +143,25 @@ def thinking(
     typer.echo(thinking_table.as_json(report) if json else "\n".join(thinking_table.lines(report)))
 
 
+@cli.command(
+    epilog="Examples: canvasgram check · canvasgram check --endpoint http://gpu:8000/v1 --json. "
+    "Exit codes: 0 all well, 1 something fails, 3 a warning, 4 something could not be told."
+)
+def check(
+    endpoint: Annotated[str | None, typer.Option(help="Check this one instead of MODEL_URL.")] = None,
+    key: Annotated[str | None, typer.Option(help="Its key, if it wants one.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    env_file: EnvFile = Path(".env"),
+) -> None:
+    """Find out what the endpoint really does, in at most 40 short calls: a row a finding, exit code by the worst."""
+    from bot.check import command, table
+
+    wish = command.meant(endpoint, key, env_file)
+    report = asyncio.run(command.run(wish, _on_the_terminal))
+    typer.echo(table.as_json(report) if json else "\n".join(table.lines(report)))
+    raise typer.Exit(report.exit_code)
+
+
 @cli.command(epilog="Example: canvasgram migrate")
 def migrate(env_file: EnvFile = Path(".env")) -> None:
     """Bring the database to this version's schema, after a backup copy; `run` does it by itself."""
@@ -152,6 +171,13 @@ def migrate(env_file: EnvFile = Path(".env")) -> None:
     settings = load(env_file)
     migrating.migrate(settings.database_url)
     typer.echo(f"{settings.database_url} is up to date.")
+
+
+def _on_the_terminal(done: int, total: int, what: str) -> None:
+    """Show how far something is, in a line that goes away; nothing where nobody looks."""
+    if sys.stderr.isatty():
+        line = f"{done}/{total} {what}" if done < total else ""
+        typer.echo(f"\r\x1b[K{line}", nl=False, err=True)
 
 
 class _Terminal:
