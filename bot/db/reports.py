@@ -1,12 +1,12 @@
 """Sums over the ledger for reports: model calls, turns with their accounts, tool calls; of all or a group at a time.
 
 Reads only. A turn belongs to a span of time by when it was received, with all its calls; a call without a turn by when
-it was made. Sums stand beside how many were known, so that unknown never becomes nought.
+it was made.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias, get_args
+from dataclasses import fields
+from typing import Any, Literal, get_args
 
 from sqlalchemy import (
     ColumnElement,
@@ -25,141 +25,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from bot.db.sums import DAY, AgainSums, CallSums, Group, Key, Scope, Seconds, ServerSums, ToolSums, TurnSums
 from bot.db.tables import ODD, accounts, durations, model_calls, readings, tool_calls, turns
 from bot.domain import CANVAS
-
-DAY = 86_400  # seconds; days are UTC
-Key: TypeAlias = str | int | None
-Group = Literal["day", "chat", "user", "model", "purpose"]
-Seconds = Literal[
-    "whole",
-    "intake",
-    "lane_wait",
-    "seat_wait",
-    "first_canvas",
-    "further_canvases",
-    "tools",
-    "approval_wait",
-    "telegram",
-    "back_off",
-    "down",
-    "own",
-]
-"""The columns of an account: the whole, then the intervals that add up to it, in the order of a turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What is looked at. `since` and `until` (not included) are epoch seconds; `chat` is a lane's key, or a chat with
-    all its topics; None: everything."""
-
-    since: float | None = None
-    until: float | None = None
-    chat: str | None = None
-    user: int | None = None
-    model: str | None = None
-
-    @property
-    def is_everything(self) -> bool:
-        return self == Scope()
-
-    @property
-    def is_of_turns(self) -> bool:
-        """Whether only calls of turns can be meant."""
-        return self.chat is not None or self.user is not None
-
-    @property
-    def is_of_days(self) -> bool:
-        """Whether it is whole days of everybody, for which durations are kept counted."""
-        borders = [one for one in (self.since, self.until) if one is not None]
-        return not self.is_of_turns and self.model is None and all(one % DAY == 0 for one in borders)
-
-
-@dataclass(frozen=True, slots=True)
-class CallSums:
-    """Model calls of a group. Each sum of tokens is over the `…_known` calls whose count the server told.
-
-    `cached_of` is the input of the calls that told what was cached, `reasoning_of` the output of those that told how
-    much was thought. `canvases` is estimated over `output_known` calls that cost canvases (`costing` do). `partial`
-    calls were cut: they told their running count. `busy` and `waited` are seconds with and for a seat.
-    """
-
-    key: Key
-    calls: int
-    input: int
-    input_known: int
-    cached: int
-    cached_known: int
-    cached_of: int
-    output: int
-    output_known: int
-    partial: int
-    reasoning: int
-    reasoning_known: int
-    reasoning_of: int
-    canvases: int
-    canvases_known: int
-    costing: int
-    thinking: int
-    thinking_canvases: int
-    busy: float
-    waited: float
-    cut: int
-    cancelled: int
-    failed: int
-
-
-@dataclass(frozen=True, slots=True)
-class TurnSums:
-    """Turns of a group: how many, how many of them thought, ended empty or cut, and have an account (`settled`).
-
-    `seconds` are sums over accounts, in the order of `Seconds`; `thinking_seconds` the whole of those that thought.
-    """
-
-    key: Key
-    turns: int
-    thinking: int
-    empty: int
-    cut: int
-    settled: int
-    thinking_settled: int
-    thinking_seconds: float
-    seconds: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ToolSums:
-    """Tool calls of one outcome (None: not ended) in a group; `seconds` are over the `timed` ones."""
-
-    key: Key
-    outcome: str | None
-    calls: int
-    timed: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class AgainSums:
-    """How many calls of a group were made for this reason, which would not have been needed otherwise."""
-
-    key: Key
-    again: str
-    calls: int
-
-
-@dataclass(frozen=True, slots=True)
-class ServerSums:
-    """What the endpoints' own counters grew by, whoever asked them; None where a server does not tell.
-
-    `steps` are denoising steps with one commit a canvas, `committed` tokens of whole canvases, `gap` the tokens counted
-    beyond ours.
-    """
-
-    readings: int
-    steps: int | None
-    committed: int | None
-    gap: int | None
-
 
 _m, _t, _a, _c = model_calls.c, turns.c, accounts.c, tool_calls.c
 _SECONDS = tuple(accounts.c[name] for name in get_args(Seconds))
@@ -267,14 +135,14 @@ async def _of_turns_and_without(
     more = [] if also is None else [also]
     if scope.is_everything and by not in _OF_TURNS:
         return await _rows(tx, select(_call_key(by), *sums).select_from(model_calls).where(*more), by, within)
-    of_turns = turns.join(model_calls, _m.turn == _t.id)
-    where = [*_received(scope), *more, *([] if scope.model is None else [_m.model == scope.model])]
-    query = select(_OF_TURNS.get(by or "", _call_key(by)), *sums).select_from(of_turns).where(*where)
+    joined = turns.join(model_calls, _m.turn == _t.id)
+    where = [*of_turns(scope), *more, *([] if scope.model is None else [_m.model == scope.model])]
+    query = select(_OF_TURNS.get(by or "", _call_key(by)), *sums).select_from(joined).where(*where)
     found = await _rows(tx, query, by, within)
     if scope.is_of_turns:
         return found
     made = cast(_m.created_at / DAY, Integer) if by == "day" else _call_key(by)
-    alone = select(made, *sums).select_from(model_calls).where(_m.turn.is_(None), *_made(scope), *more)
+    alone = select(made, *sums).select_from(model_calls).where(_m.turn.is_(None), *of_calls_alone(scope), *more)
     return _added(found, await _rows(tx, alone, by, within), 1 if within is None else 2)
 
 
@@ -377,12 +245,12 @@ async def server(tx: AsyncConnection, scope: Scope) -> ServerSums:
 
 def _turns(scope: Scope) -> list[ColumnElement[bool]]:
     if scope.model is None:
-        return _received(scope)
+        return of_turns(scope)
     asked = exists().where(_m.turn == _t.id, _m.model == scope.model)
-    return [*_received(scope), asked]
+    return [*of_turns(scope), asked]
 
 
-def _received(scope: Scope) -> list[ColumnElement[bool]]:
+def of_turns(scope: Scope) -> list[ColumnElement[bool]]:
     """Which turns: by their receipt, chat and person."""
     found: list[ColumnElement[bool]] = _between(_t.received_at, scope)
     if scope.chat is not None:
@@ -392,7 +260,7 @@ def _received(scope: Scope) -> list[ColumnElement[bool]]:
     return found
 
 
-def _made(scope: Scope) -> list[ColumnElement[bool]]:
+def of_calls_alone(scope: Scope) -> list[ColumnElement[bool]]:
     """Which calls without a turn."""
     found = _between(_m.created_at, scope)
     if scope.is_of_turns:

@@ -21,7 +21,7 @@ def bucket(seconds: float) -> int | None:
 
 def middle(number: int) -> float:
     """The duration a bucket stands for, in seconds: as far from its beginning as from its end, on that scale."""
-    return LEAST * GROWTH ** (number + 0.5)
+    return LEAST * math.pow(GROWTH, number + 0.5)
 
 
 def percentile(counts: Mapping[int, int], share: float) -> float:
