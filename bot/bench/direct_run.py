@@ -1,18 +1,26 @@
-"""A run of `bench direct` from address to result: finds the endpoint or simulates one, and keeps what is done."""
+"""A run of `bench direct` or `bench gateway`, from address to result: finds the endpoint or simulates one, measures,
+keeps what is done.
+"""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+import tempfile
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
-from bot.bench import direct, direct_simulated
+from bot.bench import direct, direct_simulated, gateway
 from bot.bench.direct import STOPPED, Step, Taken, Wish, until
 from bot.bench.direct_call import Target, find
 from bot.bench.direct_conditions import conditions
+from bot.bench.direct_protocols import ANSWERS
+from bot.bench.gateway import Turned
 from bot.bench.result import Result
 from bot.serving import serve
 from bot.sim.endpoint import Endpoint
+
+Work = Callable[[Target, Taken], Coroutine[None, None, None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +50,35 @@ async def run(
     address: Address, wish: Wish, stop: asyncio.Event, step: Step, endpoint: Endpoint | None = None
 ) -> Result:
     """Measure an endpoint until all is done, `stop` is set or it fails; `step` is told how far it is."""
+
+    async def work(target: Target, taken: Taken) -> None:
+        await direct.measure(target, wish, taken, step)
+
+    return await _kept(address, work, stop, endpoint)
+
+
+async def run_gateway(
+    address: Address, stop: asyncio.Event, step: Step, *, quick: bool = False, endpoint: Endpoint | None = None
+) -> Result:
+    """The same prompts directly and then through the gateway, and what lies between the two."""
+    turned: list[Turned] = []
+
+    async def work(target: Target, taken: Taken) -> None:
+        await direct.measure(target, Wish(ANSWERS, quick=quick, whole=False, tools=False), taken, step)
+        if taken.ended is None:
+            with tempfile.TemporaryDirectory(prefix="canvasgram-bench-") as folder:
+                await gateway.measure(target, Path(folder), taken, turned, step, quick=quick)
+
+    result = await _kept(address, work, stop, endpoint)
+    both = ((result.of("direct", one.protocol.key), one) for one in turned)
+    found = [gateway.difference(row, one) for row, one in both if row is not None]
+    return replace(result, differences=tuple(one for one in found if one is not None))
+
+
+async def _kept(address: Address, work: Work, stop: asyncio.Event, endpoint: Endpoint | None) -> Result:
     began, taken = datetime.now(UTC), Taken()
     async with found(address, endpoint) as (target, simulated):
-        if not await until(stop, direct.measure(target, wish, taken, step)):
+        if not await until(stop, work(target, taken)):
             taken.ended = STOPPED
         told = conditions(target, taken, began, simulated=simulated)
         return Result(tuple(taken.rows), tuple(told), tuple(taken.tools), ended=taken.ended)

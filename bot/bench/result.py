@@ -17,7 +17,10 @@ Warmth = Literal["cold", "warm", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One answer. `seconds` from its sending to its end; `first` and `last` block count from there, too (streamed)."""
+    """One answer. `seconds` from its sending to its end; `first` and `last` block count from there, too (streamed).
+
+    `estimated` are the canvases of all model calls it took, where they were several.
+    """
 
     seconds: float
     output: int | None
@@ -28,10 +31,13 @@ class Call:
     cached: int | None = None
     reasoning: int | None = None
     finish: str | None = None
+    estimated: int | None = None
 
     @property
     def canvases(self) -> int | None:
         """How many canvases it took, estimated."""
+        if self.estimated is not None:
+            return self.estimated
         return None if self.output is None else max(1, -(-self.output // CANVAS))
 
     @property

@@ -18,7 +18,7 @@ _BOAST = "no method told"
 class Published:
     """One figure: `rate` in tokens a second as it was told, `how` and all else in words.
 
-    `beside` is the key of the protocol it belongs to; then `seconds` are those of one answer, or of all that came at once.
+    `beside` is the key of the protocol it belongs to; `seconds` are those of one answer, or of all that came at once.
     """
 
     hardware: str

@@ -164,8 +164,8 @@ def _difference(one: Difference) -> Table:
     """Direct, then what came on top, interval by interval, then the gateway: the last line is the sum of all others."""
     (prompt, output), (longer_prompt, longer_output) = one.tokens
     model = (
-        f"the model took longer: {number(longer_prompt, 0)} tokens of prompt for {number(prompt, 0)}, "
-        f"{number(longer_output, 0)} of answer for {number(output, 0)}"
+        f"more for the model: {number(longer_prompt, 0)} tokens of prompt, not {number(prompt, 0)}; "
+        f"{number(longer_output, 0)} of answer, not {number(output, 0)}"
     )
     steps = [("direct", one.direct), (model, one.longer_model)]
     steps += [(interval.kind, interval.seconds) for interval in one.intervals]
