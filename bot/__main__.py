@@ -1,4 +1,4 @@
-"""The commands: `setup`, `run`, `demo`, `bench …`, `check`, `migrate`. Owns what is printed, signals and exit codes.
+"""The commands: `setup`, `run`, `demo`, `bench …`, `report`, `turn`, `migrate`. Owns printing, signals and exit codes.
 
 A command imports its rooms when it is called, so that each starts as fast as what it needs.
 """
@@ -10,13 +10,14 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bot.errors import CanvasgramError, SettingsRefused
+from bot.errors import CanvasgramError, QuestionRefused, SettingsRefused
 
 GRACE = 9.5  # seconds a stop may take; supervisors kill at ten
 
@@ -31,6 +32,10 @@ cli = typer.Typer(
 bench = typer.Typer(help="Measure the gateway on this machine.", no_args_is_help=True, rich_markup_mode=None)
 cli.add_typer(bench, name="bench")
 
+Measuring = Annotated[str, typer.Option("--endpoint", help="The endpoint that is measured; `sim` simulates one.")]
+EndpointKey = Annotated[str | None, typer.Option("--key", help="Its key, if it wants one.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer prompts, and streamed alone.")]
+ResultFolder = Annotated[Path | None, typer.Option("--out", help="Also write JSON, Markdown and a picture there.")]
 EnvFile = Annotated[Path, typer.Option(help="The file of settings; the environment goes before it.")]
 
 
@@ -44,7 +49,7 @@ def main() -> None:
             logging.getLogger(__name__).critical("stopped by a fault of its own", exc_info=True)
             sys.exit(1)
         typer.echo(" ".join(str(known).split()), err=True)  # one line, whatever its text
-        sys.exit(2 if isinstance(known, SettingsRefused) else 1)
+        sys.exit(2 if isinstance(known, SettingsRefused | QuestionRefused) else 1)
 
 
 @cli.callback(invoke_without_command=True)
@@ -123,6 +128,38 @@ def load(
         raise typer.Exit(1)
 
 
+@bench.command(epilog="Examples: canvasgram bench direct --endpoint http://gpu:8000/v1 --out spark · --endpoint sim")
+def direct(
+    endpoint: Measuring = "http://localhost:8000/v1",
+    key: EndpointKey = None,
+    quick: Quick = False,
+    out: ResultFolder = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """Measure an endpoint itself by the published protocols, with nothing in between; Ctrl-C prints what is done."""
+    from bot.bench import direct_run
+    from bot.bench.direct import Wish
+
+    address, wish = direct_run.Address(endpoint, key), Wish(quick=quick)
+    raise typer.Exit(_measured(lambda stop, step: direct_run.run(address, wish, stop, step), out, as_json=json))
+
+
+@bench.command(epilog="Examples: canvasgram bench gateway --endpoint http://gpu:8000/v1 --out spark · --endpoint sim")
+def gateway(
+    endpoint: Measuring = "http://localhost:8000/v1",
+    key: EndpointKey = None,
+    quick: Quick = False,
+    out: ResultFolder = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """Measure the same prompts directly and as Telegram messages through the whole gateway, interval by interval."""
+    from bot.bench import direct_run
+
+    address = direct_run.Address(endpoint, key)
+    work = functools.partial(direct_run.run_gateway, address, quick=quick)
+    raise typer.Exit(_measured(work, out, as_json=json))
+
+
 @bench.command(
     epilog="Examples: canvasgram bench thinking --data cases · canvasgram bench thinking --data a --data b --json"
 )
@@ -162,6 +199,54 @@ def check(
     raise typer.Exit(report.exit_code)
 
 
+@cli.command(
+    epilog="Examples: canvasgram report --since 30d --by day · canvasgram report --list calls --sort input --top 5"
+)
+def report(  # noqa: PLR0913  # an option is an argument here
+    since: Annotated[
+        str | None, typer.Option(help="A date, a date and time (UTC), today, or 24h, 30d, 4w ago.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="The same; a date is meant with its whole day.")] = None,
+    chat: Annotated[str | None, typer.Option(help="Only this chat, or chat:topic, by number.")] = None,
+    user: Annotated[int | None, typer.Option(help="Only this person, by number.")] = None,
+    model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
+    by: Annotated[str | None, typer.Option(help="Tell apart by day, chat, user, model, tool or purpose.")] = None,
+    form: Annotated[str, typer.Option("--format", help="table, csv, json, md or png.")] = "table",
+    what: Annotated[str | None, typer.Option("--list", help="List turns or calls one by one instead.")] = None,
+    top: Annotated[int, typer.Option(min=1, max=10_000, help="How many of them.")] = 20,
+    sort: Annotated[
+        str, typer.Option(help="By tokens, input, cached, output, reasoning, canvases, seconds, waited or when.")
+    ] = "tokens",
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
+    env_file: EnvFile = Path(".env"),
+) -> None:
+    """Show where tokens and seconds went, from the ledger; also beside a running gateway. Shows no texts."""
+    from bot.settings import load
+    from bot.usage import telling
+
+    wish = telling.Wish(since, until, chat, user, model, by, form, what, top, sort)
+    answer = asyncio.run(telling.report(load(env_file).database_url, wish, now=time.time()))
+    _hand_out(answer, out)
+
+
+@cli.command(epilog="Examples: canvasgram turn 1234 · canvasgram turn 1234 --texts")
+def turn(
+    number: Annotated[str, typer.Argument(metavar="ID", help="The turn's id, as /usage and report --list show it.")],
+    texts: Annotated[bool, typer.Option("--texts", help="Show what people, the model and tools wrote, too.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
+    env_file: EnvFile = Path(".env"),
+) -> None:
+    """Show one turn step by step: waits, calls, tools, thinking and why. Texts stay hidden unless asked for."""
+    from bot.settings import load
+    from bot.usage import telling
+    from bot.usage.turn import ANNOUNCED
+
+    told = asyncio.run(telling.step_by_step(load(env_file).database_url, number, texts=texts, json=json))
+    if texts:
+        typer.echo(ANNOUNCED, err=True)
+    typer.echo(told)
+
+
 @cli.command(epilog="Example: canvasgram migrate")
 def migrate(env_file: EnvFile = Path(".env")) -> None:
     """Bring the database to this version's schema, after a backup copy; `run` does it by itself."""
@@ -178,6 +263,36 @@ def _on_the_terminal(done: int, total: int, what: str) -> None:
     if sys.stderr.isatty():
         line = f"{done}/{total} {what}" if done < total else ""
         typer.echo(f"\r\x1b[K{line}", nl=False, err=True)
+
+
+def _hand_out(answer: str | bytes, out: Path | None) -> None:
+    """Print an answer, or write it to a file only its owner may read."""
+    if out is None and isinstance(answer, bytes) and sys.stdout.isatty():
+        raise QuestionRefused("A picture is no text for a terminal. Example: --format png --out report.png")
+    if out is None:
+        typer.echo(answer, nl=isinstance(answer, str))
+        return
+    body = answer if isinstance(answer, bytes) else f"{answer}\n".encode()
+    try:
+        with os.fdopen(os.open(out, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(body)
+    except OSError as error:
+        raise QuestionRefused(f"{out} cannot be written: {error.strerror}.") from None
+
+
+def _measured(work: "Measurement", out: Path | None, *, as_json: bool) -> int:
+    """Measure with progress bars until all is done or somebody stops it; what was found is printed in any case."""
+    from bot.bench import progress, result_files, result_json, result_table
+
+    async def run(stop: asyncio.Event) -> int:
+        with progress.bars() as step:
+            result = await work(stop, step)
+        typer.echo(result_json.as_json(result) if as_json else "\n".join(result_table.lines(result)))
+        for file in result_files.write(result, out) if out else ():
+            typer.echo(f"written: {file}", err=True)
+        return result.exit_code
+
+    return asyncio.run(_until_stopped(run))
 
 
 class _Terminal:

@@ -1,13 +1,16 @@
 """Reads a question as a person writes it: dates, spans, names. Raises QuestionRefused with what is wrong. Pure."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import get_args
+from typing import TypeVar, get_args
 
 from bot.db.rankings import Sort
 from bot.db.sums import DAY, Scope
 from bot.errors import QuestionRefused
 from bot.usage.report import By
+
+T = TypeVar("T", bound=str)
 
 _AGO = re.compile(r"([0-9]{1,6})([hdw])")
 _UNITS = {"h": 3600, "d": DAY, "w": 7 * DAY}
@@ -47,20 +50,12 @@ def moment(option: str, text: str, now: float, *, whole_day: bool = False) -> fl
     return seconds + DAY if whole_day and re.fullmatch(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}", text.strip()) else seconds
 
 
-def by(text: str) -> By:
-    """How to tell apart."""
-    for one in BYS:
+def one_of(option: str, text: str, known: Sequence[T]) -> T:
+    """The one of these names that is meant."""
+    for one in known:
         if one == text:
             return one
-    raise QuestionRefused(f"--by must be one of {', '.join(BYS)}.")
-
-
-def sort(text: str) -> Sort:
-    """What to rank by."""
-    for one in SORTS:
-        if one == text:
-            return one
-    raise QuestionRefused(f"--sort must be one of {', '.join(SORTS)}.")
+    raise QuestionRefused(f"{option} must be one of {', '.join(known)}.")
 
 
 def turn_id(text: str) -> int:

@@ -41,7 +41,7 @@ def chart(report: Report, title: str) -> Json:
     shown = report.shown[-MOST:] if report.question.by == "day" else report.shown[:MOST]
     left_out = len(report.shown) - len(shown)
     return {
-        "title": plain(title) + (f" ({len(shown)} of {len(report.shown)} groups)" if left_out else ""),
+        "title": plain(title) + (f" ({len(shown)} of {len(report.shown)} shown)" if left_out else ""),
         "labels": [plain(one.label)[:_LABEL] for one in shown],
         "stacks": _tool_calls(shown) if report.question.by == "tool" else _seconds(shown),
         "unit": "tool calls" if report.question.by == "tool" else "seconds",
@@ -115,7 +115,7 @@ def _stacked(axes: "Axes", chart: Json) -> None:
     axes.set_ylabel(chart["unit"])
     _name(axes, chart["labels"])
     if chart["stacks"]:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, reverse=True)
     else:
         axes.text(0.5, 0.5, "where the seconds went is unknown", ha="center", va="center", transform=axes.transAxes)
 
