@@ -4,7 +4,7 @@ What is done is kept when the run is stopped or the endpoint dies.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
@@ -13,14 +13,11 @@ from bot.agent.server import Counters
 from bot.bench import direct_tools
 from bot.bench.direct_call import Caller, Target, asking, calling
 from bot.bench.direct_protocols import FIRST_REQUEST, LONG_ANSWERS, PROTOCOLS, Ask, Protocol, wished
+from bot.bench.progress import Step
 from bot.bench.result import Call, Counted, Measured, ToolCase, Warmth
 from bot.domain import CANVAS
 from bot.errors import CallFailed
 
-Step = Callable[[str, int, int], None]
-"""Told what is measured, how many of its answers have come, and of how many."""
-
-STOPPED = "It was stopped by hand."
 OFF, ON, SERVERS_OWN = "off", "on", "the server's own choice"
 
 

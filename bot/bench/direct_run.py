@@ -11,13 +11,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bot.bench import direct, direct_simulated, gateway
-from bot.bench.direct import STOPPED, Step, Taken, Wish, until
+from bot.bench.direct import Taken, Wish, until
 from bot.bench.direct_call import Target, find
 from bot.bench.direct_conditions import conditions
 from bot.bench.direct_protocols import ANSWERS
 from bot.bench.gateway import Turned
-from bot.bench.result import Result
+from bot.bench.progress import Step
+from bot.bench.result import STOPPED, Result
 from bot.serving import serve
+from bot.settings import given
 from bot.sim.endpoint import Endpoint
 
 Work = Callable[[Target, Taken], Coroutine[None, None, None]]
@@ -35,10 +37,11 @@ class Address:
 async def found(address: Address, endpoint: Endpoint | None = None) -> AsyncIterator[tuple[Target, str | None]]:
     """The endpoint at an address, and what must be said of it if it is simulated (by `endpoint`, for tests).
 
-    Raises ServerAway or KeyRefused.
+    Raises SettingsRefused, ServerAway or KeyRefused.
     """
     if address.url != direct_simulated.ADDRESS:
-        yield await find(address.url, address.key), None
+        url = given(telegram_token="0:unset", model_url=address.url).model_url  # noqa: S106 - no bot of this name exists
+        yield await find(url, address.key), None
         return
     endpoint = endpoint or direct_simulated.simulated()
     async with serve(endpoint.app) as served:

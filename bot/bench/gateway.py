@@ -12,9 +12,10 @@ from pathlib import Path
 
 from bot.bench import bots
 from bot.bench.bots import BenchFailed, Running, Where
-from bot.bench.direct import OFF, Step, Taken
+from bot.bench.direct import OFF, Taken
 from bot.bench.direct_call import AT_ONCE, Target
 from bot.bench.direct_protocols import ANSWERS, ENOUGH, LONG_ANSWERS, Ask, Protocol, wished
+from bot.bench.progress import Step
 from bot.bench.result import Call, Difference, Interval, Measured
 from bot.db import accounts
 from bot.db.accounts import TurnRow
@@ -178,7 +179,7 @@ async def _opened(target: Target, folder: Path) -> AsyncIterator[_House]:
             async with connected(f"sqlite+aiosqlite:///{folder / 'canvasgram.db'}") as database:
                 yield _House(api, database)
         finally:
-            await running.stop()
+            await running.kill()  # its ledger is thrown away, and Ctrl-C waits for nobody
             watching.cancel()
 
 

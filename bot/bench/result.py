@@ -11,6 +11,8 @@ from typing import Literal
 
 from bot.domain import CANVAS
 
+STOPPED = "It was stopped by hand."
+
 Way = Literal["direct", "gateway"]
 Warmth = Literal["cold", "warm", "unknown"]
 
@@ -188,6 +190,13 @@ class Result:
     tools: tuple[ToolCase, ...] = field(default_factory=tuple)
     differences: tuple[Difference, ...] = field(default_factory=tuple)
     ended: str | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0: all was measured; 1: the endpoint failed; 130: stopped by hand."""
+        if self.ended is None:
+            return 0
+        return 130 if self.ended == STOPPED else 1
 
     def of(self, way: Way, key: str) -> Measured | None:
         """The streamed row of a protocol, if it was measured."""
