@@ -32,7 +32,7 @@ cli = typer.Typer(
 bench = typer.Typer(help="Measure the gateway on this machine.", no_args_is_help=True, rich_markup_mode=None)
 cli.add_typer(bench, name="bench")
 
-Measuring = Annotated[str, typer.Option("--endpoint", help="The endpoint that is measured; `sim` simulates one.")]
+Measured = Annotated[str, typer.Option("--endpoint", help="The endpoint that is measured; `sim` simulates one.")]
 EndpointKey = Annotated[str | None, typer.Option("--key", help="Its key, if it wants one.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer prompts, and streamed alone.")]
 ResultFolder = Annotated[Path | None, typer.Option("--out", help="Also write JSON, Markdown and a picture there.")]
@@ -130,7 +130,7 @@ def load(
 
 @bench.command(epilog="Examples: canvasgram bench direct --endpoint http://gpu:8000/v1 --out spark · --endpoint sim")
 def direct(
-    endpoint: Measuring = "http://localhost:8000/v1",
+    endpoint: Measured = "http://localhost:8000/v1",
     key: EndpointKey = None,
     quick: Quick = False,
     out: ResultFolder = None,
@@ -139,14 +139,16 @@ def direct(
     """Measure an endpoint itself by the published protocols, with nothing in between; Ctrl-C prints what is done."""
     from bot.bench import direct_run
     from bot.bench.direct import Wish
+    from bot.bench.result_told import Form, tell
 
-    address, wish = direct_run.Address(endpoint, key), Wish(quick=quick)
-    raise typer.Exit(_measured(lambda stop, step: direct_run.run(address, wish, stop, step), out, as_json=json))
+    work = functools.partial(direct_run.run, direct_run.Address(endpoint, key), Wish(quick=quick))
+    form = Form(typer.echo, functools.partial(typer.echo, err=True), out, json)
+    raise typer.Exit(asyncio.run(_until_stopped(functools.partial(tell, work, form))))
 
 
 @bench.command(epilog="Examples: canvasgram bench gateway --endpoint http://gpu:8000/v1 --out spark · --endpoint sim")
 def gateway(
-    endpoint: Measuring = "http://localhost:8000/v1",
+    endpoint: Measured = "http://localhost:8000/v1",
     key: EndpointKey = None,
     quick: Quick = False,
     out: ResultFolder = None,
@@ -154,10 +156,11 @@ def gateway(
 ) -> None:
     """Measure the same prompts directly and as Telegram messages through the whole gateway, interval by interval."""
     from bot.bench import direct_run
+    from bot.bench.result_told import Form, tell
 
-    address = direct_run.Address(endpoint, key)
-    work = functools.partial(direct_run.run_gateway, address, quick=quick)
-    raise typer.Exit(_measured(work, out, as_json=json))
+    work = functools.partial(direct_run.run_gateway, direct_run.Address(endpoint, key), quick=quick)
+    form = Form(typer.echo, functools.partial(typer.echo, err=True), out, json)
+    raise typer.Exit(asyncio.run(_until_stopped(functools.partial(tell, work, form))))
 
 
 @bench.command(
@@ -278,21 +281,6 @@ def _hand_out(answer: str | bytes, out: Path | None) -> None:
             file.write(body)
     except OSError as error:
         raise QuestionRefused(f"{out} cannot be written: {error.strerror}.") from None
-
-
-def _measured(work: "Measurement", out: Path | None, *, as_json: bool) -> int:
-    """Measure with progress bars until all is done or somebody stops it; what was found is printed in any case."""
-    from bot.bench import progress, result_files, result_json, result_table
-
-    async def run(stop: asyncio.Event) -> int:
-        with progress.bars() as step:
-            result = await work(stop, step)
-        typer.echo(result_json.as_json(result) if as_json else "\n".join(result_table.lines(result)))
-        for file in result_files.write(result, out) if out else ():
-            typer.echo(f"written: {file}", err=True)
-        return result.exit_code
-
-    return asyncio.run(_until_stopped(run))
 
 
 class _Terminal:
