@@ -108,9 +108,13 @@ def demo(
 
 
 @bench.command(epilog="Examples: canvasgram bench load · canvasgram bench load --only own,start --messages 300 --check")
-def load(
+def load(  # noqa: PLR0913  # an option is an argument here
     messages: Annotated[int, typer.Option(min=1, help="Messages a bot, for own time and processor time.")] = 120,
-    only: Annotated[str, typer.Option(help="Some of the sections, such as own,start,crowd,words,tokens,faults.")] = "",
+    only: Annotated[
+        str, typer.Option(help="Some of the sections: own, start, crowd, words, tokens, faults, ledger, soak.")
+    ] = "",
+    soak: Annotated[float, typer.Option(min=0, help="Minutes of a soak: loss, order, latency, memory over time.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Without the soak and the ledger of a million calls.")] = False,
     folder: Annotated[
         Path | None, typer.Option(help="Where the database lies while measured; else a temporary folder.")
     ] = None,
@@ -121,7 +125,8 @@ def load(
     from bot.bench import load as room
     from bot.bench import table
 
-    wish = room.Wish(messages=messages, only=tuple(only.split(",")) if only else (), folder=folder)
+    sections = tuple(only.split(",")) if only else ()
+    wish = room.Wish(messages=messages, only=sections, folder=folder, soak=soak, quick=quick)
     report = asyncio.run(room.run(wish, functools.partial(typer.echo, err=True)))
     typer.echo(table.as_json(report) if json else "\n".join(table.lines(report)))
     if check and not report.holds:
