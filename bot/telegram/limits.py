@@ -69,9 +69,9 @@ async def show(call: Call) -> Answer:
 async def _standing(call: Call) -> Answer:
     mine = await share(call.tx, call.person, call.standing, call.reach.canvases_a_day, now=call.now)
     if mine.limit is None:
-        line = f"You have used {_canvases(mine.used)} today, estimated; you have no limit."
+        line = f"You have used {canvases(mine.used)} today, estimated; you have no limit."
     else:
-        line = f"You have used {mine.used} of your {_canvases(mine.limit)} of today, estimated; anew {mine.again}."
+        line = f"You have used {mine.used} of your {canvases(mine.limit)} of today, estimated; anew {mine.again}."
     if call.standing != "admin":
         return say(line)
     rules = await limits.rules(call.tx)
@@ -103,8 +103,9 @@ async def _name(call: Call, person: int) -> str:
 
 
 def _line(who: str, rule: Rule) -> str:
-    return f"{who}: {'no limit' if rule.canvases is None else f'{_canvases(rule.canvases)} a day'}"
+    return f"{who}: {'no limit' if rule.canvases is None else f'{canvases(rule.canvases)} a day'}"
 
 
-def _canvases(count: int) -> str:
+def canvases(count: int) -> str:
+    """A count of canvases in words."""
     return "1 canvas" if count == 1 else f"{count} canvases"

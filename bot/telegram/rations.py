@@ -17,7 +17,7 @@ from bot.opening import Ask, user_messages
 from bot.running import Running
 from bot.telegram.access import Access
 from bot.telegram.acts import Turns
-from bot.telegram.limits import DAY, Share, share
+from bot.telegram.limits import DAY, Share, canvases, share
 from bot.turns import Complete
 
 MOSTLY = 0.8
@@ -68,7 +68,7 @@ class Rations:
 
     async def _refuse(self, ask: Ask, mine: Share) -> None:
         line = (
-            f"You have used up the {mine.limit} canvases of today that are yours (about {mine.used}, estimated). "
+            f"You have used up your {canvases(mine.limit or 0)} of today (about {mine.used}, estimated). "
             f"There are new ones {mine.again}; /retry then answers this message."
         )
         now, said = self._clock(), Message("assistant", line)
@@ -105,9 +105,8 @@ class Rations:
         if mine.limit is None or mine.used < MOSTLY * mine.limit:
             return
         now = self._clock()
-        line = (
-            f"You have used about {mine.used} of your {mine.limit} canvases of today. There are new ones {mine.again}."
-        )
+        used = f"You have used about {mine.used} of your {canvases(mine.limit)} of today."
+        line = f"{used} There are new ones {mine.again}."
         async with self._database.transaction() as tx:
             if await self._is_news(tx, ask.person, now):
                 await outbox.add(tx, item=None, lane=ask.lane, parts=(Part(line, silent=True),), now=now)
