@@ -173,7 +173,7 @@ COMMANDS = (
     Command("consent", "what may go to the second model", consent.show, in_menu=False, second=True),
     Command("notes", "what I keep for this chat", show_notes),
     Command("think", "when I think before I answer", thinking.think),
-    Command("usage", "what the last turn and today took", accounts.show),
+    Command("usage", "what the last turn, today and 30 days took", accounts.show),
     Command("context", "what my next prompt is made of", context.show, in_menu=False),
     Command("limits", "how much I may do for you a day", limits.show, in_menu=False),
     Command("forget", "delete what I keep of this chat", forget.ask, in_menu=False),

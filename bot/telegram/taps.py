@@ -114,4 +114,5 @@ _TAPS: dict[str, Act] = {
     "forget": forget.tapped,
     "usage": accounts.back,
     "details": _numbered(accounts.detail),
+    "picture": accounts.picture,
 }
