@@ -1,4 +1,4 @@
-"""Opens a database only to look at it, beside a gateway that may be at work on it; nothing is written, not even a file.
+"""Opens a database only to look at it, beside a gateway that may be at work on it; nothing in it can be written.
 
 Owns the sentences for a database that is not there, is none of ours, or has another version's schema.
 """
