@@ -61,7 +61,8 @@ def _counters(taken: Taken) -> str:
     if taken.before is None or taken.after is None:
         return "not readable: steps a canvas are unknown, and whether others used the endpoint"
     ended = (taken.after.requests or 0) - (taken.before.requests or 0)
-    others = f"{ended} requests ended there, {taken.calls} of them ours"
+    ours = "all of them ours" if ended == taken.calls else f"{taken.calls} answers are ours: others used it, too"
+    others = f"{ended} requests ended there, {ours}"
     all_of_it = counted(taken.before, taken.after)
     if all_of_it is None:
         return f"{others}; no diffusion counters"

@@ -3,7 +3,7 @@
 Pure. The words are our own; the simulated model of the bench answers them at the lengths told here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bot.domain import CANVAS
@@ -94,7 +94,7 @@ PROTOCOLS = (
 )
 
 
-def wished(protocols: Sequence[Protocol], *, quick: bool) -> Iterable[Protocol]:
+def wished(protocols: Sequence[Protocol], *, quick: bool) -> Sequence[Protocol]:
     """All of them; in a quick run the brief ones, with two prompts each where they come one after another."""
     if not quick:
         return protocols
