@@ -91,10 +91,7 @@ async def counters(url: str, api_key: str | None = None) -> Counters | None:
         page = await _get(f"{_root(url)}/metrics", api_key)
     except ServerAway:
         return None
-    sums: dict[str, int] = defaultdict(int)
-    if page.is_success:
-        for name, value in _SAMPLE.findall(page.text):
-            sums[name] += _whole(value)
+    sums = samples(page.text) if page.is_success else {}
     found = Counters(
         sums.get("prompt_tokens_total"),
         sums.get("prompt_tokens_cached_total"),
@@ -104,6 +101,14 @@ async def counters(url: str, api_key: str | None = None) -> Counters | None:
         sums.get("diffusion_num_committed_tokens_total"),
     )
     return None if found == Counters() else found
+
+
+def samples(page: str) -> Mapping[str, int]:
+    """The numbers of a `/metrics` page under vLLM's names without `vllm:`, each summed over engines and labels."""
+    sums: dict[str, int] = defaultdict(int)
+    for name, value in _SAMPLE.findall(page):
+        sums[name] += _whole(value)
+    return sums
 
 
 async def tokenize(url: str, api_key: str | None, body: Mapping[str, Any]) -> int | None:

@@ -4,6 +4,7 @@ Talks through the wire; says only what came, never what it means.
 """
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -40,13 +41,16 @@ async def leave(wire: Wire, body: Mapping[str, Any]) -> Abort:
         return Abort(None)
     left = await wire.ask(body, enough=lambda heard: heard.blocks > 0 or heard.finish is not None)
     looks: list[Gauges] = []
+    began = time.monotonic()
     for pause in wire.limits.pauses:
         await asyncio.sleep(pause)
         look = await wire.gauges()
         looks += [] if look is None else [look]
         if look is not None and look.running <= before.running:
             break
-    return Abort(before, tuple(looks), over=left.finish is not None or not left.ok)
+    over = left.finish is not None or not left.ok
+    pace = left.blocks[0].after if left.blocks else 0.0
+    return Abort(before, tuple(looks), over, pace, time.monotonic() - began)
 
 
 def _is_full(look: Gauges | None, size: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bot.agent.markup import sendable
-from bot.check.seen import Answer, Block
+from bot.check.seen import Answer, Block, count
 from bot.domain import ToolCall
 
 SHOWN = 160  # characters of the endpoint's own words
@@ -60,10 +60,10 @@ class Hearing:
         if isinstance(usage, Mapping) and (whole or not choices):
             self._usage = usage
         for choice in choices:
-            running = usage.get("completion_tokens") if isinstance(usage, Mapping) and not whole else None
-            self.finish = choice.get("finish_reason") or self.finish
+            finish = choice.get("finish_reason")
+            self.finish = sendable(finish) if isinstance(finish, str) else self.finish
             if self._append(choice.get("message") or choice.get("delta") or {}):
-                self._blocks.append(Block(now - self._began, running))
+                self._blocks.append(Block(now - self._began, None if whole else count(usage, "completion_tokens")))
 
     def _append(self, said: Mapping[str, Any]) -> bool:
         calls = said.get("tool_calls") or ()

@@ -38,7 +38,9 @@ class Wish:
 async def look(wish: Wish, progress: Progress) -> Seen:
     """Make all calls of a check; never raises for what the endpoint does."""
     timeout = httpx.Timeout(wish.limits.call_seconds)
-    async with httpx.AsyncClient(timeout=timeout, trust_env=False, limits=httpx.Limits(max_connections=None)) as http:
+    # vLLM drops idle connections after 5 s; a call on one it is just dropping would look like a fault.
+    limits = httpx.Limits(max_connections=None, keepalive_expiry=3.0)
+    async with httpx.AsyncClient(timeout=timeout, trust_env=False, limits=limits) as http:
         probe = _Probe(Wire(http, wish.url, wish.key, wish.limits), wish)
         return await probe.lead(progress)
 

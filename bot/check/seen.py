@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from bot.domain import ToolCall
+from bot.domain import CANVAS, ToolCall
 
 Part = Literal[
     "plain",
@@ -79,19 +79,19 @@ class Answer:
     @property
     def tokens(self) -> int | None:
         """Output tokens, as the server counts them."""
-        return _count(self.usage, "completion_tokens")
+        return count(self.usage, "completion_tokens")
 
     @property
     def prompt(self) -> int | None:
-        return _count(self.usage, "prompt_tokens")
+        return count(self.usage, "prompt_tokens")
 
     @property
     def cached(self) -> int | None:
-        return _count((self.usage or {}).get("prompt_tokens_details"), "cached_tokens")
+        return count((self.usage or {}).get("prompt_tokens_details"), "cached_tokens")
 
     @property
     def thought_tokens(self) -> int | None:
-        return _count((self.usage or {}).get("completion_tokens_details"), "reasoning_tokens")
+        return count((self.usage or {}).get("completion_tokens_details"), "reasoning_tokens")
 
     @property
     def first_block(self) -> float | None:
@@ -111,8 +111,15 @@ class Gauges:
 
     running: int
     waiting: int
-    steps: float | None = None
-    committed: float | None = None
+    steps: int | None = None
+    committed: int | None = None
+
+    def steps_since(self, before: "Gauges") -> float | None:
+        """Denoising steps a canvas since then, whoever asked, without the commit; None where it does not show."""
+        if None in (self.steps, self.committed, before.steps, before.committed):
+            return None
+        canvases = ((self.committed or 0) - (before.committed or 0)) / CANVAS
+        return ((self.steps or 0) - (before.steps or 0)) / canvases - 1 if canvases >= 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +134,16 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """A call left in the middle of its reply, and what ran in the moments after; `over`: it had ended by itself."""
+    """A call left in the middle of its reply, and what ran in the moments after; `over`: it had ended by itself.
+
+    `pace` is how long its first block took, `watched` how long was looked after it.
+    """
 
     before: Gauges | None
     looks: tuple[Gauges, ...] = ()
     over: bool = False
+    pace: float = 0.0
+    watched: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +184,7 @@ class Seen:
         return tuple(answer for part in parts if (answer := self.answers.get(part)) is not None and answer.ok)
 
 
-def _count(counts: object, name: str) -> int | None:
+def count(counts: object, name: str) -> int | None:
+    """A count of this name in what the endpoint sent; None for all that is none."""
     value = counts.get(name) if isinstance(counts, Mapping) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

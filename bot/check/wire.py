@@ -1,6 +1,6 @@
 """Sends the requests of a check: counts them, bounds each in time, and translates what goes wrong.
 
-The only file of the room that does I/O. Owns the count; judges nothing.
+The only file of the room that sends anything. Owns the count; judges nothing.
 """
 
 import asyncio

@@ -231,6 +231,33 @@ async def test_a_silent_endpoint_does_not_hold_the_check() -> None:
     assert report.named("version").status == "pass"
 
 
+async def test_a_process_that_is_gone_is_told_from_one_that_stumbles() -> None:
+    endpoint = Endpoint()
+
+    def brain(request: ChatRequest) -> str | Reply:
+        endpoint.refuse(60)
+        return Reply("", crash=True)
+
+    endpoint.brain = brain
+    report = await check(endpoint)
+    assert wrong(report) == {"reachable": "fail"}
+    assert "went away after" in report.named("reachable").seen
+
+
+async def test_an_endpoint_that_takes_no_call_fails_with_its_words() -> None:
+    report = await check(Endpoint(context=300))
+    assert wrong(report) == {"protocol": "fail"}
+    assert "maximum context length is 300 tokens" in report.named("protocol").seen
+    assert report.named("tool calls").seen == "No call was asked for: the first model call was refused."
+
+
+async def test_an_endpoint_that_is_up_and_answers_nothing_is_left() -> None:
+    report = await check(faulty("error_line"))
+    assert wrong(report) == {"reachable": "fail"}
+    assert "stopped answering after" in report.named("reachable").seen
+    assert report.named("template").status == "pass"
+
+
 async def test_a_loading_endpoint_is_not_ready() -> None:
     endpoint = Endpoint()
     endpoint.loading(60)

@@ -9,7 +9,7 @@ from statistics import median
 from bot.check.findings import Verdict, failed, passed, unknown, warned
 from bot.check.judges.server import TYPED_READS, release
 from bot.check.prompts import LAST, ROOM
-from bot.check.seen import NOT_THINKING, THINKING, Answer, Seen
+from bot.check.seen import Answer, Seen
 from bot.domain import CANVAS
 
 _DIFFUSION = "diffusion model"
@@ -78,7 +78,8 @@ def cache(seen: Seen) -> Verdict:
         return unknown("What was cached is not told.")
     if same.cached == 0:
         return warned("The same prompt again: nothing of it was cached.", "no --no-enable-prefix-caching")
-    told = [f"the same prompt again: {same.cached:,} of {same.prompt:,} tokens"]
+    of = "" if same.prompt is None else f" of {same.prompt:,} tokens"
+    told = [f"the same prompt again: {same.cached:,}{of}"]
     told += [f"{name}: {one.cached:,}" for name, one in _others(seen) if one.cached is not None]
     again = seen.answers.get("tools, thinking, whole")
     if again is not None and again.ok and again.cached == 0:
@@ -133,14 +134,6 @@ def _pace(answer: Answer) -> str:
 
 
 def _steps(seen: Seen) -> str:
-    """Denoising steps a canvas between the two readings of the counters, the commit step taken away."""
     after = seen.crowd.before if seen.crowd else None
-    before = seen.before
-    if before is None or after is None or None in (before.steps, before.committed, after.steps, after.committed):
-        return ""
-    canvases = ((after.committed or 0) - (before.committed or 0)) / CANVAS
-    if canvases < 1 or not seen.good(*NOT_THINKING, *THINKING):
-        return ""
-    return (
-        f", {((after.steps or 0) - (before.steps or 0)) / canvases - 1:.0f} denoising steps each by the server's count"
-    )
+    steps = None if seen.before is None or after is None else after.steps_since(seen.before)
+    return "" if steps is None else f", {steps:.0f} denoising steps each by the server's count"

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 
 from bot.check.findings import Verdict, failed, passed, unknown, warned
 from bot.check.judges.counts import leaks
@@ -131,17 +130,15 @@ def _wrong(answer: Answer) -> str | None:
         if _MARKUP.search(answer.text):
             return "the call came as text"
         return "nothing came" if not answer.text.strip() else "answered without a call"
-    return next(_faults(answer.calls), None)
+    return next((fault for call in answer.calls if (fault := _fault(call)) is not None), None)
 
 
-def _faults(calls: tuple[ToolCall, ...]) -> Iterator[str]:
-    for call in calls:
-        if call.name != TOOL:
-            yield "it called a tool nobody offered"
-        try:
-            given = json.loads(call.arguments)
-        except ValueError:
-            yield "its arguments are no JSON"
-            continue
-        if not isinstance(given, dict) or not isinstance(given.get("place"), str):
-            yield "its arguments are not what was declared"
+def _fault(call: ToolCall) -> str | None:
+    if call.name != TOOL:
+        return "it called a tool nobody offered"
+    try:
+        given = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return "its arguments are no JSON"
+    fits = isinstance(given, dict) and isinstance(given.get("place"), str)
+    return None if fits else "its arguments are not what was declared"

@@ -8,6 +8,7 @@ from bot.check.findings import Verdict, failed, passed, unknown, warned
 from bot.check.seen import Answer, Crowd, Seen
 
 _BUSY = 503
+_BLOCKS_LEFT = 8  # at least, of the reply that was left
 _QUICK = 0.02  # seconds a canvas; below it the order of two calls is chance
 _ALONE = "Others are using the endpoint now; ask again when it is idle."
 
@@ -53,8 +54,8 @@ def priority(seen: Seen) -> Verdict:
     if found is None or gap < _QUICK or crowd.urgent is None or crowd.urgent.first_block is None:
         return unknown("Nobody had to wait, or not for long enough to see an order.")
     begun, shown = crowd.urgent.began, crowd.urgent.first_block
-    # Who got a seat before the urgent call was sent says nothing.
-    rivals = [first for first in _waiters(crowd, found) if first > begun + 0.9 * gap]
+    # Who got a seat before the urgent call was there says nothing; a first block comes a canvas after the seat.
+    rivals = [first for first in _waiters(crowd, found) if first > begun + 1.25 * gap]
     before = sum(first < shown - gap / 2 for first in rivals)
     after = sum(first > shown + gap / 2 for first in rivals)
     if after and not before:
@@ -83,6 +84,8 @@ def abort(seen: Seen) -> Verdict:
             "A call that was left in the middle still runs: /stop does not free the seat.",
             "a proxy in front that closes its own connection when its client goes",
         )
+    if left.watched > _BLOCKS_LEFT * left.pace:
+        return unknown("The reply may have ended by itself, so quickly does it write.")
     return passed("A call that is left in the middle frees its seat.")
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from bot.agent.markup import sendable
 from bot.check.findings import Verdict, failed, passed, unknown, warned
-from bot.check.seen import Seen
+from bot.check.seen import Seen, count
 
 KNOWS_THE_MODEL = (0, 24)
 WANTED = (0, 33)
@@ -91,7 +91,9 @@ def key(seen: Seen) -> Verdict:
         how = "The key is refused." if seen.has_key else "A key is wanted, and none is set."
         return failed(how, "MODEL_API_KEY, the value of the server's --api-key")
     if seen.has_key and (seen.keyless is None or not seen.keyless.ok):
-        return passed("A key is wanted.") if seen.keyless is not None else unknown(f"Not told: {seen.why('key')}.")
+        if seen.keyless is None:
+            return unknown(f"Not told: {seen.why('key')}.")
+        return passed("A key is wanted for model calls; vLLM leaves /metrics and /tokenize open.")
     if _is_loopback(seen.url):
         return passed("No key is wanted, and none is needed: it was reached on this machine.")
     return warned("No key is wanted, though it is reached over a network.", "--api-key, and MODEL_API_KEY here")
@@ -103,7 +105,9 @@ def protocol(seen: Seen) -> Verdict:
         return unknown(f"Not told: {seen.why('plain')}.")
     first = seen.answers["plain"]
     if not first.ok:
-        return failed(f"Model calls are refused (HTTP {first.status}): {first.words}", "MODEL_URL, MODEL_NAME")
+        return failed(
+            f"Model calls are refused (HTTP {first.status}): {first.words}", "what it says; MODEL_URL and MODEL_NAME"
+        )
     lacking = list(_lacking(seen))
     if not lacking:
         return passed("Speaks vLLM's protocol.")
@@ -114,7 +118,7 @@ def _lacking(seen: Seen) -> Iterator[str]:
     if seen.version is not None and not seen.version.ok:
         yield "/version"
     shown = seen.templates.get("off")
-    if shown is not None and not shown.ok:
+    if shown is not None and count(shown.body, "count") is None:
         yield "/tokenize (prompts cannot be counted before they are sent)"
     if seen.crowd is not None and seen.crowd.before is None:
         yield "/metrics (counts cannot be held against the server's)"

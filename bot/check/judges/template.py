@@ -13,7 +13,7 @@ _EMPTY_THOUGHT = "<|channel>thought\n<channel|>"
 
 def fingerprint(seen: Seen) -> str | None:
     """Twelve digits that change when the template renders anything of ours in another way; None if it was not shown."""
-    if len(seen.templates) < 5 or not all(route.ok for route in seen.templates.values()):
+    if len(seen.templates) < 5 or not all(route.ok and _text(route) for route in seen.templates.values()):
         return None
     shown = {name: route.body.get("tokens") for name, route in seen.templates.items()}
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:12]
@@ -83,4 +83,6 @@ def _text(route: Route) -> str:
 
 
 def _hidden(seen: Seen) -> str:
-    return f"The template does not show itself: {seen.why('template')}." if not seen.templates else "No /tokenize."
+    if not seen.templates:
+        return f"The template does not show itself: {seen.why('template')}."
+    return "There is no /tokenize that renders conversations."
