@@ -31,6 +31,12 @@ async def test_a_job_is_written_down_at_start_unless_it_waits_still(database: Da
     assert len(await begun(database)) == 2
 
 
+async def test_a_house_without_daily_jobs_writes_nothing_down(database: Database):
+    await Daily(database, (), lambda: None).run()
+    async with database.reading() as tx:
+        assert (await tx.execute(select(inbox_table.c.id))).all() == []
+
+
 async def test_an_item_goes_to_the_runner_of_its_job(database: Database):
     ran: list[int] = []
 
