@@ -19,13 +19,27 @@ class Ledger:
 
     async def turn(self, **changes: Any) -> int:
         self._items += 1
-        row = {"item": self._items, "lane": "5", "person": 5, "conversation": 1, "state": "ended", "ending": "answered"}
+        row: dict[str, Any] = {
+            "item": self._items,
+            "lane": "5",
+            "person": 5,
+            "conversation": 1,
+            "state": "ended",
+            "ending": "answered",
+        }
         row |= {"tools": "[]", "thinking": False, "thinking_why": "no tool fits", "received_at": NOON}
         row |= {"began_at": NOON + 0.5, "ended_at": NOON + 8.0}
         return await self._store(turns.insert().values(row | changes).returning(turns.c.id))
 
     async def call(self, turn: int | None, **changes: Any) -> int:
-        row = {"turn": turn, "step": 1, "purpose": "turn", "endpoint": "main", "model": "m", "thinking": False}
+        row: dict[str, Any] = {
+            "turn": turn,
+            "step": 1,
+            "purpose": "turn",
+            "endpoint": "main",
+            "model": "m",
+            "thinking": False,
+        }
         row |= {"tools_offered": 0, "prompt_tokens": 1000, "cached_tokens": 250, "completion_tokens": 300}
         row |= {"reasoning_tokens": 0, "created_at": NOON + 1.0, "seat_at": NOON + 2.0, "ended_at": NOON + 5.0}
         row |= {"outcome": "ok", "finish_reason": "stop"}
@@ -33,7 +47,14 @@ class Ledger:
 
     async def tool(self, turn: int, name: str = "clock", **changes: Any) -> int:
         self._items += 1
-        row = {"turn": turn, "step": 1, "call_id": f"c{self._items}", "name": name, "arguments": "{}", "state": "done"}
+        row: dict[str, Any] = {
+            "turn": turn,
+            "step": 1,
+            "call_id": f"c{self._items}",
+            "name": name,
+            "arguments": "{}",
+            "state": "done",
+        }
         row |= {"outcome": "ok", "result": "noon", "began_at": NOON + 5.0, "ended_at": NOON + 5.5}
         return await self._store(tool_calls.insert().values(row | changes).returning(tool_calls.c.id))
 

@@ -1,6 +1,6 @@
 """Sums over the ledger are what one adds up by hand, however they are told apart; unknown is counted, never nought."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -260,7 +260,7 @@ def by_hand(some: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 LANES, PEOPLE = {1: "5", 2: "5:1", 3: "6"}, {1: 5, 2: 5, 3: 6}
-KEYS = {
+KEYS: dict[Any, Callable[[dict[str, Any]], Any]] = {
     None: lambda one: None,
     "model": lambda one: one["model"],
     "purpose": lambda one: one["purpose"],

@@ -1,18 +1,20 @@
 """A report in tables: unknown is called so, sums with gaps are "at least", and no rate stands anywhere."""
 
+from typing import Any
+
 from bot.db.sums import AgainSums, Scope, ServerSums, ToolSums
 from bot.usage.figures import Section, at_least, notes, seconds, sections, share
-from bot.usage.report import By, Found, Question, report
+from bot.usage.report import By, Found, Question, Report, report
 from tests.usage.made import UNKNOWN, calls, turns
 
 
-def tables(by: By | None = None, **found: object) -> dict[str, Section]:
+def tables(by: By | None = None, **found: Any) -> dict[str, Section]:
     return {one.title: one for one in sections(made(by, **found))}
 
 
-def made(by: By | None = None, scope: Scope | None = None, **found: object):
-    plain: dict[str, object] = {"calls": (), "again": (), "turns": (), "tools": ()}
-    return report(Question(scope or Scope(), by), Found(**(plain | found)))  # type: ignore[arg-type]
+def made(by: By | None = None, scope: Scope | None = None, **found: Any) -> Report:
+    plain: dict[str, Any] = {"calls": (), "again": (), "turns": (), "tools": ()}
+    return report(Question(scope or Scope(), by), Found(**(plain | found)))
 
 
 def test_tokens_and_canvases():

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from typing import Any
 
 from bot.db.sums import AgainSums, Scope, ServerSums, ToolSums
 from bot.usage.figures import Section
@@ -15,9 +16,9 @@ EVIL = '=HYPERLINK("http://x")\x1b[31m|<b>'
 SECTION = Section("Tokens", ("model", "calls"), ((EVIL, "2"), ("b", "10")))
 
 
-def made(by: By | None, **found: object) -> Report:
-    plain: dict[str, object] = {"calls": (), "again": (), "turns": (), "tools": ()}
-    return report(Question(Scope(), by), Found(**(plain | found)))  # type: ignore[arg-type]
+def made(by: By | None, **found: Any) -> Report:
+    plain: dict[str, Any] = {"calls": (), "again": (), "turns": (), "tools": ()}
+    return report(Question(Scope(), by), Found(**(plain | found)))
 
 
 def read(text: str) -> list[dict[str, str]]:

@@ -1,13 +1,15 @@
 """Sums become a report: groups with names in a good order, all of them added up, percentiles where they are known."""
 
+from typing import Any
+
 from bot.db.sums import AgainSums, Scope, ToolSums
 from bot.usage.report import NO_TURN, By, Found, Question, Report, Spread, Tools, label, moment, report, today
 from tests.usage.made import SECONDS, calls, turns
 
 
-def made(by: By | None, **found: object) -> Report:
-    plain: dict[str, object] = {"calls": (), "again": (), "turns": (), "tools": ()}
-    return report(Question(Scope(), by), Found(**(plain | found)))  # type: ignore[arg-type]
+def made(by: By | None, **found: Any) -> Report:
+    plain: dict[str, Any] = {"calls": (), "again": (), "turns": (), "tools": ()}
+    return report(Question(Scope(), by), Found(**(plain | found)))
 
 
 def test_nothing_found_is_an_empty_report():

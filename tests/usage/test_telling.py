@@ -107,11 +107,12 @@ async def test_what_cannot_be_meant_is_refused(filled: str, words: dict[str, Any
 
 
 async def test_no_data_is_said_and_is_no_table_of_noughts(database_url: str, database: Database):
-    for words in ({}, {"what": "turns"}):
+    nothing: tuple[dict[str, Any], ...] = ({}, {"what": "turns"}, {"user": 9}, {"user": 9, "what": "calls"})
+    for words in nothing[:2]:
         with pytest.raises(NothingFound, match="nothing in the ledger yet"):
             await told(database_url, **words)
     await Ledger(database).call(await Ledger(database).turn())
-    for words in ({"user": 9}, {"user": 9, "what": "calls"}):
+    for words in nothing[2:]:
         with pytest.raises(NothingFound, match="nothing in the ledger for this"):
             await told(database_url, **words)
 

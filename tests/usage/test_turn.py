@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 from bot.db.steps import CallStep, PartStep, Said, Steps, ToolStep
 from bot.usage.turn import as_json, lines
@@ -88,7 +89,12 @@ def test_a_turn_is_told_in_the_order_of_what_happened():
 
 def test_what_failed_or_was_asked_again_says_why():
     failed = replace(CALL, again="away", outcome="failed", error="cut\x1b off", seat_at=None, first_block_at=None)
-    nothing = {"prompt_tokens": None, "completion_tokens": None, "finish_reason": None, "server_ms": None}
+    nothing: dict[str, Any] = {
+        "prompt_tokens": None,
+        "completion_tokens": None,
+        "finish_reason": None,
+        "server_ms": None,
+    }
     text = "\n".join(told(replace(TURN, calls=(replace(failed, **nothing, usage_missing="it was cut"),))))
     assert "turn asked of m, thinking, again: away" in text
     assert "failed (cut\\x1b off), finish reason unknown; tokens unknown: it was cut" in text
