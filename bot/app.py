@@ -48,7 +48,7 @@ from bot.worker import Worker
 from tools.base import ToolContext
 from tools.registry import Registry, discover
 
-FILES_SHARE = 4  # the part of a prompt that the files of one turn may take
+FILES_SHARE = 4  # the part of a prompt that the pictures of one turn may take, and as much its files
 FIRST_LINK_MINUTES = 15
 
 log = logging.getLogger(__name__)
@@ -205,12 +205,13 @@ def _places(
 def _gathering(settings: Settings, bot: wire.Client) -> Gathering:
     key = settings.transcribe_api_key.get_secret_value() if settings.transcribe_api_key else None
     url, model = settings.transcribe_url, settings.transcribe_model
+    share = settings.prompt_budget // FILES_SHARE
     return Gathering(
         Files(bot),
         Reader(),
         Transcriber(url, model, key) if url else None,
-        most=settings.turn_images,
-        room=settings.prompt_budget * history.BYTES_A_TOKEN // FILES_SHARE,
+        most=min(settings.turn_images, share // history.TOKENS_AN_IMAGE),
+        room=share * history.BYTES_A_TOKEN,
     )
 
 
