@@ -13,6 +13,7 @@ from bot.agent import history
 from bot.agent.fit import offer
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
+from bot.agent.toolbox import Toolbox
 from bot.aside import Aside
 from bot.asking import Asking
 from bot.attachments.reading import Reader
@@ -171,7 +172,7 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
     )
     handlers = Handlers(database, reach, _gathering(settings, bot), most_waiting=settings.waiting_messages)
     tasks = Tasks(database, access, turns)
-    summaries = _summaries(settings, database, model)
+    summaries = _summaries(settings, database, model, registry)
     runners: dict[ItemKind, Runner] = {"update": handlers, "task": tasks, "house": summaries}
     worker = Worker(database, runners, cut=turns.stop, give_up=aside)
     eyes = Eyes(bot, worker.busy)
@@ -251,15 +252,10 @@ async def _no_read(*_: object) -> None:
     return None
 
 
-def _summaries(settings: Settings, database: Database, model: Llm) -> Summaries:
-    return Summaries(
-        database,
-        model,
-        endpoint=settings.model_url,
-        name=lambda: model.name,
-        budget=settings.prompt_budget,
-        wanted=settings.summary == "on",
-    )
+def _summaries(settings: Settings, database: Database, model: Llm, registry: Registry) -> Summaries:
+    endpoint = Endpoint("main", settings.model_url, model, lambda: model.name)
+    wanted, toolbox = settings.summary == "on", Toolbox(registry)
+    return Summaries(database, endpoint, system=settings.system_prompt, toolbox=toolbox, wanted=wanted)
 
 
 async def _first_link(database: Database, bot: wire.Client) -> str:
