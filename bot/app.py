@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from bot import endpoints
 from bot.agent import history
+from bot.agent.decisions import Decisions
 from bot.agent.fit import offer
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
@@ -26,7 +27,7 @@ from bot.db.notices import Notices
 from bot.domain import ItemKind, Lane, Runner
 from bot.endpoints import Endpoint
 from bot.errors import SettingsRefused
-from bot.inquiry import Inquiry
+from bot.inquiry import Inquiry, counting
 from bot.opening import Ask, Plan
 from bot.past import ChatPast
 from bot.settings import Settings
@@ -44,6 +45,7 @@ from bot.telegram.intake import Intake, Ways
 from bot.telegram.sender import Sender
 from bot.telegram.tasks import Tasks
 from bot.turns import Means, Turns
+from bot.warming import Wanted, Warming
 from bot.way import Place, Places
 from bot.worker import Worker
 from tools.base import ToolContext
@@ -80,12 +82,15 @@ async def run(settings: Settings, stop: asyncio.Event, say: Callable[[str], None
 
 @contextlib.asynccontextmanager
 async def _model(settings: Settings) -> AsyncIterator[Llm]:
-    key = settings.model_api_key.get_secret_value() if settings.model_api_key else None
-    model = Llm(settings.model_url, settings.model_name, Seats(settings.model_seats), api_key=key)
+    model = Llm(settings.model_url, settings.model_name, Seats(settings.model_seats), api_key=_key(settings))
     try:
         yield model
     finally:
         await model.close()
+
+
+def _key(settings: Settings) -> str | None:
+    return settings.model_api_key.get_secret_value() if settings.model_api_key else None
 
 
 @contextlib.asynccontextmanager
@@ -114,6 +119,7 @@ class House:
     sender: Sender
     eyes: Eyes
     gestures: Gestures
+    warming: Warming
     admins: tuple[int, ...]
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -137,6 +143,7 @@ class House:
                 tasks.create_task(self.intake.run(), name="intake"),
                 tasks.create_task(self.eyes.run(), name="eyes"),
                 tasks.create_task(self.gestures.menus(self.admins), name="menus"),
+                tasks.create_task(self.warming.run(), name="warming"),
             ]
             await stop.wait()
             for guest in guests:
@@ -183,7 +190,8 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
 
     ways = Ways(arrived, lambda line: gestures.alarm(access.admins(), line))
     intake = Intake(bot, database, ways, most_waiting=settings.waiting_messages)
-    return House(intake, worker, sender, eyes, gestures, access.admins())
+    warming = _warming(settings, database, model, registry, aside)
+    return House(intake, worker, sender, eyes, gestures, warming, access.admins())
 
 
 def _places(
@@ -238,18 +246,33 @@ def _means(
             max_tokens=settings.model_max_tokens,
             thinking=settings.thinking,
             canvases=settings.thinking_canvases,
+            counts=True,
+            reads=settings.thinking_read == "auto",
         ),
-        inquire=Inquiry(database, _no_count, _no_read, endpoint=settings.model_url, model=lambda: model.name),
+        inquire=_inquiry(settings, database, model),
         seconds=settings.turn_seconds,
     )
 
 
-async def _no_count(*_: object) -> None:
-    return None
+def _inquiry(settings: Settings, database: Database, model: Llm) -> Inquiry:
+    url, key = settings.model_url, _key(settings)
+    decisions = Decisions(url, key, settings.model_name)
+    return Inquiry(database, counting(url, key), decisions, endpoint=url, model=lambda: model.name)
 
 
-async def _no_read(*_: object) -> None:
-    return None
+def _warming(settings: Settings, database: Database, model: Llm, registry: Registry, aside: Aside) -> Warming:
+    order = (True, False) if settings.thinking == "on" else (False, True)
+    lineages = order if settings.thinking != "off" else (False,)
+    wanted = Wanted(
+        url=settings.model_url,
+        key=_key(settings),
+        model=settings.model_name,
+        system=settings.system_prompt,
+        toolbox=Toolbox(registry),
+        longest=settings.prompt_budget + settings.model_max_tokens,
+        lineages=lineages if settings.warm_up == "on" else (),
+    )
+    return Warming(database, model, wanted, name=lambda: model.name, tell=aside.tell)
 
 
 def _summaries(settings: Settings, database: Database, model: Llm, registry: Registry) -> Summaries:
