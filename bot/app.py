@@ -7,8 +7,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
-from bot import endpoints
+from bot import endpoints, window
 from bot.agent import history
 from bot.agent.decisions import Decisions
 from bot.agent.fit import offer
@@ -30,6 +31,7 @@ from bot.errors import SettingsRefused
 from bot.inquiry import Inquiry, counting
 from bot.opening import Ask, Plan
 from bot.past import ChatPast
+from bot.playing import Means
 from bot.settings import Settings
 from bot.summaries import Summaries
 from bot.telegram import commands, wire
@@ -44,7 +46,7 @@ from bot.telegram.handlers import Handlers
 from bot.telegram.intake import Intake, Ways
 from bot.telegram.sender import Sender
 from bot.telegram.tasks import Tasks
-from bot.turns import Means, Turns
+from bot.turns import Turns
 from bot.warming import Wanted, Warming
 from bot.way import Place, Places
 from bot.worker import Worker
@@ -53,6 +55,7 @@ from tools.registry import Registry, discover
 
 FILES_SHARE = 4  # the part of a prompt that the pictures of one turn may take, and as much its files
 FIRST_LINK_MINUTES = 15
+MESSAGE_TOKENS = 500  # the least room a prompt must leave for what a person writes
 
 log = logging.getLogger(__name__)
 
@@ -164,8 +167,10 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
     )
     aside = Aside(database, notices, sender.wake)
     registry = discover()
+    _check_budget(settings, registry)
     places = _places(settings, database, (model, second), sender, aside)
-    turns = Turns(_means(settings, database, model, places, sender, registry))
+    means = _means(settings, database, model, places, sender, registry)
+    turns = Turns(means, wake=lambda: worker.wake())
     reach = Reach(
         access=access,
         notices=notices,
@@ -175,6 +180,13 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
         wake_sender=sender.wake,
         repeatable=lambda name: (tool := registry.get(name)) is not None and tool.repeatable,
         bot_name=bot.username,
+        thinking=settings.thinking,
+        composition=partial(
+            window.composition,
+            system=settings.system_prompt,
+            toolbox=Toolbox(registry),
+            budget=settings.prompt_budget,
+        ),
         second=second,
     )
     handlers = Handlers(database, reach, _gathering(settings, bot), most_waiting=settings.waiting_messages)
@@ -194,6 +206,28 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
     return House(intake, worker, sender, eyes, gestures, warming, access.admins())
 
 
+def _gathering(settings: Settings, bot: wire.Client) -> Gathering:
+    key = settings.transcribe_api_key.get_secret_value() if settings.transcribe_api_key else None
+    url, model = settings.transcribe_url, settings.transcribe_model
+    share = settings.prompt_budget // FILES_SHARE
+    return Gathering(
+        Files(bot),
+        Reader(),
+        Transcriber(url, model, key) if url else None,
+        most=min(settings.turn_images, share // history.TOKENS_AN_IMAGE),
+        room=share * history.BYTES_A_TOKEN,
+    )
+
+
+def _check_budget(settings: Settings, registry: Registry) -> None:
+    least = window.least(settings.system_prompt, Toolbox(registry))
+    if least + MESSAGE_TOKENS > settings.prompt_budget:
+        raise SettingsRefused(
+            f"PROMPT_BUDGET of {settings.prompt_budget} tokens is too small: system text and tools alone take about "
+            f"{least}, and a message needs {MESSAGE_TOKENS}. Example: PROMPT_BUDGET={2 * (least + MESSAGE_TOKENS)}"
+        )
+
+
 def _places(
     settings: Settings, database: Database, models: tuple[Llm, Endpoint | None], sender: Sender, aside: Aside
 ) -> Places:
@@ -209,19 +243,6 @@ def _places(
         )
         second = Place(other, patient)
     return Places(database, Place(first, asking), second, sender.wake, for_hard=settings.fallback_for == "hard")
-
-
-def _gathering(settings: Settings, bot: wire.Client) -> Gathering:
-    key = settings.transcribe_api_key.get_secret_value() if settings.transcribe_api_key else None
-    url, model = settings.transcribe_url, settings.transcribe_model
-    share = settings.prompt_budget // FILES_SHARE
-    return Gathering(
-        Files(bot),
-        Reader(),
-        Transcriber(url, model, key) if url else None,
-        most=min(settings.turn_images, share // history.TOKENS_AN_IMAGE),
-        room=share * history.BYTES_A_TOKEN,
-    )
 
 
 def _means(
@@ -248,6 +269,7 @@ def _means(
             canvases=settings.thinking_canvases,
             counts=True,
             reads=settings.thinking_read == "auto",
+            sums=settings.summary == "on",
         ),
         inquire=_inquiry(settings, database, model),
         seconds=settings.turn_seconds,
