@@ -6,34 +6,24 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 
-from bot import endpoints, window
+from bot import endpoints
 from bot.agent import history
-from bot.agent.decisions import Decisions
-from bot.agent.fit import offer
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
-from bot.agent.toolbox import Toolbox
+from bot.answering import Answering
 from bot.aside import Aside
-from bot.asking import Asking
 from bot.attachments.reading import Reader
 from bot.attachments.sound import Transcriber
 from bot.db import calls, lock, migrating, people
 from bot.db.engine import Database, connected, file_of
 from bot.db.inbox import Arrival
-from bot.db.notes import ChatNotes
 from bot.db.notices import Notices
 from bot.domain import ItemKind, Lane, Runner
 from bot.endpoints import Endpoint
 from bot.errors import SettingsRefused
-from bot.inquiry import Inquiry, counting
-from bot.opening import Ask, Plan
-from bot.past import ChatPast
-from bot.playing import Means
 from bot.settings import Settings
-from bot.summaries import Summaries
 from bot.telegram import commands, wire
 from bot.telegram.access import Access
 from bot.telegram.acts import Reach
@@ -47,15 +37,12 @@ from bot.telegram.intake import Intake, Ways
 from bot.telegram.sender import Sender
 from bot.telegram.tasks import Tasks
 from bot.turns import Turns
-from bot.warming import Wanted, Warming
-from bot.way import Place, Places
+from bot.warming import Warming
 from bot.worker import Worker
-from tools.base import ToolContext
-from tools.registry import Registry, discover
+from tools.registry import discover
 
 FILES_SHARE = 4  # the part of a prompt that the pictures of one turn may take, and as much its files
 FIRST_LINK_MINUTES = 15
-MESSAGE_TOKENS = 500  # the least room a prompt must leave for what a person writes
 
 log = logging.getLogger(__name__)
 
@@ -85,15 +72,12 @@ async def run(settings: Settings, stop: asyncio.Event, say: Callable[[str], None
 
 @contextlib.asynccontextmanager
 async def _model(settings: Settings) -> AsyncIterator[Llm]:
-    model = Llm(settings.model_url, settings.model_name, Seats(settings.model_seats), api_key=_key(settings))
+    key = settings.model_api_key.get_secret_value() if settings.model_api_key else None
+    model = Llm(settings.model_url, settings.model_name, Seats(settings.model_seats), api_key=key)
     try:
         yield model
     finally:
         await model.close()
-
-
-def _key(settings: Settings) -> str | None:
-    return settings.model_api_key.get_secret_value() if settings.model_api_key else None
 
 
 @contextlib.asynccontextmanager
@@ -167,10 +151,10 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
     )
     aside = Aside(database, notices, sender.wake)
     registry = discover()
-    _check_budget(settings, registry)
-    places = _places(settings, database, (model, second), sender, aside)
-    means = _means(settings, database, model, places, sender, registry)
-    turns = Turns(means, wake=lambda: worker.wake())
+    answering = Answering(settings, database, model, second, registry, aside.tell)
+    answering.check_budget()
+    channel_for = partial(ChatChannel, sender)
+    turns = Turns(answering.means(channel_for, sender.wake), wake=lambda: worker.wake())
     reach = Reach(
         access=access,
         notices=notices,
@@ -181,18 +165,12 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
         repeatable=lambda name: (tool := registry.get(name)) is not None and tool.repeatable,
         bot_name=bot.username,
         thinking=settings.thinking,
-        composition=partial(
-            window.composition,
-            system=settings.system_prompt,
-            toolbox=Toolbox(registry),
-            budget=settings.prompt_budget,
-        ),
+        composition=answering.composition,
         second=second,
     )
     handlers = Handlers(database, reach, _gathering(settings, bot), most_waiting=settings.waiting_messages)
     tasks = Tasks(database, access, turns)
-    summaries = _summaries(settings, database, model, registry)
-    runners: dict[ItemKind, Runner] = {"update": handlers, "task": tasks, "house": summaries}
+    runners: dict[ItemKind, Runner] = {"update": handlers, "task": tasks, "house": answering.summaries()}
     worker = Worker(database, runners, cut=turns.stop, give_up=aside)
     eyes = Eyes(bot, worker.busy)
 
@@ -202,8 +180,7 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
 
     ways = Ways(arrived, lambda line: gestures.alarm(access.admins(), line))
     intake = Intake(bot, database, ways, most_waiting=settings.waiting_messages)
-    warming = _warming(settings, database, model, registry, aside)
-    return House(intake, worker, sender, eyes, gestures, warming, access.admins())
+    return House(intake, worker, sender, eyes, gestures, answering.warming(), access.admins())
 
 
 def _gathering(settings: Settings, bot: wire.Client) -> Gathering:
@@ -217,90 +194,6 @@ def _gathering(settings: Settings, bot: wire.Client) -> Gathering:
         most=min(settings.turn_images, share // history.TOKENS_AN_IMAGE),
         room=share * history.BYTES_A_TOKEN,
     )
-
-
-def _check_budget(settings: Settings, registry: Registry) -> None:
-    least = window.least(settings.system_prompt, Toolbox(registry))
-    if least + MESSAGE_TOKENS > settings.prompt_budget:
-        raise SettingsRefused(
-            f"PROMPT_BUDGET of {settings.prompt_budget} tokens is too small: system text and tools alone take about "
-            f"{least}, and a message needs {MESSAGE_TOKENS}. Example: PROMPT_BUDGET={2 * (least + MESSAGE_TOKENS)}"
-        )
-
-
-def _places(
-    settings: Settings, database: Database, models: tuple[Llm, Endpoint | None], sender: Sender, aside: Aside
-) -> Places:
-    """The endpoints that answer turns, each with its way of being asked."""
-    model, other = models
-    first = Endpoint("main", settings.model_url, model, lambda: model.name)
-    asking = Asking(database, model, wait=settings.model_wait, tell=aside.tell, continues=model.dialect.continuing)
-    second = None
-    if other is not None:
-        called = "second model endpoint"
-        patient = Asking(
-            database, other.model, wait=settings.model_wait, tell=aside.tell, continues=False, called=called
-        )
-        second = Place(other, patient)
-    return Places(database, Place(first, asking), second, sender.wake, for_hard=settings.fallback_for == "hard")
-
-
-def _means(
-    settings: Settings, database: Database, model: Llm, places: Places, sender: Sender, registry: Registry
-) -> Means:
-    def context_for(ask: Ask, call: str) -> ToolContext:
-        notes = ChatNotes(database, ask.lane, author=ask.name, person=ask.person)
-        past = ChatPast(database, ask.lane)
-        return ToolContext(ask.lane.key, ask.name, ask.person, call, notes, past, lambda: datetime.now(UTC))
-
-    return Means(
-        database=database,
-        places=places,
-        channel_for=lambda lane, item, silent: ChatChannel(sender, lane, item, silent=silent),
-        context_for=context_for,
-        plan=Plan(
-            system=settings.system_prompt,
-            tools={tool.name: tool for tool in registry},
-            offer=offer.index(registry),
-            budget=settings.prompt_budget,
-            steps=settings.turn_steps,
-            max_tokens=settings.model_max_tokens,
-            thinking=settings.thinking,
-            canvases=settings.thinking_canvases,
-            counts=True,
-            reads=settings.thinking_read == "auto",
-            sums=settings.summary == "on",
-        ),
-        inquire=_inquiry(settings, database, model),
-        seconds=settings.turn_seconds,
-    )
-
-
-def _inquiry(settings: Settings, database: Database, model: Llm) -> Inquiry:
-    url, key = settings.model_url, _key(settings)
-    decisions = Decisions(url, key, settings.model_name)
-    return Inquiry(database, counting(url, key), decisions, endpoint=url, model=lambda: model.name)
-
-
-def _warming(settings: Settings, database: Database, model: Llm, registry: Registry, aside: Aside) -> Warming:
-    order = (True, False) if settings.thinking == "on" else (False, True)
-    lineages = order if settings.thinking != "off" else (False,)
-    wanted = Wanted(
-        url=settings.model_url,
-        key=_key(settings),
-        model=settings.model_name,
-        system=settings.system_prompt,
-        toolbox=Toolbox(registry),
-        longest=settings.prompt_budget + settings.model_max_tokens,
-        lineages=lineages if settings.warm_up == "on" else (),
-    )
-    return Warming(database, model, wanted, name=lambda: model.name, tell=aside.tell)
-
-
-def _summaries(settings: Settings, database: Database, model: Llm, registry: Registry) -> Summaries:
-    endpoint = Endpoint("main", settings.model_url, model, lambda: model.name)
-    wanted, toolbox = settings.summary == "on", Toolbox(registry)
-    return Summaries(database, endpoint, system=settings.system_prompt, toolbox=toolbox, wanted=wanted)
 
 
 async def _first_link(database: Database, bot: wire.Client) -> str:
