@@ -6,30 +6,24 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import partial
 
 from bot import endpoints
 from bot.agent import history
-from bot.agent.fit import offer
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
+from bot.answering import Answering
 from bot.aside import Aside
-from bot.asking import Asking
 from bot.attachments.reading import Reader
 from bot.attachments.sound import Transcriber
 from bot.db import calls, lock, migrating, people
 from bot.db.engine import Database, connected, file_of
 from bot.db.inbox import Arrival
-from bot.db.notes import ChatNotes
 from bot.db.notices import Notices
 from bot.domain import ItemKind, Lane, Runner
 from bot.endpoints import Endpoint
 from bot.errors import SettingsRefused
-from bot.inquiry import Inquiry
-from bot.opening import Ask, Plan
-from bot.past import ChatPast
 from bot.settings import Settings
-from bot.summaries import Summaries
 from bot.telegram import commands, wire
 from bot.telegram.access import Access
 from bot.telegram.acts import Reach
@@ -42,13 +36,12 @@ from bot.telegram.handlers import Handlers
 from bot.telegram.intake import Intake, Ways
 from bot.telegram.sender import Sender
 from bot.telegram.tasks import Tasks
-from bot.turns import Means, Turns
-from bot.way import Place, Places
+from bot.turns import Turns
+from bot.warming import Warming
 from bot.worker import Worker
-from tools.base import ToolContext
-from tools.registry import Registry, discover
+from tools.registry import discover
 
-FILES_SHARE = 4  # the part of a prompt that the files of one turn may take
+FILES_SHARE = 4  # the part of a prompt that the pictures of one turn may take, and as much its files
 FIRST_LINK_MINUTES = 15
 
 log = logging.getLogger(__name__)
@@ -113,6 +106,7 @@ class House:
     sender: Sender
     eyes: Eyes
     gestures: Gestures
+    warming: Warming
     admins: tuple[int, ...]
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -136,6 +130,7 @@ class House:
                 tasks.create_task(self.intake.run(), name="intake"),
                 tasks.create_task(self.eyes.run(), name="eyes"),
                 tasks.create_task(self.gestures.menus(self.admins), name="menus"),
+                tasks.create_task(self.warming.run(), name="warming"),
             ]
             await stop.wait()
             for guest in guests:
@@ -156,8 +151,10 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
     )
     aside = Aside(database, notices, sender.wake)
     registry = discover()
-    places = _places(settings, database, (model, second), sender, aside)
-    turns = Turns(_means(settings, database, model, places, sender, registry))
+    answering = Answering(settings, database, model, second, registry, aside.tell)
+    answering.check_budget()
+    channel_for = partial(ChatChannel, sender)
+    turns = Turns(answering.means(channel_for, sender.wake), wake=lambda: worker.wake())
     reach = Reach(
         access=access,
         notices=notices,
@@ -167,12 +164,13 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
         wake_sender=sender.wake,
         repeatable=lambda name: (tool := registry.get(name)) is not None and tool.repeatable,
         bot_name=bot.username,
+        thinking=settings.thinking,
+        composition=answering.composition,
         second=second,
     )
     handlers = Handlers(database, reach, _gathering(settings, bot), most_waiting=settings.waiting_messages)
     tasks = Tasks(database, access, turns)
-    summaries = _summaries(settings, database, model)
-    runners: dict[ItemKind, Runner] = {"update": handlers, "task": tasks, "house": summaries}
+    runners: dict[ItemKind, Runner] = {"update": handlers, "task": tasks, "house": answering.summaries()}
     worker = Worker(database, runners, cut=turns.stop, give_up=aside)
     eyes = Eyes(bot, worker.busy)
 
@@ -182,82 +180,19 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
 
     ways = Ways(arrived, lambda line: gestures.alarm(access.admins(), line))
     intake = Intake(bot, database, ways, most_waiting=settings.waiting_messages)
-    return House(intake, worker, sender, eyes, gestures, access.admins())
-
-
-def _places(
-    settings: Settings, database: Database, models: tuple[Llm, Endpoint | None], sender: Sender, aside: Aside
-) -> Places:
-    """The endpoints that answer turns, each with its way of being asked."""
-    model, other = models
-    first = Endpoint("main", settings.model_url, model, lambda: model.name)
-    asking = Asking(database, model, wait=settings.model_wait, tell=aside.tell, continues=model.dialect.continuing)
-    second = None
-    if other is not None:
-        called = "second model endpoint"
-        patient = Asking(
-            database, other.model, wait=settings.model_wait, tell=aside.tell, continues=False, called=called
-        )
-        second = Place(other, patient)
-    return Places(database, Place(first, asking), second, sender.wake, for_hard=settings.fallback_for == "hard")
+    return House(intake, worker, sender, eyes, gestures, answering.warming(), access.admins())
 
 
 def _gathering(settings: Settings, bot: wire.Client) -> Gathering:
     key = settings.transcribe_api_key.get_secret_value() if settings.transcribe_api_key else None
     url, model = settings.transcribe_url, settings.transcribe_model
+    share = settings.prompt_budget // FILES_SHARE
     return Gathering(
         Files(bot),
         Reader(),
         Transcriber(url, model, key) if url else None,
-        most=settings.turn_images,
-        room=settings.prompt_budget * history.BYTES_A_TOKEN // FILES_SHARE,
-    )
-
-
-def _means(
-    settings: Settings, database: Database, model: Llm, places: Places, sender: Sender, registry: Registry
-) -> Means:
-    def context_for(ask: Ask, call: str) -> ToolContext:
-        notes = ChatNotes(database, ask.lane, author=ask.name, person=ask.person)
-        past = ChatPast(database, ask.lane)
-        return ToolContext(ask.lane.key, ask.name, ask.person, call, notes, past, lambda: datetime.now(UTC))
-
-    return Means(
-        database=database,
-        places=places,
-        channel_for=lambda lane, item, silent: ChatChannel(sender, lane, item, silent=silent),
-        context_for=context_for,
-        plan=Plan(
-            system=settings.system_prompt,
-            tools={tool.name: tool for tool in registry},
-            offer=offer.index(registry),
-            budget=settings.prompt_budget,
-            steps=settings.turn_steps,
-            max_tokens=settings.model_max_tokens,
-            thinking=settings.thinking,
-            canvases=settings.thinking_canvases,
-        ),
-        inquire=Inquiry(database, _no_count, _no_read, endpoint=settings.model_url, model=lambda: model.name),
-        seconds=settings.turn_seconds,
-    )
-
-
-async def _no_count(*_: object) -> None:
-    return None
-
-
-async def _no_read(*_: object) -> None:
-    return None
-
-
-def _summaries(settings: Settings, database: Database, model: Llm) -> Summaries:
-    return Summaries(
-        database,
-        model,
-        endpoint=settings.model_url,
-        name=lambda: model.name,
-        budget=settings.prompt_budget,
-        wanted=settings.summary == "on",
+        most=min(settings.turn_images, share // history.TOKENS_AN_IMAGE),
+        room=share * history.BYTES_A_TOKEN,
     )
 
 

@@ -11,6 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db.tables import inbox, model_calls, outbox, tool_calls, turns
 
 _SETTLED = ("done", "failed", "unknown")
+_ITEM = inbox.alias("of_turn")
+_CAME = exists().where(_ITEM.c.turn == turns.c.id, _ITEM.c.body.contains('"file_id":')).label("came")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,10 @@ class PartRow:
 
 @dataclass(frozen=True, slots=True)
 class TurnRow:
-    """An ended turn with all that belongs to it. `received_at` is when getUpdates had returned its first message."""
+    """An ended turn with all that belongs to it. `received_at` is when getUpdates had returned its first message.
+
+    `gathered_at` is when all that came with its messages was fetched and read, None if nothing came with them.
+    """
 
     id: int
     ending: str
@@ -64,13 +69,14 @@ class TurnRow:
     calls: tuple[CallRow, ...]
     tools: tuple[ToolRow, ...]
     parts: tuple[PartRow, ...]
+    gathered_at: float | None = None
 
 
 async def delivered(tx: AsyncConnection, *, after: int = 0) -> list[TurnRow]:
     """The ended turns with an id above `after` whose every message has reached Telegram or was given up, in order."""
     waiting = or_(~outbox.c.final, outbox.c.state.not_in(_SETTLED))
     query = (
-        select(turns, inbox.c.taken_at)
+        select(turns, inbox.c.taken_at, _CAME)
         .join(inbox, inbox.c.id == turns.c.item)
         .where(turns.c.id > after, turns.c.ended_at.is_not(None))
         .where(~exists().where(outbox.c.item == turns.c.item, waiting))
@@ -105,6 +111,7 @@ async def _turn(tx: AsyncConnection, row: Row[tuple[object, ...]]) -> TurnRow:
             for tool in await tx.execute(tools)
         ),
         tuple(PartRow(part.message_id, part.made_at, part.sent_at, part.done_at) for part in await tx.execute(parts)),
+        row.began_at if row.came else None,
     )
 
 

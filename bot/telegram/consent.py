@@ -36,7 +36,7 @@ async def deep(call: Call) -> Answer:
         return say(NO_SECOND)
     if not call.words:
         return say(HOW_TO)
-    if (await _consent(call, second)).kinds is not None:
+    if (await _consent(call, second)).kinds == frozenset():
         return say(f"This chat said no to {second.host}, so I did not send this there. /consent changes that.")
     await chats.ask_consent(call.tx, call.lane.chat, second.host)
     # Not as the answer of its item: that place belongs to the turn, once the chat has agreed.

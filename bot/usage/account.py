@@ -13,7 +13,7 @@ from bot.db.accounts import CallRow, PartRow, TurnRow
 
 CANVAS = 256  # tokens
 
-Kind = Literal["first canvas", "further canvases", "tools", "Telegram", "intake", "seat", "back-off", "rest"]
+Kind = Literal["first canvas", "further canvases", "tools", "Telegram", "files", "intake", "seat", "back-off", "rest"]
 ORDER: tuple[Kind, ...] = get_args(Kind)
 """All kinds, the one that wins where they overlap first."""
 EXPLAINED: Mapping[Kind, str] = {
@@ -21,6 +21,7 @@ EXPLAINED: Mapping[Kind, str] = {
     "further canvases": "the rest of the reply is made, 256 tokens at a time",
     "tools": "tools run",
     "Telegram": "the answer is sent",
+    "files": "what came with the message is fetched and read",
     "intake": "the message is stored on disk, then waits until its chat is free",
     "seat": "the call is stored on disk, then waits for a free place at the model",
     "back-off": "a pause before a failed call is made again",
@@ -127,6 +128,7 @@ def _count(tokens: Sequence[int | None], *, cut: bool = False) -> Count:
 def _spans(turn: TurnRow, end: float) -> Iterator[Span]:
     if turn.taken_at is not None:
         yield Span("intake", turn.received_at, turn.taken_at)
+        yield Span("files", turn.taken_at, turn.gathered_at or turn.taken_at)
     for call in turn.calls:
         yield from _of_call(call, end)
     for failed, following in pairwise(turn.calls):

@@ -63,6 +63,7 @@ async def test_a_delivered_turn_comes_with_its_calls_tools_and_messages(database
         100.5,
         104.5,
     )
+    assert found.gathered_at is None
     (model_call,) = found.calls
     assert (model_call.created_at, model_call.seat_at, model_call.first_block_at) == (101.0, 101.5, 102.0)
     assert (model_call.last_block_at, model_call.ended_at, model_call.outcome) == (103.0, 103.5, "ok")
@@ -110,3 +111,13 @@ async def test_an_update_is_not_settled_while_another_item_waits(database: Datab
     await item(database, 1)
     await item(database, 2, "running")
     assert not await settled(database, 1)
+
+
+async def test_what_came_with_a_message_was_there_when_its_turn_began(database: Database):
+    first = await item(database, 1)
+    made = await turn(database, first)
+    await part(database, first, "done")
+    async with database.transaction() as tx:
+        await tx.execute(inbox.update().values(turn=made, body='{"message":{"voice":{"file_id":"v"}}}'))
+    (found,) = await delivered(database)
+    assert found.gathered_at == 101.0

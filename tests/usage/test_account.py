@@ -42,6 +42,11 @@ def test_a_plain_turn_is_told_kind_by_kind():
     assert account(TURN).whole == 5.0
 
 
+def test_what_came_with_a_message_took_time_before_the_first_call():
+    taken = seconds(replace(TURN, gathered_at=100.75))
+    assert (taken["files"], taken["rest"]) == (0.25, 0.75)
+
+
 def test_every_kind_is_explained():
     assert set(EXPLAINED) == set(ORDER)
 
