@@ -24,6 +24,7 @@ from bot.past import ChatPast
 from bot.playing import Means
 from bot.settings import Settings
 from bot.summaries import Summaries
+from bot.usage.watch import Watches
 from bot.warming import Wanted, Warming
 from bot.way import Place, Places
 from bot.window import Composition
@@ -54,7 +55,7 @@ class Answering:
                 f"message needs {MESSAGE_TOKENS}. Example: PROMPT_BUDGET={2 * (least + MESSAGE_TOKENS)}"
             )
 
-    def means(self, channel_for: ChannelFor, wake: Callable[[Lane], None]) -> Means:
+    def means(self, channel_for: ChannelFor, wake: Callable[[Lane], None], watches: Watches) -> Means:
         """What turns work with; `wake` is told that something is stored for a lane to be sent."""
         return Means(
             database=self.database,
@@ -64,6 +65,7 @@ class Answering:
             plan=self._plan(),
             inquire=self._inquiry(),
             seconds=self.settings.turn_seconds,
+            watches=watches,
         )
 
     def warming(self) -> Warming:

@@ -37,6 +37,8 @@ from bot.telegram.intake import Intake, Ways
 from bot.telegram.sender import Sender
 from bot.telegram.tasks import Tasks
 from bot.turns import Turns
+from bot.usage.keeper import Keeper
+from bot.usage.watch import Watches
 from bot.warming import Warming
 from bot.worker import Worker
 from tools.registry import discover
@@ -52,7 +54,7 @@ async def run(settings: Settings, stop: asyncio.Event, say: Callable[[str], None
 
     `say` is told how to become the first admin while there is none.
     """
-    file = file_of(settings.database_url)
+    watches, file = Watches(time.time()), file_of(settings.database_url)
     file.parent.mkdir(parents=True, exist_ok=True)
     with lock.held(file):
         copy = migrating.migrate(settings.database_url)
@@ -62,7 +64,7 @@ async def run(settings: Settings, stop: asyncio.Event, say: Callable[[str], None
         async with connected(settings.database_url) as database, wire.connected(token, api_url, stop) as bot:
             if bot is not None:
                 async with _model(settings) as model, endpoints.second(settings) as second:
-                    house = await build(settings, database, bot, model, second)
+                    house = await build(settings, database, bot, (model, second), watches)
                     if not house.admins:
                         say(await _first_link(database, bot))
                     async with _health(settings, house.intake):
@@ -107,6 +109,7 @@ class House:
     eyes: Eyes
     gestures: Gestures
     warming: Warming
+    keeper: Keeper
     admins: tuple[int, ...]
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -114,6 +117,7 @@ class House:
         their grace, deliver what is ready.
         """
         async with asyncio.TaskGroup() as tasks:
+            keeping = tasks.create_task(self.keeper.run(), name="keeper")
             sending = tasks.create_task(self.sender.run(), name="sender")
             working = tasks.create_task(self.worker.run(), name="worker")
             try:
@@ -123,6 +127,8 @@ class House:
                 await asyncio.wait([working])
                 self.sender.stop()
                 await asyncio.wait([sending])
+                self.keeper.stop()
+                await asyncio.wait([keeping])
 
     async def _fetch(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -137,8 +143,11 @@ class House:
                 guest.cancel()
 
 
-async def build(settings: Settings, database: Database, bot: wire.Client, model: Llm, second: Endpoint | None) -> House:
+async def build(
+    settings: Settings, database: Database, bot: wire.Client, models: tuple[Llm, Endpoint | None], watches: Watches
+) -> House:
     """Put the house together on an open database, a Telegram client that knows its name, a model, perhaps a second."""
+    model, second = models
     notices = Notices(settings.admin_ids)
     access = Access(settings.access, settings.admin_ids)
     await access.load(database)
@@ -146,15 +155,21 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
         await calls.abandon(tx, None, now=time.time())
     menus = [commands.menu(standing, second=second is not None) for standing in ("member", "admin")]
     gestures = Gestures(bot, members=menus[0], admins=menus[1])
+    keeper = Keeper(database, watches)
+    await keeper.begin()
     sender = Sender(
-        database, bot, on_blocked=lambda lane: _unreachable(database, lane), on_trouble=lambda *it: aside.tell(*it)
+        database,
+        bot,
+        on_blocked=lambda lane: _unreachable(database, lane),
+        on_trouble=lambda *it: aside.tell(*it),
+        watches=watches,
     )
-    aside = Aside(database, notices, sender.wake)
+    aside = Aside(database, notices, sender.wake, watches)
     registry = discover()
     answering = Answering(settings, database, model, second, registry, aside.tell)
     answering.check_budget()
     channel_for = partial(ChatChannel, sender)
-    turns = Turns(answering.means(channel_for, sender.wake), wake=lambda: worker.wake())
+    turns = Turns(answering.means(channel_for, sender.wake, watches), wake=lambda: worker.wake())
     reach = Reach(
         access=access,
         notices=notices,
@@ -180,7 +195,7 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
 
     ways = Ways(arrived, lambda line: gestures.alarm(access.admins(), line))
     intake = Intake(bot, database, ways, most_waiting=settings.waiting_messages)
-    return House(intake, worker, sender, eyes, gestures, answering.warming(), access.admins())
+    return House(intake, worker, sender, eyes, gestures, answering.warming(), keeper, access.admins())
 
 
 def _gathering(settings: Settings, bot: wire.Client) -> Gathering:

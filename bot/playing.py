@@ -5,7 +5,7 @@ Whatever an event brought is in the record before the next is acted on, so that 
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from bot import logs, opening
@@ -20,8 +20,9 @@ from bot.domain import Channel, ChannelFor, Message, ModelRequest, Reply
 from bot.errors import CallFailed, PromptTooLong
 from bot.hands import Hands, known
 from bot.opening import Ask, Opened, Plan, Told, Wanting
-from bot.record import Record
+from bot.record import Desk, Record
 from bot.running import Running
+from bot.usage.watch import Watches
 from bot.way import Places, Way
 from tools.base import ToolContext
 
@@ -32,7 +33,8 @@ NARROWER = 3  # times a prompt that the endpoint calls too long is made again wi
 class Means:
     """What turns work with. `seconds` bounds the work of one turn; `places` are the endpoints that answer.
 
-    `inquire` asks the endpoint what a turn wants to know before it begins, about the texts to be answered.
+    `inquire` asks the endpoint what a turn wants to know before it begins, about the texts to be answered. `watches`
+    measure what turns are at.
     """
 
     database: Database
@@ -42,6 +44,7 @@ class Means:
     plan: Plan
     inquire: Callable[[Wanting, Sequence[str]], Awaitable[Told]]
     seconds: float
+    watches: Watches = field(default_factory=Watches)
 
 
 class Playing:
@@ -54,7 +57,8 @@ class Playing:
         self._channel = channel
         self._shown: Reply | None = None
         self._way = Way(means.places, ask.lane)
-        self._record = Record(means.database, ask, channel, self._way, sums=means.plan.sums)
+        desk = Desk(means.database, channel, running.watch)
+        self._record = Record(desk, ask, self._way, sums=means.plan.sums)
 
     async def play(self) -> bool:
         """Play to the end; a prompt too long for the endpoint is made again with less history.
@@ -96,7 +100,8 @@ class Playing:
                 opened = await opening.begin(tx, self._means.plan, self._ask, told, budget=budget, now=now)
                 if isinstance(opened, Opened):
                     return await self._start(tx, opened, now)
-            told = await self._means.inquire(opened, self._ask.texts)
+            with self._running.watch.at("first canvas"):  # of a reading; counting takes no canvas, and next to no time
+                told = await self._means.inquire(opened, self._ask.texts)
 
     async def _start(self, tx: Transaction, opened: Opened, now: float) -> Event | None:
         self._opened = opened

@@ -5,6 +5,7 @@ What an event brought is one transaction, closed call included, repeated until t
 
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from bot import summaries, window
 from bot.agent import history, sentences
@@ -19,6 +20,8 @@ from bot.db.turns import Done
 from bot.domain import Button, Channel, Message, Part, Which
 from bot.errors import EndpointAway, PromptTooLong
 from bot.opening import Ask, Opened
+from bot.usage.intervals import divided, written
+from bot.usage.watch import Watch
 from bot.way import Way
 
 CUT = (
@@ -31,15 +34,23 @@ MORE = "more:"
 Write = Callable[[Transaction, float], Awaitable[None]]
 
 
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Where a turn is written down: the database, how its answer is cut into parts, and what its seconds went into."""
+
+    database: Database
+    channel: Channel
+    watch: Watch
+
+
 class Record:
     """Of one turn. `call` is the row of the model call under way; `sums`: a summary is wanted when a cut is near."""
 
-    def __init__(self, database: Database, ask: Ask, channel: Channel, way: Way, *, sums: bool) -> None:
+    def __init__(self, desk: Desk, ask: Ask, way: Way, *, sums: bool) -> None:
         self.call = 0
         self.summing = False
-        self._database = database
+        self._desk = desk
         self._ask = ask
-        self._channel = channel
         self._way = way
         self._sums = sums
         self._said: list[Message] = []
@@ -85,7 +96,7 @@ class Record:
 
         async def write() -> None:
             now = time.time()
-            async with self._database.transaction() as tx:
+            async with self._desk.database.transaction() as tx:
                 if closing is not None:
                     await calls.close_call(tx, closing, now=now)
                 if then is not None:
@@ -152,12 +163,13 @@ class Record:
         ask, done = self._ask, self._done(ending)
         await stored.end(tx, self._opened.id, done, now=now)
         buttons = ((Button("Continue", f"{MORE}{self._opened.id}"),),) if more else ()
-        parts = self._channel.parts(ask.preface + text, silent=ask.silent, buttons=buttons)
+        parts = self._desk.channel.parts(ask.preface + text, silent=ask.silent, buttons=buttons)
         if self._opened.tell_cut:
             parts = (*parts, Part(CUT, silent=True))
             await conversations.tell_cut(tx, ask.lane)
         await outbox.add(tx, item=ask.items[0].id, lane=ask.lane, parts=parts, reply_to=ask.reply_to, now=now)
-        await inbox.done(tx, [item.id for item in ask.items], now=now)
+        spans = written(divided(0.0, now, self._desk.watch.spans(now)))
+        await inbox.done(tx, [item.id for item in ask.items], spans=spans, now=now)
         self.summing = self._sums and self._nearly_full() and await summaries.due(tx, ask.lane, now=now)
 
     def _nearly_full(self) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from bot.domain import Lane
+from bot.errors import StoreUnavailable
 from bot.opening import Ask
 from bot.playing import Means, Playing
 from bot.running import Running
@@ -38,12 +39,21 @@ class Turns:
         `complete` adds what has to be fetched first; it gives None if there is nothing to answer, and has said so.
         """
         channel = self._means.channel_for(ask.lane, ask.items[0].id, silent=ask.silent)
-        running = self._running[ask.lane.key] = Running(ask.items[-1].id, self._means.seconds)
+        watch = self._means.watches.open(ask.items[0], ask.lane)
+        running = self._running[ask.lane.key] = Running(ask.items[-1].id, self._means.seconds, watch)
         try:
             channel.begin()
             whole = ask if complete is None else await complete(running)
-            if whole is not None and await Playing(self._means, whole, running, channel).play():
+            if whole is None:
+                self._means.watches.forget(watch.item)
+            elif await Playing(self._means, whole, running, channel).play():
                 self._wake()
+            watch.over = True
+        except StoreUnavailable:
+            raise  # it is run again
+        except Exception:
+            watch.over = True  # it is set aside
+            raise
         finally:
             if self._running.get(ask.lane.key) is running:
                 del self._running[ask.lane.key]

@@ -106,6 +106,7 @@ def _account(reply: Reply | None) -> dict[str, object]:
         "seat_at": times.seat,
         "first_block_at": times.first_block,
         "last_block_at": times.last_block,
+        **({} if times.ended is None else {"ended_at": times.ended}),
         "server_ms": json.dumps(dict(reply.server)) if reply.server else None,
         "blocks": reply.blocks,
         "finish_reason": reply.finish_reason,

@@ -11,7 +11,8 @@ from bot.errors import CanvasgramError
 from bot.serving import serve
 from bot.sim.chatpage import ChatPage, Notice
 from bot.sim.showcase import SHOWCASE
-from bot.usage.account import EXPLAINED, ORDER, Kind, account, in_words
+from bot.usage.account import account, in_words
+from bot.usage.intervals import EXPLAINED, ORDER, Kind
 
 
 class PortTaken(CanvasgramError):
@@ -47,9 +48,8 @@ async def _tell_accounts(demo: Demo, page: ChatPage) -> None:
     while True:
         for turn in await demo.delivered(last):
             last = turn.id
-            standing = [part.message_id for part in turn.parts if part.message_id is not None]
-            if standing:
-                page.account(standing[-1], _shown(turn))
+            if turn.messages:
+                page.account(turn.messages[-1], _shown(turn))
         await asyncio.sleep(LOOK_SECONDS)
 
 
