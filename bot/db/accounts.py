@@ -150,9 +150,9 @@ async def keep(tx: AsyncConnection, made: Mapping[int, Kept], counts: Mapping[tu
         return
     rows = [asdict(one) for one in made.values()]
     await tx.execute(_KEEP, [row | row.pop("seconds") for row in rows])
-    await tx.execute(
-        _COUNT, [{"day": day, "kind": kind, "bucket": bucket, "count": n} for (day, kind, bucket), n in counts.items()]
-    )
+    numbers = [{"day": day, "kind": kind, "bucket": bucket, "count": n} for (day, kind, bucket), n in counts.items()]
+    if numbers:
+        await tx.execute(_COUNT, numbers)
     await tx.execute(_CLEAR, {"items": [*made]})
 
 

@@ -47,7 +47,7 @@ _TAKE = (
 )
 _SEEN = update(inbox).where(inbox.c.state == "new", inbox.c.seen_at.is_(None)).values(seen_at=bindparam("now"))
 _DONE = update(inbox).where(_THESE).values(state="done", done_at=bindparam("now"))
-_DONE_TURN = _DONE.values(spans=bindparam("spans"))
+_DONE_TURN = _DONE.values(spans=case((inbox.c.id == bindparam("first"), bindparam("measured"))))
 
 _CUT = (
     update(inbox)
@@ -245,9 +245,12 @@ def _item(row: Row[Any], now: float) -> InboxItem:
 
 
 async def done(tx: AsyncConnection, ids: Sequence[int], *, spans: str | None = None, now: float) -> None:
-    """These items are answered; `spans` is what was measured of their turn, until its account is made."""
+    """These items are answered. `spans` is what was measured of their turn, kept with the first one."""
     row = {"ids": list(ids), "now": now}
-    await tx.execute(*((_DONE, row) if spans is None else (_DONE_TURN, row | {"spans": spans})))
+    if spans is None:
+        await tx.execute(_DONE, row)
+    else:
+        await tx.execute(_DONE_TURN, row | {"first": ids[0], "measured": spans})
 
 
 async def put_back(tx: AsyncConnection, item: int, lane: Lane, *, now: float) -> bool:
