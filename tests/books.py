@@ -49,6 +49,8 @@ class Border:
 
     def _saw(self, method: str, parameters: dict[str, str], body: bytes) -> None:
         now = self._anchor + time.monotonic()
+        if method == "editMessageText" and b"not modified" in body:
+            self.shown[int(parameters["message_id"])] = now  # it stood there, only the answer was lost
         try:
             result = json.loads(body)["result"]
         except (ValueError, KeyError, TypeError):

@@ -4,7 +4,9 @@ from bot.db import lives
 from bot.db.engine import Database
 
 
-async def live(database: Database, began_at: float, *, beat_at: float | None = None, ended_at: float | None = None) -> None:
+async def live(
+    database: Database, began_at: float, *, beat_at: float | None = None, ended_at: float | None = None
+) -> None:
     async with database.transaction() as tx:
         life = await lives.begin(tx, began_at=began_at, now=began_at + 0.5)
         if beat_at is not None:

@@ -37,7 +37,9 @@ CALL = CallRow("ok", None, input_tokens=1000, cached_tokens=250, output_tokens=2
 TURN = TurnRow(1, "answered", Kept(1, 105.0, 5.0, {}), (CALL,), (), (9,))
 
 
-def seconds(course: Course = COURSE, *measured: Span, outages: tuple[tuple[float, float], ...] = ()) -> dict[str, float]:
+def seconds(
+    course: Course = COURSE, *measured: Span, outages: tuple[tuple[float, float], ...] = ()
+) -> dict[str, float]:
     """What lasted."""
     kept = made(course, measured or MEASURED, outages)
     return {kind: pytest.approx(value) for kind, value in kept.seconds.items() if value}
