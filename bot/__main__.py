@@ -1,4 +1,4 @@
-"""The commands: `setup`, `run`, `demo`, `bench …`, `migrate`. Owns what is printed, signals and exit codes.
+"""The commands: `setup`, `run`, `demo`, `bench …`, `report`, `turn`, `migrate`. Owns printing, signals and exit codes.
 
 A command imports its rooms when it is called, so that each starts as fast as what it needs.
 """
@@ -10,13 +10,14 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bot.errors import CanvasgramError, SettingsRefused
+from bot.errors import CanvasgramError, QuestionRefused, SettingsRefused
 
 GRACE = 9.5  # seconds a stop may take; supervisors kill at ten
 
@@ -31,6 +32,10 @@ cli = typer.Typer(
 bench = typer.Typer(help="Measure the gateway on this machine.", no_args_is_help=True, rich_markup_mode=None)
 cli.add_typer(bench, name="bench")
 
+Measured = Annotated[str, typer.Option("--endpoint", help="The endpoint that is measured; `sim` simulates one.")]
+EndpointKey = Annotated[str | None, typer.Option("--key", help="Its key, if it wants one.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer prompts, and streamed alone.")]
+ResultFolder = Annotated[Path | None, typer.Option("--out", help="Also write JSON, Markdown and a picture there.")]
 EnvFile = Annotated[Path, typer.Option(help="The file of settings; the environment goes before it.")]
 
 
@@ -44,7 +49,7 @@ def main() -> None:
             logging.getLogger(__name__).critical("stopped by a fault of its own", exc_info=True)
             sys.exit(1)
         typer.echo(" ".join(str(known).split()), err=True)  # one line, whatever its text
-        sys.exit(2 if isinstance(known, SettingsRefused) else 1)
+        sys.exit(2 if isinstance(known, SettingsRefused | QuestionRefused) else 1)
 
 
 @cli.callback(invoke_without_command=True)
@@ -103,9 +108,13 @@ def demo(
 
 
 @bench.command(epilog="Examples: canvasgram bench load · canvasgram bench load --only own,start --messages 300 --check")
-def load(
+def load(  # noqa: PLR0913  # an option is an argument here
     messages: Annotated[int, typer.Option(min=1, help="Messages a bot, for own time and processor time.")] = 120,
-    only: Annotated[str, typer.Option(help="Some of the sections, such as own,start,crowd,words,tokens,faults.")] = "",
+    only: Annotated[
+        str, typer.Option(help="Some of the sections: own, start, crowd, words, tokens, faults, ledger, soak.")
+    ] = "",
+    soak: Annotated[float, typer.Option(min=0, help="Minutes of a soak: loss, order, latency, memory over time.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Without the soak and the ledger of a million calls.")] = False,
     folder: Annotated[
         Path | None, typer.Option(help="Where the database lies while measured; else a temporary folder.")
     ] = None,
@@ -116,11 +125,47 @@ def load(
     from bot.bench import load as room
     from bot.bench import table
 
-    wish = room.Wish(messages=messages, only=tuple(only.split(",")) if only else (), folder=folder)
+    sections = tuple(only.split(",")) if only else ()
+    wish = room.Wish(messages=messages, only=sections, folder=folder, soak=soak, quick=quick)
     report = asyncio.run(room.run(wish, functools.partial(typer.echo, err=True)))
     typer.echo(table.as_json(report) if json else "\n".join(table.lines(report)))
     if check and not report.holds:
         raise typer.Exit(1)
+
+
+@bench.command(epilog="Examples: canvasgram bench direct --endpoint http://gpu:8000/v1 --out spark · --endpoint sim")
+def direct(
+    endpoint: Measured = "http://localhost:8000/v1",
+    key: EndpointKey = None,
+    quick: Quick = False,
+    out: ResultFolder = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """Measure an endpoint itself by the published protocols, with nothing in between; Ctrl-C prints what is done."""
+    from bot.bench import direct_run
+    from bot.bench.direct import Wish
+    from bot.bench.result_told import Form, tell
+
+    work = functools.partial(direct_run.run, direct_run.Address(endpoint, key), Wish(quick=quick))
+    form = Form(typer.echo, functools.partial(typer.echo, err=True), out, json)
+    raise typer.Exit(asyncio.run(_until_stopped(functools.partial(tell, work, form))))
+
+
+@bench.command(epilog="Examples: canvasgram bench gateway --endpoint http://gpu:8000/v1 --out spark · --endpoint sim")
+def gateway(
+    endpoint: Measured = "http://localhost:8000/v1",
+    key: EndpointKey = None,
+    quick: Quick = False,
+    out: ResultFolder = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """Measure the same prompts directly and as Telegram messages through the whole gateway, interval by interval."""
+    from bot.bench import direct_run
+    from bot.bench.result_told import Form, tell
+
+    work = functools.partial(direct_run.run_gateway, direct_run.Address(endpoint, key), quick=quick)
+    form = Form(typer.echo, functools.partial(typer.echo, err=True), out, json)
+    raise typer.Exit(asyncio.run(_until_stopped(functools.partial(tell, work, form))))
 
 
 @bench.command(
@@ -143,6 +188,73 @@ def thinking(
     typer.echo(thinking_table.as_json(report) if json else "\n".join(thinking_table.lines(report)))
 
 
+@cli.command(
+    epilog="Examples: canvasgram check · canvasgram check --endpoint http://gpu:8000/v1 --json. "
+    "Exit codes: 0 all well, 1 something fails, 3 a warning, 4 something could not be told."
+)
+def check(
+    endpoint: Annotated[str | None, typer.Option(help="Check this one instead of MODEL_URL.")] = None,
+    key: Annotated[str | None, typer.Option(help="Its key, if it wants one.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    env_file: EnvFile = Path(".env"),
+) -> None:
+    """Find out what the endpoint really does, in at most 40 short calls: a row a finding, exit code by the worst."""
+    from bot.check import command, table
+
+    wish = command.meant(endpoint, key, env_file)
+    report = asyncio.run(command.run(wish, _on_the_terminal))
+    typer.echo(table.as_json(report) if json else "\n".join(table.lines(report)))
+    raise typer.Exit(report.exit_code)
+
+
+@cli.command(
+    epilog="Examples: canvasgram report --since 30d --by day · canvasgram report --list calls --sort input --top 5"
+)
+def report(  # noqa: PLR0913  # an option is an argument here
+    since: Annotated[
+        str | None, typer.Option(help="A date, a date and time (UTC), today, or 24h, 30d, 4w ago.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="The same; a date is meant with its whole day.")] = None,
+    chat: Annotated[str | None, typer.Option(help="Only this chat, or chat:topic, by number.")] = None,
+    user: Annotated[int | None, typer.Option(help="Only this person, by number.")] = None,
+    model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
+    by: Annotated[str | None, typer.Option(help="Tell apart by day, chat, user, model, tool or purpose.")] = None,
+    form: Annotated[str, typer.Option("--format", help="table, csv, json, md or png.")] = "table",
+    what: Annotated[str | None, typer.Option("--list", help="List turns or calls one by one instead.")] = None,
+    top: Annotated[int, typer.Option(min=1, max=10_000, help="How many of them.")] = 20,
+    sort: Annotated[
+        str, typer.Option(help="By tokens, input, cached, output, reasoning, canvases, seconds, waited or when.")
+    ] = "tokens",
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
+    env_file: EnvFile = Path(".env"),
+) -> None:
+    """Show where tokens and seconds went, from the ledger; also beside a running gateway. Shows no texts."""
+    from bot.settings import load
+    from bot.usage import telling
+
+    wish = telling.Wish(since, until, chat, user, model, by, form, what, top, sort)
+    answer = asyncio.run(telling.report(load(env_file).database_url, wish, now=time.time()))
+    _hand_out(answer, out)
+
+
+@cli.command(epilog="Examples: canvasgram turn 1234 · canvasgram turn 1234 --texts")
+def turn(
+    number: Annotated[str, typer.Argument(metavar="ID", help="The turn's id, as /usage and report --list show it.")],
+    texts: Annotated[bool, typer.Option("--texts", help="Show what people, the model and tools wrote, too.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
+    env_file: EnvFile = Path(".env"),
+) -> None:
+    """Show one turn step by step: waits, calls, tools, thinking and why. Texts stay hidden unless asked for."""
+    from bot.settings import load
+    from bot.usage import telling
+    from bot.usage.turn import ANNOUNCED
+
+    told = asyncio.run(telling.step_by_step(load(env_file).database_url, number, texts=texts, json=json))
+    if texts:
+        typer.echo(ANNOUNCED, err=True)
+    typer.echo(told)
+
+
 @cli.command(epilog="Example: canvasgram migrate")
 def migrate(env_file: EnvFile = Path(".env")) -> None:
     """Bring the database to this version's schema, after a backup copy; `run` does it by itself."""
@@ -152,6 +264,28 @@ def migrate(env_file: EnvFile = Path(".env")) -> None:
     settings = load(env_file)
     migrating.migrate(settings.database_url)
     typer.echo(f"{settings.database_url} is up to date.")
+
+
+def _on_the_terminal(done: int, total: int, what: str) -> None:
+    """Show how far something is, in a line that goes away; nothing where nobody looks."""
+    if sys.stderr.isatty():
+        line = f"{done}/{total} {what}" if done < total else ""
+        typer.echo(f"\r\x1b[K{line}", nl=False, err=True)
+
+
+def _hand_out(answer: str | bytes, out: Path | None) -> None:
+    """Print an answer, or write it to a file only its owner may read."""
+    if out is None and isinstance(answer, bytes) and sys.stdout.isatty():
+        raise QuestionRefused("A picture is no text for a terminal. Example: --format png --out report.png")
+    if out is None:
+        typer.echo(answer, nl=isinstance(answer, str))
+        return
+    body = answer if isinstance(answer, bytes) else f"{answer}\n".encode()
+    try:
+        with os.fdopen(os.open(out, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(body)
+    except OSError as error:
+        raise QuestionRefused(f"{out} cannot be written: {error.strerror}.") from None
 
 
 class _Terminal:

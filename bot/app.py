@@ -38,6 +38,7 @@ from bot.telegram.sender import Sender
 from bot.telegram.tasks import Tasks
 from bot.turns import Turns
 from bot.usage.keeper import Keeper
+from bot.usage.reconcile import CountersAt, Reconciliation
 from bot.usage.watch import Watches
 from bot.warming import Warming
 from bot.worker import Worker
@@ -110,6 +111,7 @@ class House:
     gestures: Gestures
     warming: Warming
     keeper: Keeper
+    reconciliation: Reconciliation
     admins: tuple[int, ...]
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -135,6 +137,7 @@ class House:
             guests = [
                 tasks.create_task(self.intake.run(), name="intake"),
                 tasks.create_task(self.eyes.run(), name="eyes"),
+                tasks.create_task(self.reconciliation.run(), name="reconciliation"),
                 tasks.create_task(self.gestures.menus(self.admins), name="menus"),
                 tasks.create_task(self.warming.run(), name="warming"),
             ]
@@ -195,7 +198,12 @@ async def build(
 
     ways = Ways(arrived, lambda line: gestures.alarm(access.admins(), line))
     intake = Intake(bot, database, ways, most_waiting=settings.waiting_messages)
-    return House(intake, worker, sender, eyes, gestures, answering.warming(), keeper, access.admins())
+    reconciliation = Reconciliation(database, _read_at(settings), aside.tell)
+    return House(intake, worker, sender, eyes, gestures, answering.warming(), keeper, reconciliation, access.admins())
+
+
+def _read_at(settings: Settings) -> CountersAt:
+    return CountersAt(settings.model_url, settings.model_api_key.get_secret_value() if settings.model_api_key else None)
 
 
 def _gathering(settings: Settings, bot: wire.Client) -> Gathering:

@@ -2,6 +2,8 @@
 
 CanvasgramError
 ├── SettingsRefused          a setting is missing or wrong
+├── QuestionRefused          a question to the ledger cannot be meant as it is written
+├── NothingFound             the ledger holds nothing of what was asked for
 ├── GatewayRunning           another gateway holds this database
 ├── SchemaUnknown            the database was written by a newer version
 ├── StoreUnavailable         the database cannot be written now
@@ -29,6 +31,14 @@ class CanvasgramError(Exception):
 
 class SettingsRefused(CanvasgramError):
     """A setting is missing or wrong: says which, what is wrong with it, and an example."""
+
+
+class QuestionRefused(CanvasgramError):
+    """A question to the ledger cannot be meant as it is written: says what is wrong, and how it may be written."""
+
+
+class NothingFound(CanvasgramError):
+    """The ledger holds nothing of what was asked for."""
 
 
 class GatewayRunning(CanvasgramError):

@@ -195,8 +195,14 @@ class Settings(BaseSettings):
         "down", description="use it when the first is down (down), or also for turns that think (hard)"
     )
     waiting_messages: int = Field(20, ge=1, le=1000, description="most messages of one person that wait for an answer")
+    canvases_a_day: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
+        500, description="canvases a member may use a day, estimated; off: as many as they like; `/limits` goes first"
+    )
+    keep_text_days: Annotated[int, Field(ge=1, le=36_500)] | None = Field(
+        None, description="days until texts are deleted and only figures stay; unset: never", examples=["30"]
+    )
     http_port: Annotated[int, Field(ge=1, le=65_535)] | None = Field(
-        None, description="serve `/healthz` on this port; unset: off", examples=["8080"]
+        None, description="serve `/healthz` and `/metrics` on this port; unset: off", examples=["8080"]
     )
     http_host: str = Field("127.0.0.1", description="the address `HTTP_PORT` listens on")
     log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)] = Field(
@@ -206,7 +212,7 @@ class Settings(BaseSettings):
         "text", description="log lines for people (text) or for machines (json)"
     )
 
-    @field_validator("http_port", mode="before")
+    @field_validator("canvases_a_day", "keep_text_days", "http_port", mode="before")
     @classmethod
     def _may_be_off(cls, value: object) -> object:
         return None if isinstance(value, str) and value.strip().lower() in {"off", "0"} else value

@@ -75,4 +75,4 @@ async def test_retry_answers_again(tmp_path: Path):
         assert len(house.endpoint.requests[-1].body["messages"]) == 2
         house.ann.send("/usage")
         usage = (await house.answered(3))[-1]
-        assert re.fullmatch(r"Last: 1 canvas est\., .*\nTokens: .*\nToday: 2 canvases est\., .*\nTokens: .*", usage)
+        assert re.fullmatch(r"Last: 1 canvas est\., .*\nTokens: .*\nToday: 2 canvases est\., .*\n30 d: 2 .*", usage)

@@ -64,7 +64,9 @@ def test_the_module_and_the_command_are_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["setup"], ["run"], ["demo"], ["bench", "load"], ["migrate"]], ids=lambda words: " ".join(words)
+    "words",
+    [["setup"], ["run"], ["demo"], ["bench", "load"], ["report"], ["turn"], ["migrate"]],
+    ids=lambda words: " ".join(words),
 )
 def test_every_command_has_help_with_an_example(call: Call, words: list[str]) -> None:
     code, out, _ = call(*words, "--help")

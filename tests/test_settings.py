@@ -41,6 +41,8 @@ NAMES_AND_DEFAULTS: dict[str, object] = {
     "FALLBACK_SEATS": 4,
     "FALLBACK_FOR": "down",
     "WAITING_MESSAGES": 20,
+    "CANVASES_A_DAY": 500,
+    "KEEP_TEXT_DAYS": None,
     "HTTP_PORT": None,
     "HTTP_HOST": "127.0.0.1",
     "LOG_LEVEL": "INFO",
@@ -135,6 +137,8 @@ def test_settings_cannot_be_changed() -> None:
         ("fallback_model", "gemma", "does nothing without FALLBACK_URL"),
         ("fallback_api_key", "hush-hush", "does nothing without FALLBACK_URL"),
         ("fallback_for", "hard", "does nothing without FALLBACK_URL"),
+        ("canvases_a_day", "-1", "must be greater than or equal to 1"),
+        ("keep_text_days", "a month", "must be a valid integer"),
         ("http_port", "70000", "must be less than or equal to 65535"),
         ("http_port", "web", "must be a valid integer"),
         ("log_level", "loud", "must be 'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
@@ -211,6 +215,8 @@ def test_the_port_may_be_off_in_words_and_names_in_any_case() -> None:
         "json",
     )
     assert given(telegram_token=TOKEN, http_port="8080").http_port == 8080
+    assert given(telegram_token=TOKEN, canvases_a_day="off").canvases_a_day is None
+    assert given(telegram_token=TOKEN, keep_text_days="0").keep_text_days is None
 
 
 def test_the_system_prompt_may_stand_in_a_file(clean: Path) -> None:

@@ -1,1 +1,1 @@
-"""What the house shows over HTTP: for now only whether it lives."""
+"""What the house shows over HTTP: whether it lives, and figures for Prometheus."""

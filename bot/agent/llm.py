@@ -84,6 +84,11 @@ class Llm:
         """Whether a person's call would have a seat at once."""
         return self._seats.idle
 
+    @property
+    def seats(self) -> Seats:
+        """The seats of all its calls."""
+        return self._seats
+
     async def close(self) -> None:
         """Close all connections."""
         await self._client.close()

@@ -20,7 +20,7 @@ class Seats:
     """
 
     def __init__(self, count: int) -> None:
-        self._free = count
+        self._count = self._free = count
         self._others = max(1, count - 1)  # seats that may still go to other calls than people's
         self._rings: dict[int, _Ring] = {}
 
@@ -28,6 +28,16 @@ class Seats:
     def idle(self) -> bool:
         """Whether a person's call would have a seat at once."""
         return self._free > 0
+
+    @property
+    def in_use(self) -> int:
+        """How many are taken."""
+        return self._count - self._free
+
+    @property
+    def queued(self) -> int:
+        """How many calls wait for one."""
+        return sum(len(queue) for ring in self._rings.values() for queue in ring.values())
 
     def waiting(self, lane: str) -> int | None:
         """How many calls get a seat before this lane's next one, if nobody else comes; None if it does not wait."""

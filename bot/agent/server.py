@@ -1,12 +1,14 @@
 """The endpoint's routes beside the model calls, over plain HTTP: which models, which version, is it up, how long is a
-prompt, what does a typed question read.
+prompt, what does a typed question read, what has the server counted.
 
 Owns how vLLM's other routes are addressed and read; keeps no connection. Knows nothing of the house above it.
 """
 
 import asyncio
 import functools
+import re
 import ssl
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +23,7 @@ _PATIENCE = httpx.Timeout(10, connect=5)
 
 
 _LACKING = {400, 404, 405, 422, 501}
+_SAMPLE = re.compile(r"^vllm:(\w+)(?:\{.*\})? +([0-9.eE+]+)(?: |$)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,22 @@ class Read:
 
     answer: Mapping[str, Any] | None = None
     lacking: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What the server has counted since it began, whoever asked; None: it has no such counter.
+
+    `requests` are those it ended itself. `steps` of diffusion hold the commit of each canvas, `committed` are tokens of
+    whole canvases, with the tail behind the end.
+    """
+
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    generated_tokens: int | None = None
+    requests: int | None = None
+    steps: int | None = None
+    committed: int | None = None
 
 
 async def models(url: str, api_key: str | None = None) -> tuple[ServedModel, ...]:
@@ -64,6 +83,32 @@ async def health(url: str) -> bool:
         return (await _get(f"{_root(url)}/health")).status_code < 500
     except ServerAway:
         return False
+
+
+async def counters(url: str, api_key: str | None = None) -> Counters | None:
+    """The server's own counters, over all its engines; None where there is no such page or it cannot be read."""
+    try:
+        page = await _get(f"{_root(url)}/metrics", api_key)
+    except ServerAway:
+        return None
+    sums = samples(page.text) if page.is_success else {}
+    found = Counters(
+        sums.get("prompt_tokens_total"),
+        sums.get("prompt_tokens_cached_total"),
+        sums.get("generation_tokens_total"),
+        sums.get("request_success_total"),
+        sums.get("diffusion_num_denoising_steps_total"),
+        sums.get("diffusion_num_committed_tokens_total"),
+    )
+    return None if found == Counters() else found
+
+
+def samples(page: str) -> Mapping[str, int]:
+    """The numbers of a `/metrics` page under vLLM's names without `vllm:`, each summed over engines and labels."""
+    sums: dict[str, int] = defaultdict(int)
+    for name, value in _SAMPLE.findall(page):
+        sums[name] += _whole(value)
+    return sums
 
 
 async def tokenize(url: str, api_key: str | None, body: Mapping[str, Any]) -> int | None:
@@ -113,6 +158,13 @@ async def _send(
 @functools.cache
 def _certificates() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
+
+
+def _whole(sample: str) -> int:
+    try:
+        return int(float(sample))
+    except (ValueError, OverflowError):
+        return 0
 
 
 def _root(url: str) -> str:

@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import bot
@@ -30,12 +31,13 @@ class BenchFailed(CanvasgramError):
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where a bot finds its world: the two simulators, and the folder that is its own."""
+    """Where a bot finds its world: the two simulators, and its own folder; `settings` are for ours alone."""
 
     token: str
     telegram_url: str
     model_url: str
     folder: Path
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,4 +130,5 @@ def _launch(name: Name, where: Where) -> tuple[list[str], dict[str, str]]:
         "ADMIN_IDS": "1",
         "ACCESS": "open",
         "WARM_UP": "off",  # the yardsticks warm nothing, and every call counts
+        **where.settings,
     }

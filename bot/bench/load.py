@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.bench import crowd, faults, machine, own_time, starts, tokens
+from bot.bench import crowd, faults, ledger, machine, own_time, soak, starts, tokens
 from bot.bench.bots import BenchFailed
 from bot.bench.figures import ORDER, Report, Row
 from bot.sim.endpoint import COUNTING_RULE
@@ -19,7 +19,8 @@ class Wish:
     """What is to be measured, and how often: for a bot `messages` of own time, `starts`, `trials` of crowds and of long
     answers, `turns` of one conversation; for a fault, `patience` seconds in which its outcome shows.
 
-    `only` names sections (none: all); the databases lie below `folder`.
+    `only` names sections (none: all); the databases lie below `folder`. `soak` is in minutes, 0 leaves it out; `calls`
+    are those of the large ledger; `quick` leaves both out.
     """
 
     messages: int = 120
@@ -29,6 +30,17 @@ class Wish:
     patience: float = 4.0
     only: tuple[str, ...] = ()
     folder: Path | None = None
+    soak: float = 0.0
+    calls: int = ledger.CALLS
+    quick: bool = False
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """What is measured, in order."""
+        left_out = {"soak"} if self.soak <= 0 else set()
+        if self.quick:
+            left_out = {"soak", "ledger"}
+        return self.only or tuple(name for name in SECTIONS if name not in left_out)
 
 
 NOTES = (
@@ -40,6 +52,11 @@ NOTES = (
     ("own time", "from the answer of getUpdates leaving Telegram to the whole answer arriving, less the model's time"),
     ("12 chats", "a third of the answers takes three canvases of 0.16 s, the others two: 1.12 s on 4 seats at best"),
     ("tokens", COUNTING_RULE),
+    ("ledger", "two gateways at a time, one on an empty database, one on ended turns of ended conversations, in turns"),
+    (
+        "soak",
+        f"{soak.CHATS} chats, {soak.SEATS} seats, {soak.CANVAS:g} s a canvas; each writes as soon as it is answered",
+    ),
 )
 
 Section = Callable[[Wish, Path], Awaitable[list[Row]]]
@@ -51,6 +68,8 @@ SECTIONS: dict[str, Section] = {
     "words": lambda wish, folder: crowd.first_words(ORDER, folder, wish.trials),
     "tokens": lambda wish, folder: tokens.measure(ORDER, folder, wish.turns),
     "faults": lambda wish, folder: faults.measure(folder, wish.patience),
+    "ledger": lambda wish, folder: ledger.measure(folder, wish.messages, wish.calls),
+    "soak": lambda wish, folder: soak.measure(folder, wish.soak),
 }
 
 
@@ -59,6 +78,8 @@ async def run(wish: Wish, say: Say = lambda line: None) -> Report:
     unknown = [name for name in wish.only if name not in SECTIONS]
     if unknown:
         raise BenchFailed(f"There is no section {unknown[0]}; there are {', '.join(SECTIONS)}.")
+    if "soak" in wish.only and wish.soak <= 0:
+        raise BenchFailed("A soak needs its length: --soak MINUTES.")
     if importlib.util.find_spec("aiohttp") is None:
         raise BenchFailed("The bare loop needs aiohttp: install canvasgram with its extra, `canvasgram[bench]`.")
     with tempfile.TemporaryDirectory(prefix="canvasgram-bench-", dir=wish.folder) as made:
@@ -71,7 +92,7 @@ async def run(wish: Wish, say: Say = lambda line: None) -> Report:
 
 async def _sections(wish: Wish, folder: Path, say: Say) -> list[Row]:
     rows: list[Row] = []
-    for name in wish.only or SECTIONS:
+    for name in wish.sections:
         say(f"measuring: {name}")
         rows += await SECTIONS[name](wish, folder / name)
     return rows

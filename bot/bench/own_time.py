@@ -43,7 +43,7 @@ async def measure(names: tuple[Name, ...], folder: Path, messages: int) -> list[
     async with all_staged(names, folder, partial(Endpoint, brain=Model())) as stages:
         for place, order in enumerate(rounds(names, CHATS // SLICE)):
             for name in order:
-                await _slice(stages[name], _questions(0, place))
+                await in_a_row(stages[name], _questions(0, place))
         for place, order in enumerate(rounds(names, max(1, messages // SLICE))):
             for name in order:
                 await _counted(stages[name], taken[name], _questions(NEAR_FIRST, place))
@@ -62,7 +62,7 @@ def _questions(first: int, place: int) -> range:
 
 async def _far(stage: Stage, numbers: range) -> list[Timed]:
     stage.api.latency = FAR
-    timed = await _slice(stage, numbers)
+    timed = await in_a_row(stage, numbers)
     await asyncio.sleep(2 * FAR)  # the last answers are still on their way
     stage.api.latency = 0.0
     return timed
@@ -70,13 +70,14 @@ async def _far(stage: Stage, numbers: range) -> list[Timed]:
 
 async def _counted(stage: Stage, taken: Taken, numbers: range) -> None:
     before = stage.running.cpu()
-    taken.near += await _slice(stage, numbers)
+    taken.near += await in_a_row(stage, numbers)
     after = stage.running.cpu()
     if before is not None and after is not None:
         taken.cpu = (taken.cpu or 0.0) + after - before
 
 
-async def _slice(stage: Stage, numbers: range) -> list[Timed]:
+async def in_a_row(stage: Stage, numbers: range) -> list[Timed]:
+    """Ask these questions one after the other, a little apart."""
     timed = []
     for number in numbers:
         timed.append(await stage.ask(number, number % CHATS))

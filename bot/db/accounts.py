@@ -114,15 +114,24 @@ class ToolRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PartRow:
+    """A message of the answer, and when it was first sent; None if that failed, or nobody knows."""
+
+    message_id: int | None
+    sent_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class TurnRow:
-    """An accounted turn with all that belongs to it; `messages` are the ids of those that answered it."""
+    """An accounted turn with all that belongs to it."""
 
     id: int
     ending: str
+    received_at: float
     account: Kept
     calls: tuple[CallRow, ...]
     tools: tuple[ToolRow, ...]
-    messages: tuple[int, ...]
+    parts: tuple[PartRow, ...]
 
 
 async def unaccounted(tx: AsyncConnection) -> list[Unaccounted]:
@@ -158,7 +167,9 @@ async def keep(tx: AsyncConnection, made: Mapping[int, Kept], counts: Mapping[tu
 
 async def delivered(tx: AsyncConnection, *, after: int = 0) -> list[TurnRow]:
     """The turns above `after` that have their account, in order."""
-    query = select(turns.c.item, turns.c.ending, accounts).join(accounts, accounts.c.turn == turns.c.id)
+    query = select(turns.c.item, turns.c.ending, turns.c.received_at, accounts).join(
+        accounts, accounts.c.turn == turns.c.id
+    )
     rows = (await tx.execute(query.where(turns.c.id > after).order_by(turns.c.id))).all()
     return [await _turn(tx, row) for row in rows]
 
@@ -181,15 +192,15 @@ async def accounted(tx: AsyncConnection) -> bool:
 async def _turn(tx: AsyncConnection, row: Row[tuple[object, ...]]) -> TurnRow:
     calls = select(model_calls).where(model_calls.c.turn == row.turn).order_by(model_calls.c.id)
     tools = select(tool_calls).where(tool_calls.c.turn == row.turn).order_by(tool_calls.c.id)
-    standing = outbox.c.body.is_not(None) & outbox.c.message_id.is_not(None)
-    parts = select(outbox.c.message_id).where(outbox.c.item == row.item, standing).order_by(outbox.c.part)
+    parts = select(outbox).where(outbox.c.item == row.item, outbox.c.body.is_not(None)).order_by(outbox.c.part)
     return TurnRow(
         row.turn,
         row.ending,
+        row.received_at,
         _kept(row),
         tuple(_call(call) for call in await tx.execute(calls)),
         tuple(ToolRow(tool.name, tool.arguments, tool.outcome, tool.result) for tool in await tx.execute(tools)),
-        tuple((await tx.execute(parts)).scalars()),
+        tuple(PartRow(part.message_id, part.sent_at) for part in await tx.execute(parts)),
     )
 
 

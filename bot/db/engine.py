@@ -29,6 +29,7 @@ _PRAGMAS = (
     "PRAGMA foreign_keys=ON",
     "PRAGMA busy_timeout=5000",  # other commands may write beside the running gateway
     "PRAGMA journal_size_limit=67108864",
+    "PRAGMA secure_delete=ON",  # what is deleted is overwritten, too
 )
 
 
@@ -65,6 +66,19 @@ class Database:
         with _translated():
             async with self._engine.connect() as connection, connection.begin():
                 yield connection
+
+    async def scrub(self) -> None:
+        """Empty the write-ahead log into the file, so that no page of what was deleted is left in it.
+
+        Raises StoreUnavailable while somebody still reads an older state.
+        """
+        with _translated():
+            async with self._writing, self._engine.connect() as connection:
+                file = (await connection.get_raw_connection()).driver_connection
+                assert isinstance(file, driver.Connection)
+                [(busy, *_)] = (await file.trip("PRAGMA wal_checkpoint(TRUNCATE)", ()))[0]
+        if busy:
+            raise StoreUnavailable("what was deleted is still in the log of the database, which somebody reads")
 
 
 @contextlib.contextmanager

@@ -53,6 +53,8 @@ def migrate(url: str) -> str | None:
         )
     copy = _copy(file, at) if at is not None else None
     _upgrade(url)
+    if copy is not None:
+        _scrub(file)
     return str(copy) if copy else None
 
 
@@ -62,10 +64,28 @@ def _copy(file: Path, revision: str) -> Path:
     private(copy)
     with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
-    copies = sorted(file.parent.glob(f"{file.name}.before-*.bak"), key=lambda one: one.stat().st_mtime)
-    for old in copies[:-_COPIES_KEPT]:
+    for old in copies(file)[:-_COPIES_KEPT]:
         old.unlink()
     return copy
+
+
+def copies(file: Path) -> list[Path]:
+    """The copies made of a database before it was migrated, the oldest first."""
+    return sorted(file.parent.glob(f"{file.name}.before-*.bak"), key=lambda one: one.stat().st_mtime)
+
+
+def expire(file: Path, *, before: float) -> None:
+    """Delete the copies made before this moment (epoch seconds)."""
+    for copy in copies(file):
+        if copy.stat().st_mtime < before:
+            copy.unlink()
+
+
+def _scrub(file: Path) -> None:
+    """Write the file anew: what was deleted from it in former times is left out."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _upgrade(url: str) -> None:

@@ -106,7 +106,7 @@ turns = Table(
     Column("ended_at", Float),
     Index("ix_turns_lane_conversation_state", "lane", "conversation", "state", "ended_at"),
     Index("ix_turns_person_began_at", "person", "began_at"),
-    Index("ix_turns_received_at", "received_at", "person", "lane", "thinking"),
+    Index("ix_turns_received_at", "received_at", "person", "lane", "thinking", "ending"),
     sqlite_autoincrement=True,
 )
 
@@ -138,6 +138,12 @@ attachments = Table(
     Column("text", Text),  # of a document or a voice: all that was read, also what the prompt leaves out
     Index("ix_attachments_message", "message"),
     sqlite_autoincrement=True,
+)
+
+# What few calls are: something is not known of them, or they did not end as they should, or cost no canvas.
+ODD = (
+    "(prompt_tokens IS NULL OR cached_tokens IS NULL OR completion_tokens IS NULL OR reasoning_tokens IS NULL"
+    " OR usage_partial OR outcome IS NULL OR outcome <> 'ok' OR purpose = 'decision')"
 )
 
 # Opened before the request leaves, closed with the message it gave: a call can fail, but it cannot vanish.
@@ -184,6 +190,7 @@ model_calls = Table(
         *("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "usage_partial", "outcome"),
     ),
     Index("ix_model_calls_again", "turn", "again", sqlite_where=text("again IS NOT NULL")),
+    Index("ix_model_calls_odd", "turn", sqlite_where=text(ODD)),
     Index("ix_model_calls_created_at", "created_at"),
     sqlite_autoincrement=True,
 )
@@ -275,6 +282,43 @@ durations = Table(
     Column("kind", Text, primary_key=True),  # a column of accounts, `whole` too; a turn without any of it is left out
     Column("bucket", Integer, primary_key=True, autoincrement=False),
     Column("count", Integer, nullable=False),
+)
+
+# What the endpoint's own counters said, held against ours: a row each time they were read.
+readings = Table(
+    "readings",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("endpoint", Text, nullable=False),
+    Column("read_at", Float, nullable=False),
+    Column("since", Float),  # the reading before; NULL: there was none, or the server began anew: nothing to compare
+    Column("totals", Text, nullable=False),  # JSON: the counters as they stood, NULL those the server lacks
+    Column("running", Integer, nullable=False),  # calls of ours under way then, so that sums differ by what they take
+    Column("prompt_seen", BigInteger),  # what the server counted since then, whoever asked
+    Column("cached_seen", BigInteger),
+    Column("generated_seen", BigInteger),
+    Column("requests_seen", BigInteger),
+    Column("steps_seen", BigInteger),  # denoising steps, with one commit a canvas
+    Column("committed_seen", BigInteger),  # tokens of whole canvases
+    Column("prompt_own", BigInteger),  # what we counted in the same time
+    Column("cached_own", BigInteger),
+    Column("generated_own", BigInteger),
+    Column("requests_own", BigInteger),
+    Column("gap", BigInteger),  # tokens the server counted more than we; below zero: fewer
+    Column("steps_per_canvas", Float),  # the server's own; NULL: no canvas, or not told apart from other reads
+    Column("why", Text, nullable=False),
+    Index("ix_readings_endpoint_read_at", "endpoint", "read_at"),
+    sqlite_autoincrement=True,
+)
+
+# How many canvases somebody may use a day; the settings hold where there is no row.
+limits = Table(
+    "limits",
+    metadata,
+    Column("person", BigInteger, primary_key=True, autoincrement=False),  # 0: every member without a row of their own
+    Column("canvases", Integer),  # NULL: as many as they like
+    Column("set_by", BigInteger, nullable=False),
+    Column("set_at", Float, nullable=False),
 )
 
 people = Table(

@@ -1,14 +1,17 @@
-"""What model calls took, read back from their rows: of one turn, call by call, and of a person since some time.
+"""What model calls took, read back from their rows: of one turn, call by call, of a person, and of all, ranked.
 
 Reads only; the rows are written by calls.py as the calls happen.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from sqlalchemy import ColumnElement, and_, case, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.tables import model_calls, turns
+from bot.db.steps import account
+from bot.db.tables import model_calls, people, turns
 from bot.domain import CANVAS, CallOutcome, Lane, Purpose, Which
 
 _CANVASES = (model_calls.c.completion_tokens + (CANVAS - 1)) // CANVAS
@@ -56,15 +59,26 @@ class CallSpent:
 class TurnSpent:
     """An ended turn in its details: what was decided about it, and its calls in order.
 
-    `endpoint_why` says why it was answered where it was; None: there was one endpoint.
+    `endpoint_why` says why it was answered where it was; None: there was one endpoint. `account` is its seconds by
+    kind in the order of a turn, `whole` first; empty until the answer stands in the chat.
     """
 
+    id: int
     thinking: bool
     why: str
     endpoint: Which
     endpoint_why: str | None
     seconds: float
     calls: tuple[CallSpent, ...]
+    account: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A person or a chat, by `name`, and what it took."""
+
+    name: str
+    spent: Spent
 
 
 async def newest(tx: AsyncConnection, lane: Lane) -> int | None:
@@ -104,13 +118,37 @@ async def details(tx: AsyncConnection, lane: Lane, turn: int) -> TurnSpent | Non
     rows = await tx.execute(select(*columns).where(model_calls.c.turn == turn).order_by(model_calls.c.id))
     calls = tuple(CallSpent(**row._asdict()) for row in rows)
     return TurnSpent(
+        turn,
         found.thinking,
         found.thinking_why,
         found.endpoint,
         found.endpoint_why,
         found.ended_at - found.received_at,
         calls,
+        await account(tx, turn),
     )
+
+
+async def everybody(tx: AsyncConnection, begin: float) -> Spent:
+    """What all turns took that were received at `begin` (epoch seconds) or later."""
+    return await _spent(tx, turns.c.received_at >= begin)
+
+
+async def ranked(tx: AsyncConnection, by: Literal["person", "lane"], begin: float, most: int) -> list[Ranked]:
+    """The `most` people or chats whose turns, received at `begin` or later, took the most canvases."""
+    key = turns.c[by]
+    since = turns.c.received_at >= begin
+    joined = turns.outerjoin(model_calls, model_calls.c.turn == turns.c.id)
+    first = select(key.label("key")).select_from(joined).where(since).group_by(key)
+    first = first.order_by(func.sum(_COST).desc().nulls_last(), key).limit(most)
+    keys = list((await tx.execute(first)).scalars())
+    names = await _names(tx, keys) if by == "person" else {}
+    return [Ranked(names.get(one, str(one)), await _spent(tx, and_(since, key == one))) for one in keys]
+
+
+async def _names(tx: AsyncConnection, ids: Sequence[int]) -> dict[int, str]:
+    rows = await tx.execute(select(people.c.id, people.c.name).where(people.c.id.in_(ids)))
+    return {row.id: row.name for row in rows}
 
 
 async def _spent(tx: AsyncConnection, which: ColumnElement[bool]) -> Spent:

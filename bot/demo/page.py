@@ -48,8 +48,9 @@ async def _tell_accounts(demo: Demo, page: ChatPage) -> None:
     while True:
         for turn in await demo.delivered(last):
             last = turn.id
-            if turn.messages:
-                page.account(turn.messages[-1], _shown(turn))
+            standing = [part.message_id for part in turn.parts if part.message_id is not None]
+            if standing:
+                page.account(standing[-1], _shown(turn))
         await asyncio.sleep(LOOK_SECONDS)
 
 

@@ -108,7 +108,7 @@ class Answer:
         finish = self._finish(called=bool(calls))
         message = message_json(parsed, chosen=self._options.chosen)
         assert self._job.output
-        usage = self._final().final(self._profile, streamed=False)
+        usage = self._final().final(self._profile, streamed=False) if self._profile.whole_usage else None
         body = completion_json(self._head, message, finish, self._job.output.stop_reason, usage)
         if self._profile.request_metrics:
             body["metrics"] = {**timings(self._job.log), "speculative_decoding": None}

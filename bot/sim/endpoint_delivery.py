@@ -38,8 +38,9 @@ class Delivery(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(self._serve(scope[CUT], send), name="completion")
-            watching = tasks.create_task(_watch(receive, serving), name="client")
-            serving.add_done_callback(lambda _: watching.cancel())
+            if self._engine.profile.frees_on_abort:
+                watching = tasks.create_task(_watch(receive, serving), name="client")
+                serving.add_done_callback(lambda _: watching.cancel())
 
     async def _serve(self, cut: Callable[[], Awaitable[None]], send: Send) -> None:
         log = self._job.log

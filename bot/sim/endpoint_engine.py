@@ -46,7 +46,7 @@ class Engine:
         self.brain = brain
         self.seats = Seats(seats, changed)
         self.metrics = Metrics()
-        self.cache = PrefixCache(dense=profile.dense_cache)
+        self.cache = self._empty_cache()
         self.died_at: float | None = None
         self._changed = changed
         self._death: asyncio.Future[None] | None = None
@@ -73,7 +73,7 @@ class Engine:
         """Start again, with an empty cache."""
         self.died_at = None
         self._death = None
-        self.cache = PrefixCache(dense=self.profile.dense_cache)
+        self.cache = self._empty_cache()
 
     def hold(self) -> None:
         """No canvas is finished until `release`."""
@@ -127,6 +127,11 @@ class Engine:
             return tokens, cached
         finally:
             self.seats.leave(place)
+
+    def _empty_cache(self) -> PrefixCache:
+        if not self.profile.prefix_cache:
+            return PrefixCache(capacity=0)
+        return PrefixCache(dense=self.profile.dense_cache)
 
     def _think(self, job: Job) -> _Shape:
         """Look the prompt up, ask the brain, and end its text where the server would."""

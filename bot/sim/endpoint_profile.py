@@ -80,6 +80,17 @@ class Profile:
     logprobs: bool = True
     """Without log probabilities the decisions routes answer 501."""
     pictures: bool = True
+    whole_usage: bool = True
+    """Without it a reply that is not streamed has no usage, as behind some proxies."""
+    prefix_cache: bool = True
+    frees_on_abort: bool = True
+    """Without it a reply is written to its end though its reader has gone, as behind a proxy that reads on."""
+    thinking_switch: bool = True
+    """Without it the template knows no `enable_thinking`: every request gets what `thinking` says."""
+    keeps_empty_thoughts: bool = True
+    """Whether the template writes an empty thought into answers of the history; the model's own has been without."""
+    defuses: bool = True
+    """Without it the tokenizer drops characters without width, so that a defused control token is one again."""
     output_cap: int | None = None
     """Tokens at which every reply ends, whatever is asked for."""
     hosted: bool = False

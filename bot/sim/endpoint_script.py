@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bot.sim.endpoint_obeying import obeyed
+
 Json = Mapping[str, Any]
 
 _PIECE = re.compile(r"@@(say|tool|tools|think|b64|repeat|loop|slow|empty|crash)(?::(.*?))?@@", re.DOTALL)
@@ -121,7 +123,8 @@ class _Script:
 
 
 def scripted(request: ChatRequest) -> Reply:
-    """Write what `@@name:argument@@` pieces of the newest user message that has any ask for; without any, echo it.
+    """Write what `@@name:argument@@` pieces of the newest user message that has any ask for; without any, do what it
+    asks plainly (`endpoint_obeying`), else echo it.
 
     say:TEXT · tool:NAME {JSON} · tools:[{"name":..,"arguments":{..}},..] · think:TEXT (before the next step) ·
     b64:BASE64 (raw, control tokens spelled out) · repeat:N TEXT · loop:TEXT (until max_tokens) · slow:MS (milliseconds
@@ -131,7 +134,7 @@ def scripted(request: ChatRequest) -> Reply:
     script = next((found for text in reversed(request.asked) if (found := _read(text)).steps), None)
     if script is None:
         delay = max((_read(text).delay for text in request.asked), default=0.0)
-        return Reply(_rest(_with_thought(_echo(request), None, request), request), delay)
+        return Reply(_rest(_with_thought(_plainly(request), None, request), request), delay)
     step = script.steps[min(request.step, len(script.steps) - 1)]
     text = _WRITE[step.name](step.argument, request)
     if step.name not in ("b64", "empty", "crash") or step.thought is not None:
@@ -163,6 +166,16 @@ def _with_thought(text: str, wanted: str | None, request: ChatRequest) -> str:
 def _rest(text: str, request: ChatRequest) -> str:
     """What is left to write of `text`; all of it where the message left open says something else."""
     return text.lstrip().removeprefix(request.so_far) if request.so_far else text
+
+
+def _plainly(request: ChatRequest) -> str:
+    """What is asked in plain words, the newest first; else an echo."""
+    told = any(message["role"] == "tool" for message in request.rounds)
+    for asked in reversed(request.asked):
+        wanted = obeyed(asked, request.tools, told=told)
+        if wanted is not None:
+            return wanted if isinstance(wanted, str) else "".join(call_text(*call) for call in wanted)
+    return _echo(request)
 
 
 def _echo(request: ChatRequest) -> str:

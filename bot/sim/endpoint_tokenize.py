@@ -18,6 +18,8 @@ def conversation_of(body: Json, profile: Profile) -> Conversation:
     options = body.get("chat_template_kwargs") or {}
     effort = body.get("reasoning_effort")
     thinking = options.get("enable_thinking")
+    if not profile.thinking_switch:
+        thinking = profile.thinking
     if thinking is None:
         thinking = profile.thinking or effort not in (None, "none")
     return Conversation(
@@ -27,6 +29,7 @@ def conversation_of(body: Json, profile: Profile) -> Conversation:
         preserve_thinking=bool(options.get("preserve_thinking")),
         generate=body.get("add_generation_prompt", True) is not False,
         continue_last=bool(body.get("continue_final_message")),
+        keeps_empty_thoughts=profile.keeps_empty_thoughts,
     )
 
 
@@ -41,7 +44,8 @@ class Tokenizer:
         """Answer `POST /tokenize`: a prompt, or messages with tools and template arguments."""
         check_model(body, self._server)
         text = self._text(body)
-        tokens = tokenize(spread(text))
+        seen = text if self._server.profile.defuses else text.replace("\u200b", "")
+        tokens = tokenize(spread(seen))
         ids = [token_id(token) for token in tokens]
         self._texts.update(zip(ids, tokens, strict=True))
         strings = [token.replace(" ", "▁") for token in tokens] if body.get("return_token_strs") else None

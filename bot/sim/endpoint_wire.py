@@ -138,7 +138,7 @@ def message_json(parsed: Parsed, *, chosen: bool) -> Json:
     return {**message, "reasoning": parsed.reasoning or None}
 
 
-def completion_json(head: Head, message: Json, finish: str, stop_reason: int | str | None, usage: Json) -> Json:
+def completion_json(head: Head, message: Json, finish: str, stop_reason: int | str | None, usage: Json | None) -> Json:
     """The body of an answer that is not streamed; per-request metrics are added by who measured them."""
     choice = {
         "index": 0,

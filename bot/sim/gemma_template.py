@@ -28,6 +28,7 @@ class Conversation:
     preserve_thinking: bool = False
     generate: bool = True
     continue_last: bool = False
+    keeps_empty_thoughts: bool = True
 
 
 def render(conversation: Conversation) -> str:
@@ -103,7 +104,7 @@ def _thought(turns: Sequence[Json], place: int, conversation: Conversation, *, g
     current = all(turn["role"] != "user" for turn in turns[place:])
     if reasoning and (current or conversation.preserve_thinking):
         return f"{OPEN_THOUGHT}{reasoning}\n<channel|>"
-    return "" if conversation.thinking or goes_on else EMPTY_THOUGHT
+    return "" if conversation.thinking or goes_on or not conversation.keeps_empty_thoughts else EMPTY_THOUGHT
 
 
 def _call(function: Json) -> str:

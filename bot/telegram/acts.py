@@ -44,7 +44,8 @@ class Reach:
 
     `repeatable(tool)` says whether running the tool again does no harm; `bot_name` is the username, without @.
     `thinking` is what the house does where a chat has not said; `composition` tells of a lane's next prompt;
-    `second` is the endpoint beside the first, if there is one.
+    `second` is the endpoint beside the first, if there is one. `canvases_a_day` is what a member may use (None: as many
+    as they like), `copies_until` says when the newest copy of the database is deleted (None: there is none).
     """
 
     access: Access
@@ -58,6 +59,8 @@ class Reach:
     thinking: Think
     composition: Callable[[Transaction, Lane], Awaitable[Composition]]
     second: Endpoint | None = None
+    canvases_a_day: int | None = None
+    copies_until: Callable[[], float | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

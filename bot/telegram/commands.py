@@ -12,7 +12,7 @@ from bot.db import conversations, inbox, notes, turns
 from bot.db.people import Standing
 from bot.db.turns import LastTurn
 from bot.domain import Button, Part
-from bot.telegram import accounts, consent, context, door, members, thinking
+from bot.telegram import accounts, consent, context, door, forget, limits, members, thinking
 from bot.telegram.acts import Act, Answer, Call, pages, part, say
 from bot.telegram.gestures import Menu
 
@@ -173,8 +173,10 @@ COMMANDS = (
     Command("consent", "what may go to the second model", consent.show, in_menu=False, second=True),
     Command("notes", "what I keep for this chat", show_notes),
     Command("think", "when I think before I answer", thinking.think),
-    Command("usage", "what the last turn and today took", accounts.show),
+    Command("usage", "what the last turn, today and 30 days took", accounts.show),
     Command("context", "what my next prompt is made of", context.show, in_menu=False),
+    Command("limits", "how much I may do for you a day", limits.show, in_menu=False),
+    Command("forget", "delete what I keep of this chat", forget.ask, in_menu=False),
     Command("help", "what I can do", show_help),
     Command("start", "the greeting, with examples", start, who="anyone", in_menu=False),
     Command("id", "your number in Telegram", show_id, who="anyone", in_menu=False),

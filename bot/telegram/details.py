@@ -9,8 +9,10 @@ from itertools import islice
 from bot.db.usage import CallSpent, TurnSpent
 from bot.domain import Which
 from bot.telegram.spent import seconds, short
+from bot.usage.figures import NAMES
 
 MOST = 20  # calls that are told one by one
+LEAST = 0.05  # seconds that are told
 
 # Why a call was made that would not have been needed, as it is written down.
 _AGAIN = {
@@ -32,7 +34,11 @@ _OUTCOMES = {"ok": "", "cut": ", cut", "cancelled": ", stopped", "failed": ", fa
 def lines(turn: TurnSpent) -> str:
     """The details of an ended turn."""
     calls = [call for call in turn.calls if call.purpose != "decision"]
-    told = [f"This turn: {seconds(turn.seconds)}", f"Thinking: {_on(turn.thinking)}", f"Why: {turn.why or 'unknown'}"]
+    told = [
+        f"Turn {turn.id}: {seconds(turn.seconds)}",
+        f"Thinking: {_on(turn.thinking)}",
+        f"Why: {turn.why or 'unknown'}",
+    ]
     told += islice(_changes(turn.thinking, calls), MOST)
     for call in turn.calls:
         told += _reading(call) if call.purpose == "decision" else ()
@@ -41,7 +47,7 @@ def lines(turn: TurnSpent) -> str:
         told += _call(number, call)
     if len(calls) > MOST:
         told.append(f"… and {len(calls) - MOST} more calls")
-    return "\n".join([*told, *_answered_by(turn, calls)])
+    return "\n".join([*told, *_cached(calls), *_where(turn), *_answered_by(turn, calls)])
 
 
 def _on(thinking: bool) -> str:
@@ -75,6 +81,24 @@ def _call(number: int, call: CallSpent) -> tuple[str, str]:
 
 def _took(call: CallSpent) -> str:
     return ("time unknown" if call.seconds is None else seconds(call.seconds)) + _OUTCOMES[call.outcome]
+
+
+def _cached(calls: Iterable[CallSpent]) -> Iterator[str]:
+    """How much of the input had not to be computed, where the server tells."""
+    told = [(call.cached_tokens, call.prompt_tokens) for call in calls if call.cached_tokens is not None]
+    whole = sum(prompt or 0 for _, prompt in told)
+    if whole:
+        yield f"Cached: {100 * sum(cached or 0 for cached, _ in told) / whole:.0f} % of the input"
+
+
+def _where(turn: TurnSpent) -> Iterator[str]:
+    """The seconds by what they went to, those that can be felt."""
+    if not turn.account:
+        return
+    yield f"Where {seconds(turn.account['whole'])} went:"
+    for kind, took in turn.account.items():
+        if kind != "whole" and took >= LEAST:
+            yield f"    {seconds(took)} {NAMES[kind]}"
 
 
 def _answered_by(turn: TurnSpent, calls: Iterable[CallSpent]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from bot.domain import Lane, Part
 from bot.telegram.wire import Wire
 
 PATIENCE = 5.0  # seconds
+PHOTO_PATIENCE = 30.0  # for as much as a picture is
 
 Menu = Sequence[tuple[str, str]]  # names of commands and their lines of help
 
@@ -42,6 +43,18 @@ class Gestures:
         """Take a message's buttons away."""
         await self._try("strip", self._bot.edit_message_reply_markup(lane.chat, message))
 
+    async def photo(self, lane: Lane, png: bytes, caption: str) -> None:
+        """Show a picture."""
+        await self._try(
+            "photo",
+            self._bot.send_photo(lane.chat, png, caption, message_thread_id=lane.topic, filename="usage.png"),
+            patience=PHOTO_PATIENCE,
+        )
+
+    async def line(self, lane: Lane, text: str) -> None:
+        """Say something that need not arrive."""
+        await self._try("line", self._bot.send_message(lane.chat, text, message_thread_id=lane.topic))
+
     async def alarm(self, admins: Iterable[int], line: str) -> None:
         """Tell admins without the database, which may be what is wrong."""
         for admin in admins:
@@ -61,9 +74,9 @@ class Gestures:
         """Show somebody who is no admin any more what everybody is shown."""
         await self._try("menu", self._bot.delete_my_commands(scope=BotCommandScopeChat(person)))
 
-    async def _try(self, what: str, call: Awaitable[object]) -> None:
+    async def _try(self, what: str, call: Awaitable[object], *, patience: float | None = None) -> None:
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(patience or self._patience):
                 await call
         except (TelegramError, TimeoutError, KeyError, TypeError, ValueError, AttributeError) as error:
             # The library puts the token into some errors, so only their class is told.

@@ -1,24 +1,50 @@
-"""What turns took, in four lines for a phone: canvases (estimated), seconds, tokens. Pure.
+"""What turns took, in few lines for a phone: canvases (estimated), seconds, tokens. Pure.
 
 Unknown is said to be unknown, and a sum with unknown parts is "at least". No rate: seconds and counts say enough.
 """
 
-from bot.db.usage import Spent
+from collections.abc import Iterable
+
+from bot.db.usage import Ranked, Spent
+
+NAME = 16  # characters of a name
 
 
-def lines(last: Spent | None, today: Spent) -> str:
-    """At most four lines, each under 36 characters."""
-    if last is None and not today.turns:
+def lines(last: Spent | None, today: Spent, month: Spent) -> str:
+    """At most four lines, each under 36 characters; `month` is the last 30 days."""
+    if last is None and not month.turns:
         return "Nothing yet. Ask me something."
-    of_today = _lines("Today", today) if today.turns else ["Today: nothing yet"]
-    return "\n".join((_lines("Last", last) if last else []) + of_today)
+    tokens = [] if last is None else [_line("Last", last), _tokens(last)]
+    return "\n".join([*tokens, _line("Today", today), _line("30 d", month)])
 
 
-def _lines(what: str, spent: Spent) -> list[str]:
+def ranking(today: Spent, month: Spent, people: Iterable[Ranked], chats: Iterable[Ranked]) -> str:
+    """What everybody took, and who took most in 30 days, in lines under 36 characters."""
+    if not month.turns:
+        return "Nothing yet in the last 30 days."
+    told = ["Everybody:", _line("Today", today), _line("30 d", month)]
+    for heading, ranked in (("People, canvases in 30 d:", people), ("Chats, canvases in 30 d:", chats)):
+        told += [heading, *(f"{number}. {_place(one)}" for number, one in enumerate(ranked, start=1))]
+    return "\n".join(told)
+
+
+def _place(one: Ranked) -> str:
+    name = " ".join(one.name.split())
+    cut = name if len(name) <= NAME else f"{name[: NAME - 1]}…"
+    canvases = "unknown" if one.spent.canvases is None else _count(one.spent.canvases, one.spent)
+    return f"{cut}: {canvases}, {seconds(one.spent.seconds)}"
+
+
+def _line(what: str, spent: Spent) -> str:
+    if not spent.turns:
+        return f"{what}: nothing yet"
     unit = "canvas" if spent.canvases == 1 else "canvases"
     canvases = "canvases unknown" if spent.canvases is None else f"{_count(spent.canvases, spent)} {unit} est."
-    tokens = f"Tokens: {_count(spent.input_tokens, spent)} in, {_count(spent.output_tokens, spent)} out"
-    return [f"{what}: {canvases}, {seconds(spent.seconds)}", tokens]
+    return f"{what}: {canvases}, {seconds(spent.seconds)}"
+
+
+def _tokens(spent: Spent) -> str:
+    return f"Tokens: {_count(spent.input_tokens, spent)} in, {_count(spent.output_tokens, spent)} out"
 
 
 def _count(number: int | None, spent: Spent) -> str:

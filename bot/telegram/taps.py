@@ -9,7 +9,7 @@ from functools import partial
 from bot.db import inbox, notes, outbox, turns
 from bot.db.people import Standing
 from bot.domain import Part
-from bot.telegram import accounts, commands, consent, members, thinking
+from bot.telegram import accounts, commands, consent, forget, members, thinking
 from bot.telegram.acts import TOO_OLD, Act, Answer, Call
 from bot.telegram.greeting import EXAMPLES
 
@@ -111,6 +111,8 @@ _TAPS: dict[str, Act] = {
     "consent": consent.tapped,
     "more": _numbered(_more),
     "think": thinking.tapped,
+    "forget": forget.tapped,
     "usage": accounts.back,
     "details": _numbered(accounts.detail),
+    "picture": accounts.picture,
 }

@@ -11,7 +11,7 @@ from bot.db.engine import Database
 from bot.domain import Attachment, InboxItem
 from bot.opening import Ask
 from bot.telegram.access import NOT_LET_IN, Access
-from bot.turns import Turns
+from bot.telegram.acts import Turns
 
 
 class Tasks:

@@ -1,4 +1,4 @@
-"""Seconds counted into buckets of a logarithmic scale: small to keep, easy to add up, and percentiles with a known error.
+"""Seconds counted into buckets of a logarithmic scale: small to keep, easy to add, percentiles with a known error.
 
 Pure. Whoever stores durations and whoever reads them meets here.
 """
@@ -21,7 +21,7 @@ def bucket(seconds: float) -> int | None:
 
 def middle(number: int) -> float:
     """The duration a bucket stands for, in seconds: as far from its beginning as from its end, on that scale."""
-    return LEAST * GROWTH ** (number + 0.5)
+    return LEAST * math.pow(GROWTH, number + 0.5)
 
 
 def percentile(counts: Mapping[int, int], share: float) -> float:

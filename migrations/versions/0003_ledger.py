@@ -14,9 +14,18 @@ _SUMMED = [
     *("turn", "id", "purpose", "model", "thinking", "created_at", "seat_at", "ended_at"),
     *("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "usage_partial", "outcome"),
 ]
+_ODD = (
+    "(prompt_tokens IS NULL OR cached_tokens IS NULL OR completion_tokens IS NULL OR reasoning_tokens IS NULL"
+    " OR usage_partial OR outcome IS NULL OR outcome <> 'ok' OR purpose = 'decision')"
+)
 _SECONDS = (
     *("settled_at", "whole", "intake", "lane_wait", "seat_wait", "first_canvas", "further_canvases", "tools"),
     *("approval_wait", "telegram", "back_off", "down", "own"),
+)
+
+_COUNTED = (
+    *("prompt_seen", "cached_seen", "generated_seen", "requests_seen", "steps_seen", "committed_seen"),
+    *("prompt_own", "cached_own", "generated_own", "requests_own", "gap"),
 )
 
 
@@ -50,15 +59,41 @@ def upgrade() -> None:
         op.add_column("inbox", sa.Column(name, sa.Float(), nullable=True))
     op.add_column("inbox", sa.Column("spans", sa.Text(), nullable=True))
     op.create_index("ix_inbox_unaccounted", "inbox", ["id"], sqlite_where=sa.text("spans IS NOT NULL"))
-    op.create_index("ix_turns_received_at", "turns", ["received_at", "person", "lane", "thinking"])
+    op.create_table(
+        "limits",
+        sa.Column("person", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("canvases", sa.Integer()),
+        sa.Column("set_by", sa.BigInteger(), nullable=False),
+        sa.Column("set_at", sa.Float(), nullable=False),
+        sa.PrimaryKeyConstraint("person", name=op.f("pk_limits")),
+    )
+    op.create_index("ix_turns_received_at", "turns", ["received_at", "person", "lane", "thinking", "ending"])
     op.drop_index("ix_model_calls_turn", "model_calls")
     op.create_index("ix_model_calls_turn", "model_calls", _SUMMED)
     op.create_index("ix_model_calls_again", "model_calls", ["turn", "again"], sqlite_where=sa.text("again IS NOT NULL"))
+    op.create_index("ix_model_calls_odd", "model_calls", ["turn"], sqlite_where=sa.text(_ODD))
     op.create_index("ix_tool_calls_turn_name", "tool_calls", ["turn", "name", "outcome", "began_at", "ended_at"])
+    op.create_table(
+        "readings",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("endpoint", sa.Text(), nullable=False),
+        sa.Column("read_at", sa.Float(), nullable=False),
+        sa.Column("since", sa.Float(), nullable=True),
+        sa.Column("totals", sa.Text(), nullable=False),
+        sa.Column("running", sa.Integer(), nullable=False),
+        *(sa.Column(name, sa.BigInteger(), nullable=True) for name in _COUNTED),
+        sa.Column("steps_per_canvas", sa.Float(), nullable=True),
+        sa.Column("why", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_readings")),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("ix_readings_endpoint_read_at", "readings", ["endpoint", "read_at"])
 
 
 def downgrade() -> None:
+    op.drop_table("readings")
     op.drop_index("ix_tool_calls_turn_name", "tool_calls")
+    op.drop_index("ix_model_calls_odd", "model_calls")
     op.drop_index("ix_model_calls_again", "model_calls")
     op.drop_index("ix_model_calls_turn", "model_calls")
     op.create_index("ix_model_calls_turn", "model_calls", ["turn", "id"])
@@ -69,5 +104,6 @@ def downgrade() -> None:
             batch_op.drop_column(name)
     op.drop_index("ix_lives_began_at", "lives")
     op.drop_table("lives")
+    op.drop_table("limits")
     op.drop_table("durations")
     op.drop_table("accounts")

@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from bot.agent import server
-from bot.agent.server import Read, ServedModel
+from bot.agent.server import Counters, Read, ServedModel
 from bot.errors import KeyRefused, ServerAway
 from bot.serving import serve
 from bot.sim.endpoint import Endpoint
@@ -35,6 +35,7 @@ async def answering(**routes: Any) -> AsyncIterator[str]:
         return reply
 
     paths = {"models": "/v1/models", "version": "/version", "health": "/health", "tokenize": "/tokenize"}
+    paths["metrics"] = "/metrics"
     methods = ["GET", "POST"]
     table = [Route(paths[name], answer(given), methods=methods) for name, given in routes.items()]
     async with serve(Starlette(routes=table)) as url:
@@ -131,3 +132,41 @@ async def test_what_is_encrypted_is_verified() -> None:
     async with answering(version=(200, {"version": "0.33.0"})) as url:
         with pytest.raises(ServerAway, match="Nothing answers at https://"):
             await server.version(url.replace("http://", "https://"))
+
+
+PAGE = """# HELP vllm:prompt_tokens_total Number of prefill tokens processed.
+# TYPE vllm:prompt_tokens_total counter
+vllm:prompt_tokens_total{engine="0",model_name="a b}"} 1.5e+03
+vllm:prompt_tokens_total{engine="1",model_name="a"} 7.0
+vllm:prompt_tokens_created{engine="1",model_name="a"} 1.79e+09
+vllm:generation_tokens_total 12 1795164185000
+vllm:request_success_total{engine="0",finished_reason="stop"} 2.0
+vllm:request_success_total{engine="0",finished_reason="length"} 1.0
+vllm:diffusion_num_denoising_steps_total{engine="0"} NaN
+vllm:diffusion_num_committed_tokens_total{engine="0"} 1e999
+"""
+
+
+async def test_counters_are_added_up_over_engines_and_labels() -> None:
+    async with answering(metrics=(200, PAGE)) as url:
+        assert await server.counters(url, "k") == Counters(1507, None, 12, 3, None, 0)
+
+
+@pytest.mark.parametrize("answer", [(404, PAGE), (200, "python_info 1.0"), (200, "")])
+async def test_a_server_without_such_counters_is_told_apart(answer: tuple[int, str]) -> None:
+    async with answering(metrics=answer) as url:
+        assert await server.counters(url) is None
+
+
+async def test_counters_of_nobody_are_unknown() -> None:
+    assert await server.counters("http://127.0.0.1:9/v1") is None
+
+
+async def test_a_sample_that_is_no_number_counts_as_nothing() -> None:
+    async with answering(metrics=(200, "vllm:prompt_tokens_total 1.2.3")) as url:
+        assert await server.counters(url) == Counters(0)
+
+
+async def test_the_simulator_counts_as_it_is_read() -> None:
+    async with serve(Endpoint().app) as url:
+        assert await server.counters(f"{url}/v1") == Counters(0, 0, 0, 0, 0, 0)

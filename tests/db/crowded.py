@@ -6,12 +6,14 @@
 import random
 import sqlite3
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from bot.db.migrating import migrate
+from bot.usage.buckets import bucket
 
 BEGIN = 1_780_000_000.0  # epoch seconds of the first turn
 DAYS = 90
@@ -28,15 +30,30 @@ def fill(file: Path, calls: int) -> None:
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous=OFF")
         rows: dict[str, list[dict[str, Any]]] = {"turns": [], "model_calls": [], "tool_calls": [], "accounts": []}
-        made = 0
-        for turn in _turns(calls):
-            made += 1
+        counts: Counter[tuple[int, str, int]] = Counter()
+        step = _step(calls)
+        for made, turn in enumerate(_turns(calls), start=1):
             for table, row in turn:
                 rows[table].append(row)
+                if table == "accounts":
+                    counts.update(_durations(row, int((BEGIN + made * step) // 86_400)))
             if made % _BATCH == 0:
                 _store(connection, rows)
+        names = ("day", "kind", "bucket", "count")
+        rows["durations"] = [dict(zip(names, (*key, count), strict=True)) for key, count in counts.items()]
         _store(connection, rows)
-        connection.execute("ANALYZE")
+
+
+def _step(calls: int) -> float:
+    """Seconds between two turns."""
+    return DAYS * 86_400 / (calls / 2.5)
+
+
+def _durations(account: dict[str, Any], day: int) -> Iterator[tuple[int, str, int]]:
+    for kind, seconds in account.items():
+        number = None if kind in {"turn", "settled_at"} else bucket(seconds)
+        if number is not None:
+            yield day, kind, number
 
 
 def _store(connection: sqlite3.Connection, rows: dict[str, list[dict[str, Any]]]) -> None:
@@ -52,7 +69,7 @@ def _store(connection: sqlite3.Connection, rows: dict[str, list[dict[str, Any]]]
 
 def _turns(calls: int) -> Iterator[list[tuple[str, dict[str, Any]]]]:
     chance = random.Random(4)
-    step, left, number = DAYS * 86_400 / (calls / 2.5), calls, 0
+    step, left, number = _step(calls), calls, 0
     while left > 0:
         number += 1
         count = min(left, chance.choice(CALLS_A_TURN))

@@ -80,14 +80,15 @@ async def test_an_accounted_turn_comes_with_its_calls_tools_and_messages(databas
     assert await delivered(database) == []
     await keep(database, first, made)
     (found,) = await delivered(database)
-    assert (found.id, found.ending, found.account) == (made, "answered", Kept(made, 105.0, 5.0, SECONDS))
+    assert (found.id, found.ending, found.received_at) == (made, "answered", 100.0)
+    assert found.account == Kept(made, 105.0, 5.0, SECONDS)
     (model_call,) = found.calls
     assert (model_call.outcome, model_call.again, model_call.partial) == ("ok", None, False)
     assert (model_call.input_tokens, model_call.cached_tokens, model_call.output_tokens) == (900, 300, 260)
     assert [(tool.name, tool.arguments, tool.outcome, tool.result) for tool in found.tools] == [
         ("clock", "{}", "ok", "noon")
     ]
-    assert found.messages == (10, 11)
+    assert [(one.message_id, one.sent_at) for one in found.parts] == [(10, 104.75), (11, 104.75), (None, 104.75)]
     assert await delivered(database, after=made) == []
 
 

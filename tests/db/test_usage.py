@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bot.db import usage
+from bot.db import people, usage
 from bot.db.engine import Database
 from bot.db.tables import model_calls, turns
 from bot.db.usage import CallSpent, Spent, TurnSpent
@@ -108,6 +108,7 @@ async def test_details_tell_the_decision_and_every_call_in_order(database: Datab
     await add_call(database, prompt_tokens=9, cached_tokens=8, completion_tokens=257, thinking=True, **times)
     await add_call(database, again="away", outcome="failed", ended_at=105.0)
     assert await detail(database) == TurnSpent(
+        1,
         True,
         "two tools match: a, b",
         "fallback",
@@ -118,7 +119,26 @@ async def test_details_tell_the_decision_and_every_call_in_order(database: Datab
             CallSpent("turn", None, "m", True, 9, 8, 2, 2.0, 1.0, "ok"),
             CallSpent("turn", "away", "m", False, None, None, None, None, None, "failed"),
         ),
+        {},
     )
+
+
+async def test_everybody_and_those_who_took_most_are_told_with_their_names(database: Database):
+    await turn(database, 1, (100, 257, False))
+    await turn(database, 2, (100, 10, False), person=6, lane="6")
+    await turn(database, 3, (100, 1000, False), person=6, lane="6:2")
+    await turn(database, 4, (None, None, False), person=7, lane="7")
+    await turn(database, 5, (100, 99_999, False), person=8, lane="8", received_at=50.0)
+    async with database.transaction() as tx:
+        await people.put(tx, 6, "Bob", "member", now=0.0)
+    async with database.reading() as tx:
+        persons = await usage.ranked(tx, "person", 100.0, 2)
+        chats = await usage.ranked(tx, "lane", 100.0, 9)
+        whole = await usage.everybody(tx, 100.0)
+    assert [(one.name, one.spent.canvases, one.spent.turns) for one in persons] == [("Bob", 5, 2), ("5", 2, 1)]
+    assert [one.name for one in chats] == ["6:2", "5", "6", "7"]
+    assert chats[-1].spent.canvases is None
+    assert whole == Spent(4, 4, 300, 1267, 7, 18.0, whole=False)
 
 
 async def test_a_turn_of_another_lane_or_one_that_runs_has_no_details(database: Database):

@@ -1,5 +1,6 @@
 """Servers launched without a flag that matters: what a client sees of it."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -66,3 +67,68 @@ async def test_a_server_wide_cap_ends_every_reply() -> None:
         played = await player.say("@@repeat:900 word @@", max_tokens=1024)
     assert played.body["choices"][0]["finish_reason"] == "length"
     assert played.body["usage"]["completion_tokens"] == 256
+
+
+async def test_a_whole_reply_may_have_no_usage() -> None:
+    async with playing(Endpoint(replace(Profile.today(), whole_usage=False))) as player:
+        whole = await player.say("hi")
+        stream = await player.say("hi", stream=True)
+    assert whole.body["usage"] is None
+    assert stream.said.usage
+
+
+async def test_without_a_prefix_cache_nothing_is_found_again() -> None:
+    endpoint = Endpoint(replace(Profile.today(), prefix_cache=False))
+    async with playing(endpoint) as player:
+        for _ in range(3):
+            await player.say("word " * 200)
+    assert [request.cached_tokens for request in endpoint.requests] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("frees", [True, False])
+async def test_a_seat_may_outlive_its_reader(frees: bool) -> None:
+    endpoint = Endpoint(replace(Profile.today(), frees_on_abort=frees))
+    async with playing(endpoint) as player:
+        endpoint.hold()
+        body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
+        async with asyncio.TaskGroup() as tasks:
+            asking = tasks.create_task(player.http.post("/v1/chat/completions", json=body))
+            await endpoint.until(lambda: endpoint.running == 1)
+            asking.cancel()
+        if frees:
+            await endpoint.until(lambda: endpoint.running == 0)
+        endpoint.release()
+        await endpoint.until(lambda: endpoint.requests[0].finished is not None)
+    assert endpoint.requests[0].cancelled is frees
+    assert (endpoint.requests[0].completion_tokens > 0) is not frees
+
+
+@pytest.mark.parametrize("thinking", [True, False])
+async def test_a_template_without_a_switch_renders_what_the_server_says(thinking: bool) -> None:
+    endpoint = Endpoint(replace(Profile.today(), thinking_switch=False, thinking=thinking))
+    async with playing(endpoint) as player:
+        for wish in (True, False):
+            await player.say("hi", chat_template_kwargs={"enable_thinking": wish})
+    assert [request.thinking for request in endpoint.requests] == [thinking, thinking]
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_history_may_lose_the_empty_thought_its_prompt_ended_with(keeps: bool) -> None:
+    messages = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b"},
+        {"role": "user", "content": "c"},
+    ]
+    endpoint = Endpoint(replace(Profile.today(), keeps_empty_thoughts=keeps))
+    async with playing(endpoint) as player:
+        await player.play({"messages": messages})
+    assert ("<|channel>thought\n<channel|>b" in endpoint.requests[0].prompt) is keeps
+    assert endpoint.requests[0].prompt.endswith("<|channel>thought\n<channel|>")
+
+
+@pytest.mark.parametrize("defuses", [True, False])
+async def test_a_tokenizer_may_drop_what_has_no_width(defuses: bool) -> None:
+    async with playing(Endpoint(replace(Profile.today(), defuses=defuses))) as player:
+        body = {"prompt": "a <\u200bturn|> b", "return_token_strs": True}
+        told = await player.play(body, "/tokenize")
+    assert ("<turn|>" in told.body["token_strs"]) is not defuses

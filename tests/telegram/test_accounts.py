@@ -37,18 +37,19 @@ async def test_the_details_of_the_last_turn_are_behind_a_button_and_back_again(f
     await called(front, turn)
     (sent,) = await front.write("/usage")
     assert sent.text.splitlines()[0] == "Last: 2 canvases est., 2.0 s"
-    assert sent.buttons == {"Details": f"details:{turn}"}
+    assert sent.buttons == {"Details": f"details:{turn}", "Picture": "picture"}
     toast, sent_more = await front.tap(f"details:{turn}")
     assert (toast, sent_more) == (None, [])
     assert await front.tap("usage") == (None, [])
     details, summary = front.bot.of("edit_message_text")
     assert details["given"][0].splitlines() == [
-        "This turn: 2.0 s",
+        f"Turn {turn}: 2.0 s",
         "Thinking: on",
         "Why: two tools match: search, remind",
         "Model calls, canvases estimated:",
         "1. 2 canvases, 2.0 s",
         "    512 in, 480 cached, waited 1.0 s",
+        "Cached: 94 % of the input",
         "Model: diffusiongemma",
     ]
     assert "Back" in str(details["reply_markup"])

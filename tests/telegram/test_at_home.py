@@ -38,7 +38,7 @@ async def test_think_holds_from_the_next_turn_and_the_details_say_why(tmp_path: 
         assert thinking == [False, True]
         house.ann.send("/usage")
         await house.answered(4)
-        details = await tapped(house, "Details", "This turn:")
+        details = await tapped(house, "Details", "Turn ")
         assert details[1:3] == ["Thinking: on", "Why: you asked for it: /think on"]
         assert details[4].startswith("1. 1 canvas, ")
         assert details[-1] == f"Model: {house.endpoint.model}"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bot.db import conversations, inbox, notes, turns
 from bot.db.engine import Database
-from bot.db.usage import Spent
+from bot.db.usage import Ranked, Spent
 from bot.domain import Lane
 from bot.telegram import commands, spent
 from bot.telegram.greeting import EXAMPLES
@@ -245,7 +245,7 @@ async def test_usage_tells_the_last_turn_and_today(front: Front):
         "Last: canvases unknown, 2.0 s",
         "Tokens: unknown in, unknown out",
         "Today: canvases unknown, 2.0 s",
-        "Tokens: unknown in, unknown out",
+        "30 d: canvases unknown, 2.0 s",
     ]
 
 
@@ -253,17 +253,18 @@ async def test_usage_after_a_day_has_the_last_turn_and_an_empty_day(front: Front
     await front.answered("hi")
     front.now += 2 * 86_400
     (sent,) = await front.write("/usage")
-    assert sent.text.splitlines()[2:] == ["Today: nothing yet"]
+    assert sent.text.splitlines()[2:] == ["Today: nothing yet", "30 d: canvases unknown, 2.0 s"]
 
 
 def test_usage_lines_read_well():
     last = Spent(1, 2, 1204, 310, 2, 6.44, whole=True)
     today = Spent(14, 30, 18_999, 4_310, 24, 1234.0, whole=False)
-    assert spent.lines(last, today).splitlines() == [
+    month = Spent(99, 300, None, None, None, 7234.0, whole=False)
+    assert spent.lines(last, today, month).splitlines() == [
         "Last: 2 canvases est., 6.4 s",
         "Tokens: 1.2k in, 310 out",
         "Today: ≥24 canvases est., 21 min",
-        "Tokens: ≥18k in, ≥4.3k out",
+        "30 d: canvases unknown, 2 h",
     ]
 
 
@@ -271,7 +272,8 @@ def test_usage_lines_read_well():
     ("seconds", "told"), [(0.04, "0.0 s"), (99.9, "99.9 s"), (100.2, "100 s"), (3600, "60 min"), (7200, "2 h")]
 )
 def test_seconds_are_told_as_precisely_as_it_matters(seconds: float, told: str):
-    line = spent.lines(None, Spent(1, 1, 1, 1, 1, seconds, whole=True)).splitlines()[0]
+    took = Spent(1, 1, 1, 1, 1, seconds, whole=True)
+    line = spent.lines(None, took, took).splitlines()[0]
     assert line == f"Today: 1 canvas est., {told}"
 
 
@@ -281,10 +283,20 @@ spendings = st.builds(
 )
 
 
-@given(st.none() | spendings, spendings)
-def test_usage_is_at_most_four_lines_under_36_characters(last: Spent | None, today: Spent):
-    lines = spent.lines(last, today).splitlines()
+@given(st.none() | spendings, spendings, spendings)
+def test_usage_is_at_most_four_lines_under_36_characters(last: Spent | None, today: Spent, month: Spent):
+    lines = spent.lines(last, today, month).splitlines()
     assert len(lines) <= 4
+    assert max(map(len, lines)) < 36
+
+
+ranked = st.lists(st.builds(Ranked, st.text(min_size=1, max_size=64), spendings), max_size=10)
+
+
+@given(spendings, spendings, ranked, ranked)
+def test_a_ranking_is_short_lines_too(today: Spent, month: Spent, people: list[Ranked], chats: list[Ranked]):
+    lines = spent.ranking(today, month, people, chats).split("\n")
+    assert len(lines) == 5 + len(people) + len(chats)
     assert max(map(len, lines)) < 36
 
 

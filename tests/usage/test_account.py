@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.db.accounts import CallRow, Course, Kept, ToolRow, TurnRow
+from bot.db.accounts import CallRow, Course, Kept, PartRow, ToolRow, TurnRow
 from bot.usage.account import account, counted, gap, in_words, made
 from bot.usage.buckets import bucket
 from bot.usage.intervals import Span
@@ -34,7 +34,7 @@ MEASURED = (
     Span("Telegram", 104.6, 105.0),
 )
 CALL = CallRow("ok", None, input_tokens=1000, cached_tokens=250, output_tokens=257, partial=False)
-TURN = TurnRow(1, "answered", Kept(1, 105.0, 5.0, {}), (CALL,), (), (9,))
+TURN = TurnRow(1, "answered", 100.0, Kept(1, 105.0, 5.0, {}), (CALL,), (), (PartRow(9, 104.9),))
 
 
 def seconds(

@@ -20,7 +20,7 @@ def test_a_bucket_stands_for_what_is_in_it_within_the_stated_error(seconds: floa
 
 def test_the_error_is_two_and_a_half_percent():
     assert f"{ERROR:.1%}" == "2.5%"
-    assert (1 + ERROR) ** 2 == pytest.approx(GROWTH)
+    assert pytest.approx(GROWTH) == (1 + ERROR) ** 2
 
 
 @given(st.floats(min_value=0, max_value=LEAST, exclude_max=True))

@@ -1,0 +1,220 @@
+"""What was measured of an endpoint, directly or through the gateway: calls, rows of them, what they amount to. Pure.
+
+Tokens are the server's own counts, None where it sent none. Canvases are an estimate, ceil(output / 256) a call. A rate
+belongs to the lengths it was made at, and an answer of one canvas has none: its seconds say all there is to say.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, median
+from typing import Literal
+
+from bot.domain import CANVAS
+
+STOPPED = "It was stopped by hand."
+
+Way = Literal["direct", "gateway"]
+Warmth = Literal["cold", "warm", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One answer. `seconds` from its sending to its end; `first` and `last` block count from there, too (streamed).
+
+    `estimated` are the canvases of all model calls it took, where they were several.
+    """
+
+    seconds: float
+    output: int | None
+    first: float | None = None
+    last: float | None = None
+    blocks: int = 0
+    prompt: int | None = None
+    cached: int | None = None
+    reasoning: int | None = None
+    finish: str | None = None
+    estimated: int | None = None
+
+    @property
+    def canvases(self) -> int | None:
+        """How many canvases it took, estimated."""
+        if self.estimated is not None:
+            return self.estimated
+        return None if self.output is None else max(1, -(-self.output // CANVAS))
+
+    @property
+    def further(self) -> float | None:
+        """Seconds a canvas after the first one; None unless each of two or more came as a block of its own."""
+        if self.first is None or self.last is None or self.blocks < 2 or self.blocks != self.canvases:
+            return None
+        return (self.last - self.first) / (self.blocks - 1)
+
+    @property
+    def rate(self) -> float | None:
+        """Tokens a second; None for one canvas, or where the server did not count."""
+        if self.output is None or (self.canvases or 0) < 2 or self.seconds <= 0:
+            return None
+        return self.output / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the server itself counted meanwhile, whoever asked: canvases, and denoising steps for each."""
+
+    canvases: float | None
+    steps: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One row: `calls` of the `wanted` that one protocol asks for, under the conditions a rate needs beside it.
+
+    `wall` is from the first sending to the last end, `thinking` in words.
+    """
+
+    key: str
+    label: str
+    way: Way
+    streamed: bool
+    thinking: str
+    at_once: int
+    warm: Warmth
+    wanted: int
+    calls: tuple[Call, ...]
+    wall: float
+    counted: Counted | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is missing."""
+        return len(self.calls) == self.wanted
+
+    @property
+    def output(self) -> int | None:
+        """Tokens of all answers; None if one was not counted."""
+        return _all([call.output for call in self.calls])
+
+    @property
+    def canvases(self) -> int | None:
+        """Canvases of all answers, estimated; None if one was not counted."""
+        return _all([call.canvases for call in self.calls])
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds an answer, the middle one."""
+        return median([call.seconds for call in self.calls]) if self.calls else None
+
+    @property
+    def first(self) -> float | None:
+        """Seconds to the first block, the middle one."""
+        return _middle([call.first for call in self.calls])
+
+    @property
+    def per_canvas(self) -> float | None:
+        """Seconds of the calls over their canvases: all in, with what comes before the first and after the last."""
+        canvases = self.canvases
+        return sum(call.seconds for call in self.calls) / canvases if canvases else None
+
+    @property
+    def further(self) -> float | None:
+        """Seconds from one canvas to the next, the middle one."""
+        return _middle([call.further for call in self.calls])
+
+    @property
+    def rate(self) -> float | None:
+        """Tokens a second of one answer, on average; None if one has none, or their lengths are no one length."""
+        rates = [call.rate for call in self.calls]
+        known = [rate for rate in rates if rate is not None]
+        if not known or len(known) < len(rates) or self.key == "lengths":
+            return None
+        return fmean(known)
+
+    @property
+    def rate_in_all(self) -> float | None:
+        """Tokens a second of answers that came at once, together; None if one has no rate, or one is missing."""
+        if self.at_once < 2 or not self.whole or self.rate is None or self.output is None or self.wall <= 0:
+            return None
+        return self.output / self.wall
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCase:
+    """Calls that one tool was asked for: `right` as they came, `mended` once the house had repaired them."""
+
+    thinking: str
+    tried: int
+    right: int
+    mended: int
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Seconds an answer, on average, that went into one kind of interval of the gateway's account."""
+
+    kind: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One protocol both ways, in seconds an answer on average: what `intervals` of the gateway's turn add up to.
+
+    `model` is what of them were canvases; `tokens` are (prompt, output) an answer, direct and through the gateway.
+    """
+
+    label: str
+    direct: float
+    gateway: float
+    intervals: tuple[Interval, ...]
+    model: float
+    tokens: tuple[tuple[float | None, float | None], tuple[float | None, float | None]]
+
+    @property
+    def beside_model(self) -> float:
+        """What the gateway's turn took beside its canvases."""
+        return self.gateway - self.model
+
+    @property
+    def longer_model(self) -> float:
+        """What the model itself took more than directly: another prompt, another answer, another moment."""
+        return self.model - self.direct
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """All of a run. `ended` says why it stopped early, in words; None: it came to its end."""
+
+    rows: tuple[Measured, ...]
+    conditions: tuple[tuple[str, str], ...]
+    tools: tuple[ToolCase, ...] = field(default_factory=tuple)
+    differences: tuple[Difference, ...] = field(default_factory=tuple)
+    ended: str | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0: all was measured; 1: the endpoint failed; 130: stopped by hand."""
+        if self.ended is None:
+            return 0
+        return 130 if self.ended == STOPPED else 1
+
+    def of(self, way: Way, key: str) -> Measured | None:
+        """The streamed row of a protocol, if it was measured."""
+        fitting = (row for row in self.rows if row.way == way and row.key == key and row.streamed)
+        return next(fitting, None)
+
+    @property
+    def canvas_seconds(self) -> float | None:
+        """Seconds from one canvas to the next with one call at a time, the middle of all that show it."""
+        alone = [call for row in self.rows if row.at_once == 1 and row.way == "direct" for call in row.calls]
+        return _middle([call.further for call in alone])
+
+
+def _all(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known and len(known) == len(counts) else None
+
+
+def _middle(seconds: Sequence[float | None]) -> float | None:
+    known = [one for one in seconds if one is not None]
+    return median(known) if known else None

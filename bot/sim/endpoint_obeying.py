@@ -1,0 +1,39 @@
+"""What the simulated model writes when it is asked for something plain: to count, to multiply, to say a word, to call a
+tool for several things. Pure; knows a handful of sentences and nothing of who sends them.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Calls = Sequence[tuple[str, Mapping[str, Any]]]
+Json = Mapping[str, Any]
+
+_CALL = re.compile(r"\bCall (?P<tool>\w+) once for each of these \w+, side by side: (?P<things>[^.]+)\.")
+_WORD = re.compile(r"\banswer with the one word (?P<word>\w+)", re.IGNORECASE)
+_COUNT = re.compile(r"\bWrite the numbers from (?P<first>\d{1,5}) to (?P<last>\d{1,5})\b")
+_TIMES = re.compile(r"\bWhat is (?P<left>\d{1,6}) times (?P<right>\d{1,6})\?")
+
+
+def obeyed(asked: str, tools: Sequence[Json], *, told: bool) -> str | Calls | None:
+    """The text or the calls wanted; None if nothing known is asked. `told`: the tools have answered already."""
+    wanted = None if told else _CALL.search(asked)
+    if wanted:
+        return _calls(wanted, tools)
+    return next((write(found) for pattern, write in _TEXTS if (found := pattern.search(asked))), None)
+
+
+def _calls(wanted: re.Match[str], tools: Sequence[Json]) -> Calls | None:
+    offered = {tool["function"]["name"]: tool["function"] for tool in tools}
+    function = offered.get(wanted["tool"])
+    if function is None:
+        return None
+    keys = list((function.get("parameters") or {}).get("properties") or {"thing": {}})
+    return [(wanted["tool"], {keys[0]: thing.strip()}) for thing in wanted["things"].split(",")]
+
+
+_TEXTS: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = (
+    (_COUNT, lambda found: " ".join(map(str, range(int(found["first"]), int(found["last"]) + 1)))),
+    (_TIMES, lambda found: str(int(found["left"]) * int(found["right"]))),
+    (_WORD, lambda found: found["word"]),
+)

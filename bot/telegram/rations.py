@@ -1,0 +1,117 @@
+"""Lets no turn begin for whoever has used up the day's canvases, and tells them once when four fifths are gone.
+
+Judged before a turn begins and not between its steps: a turn is bounded anyway, and to break it off would throw away
+what it has cost. What is refused is kept as a turn without an answer, so that /retry has it answered later.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+from bot.agent import history
+from bot.db import attachments, conversations, inbox, notices, outbox, turns
+from bot.db.engine import Database, Transaction
+from bot.db.turns import Done, NewTurn
+from bot.domain import Lane, Message, Part
+from bot.opening import Ask, user_messages
+from bot.running import Running
+from bot.telegram.access import Access
+from bot.telegram.acts import Turns
+from bot.telegram.limits import DAY, Share, canvases, share
+from bot.turns import Complete
+
+MOSTLY = 0.8
+ENDING = "limit"
+"""How the turn of a refused message ended."""
+
+
+class Rations:
+    """Turns for those who may have them; `a_day` is what the settings give a member, None: as much as they like."""
+
+    def __init__(
+        self,
+        turns: Turns,
+        database: Database,
+        access: Access,
+        *,
+        a_day: int | None,
+        wake_sender: Callable[[Lane], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.stop = turns.stop
+        self.go_on = turns.go_on
+        self._turns = turns
+        self._database = database
+        self._access = access
+        self._a_day = a_day
+        self._wake_sender = wake_sender
+        self._clock = clock
+
+    async def run(self, ask: Ask, complete: Complete | None = None) -> None:
+        """See Turns.run."""
+        await self._turns.run(ask, partial(self._judged, ask, complete))
+        await self._tell(ask)
+
+    async def _judged(self, ask: Ask, complete: Complete | None, running: Running) -> Ask | None:
+        """The whole ask; None if it is refused, or there is nothing to answer."""
+        async with self._database.reading() as tx:
+            has_begun = await turns.begun(tx, ask.items[0].id)
+            mine = await self._share(tx, ask.person)
+        whole = ask if complete is None else await complete(running)
+        if whole is None or has_begun or not mine.is_used_up:
+            return whole
+        await self._refuse(whole, mine)
+        return None
+
+    async def _share(self, tx: Transaction, person: int) -> Share:
+        return await share(tx, person, self._access.standing(person), self._a_day, now=self._clock())
+
+    async def _refuse(self, ask: Ask, mine: Share) -> None:
+        line = (
+            f"You have used up your {canvases(mine.limit or 0)} of today (about {mine.used}, estimated). "
+            f"There are new ones {mine.again}; /retry then answers this message."
+        )
+        now, said = self._clock(), Message("assistant", line)
+        user = user_messages(ask, now, now)
+        async with self._database.transaction() as tx:
+            here = await conversations.find(tx, ask.lane)
+            new = NewTurn(
+                item=ask.items[0].id,
+                lane=ask.lane,
+                person=ask.person,
+                conversation=here.number,
+                tools=(),
+                thinking=False,
+                thinking_why="it was not begun: the day's canvases were used up",
+                received_at=ask.items[0].received_at,
+            )
+            turn = await turns.open_turn(tx, new, [item.id for item in ask.items], user, now=now)
+            assert turn is not None
+            if ask.attached:
+                await attachments.keep(tx, turn.id, ask.attachments)
+            await turns.say(tx, turn.id, (said,), now=now)
+            whole = [*user, said]
+            size, short = history.estimate(whole), history.estimate(history.shortened(whole))
+            await turns.end(tx, turn.id, Done(ENDING, 0, size, short, None, ()), now=now)
+            part = Part(ask.preface + line, silent=ask.silent)
+            await outbox.add(tx, item=ask.items[0].id, lane=ask.lane, parts=(part,), reply_to=ask.reply_to, now=now)
+            await self._is_news(tx, ask.person, now)
+            await inbox.done(tx, [item.id for item in ask.items], now=now)
+
+    async def _tell(self, ask: Ask) -> None:
+        """One notice a day."""
+        async with self._database.reading() as tx:
+            mine = await self._share(tx, ask.person)
+        if mine.limit is None or mine.used < MOSTLY * mine.limit:
+            return
+        now = self._clock()
+        used = f"You have used about {mine.used} of your {canvases(mine.limit)} of today."
+        line = f"{used} There are new ones {mine.again}."
+        async with self._database.transaction() as tx:
+            if await self._is_news(tx, ask.person, now):
+                await outbox.add(tx, item=None, lane=ask.lane, parts=(Part(line, silent=True),), now=now)
+        self._wake_sender(ask.lane)
+
+    async def _is_news(self, tx: Transaction, person: int, now: float) -> bool:
+        """Whether the person has not been told today."""
+        return await notices.news(tx, f"canvases of {person}", str(int(now // DAY)), now=now)

@@ -1,0 +1,148 @@
+"""A report as a picture: seconds by interval stacked, canvases and cached share below. Pure.
+
+Two steps, so that a gateway can have the second done in a process of its own: `chart` says what stands in the picture
+as JSON, `drawn` makes the PNG of it. Only that imports matplotlib.
+"""
+
+import base64
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bot.usage.plain import plain
+from bot.usage.report import KINDS, Entry, Report
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST = 31  # groups of one picture
+_LABEL = 24  # characters of a group's name
+_WIDTH, _HEIGHT, _DPI = 11.0, 8.0, 120
+_INTERVALS = {
+    "intake": ("intake", "#4e79a7"),
+    "lane_wait": ("wait for the chat", "#a0cbe8"),
+    "seat_wait": ("wait for a seat", "#f1ce63"),
+    "first_canvas": ("first canvas", "#59a14f"),
+    "further_canvases": ("further canvases", "#8cd17d"),
+    "tools": ("tools", "#b07aa1"),
+    "approval_wait": ("wait for approval", "#d4a6c8"),
+    "telegram": ("Telegram", "#499894"),
+    "back_off": ("back-off", "#ff9d9a"),
+    "down": ("down", "#e15759"),
+    "own": ("own", "#79706e"),
+}
+_OUTCOMES = {"ok": ("ok", "#59a14f"), "failed": ("not well", "#e15759"), "open": ("not ended", "#bab0ac")}
+Json = Mapping[str, Any]
+
+
+def chart(report: Report, title: str) -> Json:
+    """What stands in the picture. A value that is not known is None, and leaves a gap."""
+    shown = report.shown[-MOST:] if report.question.by == "day" else report.shown[:MOST]
+    left_out = len(report.shown) - len(shown)
+    return {
+        "title": plain(title) + (f" ({len(shown)} of {len(report.shown)} shown)" if left_out else ""),
+        "labels": [plain(one.label)[:_LABEL] for one in shown],
+        "stacks": _tool_calls(shown) if report.question.by == "tool" else _seconds(shown),
+        "unit": "tool calls" if report.question.by == "tool" else "seconds",
+        "canvases": [_canvases(one) for one in shown],
+        "cached": [
+            one.calls.cached / one.calls.cached_of if one.calls and one.calls.cached_of else None for one in shown
+        ],
+    }
+
+
+def apart(body: bytes) -> str:
+    """The PNG of a chart's JSON, both as bytes that can travel; for a process of its own."""
+    return base64.b64encode(drawn(json.loads(body))).decode()
+
+
+def drawn(chart: Json) -> bytes:
+    """The PNG of a chart."""
+    import io
+
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(_WIDTH, _HEIGHT), dpi=_DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(_meant(chart["title"]))
+    has_canvases = any(value is not None for value in chart["canvases"])
+    upper, *lower = figure.subplots(2 if has_canvases else 1, 1, squeeze=False)[:, 0]
+    _stacked(upper, chart)
+    if lower:
+        _below(lower[0], chart)
+    out = io.BytesIO()
+    with warnings.catch_warnings(action="ignore"):  # a sign without a glyph is drawn as a box
+        figure.savefig(out, format="png")
+    return out.getvalue()
+
+
+def _seconds(shown: Sequence[Entry]) -> list[Json]:
+    stacks = []
+    for place, kind in enumerate(KINDS):
+        if kind in _INTERVALS:
+            name, colour = _INTERVALS[kind]
+            values = [one.turns.seconds[place] if one.turns and one.turns.settled else None for one in shown]
+            stacks.append({"name": name, "colour": colour, "values": values})
+    return [stack for stack in stacks if any(stack["values"])]
+
+
+def _tool_calls(shown: Sequence[Entry]) -> list[Json]:
+    tools = [one.tools for one in shown if one.tools]
+    values = {
+        "ok": [one.outcomes.get("ok", 0) for one in tools],
+        "failed": [one.failed for one in tools],
+        "open": [one.outcomes.get(None, 0) for one in tools],
+    }
+    return [{"name": _OUTCOMES[key][0], "colour": _OUTCOMES[key][1], "values": values[key]} for key in values]
+
+
+def _canvases(entry: Entry) -> int | None:
+    calls = entry.calls
+    return calls.canvases if calls and (calls.canvases_known or not calls.costing) else None
+
+
+def _stacked(axes: "Axes", chart: Json) -> None:
+    places = range(len(chart["labels"]))
+    floor = [0.0] * len(places)
+    for stack in chart["stacks"]:
+        values = [value or 0.0 for value in stack["values"]]
+        axes.bar(places, values, bottom=floor, label=stack["name"], color=stack["colour"], width=0.8)
+        floor = [below + value for below, value in zip(floor, values, strict=True)]
+    unknown = [place for place in places if chart["stacks"] and chart["stacks"][0]["values"][place] is None]
+    _mark_unknown(axes, unknown)
+    axes.set_ylabel(chart["unit"])
+    _name(axes, chart["labels"])
+    if chart["stacks"]:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, reverse=True)
+    else:
+        axes.text(0.5, 0.5, "where the seconds went is unknown", ha="center", va="center", transform=axes.transAxes)
+
+
+def _below(axes: "Axes", chart: Json) -> None:
+    places = range(len(chart["labels"]))
+    axes.bar(places, [value or 0 for value in chart["canvases"]], color="#4e79a7", width=0.8)
+    _mark_unknown(axes, [place for place in places if chart["canvases"][place] is None])
+    axes.set_ylabel("canvases (estimated)")
+    _name(axes, chart["labels"])
+    shares = axes.twinx()
+    known = [float("nan") if value is None else 100 * value for value in chart["cached"]]
+    shares.plot(places, known, color="#f28e2b", marker="o", markersize=4)
+    shares.set_ylabel("cached share of the input, %", color="#f28e2b")
+    shares.set_ylim(0, 100)
+
+
+def _mark_unknown(axes: "Axes", places: Sequence[int]) -> None:
+    for place in places:
+        axes.text(place, 0, "unknown", rotation=90, ha="center", va="bottom", color="#79706e", fontsize=8)
+
+
+def _name(axes: "Axes", labels: Sequence[str]) -> None:
+    axes.set_xticks(range(len(labels)), [_meant(one) for one in labels], rotation=45, ha="right", fontsize=8)
+    axes.set_xlim(-0.6, max(len(labels), 1) - 0.4)
+
+
+def _meant(text: str) -> str:
+    """A text in which no sign begins a formula."""
+    return text.replace("$", r"\$")

@@ -1,0 +1,110 @@
+"""`canvasgram check`: which endpoint is meant, what is printed, and how it ends."""
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.testing
+
+import bot.__main__ as command_line
+from bot.check import command
+from bot.check.findings import Report
+from bot.check.probe import Wish
+from bot.errors import SettingsRefused
+from bot.serving import serve
+from bot.settings import Settings
+from bot.sim.endpoint import Endpoint
+from tests.check.test_table import POOR, report
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, and no setting in the environment."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_settings_name_the_endpoint_without_a_token(folder: Path) -> None:
+    env = folder / ".env"
+    env.write_text("MODEL_URL=http://gpu:8000\nMODEL_API_KEY=k\nMODEL_NAME=m\nMODEL_SEATS=3\nPROMPT_BUDGET=9000\n")
+    assert command.meant(None, None, env) == Wish("http://gpu:8000/v1", "k", "m", 10_024, 3)
+    assert command.meant(None, "other", env).key == "other"
+
+
+def test_without_settings_it_is_the_usual_address(folder: Path) -> None:
+    assert command.meant(None, None, folder / ".env").url == "http://localhost:8000/v1"
+
+
+def test_a_key_of_the_settings_is_not_sent_to_another_endpoint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODEL_API_KEY", "k")
+    env = folder / ".env"
+    env.write_text("MODEL_API_KEY=k\nMODEL_SEATS=3\n")
+    assert command.meant("http://other:1234", None, env) == Wish("http://other:1234/v1", None, None, 9024, None)
+    assert command.meant("http://other:1234/v1", "its", env).key == "its"
+
+
+def test_an_address_that_is_none_is_said(folder: Path) -> None:
+    with pytest.raises(SettingsRefused, match="MODEL_URL must be"):
+        command.meant("gpu", None, folder / ".env")
+
+
+@contextlib.asynccontextmanager
+async def served(**endpoint: Any) -> AsyncIterator[str]:
+    async with serve(Endpoint(**endpoint).app) as url:
+        yield f"{url}/v1"
+
+
+def told(monkeypatch: pytest.MonkeyPatch, report: Report, *words: str) -> typer.testing.Result:
+    """The command line, with a check that comes to this report."""
+
+    async def run(_wish: Wish, progress: Any) -> Report:
+        progress(1, 2, "version")
+        progress(2, 2, "done")
+        return report
+
+    monkeypatch.setattr(command, "run", run)
+    return typer.testing.CliRunner().invoke(command_line.cli, ["check", *words])
+
+
+@pytest.mark.parametrize(("json_wanted", "first"), [(False, "Check of http://gpu:8000/v1"), (True, "{")])
+def test_the_report_is_printed_and_ends_with_its_code(
+    monkeypatch: pytest.MonkeyPatch, json_wanted: bool, first: str
+) -> None:
+    ended = told(monkeypatch, report(POOR), *(["--json"] if json_wanted else []))
+    assert ended.exit_code == 3
+    assert ended.stdout.splitlines()[0] == first
+    assert ended.stderr == ""
+
+
+def test_progress_is_shown_on_a_terminal_and_goes_away(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    command_line._on_the_terminal(3, 20, "tools, whole")
+    assert capsys.readouterr().err == "\r\x1b[K3/20 tools, whole"
+    command_line._on_the_terminal(20, 20, "done")
+    assert capsys.readouterr().err == "\r\x1b[K"
+
+
+async def test_the_command_checks_a_real_address(folder: Path) -> None:
+    async with served(api_key="k") as url:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "bot", "check", "--endpoint", url, "--key", "k", "--json"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+        )
+        out, err = await process.communicate()
+    report = json.loads(out)
+    assert err == b""
+    assert process.returncode == report["exit_code"] == 4  # it answers too fast for seats to show
+    unknown = {row["name"] for row in report["findings"] if row["status"] == "unknown"}
+    assert {"priority"} <= unknown <= {"priority", "abort"}
