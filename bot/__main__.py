@@ -202,9 +202,13 @@ def check(
     from bot.check import command, table
 
     wish = command.meant(endpoint, key, env_file)
-    report = asyncio.run(command.run(wish, _on_the_terminal))
-    typer.echo(table.as_json(report) if json else "\n".join(table.lines(report)))
-    raise typer.Exit(report.exit_code)
+
+    async def work(stop: asyncio.Event) -> int:
+        report = await command.run(wish, _on_the_terminal, stop)
+        typer.echo(table.as_json(report) if json else "\n".join(table.lines(report)))
+        return report.exit_code
+
+    raise typer.Exit(asyncio.run(_until_stopped(work)))
 
 
 @cli.command(
@@ -275,7 +279,7 @@ def _on_the_terminal(done: int, total: int, what: str) -> None:
 
 def _hand_out(answer: str | bytes, out: Path | None) -> None:
     """Print an answer, or write it to a file only its owner may read."""
-    if out is None and isinstance(answer, bytes) and sys.stdout.isatty():
+    if out is None and isinstance(answer, bytes) and _is_terminal():
         raise QuestionRefused("A picture is no text for a terminal. Example: --format png --out report.png")
     if out is None:
         typer.echo(answer, nl=isinstance(answer, str))
@@ -286,6 +290,10 @@ def _hand_out(answer: str | bytes, out: Path | None) -> None:
             file.write(body)
     except OSError as error:
         raise QuestionRefused(f"{out} cannot be written: {error.strerror}.") from None
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 class _Terminal:

@@ -28,6 +28,11 @@ class Keeping:
     days: int | None
 
     @property
+    def daily(self) -> tuple[str, ...]:
+        """The jobs of every day: none where texts are kept for ever and there is no copy."""
+        return ("retention",) if self.days is not None or migrating.copies(self.file) else ()
+
+    @property
     def copy_days(self) -> int:
         """How long a copy of the database is kept."""
         return min(COPY_DAYS, self.days or COPY_DAYS)

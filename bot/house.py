@@ -35,8 +35,8 @@ class Daily:
         self._wake = wake
 
     async def run(self) -> None:
-        """Until cancelled."""
-        while True:
+        """Until cancelled; returns if there is nothing to do."""
+        while self._jobs:
             await patiently(self._write)
             self._wake()
             await asyncio.sleep(DAY)

@@ -167,9 +167,11 @@ async def age(house: World, days: int) -> None:
 async def test_a_copy_is_named_with_the_day_it_goes(tmp_path: Path):
     file = tmp_path / "house.db"
     assert Keeping(file, None).copies_until() is None
+    assert (Keeping(file, None).daily, Keeping(file, 7).daily) == ((), ("retention",))
     copy = tmp_path / "house.db.before-0001.bak"
     copy.touch()
     os.utime(copy, (1_000_000, 1_000_000))
+    assert Keeping(file, None).daily == ("retention",)
     assert Keeping(file, None).copies_until() == 1_000_000 + 30 * DAY
     assert Keeping(file, 7).copies_until() == 1_000_000 + 7 * DAY
     assert Keeping(file, 90).copies_until() == 1_000_000 + 30 * DAY

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ import bot.__main__ as command_line
 from bot import logs
 from bot.bench import load
 from bot.bench.figures import Report, Row, times
+from bot.db.migrating import migrate
 from bot.errors import CanvasgramError, GatewayRunning, SettingsRefused
 from bot.settings import Settings
 
@@ -103,6 +105,92 @@ def test_migrate_makes_the_database_and_says_so(call: Call, folder: Path) -> Non
     code, out, _ = call("migrate", "--env-file", "my.env")
     assert (code, out) == (0, "sqlite+aiosqlite:///here.db is up to date.\n")
     assert (folder / "here.db").stat().st_size > 0
+
+
+@pytest.fixture
+def ledger(folder: Path) -> Path:
+    """A ledger with one turn, and the settings that name it."""
+    migrate(f"sqlite+aiosqlite:///{folder / 'here.db'}")
+    (folder / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nDATABASE_URL=sqlite+aiosqlite:///here.db\n")
+    with contextlib.closing(sqlite3.connect(folder / "here.db")) as connection:
+        connection.executescript(
+            """
+            INSERT INTO turns
+              (item, lane, person, conversation, state, tools, thinking, thinking_why, received_at, began_at)
+              VALUES (1, '5', 5, 1, 'ended', '[]', 0, 'no tool fits', 1728043200, 1728043200);
+            INSERT INTO messages (turn, role, text, made_at) VALUES (1, 'user', 'a secret', 1728043200);
+            INSERT INTO model_calls
+              (turn, step, purpose, endpoint, model, thinking, tools_offered, prompt_tokens, created_at)
+              VALUES (1, 1, 'turn', 'main', '=gemma', 0, 0, 900, 1728043200);
+            """
+        )
+    return folder
+
+
+@pytest.mark.usefixtures("ledger")
+def test_report_prints_what_is_asked_for(call: Call) -> None:
+    code, out, err = call("report")
+    assert (code, err) == (0, "")
+    assert "Tokens and canvases" in out
+    code, out, _ = call("report", "--by", "model", "--format", "csv")
+    assert (code, out.splitlines()[1].split(",")[:2]) == (0, ["'=gemma", "1"])
+    code, out, _ = call("report", "--list", "calls", "--top", "1", "--format", "json")
+    assert (code, json.loads(out)[0]["input"]) == (0, 900)
+
+
+def test_a_report_goes_to_a_file_of_its_owner(call: Call, ledger: Path) -> None:
+    assert call("report", "--format", "png", "--out", "picture.png") == (0, "", "")
+    assert (ledger / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert (ledger / "picture.png").stat().st_mode & 0o777 == 0o600
+    assert call("report", "--format", "csv", "--out", "sums.csv")[0] == 0
+    assert (ledger / "sums.csv").read_text().startswith("group,")
+    code, out, err = call("report", "--out", "nowhere/sums.csv")
+    assert (code, out, err) == (2, "", "nowhere/sums.csv cannot be written: No such file or directory.\n")
+
+
+@pytest.mark.usefixtures("ledger")
+def test_a_picture_does_not_go_to_a_terminal(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_line, "_is_terminal", lambda: True)
+    code, out, err = call("report", "--format", "png")
+    assert (code, out) == (2, "")
+    assert err == "A picture is no text for a terminal. Example: --format png --out report.png\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "why"),
+    [
+        (["report", "--since", "2024-10-05", "--until", "2024-10-01"], 2, "is not before"),
+        (["report", "--by", "week"], 2, "--by must be one of"),
+        (["report", "--user", "9"], 1, "There is nothing in the ledger for this."),
+        (["turn", "x"], 2, "no id of a turn"),
+        (["turn", "99"], 1, "There is no turn 99."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+@pytest.mark.usefixtures("ledger")
+def test_what_cannot_be_answered_is_one_line_and_a_code(call: Call, words: list[str], code: int, why: str) -> None:
+    ended, out, err = call(*words)
+    assert (ended, out) == (code, "")
+    assert why in err
+    assert err.count("\n") == 1
+
+
+def test_a_report_without_a_database_makes_none(call: Call, folder: Path) -> None:
+    (folder / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nDATABASE_URL=sqlite+aiosqlite:///none.db\n")
+    code, _, err = call("report")
+    assert (code, err.startswith("There is no database at none.db.")) == (1, True)
+    assert not (folder / "none.db").exists()
+
+
+@pytest.mark.usefixtures("ledger")
+def test_a_turn_shows_texts_only_if_asked_and_says_that_it_does(call: Call) -> None:
+    code, out, err = call("turn", "1")
+    assert (code, err) == (0, "")
+    assert "a secret" not in out
+    code, out, err = call("turn", "1", "--texts")
+    assert err.startswith("Texts are shown:")
+    assert "a secret" in out
+    assert json.loads(call("turn", "1", "--json")[1])["said"] == []
 
 
 def test_nothing_slow_is_imported_before_it_is_needed() -> None:

@@ -12,7 +12,6 @@ from itertools import pairwise
 from pathlib import Path
 from time import monotonic
 
-from bot.bench.bots import BenchFailed
 from bot.bench.figures import Row, at_most, percentile
 from bot.bench.stage import FIRST_CHAT, Stage, staged
 from bot.bench.talk import Model
@@ -21,6 +20,7 @@ from bot.sim.endpoint import Endpoint, Timing
 CHATS = 12
 SEATS = 4
 CANVAS = 0.05
+LOST = 25.0  # seconds without an answer; a bot that says nothing for longer has failed
 LOOKS = 60  # at the memory, over the whole run
 BETWEEN = 10_000_000  # numbers of questions from one chat to the next
 
@@ -119,8 +119,9 @@ async def _write(stage: Stage, run: Run, chat: int, began: float, seconds: float
         asked.append(number)
         update = stage.write(number, chat)
         try:
-            await stage.answered(number, chat)
-        except BenchFailed:
+            async with asyncio.timeout(LOST):
+                await stage.answered(number, chat)
+        except TimeoutError:
             continue  # it counts as lost, and the next is written
         run.moments.append(Moment(monotonic() - began, stage.timed(update, number, chat).round_trip))
 

@@ -1,5 +1,6 @@
 """The command `check`: which endpoint is meant, and the check of it from its first call to its report."""
 
+import asyncio
 from pathlib import Path
 
 from bot.check.findings import Report
@@ -22,9 +23,9 @@ def meant(endpoint: str | None, key: str | None, env_file: Path) -> Wish:
     return Wish(settings.model_url, _key(settings), settings.model_name, _tokens(settings), settings.model_seats)
 
 
-async def run(wish: Wish, progress: Progress) -> Report:
-    """Look at the endpoint and judge it; what it does wrong is a finding, never an exception."""
-    return report(await look(wish, progress), wish.limits.calls)
+async def run(wish: Wish, progress: Progress, stop: asyncio.Event | None = None) -> Report:
+    """Look at the endpoint and judge what was seen until `stop`; what is wrong is a finding, never an exception."""
+    return report(await look(wish, progress, stop), wish.limits.calls)
 
 
 def _key(settings: Settings) -> str | None:

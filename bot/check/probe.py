@@ -3,6 +3,7 @@
 Owns the order of the steps: prompts that share a head come one after another, so that the prefix cache shows itself.
 """
 
+import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -35,14 +36,18 @@ class Wish:
     limits: Limits = field(default_factory=Limits)
 
 
-async def look(wish: Wish, progress: Progress) -> Seen:
-    """Make all calls of a check; never raises for what the endpoint does."""
+async def look(wish: Wish, progress: Progress, stop: asyncio.Event | None = None) -> Seen:
+    """Make all calls of a check, or those until `stop`; never raises for what the endpoint does."""
     timeout = httpx.Timeout(wish.limits.call_seconds)
     # vLLM drops idle connections after 5 s; a call on one it is just dropping would look like a fault.
     limits = httpx.Limits(max_connections=None, keepalive_expiry=3.0)
     async with httpx.AsyncClient(timeout=timeout, trust_env=False, limits=limits) as http:
         probe = _Probe(Wire(http, wish.url, wish.key, wish.limits), wish)
-        return await probe.lead(progress)
+        async with asyncio.TaskGroup() as tasks:
+            leading = tasks.create_task(probe.lead(progress), name="check")
+            stopping = tasks.create_task(_stopped(stop, leading), name="stop")
+            leading.add_done_callback(lambda _: stopping.cancel())
+        return probe.told(interrupted=leading.cancelled())
 
 
 class _Probe:
@@ -54,6 +59,7 @@ class _Probe:
         self._model = wish.model
         self._head = prompts.head(secrets.token_hex(4))
         self._lost = 0
+        self._began = time.monotonic()
         self.seen = Seen(
             wish.url,
             has_key=wish.key is not None,
@@ -62,15 +68,19 @@ class _Probe:
             needs_seats=wish.seats,
         )
 
-    async def lead(self, progress: Progress) -> Seen:
-        began = time.monotonic()
+    async def lead(self, progress: Progress) -> None:
+        """Take all steps."""
         for place, (name, step) in enumerate(_STEPS):
             if self.seen.stopped is not None:
                 break
             progress(place, len(_STEPS), name)
             await self._take(name, step)
         progress(len(_STEPS), len(_STEPS), "done")
-        return replace(self.seen, calls=self._wire.calls, seconds=time.monotonic() - began)
+
+    def told(self, *, interrupted: bool) -> Seen:
+        """What was seen so far."""
+        seen = replace(self.seen, calls=self._wire.calls, seconds=time.monotonic() - self._began)
+        return replace(seen, stopped="the check was interrupted") if interrupted else seen
 
     async def _take(self, name: str, step: "_Step") -> None:
         try:
@@ -227,6 +237,12 @@ _STEPS: Final[tuple[tuple[str, _Step], ...]] = (
     ("abort", _Probe.abort),
     ("read", _Probe.read),
 )
+
+
+async def _stopped(stop: asyncio.Event | None, leading: asyncio.Task[None]) -> None:
+    if stop is not None:
+        await stop.wait()
+        leading.cancel()
 
 
 def _served(body: Mapping[str, Any]) -> list[str]:

@@ -23,11 +23,14 @@ from bot.errors import StoreUnavailable
 Transaction: TypeAlias = AsyncConnection
 """What functions of this room work inside; rooms above hand it on and know no more of it."""
 
+_BUSY_MS = 5000
+_SCRUB_MS = 250  # nobody writes meanwhile
+
 _PRAGMAS = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",  # what is acknowledged to Telegram must survive a power cut
     "PRAGMA foreign_keys=ON",
-    "PRAGMA busy_timeout=5000",  # other commands may write beside the running gateway
+    f"PRAGMA busy_timeout={_BUSY_MS}",  # other commands may write beside the running gateway
     "PRAGMA journal_size_limit=67108864",
     "PRAGMA secure_delete=ON",  # what is deleted is overwritten, too
 )
@@ -76,7 +79,11 @@ class Database:
             async with self._writing, self._engine.connect() as connection:
                 file = (await connection.get_raw_connection()).driver_connection
                 assert isinstance(file, driver.Connection)
-                [(busy, *_)] = (await file.trip("PRAGMA wal_checkpoint(TRUNCATE)", ()))[0]
+                await file.trip(f"PRAGMA busy_timeout={_SCRUB_MS}", ())
+                try:
+                    [(busy, *_)] = (await file.trip("PRAGMA wal_checkpoint(TRUNCATE)", ()))[0]
+                finally:
+                    await file.trip(f"PRAGMA busy_timeout={_BUSY_MS}", ())
         if busy:
             raise StoreUnavailable("what was deleted is still in the log of the database, which somebody reads")
 

@@ -8,11 +8,13 @@ from typing import Any
 import httpx
 import pytest
 
+from bot.check.command import run
 from bot.check.judging import RULES
+from bot.check.probe import Wish
 from bot.check.wire import Limits
 from bot.serving import serve
 from bot.sim.endpoint import ChatRequest, Endpoint, Profile, Reply, Timing, call_text, scripted, slipping
-from tests.check.checking import QUICK, check, check_at, wrong
+from tests.check.checking import QUICK, check, check_at, quiet, wrong
 
 SLOWLY = Timing.canvas(0.15)  # so slow that seats and their order show
 
@@ -283,6 +285,20 @@ async def test_no_more_calls_are_made_than_allowed() -> None:
     assert len(endpoint.requests) < 12
     assert "all 12 calls" in report.named("typed reads").seen
     assert wrong(report) == {}
+    assert report.exit_code == 4
+
+
+async def test_a_check_that_is_interrupted_tells_what_it_knows() -> None:
+    endpoint, stop = Endpoint(), asyncio.Event()
+    async with serve(endpoint.app) as url, asyncio.TaskGroup() as tasks:
+        checking = tasks.create_task(run(Wish(f"{url}/v1", limits=QUICK), quiet, stop))
+        await endpoint.until(lambda: len(endpoint.requests) == 3)
+        endpoint.hold()
+        stop.set()
+        report = await checking
+    assert report.stopped == "the check was interrupted"
+    assert report.named("version").status == report.named("template").status == "pass"
+    assert report.named("seats").seen == "Not tried: the check was interrupted."
     assert report.exit_code == 4
 
 

@@ -65,7 +65,7 @@ async def served(**endpoint: Any) -> AsyncIterator[str]:
 def told(monkeypatch: pytest.MonkeyPatch, report: Report, *words: str) -> typer.testing.Result:
     """The command line, with a check that comes to this report."""
 
-    async def run(_wish: Wish, progress: Any) -> Report:
+    async def run(_wish: Wish, progress: Any, _stop: asyncio.Event) -> Report:
         progress(1, 2, "version")
         progress(2, 2, "done")
         return report

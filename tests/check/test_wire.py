@@ -154,7 +154,7 @@ values = st.recursive(
 KNOWN = {"data": [{"id": "m"}]}
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(body=st.dictionaries(words, values, max_size=6), status=st.sampled_from([200, 200, 200, 400, 404, 429]))
 @example({"choices": [{"message": {"content": ["a"]}, "finish_reason": "stop"}]}, 200)
 @example({"choices": [{"message": {"tool_calls": [{"function": {"name": 7}}]}, "finish_reason": "stop"}]}, 200)

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, insert, select, text
+from sqlalchemy import delete, func, insert, select, text
 from sqlalchemy.exc import OperationalError
 
 from bot.db.engine import Database, connected, file_of
@@ -87,6 +87,23 @@ async def test_a_database_that_cannot_be_written_says_so_and_recovers(database: 
         await tx.execute(text("PRAGMA max_page_count = 1000000"))
         await tx.execute(insert(notices).values(ROW))
     assert await count(database) == 1
+
+
+async def test_what_was_deleted_is_in_no_file_once_nobody_reads_it_any_more(database: Database, database_url: str):
+    file = file_of(database_url)
+    async with database.transaction() as tx:
+        await tx.execute(insert(notices).values({**ROW, "text": "a secret " * 1000}))
+    async with database.reading() as reader:
+        assert (await reader.execute(select(func.count()).select_from(notices))).scalar_one() == 1
+        async with database.transaction() as tx:
+            await tx.execute(delete(notices))
+        with pytest.raises(StoreUnavailable, match="which somebody reads"):
+            await database.scrub()
+    await database.scrub()
+    for one in (file, Path(f"{file}-wal")):
+        assert b"a secret" not in one.read_bytes()
+    async with database.transaction() as tx:
+        assert (await tx.execute(text("PRAGMA busy_timeout"))).scalar_one() == 5000
 
 
 async def test_a_url_that_names_no_file_is_refused():

@@ -17,7 +17,7 @@ from sqlalchemy import create_engine
 import migrations
 from bot.db import lock
 from bot.db.engine import file_of
-from bot.db.migrating import current, migrate, newest
+from bot.db.migrating import copies, current, expire, migrate, newest
 from bot.db.tables import metadata
 from bot.errors import GatewayRunning, SchemaUnknown
 
@@ -29,17 +29,23 @@ def test_migrations_lead_to_the_schema_of_the_tables(database_url: str):
     engine.dispose()
 
 
-def test_migrations_can_be_undone(database_url: str):
+def downgrade(url: str, revision: str) -> set[str]:
+    """Undo migrations down to a revision; the tables that are left."""
     config = Config()
     config.set_main_option("script_location", str(Path(migrations.__file__).parent))
-    engine = create_engine(database_url.replace("+aiosqlite", ""))
+    engine = create_engine(url.replace("+aiosqlite", ""))
     with engine.connect() as connection:
         config.attributes["connection"] = connection
-        command.downgrade(config, "base")
+        command.downgrade(config, revision)
         connection.commit()
         names = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars().all()
     engine.dispose()
-    assert set(names) <= {"alembic_version", "sqlite_sequence"}
+    return set(names)
+
+
+def test_migrations_can_be_undone(database_url: str):
+    names = downgrade(database_url, "base")
+    assert names <= {"alembic_version", "sqlite_sequence"}
 
 
 def test_a_current_database_is_left_as_it_is(database_url: str):
@@ -55,6 +61,25 @@ def test_an_older_database_is_copied_before(database_url: str):
     copy = file.with_name(f"{file.name}.before-0000.bak")
     assert current(copy) == "0000"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+
+
+def test_a_migration_leaves_out_what_was_deleted_in_former_times_and_its_copy_expires(database_url: str):
+    file = file_of(database_url)
+    downgrade(database_url, "0002")
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("PRAGMA secure_delete = OFF")
+        connection.execute("INSERT INTO notices VALUES ('a', 'a secret', 0)")
+        connection.execute("DELETE FROM notices")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"a secret" in file.read_bytes()
+    copy = migrate(database_url)
+    assert b"a secret" not in file.read_bytes()
+    assert [str(one) for one in copies(file)] == [copy]
+    made_at = Path(str(copy)).stat().st_mtime
+    expire(file, before=made_at)
+    assert len(copies(file)) == 1
+    expire(file, before=made_at + 1)
+    assert copies(file) == []
 
 
 def test_a_newer_database_is_refused(database_url: str):

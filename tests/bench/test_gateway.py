@@ -1,0 +1,113 @@
+"""`bench gateway` with the real gateway in a process of its own, before a simulated endpoint; and its arithmetic."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bot.bench import direct_run, direct_simulated, gateway
+from bot.bench.bots import BenchFailed
+from bot.bench.direct import Taken
+from bot.bench.direct_call import find
+from bot.bench.direct_protocols import ANSWERS, Protocol
+from bot.bench.direct_run import Address
+from bot.bench.gateway import Turned
+from bot.bench.result import Call, Measured
+from bot.db.accounts import CallRow, PartRow, TurnRow
+from bot.serving import serve
+from bot.sim.endpoint import ChatRequest, Endpoint, Reply, Timing
+from bot.usage.account import account
+
+SET = 0.2
+
+
+def nothing(what: str, done: int, total: int) -> None:
+    """A step nobody looks at."""
+
+
+async def test_both_ways_stand_side_by_side_and_the_difference_is_explained() -> None:
+    endpoint = direct_simulated.simulated(Timing.canvas(SET))
+    steps: list[str] = []
+
+    def step(what: str, done: int, total: int) -> None:
+        steps.append(what)
+
+    result = await direct_run.run_gateway(Address("sim"), asyncio.Event(), step, quick=True, endpoint=endpoint)
+    assert result.ended is None
+    assert "long answers, four at once, gateway" in steps
+    for protocol in ANSWERS:
+        direct, through = result.of("direct", protocol.key), result.of("gateway", protocol.key)
+        assert direct is not None
+        assert through is not None
+        assert [call.output for call in through.calls] == [call.output for call in direct.calls]
+        assert (through.canvases, through.at_once) == (direct.canvases, direct.at_once)
+        assert (through.calls[0].prompt or 0) > (direct.calls[0].prompt or 0)
+    assert len(result.differences) == len(ANSWERS)
+    for one in result.differences:
+        assert one.direct + one.longer_model + one.beside_model == pytest.approx(one.gateway)
+        assert sum(interval.seconds for interval in one.intervals) == pytest.approx(one.beside_model)
+        assert one.model >= SET
+        assert "Telegram" in {interval.kind for interval in one.intervals}
+
+
+async def test_an_endpoint_that_refuses_leaves_the_rows_before_it() -> None:
+    asked = 0
+
+    def brain(request: ChatRequest) -> Reply:
+        nonlocal asked
+        asked += bool(request.tools)
+        return Reply(direct_simulated.answer(request), crash=asked == 3)
+
+    result = await direct_run.run_gateway(
+        Address("sim"), asyncio.Event(), nothing, quick=True, endpoint=Endpoint(brain=brain)
+    )
+    assert result.exit_code == 1
+    assert result.ended is not None
+    assert result.ended.startswith("The gateway had no answer to ")
+    last = result.rows[-1]
+    assert (last.way, last.key, len(last.calls), last.wanted) == ("gateway", "long", 1, 2)
+    assert result.differences == ()
+
+
+async def test_a_gateway_that_does_not_start_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "START", 0.01)
+    async with serve(direct_simulated.simulated().app) as url:
+        target = await find(f"{url}/v1", None)
+        with pytest.raises(ExceptionGroup) as caught:
+            await gateway.measure(target, tmp_path, Taken(), [], nothing, quick=True)
+    assert caught.group_contains(BenchFailed, match="did not begin to poll within 0.01 s")
+
+
+LONG = Protocol("long", "long answers", ANSWERS[0].asks[:1])
+
+
+def turned(ending: str = "answered", output: int | None = 300) -> Turned:
+    """One turn: 0.1 s of storing, a call of two canvases, and Telegram."""
+    call = CallRow(10.1, 10.2, 11.2, 12.2, 12.3, "ok", None, 600, 500, output, False)
+    turn = TurnRow(1, ending, 10.0, 10.1, 12.4, (call,), (), (PartRow(5, 11.3, 11.4, 12.6),))
+    return Turned(LONG, (turn,), (account(turn),))
+
+
+def test_a_turn_becomes_a_call_with_its_whole_way() -> None:
+    row = gateway.row(turned())
+    call = row.calls[0]
+    assert [call.seconds, call.first] == pytest.approx([2.6, 1.4])
+    assert (call.output, call.canvases, call.prompt, call.cached) == (300, 2, 600, 500)
+    assert row.wall == pytest.approx(2.6)
+    unknown = gateway.row(turned(output=None)).calls[0]
+    assert (unknown.output, unknown.canvases) == (None, None)
+
+
+def test_a_turn_without_an_answer_is_no_call() -> None:
+    assert gateway.row(turned("away")).calls == ()
+    assert gateway.failing(turned("away")) == "The gateway had no answer to 1 of 1 messages (ending: away)."
+    assert gateway.failing(turned()) is None
+
+
+def test_no_difference_is_told_of_what_is_not_whole() -> None:
+    direct = Measured("long", "long answers", "direct", True, "off", 1, "warm", 1, (Call(2.0, 300),), 2.0)
+    found = gateway.difference(direct, turned())
+    assert found is not None
+    assert [found.direct, found.model] == pytest.approx([2.0, 2.0])
+    assert list(found.tokens) == [(None, 300), (600, 300)]
+    assert gateway.difference(direct, turned("away")) is None

@@ -1,0 +1,157 @@
+"""Retention knows every column that may hold a word of anybody's; what is younger, or still wanted, stays as it is."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import LargeBinary, Text, insert, select
+
+from bot.db import retention
+from bot.db.engine import Database
+from bot.db.retention import EMPTY
+from bot.db.tables import attachments, inbox, lanes, messages, metadata, model_calls, notes, outbox, tool_calls, turns
+from bot.domain import Lane
+
+WORD = "canary"
+
+WIPED = {
+    *("inbox.body", "messages.text", "messages.calls", "messages.reasoning", "messages.call_id", "messages.role"),
+    *("attachments.data", "attachments.text", "attachments.name", "attachments.kind", "attachments.media_type"),
+    *("tool_calls.arguments", "tool_calls.result", "model_calls.reply", "model_calls.error"),
+    *("outbox.body", "outbox.error", "notes.text", "notes.author", "notes.lane"),
+    *("lanes.notes", "lanes.summary", "lanes.summary_ahead"),
+}
+WORDLESS = {
+    *("inbox.kind", "inbox.shape", "inbox.lane", "inbox.state", "inbox.error", "inbox.spans"),
+    *("lanes.lane", "lanes.think", "lanes.consent"),
+    *("turns.lane", "turns.state", "turns.ending", "turns.tools", "turns.thinking_why", "turns.endpoint"),
+    *("turns.endpoint_why", "turns.used"),
+    *("model_calls.purpose", "model_calls.again", "model_calls.endpoint", "model_calls.fingerprint"),
+    *("model_calls.model", "model_calls.usage_missing", "model_calls.server_ms", "model_calls.finish_reason"),
+    *("model_calls.outcome", "model_calls.request_id"),
+    *("tool_calls.call_id", "tool_calls.name", "tool_calls.state", "tool_calls.outcome"),
+    *("outbox.lane", "outbox.state", "durations.kind"),
+    *("people.name", "people.role", "strangers.name", "strangers.code_hash"),
+    *("invites.code_hash", "invites.role", "notices.subject", "notices.text"),
+    *("readings.endpoint", "readings.totals", "readings.why"),
+}
+
+
+def test_every_column_that_can_hold_words_is_wiped_or_known_to_hold_none():
+    found = {
+        f"{table.name}.{column.name}"
+        for table in metadata.sorted_tables
+        for column in table.columns
+        if isinstance(column.type, Text | LargeBinary)
+    }
+    assert found - WIPED - WORDLESS == set()
+    assert WIPED - found == set()
+
+
+async def put(database: Database, table: Any, **row: Any) -> int:
+    async with database.transaction() as tx:
+        return int((await tx.execute(insert(table).values(row).returning(table.c.id))).scalar_one())
+
+
+async def turn(database: Database, at: float, state: str = "ended", lane: str = "7") -> int:
+    """A turn with a word of it in every table."""
+    item = await put(database, inbox, kind="update", shape="text", lane=lane, sender=7, body=WORD, received_at=at)
+    made = {"lane": lane, "person": 7, "conversation": 1, "state": state, "tools": "[]", "thinking": False}
+    made |= {"thinking_why": "", "received_at": at, "began_at": at, "item": item}
+    number = await put(database, turns, **made)
+    async with database.transaction() as tx:
+        over = "running" if state == "running" else "done"
+        await tx.execute(inbox.update().where(inbox.c.id == item).values(turn=number, state=over))
+    message = await put(database, messages, turn=number, role="user", text=WORD, made_at=at)
+    await put(database, attachments, message=message, kind="document", name=WORD, media_type="text/plain", text=WORD)
+    tool = {"turn": number, "step": 1, "call_id": "a", "name": "remember", "arguments": WORD, "result": WORD}
+    await put(database, tool_calls, **tool, state="done")
+    await put(database, model_calls, **call(number, at), error=f"refused (HTTP 400): {WORD}")
+    shown = "open" if state == "running" else "done"
+    await put(database, outbox, item=item, lane=lane, body=WORD, final=True, state=shown, made_at=at)
+    return number
+
+
+def call(turn: int | None, at: float) -> dict[str, Any]:
+    row = {"turn": turn, "step": 1, "purpose": "turn", "endpoint": "e", "model": "m", "thinking": False}
+    return row | {"tools_offered": 0, "created_at": at, "outcome": "ok", "reply": WORD, "completion_tokens": 5}
+
+
+async def words(database: Database) -> dict[str, int]:
+    """How many rows of each table hold the word, where any does."""
+    found: dict[str, int] = {}
+    async with database.reading() as tx:
+        for table in metadata.sorted_tables:
+            count = sum(WORD in str(tuple(row)) for row in await tx.execute(select(table)))
+            found |= {table.name: count} if count else {}
+    return found
+
+
+EACH = dict.fromkeys(("inbox", "messages", "attachments", "tool_calls", "model_calls", "outbox"), 1)
+
+
+async def test_of_an_old_turn_figures_stay_and_of_a_younger_one_everything(database: Database):
+    old = await turn(database, 100.0)
+    await turn(database, 200.0)
+    await retention.forget(database, retention.older(150.0))
+    assert await words(database) == EACH
+    async with database.reading() as tx:
+        rows = (await tx.execute(select(model_calls).where(model_calls.c.turn == old))).all()
+        parts = (await tx.execute(select(outbox.c.body).order_by(outbox.c.id))).scalars().all()
+    assert [(row.completion_tokens, row.error) for row in rows] == [(5, "refused (HTTP 400)")]
+    assert parts == [EMPTY, WORD]
+
+
+async def test_what_still_runs_is_left_alone_however_old_it_is(database: Database):
+    await turn(database, 100.0, state="running")
+    await retention.forget(database, retention.older(150.0))
+    assert await words(database) == EACH
+
+
+async def test_many_more_than_a_batch_are_wiped(database: Database, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(retention, "BATCH", 2)
+    monkeypatch.setattr(retention, "_LOOK", 3)
+    for at in range(7):
+        await turn(database, float(at))
+        await put(database, notes, lane="7", number=at, text=WORD, author="Ann", person=7, made_at=float(at))
+    await retention.forget(database, retention.older(150.0))
+    assert await words(database) == {}
+
+
+async def test_what_belongs_to_no_turn_is_wiped_too(database: Database):
+    row = {"kind": "update", "shape": "deep", "sender": 7, "body": WORD, "state": "done", "received_at": 100.0}
+    item = await put(database, inbox, **row)
+    await put(database, model_calls, **call(None, 100.0))
+    await put(database, outbox, lane="7", body=WORD, final=True, state="unknown", made_at=100.0, error=WORD)
+    await put(database, notes, lane="7", number=1, text=WORD, author="Ann", person=7, made_at=100.0)
+    async with database.transaction() as tx:
+        await tx.execute(insert(lanes).values(lane="7", notes=WORD, summary=WORD, summary_ahead=WORD))
+    await retention.forget(database, retention.older(150.0))
+    assert await words(database) == {}
+    async with database.reading() as tx:
+        assert (await tx.execute(select(inbox.c.error).where(inbox.c.id == item))).scalar_one() == "forgotten"
+
+
+async def test_what_a_conversation_remembers_goes_with_the_first_of_its_turns(database: Database):
+    await turn(database, 100.0)
+    await turn(database, 200.0)
+    await turn(database, 200.0, lane="8")
+    async with database.transaction() as tx:
+        await tx.execute(insert(lanes).values([{"lane": "7", "summary": WORD}, {"lane": "8", "summary": WORD}]))
+    await retention.forget(database, retention.older(150.0))
+    assert (await words(database))["lanes"] == 1
+
+
+async def test_a_lane_is_forgotten_with_all_its_person_did_outside_of_lanes(database: Database):
+    await turn(database, 100.0)
+    await turn(database, 100.0, lane="7:3")
+    await put(database, inbox, kind="update", shape="tap", sender=7, body=WORD, state="done", received_at=100.0)
+    first = await put(database, outbox, lane="7", body=WORD, final=True, state="unknown", made_at=100.0)
+    await put(database, outbox, lane="7", body=WORD, final=True, state="done", made_at=900.0, copy_of=first)
+    await put(database, outbox, lane="7", body=WORD, final=True, state="new", made_at=100.0)
+    await put(database, outbox, lane="7", body=WORD, final=True, state="open", made_at=100.0)
+    await retention.forget(database, retention.of_lane(Lane(7), 7, item=99, asked_at=150.0))
+    assert await words(database) == EACH  # those of the other topic
+    async with database.reading() as tx:
+        states = (await tx.execute(select(outbox.c.state, outbox.c.body).where(outbox.c.item.is_(None)))).all()
+        assert await retention.lanes_of(tx, 7) == [Lane(7), Lane(7, 3)]
+    assert [tuple(row) for row in states] == [("unknown", None), ("done", EMPTY), ("done", None), ("open", None)]
