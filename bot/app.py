@@ -6,30 +6,24 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import partial
 
 from bot import endpoints
 from bot.agent import history
-from bot.agent.fit import offer
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
+from bot.answering import Answering
 from bot.aside import Aside
-from bot.asking import Asking
 from bot.attachments.reading import Reader
 from bot.attachments.sound import Transcriber
 from bot.db import calls, lock, migrating, people
 from bot.db.engine import Database, connected, file_of
 from bot.db.inbox import Arrival
-from bot.db.notes import ChatNotes
 from bot.db.notices import Notices
 from bot.domain import ItemKind, Lane, Runner
 from bot.endpoints import Endpoint
 from bot.errors import SettingsRefused
-from bot.inquiry import Inquiry
-from bot.opening import Ask, Plan
-from bot.past import ChatPast
 from bot.settings import Settings
-from bot.summaries import Summaries
 from bot.telegram import commands, wire
 from bot.telegram.access import Access
 from bot.telegram.acts import Reach
@@ -42,14 +36,15 @@ from bot.telegram.handlers import Handlers
 from bot.telegram.intake import Intake, Ways
 from bot.telegram.sender import Sender
 from bot.telegram.tasks import Tasks
-from bot.turns import Means, Turns
+from bot.turns import Turns
+from bot.usage.keeper import Keeper
 from bot.usage.reconcile import CountersAt, Reconciliation
-from bot.way import Place, Places
+from bot.usage.watch import Watches
+from bot.warming import Warming
 from bot.worker import Worker
-from tools.base import ToolContext
-from tools.registry import Registry, discover
+from tools.registry import discover
 
-FILES_SHARE = 4  # the part of a prompt that the files of one turn may take
+FILES_SHARE = 4  # the part of a prompt that the pictures of one turn may take, and as much its files
 FIRST_LINK_MINUTES = 15
 
 log = logging.getLogger(__name__)
@@ -60,7 +55,7 @@ async def run(settings: Settings, stop: asyncio.Event, say: Callable[[str], None
 
     `say` is told how to become the first admin while there is none.
     """
-    file = file_of(settings.database_url)
+    watches, file = Watches(time.time()), file_of(settings.database_url)
     file.parent.mkdir(parents=True, exist_ok=True)
     with lock.held(file):
         copy = migrating.migrate(settings.database_url)
@@ -70,7 +65,7 @@ async def run(settings: Settings, stop: asyncio.Event, say: Callable[[str], None
         async with connected(settings.database_url) as database, wire.connected(token, api_url, stop) as bot:
             if bot is not None:
                 async with _model(settings) as model, endpoints.second(settings) as second:
-                    house = await build(settings, database, bot, model, second)
+                    house = await build(settings, database, bot, (model, second), watches)
                     if not house.admins:
                         say(await _first_link(database, bot))
                     async with _health(settings, house.intake):
@@ -114,6 +109,8 @@ class House:
     sender: Sender
     eyes: Eyes
     gestures: Gestures
+    warming: Warming
+    keeper: Keeper
     reconciliation: Reconciliation
     admins: tuple[int, ...]
 
@@ -122,6 +119,7 @@ class House:
         their grace, deliver what is ready.
         """
         async with asyncio.TaskGroup() as tasks:
+            keeping = tasks.create_task(self.keeper.run(), name="keeper")
             sending = tasks.create_task(self.sender.run(), name="sender")
             working = tasks.create_task(self.worker.run(), name="worker")
             try:
@@ -131,6 +129,8 @@ class House:
                 await asyncio.wait([working])
                 self.sender.stop()
                 await asyncio.wait([sending])
+                self.keeper.stop()
+                await asyncio.wait([keeping])
 
     async def _fetch(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -139,14 +139,18 @@ class House:
                 tasks.create_task(self.eyes.run(), name="eyes"),
                 tasks.create_task(self.reconciliation.run(), name="reconciliation"),
                 tasks.create_task(self.gestures.menus(self.admins), name="menus"),
+                tasks.create_task(self.warming.run(), name="warming"),
             ]
             await stop.wait()
             for guest in guests:
                 guest.cancel()
 
 
-async def build(settings: Settings, database: Database, bot: wire.Client, model: Llm, second: Endpoint | None) -> House:
+async def build(
+    settings: Settings, database: Database, bot: wire.Client, models: tuple[Llm, Endpoint | None], watches: Watches
+) -> House:
     """Put the house together on an open database, a Telegram client that knows its name, a model, perhaps a second."""
+    model, second = models
     notices = Notices(settings.admin_ids)
     access = Access(settings.access, settings.admin_ids)
     await access.load(database)
@@ -154,13 +158,21 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
         await calls.abandon(tx, None, now=time.time())
     menus = [commands.menu(standing, second=second is not None) for standing in ("member", "admin")]
     gestures = Gestures(bot, members=menus[0], admins=menus[1])
+    keeper = Keeper(database, watches)
+    await keeper.begin()
     sender = Sender(
-        database, bot, on_blocked=lambda lane: _unreachable(database, lane), on_trouble=lambda *it: aside.tell(*it)
+        database,
+        bot,
+        on_blocked=lambda lane: _unreachable(database, lane),
+        on_trouble=lambda *it: aside.tell(*it),
+        watches=watches,
     )
-    aside = Aside(database, notices, sender.wake)
+    aside = Aside(database, notices, sender.wake, watches)
     registry = discover()
-    places = _places(settings, database, (model, second), sender, aside)
-    turns = Turns(_means(settings, database, model, places, sender, registry))
+    answering = Answering(settings, database, model, second, registry, aside.tell)
+    answering.check_budget()
+    channel_for = partial(ChatChannel, sender)
+    turns = Turns(answering.means(channel_for, sender.wake, watches), wake=lambda: worker.wake())
     reach = Reach(
         access=access,
         notices=notices,
@@ -170,12 +182,13 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
         wake_sender=sender.wake,
         repeatable=lambda name: (tool := registry.get(name)) is not None and tool.repeatable,
         bot_name=bot.username,
+        thinking=settings.thinking,
+        composition=answering.composition,
         second=second,
     )
     handlers = Handlers(database, reach, _gathering(settings, bot), most_waiting=settings.waiting_messages)
     tasks = Tasks(database, access, turns)
-    summaries = _summaries(settings, database, model)
-    runners: dict[ItemKind, Runner] = {"update": handlers, "task": tasks, "house": summaries}
+    runners: dict[ItemKind, Runner] = {"update": handlers, "task": tasks, "house": answering.summaries()}
     worker = Worker(database, runners, cut=turns.stop, give_up=aside)
     eyes = Eyes(bot, worker.busy)
 
@@ -186,86 +199,23 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
     ways = Ways(arrived, lambda line: gestures.alarm(access.admins(), line))
     intake = Intake(bot, database, ways, most_waiting=settings.waiting_messages)
     reconciliation = Reconciliation(database, _read_at(settings), aside.tell)
-    return House(intake, worker, sender, eyes, gestures, reconciliation, access.admins())
+    return House(intake, worker, sender, eyes, gestures, answering.warming(), keeper, reconciliation, access.admins())
 
 
 def _read_at(settings: Settings) -> CountersAt:
     return CountersAt(settings.model_url, settings.model_api_key.get_secret_value() if settings.model_api_key else None)
 
 
-def _places(
-    settings: Settings, database: Database, models: tuple[Llm, Endpoint | None], sender: Sender, aside: Aside
-) -> Places:
-    """The endpoints that answer turns, each with its way of being asked."""
-    model, other = models
-    first = Endpoint("main", settings.model_url, model, lambda: model.name)
-    asking = Asking(database, model, wait=settings.model_wait, tell=aside.tell, continues=model.dialect.continuing)
-    second = None
-    if other is not None:
-        called = "second model endpoint"
-        patient = Asking(
-            database, other.model, wait=settings.model_wait, tell=aside.tell, continues=False, called=called
-        )
-        second = Place(other, patient)
-    return Places(database, Place(first, asking), second, sender.wake, for_hard=settings.fallback_for == "hard")
-
-
 def _gathering(settings: Settings, bot: wire.Client) -> Gathering:
     key = settings.transcribe_api_key.get_secret_value() if settings.transcribe_api_key else None
     url, model = settings.transcribe_url, settings.transcribe_model
+    share = settings.prompt_budget // FILES_SHARE
     return Gathering(
         Files(bot),
         Reader(),
         Transcriber(url, model, key) if url else None,
-        most=settings.turn_images,
-        room=settings.prompt_budget * history.BYTES_A_TOKEN // FILES_SHARE,
-    )
-
-
-def _means(
-    settings: Settings, database: Database, model: Llm, places: Places, sender: Sender, registry: Registry
-) -> Means:
-    def context_for(ask: Ask, call: str) -> ToolContext:
-        notes = ChatNotes(database, ask.lane, author=ask.name, person=ask.person)
-        past = ChatPast(database, ask.lane)
-        return ToolContext(ask.lane.key, ask.name, ask.person, call, notes, past, lambda: datetime.now(UTC))
-
-    return Means(
-        database=database,
-        places=places,
-        channel_for=lambda lane, item, silent: ChatChannel(sender, lane, item, silent=silent),
-        context_for=context_for,
-        plan=Plan(
-            system=settings.system_prompt,
-            tools={tool.name: tool for tool in registry},
-            offer=offer.index(registry),
-            budget=settings.prompt_budget,
-            steps=settings.turn_steps,
-            max_tokens=settings.model_max_tokens,
-            thinking=settings.thinking,
-            canvases=settings.thinking_canvases,
-        ),
-        inquire=Inquiry(database, _no_count, _no_read, endpoint=settings.model_url, model=lambda: model.name),
-        seconds=settings.turn_seconds,
-    )
-
-
-async def _no_count(*_: object) -> None:
-    return None
-
-
-async def _no_read(*_: object) -> None:
-    return None
-
-
-def _summaries(settings: Settings, database: Database, model: Llm) -> Summaries:
-    return Summaries(
-        database,
-        model,
-        endpoint=settings.model_url,
-        name=lambda: model.name,
-        budget=settings.prompt_budget,
-        wanted=settings.summary == "on",
+        most=min(settings.turn_images, share // history.TOKENS_AN_IMAGE),
+        room=share * history.BYTES_A_TOKEN,
     )
 
 

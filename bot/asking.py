@@ -16,9 +16,10 @@ from bot.db import calls
 from bot.db.calls import Closing, NewCall
 from bot.db.engine import Database
 from bot.db.patience import patiently
-from bot.domain import Channel, LanguageModel, ModelRequest, Reply
+from bot.domain import CANVAS, CallTimes, Channel, LanguageModel, ModelRequest, Reply, Usage
 from bot.errors import CallFailed, EndpointAway, EndpointRefused, StoreUnavailable
 from bot.running import Running
+from bot.usage.intervals import Span
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between attempts; the last one repeats
 SEAT_SIGN = 2.0  # seconds without a seat until the person is told, and told again
@@ -139,6 +140,7 @@ class Asking:
             await self._let_go(Closing(call, cut[-1] if cut else None, "cancelled", "the gateway was stopped"))
             raise
         partial = cut[-1] if cut else None
+        _note_canvases(running, given.partial if isinstance(given, CallFailed) else given or partial)
         match given:
             case None:
                 return Asked(Ended("stopped", partial), Closing(call, partial, "cancelled", "stopped by the person"))
@@ -154,15 +156,22 @@ class Asking:
     async def _call(
         self, request: ModelRequest, running: Running, channel: Channel, on_cut: Callable[[Reply], None]
     ) -> Reply | CallFailed | TimeoutError:
-        queue = _Queue(lambda: self._model.waiting(request.lane), channel)
+        queue, shown = _Queue(lambda: self._model.waiting(request.lane), channel), list[float]()
         try:
-            async with running.clocked() as begin:
+            with running.watch.at("seat wait") as at:
+                async with running.clocked() as begin:
 
-                def seated() -> None:
-                    queue.leave()
-                    begin()
+                    def seated() -> None:
+                        queue.leave()
+                        begin()
+                        at("first canvas")
 
-                return await self._model.call(request, channel.show, seated, on_cut)
+                    def show(text: str) -> None:
+                        channel.show(text)
+                        shown.append(time.time())
+                        running.watch.add(Span("further canvases", min(shown[-2:]), shown[-1]))
+
+                    return await self._model.call(request, show, seated, on_cut)
         except (CallFailed, TimeoutError) as failed:
             return failed
         finally:
@@ -174,7 +183,8 @@ class Asking:
         if failures > 1:
             minutes = max(1, round(self._wait / 60))
             channel.status(f"The model is not answering. I keep trying for up to {minutes} min; /stop ends it.{hint}")
-        await running.pause(PAUSES[min(failures, len(PAUSES)) - 1])
+        with running.watch.at("back-off"):
+            await running.pause(PAUSES[min(failures, len(PAUSES)) - 1])
 
     async def _open_again(self, failed: Closing, new: NewCall) -> int:
         async def exchange() -> int:
@@ -204,6 +214,18 @@ class Asking:
         """Tell the admins once that the server cuts every reply short."""
         if isinstance(given, Reply) and self._caps.sure(given, allowed):
             await patiently(lambda: self._tell("cap", CAPPED))
+
+
+def _note_canvases(running: Running, came: object) -> None:
+    """Thought and tool calls are not shown as they come, so what follows the first block is known in the end only."""
+    match came:
+        case Reply(
+            blocks=blocks,
+            usage=Usage(completion_tokens=tokens),
+            times=CallTimes(first_block=float(first), ended=float(ended)),
+        ):
+            if blocks > 1 or (tokens or 0) > CANVAS:
+                running.watch.add(Span("further canvases", first, ended))
 
 
 class _Queue:

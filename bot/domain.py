@@ -47,7 +47,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """Something written down to be done. A control item has no lane and is taken at once."""
+    """Something written down to be done. A control item has no lane and is taken at once; `taken_at`: this time."""
 
     id: int
     kind: ItemKind
@@ -58,6 +58,7 @@ class InboxItem:
     attempt: int
     stale: bool
     received_at: float
+    taken_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

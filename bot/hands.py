@@ -67,7 +67,8 @@ class Hands:
                 storing.create_task(self._store(event.step, result, time.time()), name=f"result {result.call.id}")
 
             if missing and running.over is None:
-                await running.work(self._together(missing, running, settle))
+                with running.watch.at("tools"):
+                    await running.work(self._together(missing, running, settle))
             for one in missing:
                 if (event.step, one.call.id) not in self._results:
                     settle(ToolResult(one.call, otherwise, "interrupted"))

@@ -6,8 +6,9 @@ nothing is generated for it.
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
+from bot.agent import prompting, server
+from bot.agent.decisions import Decision, Decisions
 from bot.agent.toolbox import Toolbox
 from bot.db import calls
 from bot.db.calls import Closing, NewCall
@@ -16,43 +17,44 @@ from bot.db.patience import patiently
 from bot.domain import CallTimes, Message, Reply, Usage
 from bot.opening import Told, Wanting
 
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """The chance, 0 to 1, that messages ask for tool work worth thinking about, and what reading it took."""
-
-    chance: float
-    input_tokens: int | None
-    output_tokens: int | None
-
-
 Count = Callable[[Sequence[Message], Toolbox, bool], Awaitable[int | None]]
 """Tokens of a prompt with these tools, thinking or not; None if the endpoint does not say."""
-Reads = Callable[[Sequence[str], Toolbox], Awaitable[Read | None]]
+
+
+def counting(url: str, api_key: str | None) -> Count:
+    """Counts prompts at the endpoint of this address."""
+
+    async def count(messages: Sequence[Message], toolbox: Toolbox, thinking: bool) -> int | None:
+        body = {"messages": prompting.to_openai(messages), "chat_template_kwargs": {"enable_thinking": thinking}}
+        tools = {"tools": toolbox.definitions} if toolbox.definitions else {}
+        return await server.tokenize(url, api_key, body | tools)
+
+    return count
 
 
 class Inquiry:
-    """Asks. `endpoint` and `model` are the ledger's names."""
+    """Asks. `endpoint` and `model` are the ledger's names; an endpoint that cannot read is not asked to again."""
 
     def __init__(
-        self, database: Database, count: Count, read: Reads, *, endpoint: str, model: Callable[[], str]
+        self, database: Database, count: Count, decisions: Decisions, *, endpoint: str, model: Callable[[], str]
     ) -> None:
         self._database = database
         self._count = count
-        self._read = read
+        self._decisions = decisions
         self._endpoint = endpoint
         self._model = model
 
     async def __call__(self, wanting: Wanting, texts: Sequence[str]) -> Told:
         """What the endpoint says to what is wanted."""
         counted = await self._count(wanting.prompt, wanting.toolbox, wanting.thinking) if wanting.count else None
-        call, chance = await self._chance(wanting, texts) if wanting.read else (None, None)
+        reads = wanting.read and not self._decisions.lacking
+        call, chance = await self._chance(wanting, texts) if reads else (None, None)
         return Told(counted, chance, call, count_asked=True, read_asked=True)
 
     async def _chance(self, wanting: Wanting, texts: Sequence[str]) -> tuple[int, float | None]:
         created = time.time()
         call = await patiently(lambda: self._open(wanting, texts, created))
-        read = await self._read(texts, wanting.toolbox)
+        read = await self._decisions.decide(texts, wanting.toolbox.definitions)
         await patiently(lambda: self._close(call, read, created))
         return call, read.chance if read else None
 
@@ -73,7 +75,7 @@ class Inquiry:
         async with self._database.transaction() as tx:
             return await calls.open_call(tx, new, now=now)
 
-    async def _close(self, call: int, read: Read | None, created: float) -> None:
+    async def _close(self, call: int, read: Decision | None, created: float) -> None:
         now = time.time()
         closing = Closing(call, None, "failed", "the endpoint gave no reading")
         if read is not None:

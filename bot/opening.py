@@ -62,7 +62,7 @@ class Plan:
     """What every turn of this house shares: system text, tools, and the tokens a prompt may take.
 
     `thinking` is what the house does where a chat has not said. `counts` and `reads`: whether the endpoint may be asked
-    how long a prompt is, and whether to think.
+    how long a prompt is, and whether to think; `sums`: whether a summary is made before a cut.
     """
 
     system: str
@@ -75,6 +75,7 @@ class Plan:
     canvases: int = 4
     counts: bool = False
     reads: bool = False
+    sums: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Literal, TypeVar
 
+from bot.usage.watch import Watch
+
 T = TypeVar("T")
 
 
@@ -32,9 +34,10 @@ class Failures:
 
 
 class Running:
-    """The handle of one turn in its lane."""
+    """The handle of one turn in its lane; `watch` measures what it is at."""
 
-    def __init__(self, newest_item: int, seconds: float) -> None:
+    def __init__(self, newest_item: int, seconds: float, watch: Watch | None = None) -> None:
+        self.watch = watch or Watch()
         self.newest_item = newest_item
         self.left = seconds
         self.stopped = False

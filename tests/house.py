@@ -66,6 +66,7 @@ async def world(tmp_path: Path, endpoint: Endpoint | None = None, **settings: An
             "model_url": f"{model_url}/v1",
             "database_url": f"sqlite+aiosqlite:///{tmp_path / 'house.db'}",
             "admin_ids": str(ADMIN),
+            "warm_up": "off",
             **settings,
         }
         yield World(api, endpoint, given(**values))

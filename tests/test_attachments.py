@@ -90,6 +90,15 @@ async def test_more_pictures_than_a_turn_takes_are_left_out_and_that_is_said(tmp
     assert text(single) == f"[data: picture last.png]\n(picture not shown to you: {why})\n[end of data]\nand?"
 
 
+async def test_a_small_prompt_takes_fewer_pictures(tmp_path: Path):
+    async with open_house(tmp_path, Endpoint(brain=said("One.")), prompt_budget=2000) as house:
+        for _ in range(3):
+            house.ann.send_photo(content=made.image(), album="a")
+        [answer] = await house.answered()
+    assert answer.startswith("(I could not use 2 of your photos: no more than 1 picture is looked at in one go.)")
+    assert house.endpoint.requests[-1].prompt_tokens <= 2000
+
+
 async def test_the_pages_of_a_paper_stand_in_the_prompt_as_far_as_there_is_room(tmp_path: Path):
     pages = [f"This is page {number}.\n" + "word " * 100 for number in range(1, 201)]
     async with open_house(tmp_path, Endpoint(brain=said("Long."))) as house:

@@ -51,7 +51,8 @@ async def test_an_exchange_is_printed_with_its_tools_and_seconds():
     assert told.startswith("You: Compare the time in Tokyo and New York\n")
     assert 'clock {"zone": "Asia/Tokyo"} → ' in told
     assert "Canvasgram: In Tokyo it is " in told
-    assert " s: first canvas " in told
+    assert " s: intake " in told
+    assert " · first canvas " in told
     assert "2 model calls · " in told
     assert "Simulated: the model" in told
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from bot import warming
 from bot.bench.talk import prose
 from bot.db.engine import connected
 from bot.db.tables import model_calls, tool_calls, turns
@@ -78,7 +79,8 @@ async def test_an_endpoint_away_for_too_long_is_given_up_honestly(tmp_path: Path
         await house.api.until(lambda: "back" in house.texts())
 
 
-async def test_a_prompt_too_long_loses_history_before_it_is_refused(tmp_path: Path):
+async def test_a_prompt_too_long_loses_history_before_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(warming, "SETTLE", 60.0)  # so that nobody is told about so small a context
     async with open_house(tmp_path, Endpoint(context=2200)) as house:
         for number in range(4):
             house.ann.send(f"@@say:{number}@@ " + "lorem ipsum " * 100)

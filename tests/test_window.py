@@ -1,5 +1,6 @@
 """What the model sees of a conversation, through the whole house: stable at its front, bounded, cut in big steps."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,8 @@ from sqlalchemy import Select, select
 
 from bot.db.engine import connected
 from bot.db.tables import lanes, turns
-from bot.sim.endpoint import Endpoint, Request
-from bot.turns import CUT
+from bot.record import CUT
+from bot.sim.endpoint import Request
 from tests.house import ADMIN, World, open_house
 
 GENERATION = ("<|channel>thought\n<channel|>", "<|turn>model\n")  # what a prompt ends with, last piece first
@@ -25,10 +26,14 @@ async def converse(house: World, *texts: str) -> list[Request]:
     for text in texts:
         before = len(house.endpoint.requests)
         house.ann.send(text)
-        await house.api.until(lambda told=told: len(house.texts()) > told and house.finished())
+        await answered_after(house, told)
         told = len(house.texts())
         firsts.append(house.endpoint.requests[before])
     return firsts
+
+
+async def answered_after(house: World, told: int) -> None:
+    await house.api.until(lambda: len(house.texts()) > told and house.finished())
 
 
 def head(request: Request) -> str:
@@ -56,7 +61,7 @@ async def test_a_prompt_begins_with_the_prompt_of_the_turn_before(tmp_path: Path
     async with open_house(tmp_path, thinking="off") as house:
         firsts = await converse(house, *texts)
     assert all(not one.thinking for one in house.endpoint.requests)
-    for before, after in zip(firsts, firsts[1:], strict=False):
+    for before, after in pairwise(firsts):
         assert after.body["tools"] == before.body["tools"]
         assert after.body["messages"][: len(before.body["messages"])] == before.body["messages"]
         assert after.prompt.startswith(head(before))
@@ -73,7 +78,7 @@ async def test_with_thinking_the_front_holds_too_and_reasoning_stays_out_of_late
         firsts = await converse(house, *texts)
     assert all(one.thinking for one in house.endpoint.requests)
     assert "secret plan" in house.endpoint.requests[1].prompt
-    for before, after in zip(firsts, firsts[1:], strict=False):
+    for before, after in pairwise(firsts):
         assert after.body["messages"][: len(before.body["messages"])] == before.body["messages"]
         assert not any("reasoning" in message for message in after.body["messages"])
         assert "<|channel>thought\nsecret" not in after.prompt

@@ -34,7 +34,8 @@ from bot.domain import (
 from bot.endpoints import Endpoint
 from bot.opening import Ask, Plan, Told, Wanting
 from bot.past import ChatPast
-from bot.turns import Means, Turns
+from bot.playing import Means
+from bot.turns import Turns
 from bot.way import Place, Places
 from tools.base import Tool, ToolContext
 
@@ -150,7 +151,8 @@ class Desk:
                 plan=self._plan(),
                 inquire=self.inquire,
                 seconds=self.seconds,
-            )
+            ),
+            wake=lambda: None,
         )
 
     def _places(self) -> Places:

@@ -4,8 +4,7 @@ Owns the question and what is known of the endpoint: one that cannot answer is a
 here; who asks keeps the account.
 """
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,18 +23,17 @@ _MEANING = {"true": "several tool steps, planned ahead", "false": "one plain too
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The chance, 0 to 1, that the messages ask for several tool steps, and what asking took."""
+    """The chance, 0 to 1, that the messages ask for several tool steps, and the tokens that asking took."""
 
     chance: float
     input_tokens: int | None
     output_tokens: int | None
-    seconds: float
 
 
 class Decisions:
-    """The endpoint at `url` as a reader. `model` names the one to ask; None: the endpoint's only one."""
+    """The endpoint at `url` as a reader. `model` names the one to ask; None: the first it serves."""
 
-    def __init__(self, url: str, api_key: str | None, model: Callable[[], str | None]) -> None:
+    def __init__(self, url: str, api_key: str | None, model: str | None) -> None:
         self._url = url
         self._key = api_key
         self._model = model
@@ -50,16 +48,14 @@ class Decisions:
         """Read the newest messages, with the definitions of the tools offered; None if the endpoint does not answer."""
         if self._lacking:
             return None
-        began = time.monotonic()
         read = await server.systemone(self._url, self._key, self._body(texts, tools))
         self._lacking = read.lacking
-        return _decision(read.answer, time.monotonic() - began) if read.answer else None
+        return _decision(read.answer) if read.answer else None
 
     def _body(self, texts: Sequence[str], tools: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         question = {"type": "noul", "instructions": _QUESTION, "criteria": _MEANING}
         body = {"state": _state(texts, tools), "questions": {"steps": question}, "instructions": _ROLE}
-        model = self._model()
-        return body if model is None else {"model": model, **body}
+        return body if self._model is None else {"model": self._model, **body}
 
 
 def _state(texts: Sequence[str], tools: Iterable[Mapping[str, Any]]) -> str:
@@ -75,7 +71,7 @@ def _short(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:half]} … {text[-half:]}"
 
 
-def _decision(answer: Mapping[str, Any], seconds: float) -> Decision | None:
+def _decision(answer: Mapping[str, Any]) -> Decision | None:
     try:
         chance = answer["answers"]["steps"]["noul"]
     except (LookupError, TypeError):
@@ -84,7 +80,7 @@ def _decision(answer: Mapping[str, Any], seconds: float) -> Decision | None:
         return None
     usage = answer.get("usage")
     counts = usage if isinstance(usage, Mapping) else {}
-    return Decision(float(chance), _count(counts.get("input_tokens")), _count(counts.get("output_tokens")), seconds)
+    return Decision(float(chance), _count(counts.get("input_tokens")), _count(counts.get("output_tokens")))
 
 
 def _count(value: object) -> int | None:

@@ -65,7 +65,6 @@ class Llm:
         self._seats = seats
         self._key = api_key
         self._silence = silence
-        self._now = epoch_clock()
         http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(silence, connect=CONNECT, pool=None),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=IDLE),
@@ -106,7 +105,7 @@ class Llm:
         on_cut: Callable[[Reply], None] | None = None,
     ) -> Reply:
         """See LanguageModel.call."""
-        reading = Reading(self._now)
+        reading = Reading(epoch_clock())
         try:
             async with self._seats.held(request.lane, request.priority):
                 reading.seated()

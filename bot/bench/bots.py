@@ -129,5 +129,6 @@ def _launch(name: Name, where: Where) -> tuple[list[str], dict[str, str]]:
         "DATABASE_URL": f"sqlite+aiosqlite:///{where.folder / 'canvasgram.db'}",
         "ADMIN_IDS": "1",
         "ACCESS": "open",
+        "WARM_UP": "off",  # the yardsticks warm nothing, and every call counts
         **where.settings,
     }

@@ -6,8 +6,9 @@ Telegram is simulated, the endpoint is the one that is measured. Where a turn's 
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bot.bench import bots
@@ -19,9 +20,10 @@ from bot.bench.progress import Step
 from bot.bench.result import Call, Difference, Interval, Measured
 from bot.db import accounts
 from bot.db.accounts import TurnRow
-from bot.db.engine import Database, connected
+from bot.db.engine import Database, Transaction, connected
 from bot.sim.botapi import BotApi, Limits
-from bot.usage.account import ORDER, Account, account
+from bot.usage.account import Account, account
+from bot.usage.intervals import ORDER
 
 FIRST_PERSON = 2000  # everybody writes once, into a chat of their own: no answer has a history
 LOOK = 0.1  # seconds between two looks into the ledger; what is measured was written there
@@ -64,31 +66,36 @@ class _House:
         self._people = itertools.count(FIRST_PERSON)
         self._newest = 0
 
-    async def ask(self, asks: Sequence[Ask]) -> list[TurnRow]:
-        """Let as many people write at the same moment; their turns, once every answer stands there."""
+    async def ask(self, asks: Sequence[Ask]) -> None:
+        """Let as many people write at the same moment, and wait until every answer stands there."""
         sent = [self._api.person(next(self._people)).send(ask.text).update_id for ask in asks]
         for update in sent:
-            await self._settled(update)
+            await self._until(partial(accounts.settled, update_id=update))
+
+    async def turns(self) -> list[TurnRow]:
+        """The turns since this was asked last, once all of them have their accounts."""
+        await self._until(accounts.accounted)
         async with self._database.reading() as tx:
             turns = await accounts.delivered(tx, after=self._newest)
         self._newest = max([self._newest, *(turn.id for turn in turns)])
         return turns
 
-    async def _settled(self, update: int) -> None:
+    async def _until(self, so: Callable[[Transaction], Awaitable[bool]]) -> None:
         while True:
             async with self._database.reading() as tx:
-                if await accounts.settled(tx, update):
+                if await so(tx):
                     return
             await asyncio.sleep(LOOK)
 
 
 async def _protocol(house: _House, protocol: Protocol, step: Step) -> Turned:
-    turns: list[TurnRow] = []
     label = f"{protocol.label}, gateway"
     step(label, 0, len(protocol.asks))
     for place in range(0, len(protocol.asks), protocol.at_once):
-        turns += await house.ask(protocol.asks[place : place + protocol.at_once])
-        step(label, len(turns), len(protocol.asks))
+        asks = protocol.asks[place : place + protocol.at_once]
+        await house.ask(asks)
+        step(label, place + len(asks), len(protocol.asks))
+    turns = await house.turns()
     return Turned(protocol, tuple(turns), tuple(account(turn) for turn in turns))
 
 

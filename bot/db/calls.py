@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Column, Row, bindparam, insert, select, update
+from sqlalchemy import Column, ColumnElement, Row, and_, bindparam, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -106,6 +106,7 @@ def _account(reply: Reply | None) -> dict[str, object]:
         "seat_at": times.seat,
         "first_block_at": times.first_block,
         "last_block_at": times.last_block,
+        **({} if times.ended is None else {"ended_at": times.ended}),
         "server_ms": json.dumps(dict(reply.server)) if reply.server else None,
         "blocks": reply.blocks,
         "finish_reason": reply.finish_reason,
@@ -150,16 +151,21 @@ async def first_prompt(tx: AsyncConnection, turn: int) -> tuple[int | None, int 
     return (found.prompt_tokens, found.cached_tokens) if found else (None, None)
 
 
+def _played(turn: int) -> ColumnElement[bool]:
+    """The turn's own calls: a reading that was made before it began is no step of it."""
+    return and_(model_calls.c.turn == turn, model_calls.c.purpose == "turn")
+
+
 async def replies(tx: AsyncConnection, turn: int) -> list[Reply]:
     """The replies of a turn's finished calls, in order, to be played again; those cut by our brake are such."""
     finished = (model_calls.c.outcome == "ok") | (model_calls.c.finish_reason == BRAKE)
-    query = select(*_PLAYED).where(model_calls.c.turn == turn, finished).order_by(model_calls.c.id)
+    query = select(*_PLAYED).where(_played(turn), finished).order_by(model_calls.c.id)
     return [_from_row(row) for row in await tx.execute(query)]
 
 
 async def cut_short(tx: AsyncConnection, turn: int) -> Reply | None:
     """What had come of the turn's newest call when the house went down in good order; None if it did not."""
-    query = select(*_PLAYED).where(model_calls.c.turn == turn).order_by(model_calls.c.id.desc()).limit(1)
+    query = select(*_PLAYED).where(_played(turn)).order_by(model_calls.c.id.desc()).limit(1)
     newest = (await tx.execute(query)).one_or_none()
     if newest is None or newest.outcome != "cancelled" or newest.reply is None:
         return None

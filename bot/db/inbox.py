@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, and_, bindparam, func, insert, or_, select, update
+from sqlalchemy import Row, and_, bindparam, case, func, insert, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -42,9 +42,12 @@ _TAKE = (
         state="running",
         attempt=inbox.c.attempt + 1,
         taken_at=func.coalesce(inbox.c.taken_at, bindparam("now")),
+        retaken_at=case((inbox.c.agreed_at.is_not(None), func.coalesce(inbox.c.retaken_at, bindparam("now")))),
     )
 )
+_SEEN = update(inbox).where(inbox.c.state == "new", inbox.c.seen_at.is_(None)).values(seen_at=bindparam("now"))
 _DONE = update(inbox).where(_THESE).values(state="done", done_at=bindparam("now"))
+_DONE_TURN = _DONE.values(spans=case((inbox.c.id == bindparam("first"), bindparam("measured"))))
 
 _CUT = (
     update(inbox)
@@ -171,9 +174,11 @@ async def claim(tx: AsyncConnection, *, now: float) -> Claimed:
     ids = [row.id for group in taken for row in group]
     if ids:
         await tx.execute(_TAKE, {"ids": ids, "now": now})
+    if running or len(rows) > len(ids):
+        await tx.execute(_SEEN, {"now": now})  # what waits behind these
     for row in cutting:
         await tx.execute(_CUT, {"of_lane": row.lane, "before": row.id})
-    groups = tuple(tuple(_item(row) for row in group) for group in taken)
+    groups = tuple(tuple(_item(row, now) for row in group) for group in taken)
     cuts = tuple((Lane.parse(row.lane), int(row.id)) for row in cutting)
     return Claimed(groups, cuts, ripe_at, left=len(rows) > len(ids) or len(seen) == _LOOK_AT)
 
@@ -231,7 +236,7 @@ def _together(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
     return group
 
 
-def _item(row: Row[Any]) -> InboxItem:
+def _item(row: Row[Any], now: float) -> InboxItem:
     return InboxItem(
         id=row.id,
         kind=row.kind,
@@ -242,15 +247,20 @@ def _item(row: Row[Any]) -> InboxItem:
         attempt=row.attempt + 1,
         stale=bool(row.stale),
         received_at=row.received_at,
+        taken_at=now,
     )
 
 
-async def done(tx: AsyncConnection, ids: Sequence[int], *, now: float) -> None:
-    """These items are answered."""
-    await tx.execute(_DONE, {"ids": list(ids), "now": now})
+async def done(tx: AsyncConnection, ids: Sequence[int], *, spans: str | None = None, now: float) -> None:
+    """These items are answered. `spans` is what was measured of their turn, kept with the first one."""
+    row = {"ids": list(ids), "now": now}
+    if spans is None:
+        await tx.execute(_DONE, row)
+    else:
+        await tx.execute(_DONE_TURN, row | {"first": ids[0], "measured": spans})
 
 
-async def put_back(tx: AsyncConnection, item: int, lane: Lane) -> bool:
+async def put_back(tx: AsyncConnection, item: int, lane: Lane, *, now: float) -> bool:
     """A /deep that waited for consent is to be answered after all; False if it waits no more, or is of another lane.
 
     The rest of a long paste was set aside with it and comes back with it.
@@ -258,7 +268,9 @@ async def put_back(tx: AsyncConnection, item: int, lane: Lane) -> bool:
     mine = (inbox.c.lane == lane.key) & (inbox.c.state == "done") & inbox.c.turn.is_(None) & inbox.c.error.is_(None)
     asked = select(inbox.c.done_at).where(mine, inbox.c.id == item, inbox.c.shape == "deep").scalar_subquery()
     back = update(inbox).where(mine, inbox.c.id >= item, inbox.c.shape.in_(ASKING), inbox.c.done_at == asked)
-    return (await tx.execute(back.values(state="new", done_at=None))).rowcount > 0
+    asked_at = func.coalesce(inbox.c.asked_at, inbox.c.done_at)
+    waited = {"asked_at": asked_at, "agreed_at": now, "retaken_at": None}
+    return (await tx.execute(back.values(state="new", done_at=None, **waited))).rowcount > 0
 
 
 async def dead(tx: AsyncConnection, ids: Sequence[int], *, error: str, now: float) -> bool:

@@ -146,11 +146,12 @@ async def unknown(tx: AsyncConnection, row: int, why: str, *, now: float) -> Non
     await _lose(tx, outbox.c.id == row, why, now)
 
 
-async def failed(tx: AsyncConnection, row: int, why: str, *, body: Part | None) -> None:
+async def failed(tx: AsyncConnection, row: int, why: str, *, body: Part | None, now: float) -> None:
     """Telegram refused `body` for what it is; if something else is wanted by now, that may be tried."""
     other = outbox.c.final & outbox.c.body.is_distinct_from(written(body))
     state = case((other & outbox.c.message_id.is_(None), "new"), (other, "open"), else_="failed")
-    await tx.execute(update(outbox).where(outbox.c.id == row).values(state=state, error=why))
+    given_up_at = case((other, outbox.c.done_at), else_=now)
+    await tx.execute(update(outbox).where(outbox.c.id == row).values(state=state, error=why, done_at=given_up_at))
 
 
 async def gone(tx: AsyncConnection, row: int) -> None:
@@ -211,7 +212,7 @@ async def _take_back(tx: AsyncConnection, item: int, first: int) -> None:
 
 
 async def _lose(tx: AsyncConnection, which: ColumnElement[bool], why: str, now: float) -> None:
-    lost = update(outbox).where(which).values(state="unknown", error=why).returning(*SEEN)
+    lost = update(outbox).where(which).values(state="unknown", error=why, done_at=now).returning(*SEEN)
     for row in (await tx.execute(lost)).all():
         seen = read(row)
         if seen.final and seen.body is not None and not seen.is_notice:

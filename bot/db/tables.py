@@ -48,11 +48,17 @@ inbox = Table(
     Column("not_before", Float),  # a pasted part waits until then for the rest
     Column("turn", _Id),
     Column("received_at", Float, nullable=False),  # when getUpdates had returned
+    Column("seen_at", Float),  # when it was first passed over, for its lane was busy; NULL: it never was
     Column("taken_at", Float),
+    Column("asked_at", Float),  # when the chat was asked for consent to answer it
+    Column("agreed_at", Float),
+    Column("retaken_at", Float),  # the first time after that
     Column("done_at", Float),
     Column("error", Text),
+    Column("spans", Text),  # JSON: what was measured of its turn; NULL: there is no turn, or its account is made
     Index("ix_inbox_state_lane_id", "state", "lane", "id"),
     Index("ix_inbox_turn", "turn"),
+    Index("ix_inbox_unaccounted", "id", sqlite_where=text("spans IS NOT NULL")),
     sqlite_autoincrement=True,
 )
 
@@ -230,7 +236,7 @@ outbox = Table(
     Column("error", Text),
     Column("made_at", Float, nullable=False),
     Column("sent_at", Float),  # when the first send was answered
-    Column("done_at", Float),  # when the final body stood there
+    Column("done_at", Float),  # when the final body stood there, or was given up
     UniqueConstraint("item", "part"),
     Index("ix_outbox_state_lane_id", "state", "lane", "id"),
     sqlite_autoincrement=True,
@@ -254,6 +260,18 @@ accounts = Table(
     Column("back_off", Float, nullable=False),
     Column("down", Float, nullable=False),
     Column("own", Float, nullable=False),
+)
+
+# A row a process, so that the time without one is known. The heartbeat says how long a killed one lived.
+lives = Table(
+    "lives",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("began_at", Float, nullable=False),
+    Column("seen_at", Float, nullable=False),
+    Column("ended_at", Float),  # NULL: it runs, or it was killed
+    Index("ix_lives_began_at", "began_at"),
+    sqlite_autoincrement=True,
 )
 
 # How long turns took, counted into buckets of a logarithmic scale (bot.usage.buckets): percentiles need no sort.

@@ -230,14 +230,21 @@ async def end(tx: AsyncConnection, turn: int, done: Done, *, now: float) -> None
     await tx.execute(_END, row)
 
 
-async def fail(tx: AsyncConnection, item: int, *, why: str, now: float) -> None:
-    """The turn this item began, if any, ends without an answer and outside its conversation, and so do its calls."""
+async def fail(tx: AsyncConnection, item: int, *, why: str, now: float) -> bool:
+    """The turn this item began ends without an answer and outside its conversation, and so do its calls.
+
+    False if there is no such turn.
+    """
     failed = {"state": "failed", "ending": "failed", "ended_at": now}
     mine = update(turns).where(turns.c.item == item, turns.c.state == "running").values(failed)
     turn = (await tx.execute(mine.returning(turns.c.id))).scalar_one_or_none()
-    if turn is not None:
-        await calls.abandon(tx, turn, now=now, why=why)
-        await calls.abandon_tools(tx, turn, now=now)
+    if turn is None:
+        return False
+    await calls.abandon(tx, turn, now=now, why=why)
+    await calls.abandon_tools(tx, turn, now=now)
+    unaccounted = func.coalesce(inbox.c.spans, "[]")
+    await tx.execute(update(inbox).where(inbox.c.id == item).values(spans=unaccounted))
+    return True
 
 
 async def last(tx: AsyncConnection, lane: Lane, *, before_item: int) -> LastTurn | None:

@@ -21,7 +21,7 @@ async def ask(demo: Demo, text: str, stop: asyncio.Event, tell: Tell) -> int:
     posted = demo.person.paste(text)
     if not await demo.settled(posted[-1].update_id, stop):
         return 1
-    turns = await demo.delivered()
+    turns = await demo.accounted()
     answers = [message.text for message in demo.person.chat.from_bot]
     tell(f"You: {text}")
     for turn in turns:

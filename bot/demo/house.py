@@ -62,9 +62,17 @@ class Demo:
     database: Database
 
     async def delivered(self, after: int = 0) -> list[TurnRow]:
-        """The turns above `after` whose answer has arrived."""
+        """The turns above `after` whose answer has arrived and whose account is written."""
         async with self.database.reading() as tx:
             return await accounts.delivered(tx, after=after)
+
+    async def accounted(self) -> list[TurnRow]:
+        """All turns, once each that has ended has its account."""
+        while True:
+            async with self.database.reading() as tx:
+                if await accounts.accounted(tx):
+                    return await accounts.delivered(tx)
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def settled(self, update_id: int, stop: asyncio.Event) -> bool:
         """Wait until this update and all else is done with; False when `stop` was set before."""

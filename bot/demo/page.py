@@ -11,7 +11,8 @@ from bot.errors import CanvasgramError
 from bot.serving import serve
 from bot.sim.chatpage import ChatPage, Notice
 from bot.sim.showcase import SHOWCASE
-from bot.usage.account import EXPLAINED, ORDER, Kind, account, in_words
+from bot.usage.account import account, in_words
+from bot.usage.intervals import EXPLAINED, ORDER, Kind
 
 
 class PortTaken(CanvasgramError):

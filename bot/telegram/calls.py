@@ -14,6 +14,7 @@ from bot.domain import Lane, Part
 from bot.telegram.outcomes import NotDelivered, Outcome, Refused, Unknown
 from bot.telegram.pace import Pace
 from bot.telegram.wire import Wire
+from bot.usage.watch import Watches
 
 _log = logging.getLogger(__name__)
 _FIRST_BACK_OFF = 0.5
@@ -34,15 +35,17 @@ class Office:
     clock: Callable[[], float]
     on_blocked: OnBlocked
     on_trouble: OnTrouble
+    watches: Watches
 
 
 class LaneCalls:
-    """`where` is the lane, without its topic once Telegram says that there is none."""
+    """`where` is the lane, without its topic once Telegram says that there is none; `track` measures what it is at."""
 
     def __init__(self, lane: Lane, office: Office) -> None:
         self.where = lane
         self.lane = lane
         self.office = office
+        self.track = office.watches.delivery(lane)
         self._failures = 0
         self._written: asyncio.Future[Any] | None = None
 
@@ -60,15 +63,26 @@ class LaneCalls:
 
     async def attempt(self, part: Part, call: Callable[..., Awaitable[Outcome]]) -> Outcome:
         """Make the call; once more without the topic, or without the formatting, if Telegram will not have that."""
-        outcome = await call(self.where, part=part)
-        if isinstance(outcome, Refused) and outcome.kind == "thread" and self.where.topic is not None:
-            self.where = Lane(self.lane.chat)
-            self.office.pace.again(self.lane.chat)
+        with self.track.at("Telegram"):
             outcome = await call(self.where, part=part)
-        if isinstance(outcome, Refused) and outcome.kind == "entities" and part.entities:
-            self.office.pace.again(self.lane.chat)
-            outcome = await call(self.where, part=replace(part, entities=()))
-        return outcome
+            if isinstance(outcome, Refused) and outcome.kind == "thread" and self.where.topic is not None:
+                self.where = Lane(self.lane.chat)
+                self.office.pace.again(self.lane.chat)
+                outcome = await call(self.where, part=part)
+            if isinstance(outcome, Refused) and outcome.kind == "entities" and part.entities:
+                self.office.pace.again(self.lane.chat)
+                outcome = await call(self.where, part=replace(part, entities=()))
+            return outcome
+
+    async def turn(self) -> None:
+        """Wait until a call that must arrive may be made; what Telegram's limits take is Telegram's time."""
+        with self.track.at("Telegram"):
+            await self.office.pace.turn(self.lane.chat)
+
+    async def delete(self, message_id: int) -> Outcome:
+        """Take a message away."""
+        with self.track.at("Telegram"):
+            return await self.office.wire.delete(self.where, message_id)
 
     def succeeded(self) -> None:
         """Telegram answers: the next failure is a first one."""

@@ -4,7 +4,7 @@ What could not be used stands in the prompt as data. If nothing is left to be an
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -16,6 +16,8 @@ from bot.telegram import entering
 from bot.telegram.enclosures import Enclosure
 
 NOT_FETCHED = "it was not fetched, for the turn was stopped"
+
+_NAMES = 10  # files that are called by name in one line
 
 Raw = dict[str, Any]
 Found = Attachment | Document
@@ -74,7 +76,7 @@ def preface(letters: Sequence[Letter]) -> str:
     return f"({told})\n\n" if told else ""
 
 
-def complaint(letters: Iterable[Letter], *, named: bool) -> str:
+def complaint(letters: Sequence[Letter], *, named: bool) -> str:
     """What could not be used, in a sentence a reason; `named`: with the names of files."""
     by_reason: dict[str, list[Enclosure]] = {}
     for one in letters:
@@ -120,6 +122,6 @@ def _heard(message: Raw, enclosure: Enclosure, transcript: str, room: int) -> st
     return entering.entered(message, block=data_block(f"{enclosure.label}, transcript{length}{part}", text))
 
 
-def _listed(what: Iterable[Enclosure], *, named: bool) -> str:
-    counts = Counter(one.label if named else one.word for one in what)
+def _listed(what: Sequence[Enclosure], *, named: bool) -> str:
+    counts = Counter(one.label if named and len(what) <= _NAMES else one.word for one in what)
     return ", ".join(f"your {word}" if count == 1 else f"{count} of your {word}s" for word, count in counts.items())

@@ -36,7 +36,7 @@ async def deep(call: Call) -> Answer:
         return say(NO_SECOND)
     if not call.words:
         return say(HOW_TO)
-    if (await _consent(call, second)).kinds is not None:
+    if (await _consent(call, second)).kinds == frozenset():
         return say(f"This chat said no to {second.host}, so I did not send this there. /consent changes that.")
     await chats.ask_consent(call.tx, call.lane.chat, second.host)
     # Not as the answer of its item: that place belongs to the turn, once the chat has agreed.
@@ -73,7 +73,7 @@ async def _answer(call: Call, second: Endpoint, kinds: frozenset[Kind], item: in
     """The chat has said what may go there: what waited for that goes on, the /deep `item` (0: none) included."""
     await chats.give_consent(call.tx, call.lane.chat, second.host, kinds)
     if kinds and item:
-        await inbox.put_back(call.tx, item, call.lane)
+        await inbox.put_back(call.tx, item, call.lane, now=call.now)
     unanswered = " Send it without /deep, and I answer it here." if item and not kinds else ""
     redraw = Part(f"{_told(second, kinds)} /consent changes that.{unanswered}")
     then = (call.reach.wake_worker, partial(call.reach.turns.go_on, call.lane))

@@ -38,6 +38,7 @@ class Courier:
     async def run(self) -> None:
         """Work until there is nothing left; raises Stopping where it would have to wait while the sender stops."""
         while True:
+            self._calls.track.rest("own" if self.due else None)
             self._woken.clear()
             if self.due:
                 await self._deliver_next()
@@ -66,7 +67,7 @@ class Courier:
 
     async def _deliver_next(self) -> None:
         """Bring the oldest stored message one call further."""
-        await self._office.pace.turn(self.lane.chat)
+        await self._calls.turn()
         self.due = False
         row = await self._office.ledger.write(partial(outbox.take, lane=self.lane))
         if row is None:
@@ -84,7 +85,7 @@ class Courier:
             assert row.body is not None
             return self._calls.attempt(row.body, partial(wire.send, reply_to=row.reply_to))
         if row.body is None:
-            return wire.delete(self._calls.where, row.message_id)
+            return self._calls.delete(row.message_id)
         if self.showing and self.showing.stands(row.id) == row.body:
             self._office.pace.give_back(self.lane.chat)
             return _shown_already()
@@ -108,12 +109,13 @@ class Courier:
                 if is_first:
                     post(partial(outbox.released, row=row.id, why=outcome.why))
                 _log.info("a call failed; trying again", extra={"action": "sender.again", "why": outcome.why})
-                await self._office.pace.sleep(self._calls.pause(outcome))
+                with self._calls.track.at("back-off"):
+                    await self._office.pace.sleep(self._calls.pause(outcome))
             case Refused("gone") if not is_first:
                 self.due = True
                 post(partial(outbox.gone, row=row.id))
             case Refused():
-                post(partial(outbox.failed, row=row.id, why=outcome.why, body=row.body))
+                post(partial(outbox.failed, row=row.id, why=outcome.why, body=row.body, now=now))
                 await self._tell(row, outcome)
 
     async def _tell(self, row: Outgoing, refused: Refused) -> None:

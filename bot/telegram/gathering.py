@@ -14,6 +14,7 @@ from bot.errors import AttachmentUnusable
 from bot.telegram.composing import Found, Letter
 from bot.telegram.enclosures import Enclosure
 from bot.telegram.files import MOST_BYTES, TOO_LARGE, Files
+from bot.usage.watch import Watch
 
 AT_ONCE = 4  # of one turn, so that no chat takes much memory
 NO_SOUND = "sound is not understood here; please write it as text"
@@ -58,24 +59,25 @@ class Gathering:
         pictures = "1 picture is" if self.most == 1 else f"{self.most} pictures are"
         return f"no more than {pictures} looked at in one go"
 
-    async def gathered(self, letters: Sequence[Letter]) -> list[Letter]:
-        """The letters with what was made of all that came with them."""
+    async def gathered(self, letters: Sequence[Letter], watch: Watch) -> list[Letter]:
+        """The letters with what was made of all that came with them; `watch` measures what that takes."""
         places = asyncio.Semaphore(AT_ONCE)
         async with asyncio.TaskGroup() as tasks:
-            work = [tasks.create_task(self._one(letter, places)) for letter in letters]
+            work = [tasks.create_task(self._one(letter, places, watch)) for letter in letters]
         return self._bounded([task.result() for task in work])
 
-    async def _one(self, letter: Letter, places: asyncio.Semaphore) -> Letter:
+    async def _one(self, letter: Letter, places: asyncio.Semaphore, watch: Watch) -> Letter:
         if letter.enclosure is None or not letter.wanting:
             return letter
         try:
             async with places:
-                body = await self.files.fetch(letter.enclosure.file_id)
-                return replace(letter, found=await self._read(letter.enclosure, body))
+                with watch.beside("Telegram"):
+                    body = await self.files.fetch(letter.enclosure.file_id)
+                return replace(letter, found=await self._read(letter.enclosure, body, watch))
         except AttachmentUnusable as unusable:
             return replace(letter, why=str(unusable))
 
-    async def _read(self, enclosure: Enclosure, body: bytes) -> Found:
+    async def _read(self, enclosure: Enclosure, body: bytes, watch: Watch) -> Found:
         match enclosure.kind:
             case "picture":
                 return await self.reader.picture(body, enclosure.name)
@@ -84,7 +86,9 @@ class Gathering:
         assert self.transcriber is not None
         kind = enclosure.media_type
         name = enclosure.name or f"sound.{_ENDINGS.get(kind, 'ogg')}"
-        return Attachment("sound", enclosure.name, kind, text=await self.transcriber.transcript(body, name, kind))
+        with watch.beside("tools"):
+            text = await self.transcriber.transcript(body, name, kind)
+        return Attachment("sound", enclosure.name, kind, text=text)
 
     def _bounded(self, letters: Sequence[Letter]) -> list[Letter]:
         """Files may turn out to be pictures, too: those beyond the bound are left out."""

@@ -102,7 +102,7 @@ class Handlers:
             async with self._database.reading() as tx:
                 if await attachments.needless(tx, ask.items[0].id):
                     return ask
-        gathered = await running.work(self._gathering.gathered(letters))
+        gathered = await running.work(self._gathering.gathered(letters, running.watch))
         if gathered is None:
             return ask  # it was stopped, and will say so
         if why := composing.refused(gathered):

@@ -37,7 +37,7 @@ class Presenter:
 
     async def clear(self, showing: Showing, left: Standing) -> None:
         """Take back, in one attempt, the line of a turn that ended without a text."""
-        await self._office.pace.turn(self._calls.lane.chat)
+        await self._calls.turn()
         await self._take_back(showing, left)
         left.is_line = False
 
@@ -50,7 +50,8 @@ class Presenter:
             case TakeBack(standing):
                 return await self._take_back(showing, standing)
             case Sign(line):
-                outcome, is_draft = await self._office.wire.sign(self._calls.where, showing.item, line)
+                with self._calls.track.at("Telegram"):
+                    outcome, is_draft = await self._office.wire.sign(self._calls.where, showing.item, line)
                 says = (line if is_draft else "") if isinstance(outcome, Delivered) else None
                 showing.signed(self._office.pace.now, draft=is_draft, says=says)
                 return outcome
@@ -95,7 +96,7 @@ class Presenter:
             case Unknown(why):
                 post(partial(outbox.unknown, row=row.id, why=why, now=now))
             case Refused(_, why):
-                post(partial(outbox.failed, row=row.id, why=why, body=row.body))
+                post(partial(outbox.failed, row=row.id, why=why, body=row.body, now=now))
 
     async def _change(self, step: Change) -> Outcome:
         standing = step.standing
@@ -109,7 +110,7 @@ class Presenter:
 
     async def _take_back(self, showing: Showing, standing: Standing) -> Outcome:
         assert standing.message_id is not None
-        outcome = await self._office.wire.delete(self._calls.where, standing.message_id)
+        outcome = await self._calls.delete(standing.message_id)
         standing.at = self._office.pace.now
         if isinstance(outcome, Delivered):
             self._calls.post(partial(outbox.gone, row=standing.row))

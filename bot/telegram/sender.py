@@ -9,7 +9,6 @@ import contextlib
 import contextvars
 import logging
 import time
-from collections.abc import Callable
 
 from telegram import Bot
 
@@ -23,6 +22,7 @@ from bot.telegram.courier import Courier
 from bot.telegram.pace import Pace, Stopping
 from bot.telegram.showing import Showing
 from bot.telegram.wire import Wire
+from bot.usage.watch import Watches
 
 _log = logging.getLogger(__name__)
 _AFTER_A_BUG = 5.0
@@ -40,13 +40,14 @@ class Sender:
         on_blocked: OnBlocked,
         on_trouble: OnTrouble,
         limits: Limits | None = None,
-        clock: Callable[[], float] = time.time,
+        watches: Watches | None = None,
     ) -> None:
         """`on_blocked` hears of lanes whose person cannot be reached, `on_trouble` (subject, text) what admins should
-        know; both are awaited outside any transaction."""
+        know; both are awaited outside any transaction. `watches` hear how long delivering takes."""
         self._ledger = Ledger(database)
         self._pace = Pace(limits or Limits())
-        self._office = Office(Wire(bot), self._ledger, self._pace, clock, on_blocked, on_trouble)
+        self._watches = watches or Watches()
+        self._office = Office(Wire(bot), self._ledger, self._pace, time.time, on_blocked, on_trouble, self._watches)
         self._couriers: dict[Lane, Courier] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._rested = asyncio.Event()
@@ -95,6 +96,7 @@ class Sender:
     def wake(self, lane: Lane) -> None:
         """Something is stored (committed) for this lane."""
         self._courier(lane, due=True)
+        self._watches.hand_on(lane)
 
     def show(self, showing: Showing) -> None:
         """What a running turn shows has changed."""
@@ -129,11 +131,13 @@ class Sender:
                 except Exception:  # noqa: BLE001 a bug in one lane must not stop the others
                     _log.exception("a lane stumbled", extra={"action": "sender.stumbled", "lane": courier.lane.key})
                     courier.showing, courier.due = None, True
-                await self._pace.sleep(_AFTER_A_BUG)
+                with self._watches.delivery(courier.lane).at("back-off"):
+                    await self._pace.sleep(_AFTER_A_BUG)
         except Stopping:
             return None
         finally:
             del self._couriers[courier.lane]
+            self._watches.leave(courier.lane)
             self._rest()
 
     def _rest(self) -> None:

@@ -1,40 +1,18 @@
 """Where a turn's seconds went: exclusive intervals that cover it whole, and its tokens as the server counted them.
 
-Pure: rows of the ledger in, figures and plain words out. Where work overlaps, canvases count before tools, tools before
-Telegram, Telegram before waiting; what nothing claims is the rest.
+Pure: rows of the ledger and measured spans in, figures and plain words out.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Literal, get_args
 
-from bot.db.accounts import CallRow, PartRow, TurnRow
+from bot.db.accounts import Course, Kept, TurnRow
+from bot.domain import CANVAS
+from bot.usage.buckets import bucket
+from bot.usage.intervals import ORDER, Kind, Span, column, divided, summed
 
-CANVAS = 256  # tokens
-
-Kind = Literal["first canvas", "further canvases", "tools", "Telegram", "intake", "seat", "back-off", "rest"]
-ORDER: tuple[Kind, ...] = get_args(Kind)
-"""All kinds, the one that wins where they overlap first."""
-EXPLAINED: Mapping[Kind, str] = {
-    "first canvas": "the prompt is read and the first 256 tokens are made",
-    "further canvases": "the rest of the reply is made, 256 tokens at a time",
-    "tools": "tools run",
-    "Telegram": "the answer is sent",
-    "intake": "the message is stored on disk, then waits until its chat is free",
-    "seat": "the call is stored on disk, then waits for a free place at the model",
-    "back-off": "a pause before a failed call is made again",
-    "rest": "the gateway's own work: prompts, decisions, storing",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Something that lasted from `begin` to `end`, in epoch seconds."""
-
-    kind: Kind
-    begin: float
-    end: float
+DAY = 86_400  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +39,40 @@ class Account:
     canvases: int | None
 
 
+def made(course: Course, measured: Iterable[Span], outages: Iterable[tuple[float, float]]) -> Kept:
+    """The account of a delivered turn: what was `measured` of it, and times without a process as begin and end.
+
+    Of a turn that no process died under, every interval is known as precisely as the clock is read. What a killed
+    process did after its last heartbeat is lost, up to a second of it, unless it was stored with the turn's end: that
+    second counts as down, of which the heartbeat says when it began. The sum holds all the same, since down ends where
+    the next process begins, and whatever follows is measured by that one.
+    """
+    begin, end = course.received_at, max(course.received_at, course.settled_at)
+    spans = [*measured, *_of_rows(course), *(Span("down", *outage) for outage in outages)]
+    seconds = summed(divided(begin, end, spans))
+    told = {column(kind): value for kind, value in seconds.items()}
+    return Kept(course.turn, course.settled_at, end - begin, told)
+
+
+def counted(course: Course, kept: Kept) -> Counter[tuple[int, str, int]]:
+    """The account as it is added to the durations: once for each interval that lasted, by day, kind and bucket."""
+    day = int(course.received_at // DAY)
+    found = ((kind, bucket(seconds)) for kind, seconds in {"whole": kept.whole, **kept.seconds}.items())
+    return Counter((day, kind, number) for kind, number in found if number is not None)
+
+
+def gap(kept: Kept) -> float:
+    """Seconds of a turn that nothing has measured: a defect wherever it is more than a rounding error."""
+    return kept.whole - sum(kept.seconds.values())
+
+
 def account(turn: TurnRow) -> Account:
-    """The account of a delivered turn."""
-    end = max([turn.ended_at, *(part.done_at or part.sent_at or turn.ended_at for part in turn.parts)])
-    pieces = divided(turn.received_at, end, _spans(turn, end))
-    sums = {kind: sum(piece.end - piece.begin for piece in pieces if piece.kind == kind) for kind in ORDER}
+    """An accounted turn in figures for people."""
     outputs = [call.output_tokens for call in turn.calls if call.output_tokens is not None]
+    seconds = ((kind, turn.account.seconds[column(kind)]) for kind in ORDER)
     return Account(
-        whole=max(0.0, end - turn.received_at),
-        seconds=tuple((kind, seconds) for kind, seconds in sums.items() if seconds > 0),
+        whole=turn.account.whole,
+        seconds=tuple((kind, value) for kind, value in seconds if value > 0),
         calls=len(turn.calls),
         input=_count([call.input_tokens for call in turn.calls]),
         cached=_count([call.cached_tokens for call in turn.calls]),
@@ -77,22 +80,6 @@ def account(turn: TurnRow) -> Account:
         output=_count([call.output_tokens for call in turn.calls], cut=any(call.partial for call in turn.calls)),
         canvases=sum(-(-tokens // CANVAS) for tokens in outputs) if outputs else None,
     )
-
-
-def divided(begin: float, end: float, spans: Iterable[Span]) -> list[Span]:
-    """Cut `begin` to `end` into pieces that follow each other without a gap, each of the first kind at work then."""
-    inside = [span for span in spans if span.begin < end and span.end > begin and span.begin < span.end]
-    cuts = sorted(
-        {begin, max(begin, end)} | {cut for span in inside for cut in (span.begin, span.end) if begin < cut < end}
-    )
-    pieces: list[Span] = []
-    for left, right in pairwise(cuts):
-        at_work = {span.kind for span in inside if span.begin <= left and span.end >= right}
-        kind: Kind = next((kind for kind in ORDER if kind in at_work), "rest")
-        if pieces and pieces[-1].kind == kind:
-            left = pieces.pop().begin
-        pieces.append(Span(kind, left, right))
-    return pieces
 
 
 def in_words(counted: Account) -> str:
@@ -124,35 +111,15 @@ def _count(tokens: Sequence[int | None], *, cut: bool = False) -> Count:
     return Count(sum(known) if known else None, whole=len(known) == len(tokens) and not cut)
 
 
-def _spans(turn: TurnRow, end: float) -> Iterator[Span]:
-    if turn.taken_at is not None:
-        yield Span("intake", turn.received_at, turn.taken_at)
-    for call in turn.calls:
-        yield from _of_call(call, end)
-    for failed, following in pairwise(turn.calls):
-        if failed.outcome == "failed" and failed.ended_at is not None:
-            yield Span("back-off", failed.ended_at, following.created_at)
-    for tool in turn.tools:
-        if tool.began_at is not None:
-            yield Span("tools", tool.began_at, tool.ended_at or end)
-    for part in turn.parts:
-        yield from _of_part(part, turn.ended_at)
-
-
-def _of_call(call: CallRow, end: float) -> Iterator[Span]:
-    ended = end if call.ended_at is None else call.ended_at
-    # A call that was cut or failed kept the model busy until then; after a whole one only we are at work.
-    last = (call.last_block_at or ended) if call.outcome == "ok" else ended
-    yield Span("seat", call.created_at, ended if call.seat_at is None else call.seat_at)
-    if call.seat_at is not None:
-        yield Span("first canvas", call.seat_at, last if call.first_block_at is None else call.first_block_at)
-    if call.first_block_at is not None:
-        yield Span("further canvases", call.first_block_at, last)
-
-
-def _of_part(part: PartRow, ended_at: float) -> Iterator[Span]:
-    """Sending a message, and making it show its final words once the turn has ended."""
-    if part.sent_at is not None:
-        yield Span("Telegram", part.made_at, part.sent_at)
-        if part.done_at is not None:
-            yield Span("Telegram", max(part.sent_at, ended_at), part.done_at)
+def _of_rows(course: Course) -> Iterator[Span]:
+    """What lies before a turn is begun, and around a question to the chat, where nobody holds a watch."""
+    taken = course.ended_at if course.taken_at is None else course.taken_at
+    seen = taken if course.seen_at is None else min(course.seen_at, taken)
+    yield Span("intake", course.received_at, seen)
+    yield Span("lane wait", seen, taken)
+    if course.asked_at is not None and course.agreed_at is not None:
+        yield Span("own", taken, course.asked_at)
+        yield Span("approval wait", course.asked_at, course.agreed_at)
+        yield Span("lane wait", course.agreed_at, course.retaken_at or course.agreed_at)
+    if course.failed:
+        yield Span("own", taken, course.ended_at)

@@ -46,6 +46,20 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("day", "kind", "bucket", name=op.f("pk_durations")),
     )
     op.create_table(
+        "lives",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("began_at", sa.Float(), nullable=False),
+        sa.Column("seen_at", sa.Float(), nullable=False),
+        sa.Column("ended_at", sa.Float(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_lives")),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("ix_lives_began_at", "lives", ["began_at"])
+    for name in ("seen_at", "asked_at", "agreed_at", "retaken_at"):
+        op.add_column("inbox", sa.Column(name, sa.Float(), nullable=True))
+    op.add_column("inbox", sa.Column("spans", sa.Text(), nullable=True))
+    op.create_index("ix_inbox_unaccounted", "inbox", ["id"], sqlite_where=sa.text("spans IS NOT NULL"))
+    op.create_table(
         "limits",
         sa.Column("person", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("canvases", sa.Integer()),
@@ -84,6 +98,12 @@ def downgrade() -> None:
     op.drop_index("ix_model_calls_turn", "model_calls")
     op.create_index("ix_model_calls_turn", "model_calls", ["turn", "id"])
     op.drop_index("ix_turns_received_at", "turns")
+    op.drop_index("ix_inbox_unaccounted", "inbox")
+    with op.batch_alter_table("inbox", schema=None) as batch_op:
+        for name in ("spans", "retaken_at", "agreed_at", "asked_at", "seen_at"):
+            batch_op.drop_column(name)
+    op.drop_index("ix_lives_began_at", "lives")
+    op.drop_table("lives")
     op.drop_table("limits")
     op.drop_table("durations")
     op.drop_table("accounts")

@@ -210,14 +210,14 @@ async def test_a_refusal_concerns_only_what_was_refused(database: Database):
     async with database.transaction() as tx:
         for part in range(3):
             await opened(tx, part)
-        await outbox.failed(tx, 1, "refused early", body=BLOCK)
+        await outbox.failed(tx, 1, "refused early", body=BLOCK, now=1.0)
         assert (await stored(tx))[0].state == "failed"
         await add(tx, "block", "answer", "more")
-        await outbox.failed(tx, 2, "refused late", body=BLOCK)
+        await outbox.failed(tx, 2, "refused late", body=BLOCK, now=1.0)
         await outbox.stands(tx, 3, message_id=5, body=BLOCK, now=11.0)
-        await outbox.failed(tx, 3, "refused an edit", body=BLOCK)
+        await outbox.failed(tx, 3, "refused an edit", body=BLOCK, now=1.0)
         assert [row.state for row in await stored(tx)] == ["new", "new", "open"]
-        await outbox.failed(tx, 3, "refused for good", body=Part("more"))
+        await outbox.failed(tx, 3, "refused for good", body=Part("more"), now=1.0)
         assert (await stored(tx))[2].state == "failed"
 
 

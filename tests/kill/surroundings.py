@@ -163,6 +163,7 @@ async def surroundings(
             "database_url": f"sqlite+aiosqlite:///{folder / 'house.db'}",
             "admin_ids": ANN,
             "access": "open",
+            "warm_up": "off",
             "log_level": "INFO",
             **settings,
         }

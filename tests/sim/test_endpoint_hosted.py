@@ -109,3 +109,11 @@ async def test_it_has_no_routes_of_vllm(path: str) -> None:
         assert (await player.play(None, path)).status == 404
         for route in ("/tokenize", "/v1/decisions", "/v1/systemone"):
             assert (await player.play({}, route)).status == 404
+
+
+async def test_the_end_of_a_cut_answer_is_a_chunk_of_its_own() -> None:
+    async with playing(hosted()) as player:
+        played = await player.play({"model": "big", "messages": HI, "stream": True, "max_tokens": 2})
+    *_, words, end = [choice for chunk in chunks(played.lines) for choice in chunk["choices"]]
+    assert (bool(words["delta"]), words["finish_reason"]) == (True, None)
+    assert (end["delta"], end["finish_reason"]) == ({}, "length")

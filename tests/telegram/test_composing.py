@@ -102,3 +102,11 @@ def test_what_is_refused_is_said_a_reason_a_sentence_with_names():
     assert composing.refused(letters) == said
     assert composing.preface(letters) == f"({said.replace(' a.txt', '')})\n\n"
     assert composing.preface([Letter({}, 1.0, PHOTO)]) == ""
+
+
+def test_of_very_many_files_only_the_count_is_said():
+    letters = [
+        Letter({}, 1.0, Enclosure("file", "file", "f", f"{'x' * 30}{at}"), why="it is empty") for at in range(11)
+    ]
+    assert composing.refused(letters) == "I could not use 11 of your files: it is empty."
+    assert composing.refused(letters[1:]).count("your file ") == 10

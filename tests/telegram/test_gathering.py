@@ -14,6 +14,7 @@ from bot.telegram.composing import Letter
 from bot.telegram.enclosures import Enclosure
 from bot.telegram.files import MOST_BYTES, TOO_LARGE, Files
 from bot.telegram.gathering import NO_PICTURES, NO_SOUND, Gathering
+from bot.usage.watch import Watch
 from tests.attachments import made
 from tests.telegram.front import FilesStandIn
 
@@ -63,7 +64,7 @@ def test_what_is_known_before_is_not_fetched(most: int, enclosures: list[Enclosu
 async def test_each_kind_is_read_as_what_it_is_and_order_is_kept():
     ear = Ear()
     asked = [*letters(PHOTO, None, FILE, VOICE), Letter({}, 1.0, PHOTO, why="it is too much")]
-    picture, nothing, text, voice, ruled_out = await house(ear=ear).gathered(asked)
+    picture, nothing, text, voice, ruled_out = await house(ear=ear).gathered(asked, Watch())
     assert picture.found is not None
     assert (nothing.found, ruled_out.found, ruled_out.why) == (None, None, "it is too much")
     assert isinstance(text.found, Document)
@@ -76,20 +77,20 @@ async def test_each_kind_is_read_as_what_it_is_and_order_is_kept():
 
 async def test_a_name_goes_with_the_sound_where_there_is_one():
     ear = Ear()
-    await house(ear=ear).gathered(letters(Enclosure("sound", "file", "voice", "talk.mp3", "audio/mpeg")))
-    await house(ear=ear).gathered(letters(Enclosure("sound", "video message", "voice", media_type="video/mp4")))
+    await house(ear=ear).gathered(letters(Enclosure("sound", "file", "voice", "talk.mp3", "audio/mpeg")), Watch())
+    await house(ear=ear).gathered(letters(Enclosure("sound", "video message", "voice", media_type="video/mp4")), Watch())
     assert [name for _, name, _ in ear.heard] == ["talk.mp3", "sound.mp4"]
 
 
 async def test_what_cannot_be_had_is_a_reason_and_the_others_are_had():
-    gone, picture = await house().gathered(letters(Enclosure("file", "file", "gone"), PHOTO))
+    gone, picture = await house().gathered(letters(Enclosure("file", "file", "gone"), PHOTO), Watch())
     assert "Telegram does not have it any more" in gone.why
     assert picture.found is not None
 
 
 async def test_files_that_turn_out_to_be_pictures_count_as_such():
     drawn = Enclosure("file", "file", "drawn", "a.bin")
-    first, second, third = await house(most=2).gathered(letters(PHOTO, drawn, drawn))
+    first, second, third = await house(most=2).gathered(letters(PHOTO, drawn, drawn), Watch())
     assert (first.found is not None, second.found is not None, third.found) == (True, True, None)
     assert third.why == "no more than 2 pictures are looked at in one go"
 
@@ -118,7 +119,7 @@ class Slow:
 async def test_a_few_are_fetched_side_by_side():
     slow = Slow()
     async with asyncio.TaskGroup() as tasks:
-        work = tasks.create_task(house(slow).gathered(letters(*[FILE] * 9)))
+        work = tasks.create_task(house(slow).gathered(letters(*[FILE] * 9), Watch()))
         await slow.full.wait()
         slow.free.set()
     assert (len(work.result()), slow.most) == (9, gathering.AT_ONCE)
@@ -127,7 +128,7 @@ async def test_a_few_are_fetched_side_by_side():
 async def test_cancelling_leaves_nothing_under_way():
     slow = Slow()
     async with asyncio.TaskGroup() as tasks:
-        work = tasks.create_task(house(slow).gathered(letters(*[FILE] * 9)))
+        work = tasks.create_task(house(slow).gathered(letters(*[FILE] * 9), Watch()))
         await slow.full.wait()
         work.cancel()
     assert slow.under_way == 0

@@ -274,7 +274,7 @@ async def test_a_restart_goes_on_from_every_state(office: PostOffice, state: str
         if state == "unknown":
             await outbox.unknown(tx, row, "lost", now=1.0)
         if state == "failed":
-            await outbox.failed(tx, row, "refused", body=Part("hello"))
+            await outbox.failed(tx, row, "refused", body=Part("hello"), now=1.0)
     async with office.sender() as sender:
         await sender.rested()
     wanted = {

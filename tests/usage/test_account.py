@@ -1,143 +1,145 @@
-"""The seconds of a turn are cut into exclusive intervals that cover it whole; unknown tokens stay unknown."""
+"""The account of a turn is made of its rows and of what was measured; unknown tokens stay unknown, and nothing is added
+to make the sum come out.
+"""
 
+from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from bot.db.accounts import CallRow, PartRow, ToolRow, TurnRow
-from bot.usage.account import EXPLAINED, ORDER, Span, account, divided, in_words
+from bot.db.accounts import CallRow, Course, Kept, PartRow, ToolRow, TurnRow
+from bot.usage.account import account, counted, gap, in_words, made
+from bot.usage.buckets import bucket
+from bot.usage.intervals import Span
 
-CALL = CallRow(
-    created_at=101.0,
-    seat_at=101.5,
-    first_block_at=103.0,
-    last_block_at=104.0,
-    ended_at=104.25,
-    outcome="ok",
-    again=None,
-    input_tokens=1000,
-    cached_tokens=250,
-    output_tokens=257,
-    partial=False,
+COURSE = Course(
+    turn=1,
+    item=5,
+    received_at=100.0,
+    seen_at=None,
+    taken_at=100.5,
+    asked_at=None,
+    agreed_at=None,
+    retaken_at=None,
+    ended_at=104.5,
+    settled_at=105.0,
+    failed=False,
 )
-TURN = TurnRow(1, "answered", 100.0, 100.5, 104.5, (CALL,), (), (PartRow(9, 104.5, 105.0, 105.0),))
+MEASURED = (
+    Span("own", 100.5, 101.0),
+    Span("seat wait", 101.0, 101.5),
+    Span("first canvas", 101.5, 104.0),
+    Span("further canvases", 103.0, 104.0),
+    Span("own", 104.0, 104.6),
+    Span("Telegram", 104.6, 105.0),
+)
+CALL = CallRow("ok", None, input_tokens=1000, cached_tokens=250, output_tokens=257, partial=False)
+TURN = TurnRow(1, "answered", 100.0, Kept(1, 105.0, 5.0, {}), (CALL,), (), (PartRow(9, 104.9),))
 
 
-def seconds(turn: TurnRow) -> dict[str, float]:
-    return dict(account(turn).seconds)
+def seconds(
+    course: Course = COURSE, *measured: Span, outages: tuple[tuple[float, float], ...] = ()
+) -> dict[str, float]:
+    """What lasted."""
+    kept = made(course, measured or MEASURED, outages)
+    return {kind: pytest.approx(value) for kind, value in kept.seconds.items() if value}
 
 
 def test_a_plain_turn_is_told_kind_by_kind():
-    assert seconds(TURN) == {
-        "first canvas": 1.5,
-        "further canvases": 1.0,
-        "Telegram": 0.5,
+    assert seconds() == {
         "intake": 0.5,
-        "seat": 0.5,
-        "rest": 1.0,
+        "seat_wait": 0.5,
+        "first_canvas": 1.5,
+        "further_canvases": 1.0,
+        "telegram": 0.4,
+        "own": 1.1,
     }
-    assert account(TURN).whole == 5.0
+    kept = made(COURSE, MEASURED, ())
+    assert (kept.turn, kept.settled_at, kept.whole) == (1, 105.0, 5.0)
+    assert gap(kept) == pytest.approx(0, abs=1e-9)
 
 
-def test_every_kind_is_explained():
-    assert set(EXPLAINED) == set(ORDER)
+def test_what_nobody_measured_is_missing_and_not_our_own_work():
+    without_own = [span for span in MEASURED if span.kind != "own"]
+    kept = made(COURSE, without_own, ())
+    assert kept.seconds["own"] == 0
+    assert gap(kept) == pytest.approx(1.1)
 
 
-def test_a_tool_counts_until_it_ends_and_one_that_never_ended_until_the_answer():
-    calls = (CALL, replace(CALL, created_at=107.0, seat_at=107.0, first_block_at=108.0, last_block_at=108.0))
-    tools = (ToolRow("clock", "{}", "ok", "…", 104.5, 106.0), ToolRow("clock", "{}", None, None, 104.5, None))
-    turn = replace(TURN, calls=calls, tools=tools, ended_at=109.0, parts=(PartRow(9, 109.0, 110.0, 110.0),))
-    assert seconds(turn)["tools"] == (107.0 - 104.5) + (110.0 - 108.0)
+def test_a_message_waits_for_its_lane_from_when_it_was_seen():
+    told = seconds(replace(COURSE, seen_at=100.1))
+    assert (told["intake"], told["lane_wait"]) == (0.1, 0.4)
 
 
-def test_a_call_that_was_cut_kept_the_model_busy_until_its_end():
-    cut = replace(CALL, outcome="cancelled", last_block_at=103.0, ended_at=104.5)
-    assert seconds(replace(TURN, calls=(cut,)))["further canvases"] == 1.5
+def test_a_message_seen_only_after_a_restart_was_taken_before():
+    assert seconds(replace(COURSE, seen_at=102.0)) == seconds()
 
 
-def test_a_call_without_a_block_is_all_first_canvas_and_one_without_a_seat_all_waiting():
-    blank = replace(CALL, outcome="failed", first_block_at=None, last_block_at=None)
-    assert seconds(replace(TURN, calls=(blank,)))["first canvas"] == 104.25 - 101.5
-    unseated = replace(blank, seat_at=None)
-    assert seconds(replace(TURN, calls=(unseated,)))["seat"] == 104.25 - 101.0
+def test_a_time_without_a_process_is_down_whatever_waited_meanwhile():
+    told = seconds(replace(COURSE, seen_at=100.1), outages=((99.0, 99.5), (100.2, 100.3), (104.1, 104.5)))
+    assert (told["down"], told["lane_wait"], told["own"]) == (0.5, 0.3, 0.7)
 
 
-def test_a_call_that_still_ran_lasts_until_the_end():
-    running = replace(CALL, ended_at=None, last_block_at=None, outcome=None)
-    assert seconds(replace(TURN, calls=(running,)))["further canvases"] == 2.0
+def test_what_a_killed_process_stored_after_its_last_heartbeat_was_not_down():
+    assert "down" not in seconds(outages=((103.5, 104.0),))
 
 
-def test_the_pause_after_a_failed_call_is_back_off():
-    failed = replace(CALL, outcome="failed", ended_at=101.0, seat_at=None, first_block_at=None, last_block_at=None)
-    again = replace(CALL, created_at=103.0, seat_at=103.0, first_block_at=103.5, again="away")
-    assert seconds(replace(TURN, calls=(replace(failed, created_at=100.5), again)))["back-off"] == 2.0
+def test_a_chat_that_is_asked_for_consent_waits_for_a_person():
+    asked = replace(COURSE, asked_at=100.6, agreed_at=102.0, retaken_at=102.5)
+    told = seconds(asked, Span("own", 102.5, 105.0))
+    assert told == {"intake": 0.5, "own": 2.6, "approval_wait": 1.4, "lane_wait": 0.5}
 
 
-def test_streaming_counts_as_telegram_only_while_the_model_rests():
-    part = PartRow(9, made_at=103.5, sent_at=104.25, done_at=106.0)
-    assert seconds(replace(TURN, parts=(part,)))["Telegram"] == 0.25 + 1.5
-
-
-def test_a_message_that_was_given_up_ends_nothing():
-    turn = replace(TURN, parts=(PartRow(None, 104.5, None, None),))
-    assert account(turn).whole == 4.5
-    assert "Telegram" not in seconds(turn)
+def test_a_turn_that_was_set_aside_was_at_work_until_then():
+    told = seconds(replace(COURSE, failed=True), Span("own", 104.5, 105.0))
+    assert told == {"intake": 0.5, "own": 4.5}
 
 
 def test_a_clock_that_was_set_back_makes_no_negative_seconds():
-    turn = replace(TURN, received_at=200.0)
-    assert account(turn).whole == 0
-    assert account(turn).seconds == ()
+    kept = made(replace(COURSE, received_at=200.0), MEASURED, ())
+    assert (kept.whole, set(kept.seconds.values())) == (0.0, {0.0})
 
 
-moments = st.floats(min_value=0, max_value=100, allow_nan=False)
-spans = st.lists(st.builds(Span, st.sampled_from(ORDER[:-1]), moments, moments), max_size=12)
+def test_what_lasted_is_counted_once_by_the_day_of_the_message():
+    kept = Kept(1, 0.0, 2.0, {"tools": 1.5, "own": 0.5, "down": 0.0})
+    day = replace(COURSE, received_at=3 * 86_400 + 5.0)
+    wanted = {(3, kind, bucket(value)): 1 for kind, value in (("whole", 2.0), ("tools", 1.5), ("own", 0.5))}
+    assert counted(day, kept) == Counter(wanted)
 
 
-@given(moments, moments, spans)
-def test_the_pieces_follow_each_other_without_a_gap_and_cover_the_whole(one: float, other: float, found: list[Span]):
-    begin, end = sorted((one, other))
-    pieces = divided(begin, end, found)
-    assert [piece.begin for piece in pieces[1:]] == [piece.end for piece in pieces[:-1]]
-    assert all(piece.begin < piece.end for piece in pieces)
-    assert all(left.kind != right.kind for left, right in pairwise(pieces))
-    assert sum(piece.end - piece.begin for piece in pieces) == pytest.approx(end - begin)
-    if pieces:
-        assert (pieces[0].begin, pieces[-1].end) == (begin, end)
+def test_an_account_shows_what_lasted():
+    kept = Kept(1, 105.0, 5.0, made(COURSE, MEASURED, ()).seconds)
+    shown = account(replace(TURN, account=kept))
+    assert (shown.whole, shown.calls) == (5.0, 1)
+    assert [kind for kind, _ in shown.seconds] == [
+        *("intake", "seat wait", "first canvas", "further canvases", "Telegram", "own")
+    ]
 
 
-@given(moments, moments, spans, moments)
-def test_at_any_moment_the_first_kind_at_work_counts(one: float, other: float, found: list[Span], at: float):
-    begin, end = sorted((one, other))
-    here = [piece.kind for piece in divided(begin, end, found) if piece.begin <= at < piece.end]
-    at_work = [kind for kind in ORDER if any(span.kind == kind and span.begin <= at < span.end for span in found)]
-    assert here == ([at_work[0] if at_work else "rest"] if begin <= at < end else [])
+def told(*calls: CallRow) -> str:
+    kept = Kept(1, 105.0, 5.0, made(COURSE, MEASURED, ()).seconds)
+    return in_words(account(replace(TURN, account=kept, calls=calls, tools=(ToolRow("clock", "{}", "ok", "…"),))))
 
 
 def test_tokens_are_told_in_one_line():
-    assert in_words(account(TURN)) == "1 model call · 1,000 tokens in (25 % cached) · 257 out · ~2 canvases (estimated)"
+    assert told(CALL) == "1 model call · 1,000 tokens in (25 % cached) · 257 out · ~2 canvases (estimated)"
     short = replace(CALL, output_tokens=5)
-    assert in_words(account(replace(TURN, calls=(short, CALL)))).endswith("· 262 out · ~3 canvases (estimated)")
-    assert in_words(account(replace(TURN, calls=(short,)))).endswith("· 5 out · ~1 canvas (estimated)")
+    assert told(short, CALL).endswith("· 262 out · ~3 canvases (estimated)")
+    assert told(short).endswith("· 5 out · ~1 canvas (estimated)")
 
 
 def test_what_the_server_did_not_count_is_unknown():
     silent = replace(CALL, input_tokens=None, cached_tokens=None, output_tokens=None)
-    told = in_words(account(replace(TURN, calls=(silent,))))
-    assert told == "1 model call · unknown tokens in (cached share unknown) · unknown out · canvases unknown"
-    half = in_words(account(replace(TURN, calls=(silent, replace(CALL, partial=True)))))
-    assert half == (
+    assert told(silent) == "1 model call · unknown tokens in (cached share unknown) · unknown out · canvases unknown"
+    assert told(silent, replace(CALL, partial=True)) == (
         "2 model calls · at least 1,000 tokens in (cached share unknown) · at least 257 out · ~2 canvases (estimated)"
     )
 
 
 def test_a_call_that_was_cut_read_its_whole_prompt_but_may_have_written_more():
-    told = in_words(account(replace(TURN, calls=(replace(CALL, partial=True),))))
-    assert told == "1 model call · 1,000 tokens in (25 % cached) · at least 257 out · ~2 canvases (estimated)"
+    cut = told(replace(CALL, partial=True))
+    assert cut == "1 model call · 1,000 tokens in (25 % cached) · at least 257 out · ~2 canvases (estimated)"
 
 
 def test_a_turn_without_a_call_says_so():
-    assert in_words(account(replace(TURN, calls=()))) == "no model call"
+    assert told() == "no model call"

@@ -1,0 +1,142 @@
+"""Builds what answers: the endpoints and the ways to ask them, what every turn shares, warm-up and summaries.
+
+The model's side of the composition root; app.py builds the rest around it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from bot import window
+from bot.agent.decisions import Decisions
+from bot.agent.fit import offer
+from bot.agent.llm import Llm
+from bot.agent.toolbox import Toolbox
+from bot.asking import Asking, Tell
+from bot.db.engine import Database, Transaction
+from bot.db.notes import ChatNotes
+from bot.domain import ChannelFor, Lane
+from bot.endpoints import Endpoint
+from bot.errors import SettingsRefused
+from bot.inquiry import Inquiry, counting
+from bot.opening import Ask, Plan
+from bot.past import ChatPast
+from bot.playing import Means
+from bot.settings import Settings
+from bot.summaries import Summaries
+from bot.usage.watch import Watches
+from bot.warming import Wanted, Warming
+from bot.way import Place, Places
+from bot.window import Composition
+from tools.base import ToolContext
+from tools.registry import Registry
+
+MESSAGE_TOKENS = 500  # the least room a prompt must leave for what a person writes
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """What it is built of; `second` is there where FALLBACK_URL is set, `tell` reaches the admins' feed."""
+
+    settings: Settings
+    database: Database
+    model: Llm
+    second: Endpoint | None
+    registry: Registry
+    tell: Tell
+
+    def check_budget(self) -> None:
+        """Raise SettingsRefused where PROMPT_BUDGET leaves no room for a message."""
+        budget = self.settings.prompt_budget
+        least = window.least(self.settings.system_prompt, Toolbox(self.registry))
+        if least + MESSAGE_TOKENS > budget:
+            raise SettingsRefused(
+                f"PROMPT_BUDGET of {budget} tokens is too small: system text and tools alone take about {least}, and a "
+                f"message needs {MESSAGE_TOKENS}. Example: PROMPT_BUDGET={2 * (least + MESSAGE_TOKENS)}"
+            )
+
+    def means(self, channel_for: ChannelFor, wake: Callable[[Lane], None], watches: Watches) -> Means:
+        """What turns work with; `wake` is told that something is stored for a lane to be sent."""
+        return Means(
+            database=self.database,
+            places=self._places(wake),
+            channel_for=channel_for,
+            context_for=self._context,
+            plan=self._plan(),
+            inquire=self._inquiry(),
+            seconds=self.settings.turn_seconds,
+            watches=watches,
+        )
+
+    def warming(self) -> Warming:
+        """The warm-up of each lineage; of none where WARM_UP is off."""
+        settings = self.settings
+        order = (True, False) if settings.thinking == "on" else (False, True)
+        lineages = order if settings.thinking != "off" else (False,)
+        wanted = Wanted(
+            url=settings.model_url,
+            key=self._key,
+            model=settings.model_name,
+            system=settings.system_prompt,
+            toolbox=Toolbox(self.registry),
+            longest=settings.prompt_budget + settings.model_max_tokens,
+            lineages=lineages if settings.warm_up == "on" else (),
+        )
+        return Warming(self.database, self.model, wanted, name=lambda: self.model.name, tell=self.tell)
+
+    def summaries(self) -> Summaries:
+        """The runner of the house's own items."""
+        system, wanted = self.settings.system_prompt, self.settings.summary == "on"
+        return Summaries(self.database, self._first, system=system, toolbox=Toolbox(self.registry), wanted=wanted)
+
+    async def composition(self, tx: Transaction, lane: Lane) -> Composition:
+        """What a lane's next prompt is made of."""
+        settings = self.settings
+        return await window.composition(
+            tx, lane, settings.system_prompt, Toolbox(self.registry), settings.prompt_budget
+        )
+
+    @property
+    def _key(self) -> str | None:
+        key = self.settings.model_api_key
+        return key.get_secret_value() if key else None
+
+    @property
+    def _first(self) -> Endpoint:
+        return Endpoint("main", self.settings.model_url, self.model, lambda: self.model.name)
+
+    def _places(self, wake: Callable[[Lane], None]) -> Places:
+        wait, second = self.settings.model_wait, None
+        asking = Asking(self.database, self.model, wait=wait, tell=self.tell, continues=self.model.dialect.continuing)
+        if self.second is not None:
+            called = "second model endpoint"
+            other = Asking(self.database, self.second.model, wait=wait, tell=self.tell, continues=False, called=called)
+            second = Place(self.second, other)
+        for_hard = self.settings.fallback_for == "hard"
+        return Places(self.database, Place(self._first, asking), second, wake, for_hard=for_hard)
+
+    def _plan(self) -> Plan:
+        settings = self.settings
+        return Plan(
+            system=settings.system_prompt,
+            tools={tool.name: tool for tool in self.registry},
+            offer=offer.index(self.registry),
+            budget=settings.prompt_budget,
+            steps=settings.turn_steps,
+            max_tokens=settings.model_max_tokens,
+            thinking=settings.thinking,
+            canvases=settings.thinking_canvases,
+            counts=True,
+            reads=settings.thinking_read == "auto",
+            sums=settings.summary == "on",
+        )
+
+    def _context(self, ask: Ask, call: str) -> ToolContext:
+        notes = ChatNotes(self.database, ask.lane, author=ask.name, person=ask.person)
+        past = ChatPast(self.database, ask.lane)
+        return ToolContext(ask.lane.key, ask.name, ask.person, call, notes, past, lambda: datetime.now(UTC))
+
+    def _inquiry(self) -> Inquiry:
+        url = self.settings.model_url
+        decisions = Decisions(url, self._key, self.settings.model_name)
+        return Inquiry(self.database, counting(url, self._key), decisions, endpoint=url, model=lambda: self.model.name)
