@@ -10,19 +10,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
+from bot.agent import history
 from bot.agent.caps import CAPPED, Caps
 from bot.agent.events import Ended
 from bot.db import calls
 from bot.db.calls import Closing, NewCall
 from bot.db.engine import Database
 from bot.db.patience import patiently
-from bot.domain import Channel, LanguageModel, ModelRequest, Reply
+from bot.domain import Channel, LanguageModel, Message, ModelRequest, Reply
 from bot.errors import CallFailed, EndpointAway, EndpointRefused, StoreUnavailable
 from bot.running import Running
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between attempts; the last one repeats
 SEAT_SIGN = 2.0  # seconds without a seat until the person is told, and told again
 TRIES = 2  # failures in a row after which an endpoint counts as down, or a refusal as meant
+UNSEEN = "[an image that this model cannot see]"
 LAST_WORDS = 0.5  # seconds to store what a call has taken when the house goes down under it
 CONSENT = " With /consent the second one may answer."
 
@@ -67,6 +69,7 @@ class Asking:
     """Asks the model. `wait` is how many seconds an endpoint may be away; `tell` reaches the admins' feed.
 
     `continues`: the endpoint goes on in the middle of an answer if it is asked to. `called` is its name in the feed.
+    `blind` once it has refused a picture: then send it none.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Asking:
         self._tell = tell
         self._away = False
         self._caps = Caps()
+        self.blind = False
 
     @property
     def idle(self) -> bool:
@@ -99,9 +103,15 @@ class Asking:
         With `seek` a refusal is tried again, too, and after the second failure it is asked whether the turn goes on
         elsewhere: then the failure is given back at once.
         """
-        call, tries = first.call, 0
+        request, call, tries = first.request, first.call, 0
         while True:
-            asked = await self._once(first.request, call, running, channel)
+            asked = await self._once(request, call, running, channel)
+            if isinstance(asked.given, EndpointRefused) and any(message.images for message in request.messages):
+                # A model without eyes refuses the picture, and every later prompt that holds it.
+                request = replace(request, messages=unseen(request.messages))
+                call = await self._open_again(asked.closing, replace(first.new, again="blind", images=0))
+                asked = await self._once(request, call, running, channel)
+                self.blind = isinstance(asked.given, Reply)
             tries += 1
             again = await self._again(asked.given, tries, running, seek)
             if again is None:
@@ -204,6 +214,11 @@ class Asking:
         """Tell the admins once that the server cuts every reply short."""
         if isinstance(given, Reply) and self._caps.sure(given, allowed):
             await patiently(lambda: self._tell("cap", CAPPED))
+
+
+def unseen(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """A prompt for a model without eyes."""
+    return tuple(history.without_images(one, UNSEEN) for one in messages)
 
 
 class _Queue:

@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from bot import app
+from bot.asking import UNSEEN
 from bot.attachments.reading import Patience, Reader
+from bot.db.engine import connected
+from bot.db.tables import model_calls
 from bot.serving import serve
 from bot.sim.botapi import Fault
-from bot.sim.endpoint import Endpoint, Request, said
+from bot.sim.endpoint import Endpoint, Profile, Request, said
 from tests.attachments import made
 from tests.house import World, open_house
 
@@ -293,3 +297,19 @@ async def test_a_paper_that_keeps_its_reader_busy_delays_no_other_chat(tmp_path:
         [line] = await house.answered()
         assert line == "I could not use your file a.pdf: opening it takes too much time or memory."
         assert len(house.endpoint.requests) == 1
+
+
+async def test_a_model_without_eyes_is_told_that_there_was_a_picture_and_the_chat_goes_on(tmp_path: Path):
+    endpoint = Endpoint(Profile(pictures=False))
+    async with open_house(tmp_path, endpoint) as house:
+        house.ann.send_photo("what is this? @@say:I cannot see it.@@", content=made.image(40, 30))
+        await house.api.until(lambda: "I cannot see it." in house.texts())
+        house.ann.send("@@say:And on.@@")
+        await house.api.until(lambda: "And on." in house.texts())
+        statuses = [one.status for one in endpoint.requests]
+        assert statuses == [400, 200, 200]
+        assert UNSEEN in endpoint.requests[1].prompt
+        assert UNSEEN in endpoint.requests[2].prompt
+        async with connected(house.settings.database_url) as database, database.reading() as tx:
+            rows = await tx.execute(select(model_calls.c.outcome, model_calls.c.again, model_calls.c.images))
+            assert [tuple(row) for row in rows] == [("failed", None, 1), ("ok", "blind", 0), ("ok", None, 0)]

@@ -86,9 +86,16 @@ def shortened(messages: Iterable[Message]) -> list[Message]:
     return [_short(message) for message in messages]
 
 
+def without_images(message: Message, mark: str) -> Message:
+    """The message with a mark in the place of each image."""
+    if not message.images:
+        return message
+    return replace(message, images=(), text="\n".join([*[mark] * len(message.images), message.text]))
+
+
 def _short(message: Message) -> Message:
     if message.images:
-        return replace(message, images=(), text="\n".join([NO_IMAGE] * len(message.images) + [message.text]))
+        return without_images(message, NO_IMAGE)
     if message.role == "tool" and len(message.text) > RESULT:
         left_out = len(message.text) - RESULT
         return replace(message, text=f"{message.text[:RESULT]}\n[… {left_out} characters left out]")

@@ -15,6 +15,7 @@ MOST = 20  # calls that are told one by one
 # Why a call was made that would not have been needed, as it is written down.
 _AGAIN = {
     "away": "no answer came before",
+    "blind": "the model cannot see images",
     "brake": "it thought too long",
     "cut": "the reply before was cut",
     "empty": "the reply before was empty",
