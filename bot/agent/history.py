@@ -1,6 +1,6 @@
-"""How much of a conversation goes into the prompt: bounded, and stable at its front so that the prefix cache holds. Pure.
+"""How much of a conversation goes into the prompt: bounded, and stable at its front so that the cache holds. Pure.
 
-Sizes are estimates, held against what the server counted for the chat's last prompt; the account has the server's counts.
+Sizes are estimates, held against what the server counted for the chat's last prompt; the ledger has its counts only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ class TurnSize:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What the prompt holds of the finished turns: those from index `first` on, of them those before `whole` shortened."""
+    """What the prompt holds of the finished turns: those from index `first` on; those before `whole` are shortened."""
 
     first: int = 0
     whole: int = 0
