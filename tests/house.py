@@ -14,6 +14,12 @@ from bot.sim.botapi import BotApi, Limits, Person
 from bot.sim.endpoint import Endpoint
 
 ADMIN = 7
+_WORDS = " ".join(f"word{n}" for n in range(200))  # more of them than a server looks for a pattern in
+
+
+def long_story() -> str:
+    """What makes the model write about 4,000 words."""
+    return f"@@repeat:20 {_WORDS} @@"
 
 
 @dataclass
