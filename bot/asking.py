@@ -42,11 +42,15 @@ class Seek(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What is asked, the open row of the ledger it is asked under, and what the rows of further attempts say."""
+    """What is asked, the open row of the ledger it is asked under, and what the rows of further attempts say.
+
+    `optional`: there is an answer without it, so that two tries must do.
+    """
 
     request: ModelRequest
     call: int
     new: NewCall
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,27 +107,28 @@ class Asking:
         With `seek` a refusal is tried again, too, and after the second failure it is asked whether the turn goes on
         elsewhere: then the failure is given back at once.
         """
-        request, call, tries = first.request, first.call, 0
+        request, call, new, tries = first.request, first.call, first.new, 0
         while True:
             asked = await self._once(request, call, running, channel)
             if isinstance(asked.given, EndpointRefused) and any(message.images for message in request.messages):
                 # A model without eyes refuses the picture, and every later prompt that holds it.
                 request = replace(request, messages=unseen(request.messages))
-                call = await self._open_again(asked.closing, replace(first.new, again="blind", images=0))
+                new = replace(new, again="blind", images=0)
+                call = await self._open_again(asked.closing, new)
                 asked = await self._once(request, call, running, channel)
                 self.blind = isinstance(asked.given, Reply)
             tries += 1
-            again = await self._again(asked.given, tries, running, seek)
+            again = await self._again(asked.given, tries, running, seek, optional=first.optional)
             if again is None:
                 await self._look_for_cap(asked.given, first.request.max_tokens)
                 return asked
             await self._pause(running, channel, hint=CONSENT if again.may_change else "")
             if running.over is not None:
                 return Asked(Ended(running.over, asked.closing.reply), asked.closing)
-            call = await self._open_again(asked.closing, replace(first.new, again=again.why))
+            call = await self._open_again(asked.closing, replace(new, again=again.why))
 
     async def _again(
-        self, given: Reply | Ended | CallFailed, tries: int, running: Running, seek: Seek | None
+        self, given: Reply | Ended | CallFailed, tries: int, running: Running, seek: Seek | None, *, optional: bool
     ) -> "_Again | None":
         """Why the same is asked here once more; None: it is not."""
         refused = isinstance(given, EndpointRefused)
@@ -134,7 +139,7 @@ class Asking:
         late = running.failures.add(self._wait)
         if late or tries == TRIES:
             await self._report(given)
-        if late:
+        if late or (optional and tries >= TRIES):
             return None
         found = await seek(refused=refused) if seek is not None and tries >= TRIES else None
         if found == "go" or (refused and found == "no"):

@@ -154,7 +154,7 @@ class Playing:
 
     async def _ask_here(self, request: ModelRequest, event: CallModel) -> Asked:
         new = self._record.new_call(event, again=event.again)
-        attempt = Attempt(self._way.fitted(request), self._record.call, new)
+        attempt = Attempt(self._way.fitted(request), self._record.call, new, optional=event.optional)
         seek = None if event.optional else self._way.seek
         return await self._way.place.asking.ask(attempt, self._running, self._channel, seek)
 
