@@ -153,8 +153,9 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
     registry = discover()
     answering = Answering(settings, database, model, second, registry, aside.tell)
     answering.check_budget()
-    channel_for = partial(ChatChannel, sender)
-    turns = Turns(answering.means(channel_for, sender.wake), wake=lambda: worker.wake())
+    warming = answering.warming()
+    means = answering.means(partial(ChatChannel, sender), sender.wake, cold=warming.again)
+    turns = Turns(means, wake=lambda: worker.wake())
     reach = Reach(
         access=access,
         notices=notices,
@@ -180,7 +181,7 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
 
     ways = Ways(arrived, lambda line: gestures.alarm(access.admins(), line))
     intake = Intake(bot, database, ways, most_waiting=settings.waiting_messages)
-    return House(intake, worker, sender, eyes, gestures, answering.warming(), access.admins())
+    return House(intake, worker, sender, eyes, gestures, warming, access.admins())
 
 
 def _gathering(settings: Settings, bot: wire.Client) -> Gathering:

@@ -72,7 +72,7 @@ class _Again:
 class Asking:
     """Asks the model. `wait` is how many seconds an endpoint may be away; `tell` reaches the admins' feed.
 
-    `continues`: the endpoint goes on in the middle of an answer if it is asked to. `called` is its name in the feed.
+    `called` is its name in the feed; `cold` hears that it answers again and has forgotten what was in its cache.
     `blind` once it has refused a picture: then send it none.
     """
 
@@ -83,11 +83,11 @@ class Asking:
         *,
         wait: float,
         tell: Tell,
-        continues: bool = True,
         called: str = "model endpoint",
+        cold: Callable[[], None] | None = None,
     ) -> None:
-        self.continues = continues
         self._called = called
+        self._cold = cold
         self._database = database
         self._model = model
         self._wait = wait
@@ -209,6 +209,8 @@ class Asking:
         """Tell the admins when the endpoint goes away or refuses, and when it is back."""
         if isinstance(given, Reply) and self._away:
             self._away = False
+            if self._cold is not None and not given.usage.cached_tokens:
+                self._cold()
             await patiently(lambda: self._tell(self._called, f"The {self._called} answers again."))
         elif isinstance(given, EndpointRefused) or (isinstance(given, EndpointAway) and not self._away):
             self._away = True

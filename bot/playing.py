@@ -125,7 +125,7 @@ class Playing:
             max_tokens=plan.max_tokens,
             thinking=plan.canvases,
             may_think=opened.may_think,
-            continues=self._way.place.asking.continues,
+            continues=self._way.place.continues,
             room=opened.room,
         )
 
@@ -177,8 +177,8 @@ class Playing:
         """
         if not isinstance(event, CallModel):
             return event, said
-        asking = self._way.place.asking
-        crowded = event.optional and not (asking.continues and asking.idle)
+        place = self._way.place
+        crowded = event.optional and not (place.continues and place.asking.idle)
         why = self._running.over or ("crowded" if crowded else None)
         if why is None:
             return event, said

@@ -25,10 +25,11 @@ _ODD = re.compile(r"[^\w./:@+ -]")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An endpoint, and the way to ask it."""
+    """An endpoint, and the way to ask it; `continues`: it goes on in the middle of an answer if it is asked to."""
 
     endpoint: Endpoint
     asking: Asking
+    continues: bool
 
 
 @dataclass(frozen=True, slots=True)
