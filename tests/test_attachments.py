@@ -238,7 +238,7 @@ async def test_a_forwarded_photo_says_whose_it_is_and_a_picture_replied_to_what_
         assert len(images(last(house)[-1])) == 1
         house.ann.send("Why?", reply_to=photo)
         await house.answered(2)
-        assert "(photos, which you cannot see)" in text(last(house)[-1])
+        assert "(photos, which you see only where they stand in this conversation)" in text(last(house)[-1])
 
 
 async def test_a_retry_shows_the_same_pictures_again(tmp_path: Path):
@@ -287,16 +287,24 @@ async def test_a_slow_download_delays_its_own_chat_alone_and_a_stop_ends_it(tmp_
 
 
 async def test_a_paper_that_keeps_its_reader_busy_delays_no_other_chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(app, "Reader", lambda: Reader(Patience(document=2.0)))
+    monkeypatch.setattr(app, "Reader", lambda: Reader(Patience(document=300.0)))
     async with open_house(tmp_path, Endpoint(brain=said("Quick.")), access="open") as house:
         house.ann.send_document("a.pdf", content=made.slow_pdf())
         await house.api.until(lambda: house.api.calls_of("getFile"))
         house.api.person(8, "Bob").send("Hello")
         assert await house.answered(chat=8) == ["Quick."]
         assert house.texts() == []
-        [line] = await house.answered()
-        assert line == "I could not use your file a.pdf: opening it takes too much time or memory."
+        house.ann.send("/stop")
+        assert await house.answered() == ["Stopped."]
         assert len(house.endpoint.requests) == 1
+
+
+async def test_a_paper_that_takes_too_long_is_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(app, "Reader", lambda: Reader(Patience(document=0.5)))
+    async with open_house(tmp_path) as house:
+        house.ann.send_document("a.pdf", content=made.slow_pdf())
+        assert await house.answered() == ["I could not use your file a.pdf: opening it takes too much time or memory."]
+        assert house.endpoint.requests == []
 
 
 async def test_a_model_without_eyes_is_told_that_there_was_a_picture_and_the_chat_goes_on(tmp_path: Path):
@@ -311,5 +319,6 @@ async def test_a_model_without_eyes_is_told_that_there_was_a_picture_and_the_cha
         assert UNSEEN in endpoint.requests[1].prompt
         assert UNSEEN in endpoint.requests[2].prompt
         async with connected(house.settings.database_url) as database, database.reading() as tx:
-            rows = await tx.execute(select(model_calls.c.outcome, model_calls.c.again, model_calls.c.images))
+            told = select(model_calls.c.outcome, model_calls.c.again, model_calls.c.images)
+            rows = await tx.execute(told.where(model_calls.c.purpose == "turn").order_by(model_calls.c.id))
             assert [tuple(row) for row in rows] == [("failed", None, 1), ("ok", "blind", 0), ("ok", None, 0)]
