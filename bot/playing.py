@@ -127,6 +127,7 @@ class Playing:
             may_think=opened.may_think,
             continues=self._way.place.continues,
             room=opened.room,
+            played=len(opened.replies),
         )
 
     async def _ask_model(self, event: CallModel) -> Asked:
