@@ -55,11 +55,15 @@ class Answering:
                 f"message needs {MESSAGE_TOKENS}. Example: PROMPT_BUDGET={2 * (least + MESSAGE_TOKENS)}"
             )
 
-    def means(self, channel_for: ChannelFor, wake: Callable[[Lane], None], watches: Watches) -> Means:
-        """What turns work with; `wake` is told that something is stored for a lane to be sent."""
+    def means(
+        self, channel_for: ChannelFor, wake: Callable[[Lane], None], cold: Callable[[], None], watches: Watches
+    ) -> Means:
+        """What turns work with; `wake` is told that something is stored for a lane to be sent, `cold` that the first
+        endpoint came back with an empty cache.
+        """
         return Means(
             database=self.database,
-            places=self._places(wake),
+            places=self._places(wake, cold),
             channel_for=channel_for,
             context_for=self._context,
             plan=self._plan(),
@@ -105,15 +109,15 @@ class Answering:
     def _first(self) -> Endpoint:
         return Endpoint("main", self.settings.model_url, self.model, lambda: self.model.name)
 
-    def _places(self, wake: Callable[[Lane], None]) -> Places:
+    def _places(self, wake: Callable[[Lane], None], cold: Callable[[], None]) -> Places:
         wait, second = self.settings.model_wait, None
-        asking = Asking(self.database, self.model, wait=wait, tell=self.tell, continues=self.model.dialect.continuing)
+        asking = Asking(self.database, self.model, wait=wait, tell=self.tell, cold=cold)
+        first = Place(self._first, asking, continues=self.model.dialect.continuing)
         if self.second is not None:
             called = "second model endpoint"
-            other = Asking(self.database, self.second.model, wait=wait, tell=self.tell, continues=False, called=called)
-            second = Place(self.second, other)
-        for_hard = self.settings.fallback_for == "hard"
-        return Places(self.database, Place(self._first, asking), second, wake, for_hard=for_hard)
+            other = Asking(self.database, self.second.model, wait=wait, tell=self.tell, called=called)
+            second = Place(self.second, other, continues=False)
+        return Places(self.database, first, second, wake, for_hard=self.settings.fallback_for == "hard")
 
     def _plan(self) -> Plan:
         settings = self.settings

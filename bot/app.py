@@ -171,8 +171,9 @@ async def build(
     registry = discover()
     answering = Answering(settings, database, model, second, registry, aside.tell)
     answering.check_budget()
-    channel_for = partial(ChatChannel, sender)
-    turns = Turns(answering.means(channel_for, sender.wake, watches), wake=lambda: worker.wake())
+    warming = answering.warming()
+    means = answering.means(partial(ChatChannel, sender), sender.wake, warming.again, watches)
+    turns = Turns(means, wake=lambda: worker.wake())
     reach = Reach(
         access=access,
         notices=notices,
@@ -199,7 +200,7 @@ async def build(
     ways = Ways(arrived, lambda line: gestures.alarm(access.admins(), line))
     intake = Intake(bot, database, ways, most_waiting=settings.waiting_messages)
     reconciliation = Reconciliation(database, _read_at(settings), aside.tell)
-    return House(intake, worker, sender, eyes, gestures, answering.warming(), keeper, reconciliation, access.admins())
+    return House(intake, worker, sender, eyes, gestures, warming, keeper, reconciliation, access.admins())
 
 
 def _read_at(settings: Settings) -> CountersAt:

@@ -10,13 +10,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
+from bot.agent import history
 from bot.agent.caps import CAPPED, Caps
 from bot.agent.events import Ended
 from bot.db import calls
 from bot.db.calls import Closing, NewCall
 from bot.db.engine import Database
 from bot.db.patience import patiently
-from bot.domain import CANVAS, CallTimes, Channel, LanguageModel, ModelRequest, Reply, Usage
+from bot.domain import CANVAS, CallTimes, Channel, LanguageModel, Message, ModelRequest, Reply, Usage
 from bot.errors import CallFailed, EndpointAway, EndpointRefused, StoreUnavailable
 from bot.running import Running
 from bot.usage.intervals import Span
@@ -24,6 +25,7 @@ from bot.usage.intervals import Span
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between attempts; the last one repeats
 SEAT_SIGN = 2.0  # seconds without a seat until the person is told, and told again
 TRIES = 2  # failures in a row after which an endpoint counts as down, or a refusal as meant
+UNSEEN = "[an image that this model cannot see]"
 LAST_WORDS = 0.5  # seconds to store what a call has taken when the house goes down under it
 CONSENT = " With /consent the second one may answer."
 
@@ -41,11 +43,15 @@ class Seek(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What is asked, the open row of the ledger it is asked under, and what the rows of further attempts say."""
+    """What is asked, the open row of the ledger it is asked under, and what the rows of further attempts say.
+
+    `optional`: there is an answer without it, so that two tries must do.
+    """
 
     request: ModelRequest
     call: int
     new: NewCall
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,8 @@ class _Again:
 class Asking:
     """Asks the model. `wait` is how many seconds an endpoint may be away; `tell` reaches the admins' feed.
 
-    `continues`: the endpoint goes on in the middle of an answer if it is asked to. `called` is its name in the feed.
+    `called` is its name in the feed; `cold` hears that it answers again and has forgotten what was in its cache.
+    `blind` once it has refused a picture: then send it none.
     """
 
     def __init__(
@@ -77,17 +84,18 @@ class Asking:
         *,
         wait: float,
         tell: Tell,
-        continues: bool = True,
         called: str = "model endpoint",
+        cold: Callable[[], None] | None = None,
     ) -> None:
-        self.continues = continues
         self._called = called
+        self._cold = cold
         self._database = database
         self._model = model
         self._wait = wait
         self._tell = tell
         self._away = False
         self._caps = Caps()
+        self.blind = False
 
     @property
     def idle(self) -> bool:
@@ -100,21 +108,28 @@ class Asking:
         With `seek` a refusal is tried again, too, and after the second failure it is asked whether the turn goes on
         elsewhere: then the failure is given back at once.
         """
-        call, tries = first.call, 0
+        request, call, new, tries = first.request, first.call, first.new, 0
         while True:
-            asked = await self._once(first.request, call, running, channel)
+            asked = await self._once(request, call, running, channel)
+            if isinstance(asked.given, EndpointRefused) and any(message.images for message in request.messages):
+                # A model without eyes refuses the picture, and every later prompt that holds it.
+                request = replace(request, messages=unseen(request.messages))
+                new = replace(new, again="blind", images=0)
+                call = await self._open_again(asked.closing, new)
+                asked = await self._once(request, call, running, channel)
+                self.blind = isinstance(asked.given, Reply)
             tries += 1
-            again = await self._again(asked.given, tries, running, seek)
+            again = await self._again(asked.given, tries, running, seek, optional=first.optional)
             if again is None:
                 await self._look_for_cap(asked.given, first.request.max_tokens)
                 return asked
             await self._pause(running, channel, hint=CONSENT if again.may_change else "")
             if running.over is not None:
                 return Asked(Ended(running.over, asked.closing.reply), asked.closing)
-            call = await self._open_again(asked.closing, replace(first.new, again=again.why))
+            call = await self._open_again(asked.closing, replace(new, again=again.why))
 
     async def _again(
-        self, given: Reply | Ended | CallFailed, tries: int, running: Running, seek: Seek | None
+        self, given: Reply | Ended | CallFailed, tries: int, running: Running, seek: Seek | None, *, optional: bool
     ) -> "_Again | None":
         """Why the same is asked here once more; None: it is not."""
         refused = isinstance(given, EndpointRefused)
@@ -125,7 +140,7 @@ class Asking:
         late = running.failures.add(self._wait)
         if late or tries == TRIES:
             await self._report(given)
-        if late:
+        if late or (optional and tries >= TRIES):
             return None
         found = await seek(refused=refused) if seek is not None and tries >= TRIES else None
         if found == "go" or (refused and found == "no"):
@@ -204,6 +219,8 @@ class Asking:
         """Tell the admins when the endpoint goes away or refuses, and when it is back."""
         if isinstance(given, Reply) and self._away:
             self._away = False
+            if self._cold is not None and not given.usage.cached_tokens:
+                self._cold()
             await patiently(lambda: self._tell(self._called, f"The {self._called} answers again."))
         elif isinstance(given, EndpointRefused) or (isinstance(given, EndpointAway) and not self._away):
             self._away = True
@@ -226,6 +243,11 @@ def _note_canvases(running: Running, came: object) -> None:
         ):
             if blocks > 1 or (tokens or 0) > CANVAS:
                 running.watch.add(Span("further canvases", first, ended))
+
+
+def unseen(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """A prompt for a model without eyes."""
+    return tuple(history.without_images(one, UNSEEN) for one in messages)
 
 
 class _Queue:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlsplit
 
+from bot.agent import history
 from bot.agent.dialect import PLAIN
 from bot.agent.llm import Knobs, Llm
 from bot.agent.seats import Seats
@@ -203,7 +204,7 @@ class _Sieve:
             return None
         text = self._without_files(message.text)
         if message.images and self._keeps({"images"}):
-            return replace(message, text="\n".join([*[NO_IMAGE] * len(message.images), text]), images=())
+            return history.without_images(replace(message, text=text), NO_IMAGE)
         return message if text == message.text else replace(message, text=text)
 
     def _result(self, message: Message) -> Message:

@@ -34,8 +34,8 @@ class Ask:
     """What a turn is to answer: a lane's waiting messages (`texts`, one each, sent at `sent`), and who wrote them.
 
     `attachments` is what came with each of them, empty if nothing did with any. `items` are done when the turn is over.
-    `silent`: the answer makes no sound; `preface` is put before it. `deep`: the second
-    endpoint is asked for. `priority` is that of its model calls.
+    `silent`: the answer makes no sound; `preface` is put before it. `deep`: the second endpoint is asked for.
+    `priority` is that of its model calls.
     """
 
     items: tuple[InboxItem, ...]
@@ -137,51 +137,81 @@ async def begin(tx: Transaction, plan: Plan, ask: Ask, told: Told, *, budget: in
 
     Wanting: the turn is new, and the endpoint should be asked something; call this again with what it has `told`.
     """
+    judged = await _judge(tx, plan, ask, told, now)
+    # A turn that is about to use tools shall not find the prompt full.
+    newest = judged.size + (min(RESERVE, budget // 4) if judged.decision.tools else 0)
+    count = plan.counts and not told.count_asked and judged.seen.near(newest, budget)
+    read = plan.reads and not told.read_asked and judged.is_open and not ask.deep
+    if (count or read) and not await stored.begun(tx, ask.items[0].id):
+        prompt = await window.messages(tx, judged.seen, plan.system, judged.user) if count else judged.user
+        return Wanting(count, read, judged.decision.thinking, prompt, judged.toolbox)
+    opened = await _open(tx, plan, ask, told, judged, now)
+    seen = judged.counted(told.counted)
+    # A turn found again keeps the window it began with, unless its prompt was too long for the endpoint.
+    narrow = not opened.is_found or budget < plan.budget
+    seen = await _settled(tx, plan, ask.lane, seen, seen.within(budget, newest) if narrow else seen, judged.toolbox)
+    return replace(
+        opened,
+        may_think=judged.setting != "off",
+        prompt=await window.messages(tx, seen, plan.system, opened.user),
+        size=seen.size + judged.size,
+        room=max(0, int(budget / seen.ratio) - seen.size - judged.size),
+        notes_size=len(seen.here.notes or ""),
+        tell_cut=seen.here.cut is not None and not seen.here.told_cut,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What is thought of a turn before anything of it is stored; `size` estimates its user messages, in tokens."""
+
+    toolbox: Toolbox
+    seen: Window
+    user: tuple[Message, ...]
+    size: int
+    setting: Setting
+    decision: Decision
+
+    @property
+    def is_open(self) -> bool:
+        """Whether words did not tell, and nobody else did, if the turn thinks."""
+        return self.decision.unsure and self.setting == "auto"
+
+    def counted(self, tokens: int | None) -> Window:
+        """The window, once the server has counted the prompt that was in doubt."""
+        if not tokens:
+            return self.seen
+        return replace(self.seen, ratio=history.ratio(self.seen.size + self.size, tokens))
+
+
+async def _judge(tx: Transaction, plan: Plan, ask: Ask, told: Told, now: float) -> _Judged:
     toolbox = Toolbox(plan.tools.values())
     seen = await window.look(tx, ask.lane, plan.system, toolbox)
     user = user_messages(ask, seen.past[-1].received_at if seen.past else 0.0, now)
-    size, setting = history.estimate(user), seen.here.think or plan.thinking
-    decision = _decided(plan, ask, seen, setting, told)
-    # A turn that is about to use tools shall not find the prompt full.
-    newest = size + (min(RESERVE, budget // 4) if decision.tools else 0)
-    count = plan.counts and not told.count_asked and seen.near(newest, budget)
-    read = plan.reads and not (told.read_asked or ask.deep) and decision.unsure and setting == "auto"
-    if (count or read) and not await stored.begun(tx, ask.items[0].id):
-        prompt = await window.messages(tx, seen, plan.system, user) if count else user
-        return Wanting(count, read, decision.thinking, prompt, toolbox)
-    if told.counted:
-        seen = replace(seen, ratio=history.ratio(seen.size + size, told.counted))
+    setting = seen.here.think or plan.thinking
+    return _Judged(toolbox, seen, user, history.estimate(user), setting, _decided(plan, ask, seen, setting, told))
+
+
+async def _open(tx: Transaction, plan: Plan, ask: Ask, told: Told, judged: _Judged, now: float) -> Opened:
     new = NewTurn(
         item=ask.items[0].id,
         lane=ask.lane,
         person=ask.person,
-        conversation=seen.here.number,
-        tools=tuple(toolbox.tools),
-        thinking=decision.thinking,
-        thinking_why=decision.why,
+        conversation=judged.seen.here.number,
+        tools=tuple(judged.toolbox.tools),
+        thinking=judged.decision.thinking,
+        thinking_why=judged.decision.why,
         received_at=ask.items[0].received_at,
     )
-    turn = await stored.open_turn(tx, new, [item.id for item in ask.items], user, now=now)
+    turn = await stored.open_turn(tx, new, [item.id for item in ask.items], judged.user, now=now)
     if turn is None:
-        opened = await _found(tx, plan, ask.items[0].id, now)
-    else:
-        opened = Opened(turn.id, seen.here.number, user, toolbox, decision.thinking, stopped=turn.stopped)
-        if ask.attached:
-            await attachments.keep(tx, turn.id, ask.attachments)
-        if told.call is not None:
-            await calls.belong(tx, told.call, turn.id)
-    # A turn found again keeps the window it began with, unless its prompt was too long for the endpoint.
-    narrow = turn is not None or budget < plan.budget
-    seen = await _settled(tx, plan, ask.lane, seen, seen.within(budget, newest) if narrow else seen, toolbox)
-    return replace(
-        opened,
-        may_think=setting != "off",
-        prompt=await window.messages(tx, seen, plan.system, opened.user),
-        size=seen.size + size,
-        room=max(0, int(budget / seen.ratio) - seen.size - size),
-        notes_size=len(seen.here.notes or ""),
-        tell_cut=seen.here.cut is not None and not seen.here.told_cut,
-    )
+        return await _found(tx, plan, ask.items[0].id, now)
+    if ask.attached:
+        await attachments.keep(tx, turn.id, ask.attachments)
+    if told.call is not None:
+        await calls.belong(tx, told.call, turn.id)
+    number, thinking = judged.seen.here.number, judged.decision.thinking
+    return Opened(turn.id, number, judged.user, judged.toolbox, thinking, stopped=turn.stopped)
 
 
 async def _settled(tx: Transaction, plan: Plan, lane: Lane, seen: Window, wanted: Window, toolbox: Toolbox) -> Window:

@@ -130,8 +130,9 @@ class Playing:
             max_tokens=plan.max_tokens,
             thinking=plan.canvases,
             may_think=opened.may_think,
-            continues=self._way.place.asking.continues,
+            continues=self._way.place.continues,
             room=opened.room,
+            played=len(opened.replies),
         )
 
     async def _ask_model(self, event: CallModel) -> Asked:
@@ -159,7 +160,7 @@ class Playing:
 
     async def _ask_here(self, request: ModelRequest, event: CallModel) -> Asked:
         new = self._record.new_call(event, again=event.again)
-        attempt = Attempt(self._way.fitted(request), self._record.call, new)
+        attempt = Attempt(self._way.fitted(request), self._record.call, new, optional=event.optional)
         seek = None if event.optional else self._way.seek
         return await self._way.place.asking.ask(attempt, self._running, self._channel, seek)
 
@@ -182,8 +183,8 @@ class Playing:
         """
         if not isinstance(event, CallModel):
             return event, said
-        asking = self._way.place.asking
-        crowded = event.optional and not (asking.continues and asking.idle)
+        place = self._way.place
+        crowded = event.optional and not (place.continues and place.asking.idle)
         why = self._running.over or ("crowded" if crowded else None)
         if why is None:
             return event, said

@@ -1,4 +1,5 @@
-"""What the house does with its endpoint at start: looks at what it is, and puts the head of its prompts into its cache.
+"""What the house does with its endpoint at start, and when it came back with an empty cache: looks at what it is, and
+puts the head of its prompts into its cache.
 
 Says once what is wrong with it. Its calls are rows of the ledger that belong to no turn, and go behind all others.
 """
@@ -67,20 +68,19 @@ class Warming:
         self._tell = tell
         self._due = asyncio.Event()
 
-    def again(self, toolbox: Toolbox) -> None:
-        """The tools are others now: warm the new head."""
-        self._wanted = replace(self._wanted, toolbox=toolbox)
+    def again(self) -> None:
+        """The endpoint came back and has forgotten: look at it and warm it once more."""
         self._due.set()
 
     async def run(self) -> None:
         """Look and warm, and again when it is due; an endpoint that is away is waited for."""
         await asyncio.sleep(SETTLE)
         while True:
-            self._due.clear()
             try:
                 await self._once()
             except Exception:  # a house works without this, so it must not end of it
                 log.exception("the endpoint could not be looked at", extra={"action": "warmup.broken"})
+            self._due.clear()  # whoever asked for it meanwhile has it by now
             await self._due.wait()
 
     async def _once(self) -> None:

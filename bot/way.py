@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from bot.asking import Asking, Elsewhere, Seek
+from bot.asking import Asking, Elsewhere, Seek, unseen
 from bot.db import chats, outbox
 from bot.db import turns as stored
 from bot.db.chats import KINDS, Kind
@@ -25,10 +25,11 @@ _ODD = re.compile(r"[^\w./:@+ -]")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An endpoint, and the way to ask it."""
+    """An endpoint, and the way to ask it; `continues`: it goes on in the middle of an answer if it is asked to."""
 
     endpoint: Endpoint
     asking: Asking
+    continues: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +103,18 @@ class Way:
 
     def sent(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """The messages of a prompt as they go out."""
-        if self.which == "main":
-            return messages
-        withheld = withhold(messages, self._allowed)
-        self._left_out |= withheld.left_out
-        return withheld.messages
+        if self.which == "fallback":
+            withheld = withhold(messages, self._allowed)
+            self._left_out |= withheld.left_out
+            messages = withheld.messages
+        return unseen(messages) if self.place.asking.blind else messages
 
     def fitted(self, request: ModelRequest) -> ModelRequest:
         """The request as it goes out. Thinking is switched at the first endpoint only."""
+        sent = self.sent(request.messages)
         if self.which == "main":
-            return request
-        return replace(request, messages=self.sent(request.messages), thinking=False, brake=None)
+            return request if sent is request.messages else replace(request, messages=sent)
+        return replace(request, messages=sent, thinking=False, brake=None)
 
     def leave(self) -> Which | None:
         """Where the turn is to go on, after `seek` was told of a failure that it is left for; None: it stays."""

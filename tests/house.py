@@ -10,10 +10,16 @@ from typing import Any
 from bot import app
 from bot.serving import serve
 from bot.settings import Settings, given
-from bot.sim.botapi import BotApi, Limits, Person
+from bot.sim.botapi import PATIENCE, BotApi, Limits, Person
 from bot.sim.endpoint import Endpoint
 
 ADMIN = 7
+_WORDS = " ".join(f"word{n}" for n in range(200))  # more of them than a server looks for a pattern in
+
+
+def long_story() -> str:
+    """What makes the model write about 4,000 words."""
+    return f"@@repeat:20 {_WORDS} @@"
 
 
 @dataclass
@@ -32,7 +38,7 @@ class World:
         """What the bot has in a chat now, oldest first."""
         return [message.text for message in self.api.chat(chat).from_bot]
 
-    async def answered(self, count: int = 1, chat: int = ADMIN, timeout: float = 10.0) -> list[str]:  # noqa: ASYNC109
+    async def answered(self, count: int = 1, chat: int = ADMIN, timeout: float = PATIENCE) -> list[str]:  # noqa: ASYNC109
         """The bot's messages of a chat once there are `count` of them."""
         await self.api.until(lambda: len(self.texts(chat)) >= count, timeout)
         return self.texts(chat)

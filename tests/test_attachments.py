@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from bot import app
+from bot.asking import UNSEEN
 from bot.attachments.reading import Patience, Reader
+from bot.db.engine import connected
+from bot.db.tables import model_calls
 from bot.serving import serve
 from bot.sim.botapi import Fault
-from bot.sim.endpoint import Endpoint, Request, said
+from bot.sim.endpoint import Endpoint, Profile, Request, said
 from tests.attachments import made
 from tests.house import World, open_house
 
@@ -234,7 +238,7 @@ async def test_a_forwarded_photo_says_whose_it_is_and_a_picture_replied_to_what_
         assert len(images(last(house)[-1])) == 1
         house.ann.send("Why?", reply_to=photo)
         await house.answered(2)
-        assert "(photos, which you cannot see)" in text(last(house)[-1])
+        assert "(photos, which you see only where they stand in this conversation)" in text(last(house)[-1])
 
 
 async def test_a_retry_shows_the_same_pictures_again(tmp_path: Path):
@@ -283,13 +287,38 @@ async def test_a_slow_download_delays_its_own_chat_alone_and_a_stop_ends_it(tmp_
 
 
 async def test_a_paper_that_keeps_its_reader_busy_delays_no_other_chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(app, "Reader", lambda: Reader(Patience(document=2.0)))
+    monkeypatch.setattr(app, "Reader", lambda: Reader(Patience(document=300.0)))
     async with open_house(tmp_path, Endpoint(brain=said("Quick.")), access="open") as house:
         house.ann.send_document("a.pdf", content=made.slow_pdf())
         await house.api.until(lambda: house.api.calls_of("getFile"))
         house.api.person(8, "Bob").send("Hello")
         assert await house.answered(chat=8) == ["Quick."]
         assert house.texts() == []
-        [line] = await house.answered()
-        assert line == "I could not use your file a.pdf: opening it takes too much time or memory."
+        house.ann.send("/stop")
+        assert await house.answered() == ["Stopped."]
         assert len(house.endpoint.requests) == 1
+
+
+async def test_a_paper_that_takes_too_long_is_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(app, "Reader", lambda: Reader(Patience(document=0.5)))
+    async with open_house(tmp_path) as house:
+        house.ann.send_document("a.pdf", content=made.slow_pdf())
+        assert await house.answered() == ["I could not use your file a.pdf: opening it takes too much time or memory."]
+        assert house.endpoint.requests == []
+
+
+async def test_a_model_without_eyes_is_told_that_there_was_a_picture_and_the_chat_goes_on(tmp_path: Path):
+    endpoint = Endpoint(Profile(pictures=False))
+    async with open_house(tmp_path, endpoint) as house:
+        house.ann.send_photo("what is this? @@say:I cannot see it.@@", content=made.image(40, 30))
+        await house.api.until(lambda: "I cannot see it." in house.texts())
+        house.ann.send("@@say:And on.@@")
+        await house.api.until(lambda: "And on." in house.texts())
+        statuses = [one.status for one in endpoint.requests]
+        assert statuses == [400, 200, 200]
+        assert UNSEEN in endpoint.requests[1].prompt
+        assert UNSEEN in endpoint.requests[2].prompt
+        async with connected(house.settings.database_url) as database, database.reading() as tx:
+            told = select(model_calls.c.outcome, model_calls.c.again, model_calls.c.images)
+            rows = await tx.execute(told.where(model_calls.c.purpose == "turn").order_by(model_calls.c.id))
+            assert [tuple(row) for row in rows] == [("failed", None, 1), ("ok", "blind", 0), ("ok", None, 0)]

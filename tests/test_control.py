@@ -7,13 +7,9 @@ from sqlalchemy import select
 from bot.db.engine import connected
 from bot.db.tables import inbox, model_calls
 from bot.sim.endpoint import Endpoint, Timing
-from tests.house import ADMIN, World, open_house, world
+from tests.house import ADMIN, World, long_story, open_house, world
 
 SLOW = Timing(canvas_seconds=0.25)
-
-
-def long_story(words: int = 4000) -> str:
-    return f"@@repeat:{words} word @@"
 
 
 async def test_stop_cuts_the_request_frees_the_seat_and_keeps_what_was_shown(tmp_path: Path):
@@ -23,7 +19,7 @@ async def test_stop_cuts_the_request_frees_the_seat_and_keeps_what_was_shown(tmp
         house.ann.send("/stop")
         await house.api.until(house.finished)
         await house.endpoint.until(lambda: house.endpoint.running == 0)
-        assert house.texts()[0].startswith("word word")
+        assert house.texts()[0].startswith("word0 word1")
         assert house.texts()[0].endswith("Stopped.")
         assert house.endpoint.requests[0].cancelled
     async with connected(house.settings.database_url) as database, database.reading() as tx:

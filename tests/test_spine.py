@@ -21,7 +21,7 @@ from bot.errors import TelegramRefused
 from bot.sim.botapi import Fault
 from bot.sim.endpoint import Endpoint, Timing
 from bot.worker import Worker
-from tests.house import ADMIN, World, open_house, world
+from tests.house import ADMIN, World, long_story, open_house, world
 
 SLOW = Timing(canvas_seconds=0.25)
 
@@ -43,13 +43,13 @@ async def rows(house: World, query: Select[Any]) -> list[tuple[Any, ...]]:
 async def test_a_stop_sent_while_the_house_was_dead_ends_the_turn_that_was_at_work(tmp_path: Path):
     async with world(tmp_path, Endpoint(timing=SLOW)) as house:
         async with doomed(house):
-            house.ann.send("@@repeat:4000 word @@")
+            house.ann.send(long_story())
             await house.answered()
         house.ann.send("/stop")
         house.ann.send("@@say:wanted@@")
         async with house.gateway():
             await house.api.until(lambda: "wanted" in house.texts() and house.finished())
-        assert house.texts()[0].startswith("word word")
+        assert house.texts()[0].startswith("word0 word1")
         assert house.texts()[0].endswith("Stopped.")
         assert not house.api.chat(ADMIN).from_bot[0].buttons
     assert await rows(house, select(turns.c.ending).order_by(turns.c.id)) == [("stopped",), ("answered",)]
@@ -59,7 +59,7 @@ async def test_a_stop_sent_while_the_house_was_dead_ends_the_turn_that_was_at_wo
 async def test_the_stop_button_works_after_a_restart(tmp_path: Path):
     async with world(tmp_path, Endpoint(timing=SLOW)) as house:
         async with doomed(house):
-            house.ann.send("@@repeat:4000 word @@")
+            house.ann.send(long_story())
             await house.answered()
         house.ann.tap(house.api.chat(ADMIN).from_bot[0], "⏹ Stop")
         async with house.gateway():
@@ -71,7 +71,7 @@ async def test_the_stop_button_works_after_a_restart(tmp_path: Path):
 async def test_a_new_that_came_while_the_house_was_dead_ends_the_turn_that_was_at_work(tmp_path: Path):
     async with world(tmp_path, Endpoint(timing=SLOW)) as house:
         async with doomed(house):
-            house.ann.send("@@repeat:4000 word @@")
+            house.ann.send(long_story())
             await house.answered()
         house.ann.send("/new")
         async with house.gateway():

@@ -189,7 +189,7 @@ async def test_going_down_is_not_held_up_by_a_database_that_cannot_be_written(
     flaky = Flaky(database._engine)
     desk = Desk(flaky, model)
     model.says = [forever]
-    async with asyncio.timeout(3.0), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(30.0), asyncio.TaskGroup() as tasks:
         task = tasks.create_task(desk.turns().run(await desk.ask("go")))
         await model.asked.wait()
         flaky.full = full
@@ -290,6 +290,15 @@ async def test_a_prompt_too_long_is_made_again_smaller_and_each_try_has_its_row(
     assert await desk.rows(model_calls, "step", "outcome") == [(1, "ok"), (2, "failed"), (2, "ok")]
     assert len(await desk.rows(messages, "id")) == 4
     assert len(await desk.rows(tool_calls, "id")) == 1
+
+
+async def test_a_smaller_prompt_still_tells_what_the_tools_have_found(database: Database, model: Model):
+    desk = Desk(database, model, [look], budget=1000)
+    model.says = [said("", call("look")), TOO_LONG, said("Short.")]
+    await desk.turns().run(await desk.ask("word " * 400))
+    assert [message.role for message in model.requests[-1].messages[-3:]] == ["assistant", "tool", "user"]
+    assert [one.tool_choice for one in model.requests] == ["auto", "auto", "none"]
+    assert await desk.rows(messages, "role") == [("user",), ("assistant",), ("tool",), ("assistant",)]
 
 
 async def test_a_prompt_that_never_fits_is_said_to_be_too_long(database: Database, model: Model):

@@ -155,6 +155,17 @@ async def test_an_answer_goes_on_when_an_endpoint_that_was_away_is_back(database
     assert [again for [again] in await desk.rows(model_calls, "again")] == [None, "more", "away"]
 
 
+async def test_an_answer_does_not_wait_long_to_go_on(database: Database, model: Model):
+    """It is there already: two tries, and the person has it, with a button for the rest."""
+    desk = Desk(database, model, wait=3600)
+    model.says = [cut("The wea"), EndpointAway("away", said("th")), EndpointAway("away", said("ther"))]
+    await desk.turns().run(await desk.ask("go"))
+    assert await desk.answers() == [f"The weather\n\n{NOTE}"]
+    assert len((await buttons(desk))[0]) == 1
+    assert await desk.rows(model_calls, "again", "outcome") == [(None, "ok"), ("more", "failed"), ("away", "failed")]
+    assert desk.news == ["The model endpoint is not answering: away"]
+
+
 async def test_a_stop_while_an_answer_goes_on_keeps_all_of_it(database: Database, model: Model):
     desk = Desk(database, model)
     model.says = [cut("The wea"), forever]

@@ -21,7 +21,7 @@ from bot.db.tables import model_calls
 from bot.domain import CANVAS, PEOPLE, WARMUP, LanguageModel, ModelRequest
 from bot.errors import EndpointAway, EndpointRefused
 from bot.serving import serve
-from bot.sim.endpoint import Endpoint, Profile
+from bot.sim.endpoint import Endpoint, Profile, Request
 from bot.warming import ASKS, Wanted, Warming
 from tests.house import ADMIN, World, open_house, world
 from tests.turning import Desk, Model, forever, said
@@ -144,19 +144,51 @@ async def test_only_the_lineages_that_are_used_are_warmed(database: Database) ->
     assert [request.thinking for request in endpoint.requests] == [False, False]
 
 
-async def test_changed_tools_are_warmed_again(database: Database) -> None:
+async def test_it_is_done_again_when_it_is_asked_for_and_once_for_all_who_asked_meanwhile(database: Database) -> None:
     endpoint = Endpoint()
     async with serve(endpoint.app) as url:
         model = Llm(f"{url}/v1", None, Seats(1))
         bench = Bench(database, model, f"{url}/v1", lineages=(False,))
         async with at_work(bench) as made:
+            endpoint.hold()
+            await endpoint.until(lambda: endpoint.running == 1)
+            made.again()
+            endpoint.release()
             await closed(bench, 2)
-            made.again(Toolbox(()))
+            await until(lambda: not made._due.is_set())
+            made.again()
             await closed(bench, 4)
         await model.close()
-    assert "tools" in endpoint.requests[1].body
-    assert "tools" not in endpoint.requests[2].body
     assert [request.body["messages"][1]["content"] for request in endpoint.requests] == [*ASKS, *ASKS]
+
+
+async def test_an_endpoint_that_came_back_with_an_empty_cache_is_warmed_again(tmp_path: Path) -> None:
+    endpoint = Endpoint()
+    async with open_house(tmp_path, endpoint, warm_up="on", thinking="off", model_wait=60) as house:
+        await until(lambda: finished(endpoint, 2)())
+        endpoint.fault("crash")
+        house.ann.send("@@say:Here.@@")
+        await until(lambda: endpoint.requests[-1].fault == "crash")
+        await until(lambda: len(house.texts()) > 0)  # the line about waiting
+        endpoint.heal()
+        await house.api.until(lambda: house.texts()[-1:] == ["Here."])
+        await until(lambda: len(warm_ups(endpoint)) == 4)
+    assert warm_ups(endpoint)[2].cached_tokens == 0
+
+
+async def test_one_that_kept_its_cache_is_left_in_peace(tmp_path: Path) -> None:
+    endpoint = Endpoint()
+    async with open_house(tmp_path, endpoint, warm_up="on", thinking="off") as house:
+        await until(lambda: finished(endpoint, 2)())
+        endpoint.fault("busy", times=2)
+        house.ann.send("@@say:Here.@@")
+        await house.api.until(lambda: "Here." in house.texts())
+        await until(lambda: any("answers again" in text for text in house.texts()))
+    assert len(warm_ups(endpoint)) == 2
+
+
+def warm_ups(endpoint: Endpoint) -> list[Request]:
+    return [request for request in endpoint.requests if request.body["messages"][-1]["content"] in ASKS]
 
 
 async def test_an_endpoint_that_is_away_is_waited_for_without_a_row(

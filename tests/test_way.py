@@ -414,7 +414,7 @@ async def test_a_turn_found_at_a_second_endpoint_that_is_gone_goes_on_at_the_fir
 async def test_the_name_of_a_model_is_shown_as_it_is(database: Database, name: str, shown: str):
     first = Desk(database, Model())._places()
     address = endpoints.Endpoint("fallback", "http://spark/v1", Model(), lambda: "gemma")
-    way = Way(replace(first, second=Place(address, first.first.asking)), LANE)
+    way = Way(replace(first, second=Place(address, first.first.asking, continues=False)), LANE)
     way.which = "fallback"
     assert way.signature(name, deep=False) == f"— written by {shown}"
     assert way.signature(None, deep=True) == "— written by gemma"

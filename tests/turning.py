@@ -158,7 +158,7 @@ class Desk:
     def _places(self) -> Places:
         first = Endpoint("main", "http://here/v1", self.model, lambda: "model")
         asking = Asking(self.database, self.model, wait=self.wait, tell=self._tell)
-        return Places(self.database, Place(first, asking), None, lambda lane: None)
+        return Places(self.database, Place(first, asking, continues=True), None, lambda lane: None)
 
     def _plan(self) -> Plan:
         tools = {tool.name: tool for tool in self.tools}

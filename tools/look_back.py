@@ -5,7 +5,7 @@ from tools.base import ToolContext, tool
 
 @tool(repeatable=True, thinking="never", timeout=10)
 async def look_back(words: str, context: ToolContext) -> str:
-    """Search earlier messages and documents of this chat.
+    """Search earlier messages and documents of this chat, also those you no longer see.
 
     Args:
         words: Words that stood there.

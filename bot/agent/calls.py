@@ -1,4 +1,4 @@
-"""Judges one tool call of a reply: repairs its name and its JSON where that is surely meant, else refuses it. Pure.
+"""Judges the tool calls of a reply: repairs name and JSON where that is surely meant, else refuses. Pure.
 
 What a tool's arguments must be is known to tools.arguments; the words of a refusal are for the model.
 """
@@ -6,10 +6,12 @@ What a tool's arguments must be is known to tools.arguments; the words of a refu
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from bot.agent import sentences
 from bot.agent.markup import neutralise, sendable
 from bot.domain import ToolCall, ToolResult
 from tools.arguments import check
@@ -17,6 +19,7 @@ from tools.base import Tool, ToolError
 
 # Without a bound of our own, the depth of the stack would decide, and a turn played again could go another way.
 DEPTH = 32
+REPEATS = 2  # times the same call may run in one turn
 UNREADABLE = "The arguments of {} could not be read. Call it again, with each argument once."
 NAME = 64  # characters of a name nobody offered that are told back
 
@@ -29,6 +32,28 @@ class Wanted:
 
     call: ToolCall
     arguments: dict[str, Any]
+
+
+class Made:
+    """The calls of a turn that were let run."""
+
+    def __init__(self) -> None:
+        self._made: Counter[tuple[str, str]] = Counter()
+
+    def without_repeats(self, judged: Iterable[Wanted | ToolResult]) -> tuple[Wanted | ToolResult, ...]:
+        """The calls of a reply; one made twice in it runs once, and no more than REPEATS times in the turn."""
+        here: set[tuple[str, str]] = set()
+        kept: list[Wanted | ToolResult] = []
+        for one in judged:
+            same = (one.call.name, one.call.arguments)
+            if isinstance(one, Wanted) and (same in here or self._made[same] >= REPEATS):
+                kept.append(refuse(one.call, sentences.REPEATED_CALL))
+                continue
+            if isinstance(one, Wanted):
+                here.add(same)
+                self._made[same] += 1
+            kept.append(one)
+        return tuple(kept)
 
 
 def read_json(text: str) -> Any:

@@ -22,7 +22,8 @@ class Limits:
 
     `thinking` is how many canvases a thought may take before its answer begins; `may_think`: whether thinking may be
     switched on. An answer cut at its limit goes on, if it `continues`, up to `canvases`. `room` is how many estimated
-    tokens the steps may add to the prompt; None: no bound.
+    tokens the steps may add to the prompt; None: no bound. The replies of the first `played` steps are known: what
+    there was room for then, and what the endpoint could, is not judged again.
     """
 
     steps: int
@@ -32,6 +33,7 @@ class Limits:
     continues: bool = True
     canvases: int = 8
     room: int | None = None
+    played: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""How much of a conversation goes into the prompt: bounded, and stable at its front so that the prefix cache holds. Pure.
+"""How much of a conversation goes into the prompt: bounded, and stable at its front so that the cache holds. Pure.
 
-Sizes are estimates, held against what the server counted for the chat's last prompt; the account has the server's counts.
+Sizes are estimates, held against what the server counted for the chat's last prompt; the ledger has its counts only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ class TurnSize:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What the prompt holds of the finished turns: those from index `first` on, of them those before `whole` shortened."""
+    """What the prompt holds of the finished turns: those from index `first` on; those before `whole` are shortened."""
 
     first: int = 0
     whole: int = 0
@@ -86,9 +86,16 @@ def shortened(messages: Iterable[Message]) -> list[Message]:
     return [_short(message) for message in messages]
 
 
+def without_images(message: Message, mark: str) -> Message:
+    """The message with a mark in the place of each image."""
+    if not message.images:
+        return message
+    return replace(message, images=(), text="\n".join([*[mark] * len(message.images), message.text]))
+
+
 def _short(message: Message) -> Message:
     if message.images:
-        return replace(message, images=(), text="\n".join([NO_IMAGE] * len(message.images) + [message.text]))
+        return without_images(message, NO_IMAGE)
     if message.role == "tool" and len(message.text) > RESULT:
         left_out = len(message.text) - RESULT
         return replace(message, text=f"{message.text[:RESULT]}\n[… {left_out} characters left out]")

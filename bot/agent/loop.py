@@ -3,12 +3,11 @@
 The same inputs give the same events, so a turn goes on after a crash by playing its stored replies and results again.
 """
 
-from collections import Counter
 from collections.abc import Generator, Mapping
 from typing import Literal
 
 from bot.agent import drafts, sentences
-from bot.agent.calls import Wanted, refuse
+from bot.agent.calls import Made, Wanted
 from bot.agent.drafts import Draft
 from bot.agent.events import Again, CallModel, Ended, Ending, Event, Finished, Given, Limits, RunTools
 from bot.agent.replies import CUT_AT_LENGTH, Answer, Calls, Cut, Empty, Verdict, blank, judge, shown
@@ -18,7 +17,6 @@ from tools.base import Tool
 
 FAILING = 2  # steps in a row without one call that could run, after which thinking may help
 FAILED = 3  # and after which no tools are offered any more
-REPEATS = 2  # times the same call may run in one turn
 
 
 def play(
@@ -56,7 +54,7 @@ class _Turn:
         self._again: Again | None = None
         self._draft: Draft | None = None
         self._failed = 0
-        self._made: Counter[tuple[str, str]] = Counter()
+        self._made = Made()
         self._ids: set[str] = set()
         self._found: list[tuple[str, str]] = []
 
@@ -85,9 +83,9 @@ class _Turn:
             return self._finish("cut", self._draft.shown, sentences.NO_MORE)
         whole = reply if self._draft is None else self._draft.joined(reply)
         verdict = judge(whole, self._offered, self._step, self._ids)
-        if isinstance(verdict, Answer) and self._goes_on(whole):
+        if isinstance(verdict, Answer) and reply.finish_reason == "length" and drafts.may_go_on(whole.text):
             begun = drafts.begin(self._asked, reply) if self._draft is None else self._draft.further(reply)
-            if begun.canvases < self._limits.canvases and not self._last:
+            if self._goes_on(begun):
                 self._draft, self._again = begun, "more"
                 return None
         return self._follow(verdict, whole)
@@ -134,8 +132,14 @@ class _Turn:
         return self._step >= self._limits.steps
 
     @property
+    def _is_known(self) -> bool:
+        """Whether this step was played before, so that what follows from it has been decided."""
+        return self._step <= self._limits.played
+
+    @property
     def _offered(self) -> Mapping[str, Tool]:
-        return {} if self._last or self._failed >= FAILED or self._room.is_full else self._tools
+        is_full = self._room.is_full and not self._is_known
+        return {} if self._last or self._failed >= FAILED or is_full else self._tools
 
     @property
     def _used_up(self) -> bool:
@@ -159,8 +163,11 @@ class _Turn:
         before = self._limits.thinking if self._thinking and self._draft is None else 0
         return CANVAS * (before + canvases)
 
-    def _goes_on(self, reply: Reply) -> bool:
-        return self._limits.continues and reply.finish_reason == "length" and drafts.may_go_on(reply.text)
+    def _goes_on(self, begun: Draft) -> bool:
+        """Whether the model is asked for the rest of an answer, within the turn's bounds and the prompt's."""
+        if self._last or begun.canvases >= self._limits.canvases:
+            return False
+        return self._is_known or (self._limits.continues and self._room.holds(begun.messages[-1:]))
 
     def _cut(self, cut: Cut) -> Finished | None:
         """A call or a thought met the limit, or a thought the brake: once more, with more room or without thinking."""
@@ -191,7 +198,7 @@ class _Turn:
 
     def _run(self, verdict: Calls, reasoning: str | None) -> RunTools:
         self._again = self._draft = None
-        judged = self._without_repeats(verdict.calls)
+        judged = self._made.without_repeats(verdict.calls)
         wanted = tuple(one for one in judged if isinstance(one, Wanted))
         refused = tuple(one for one in judged if isinstance(one, ToolResult))
         calls = tuple(one.call for one in judged)
@@ -207,21 +214,6 @@ class _Turn:
         said = self._said()
         self._room.take(said)
         return RunTools(wanted, refused, self._step, said)
-
-    def _without_repeats(self, judged: tuple[Wanted | ToolResult, ...]) -> tuple[Wanted | ToolResult, ...]:
-        """A call made twice in one reply runs once, and no more than REPEATS times in the turn."""
-        here: set[tuple[str, str]] = set()
-        kept: list[Wanted | ToolResult] = []
-        for one in judged:
-            same = (one.call.name, one.call.arguments)
-            if isinstance(one, Wanted) and (same in here or self._made[same] >= REPEATS):
-                kept.append(refuse(one.call, sentences.REPEATED_CALL))
-                continue
-            if isinstance(one, Wanted):
-                here.add(same)
-                self._made[same] += 1
-            kept.append(one)
-        return tuple(kept)
 
     def _answer(self, answer: Answer, *, more: bool) -> Finished:
         if answer.note is not None:

@@ -4,7 +4,7 @@ Sizes are estimated tokens; what does not fit is left out of new tool results, a
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from bot.agent.history import BYTES_A_TOKEN, TOKENS_A_MESSAGE, estimate
@@ -27,12 +27,14 @@ class Room:
         """Whether a further tool result might not fit, however short."""
         return self._left is not None and self._left < TOKENS_A_MESSAGE + LEAST // BYTES_A_TOKEN
 
-    def take(self, messages: Iterable[Message]) -> None:
+    def holds(self, messages: Sequence[Message]) -> bool:
+        """Whether these messages would fit as they are."""
+        return self._left is None or _size(messages) <= self._left
+
+    def take(self, messages: Sequence[Message]) -> None:
         """These messages are added as they are."""
         if self._left is not None:
-            messages = tuple(messages)
-            thoughts = sum(len((one.reasoning or "").encode("utf-8", "replace")) for one in messages)
-            self._left -= estimate(messages) + thoughts // BYTES_A_TOKEN
+            self._left -= _size(messages)
 
     def fit(self, results: Sequence[Message]) -> list[Message]:
         """Take these tool results, the long ones shortened so that all of them find room; in their order."""
@@ -46,6 +48,11 @@ class Room:
             room -= estimate([fitted[number]])
         self._left = room
         return [fitted[number] for number in range(len(results))]
+
+
+def _size(messages: Sequence[Message]) -> int:
+    thoughts = sum(len((one.reasoning or "").encode("utf-8", "replace")) for one in messages)
+    return estimate(messages) + thoughts // BYTES_A_TOKEN
 
 
 def _shortened(result: Message, tokens: int) -> Message:

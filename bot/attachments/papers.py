@@ -33,7 +33,7 @@ def paper(body: bytes, pages: int, characters: int, within: float) -> dict[str, 
         return {"refused": "locked"}
     texts: list[str] = []
     for page in found.pages[:pages]:
-        texts.append(_text(page))
+        texts.append(_text(page)[:characters])
         characters -= len(texts[-1])
         if characters <= 0 or time.monotonic() > until:
             break

@@ -20,7 +20,7 @@ AT_ONCE = 4  # processes; each may take the memory below
 PAGES = 500
 CHARACTERS = 1_000_000  # that are kept of one document
 _MEMORY = 768 * 1024 * 1024
-_ANSWER = 8 * 1024 * 1024
+_ANSWER = 12 * CHARACTERS + 64 * 1024  # JSON writes a sign beyond the first 65,536 in twelve bytes
 
 _PICTURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a")
 _PAPER_WITHIN = 1024  # bytes; some programs write something before a PDF

@@ -68,4 +68,4 @@ def _text(response: httpx.Response) -> str | None:
     except ValueError:
         return None
     text = answer.get("text") if isinstance(answer, dict) else None
-    return text.strip() if isinstance(text, str) else None
+    return text.encode("utf-8", "replace").decode().strip() if isinstance(text, str) else None

@@ -118,6 +118,7 @@ async def opened(real: RealModel | None = None, endpoint: Endpoint | None = None
             model_wait=60,
             database_url=f"sqlite+aiosqlite:///{Path(folder) / 'demo.db'}",
             admin_ids=str(PERSON),
+            warm_up="on" if real else "off",  # the simulated endpoint shows what the person asks, and nothing else
         )
         await stack.enter_async_context(_gateway(settings))
         await _started(api)

@@ -19,6 +19,8 @@ __all__ = ["BotApi", "Call", "Event", "Fault", "Limits", "Person", "Place", "Rat
 
 T = TypeVar("T")
 
+PATIENCE = 30.0  # seconds until a wait for what never comes is given up; the machine may be busy
+
 
 class BotApi:
     """One bot's Telegram. `latency` is the seconds each answer takes to travel; it may be changed at any time."""
@@ -113,7 +115,7 @@ class BotApi:
         """Queue an update of any content, also malformed: a mapping, or bytes sent exactly as they are."""
         return self.updates.put_raw(raw, update_id)
 
-    async def until(self, predicate: Callable[[], T], timeout: float = 5.0) -> T:  # noqa: ASYNC109 - it is a wait
+    async def until(self, predicate: Callable[[], T], timeout: float = PATIENCE) -> T:  # noqa: ASYNC109 - it is a wait
         """The first true value of `predicate`, asked again after each change; TimeoutError after `timeout` seconds."""
         return await self._world.changes.until(predicate, timeout)
 

@@ -44,6 +44,7 @@ __all__ = [
 
 # The log forgets its older half when it is full, so that a long demo does not grow.
 _LOG_SIZE = 4000
+PATIENCE = 30.0  # seconds until a wait for what never comes is given up; the machine may be busy
 
 
 @dataclass(eq=False)
@@ -147,7 +148,7 @@ class Endpoint:
         """Go on after `hold`."""
         self._engine.release()
 
-    def until(self, predicate: Callable[[], bool], timeout: float = 5) -> Awaitable[None]:
+    def until(self, predicate: Callable[[], bool], timeout: float = PATIENCE) -> Awaitable[None]:
         """Wait until `predicate()` is true, asked again whenever a count or the log changes; else TimeoutError."""
         return asyncio.wait_for(self._until(predicate), timeout)
 

@@ -17,6 +17,7 @@ LEAST = 0.05  # seconds that are told
 # Why a call was made that would not have been needed, as it is written down.
 _AGAIN = {
     "away": "no answer came before",
+    "blind": "the model cannot see images",
     "brake": "it thought too long",
     "cut": "the reply before was cut",
     "empty": "the reply before was empty",

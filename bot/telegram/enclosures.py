@@ -3,6 +3,7 @@
 Reads raw messages, leniently: what is missing, or not as it should be, is left out.
 """
 
+import re
 import unicodedata
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,6 +16,7 @@ _ENDING = 12
 _PICTURES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
 _SOUNDS = {"voice": "voice message", "video_note": "video message", "audio": "file"}
 _OGG, _MP4 = "audio/ogg", "video/mp4"
+_MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,60}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,9 @@ def clean_name(name: str) -> str:
 
 
 def _type(raw: object) -> str:
-    return _text(raw, "mime_type").lower()
+    """The media type, if it is one: the sender's program names it, and it goes into the head of a request."""
+    named = _text(raw, "mime_type").lower()
+    return named if _MEDIA_TYPE.fullmatch(named) else ""
 
 
 def _text(raw: object, key: str) -> str:

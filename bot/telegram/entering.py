@@ -9,6 +9,7 @@ from telegram.constants import MessageType
 
 from bot.agent.markup import sendable
 from bot.agent.prompting import data_block
+from bot.telegram.enclosures import enclosed
 
 LONGEST_QUOTE = 2000  # characters; what is quoted is usually in the conversation already
 
@@ -70,7 +71,10 @@ def _quoted(message: dict[str, Any]) -> str | None:
     text = part if isinstance(part, str) else said(replied)
     if not text:
         kind = next((word for key, word in _KINDS.items() if key in replied), None)
-        text = f"({kind}, which you cannot see)" if kind else ""
+        seen = (
+            "which you see only where they stand in this conversation" if enclosed(replied) else "which you cannot see"
+        )
+        text = f"({kind}, {seen})" if kind else ""
     if not text:
         return None
     if len(text) > LONGEST_QUOTE:

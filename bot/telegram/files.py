@@ -19,7 +19,7 @@ AWAY = "Telegram did not hand it over; please send it again"
 
 _SECONDS = 60.0
 _READ_SECONDS = 20.0  # without a byte
-_PAUSES = (0.5, 2.0, 5.0)
+_PAUSES = (0.5, 2.0)  # between attempts
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Files:
             raise AttachmentUnusable(AWAY) from None
 
     async def _persistently(self, file_id: str) -> bytes:
-        for pause in _PAUSES:
+        for pause in (*_PAUSES, None):
             try:
                 return await self._once(file_id)
             except (BadRequest, Forbidden, InvalidToken) as error:
@@ -48,8 +48,9 @@ class Files:
             except (TelegramError, *wire.UNREADABLE) as error:
                 # Some of these errors hold the address, which holds the token, so only the class is told.
                 _log.info("a file was not fetched: %s", type(error).__name__, extra={"action": "files.again"})
-                wait = outcomes.seconds(error) if isinstance(error, RetryAfter) else pause
-            await asyncio.sleep(wait)
+                if pause is None:
+                    break
+                await asyncio.sleep(outcomes.seconds(error) if isinstance(error, RetryAfter) else pause)
         raise AttachmentUnusable(AWAY)
 
     async def _once(self, file_id: str) -> bytes:

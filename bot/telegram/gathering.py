@@ -16,7 +16,7 @@ from bot.telegram.enclosures import Enclosure
 from bot.telegram.files import MOST_BYTES, TOO_LARGE, Files
 from bot.usage.watch import Watch
 
-AT_ONCE = 4  # of one turn, so that no chat takes much memory
+AT_ONCE = 3  # of one turn: one place of the reader's is always left to other chats
 NO_SOUND = "sound is not understood here; please write it as text"
 NO_PICTURES = "pictures are not looked at here"
 

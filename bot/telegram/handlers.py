@@ -73,7 +73,7 @@ class Handlers:
             await self._admit(first.person, first.name)
         letters = self._gathering.foreseen([_letter(visit) for visit in visits])
         wanting = any(letter.wanting for letter in letters)
-        if not wanting and (why := composing.refused(letters)):
+        if not wanting and (why := composing.refused(letters)) and not await self._is_known(first.item):
             await self._refuse(visits, why)
             return
         now = self._clock()
@@ -98,10 +98,8 @@ class Handlers:
         self, visits: Sequence[Visit], letters: Sequence[Letter], ask: Ask, running: Running
     ) -> Ask | None:
         """The ask with what came with its messages; None if nothing of it can be used and nothing else was said."""
-        if ask.items[0].attempt > 1:
-            async with self._database.reading() as tx:
-                if await attachments.needless(tx, ask.items[0].id):
-                    return ask
+        if await self._is_known(ask.items[0]):
+            return ask
         gathered = await running.work(self._gathering.gathered(letters, running.watch))
         if gathered is None:
             return ask  # it was stopped, and will say so
@@ -110,6 +108,13 @@ class Handlers:
             return None
         told = composing.compose(gathered, self._gathering.room)
         return replace(ask, texts=told.texts, attachments=told.attachments)
+
+    async def _is_known(self, item: InboxItem) -> bool:
+        """Whether its turn has begun before a restart, or was stopped: then what came with it is decided."""
+        if item.attempt == 1:
+            return False
+        async with self._database.reading() as tx:
+            return await attachments.needless(tx, item.id)
 
     async def _refuse(self, visits: Sequence[Visit], why: str) -> None:
         """Nothing that was sent can be answered: one line says why."""

@@ -7,9 +7,9 @@ from bot.telegram.acts import TOO_OLD, Answer, Call, part, say
 
 HOW_TO = "Use /think auto, /think on or /think off; /think alone shows how it stands."
 _WAYS: dict[Think, str] = {
-    "auto": "where tools and several steps ask for it",
-    "on": "in every answer, which takes longer",
-    "off": "in none",
+    "auto": "when tools or several steps ask for it",
+    "on": "before every answer, which takes longer",
+    "off": "never",
 }
 
 
@@ -38,7 +38,7 @@ def _wanted(word: str) -> Think | None:
 
 
 def _changed(wanted: Think) -> str:
-    return f"From your next message on I think {_WAYS[wanted]}."
+    return f"Thinking from your next message on: {_WAYS[wanted]}."
 
 
 def _standing(call: Call, chosen: Think | None) -> Part:

@@ -203,3 +203,20 @@ def test_every_sign_of_an_answer_arrives_once_wherever_it_was_cut(pieces, steps,
         assert event.text == whole.strip()
     elif isinstance(event, Finished) and event.more:
         assert whole.strip().startswith(event.said[-1].text)
+
+
+def test_an_answer_goes_on_only_while_the_prompt_has_room_for_it():
+    story = "word " * 200  # 250 tokens
+    assert len(through([cut(story), reply("The end.")], replace(LIMITS, room=260))) == 3
+    for room, thinking in [(250, ""), (260, "hm " * 20)]:
+        end = finished(through([replace(cut(story), reasoning=thinking)], replace(LIMITS, room=room))[-1])
+        assert (end.text, end.more) == (f"{story.strip()}\n\n{NOTE}", True)
+
+
+def test_a_turn_played_again_takes_its_course_though_there_is_less_room_or_another_endpoint_now():
+    replies = [ask(), cut("12 deg"), ask("b"), reply("It is 12.")]
+    less = replace(LIMITS, room=0, continues=False, played=3)
+    kinds = [type(event) for event in through(replies)]
+    assert [type(event) for event in through(replies, less)] == kinds
+    *_, last, _ = through(replies, less)
+    assert called(last).tool_choice == "none"  # from here on there is no room

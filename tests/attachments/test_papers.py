@@ -15,7 +15,7 @@ THREE = made.pdf(["one", "two", "three"])
     [
         ({}, ["one", "two", "three"]),
         ({"pages": 2}, ["one", "two"]),
-        ({"characters": 5}, ["one", "two"]),
+        ({"characters": 5}, ["one", "tw"]),
         ({"characters": 3}, ["one"]),
         ({"within": -1.0}, ["one"]),
     ],

@@ -73,6 +73,11 @@ async def test_a_text_file_is_read_however_it_is_written(body: bytes, text: str,
     assert (found.texts, found.sure, found.media_type, found.pages) == ((text,), sure, "text/plain", None)
 
 
+@pytest.mark.parametrize("sign", ["😀", "ж", '"'])
+async def test_a_million_signs_of_any_script_are_read(sign: str):
+    assert (await document(sign.encode() * reading.CHARACTERS)).texts == (sign * reading.CHARACTERS,)
+
+
 async def test_of_a_very_long_text_the_beginning_is_read_and_its_length_is_known():
     found = await document(b"line\n" * 400_000)
     assert (len(found.texts[0]), found.length) == (1_000_000, 2_000_000)

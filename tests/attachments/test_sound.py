@@ -64,6 +64,11 @@ async def test_no_key_is_sent_where_there_is_none(ear: Ear):
     assert ear.heard[0][0] is None
 
 
+async def test_half_a_sign_in_a_transcript_cannot_break_what_keeps_it(ear: Ear):
+    ear.tell(Response(b'{"text": "so \\ud83d"}', media_type="application/json"))
+    assert await Transcriber(ear.url, "m").transcript(b"OggS", "sound.ogg", "audio/ogg") == "so ?"
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [

@@ -143,7 +143,8 @@ class Surroundings:
         assert self.rows("select id, turn from model_calls where outcome is null") == []
         assert self.rows("select id, turn, name from tool_calls where state != 'done' or outcome is null") == []
         twice = (
-            "select turn, step, count(*) from model_calls where outcome = 'ok' group by turn, step having count(*) > 1"
+            "select turn, step, count(*) from model_calls where outcome = 'ok' and purpose = 'turn'"
+            " group by turn, step having count(*) > 1"
         )
         assert self.rows(twice) == []
         assert len(self.endpoint.requests) <= self.rows("select count(*) from model_calls")[0][0]

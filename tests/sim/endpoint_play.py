@@ -120,5 +120,5 @@ def played(answer: httpx.Response) -> Played:
 @asynccontextmanager
 async def playing(endpoint: Endpoint) -> AsyncIterator[Player]:
     """A served endpoint with a client."""
-    async with serve(endpoint.app) as url, httpx.AsyncClient(base_url=url, timeout=10) as http:
+    async with serve(endpoint.app) as url, httpx.AsyncClient(base_url=url, timeout=50) as http:
         yield Player(endpoint, http)

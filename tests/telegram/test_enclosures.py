@@ -38,6 +38,7 @@ FILE = {"file_id": "f", "file_name": "a.x", "file_size": 12}
         ({"document": FILE}, Enclosure("file", "file", "f", "a.x", "", 12)),
         ({"document": FILE | {"mime_type": "Image/PNG"}}, Enclosure("picture", "picture", "f", "a.x", "image/png", 12)),
         ({"document": FILE | {"mime_type": "image/heic"}}, Enclosure("file", "file", "f", "a.x", "image/heic", 12)),
+        ({"document": FILE | {"mime_type": "audio/x\r\nname: y"}}, Enclosure("file", "file", "f", "a.x", "", 12)),
         ({"document": FILE | {"mime_type": "audio/x-wav"}}, Enclosure("sound", "file", "f", "a.x", "audio/x-wav", 12)),
         (
             {"animation": {"mime_type": "image/gif"}, "document": FILE | {"mime_type": "image/gif"}},

@@ -60,8 +60,13 @@ def test_a_reply_to_another_chat_is_data_too():
 
 
 def test_a_reply_to_a_picture_says_so():
-    message = {"text": "What is it?", "reply_to_message": {"photo": [{}], "from": BOB}}
-    assert "\n(photos, which you cannot see)\n" in entering.entered(message)
+    message = {"text": "What is it?", "reply_to_message": {"photo": [{"file_id": "p"}], "from": BOB}}
+    assert "\n(photos, which you see only where they stand in this conversation)\n" in entering.entered(message)
+
+
+def test_a_reply_to_what_nobody_can_look_at_says_so():
+    message = {"text": "What is it?", "reply_to_message": {"video": {"file_id": "v"}, "from": BOB}}
+    assert "\n(videos, which you cannot see)\n" in entering.entered(message)
 
 
 def test_a_caption_is_the_text_of_a_picture():

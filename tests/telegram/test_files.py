@@ -51,7 +51,7 @@ def line(api: BotApi) -> Line:
 
 @pytest.fixture
 async def fetching(api: BotApi, line: Line, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Files]:
-    monkeypatch.setattr(files, "_PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(files, "_PAUSES", (0.0, 0.0))
     async with serve(line) as url, bot_for(api.token, url) as bot:
         yield Files(bot)
 

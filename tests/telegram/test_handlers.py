@@ -255,6 +255,17 @@ async def test_nothing_is_fetched_again_once_the_turn_has_begun(front: Front):
     assert len(front.turns.asks) == 1
 
 
+async def test_a_turn_that_has_begun_goes_on_though_what_came_with_it_would_be_refused_now(front: Front):
+    voice = {"file_id": "v", "file_unique_id": "v", "duration": 9}
+    (item,) = await front.store(front.message(voice=voice))
+    async with front.database.transaction() as tx:
+        await inbox.claim(tx, now=front.now)
+        await tx.execute(update_rows(inbox_table).where(inbox_table.c.id == item).values(turn=1))
+        await inbox.recover(tx, now=front.now)
+    assert await front.handle() == []
+    assert len(front.turns.asks) == 1
+
+
 async def test_what_was_not_fetched_before_a_restart_is_fetched_after_it(front: Front):
     front.files.kept = {"p": made.image()}
     await front.store(front.message(photo=photo(), caption="Look"))

@@ -38,9 +38,9 @@ async def test_without_a_word_it_shows_how_it_stands_with_three_buttons(front: F
 @pytest.mark.parametrize(
     ("text", "wanted", "line"),
     [
-        ("/think on", "on", "From your next message on I think in every answer, which takes longer."),
-        ("/think OFF ", "off", "From your next message on I think in none."),
-        ("/think\nauto", "auto", "From your next message on I think where tools and several steps ask for it."),
+        ("/think on", "on", "Thinking from your next message on: before every answer, which takes longer."),
+        ("/think OFF ", "off", "Thinking from your next message on: never."),
+        ("/think\nauto", "auto", "Thinking from your next message on: when tools or several steps ask for it."),
     ],
 )
 async def test_a_word_changes_it_for_this_chat_alone(front: Front, text: str, wanted: Think, line: str):
@@ -63,7 +63,7 @@ async def test_an_unknown_word_is_one_clear_line_and_changes_nothing(front: Fron
 
 async def test_a_button_changes_it_and_shows_it(front: Front):
     toast, sent = await front.tap("think:off")
-    assert (toast, sent) == ("From your next message on I think in none.", [])
+    assert (toast, sent) == ("Thinking from your next message on: never.", [])
     assert await held(front) == "off"
     (redrawn,) = front.bot.of("edit_message_text")
     assert redrawn["given"][0].startswith("Thinking in this chat: off (the house: auto).")

@@ -205,7 +205,7 @@ async def test_a_silent_site_is_given_up(monkeypatch):
 
 async def test_a_page_that_keeps_the_extractor_busy_is_read_plainly(monkeypatch):
     monkeypatch.setattr(pages, "SECONDS", 50)
-    monkeypatch.setattr(pages, "EXTRACTING", Limits(seconds=20, processor=1))
+    monkeypatch.setattr(pages, "EXTRACTING", Limits(seconds=20, processor=2))
     async with site({"/": answer("<table>" + "<tr><td>x" * 100_000), "/worse": answer("<a" * 1_000_000)}) as here:
         reader = here.reader(NAMES, "127.0.0.1")
         assert (await reader.read(f"http://page.test:{here.port}/", 3)).text == "x\nx"
