@@ -44,10 +44,10 @@ class Call:
 
     @property
     def further(self) -> float | None:
-        """Seconds a canvas after the first one; None unless each of two or more came as a block of its own."""
+        """Seconds from the first to the last canvas; None unless each of two or more came as a block of its own."""
         if self.first is None or self.last is None or self.blocks < 2 or self.blocks != self.canvases:
             return None
-        return (self.last - self.first) / (self.blocks - 1)
+        return self.last - self.first
 
     @property
     def rate(self) -> float | None:
@@ -117,8 +117,8 @@ class Measured:
 
     @property
     def further(self) -> float | None:
-        """Seconds from one canvas to the next, the middle one."""
-        return _middle([call.further for call in self.calls])
+        """Seconds from one canvas to the next, over all that show it."""
+        return _further(self.calls)
 
     @property
     def rate(self) -> float | None:
@@ -205,14 +205,19 @@ class Result:
 
     @property
     def canvas_seconds(self) -> float | None:
-        """Seconds from one canvas to the next with one call at a time, the middle of all that show it."""
-        alone = [call for row in self.rows if row.at_once == 1 and row.way == "direct" for call in row.calls]
-        return _middle([call.further for call in alone])
+        """Seconds from one canvas to the next with one call at a time, over all that show it."""
+        return _further([call for row in self.rows if row.at_once == 1 and row.way == "direct" for call in row.calls])
 
 
 def _all(counts: Sequence[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if known and len(known) == len(counts) else None
+
+
+def _further(calls: Sequence[Call]) -> float | None:
+    shown = [(call.further, call.blocks - 1) for call in calls]
+    canvases = sum(count for seconds, count in shown if seconds is not None)
+    return sum(seconds for seconds, _ in shown if seconds is not None) / canvases if canvases else None
 
 
 def _middle(seconds: Sequence[float | None]) -> float | None:
