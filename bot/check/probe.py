@@ -188,7 +188,7 @@ class _Probe:
             [self._head, *_WISHES[part]],
             thinking=thinks,
             tools=part not in {"thought", "counting"},
-            limit=prompts.ROOM,
+            limit=prompts.ROOM * (2 if thinks else 1),
         )
         return self._with(part, await self._wire.ask(self._body(request, streamed=not part.endswith("whole"))))
 

@@ -16,7 +16,8 @@ from bot.serving import serve
 from bot.sim.endpoint import ChatRequest, Endpoint, Profile, Reply, Timing, call_text, scripted, slipping
 from tests.check.checking import QUICK, check, check_at, quiet, wrong
 
-SLOWLY = Timing.canvas(0.15)  # so slow that seats and their order show
+SLOWLY = Timing.canvas(0.15)  # so slow that seats show
+ORDERLY = Timing.canvas(0.3)  # so slow that their order shows, also on a busy machine
 
 
 def flagged(**flags: Any) -> Endpoint:
@@ -48,7 +49,7 @@ def has_results(request: ChatRequest) -> bool:
 
 
 async def test_a_healthy_endpoint_passes_clean() -> None:
-    report = await check(Endpoint(timing=SLOWLY, seats=4, api_key="k"), key="k", seats=4, tokens=9024)
+    report = await check(Endpoint(timing=ORDERLY, seats=4, api_key="k"), key="k", seats=4, tokens=9024)
     assert {finding.name: finding.seen for finding in report.findings if finding.status != "pass"} == {}
     assert (report.worst, report.exit_code) == ("pass", 0)
     assert report.named("seats").seen == "4 of 9 calls ran at once, the others waited."
@@ -100,6 +101,9 @@ FAULTS = {
         "fail",
         "not what was declared",
     ),
+    "a key twice": Fault(
+        lambda: brained(slipping(scripted, 1, slips=["key twice"])), "tool calls", "fail", "tools: its arguments are no"
+    ),
     "unknown tool": Fault(
         lambda: brained(slipping(scripted, 1, slips=["unknown name"])), "tool calls", "fail", "nobody offered"
     ),
@@ -130,6 +134,9 @@ FAULTS = {
     "answer as thought": Fault(
         lambda: brained(when(has_results, "So it is done.")), "answers apart", words="vllm#49717"
     ),
+    "answers as thoughts": Fault(
+        lambda: brained(slipping(scripted, 1, slips=["answer as thought"])), "answers apart", words="plain; counting"
+    ),
     "empty answer": Fault(lambda: brained(when(lambda request: "ready" in request.asked[-1], "")), "answers apart"),
     "a template that drops empty thoughts": Fault(
         lambda: flagged(keeps_empty_thoughts=False), "template", words="vllm#57610"
@@ -147,7 +154,7 @@ FAULTS = {
     ),
     "fewer seats": Fault(lambda: Endpoint(timing=SLOWLY, seats=2), "seats", words="MODEL_SEATS=2", wish={"seats": 4}),
     "no priority": Fault(
-        lambda: Endpoint(replace(Profile.today(), by_priority=False), SLOWLY, seats=4),
+        lambda: Endpoint(replace(Profile.today(), by_priority=False), ORDERLY, seats=4),
         "priority",
         words="--scheduling-policy priority",
     ),
@@ -177,6 +184,11 @@ async def test_the_preview_image_is_known_by_its_faults() -> None:
     assert wrong(report).keys() >= {"version", "tool calls", "thoughts apart", "reply length", "temperature"}
     assert report.named("version").status == "fail"
     assert report.exit_code == 1
+
+
+async def test_empty_turns_are_named_where_they_were_seen_and_judged_for_nothing_else() -> None:
+    report = await check(brained(slipping(scripted, 1, slips=["empty turn"])))
+    assert wrong(report) == {"tool calls": "warn", "answers apart": "warn"}
 
 
 async def test_of_a_server_that_is_not_vllm_it_is_told_what_it_lacks() -> None:

@@ -92,13 +92,25 @@ def test_arguments_are_looked_into(arguments: str, words: str) -> None:
     of("fail", replies.tool_calls(replace(FAR, answers={"tools": answer(calls=(call,))})), words)
 
 
+def test_calls_that_were_cut_tell_nothing_of_the_parser() -> None:
+    cut = answer(text="", reasoning="so long a thought", finish="length")
+    of("unknown", replies.tool_calls(replace(FAR, answers={"tools, thinking": cut})), "was cut")
+    of("unknown", replies.parallel(replace(FAR, answers={"tools, thinking": cut})))
+    call = ToolCall("1", "check_weather", '{"place": "Rome"}')
+    both: dict[Any, Answer] = {"tools, thinking": cut, "tools": answer(text="", calls=(call, call))}
+    of("pass", replies.tool_calls(replace(FAR, answers=both)), "in 1 of 2 replies: tools")
+    only = replace(cut, finish="stop")
+    of("warn", replies.tool_calls(replace(FAR, answers={"tools": only})), "only a thought came")
+
+
 def test_tools_refused_for_another_reason_are_told_in_its_words() -> None:
     of("fail", replies.tool_calls(replace(FAR, answers={"tools": Answer(400, "no")})), "HTTP 400): no")
     of("warn", replies.tool_calls(replace(FAR, answers={"tools": answer(text="")})), "nothing came")
 
 
 def test_a_model_that_never_thinks_is_told() -> None:
-    seen = replace(FAR, answers={"plain": answer(), "thought": answer(), "results": answer()})
+    spoken = answer(blocks=blocks(1))
+    seen = replace(FAR, answers={"plain": answer(), "thought": spoken, "results": spoken})
     of("fail", replies.switch(seen), "does not think though it was told to, in 2 replies")
 
 

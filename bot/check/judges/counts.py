@@ -16,8 +16,9 @@ def in_streams(seen: Seen) -> Verdict:
         return unknown(f"No stream came: {seen.why('counting')}.")
     if any(answer.tokens is None for answer in answers):
         return failed("Streams end without a count of their tokens.", "--enable-force-include-usage")
-    running = any(block.tokens is not None for answer in answers for block in answer.blocks)
-    if seen.refuses_ours is None and not running:
+    blocks = [block for answer in answers for block in answer.blocks]
+    running = any(block.tokens is not None for block in blocks)
+    if seen.refuses_ours is None and blocks and not running:
         return warned("Counted at the end of a stream only.", "--enable-force-include-usage")
     return passed("Counted at the end and with each block." if running else "Counted at the end of a stream.")
 

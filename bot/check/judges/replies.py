@@ -24,18 +24,21 @@ def tool_calls(seen: Seen) -> Verdict:
     if refused is not None:
         flags = _PARSERS if "tool choice" in refused.words or "tool_choice" in refused.words else None
         return failed(f"Tools are refused (HTTP {refused.status}): {refused.words}", flags)
-    wrong = {part: how for part, answer in asked.items() if (how := _wrong(answer)) is not None}
+    whole = {part: answer for part, answer in asked.items() if answer.finish != "length"}
+    if not whole:
+        return unknown("Every reply was cut before its calls could be whole.")
+    wrong = {part: how for part, answer in whole.items() if (how := _wrong(answer)) is not None}
     if not wrong:
-        return passed(f"Parsed in all {len(asked)} replies: {'; '.join(asked)}.")
+        return passed(f"Parsed in {len(whole)} of {len(asked)} replies: {'; '.join(whole)}.")
     told = "; ".join(f"{part}: {how}" for part, how in wrong.items())
-    if any(_MARKUP.search(answer.text) or answer.calls for answer in asked.values() if _wrong(answer)):
+    if any(_MARKUP.search(answer.text) or answer.calls for part, answer in whole.items() if part in wrong):
         return failed(f"{told}.", f"{_PARSERS}, and vLLM 0.33 or newer")
     return warned(f"{told}.", "ask again; if it stays so, see --chat-template and --tool-call-parser")
 
 
 def parallel(seen: Seen) -> Verdict:
     """Several calls in one reply."""
-    answers = [answer for answer in seen.good(*WITH_TOOLS) if _wrong(answer) is None]
+    answers = [one for one in seen.good(*WITH_TOOLS) if one.finish != "length" and _wrong(one) is None]
     if not answers:
         return unknown("No call was parsed.")
     most = max(len(answer.calls) for answer in answers)
@@ -48,7 +51,8 @@ def switch(seen: Seen) -> Verdict:
     """Thinking when it is asked for, and none when not."""
     if seen.refuses_ours is not None:
         return unknown("There is no switch for thinking in the common protocol.")
-    off, on = seen.good(*NOT_THINKING), seen.good(*THINKING)
+    off = seen.good(*NOT_THINKING)
+    on = [answer for answer in seen.good(*THINKING) if answer.blocks]
     if not off or not on:
         return unknown(f"Not seen both ways: {seen.why('thought')}.")
     if _renders_alike(seen):
@@ -91,7 +95,7 @@ def thoughts_apart(seen: Seen) -> Verdict:
 
 def answers_apart(seen: Seen) -> Verdict:
     """Whether answers come as thoughts, or not at all."""
-    parts = (*NOT_THINKING, *THINKING)
+    parts = [part for part in (*NOT_THINKING, *THINKING) if part not in WITH_TOOLS]
     if not seen.good(*parts):
         return unknown(f"No reply came: {seen.why('plain')}.")
     lost: list[Part] = []
@@ -129,7 +133,9 @@ def _wrong(answer: Answer) -> str | None:
     if not answer.calls:
         if _MARKUP.search(answer.text):
             return "the call came as text"
-        return "nothing came" if not answer.text.strip() else "answered without a call"
+        if answer.text.strip():
+            return "answered without a call"
+        return "only a thought came" if answer.reasoning else "nothing came"
     return next((fault for call in answer.calls if (fault := _fault(call)) is not None), None)
 
 
