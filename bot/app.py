@@ -172,8 +172,9 @@ async def build(
     answering = Answering(settings, database, model, second, registry, aside.tell)
     answering.check_budget()
     warming = answering.warming()
-    means = answering.means(partial(ChatChannel, sender), sender.wake, warming.again, watches)
-    turns = Turns(means, wake=lambda: worker.wake())
+    turns = Turns(
+        answering.means(partial(ChatChannel, sender), sender.wake, warming.again, watches), wake=lambda: worker.wake()
+    )
     reach = Reach(
         access=access,
         notices=notices,
