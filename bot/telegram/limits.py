@@ -43,15 +43,18 @@ class Share:
         return f"at 00:00 UTC, in {' '.join(spans + [f'{minutes} min'] * bool(minutes))}"
 
 
-async def share(tx: Transaction, person: int, standing: Standing | None, a_day: int | None, *, now: float) -> Share:
-    """How a person stands today; `a_day` is what the settings give a member."""
+async def limit_of(tx: Transaction, person: int, standing: Standing | None, a_day: int | None) -> int | None:
+    """What a person may use a day; `a_day` is what the settings give a member."""
     own, everybody = await limits.rules_for(tx, person)
     if own is not None:
-        limit = own.canvases
-    elif standing == "admin":
-        limit = None
-    else:
-        limit = everybody.canvases if everybody is not None else a_day
+        return own.canvases
+    if standing == "admin":
+        return None
+    return everybody.canvases if everybody is not None else a_day
+
+
+async def share(tx: Transaction, person: int, limit: int | None, *, now: float) -> Share:
+    """How a person stands today."""
     begin = now - now % DAY
     return Share(await limits.used(tx, person, begin), limit, begin + DAY - now)
 
@@ -67,7 +70,8 @@ async def show(call: Call) -> Answer:
 
 
 async def _standing(call: Call) -> Answer:
-    mine = await share(call.tx, call.person, call.standing, call.reach.canvases_a_day, now=call.now)
+    limit = await limit_of(call.tx, call.person, call.standing, call.reach.canvases_a_day)
+    mine = await share(call.tx, call.person, limit, now=call.now)
     if mine.limit is None:
         line = f"You have used {canvases(mine.used)} today, estimated; you have no limit."
     else:

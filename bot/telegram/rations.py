@@ -17,7 +17,7 @@ from bot.opening import Ask, user_messages
 from bot.running import Running
 from bot.telegram.access import Access
 from bot.telegram.acts import Turns
-from bot.telegram.limits import DAY, Share, canvases, share
+from bot.telegram.limits import DAY, Share, canvases, limit_of, share
 from bot.turns import Complete
 
 MOSTLY = 0.8
@@ -49,50 +49,37 @@ class Rations:
 
     async def run(self, ask: Ask, complete: Complete | None = None) -> None:
         """See Turns.run."""
-        await self._turns.run(ask, partial(self._judged, ask, complete))
+        mine = await self._share(ask.person)
+        if mine is None:
+            await self._turns.run(ask, complete)
+            return
+        await self._turns.run(ask, partial(self._refused, ask, complete, mine) if mine.is_used_up else complete)
         await self._tell(ask)
 
-    async def _judged(self, ask: Ask, complete: Complete | None, running: Running) -> Ask | None:
-        """The whole ask; None if it is refused, or there is nothing to answer."""
+    async def _share(self, person: int) -> Share | None:
+        """How a person stands today; None: without a limit."""
+        async with self._database.reading() as tx:
+            limit = await limit_of(tx, person, self._access.standing(person), self._a_day)
+            return None if limit is None else await share(tx, person, limit, now=self._clock())
+
+    async def _refused(self, ask: Ask, complete: Complete | None, mine: Share, running: Running) -> Ask | None:
+        """None: it is refused, or there is nothing to answer. A turn that has begun goes on."""
         async with self._database.reading() as tx:
             has_begun = await turns.begun(tx, ask.items[0].id)
-            mine = await self._share(tx, ask.person)
         whole = ask if complete is None else await complete(running)
-        if whole is None or has_begun or not mine.is_used_up:
+        if whole is None or has_begun:
             return whole
         await self._refuse(whole, mine)
         return None
-
-    async def _share(self, tx: Transaction, person: int) -> Share:
-        return await share(tx, person, self._access.standing(person), self._a_day, now=self._clock())
 
     async def _refuse(self, ask: Ask, mine: Share) -> None:
         line = (
             f"You have used up your {canvases(mine.limit or 0)} of today (about {mine.used}, estimated). "
             f"There are new ones {mine.again}; /retry then answers this message."
         )
-        now, said = self._clock(), Message("assistant", line)
-        user = user_messages(ask, now, now)
+        now = self._clock()
         async with self._database.transaction() as tx:
-            here = await conversations.find(tx, ask.lane)
-            new = NewTurn(
-                item=ask.items[0].id,
-                lane=ask.lane,
-                person=ask.person,
-                conversation=here.number,
-                tools=(),
-                thinking=False,
-                thinking_why="it was not begun: the day's canvases were used up",
-                received_at=ask.items[0].received_at,
-            )
-            turn = await turns.open_turn(tx, new, [item.id for item in ask.items], user, now=now)
-            assert turn is not None
-            if ask.attached:
-                await attachments.keep(tx, turn.id, ask.attachments)
-            await turns.say(tx, turn.id, (said,), now=now)
-            whole = [*user, said]
-            size, short = history.estimate(whole), history.estimate(history.shortened(whole))
-            await turns.end(tx, turn.id, Done(ENDING, 0, size, short, None, ()), now=now)
+            await _keep(tx, ask, line, now)
             part = Part(ask.preface + line, silent=ask.silent)
             await outbox.add(tx, item=ask.items[0].id, lane=ask.lane, parts=(part,), reply_to=ask.reply_to, now=now)
             await self._is_news(tx, ask.person, now)
@@ -100,9 +87,8 @@ class Rations:
 
     async def _tell(self, ask: Ask) -> None:
         """One notice a day."""
-        async with self._database.reading() as tx:
-            mine = await self._share(tx, ask.person)
-        if mine.limit is None or mine.used < MOSTLY * mine.limit:
+        mine = await self._share(ask.person)
+        if mine is None or mine.limit is None or mine.used < MOSTLY * mine.limit:
             return
         now = self._clock()
         used = f"You have used about {mine.used} of your {canvases(mine.limit)} of today."
@@ -115,3 +101,25 @@ class Rations:
     async def _is_news(self, tx: Transaction, person: int, now: float) -> bool:
         """Whether the person has not been told today."""
         return await notices.news(tx, f"canvases of {person}", str(int(now // DAY)), now=now)
+
+
+async def _keep(tx: Transaction, ask: Ask, line: str, now: float) -> None:
+    """Store the turn of a refused message, as if the line were its answer."""
+    new = NewTurn(
+        item=ask.items[0].id,
+        lane=ask.lane,
+        person=ask.person,
+        conversation=(await conversations.find(tx, ask.lane)).number,
+        tools=(),
+        thinking=False,
+        thinking_why="it was not begun: the day's canvases were used up",
+        received_at=ask.items[0].received_at,
+    )
+    whole = [*user_messages(ask, now, now), Message("assistant", line)]
+    turn = await turns.open_turn(tx, new, [item.id for item in ask.items], whole[:-1], now=now)
+    assert turn is not None  # none had begun
+    if ask.attached:
+        await attachments.keep(tx, turn.id, ask.attachments)
+    await turns.say(tx, turn.id, whole[-1:], now=now)
+    size, short = history.estimate(whole), history.estimate(history.shortened(whole))
+    await turns.end(tx, turn.id, Done(ENDING, 0, size, short, None, ()), now=now)

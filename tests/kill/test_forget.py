@@ -7,7 +7,7 @@ import pytest
 
 from tests.kill.conftest import Surround
 from tests.kill.gateway import Died
-from tests.kill.surroundings import Surroundings
+from tests.kill.surroundings import ANN, Surroundings
 
 FORGOTTEN = "Forgotten: of this chat I keep figures only, and what I named before."
 
@@ -23,6 +23,24 @@ async def test_around_every_commit(surround: Surround, when: str):
         commit += 1
     await forgotten(house, commit)
     assert commit > 6
+
+
+@pytest.mark.timeout(180)
+async def test_while_what_runs_is_being_stopped(surround: Surround):
+    house = await surround()
+    house.endpoint.hold()
+    house.ann.send(f"Is {canary(ANN)} there?")
+    await house.thinking()
+    house.ann.send("/forget")
+    await house.until(lambda: any("Keep it" in str(one.buttons) for one in house.messages()))
+    question = next(one for one in house.messages() if "Keep it" in str(one.buttons))
+    house.gateway.freeze()
+    house.ann.tap(question, "Forget it all")
+    await house.gateway.kill()
+    house.endpoint.release()
+    await house.gateway.start()
+    await forgotten(house, ANN)
+    assert house.rows("select 1 from messages") == []
 
 
 def canary(chat: int) -> str:
