@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
+import importlib.metadata
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,6 +24,8 @@ from bot.db.notices import Notices
 from bot.domain import ItemKind, Lane, Runner
 from bot.endpoints import Endpoint
 from bot.errors import SettingsRefused
+from bot.forgetting import Forgetting, Keeping, Retention
+from bot.house import Daily, Jobs
 from bot.settings import Settings
 from bot.telegram import commands, wire
 from bot.telegram.access import Access
@@ -34,6 +37,7 @@ from bot.telegram.gathering import Gathering
 from bot.telegram.gestures import Gestures
 from bot.telegram.handlers import Handlers
 from bot.telegram.intake import Intake, Ways
+from bot.telegram.rations import Rations
 from bot.telegram.sender import Sender
 from bot.telegram.tasks import Tasks
 from bot.turns import Turns
@@ -68,7 +72,7 @@ async def run(settings: Settings, stop: asyncio.Event, say: Callable[[str], None
                     house = await build(settings, database, bot, (model, second), watches)
                     if not house.admins:
                         say(await _first_link(database, bot))
-                    async with _health(settings, house.intake):
+                    async with _pages(settings, house, database, _seats(model, second)):
                         await house.run(stop)
     return 0
 
@@ -83,15 +87,28 @@ async def _model(settings: Settings) -> AsyncIterator[Llm]:
         await model.close()
 
 
+def _seats(model: Llm, second: Endpoint | None) -> Mapping[str, Seats]:
+    """The seats of each endpoint."""
+    other = second.model if second is not None else None
+    return {"main": model.seats} | ({"fallback": other.seats} if isinstance(other, Llm) else {})
+
+
 @contextlib.asynccontextmanager
-async def _health(settings: Settings, intake: Intake) -> AsyncIterator[None]:
-    """Serve `/healthz` while the block runs, if HTTP_PORT is set."""
+async def _pages(
+    settings: Settings, house: "House", database: Database, seats: Mapping[str, Seats]
+) -> AsyncIterator[None]:
+    """Serve `/healthz` and `/metrics` while the block runs, if HTTP_PORT is set."""
     async with contextlib.AsyncExitStack() as serving:
         if settings.http_port is not None:
-            from bot.admin.health import health
+            from bot.admin.metrics import Metrics
+            from bot.admin.pages import pages
+            from bot.db.ended import Lookout
             from bot.serving import serve
 
-            app = serve(health(intake.is_fresh), host=settings.http_host, port=settings.http_port)
+            lookout = Lookout(database)
+            await lookout.begin()
+            metrics = Metrics(lookout, seats, house.tools, importlib.metadata.version("canvasgram"))
+            app = serve(pages(house.intake.is_fresh, metrics), host=settings.http_host, port=settings.http_port)
             try:
                 await serving.enter_async_context(app)
             except OSError as error:
@@ -112,7 +129,9 @@ class House:
     warming: Warming
     keeper: Keeper
     reconciliation: Reconciliation
+    daily: Daily
     admins: tuple[int, ...]
+    tools: frozenset[str]
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`, or until Telegram will not have us any more; then fetch nothing more, let turns end within
@@ -138,6 +157,7 @@ class House:
                 tasks.create_task(self.intake.run(), name="intake"),
                 tasks.create_task(self.eyes.run(), name="eyes"),
                 tasks.create_task(self.reconciliation.run(), name="reconciliation"),
+                tasks.create_task(self.daily.run(), name="daily"),
                 tasks.create_task(self.gestures.menus(self.admins), name="menus"),
                 tasks.create_task(self.warming.run(), name="warming"),
             ]
@@ -175,10 +195,12 @@ async def build(
     turns = Turns(
         answering.means(partial(ChatChannel, sender), sender.wake, warming.again, watches), wake=lambda: worker.wake()
     )
+    rations = Rations(turns, database, access, a_day=settings.canvases_a_day, wake_sender=sender.wake)
+    keeping = Keeping(file_of(settings.database_url), settings.keep_text_days)
     reach = Reach(
         access=access,
         notices=notices,
-        turns=turns,
+        turns=rations,
         gestures=gestures,
         wake_worker=lambda: worker.wake(),
         wake_sender=sender.wake,
@@ -187,10 +209,14 @@ async def build(
         thinking=settings.thinking,
         composition=answering.composition,
         second=second,
+        canvases_a_day=settings.canvases_a_day,
+        copies_until=keeping.copies_until,
     )
-    handlers = Handlers(database, reach, _gathering(settings, bot), most_waiting=settings.waiting_messages)
-    tasks = Tasks(database, access, turns)
-    runners: dict[ItemKind, Runner] = {"update": handlers, "task": tasks, "house": answering.summaries()}
+    runners: dict[ItemKind, Runner] = {
+        "update": Handlers(database, reach, _gathering(settings, bot), most_waiting=settings.waiting_messages),
+        "task": Tasks(database, access, rations),
+        "house": _jobs(database, answering.summaries(), keeping, sender),
+    }
     worker = Worker(database, runners, cut=turns.stop, give_up=aside)
     eyes = Eyes(bot, worker.busy)
 
@@ -200,8 +226,24 @@ async def build(
 
     ways = Ways(arrived, lambda line: gestures.alarm(access.admins(), line))
     intake = Intake(bot, database, ways, most_waiting=settings.waiting_messages)
-    reconciliation = Reconciliation(database, _read_at(settings), aside.tell)
-    return House(intake, worker, sender, eyes, gestures, warming, keeper, reconciliation, access.admins())
+    return House(
+        intake=intake,
+        worker=worker,
+        sender=sender,
+        eyes=eyes,
+        gestures=gestures,
+        warming=warming,
+        keeper=keeper,
+        reconciliation=Reconciliation(database, _read_at(settings), aside.tell),
+        daily=Daily(database, keeping.daily, worker.wake),
+        admins=access.admins(),
+        tools=frozenset(tool.name for tool in registry),
+    )
+
+
+def _jobs(database: Database, summaries: Runner, keeping: Keeping, sender: Sender) -> Jobs:
+    retention, forgetting = Retention(database, keeping), Forgetting(database, sender.wake)
+    return Jobs({"summary": summaries, "retention": retention, "forget": forgetting})
 
 
 def _read_at(settings: Settings) -> CountersAt:
