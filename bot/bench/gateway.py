@@ -47,6 +47,7 @@ async def measure(target: Target, folder: Path, taken: Taken, done: list[Turned]
     async with _opened(target, folder) as house:
         step("warming up, gateway", 0, 1)
         await house.ask([LONG_ANSWERS[0]])
+        await house.turns(1)
         step("warming up, gateway", 1, 1)
         for protocol in wished(ANSWERS, quick=quick):
             turned = await _protocol(house, protocol, step)
@@ -72,13 +73,15 @@ class _House:
         for update in sent:
             await self._until(partial(accounts.settled, update_id=update))
 
-    async def turns(self) -> list[TurnRow]:
-        """The turns since this was asked last, once all of them have their accounts."""
-        await self._until(accounts.accounted)
-        async with self._database.reading() as tx:
-            turns = await accounts.delivered(tx, after=self._newest)
-        self._newest = max([self._newest, *(turn.id for turn in turns)])
-        return turns
+    async def turns(self, count: int) -> list[TurnRow]:
+        """The turns since this was asked last, once so many of them have their accounts."""
+        while True:
+            async with self._database.reading() as tx:
+                turns = await accounts.delivered(tx, after=self._newest)
+            if len(turns) >= count:
+                self._newest = max(turn.id for turn in turns)
+                return turns
+            await asyncio.sleep(LOOK)
 
     async def _until(self, so: Callable[[Transaction], Awaitable[bool]]) -> None:
         while True:
@@ -95,7 +98,7 @@ async def _protocol(house: _House, protocol: Protocol, step: Step) -> Turned:
         asks = protocol.asks[place : place + protocol.at_once]
         await house.ask(asks)
         step(label, place + len(asks), len(protocol.asks))
-    turns = await house.turns()
+    turns = await house.turns(len(protocol.asks))
     return Turned(protocol, tuple(turns), tuple(account(turn) for turn in turns))
 
 
