@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from bot.usage.intervals import ORDER, column
 from bot.usage.plain import plain
 from bot.usage.report import KINDS, Entry, Report
 
@@ -19,19 +20,11 @@ if TYPE_CHECKING:
 MOST = 31  # groups of one picture
 _LABEL = 24  # characters of a group's name
 _WIDTH, _HEIGHT, _DPI = 11.0, 8.0, 120
-_INTERVALS = {
-    "intake": ("intake", "#4e79a7"),
-    "lane_wait": ("wait for the chat", "#a0cbe8"),
-    "seat_wait": ("wait for a seat", "#f1ce63"),
-    "first_canvas": ("first canvas", "#59a14f"),
-    "further_canvases": ("further canvases", "#8cd17d"),
-    "tools": ("tools", "#b07aa1"),
-    "approval_wait": ("wait for approval", "#d4a6c8"),
-    "telegram": ("Telegram", "#499894"),
-    "back_off": ("back-off", "#ff9d9a"),
-    "down": ("down", "#e15759"),
-    "own": ("own", "#79706e"),
-}
+_COLOURS = (
+    *("#4e79a7", "#a0cbe8", "#f1ce63", "#59a14f", "#8cd17d", "#b07aa1"),
+    *("#d4a6c8", "#499894", "#ff9d9a", "#e15759", "#79706e"),
+)
+_COLOUR_OF = dict(zip(ORDER, _COLOURS, strict=True))
 _OUTCOMES = {"ok": ("ok", "#59a14f"), "failed": ("not well", "#e15759"), "open": ("not ended", "#bab0ac")}
 Json = Mapping[str, Any]
 
@@ -80,11 +73,10 @@ def drawn(chart: Json) -> bytes:
 
 def _seconds(shown: Sequence[Entry]) -> list[Json]:
     stacks = []
-    for place, kind in enumerate(KINDS):
-        if kind in _INTERVALS:
-            name, colour = _INTERVALS[kind]
-            values = [one.turns.seconds[place] if one.turns and one.turns.settled else None for one in shown]
-            stacks.append({"name": name, "colour": colour, "values": values})
+    for kind in ORDER:
+        place = KINDS.index(column(kind))
+        values = [one.turns.seconds[place] if one.turns and one.turns.settled else None for one in shown]
+        stacks.append({"name": kind, "colour": _COLOUR_OF[kind], "values": values})
     return [stack for stack in stacks if any(stack["values"])]
 
 

@@ -8,22 +8,10 @@ from dataclasses import dataclass
 
 from bot.db.sums import CallSums, Scope, TurnSums
 from bot.usage.buckets import ERROR
+from bot.usage.intervals import ORDER, column
 from bot.usage.report import EXACT, KINDS, Entry, Report, moment
 
-NAMES = {
-    "whole": "whole",
-    "intake": "intake",
-    "lane_wait": "wait for the chat",
-    "seat_wait": "wait for a seat",
-    "first_canvas": "first canvas",
-    "further_canvases": "further canvases",
-    "tools": "tools",
-    "approval_wait": "wait for approval",
-    "telegram": "Telegram",
-    "back_off": "back-off",
-    "down": "down",
-    "own": "own",
-}
+NAMES = {"whole": "whole"} | {column(kind): kind for kind in ORDER}
 UNKNOWN, NOT_TOLD = "unknown", "–"
 
 

@@ -35,7 +35,7 @@ DAYS = made("day", calls=[calls(20_000), calls(20_001)], turns=[turns(20_000), t
 def test_a_chart_says_what_stands_in_the_picture():
     told = chart(DAYS, "You")
     assert (told["title"], told["labels"], told["unit"]) == ("You", ["2024-10-04", "2024-10-05"], "seconds")
-    assert [stack["name"] for stack in told["stacks"]][:2] == ["intake", "wait for a seat"]
+    assert [stack["name"] for stack in told["stacks"]][:2] == ["intake", "seat wait"]
     assert told["stacks"][0]["values"] == [0.5, None]
     assert (told["canvases"], told["cached"]) == ([4, 4], [0.25, 0.25])
 
