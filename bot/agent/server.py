@@ -65,9 +65,16 @@ async def models(url: str, api_key: str | None = None) -> tuple[ServedModel, ...
         raise KeyRefused(f"The endpoint at {url} wants {'another' if api_key else 'a'} key.")
     if response.status_code >= 500:
         raise ServerAway(f"The endpoint at {url} is not ready (HTTP {response.status_code}).")
-    rows = _json(response).get("data")
-    if not response.is_success or not isinstance(rows, list):
+    listed = _json(response)
+    if not response.is_success or not isinstance(listed.get("data"), list):
         raise ServerAway(f"What answers at {url} is no model endpoint: it has no {url}/models.")
+    return served(listed)
+
+
+def served(listed: Mapping[str, Any]) -> tuple[ServedModel, ...]:
+    """The models that an answer of `/v1/models` names; none where it is something else."""
+    rows = listed.get("data")
+    rows = rows if isinstance(rows, list) else []
     return tuple(_served(row) for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str))
 
 

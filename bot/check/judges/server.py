@@ -2,11 +2,11 @@
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from bot.agent.markup import sendable
+from bot.agent.server import served
 from bot.check.findings import Verdict, failed, passed, unknown, warned
 from bot.check.seen import Seen, count
 
@@ -57,7 +57,7 @@ def model(seen: Seen) -> Verdict:
     """Whether the model that will be asked for is served."""
     if seen.models is None or seen.models.status in {401, 403} or seen.models.status >= 500:
         return unknown(f"Not told: {seen.why('models')}.")
-    names = [row["name"] for row in _served(seen.models.body)]
+    names = [sendable(model.name) for model in served(seen.models.body)]
     if not names:
         return failed(f"The endpoint names no model (HTTP {seen.models.status}).", "MODEL_URL should end in /v1")
     shown = ", ".join(name[:LONGEST] for name in names[:5])
@@ -70,9 +70,9 @@ def context(seen: Seen) -> Verdict:
     """Whether the longest prompt and its answer have room."""
     if seen.models is None or not seen.models.ok:
         return unknown(f"Not told: {seen.why('models')}.")
-    rows = list(_served(seen.models.body))
-    row = next((one for one in rows if one["name"] == seen.wanted_model), rows[0] if rows else {})
-    limit = row.get("context")
+    rows = served(seen.models.body)
+    wanted = [model for model in rows if model.name == seen.wanted_model] or rows
+    limit = wanted[0].context if wanted else None
     if limit is None:
         return unknown("The endpoint does not tell how long a prompt may be (no max_model_len).")
     if seen.needs_tokens is not None and limit < seen.needs_tokens:
@@ -124,14 +124,6 @@ def _lacking(seen: Seen) -> Iterator[str]:
         yield "/metrics (counts cannot be held against the server's)"
     if seen.refuses_ours is not None:
         yield f"vLLM's fields, thinking and priority among them ({seen.refuses_ours})"
-
-
-def _served(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    rows = body.get("data")
-    for row in rows if isinstance(rows, list) else ():
-        if isinstance(row, dict) and isinstance(row.get("id"), str):
-            limit = row.get("max_model_len")
-            yield {"name": sendable(row["id"]), "context": limit if isinstance(limit, int) else None}
 
 
 def _is_loopback(url: str) -> bool:
