@@ -14,7 +14,7 @@ import typer.testing
 
 import bot.__main__ as command_line
 from bot.check import command
-from bot.check.findings import Report
+from bot.check.findings import EXIT_CODES, Report
 from bot.check.probe import Wish
 from bot.errors import SettingsRefused
 from bot.serving import serve
@@ -108,3 +108,12 @@ async def test_the_command_checks_a_real_address(folder: Path) -> None:
     assert process.returncode == report["exit_code"] == 4  # it answers too fast for seats to show
     unknown = {row["name"] for row in report["findings"] if row["status"] == "unknown"}
     assert {"priority"} <= unknown <= {"priority", "abort"}
+
+
+def test_help_shows_examples_and_exit_codes() -> None:
+    shown = typer.testing.CliRunner().invoke(command_line.cli, ["check", "--help"])
+    told = " ".join(shown.stdout.split())
+    assert shown.exit_code == 0
+    assert "canvasgram check --endpoint" in told
+    for status, code in EXIT_CODES.items():
+        assert code == 0 if status == "pass" else f"{code} " in told

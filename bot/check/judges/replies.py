@@ -71,7 +71,7 @@ def default(seen: Seen) -> Verdict:
         return unknown(f"The template does not show itself: {seen.why('template')}.")
     off, on, silent = (route.body.get("tokens") for route in shown)
     if off == on:
-        return unknown("The template knows no switch.")
+        return unknown("The template knows no switch, or does not show itself.")
     if silent == on:
         return warned(
             "Requests that do not say whether to think, think. The gateway always says.",
@@ -121,7 +121,9 @@ def _thought(answer: Answer) -> bool:
 
 def _renders_alike(seen: Seen) -> bool:
     off, on = seen.templates.get("off"), seen.templates.get("on")
-    return bool(off and on and off.ok and on.ok and off.body.get("tokens") == on.body.get("tokens"))
+    if off is None or on is None or not (off.ok and on.ok):
+        return False
+    return bool(off.body.get("tokens")) and off.body["tokens"] == on.body.get("tokens")
 
 
 def _template() -> str:
