@@ -38,7 +38,7 @@ async def test_both_ledgers_are_measured_in_turns(tmp_path: Path, monkeypatch: p
     wish = Wish(messages=5, only=("ledger",), folder=tmp_path, calls=400)
     report = await load.run(wish)
     rows = {row.key: row for row in report.rows}
-    assert all(isinstance(row.values["ours"], float) and row.values["ours"] > 0 for row in rows.values())
+    assert all(isinstance(row.values["ours"], float) and row.values["ours"] > 0 for row in rows.values()), rows
     limit = rows["ledger_slower"].limit
     assert limit is not None
     assert limit.most == 1.1
@@ -51,7 +51,10 @@ def test_what_the_large_one_is_of_the_small_one() -> None:
         "empty": [Timed(0.0, 0.0, 0.010, 0.0)] * 3,
         "full": [Timed(0.0, 0.0, 0.012, 0.0)] * 3,
     }
-    rows = {row.key: row for row in ledger.rows(taken, 1_000_000)}
+    rows = {row.key: row for row in ledger.rows(taken, {"empty": 2.0, "full": 2.1}, 1_000_000)}
+    assert rows["ledger_cpu"].values["ours"] == pytest.approx(1.05)
+    unknown = ledger.rows(taken, {"empty": 0.0, "full": 0.0}, 1_000_000)
+    assert unknown[-1].values["ours"] is None
     assert rows["ledger_slower"].values["ours"] == pytest.approx(1.2)
     assert rows["ledger_slower"].verdict == "over"
 
