@@ -3,9 +3,8 @@
 Reads only; the rows are written by calls.py as the calls happen.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from sqlalchemy import ColumnElement, and_, case, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -17,6 +16,20 @@ from bot.domain import CANVAS, CallOutcome, Lane, Purpose, Which
 _CANVASES = (model_calls.c.completion_tokens + (CANVAS - 1)) // CANVAS
 _BEGAN = case((model_calls.c.purpose == "decision", model_calls.c.created_at), else_=model_calls.c.seat_at)
 _COST = case((model_calls.c.purpose != "decision", _CANVASES))  # a reading is one step, and costs no canvas
+
+_UNSURE = or_(
+    model_calls.c.prompt_tokens.is_(None),
+    model_calls.c.completion_tokens.is_(None),
+    model_calls.c.usage_partial.is_(True),
+)
+_COUNTED = (
+    func.count(model_calls.c.id).label("calls"),
+    func.sum(model_calls.c.prompt_tokens).label("inputs"),
+    func.sum(model_calls.c.completion_tokens).label("outputs"),
+    func.sum(_COST).label("canvases"),
+    func.sum(case((_UNSURE, 1), else_=0)).label("gaps"),
+)
+_TOOK = (func.count(), func.coalesce(func.sum(turns.c.ended_at - turns.c.received_at), 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +94,15 @@ class Ranked:
     spent: Spent
 
 
+@dataclass(frozen=True, slots=True)
+class Everybody:
+    """What everybody took together, and the people and the chats that took the most canvases, most first."""
+
+    whole: Spent
+    people: tuple[Ranked, ...]
+    chats: tuple[Ranked, ...]
+
+
 async def newest(tx: AsyncConnection, lane: Lane) -> int | None:
     """The lane's newest ended turn."""
     ended = select(turns.c.id).where(turns.c.lane == lane.key, turns.c.ended_at.is_not(None))
@@ -129,21 +151,43 @@ async def details(tx: AsyncConnection, lane: Lane, turn: int) -> TurnSpent | Non
     )
 
 
-async def everybody(tx: AsyncConnection, begin: float) -> Spent:
-    """What all turns took that were received at `begin` (epoch seconds) or later."""
-    return await _spent(tx, turns.c.received_at >= begin)
+async def everybody(tx: AsyncConnection, begin: float, most: int) -> Everybody:
+    """What all turns took that were received at `begin` (epoch seconds) or later, and who took most."""
+    shares = await _shares(tx, begin)
+    persons, lanes = (_ranked(_together(shares, place), most) for place in (0, 1))
+    names = await _names(tx, [int(one.name) for one in persons])
+    named = tuple(Ranked(names.get(int(one.name), one.name), one.spent) for one in persons)
+    return Everybody(_sum(list(shares.values())), named, lanes)
 
 
-async def ranked(tx: AsyncConnection, by: Literal["person", "lane"], begin: float, most: int) -> list[Ranked]:
-    """The `most` people or chats whose turns, received at `begin` or later, took the most canvases."""
-    key = turns.c[by]
-    since = turns.c.received_at >= begin
-    joined = turns.outerjoin(model_calls, model_calls.c.turn == turns.c.id)
-    first = select(key.label("key")).select_from(joined).where(since).group_by(key)
-    first = first.order_by(func.sum(_COST).desc().nulls_last(), key).limit(most)
-    keys = list((await tx.execute(first)).scalars())
-    names = await _names(tx, keys) if by == "person" else {}
-    return [Ranked(names.get(one, str(one)), await _spent(tx, and_(since, key == one))) for one in keys]
+def _together(shares: Mapping[tuple[int, str], Spent], place: int) -> dict[str, Spent]:
+    """What those of one person, or of one lane, took."""
+    found: dict[str, list[Spent]] = {}
+    for key, spent in shares.items():
+        found.setdefault(str(key[place]), []).append(spent)
+    return {name: _sum(some) for name, some in found.items()}
+
+
+def _ranked(spent: Mapping[str, Spent], most: int) -> tuple[Ranked, ...]:
+    ordered = sorted(spent.items(), key=lambda one: (one[1].canvases is None, -(one[1].canvases or 0), one[0]))
+    return tuple(Ranked(name, one) for name, one in ordered[:most])
+
+
+def _sum(some: Sequence[Spent]) -> Spent:
+    return Spent(
+        sum(one.turns for one in some),
+        sum(one.calls for one in some),
+        _known(one.input_tokens for one in some),
+        _known(one.output_tokens for one in some),
+        _known(one.canvases for one in some),
+        sum(one.seconds for one in some),
+        whole=all(one.whole for one in some),
+    )
+
+
+def _known(counts: Iterable[int | None]) -> int | None:
+    told = [one for one in counts if one is not None]
+    return sum(told) if told else None
 
 
 async def _names(tx: AsyncConnection, ids: Sequence[int]) -> dict[int, str]:
@@ -152,21 +196,23 @@ async def _names(tx: AsyncConnection, ids: Sequence[int]) -> dict[int, str]:
 
 
 async def _spent(tx: AsyncConnection, which: ColumnElement[bool]) -> Spent:
-    unsure = or_(
-        model_calls.c.prompt_tokens.is_(None),
-        model_calls.c.completion_tokens.is_(None),
-        model_calls.c.usage_partial.is_(True),
-    )
-    counted = select(
-        func.count(model_calls.c.id),
-        func.sum(model_calls.c.prompt_tokens),
-        func.sum(model_calls.c.completion_tokens),
-        func.sum(_COST),
-        func.coalesce(func.sum(case((unsure, 1), else_=0)), 0),
-    )
-    calls, inputs, outputs, canvases, gaps = (
-        await tx.execute(counted.select_from(turns.join(model_calls, model_calls.c.turn == turns.c.id)).where(which))
-    ).one()
-    took = select(func.count(), func.coalesce(func.sum(turns.c.ended_at - turns.c.received_at), 0.0)).where(which)
-    count, seconds = (await tx.execute(took)).one()
-    return Spent(count, calls, inputs, outputs, canvases, seconds, whole=gaps == 0)
+    counted = select(*_COUNTED).select_from(turns.join(model_calls, model_calls.c.turn == turns.c.id)).where(which)
+    calls, inputs, outputs, canvases, gaps = (await tx.execute(counted)).one()
+    count, seconds = (await tx.execute(select(*_TOOK).where(which))).one()
+    return Spent(count, calls, inputs, outputs, canvases, seconds, whole=not gaps)
+
+
+async def _shares(tx: AsyncConnection, begin: float) -> dict[tuple[int, str], Spent]:
+    """What each person took in each lane; turn by turn first, in the order of their rows, which needs no sorting."""
+    oldest = select(func.min(turns.c.id)).where(turns.c.received_at >= begin).scalar_subquery()
+    keys, since = (turns.c.person, turns.c.lane), (turns.c.id >= oldest, turns.c.received_at >= begin)
+    a_turn = select(model_calls.c.turn, *_COUNTED).where(model_calls.c.turn >= oldest)
+    one = a_turn.group_by(model_calls.c.turn).subquery()
+    sums = [func.sum(column) for column in list(one.c)[1:]]
+    counted = select(*keys, *sums).select_from(one.join(turns, turns.c.id == one.c.turn)).where(*since).group_by(*keys)
+    calls = {(row[0], row[1]): tuple(row[2:]) for row in await tx.execute(counted)}
+    shares = {}
+    for person, lane, count, seconds in await tx.execute(select(*keys, *_TOOK).where(*since).group_by(*keys)):
+        called, inputs, outputs, canvases, gaps = calls.get((person, lane), (0, None, None, None, 0))
+        shares[person, lane] = Spent(count, called, inputs, outputs, canvases, seconds, whole=not gaps)
+    return shares

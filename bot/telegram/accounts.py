@@ -61,10 +61,9 @@ async def _summary(call: Call) -> Part:
 
 
 async def _everybody(call: Call) -> Part:
-    people = await usage.ranked(call.tx, "person", _month(call), MOST)
-    chats = await usage.ranked(call.tx, "lane", _month(call), MOST)
-    today = await usage.everybody(call.tx, _midnight(call))
-    return part(spent.ranking(today, await usage.everybody(call.tx, _month(call)), people, chats))
+    today = await usage.everybody(call.tx, _midnight(call), 0)
+    month = await usage.everybody(call.tx, _month(call), MOST)
+    return part(spent.ranking(today.whole, month))
 
 
 async def _chart(call: Call, *, everybody: bool) -> Answer:

@@ -3,9 +3,7 @@
 Unknown is said to be unknown, and a sum with unknown parts is "at least". No rate: seconds and counts say enough.
 """
 
-from collections.abc import Iterable
-
-from bot.db.usage import Ranked, Spent
+from bot.db.usage import Everybody, Ranked, Spent
 
 NAME = 16  # characters of a name
 
@@ -18,12 +16,12 @@ def lines(last: Spent | None, today: Spent, month: Spent) -> str:
     return "\n".join([*tokens, _line("Today", today), _line("30 d", month)])
 
 
-def ranking(today: Spent, month: Spent, people: Iterable[Ranked], chats: Iterable[Ranked]) -> str:
+def ranking(today: Spent, month: Everybody) -> str:
     """What everybody took, and who took most in 30 days, in lines under 36 characters."""
-    if not month.turns:
+    if not month.whole.turns:
         return "Nothing yet in the last 30 days."
-    told = ["Everybody:", _line("Today", today), _line("30 d", month)]
-    for heading, ranked in (("People, canvases in 30 d:", people), ("Chats, canvases in 30 d:", chats)):
+    told = ["Everybody:", _line("Today", today), _line("30 d", month.whole)]
+    for heading, ranked in (("People, canvases in 30 d:", month.people), ("Chats, canvases in 30 d:", month.chats)):
         told += [heading, *(f"{number}. {_place(one)}" for number, one in enumerate(ranked, start=1))]
     return "\n".join(told)
 

@@ -132,13 +132,12 @@ async def test_everybody_and_those_who_took_most_are_told_with_their_names(datab
     async with database.transaction() as tx:
         await people.put(tx, 6, "Bob", "member", now=0.0)
     async with database.reading() as tx:
-        persons = await usage.ranked(tx, "person", 100.0, 2)
-        chats = await usage.ranked(tx, "lane", 100.0, 9)
-        whole = await usage.everybody(tx, 100.0)
-    assert [(one.name, one.spent.canvases, one.spent.turns) for one in persons] == [("Bob", 5, 2), ("5", 2, 1)]
-    assert [one.name for one in chats] == ["6:2", "5", "6", "7"]
-    assert chats[-1].spent.canvases is None
-    assert whole == Spent(4, 4, 300, 1267, 7, 18.0, whole=False)
+        few = await usage.everybody(tx, 100.0, 2)
+        found = await usage.everybody(tx, 100.0, 9)
+    assert [(one.name, one.spent.canvases, one.spent.turns) for one in few.people] == [("Bob", 5, 2), ("5", 2, 1)]
+    assert [one.name for one in found.chats] == ["6:2", "5", "6", "7"]
+    assert found.chats[-1].spent.canvases is None
+    assert found.whole == few.whole == Spent(4, 4, 300, 1267, 7, 18.0, whole=False)
 
 
 async def test_a_turn_of_another_lane_or_one_that_runs_has_no_details(database: Database):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bot.db import conversations, inbox, notes, turns
 from bot.db.engine import Database
-from bot.db.usage import Ranked, Spent
+from bot.db.usage import Everybody, Ranked, Spent
 from bot.domain import Lane
 from bot.telegram import commands, spent
 from bot.telegram.greeting import EXAMPLES
@@ -295,7 +295,7 @@ ranked = st.lists(st.builds(Ranked, st.text(min_size=1, max_size=64), spendings)
 
 @given(spendings, spendings, ranked, ranked)
 def test_a_ranking_is_short_lines_too(today: Spent, month: Spent, people: list[Ranked], chats: list[Ranked]):
-    lines = spent.ranking(today, month, people, chats).split("\n")
+    lines = spent.ranking(today, Everybody(month, tuple(people), tuple(chats))).split("\n")
     assert len(lines) == 5 + len(people) + len(chats)
     assert max(map(len, lines)) < 36
 
