@@ -1,5 +1,6 @@
 """What is to be forgotten is gone from every file, as bytes; what counts stays, and the chat goes on afresh."""
 
+import asyncio
 import logging
 import os
 import time
@@ -8,12 +9,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Table, func, select, update
 
-from bot.db.engine import connected
-from bot.db.tables import attachments, inbox, messages, metadata, model_calls, notes, tool_calls, turns
-from bot.forgetting import DAY, FORGOTTEN, Keeping
+from bot.db import inbox as inbox_room
+from bot.db.engine import Database, connected
+from bot.db.tables import attachments, inbox, messages, metadata, model_calls, notes, outbox, tool_calls, turns
+from bot.domain import Lane
+from bot.forgetting import DAY, FORGOTTEN, LOOK_AGAIN, Forgetting, Keeping
 from bot.sim.botapi_chats import ChatMessage
 from bot.sim.endpoint import Endpoint, Timing
-from tests.house import ADMIN, World, open_house, world
+from tests.house import ADMIN, World, long_story, open_house, world
 
 CANARY = "zanzibar-canary"
 WAITING = "zanzibar-canary in line"
@@ -91,7 +94,7 @@ async def test_forget_leaves_no_byte_of_a_text_in_any_file_and_every_figure(
 
 async def test_what_runs_is_stopped_and_what_waits_is_dropped(tmp_path: Path):
     async with open_house(tmp_path, Endpoint(timing=Timing(canvas_seconds=0.25), seats=1)) as house:
-        house.ann.send(f"@@repeat:4000 {CANARY} @@")
+        house.ann.send(long_story().replace("word0 ", f"{CANARY} "))
         await house.answered()
         for _ in range(2):
             house.ann.send(WAITING)
@@ -110,7 +113,13 @@ async def test_what_runs_is_stopped_and_what_waits_is_dropped(tmp_path: Path):
 async def test_keeping_it_keeps_everything_and_a_second_tap_forgets_once(tmp_path: Path):
     async with open_house(tmp_path) as house:
         await talk(house)
-        house.ann.tap(await asked(house), "Keep it")
+        copy = tmp_path / "house.db.before-0002.bak"
+        copy.touch()
+        os.utime(copy, (1_795_000_000,) * 2)
+        first = await asked(house)
+        assert "made before an update holds all that until 18 December 2026" in first.text
+        copy.unlink()
+        house.ann.tap(first, "Keep it")
         await house.api.until(lambda: "I keep this chat as it is." in house.texts())
         assert await count(house, notes) == 1
         house.endpoint.hold()
@@ -162,6 +171,25 @@ async def age(house: World, days: int) -> None:
             times = [one for one in table.columns if one.name.endswith("_at")]
             if times:
                 await tx.execute(update(table).values({one.name: one - days * DAY for one in times}))
+
+
+async def test_forgetting_waits_for_what_may_still_write_a_text_down(database: Database):
+    woken: list[Lane] = []
+    async with database.transaction() as tx:
+        summing = {"job": "summary", "lane": "7"}
+        await inbox_room.add(tx, kind="house", lane=None, sender=None, body=summing, now=1.0)
+        body = {"job": "forget", "person": 7, "asked_at": 2.0, "tell": False}
+        await inbox_room.add(tx, kind="house", lane=Lane(7), sender=None, body=body, now=2.0)
+        (summary,), items = (await inbox_room.claim(tx, now=3.0)).groups
+    async with asyncio.TaskGroup() as tasks:
+        forgetting = tasks.create_task(Forgetting(database, woken.append)(items))
+        await asyncio.wait([forgetting], timeout=3 * LOOK_AGAIN)
+        assert not forgetting.done()
+        async with database.transaction() as tx:
+            await inbox_room.done(tx, [summary.id], now=4.0)
+    assert woken == [Lane(7)]
+    async with database.reading() as tx:
+        assert (await tx.execute(select(outbox))).all() == []
 
 
 async def test_a_copy_is_named_with_the_day_it_goes(tmp_path: Path):
