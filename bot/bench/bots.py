@@ -113,7 +113,12 @@ async def start(name: Name, where: Where) -> Running:
     began = time.monotonic()
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", *command, cwd=where.folder, env=settings, stdout=output, stderr=output
+            *(sys.executable, "-m", *command),
+            cwd=where.folder,
+            env=settings,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # Ctrl-C is the bench's: it ends its bots itself
         )
     return Running(name, process, log, began)
 

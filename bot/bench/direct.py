@@ -16,7 +16,7 @@ from bot.bench.direct_protocols import FIRST_REQUEST, LONG_ANSWERS, PROTOCOLS, A
 from bot.bench.progress import Step
 from bot.bench.result import Call, Counted, Measured, ToolCase, Warmth
 from bot.domain import CANVAS
-from bot.errors import CallFailed
+from bot.errors import CallFailed, CanvasgramError
 
 OFF, ON, SERVERS_OWN = "off", "on", "the server's own choice"
 
@@ -59,7 +59,7 @@ async def measure(target: Target, wish: Wish, taken: Taken, step: Step) -> None:
                 for thinking in (False, True):
                     await run.tool_calls(thinking=thinking, quick=wish.quick)
         except* CallFailed as failed:
-            taken.ended = _words(failed)
+            taken.ended = words(failed)
 
 
 async def until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
@@ -172,7 +172,7 @@ class _Run:
         return call
 
 
-def _words(failed: BaseExceptionGroup[CallFailed]) -> str:
+def words(failed: BaseExceptionGroup[CanvasgramError]) -> str:
     """What the first of them says."""
     first: BaseException = failed
     while isinstance(first, BaseExceptionGroup):

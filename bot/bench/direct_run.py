@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bot.bench import direct, direct_simulated, gateway
-from bot.bench.direct import Taken, Wish, until
+from bot.bench.bots import BenchFailed
+from bot.bench.direct import Taken, Wish, until, words
 from bot.bench.direct_call import Target, find
 from bot.bench.direct_conditions import conditions
 from bot.bench.direct_protocols import ANSWERS
@@ -81,7 +82,10 @@ async def run_gateway(
 async def _kept(address: Address, work: Work, stop: asyncio.Event, endpoint: Endpoint | None) -> Result:
     began, taken = datetime.now(UTC), Taken()
     async with found(address, endpoint) as (target, simulated):
-        if not await until(stop, work(target, taken)):
-            taken.ended = STOPPED
+        try:
+            if not await until(stop, work(target, taken)):
+                taken.ended = STOPPED
+        except* BenchFailed as failed:  # the gateway's process
+            taken.ended = f"The measurement failed: {words(failed)}."
         told = conditions(target, taken, began, simulated=simulated)
         return Result(tuple(taken.rows), tuple(told), tuple(taken.tools), ended=taken.ended)

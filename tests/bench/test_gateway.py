@@ -1,20 +1,15 @@
 """`bench gateway` with the real gateway in a process of its own, before a simulated endpoint; and its arithmetic."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
 from bot.bench import direct_run, direct_simulated, gateway
-from bot.bench.bots import BenchFailed
-from bot.bench.direct import Taken
-from bot.bench.direct_call import find
 from bot.bench.direct_protocols import ANSWERS, Protocol
 from bot.bench.direct_run import Address
 from bot.bench.gateway import Turned
 from bot.bench.result import Call, Measured
 from bot.db.accounts import CallRow, Kept, PartRow, TurnRow
-from bot.serving import serve
 from bot.sim.endpoint import ChatRequest, Endpoint, Reply, Timing
 from bot.usage.account import account
 from bot.usage.intervals import ORDER, column
@@ -70,13 +65,14 @@ async def test_an_endpoint_that_refuses_leaves_the_rows_before_it() -> None:
     assert result.differences == ()
 
 
-async def test_a_gateway_that_does_not_start_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_gateway_that_does_not_start_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway, "START", 0.01)
-    async with serve(direct_simulated.simulated().app) as url:
-        target = await find(f"{url}/v1", None)
-        with pytest.raises(ExceptionGroup) as caught:
-            await gateway.measure(target, tmp_path, Taken(), [], nothing, quick=True)
-    assert caught.group_contains(BenchFailed, match="did not begin to poll within 0.01 s")
+    endpoint = direct_simulated.simulated(Timing.instant())
+    result = await direct_run.run_gateway(Address("sim"), asyncio.Event(), nothing, quick=True, endpoint=endpoint)
+    assert result.exit_code == 1
+    assert result.ended is not None
+    assert "the gateway did not begin to poll within 0.01 s" in result.ended
+    assert {row.way for row in result.rows} == {"direct"}
 
 
 LONG = Protocol("long", "long answers", ANSWERS[0].asks[:1])
