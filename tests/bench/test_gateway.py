@@ -13,10 +13,11 @@ from bot.bench.direct_protocols import ANSWERS, Protocol
 from bot.bench.direct_run import Address
 from bot.bench.gateway import Turned
 from bot.bench.result import Call, Measured
-from bot.db.accounts import CallRow, PartRow, TurnRow
+from bot.db.accounts import CallRow, Kept, PartRow, TurnRow
 from bot.serving import serve
 from bot.sim.endpoint import ChatRequest, Endpoint, Reply, Timing
 from bot.usage.account import account
+from bot.usage.intervals import ORDER, column
 
 SET = 0.2
 
@@ -83,8 +84,10 @@ LONG = Protocol("long", "long answers", ANSWERS[0].asks[:1])
 
 def turned(ending: str = "answered", output: int | None = 300) -> Turned:
     """One turn: 0.1 s of storing, a call of two canvases, and Telegram."""
-    call = CallRow(10.1, 10.2, 11.2, 12.2, 12.3, "ok", None, 600, 500, output, False)
-    turn = TurnRow(1, ending, 10.0, 10.1, 12.4, (call,), (), (PartRow(5, 11.3, 11.4, 12.6),))
+    call = CallRow("ok", None, 600, 500, output, False)
+    seconds = dict.fromkeys((column(kind) for kind in ORDER), 0.0)
+    seconds |= {"intake": 0.1, "first_canvas": 1.0, "further_canvases": 1.0, "own": 0.3, "telegram": 0.2}
+    turn = TurnRow(1, ending, 10.0, Kept(1, 12.6, 2.6, seconds), (call,), (), (PartRow(5, 11.4),))
     return Turned(LONG, (turn,), (account(turn),))
 
 
