@@ -47,6 +47,7 @@ async def measure(target: Target, folder: Path, taken: Taken, done: list[Turned]
     async with _opened(target, folder) as house:
         step("warming up, gateway", 0, 1)
         await house.ask([LONG_ANSWERS[0]])
+        await house.turns()
         step("warming up, gateway", 1, 1)
         for protocol in wished(ANSWERS, quick=quick):
             turned = await _protocol(house, protocol, step)

@@ -4,6 +4,7 @@ to make the sum come out.
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ TURN = TurnRow(1, "answered", 100.0, Kept(1, 105.0, 5.0, {}), (CALL,), (), (Part
 
 def seconds(
     course: Course = COURSE, *measured: Span, outages: tuple[tuple[float, float], ...] = ()
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """What lasted."""
     kept = made(course, measured or MEASURED, outages)
     return {kind: pytest.approx(value) for kind, value in kept.seconds.items() if value}
