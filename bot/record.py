@@ -42,6 +42,11 @@ class Desk:
     channel: Channel
     watch: Watch
 
+    def measured(self) -> str:
+        """What was measured of the turn up to this moment, to be stored in the transaction that runs."""
+        now = time.time()  # a heartbeat that was stored while the transaction waited is older
+        return written(divided(0.0, now, self.watch.spans(now)))
+
 
 class Record:
     """Of one turn. `call` is the row of the model call under way; `sums`: a summary is wanted when a cut is near."""
@@ -168,8 +173,7 @@ class Record:
             parts = (*parts, Part(CUT, silent=True))
             await conversations.tell_cut(tx, ask.lane)
         await outbox.add(tx, item=ask.items[0].id, lane=ask.lane, parts=parts, reply_to=ask.reply_to, now=now)
-        spans = written(divided(0.0, now, self._desk.watch.spans(now)))
-        await inbox.done(tx, [item.id for item in ask.items], spans=spans, now=now)
+        await inbox.done(tx, [item.id for item in ask.items], spans=self._desk.measured(), now=now)
         self.summing = self._sums and self._nearly_full() and await summaries.due(tx, ask.lane, now=now)
 
     def _nearly_full(self) -> bool:

@@ -1,4 +1,4 @@
-"""Whatever happens in the turns of a whole house, each of their books equals an independent clock to the millisecond."""
+"""Whatever happens in the turns of a whole house, each of their books equals an independent clock."""
 
 import asyncio
 import random
@@ -82,8 +82,8 @@ def trouble(house: World, dice: random.Random) -> None:
 async def accounted(house: World) -> None:
     """Wait until nothing is under way and every turn has its account."""
     async with connected(house.settings.database_url) as database:
-        while not await _is_over(database):
-            await asyncio.sleep(0.02)  # another connection writes it
+        while not await _is_over(database):  # noqa: ASYNC110 another connection writes it
+            await asyncio.sleep(0.02)
 
 
 async def _is_over(database: Database) -> bool:

@@ -27,6 +27,7 @@ _COURSE = select(
     inbox.c.asked_at,
     inbox.c.agreed_at,
     inbox.c.retaken_at,
+    turns.c.began_at,
     turns.c.ended_at,
     _ENDED_OR_LAST.label("settled_at"),
     (turns.c.state == "failed").label("failed"),
@@ -35,9 +36,8 @@ _IS_ONE = turns.c.item.in_(bindparam("items", expanding=True))
 _DELIVERED = _COURSE.where(_IS_ONE, turns.c.ended_at.is_not(None), ~_WAITING)
 _UNACCOUNTED = (
     select(inbox.c.id, inbox.c.lane, inbox.c.spans, turns.c.ended_at.is_not(None).label("over"))
-    .outerjoin(turns, turns.c.item == inbox.c.id)
-    .where(inbox.c.spans.is_not(None), inbox.c.lane.is_not(None))
-    .where(or_(turns.c.id.is_not(None), inbox.c.state.in_(("new", "running"))))
+    .join(turns, turns.c.item == inbox.c.id)
+    .where(or_(inbox.c.spans.is_not(None), and_(inbox.c.state.in_(("new", "running")), inbox.c.turn.is_not(None))))
     .order_by(inbox.c.id)
 )
 _MEASURED = update(inbox).where(inbox.c.id == bindparam("of_item")).values(spans=bindparam("so_far"))
@@ -54,8 +54,8 @@ class Course:
     """A delivered turn's way through the house, as its rows tell it.
 
     `received_at`: getUpdates had returned its first message; `seen_at`: its lane was found busy; `asked_at` to
-    `agreed_at`: the chat was asked for its consent, after which it was taken again at `retaken_at`; `settled_at`: its
-    last part was delivered or given up. `failed`: it was set aside.
+    `agreed_at`: the chat was asked for its consent, after which it was taken again at `retaken_at`; `began_at`: the
+    turn was opened; `settled_at`: its last part was delivered or given up. `failed`: it was set aside.
     """
 
     turn: int
@@ -66,6 +66,7 @@ class Course:
     asked_at: float | None
     agreed_at: float | None
     retaken_at: float | None
+    began_at: float
     ended_at: float
     settled_at: float
     failed: bool
@@ -73,11 +74,11 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Unaccounted:
-    """A turn whose account is not made, or an item that may become one; `spans` is what was measured of it so far."""
+    """A turn whose account is not made; `spans` is what was measured of it so far, as it is stored."""
 
     item: int
     lane: str
-    spans: str
+    spans: str | None
     over: bool
 
 

@@ -13,9 +13,9 @@ from bot.db.tables import lives
 _LAST_SIGN = func.coalesce(lives.c.ended_at, lives.c.seen_at)
 
 
-async def begin(tx: AsyncConnection, *, began_at: float, now: float) -> int:
-    """A process lives since `began_at`; returns its id."""
-    made = insert(lives).values(began_at=began_at, seen_at=now).returning(lives.c.id)
+async def begin(tx: AsyncConnection, *, began_at: float) -> int:
+    """A process lives since `began_at`, of which nothing is known until its first heartbeat; returns its id."""
+    made = insert(lives).values(began_at=began_at, seen_at=began_at).returning(lives.c.id)
     return int((await tx.execute(made)).scalar_one())
 
 

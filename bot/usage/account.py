@@ -112,14 +112,14 @@ def _count(tokens: Sequence[int | None], *, cut: bool = False) -> Count:
 
 
 def _of_rows(course: Course) -> Iterator[Span]:
-    """What lies before a turn is begun, and around a question to the chat, where nobody holds a watch."""
+    """What lies before a turn is opened, a question to the chat included, where a process may die before its watch is
+    stored; and the whole of a turn that was set aside.
+    """
     taken = course.ended_at if course.taken_at is None else course.taken_at
     seen = taken if course.seen_at is None else min(course.seen_at, taken)
     yield Span("intake", course.received_at, seen)
     yield Span("lane wait", seen, taken)
+    yield Span("own", taken, course.ended_at if course.failed else course.began_at)
     if course.asked_at is not None and course.agreed_at is not None:
-        yield Span("own", taken, course.asked_at)
         yield Span("approval wait", course.asked_at, course.agreed_at)
         yield Span("lane wait", course.agreed_at, course.retaken_at or course.agreed_at)
-    if course.failed:
-        yield Span("own", taken, course.ended_at)

@@ -37,7 +37,7 @@ class Keeper:
     async def begin(self) -> None:
         """Say that this process lives, and take up the turns that earlier ones have left without an account."""
         async with self._database.transaction() as tx:
-            self._life = await lives.begin(tx, began_at=self._watches.began_at, now=time.time())
+            self._life = await lives.begin(tx, began_at=self._watches.began_at)
             for one in await accounts.unaccounted(tx):
                 lane, stored = Lane.parse(one.lane), read(one.spans)
                 began = self._watches.began_at
@@ -70,11 +70,11 @@ class Keeper:
 
     async def _beat(self, *, last: bool = False) -> None:
         """Store that this process lives, the accounts that can be made, and what was measured of all other turns."""
-        over = [watch.item for watch in self._watches if watch.over]
+        items = [watch.item for watch in self._watches]
         async with self._database.transaction() as tx:
             now = time.time()
             await (lives.end if last else lives.beat)(tx, self._life, now=now)
-            found = await accounts.courses(tx, over) if over else []
+            found = await accounts.courses(tx, items) if items else []
             kept = {course.item: await self._made(tx, course, now) for course in found}
             await accounts.keep(tx, kept, sum((counted(one, kept[one.item]) for one in found), Counter()))
             others = [watch for watch in self._watches if watch.item not in kept]

@@ -1,4 +1,4 @@
-"""A turn's account is made once its answer stands in the chat or was given up, and is read with all that belongs to it."""
+"""A turn's account is made once its answer stands in the chat or was given up, and read with all that belongs to it."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,10 +10,8 @@ from bot.db.accounts import Course, Kept, TurnRow
 from bot.db.engine import Database
 from bot.db.tables import durations, inbox, model_calls, outbox, tool_calls, turns
 
-SECONDS = {
-    **{"intake": 0.5, "lane_wait": 0.0, "seat_wait": 0.5, "first_canvas": 1.5, "further_canvases": 1.0, "tools": 0.0},
-    **{"approval_wait": 0.0, "telegram": 0.5, "back_off": 0.0, "down": 0.0, "own": 1.0},
-}
+LASTED = {"intake": 0.5, "seat_wait": 0.5, "first_canvas": 1.5, "further_canvases": 1.0, "telegram": 0.5, "own": 1.0}
+SECONDS = dict.fromkeys(("lane_wait", "tools", "approval_wait", "back_off", "down"), 0.0) | LASTED
 
 
 async def item(database: Database, update_id: int, state: str = "done", **changes: Any) -> int:
@@ -100,7 +98,7 @@ async def test_the_course_of_a_delivered_turn_ends_with_its_last_part(database: 
     await part(database, first, "done", 2, body=None, done_at=107.0)
     await turn(database, await item(database, 2), state="failed", ended_at=101.0)
     assert await courses(database, first) == [
-        Course(made, first, 100.0, 100.25, 100.5, 100.6, 100.7, 100.8, 104.5, 106.0, failed=False)
+        Course(made, first, 100.0, 100.25, 100.5, 100.6, 100.7, 100.8, 101.0, 104.5, 106.0, failed=False)
     ]
     (without_a_message,) = await courses(database, 2)
     assert (without_a_message.failed, without_a_message.settled_at) == (True, 101.0)
@@ -130,8 +128,9 @@ async def test_an_answer_that_was_given_up_has_its_course_too(database: Database
 
 
 async def test_what_was_measured_is_kept_until_the_account_is(database: Database):
-    first, second = await item(database, 1), await item(database, 2, "running")
+    first, second = await item(database, 1), await item(database, 2, "running", turn=2)
     made = await turn(database, first)
+    await turn(database, second, state="running", ended_at=None)
     refused = await item(database, 3)
     async with database.transaction() as tx:
         await accounts.measured(tx, {first: "[1]", second: "[2]", refused: "[3]"})
@@ -145,7 +144,7 @@ async def test_what_was_measured_is_kept_until_the_account_is(database: Database
     assert not await accounted(database)
     await keep(database, first, made)
     async with database.transaction() as tx:
-        await tx.execute(inbox.update().where(inbox.c.id == second).values(state="done"))
+        await tx.execute(inbox.update().where(inbox.c.id == second).values(state="done", spans=None))
     assert await accounted(database)
 
 

@@ -8,7 +8,7 @@ async def live(
     database: Database, began_at: float, *, beat_at: float | None = None, ended_at: float | None = None
 ) -> None:
     async with database.transaction() as tx:
-        life = await lives.begin(tx, began_at=began_at, now=began_at + 0.5)
+        life = await lives.begin(tx, began_at=began_at)
         if beat_at is not None:
             await lives.beat(tx, life, now=beat_at)
         if ended_at is not None:
@@ -31,7 +31,7 @@ async def test_an_outage_lasts_from_the_last_sign_to_the_next_start(database: Da
     await live(database, 30.0, beat_at=35.0)
     await live(database, 40.0)
     await live(database, 50.0)
-    assert await outages(database, 12.0) == [(20.0, 30.0), (35.0, 40.0), (40.5, 50.0)]
+    assert await outages(database, 12.0) == [(20.0, 30.0), (35.0, 40.0), (40.0, 50.0)]
 
 
 async def test_what_came_later_saw_only_later_outages(database: Database):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bot.aside import SORRY
+from bot.bench.talk import prose
 from bot.sim.botapi import Call, Fault, Person
 from bot.sim.botapi_chats import ChatMessage
 from bot.sim.endpoint import ChatRequest, Endpoint, Reply, Timing, call_text
@@ -18,6 +19,7 @@ LONGEST_LIFE = 12  # calls to Telegram, of which a start makes three or four
 KINDS = ("plain", "plain", "plain", "ring", "look", "remember", "long", "command")
 ASKED = re.compile(r"\b(plain|ring|look|remember|long) (\d{3})\b")
 SLOW_SEND = 0.05  # seconds
+LONG = prose(300, 1)[1:] + " "  # what repeats itself would be cut
 STOP = "⏹ Stop"
 LONG = "".join(f"and {n} more " for n in range(1000, 1100))  # words that repeat would be cut for it
 

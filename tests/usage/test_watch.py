@@ -1,4 +1,4 @@
-"""A watch hands its measuring on without a moment lost, beside it other things are measured, and it can be read any time."""
+"""A watch loses no moment, other things are measured beside it, and it can be read at any time."""
 
 import asyncio
 from dataclasses import dataclass, field
