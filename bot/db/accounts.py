@@ -7,7 +7,7 @@ seconds.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import Row, and_, bindparam, case, exists, func, not_, or_, select, true, update
+from sqlalchemy import Row, and_, bindparam, case, exists, func, not_, or_, select, true, union, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -34,10 +34,15 @@ _COURSE = select(
 ).join(inbox, inbox.c.id == turns.c.item)
 _IS_ONE = turns.c.item.in_(bindparam("items", expanding=True))
 _DELIVERED = _COURSE.where(_IS_ONE, turns.c.ended_at.is_not(None), ~_WAITING)
+# Two selects, each by its index: one with both conditions would read the whole inbox.
+_LEFT = union(
+    select(inbox.c.id).where(inbox.c.spans.is_not(None)),
+    select(inbox.c.id).where(inbox.c.state.in_(("new", "running")), inbox.c.turn.is_not(None)),
+)
 _UNACCOUNTED = (
     select(inbox.c.id, inbox.c.lane, inbox.c.spans, turns.c.ended_at.is_not(None).label("over"))
     .join(turns, turns.c.item == inbox.c.id)
-    .where(or_(inbox.c.spans.is_not(None), and_(inbox.c.state.in_(("new", "running")), inbox.c.turn.is_not(None))))
+    .where(inbox.c.id.in_(_LEFT))
     .order_by(inbox.c.id)
 )
 _MEASURED = update(inbox).where(inbox.c.id == bindparam("of_item")).values(spans=bindparam("so_far"))
