@@ -209,7 +209,7 @@ class Asking:
         """Tell the admins when the endpoint goes away or refuses, and when it is back."""
         if isinstance(given, Reply) and self._away:
             self._away = False
-            if self._cold is not None and not given.usage.cached_tokens:
+            if self._cold is not None and given.usage.cached_tokens == 0:
                 self._cold()
             await patiently(lambda: self._tell(self._called, f"The {self._called} answers again."))
         elif isinstance(given, EndpointRefused) or (isinstance(given, EndpointAway) and not self._away):
