@@ -4,8 +4,6 @@ Owns the waiting between attempts; what to ask and what to make of the reply is 
 """
 
 import asyncio
-import contextlib
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
@@ -13,19 +11,19 @@ from typing import Literal, Protocol
 from bot.agent import history
 from bot.agent.caps import CAPPED, Caps
 from bot.agent.events import Ended
+from bot.booking import Book
 from bot.db import calls
 from bot.db.calls import Closing, NewCall
 from bot.db.engine import Database
 from bot.db.patience import patiently
 from bot.domain import Channel, LanguageModel, Message, ModelRequest, Reply
-from bot.errors import CallFailed, EndpointAway, EndpointRefused, StoreUnavailable
+from bot.errors import CallFailed, EndpointAway, EndpointRefused
 from bot.running import Running
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between attempts; the last one repeats
 SEAT_SIGN = 2.0  # seconds without a seat until the person is told, and told again
 TRIES = 2  # failures in a row after which an endpoint counts as down, or a refusal as meant
 UNSEEN = "[an image that this model cannot see]"
-LAST_WORDS = 0.5  # seconds to store what a call has taken when the house goes down under it
 CONSENT = " With /consent the second one may answer."
 
 Tell = Callable[[str, str], Awaitable[None]]
@@ -88,7 +86,7 @@ class Asking:
     ) -> None:
         self._called = called
         self._cold = cold
-        self._database = database
+        self._book = Book(database)
         self._model = model
         self._wait = wait
         self._tell = tell
@@ -114,7 +112,7 @@ class Asking:
                 # A model without eyes refuses the picture, and every later prompt that holds it.
                 request = replace(request, messages=unseen(request.messages))
                 new = replace(new, again="blind", images=0)
-                call = await self._open_again(asked.closing, new)
+                call = await self._book.open(new, after=asked.closing)
                 asked = await self._once(request, call, running, channel)
                 self.blind = isinstance(asked.given, Reply)
             tries += 1
@@ -125,7 +123,7 @@ class Asking:
             await self._pause(running, channel, hint=CONSENT if again.may_change else "")
             if running.over is not None:
                 return Asked(Ended(running.over, asked.closing.reply), asked.closing)
-            call = await self._open_again(asked.closing, replace(new, again=again.why))
+            call = await self._book.open(replace(new, again=again.why), after=asked.closing)
 
     async def _again(
         self, given: Reply | Ended | CallFailed, tries: int, running: Running, seek: Seek | None, *, optional: bool
@@ -151,7 +149,7 @@ class Asking:
         try:
             given = await running.work(self._call(request, running, channel, cut.append))
         except asyncio.CancelledError:
-            await self._let_go(Closing(call, cut[-1] if cut else None, "cancelled", "the gateway was stopped"))
+            await self._book.let_go(Closing(call, cut[-1] if cut else None, "cancelled", "the gateway was stopped"))
             raise
         partial = cut[-1] if cut else None
         match given:
@@ -190,20 +188,6 @@ class Asking:
             minutes = max(1, round(self._wait / 60))
             channel.status(f"The model is not answering. I keep trying for up to {minutes} min; /stop ends it.{hint}")
         await running.pause(PAUSES[min(failures, len(PAUSES)) - 1])
-
-    async def _open_again(self, failed: Closing, new: NewCall) -> int:
-        async def exchange() -> int:
-            async with self._database.transaction() as tx:
-                now = time.time()
-                await calls.close_call(tx, failed, now=now)
-                return await calls.open_call(tx, new, now=now)
-
-        return await patiently(exchange)
-
-    async def _let_go(self, closing: Closing) -> None:
-        with contextlib.suppress(StoreUnavailable, TimeoutError):
-            async with asyncio.timeout(LAST_WORDS), self._database.transaction() as tx:
-                await calls.close_call(tx, closing, now=time.time())
 
     async def _report(self, given: Reply | Ended | CallFailed) -> None:
         """Tell the admins when the endpoint goes away or refuses, and when it is back."""

@@ -16,6 +16,7 @@ from bot.agent import server
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
 from bot.agent.toolbox import Toolbox
+from bot.booking import Book
 from bot.db.engine import Database
 from bot.db.tables import model_calls
 from bot.domain import CANVAS, PEOPLE, WARMUP, LanguageModel, ModelRequest
@@ -436,7 +437,7 @@ async def test_a_row_a_kill_left_open_is_closed_at_the_next_start(tmp_path: Path
     async with serve(Endpoint().app) as url:
         bench = Bench(database, Model([forever]), f"{url}/v1")
         made = bench.warming()
-        [call] = [await made._open(made._request(False, ASKS[0]), 1, None)]
+        call = await Book(database).open(made._row(made._request(False, ASKS[0]), 1, None))
     assert await bench.rows("id", "outcome") == [(call, None)]
     address = f"sqlite+aiosqlite:///{tmp_path / 'canvasgram.db'}"
     async with open_house(tmp_path, database_url=address) as house:
