@@ -134,12 +134,14 @@ class Asking:
             running.failures.clear()
             await self._report(given)
             return None
+        # A turn that begins while the endpoint is known to be away finds that out once, not twice.
+        known = self._away and not refused and running.failures.count == 0
         late = running.failures.add(self._wait)
         if late or tries == TRIES:
             await self._report(given)
         if late or (optional and tries >= TRIES):
             return None
-        found = await seek(refused=refused) if seek is not None and tries >= TRIES else None
+        found = await seek(refused=refused) if seek is not None and (known or tries >= TRIES) else None
         if found == "go" or (refused and found == "no"):
             return None
         return _Again("refused" if refused else "away", may_change=found == "wait")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from bot import logs, opening
-from bot.agent import loop
+from bot.agent import loop, prompting
 from bot.agent.events import CallModel, Ended, Event, Finished, Given, Limits, RunTools, Why
 from bot.agent.replaying import replay
 from bot.asking import Asked, Attempt
@@ -96,7 +96,7 @@ class Playing:
                 opened = await opening.begin(tx, self._means.plan, self._ask, told, budget=budget, now=now)
                 if isinstance(opened, Opened):
                     return await self._start(tx, opened, now)
-            told = await self._means.inquire(opened, self._ask.texts)
+            told = await self._means.inquire(opened, [prompting.without_files(text) for text in self._ask.texts])
 
     async def _start(self, tx: Transaction, opened: Opened, now: float) -> Event | None:
         self._opened = opened

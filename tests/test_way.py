@@ -134,6 +134,14 @@ async def test_the_first_is_down_the_second_answers_and_signs_and_the_next_turn_
     ]
 
 
+async def test_while_the_first_is_known_to_be_away_one_try_tells_that_it_still_is(tmp_path: Path):
+    async with two(tmp_path) as both:
+        both.first.fault("busy", times=None)
+        await both.ask("@@say:here@@")
+        assert await both.ask("@@say:again@@", 2) == f"again\n\n{SIGNED}"
+    assert (await both.calls())[3:] == [("main", "failed", None), ("fallback", "ok", "fallback")]
+
+
 async def test_what_refuses_twice_is_left_for_the_second(tmp_path: Path):
     async with two(tmp_path, Endpoint(api_key="right"), model_api_key="wrong") as both:
         assert await both.ask("@@say:here@@") == f"here\n\n{SIGNED}"
