@@ -108,13 +108,14 @@ class Asking:
         request, call, new, tries = first.request, first.call, first.new, 0
         while True:
             asked = await self._once(request, call, running, channel)
-            if isinstance(asked.given, EndpointRefused) and any(message.images for message in request.messages):
+            refused = asked.given
+            if isinstance(refused, EndpointRefused) and any(message.images for message in request.messages):
                 # A model without eyes refuses the picture, and every later prompt that holds it.
                 request = replace(request, messages=unseen(request.messages))
                 new = replace(new, again="blind", images=0)
                 call = await self._book.open(new, after=asked.closing)
                 asked = await self._once(request, call, running, channel)
-                self.blind = isinstance(asked.given, Reply)
+                await self._look_for_eyes(refused, asked.given)
             tries += 1
             again = await self._again(asked.given, tries, running, seek, optional=first.optional)
             if again is None:
@@ -202,6 +203,13 @@ class Asking:
             self._away = True
             what = "is not answering" if isinstance(given, EndpointAway) else "refused a request"
             await patiently(lambda: self._tell(self._called, f"The {self._called} {what}: {given}"))
+
+    async def _look_for_eyes(self, refused: EndpointRefused, without: Reply | Ended | CallFailed) -> None:
+        """Tell the admins if it was for its pictures that a prompt was refused."""
+        if isinstance(without, Reply):
+            self.blind = True
+            line = f"The {self._called} takes no pictures, and gets none until the next start. It said: {refused}"
+            await patiently(lambda: self._tell(f"{self._called} pictures", line))
 
     async def _look_for_cap(self, given: Reply | Ended | CallFailed, allowed: int) -> None:
         """Tell the admins once that the server cuts every reply short."""
