@@ -129,12 +129,12 @@ async def test_calls_without_end_meet_the_limit_of_steps(tmp_path: Path):
 
 
 async def test_a_turn_out_of_time_says_so_and_what_it_had(tmp_path: Path):
-    slow = Endpoint(timing=Timing(canvas_seconds=0.5))  # sixteen of them would take eight seconds
+    slow = Endpoint(timing=Timing(canvas_seconds=0.8))  # sixteen of them would take much longer
     async with open_house(tmp_path, slow, turn_seconds=2.5, model_max_tokens=4096) as house:
         house.ann.send(f"@@repeat:20 {PROSE}@@")
         await house.api.until(house.finished)
         assert house.texts()[0].startswith(PROSE)
-        assert "time for this answer was up" in house.texts()[0]
+        assert "time for this answer was up" in house.texts()[-1]
     assert (await ledger(house, "outcome", "usage_partial")) == [("cut", True)]
 
 
