@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from bot.agent.history import RESULT
-from bot.db import conversations
+from bot.db import conversations, retries
 from bot.db import turns as stored
 from bot.db.engine import Database
 from bot.db.tables import model_calls, turns
@@ -153,6 +153,6 @@ async def test_a_cut_stays_where_it_was_when_the_turn_it_is_told_by_is_replaced(
         [*_, newest] = await stored.past(tx, LANE, 1)
         here = await conversations.find(tx, LANE)
         await conversations.cut(tx, LANE, replace(here, cut=newest.id, shortened=newest.id))
-        await stored.replace(tx, newest.id)
+        await retries.replace(tx, newest.id)
     await desk.turns().run(await desk.ask("three, please"))
     assert [message.role for message in model.requests[-1].messages] == ["system", "user"]
