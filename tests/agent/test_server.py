@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -131,3 +132,16 @@ async def test_what_is_encrypted_is_verified() -> None:
     async with answering(version=(200, {"version": "0.33.0"})) as url:
         with pytest.raises(ServerAway, match="Nothing answers at https://"):
             await server.version(url.replace("http://", "https://"))
+
+
+async def test_certificates_are_checked_however_the_address_is_written(monkeypatch: pytest.MonkeyPatch):
+    contexts: list[ssl.SSLContext] = []
+
+    def certificates() -> ssl.SSLContext:
+        contexts.append(ssl.create_default_context())
+        return contexts[-1]
+
+    monkeypatch.setattr(server, "_certificates", certificates)
+    with pytest.raises(ServerAway):
+        await server.version("HTTPS://127.0.0.1:9")
+    assert len(contexts) == 1
