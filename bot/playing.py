@@ -25,6 +25,7 @@ from bot.running import Running
 from bot.way import Places, Way
 from tools.base import ToolContext
 
+AROUND = 80  # tokens kept for what the house and the template put around the steps of a turn
 NARROWER = 3  # times a prompt that the endpoint calls too long is made again with half the budget
 
 
@@ -126,7 +127,7 @@ class Playing:
             thinking=plan.canvases,
             may_think=opened.may_think,
             continues=self._way.place.continues,
-            room=opened.room,
+            room=max(0, opened.room - AROUND),
             played=len(opened.replies),
         )
 
