@@ -12,7 +12,8 @@ from bot.record import CUT
 from bot.sim.endpoint import Request
 from tests.house import ADMIN, World, open_house
 
-TURNS = 18
+TURNS = 10  # few, since a chat is sent a message a second
+LONG = "word " * 250
 GENERATION = ("<|channel>thought\n<channel|>", "<|turn>model\n")  # what a prompt ends with, last piece first
 
 
@@ -87,7 +88,7 @@ async def test_with_thinking_the_front_holds_too_and_reasoning_stays_out_of_late
 
 async def test_a_long_conversation_is_cut_within_the_budget_and_the_chat_is_told_once(tmp_path: Path):
     async with open_house(tmp_path, prompt_budget=2000, thinking="off") as house:
-        firsts = await converse(house, *(f"number {n} @@repeat:240 word @@" for n in range(TURNS)))
+        firsts = await converse(house, *(f"number {n} {LONG}@@repeat:240 word @@" for n in range(TURNS)))
         notices = [one for one in house.api.chat(ADMIN).from_bot if one.text == CUT]
     assert [one.silent for one in notices] == [True]
     assert all(one.prompt_tokens <= 2000 for one in firsts)
@@ -103,7 +104,7 @@ async def test_a_long_conversation_is_cut_within_the_budget_and_the_chat_is_told
 async def test_the_servers_count_corrects_the_estimate(tmp_path: Path):
     """Signs that cost the model more than their bytes tell are cut all the same before they pass the budget."""
     async with open_house(tmp_path, prompt_budget=2000, thinking="off") as house:
-        firsts = await converse(house, *(f"{n} " + "x y z " * 60 + "@@say:ok@@" for n in range(14)))
+        firsts = await converse(house, *(f"{n} " + "x y z " * 160 + "@@say:ok@@" for n in range(7)))
     assert all(one.prompt_tokens <= 2000 for one in firsts)
     assert max(one.prompt_tokens for one in firsts) > 1500
     stored = await rows(house, select(turns.c.prompt, turns.c.counted).order_by(turns.c.id))
