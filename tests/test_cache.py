@@ -109,7 +109,9 @@ async def test_a_loop_of_tools_computes_only_what_each_step_brought(database: Da
 
 
 @pytest.mark.parametrize("thinking", ["off", "on"])
-async def test_thoughts_tools_and_long_answers_keep_every_prompt_within_the_budget(database: Database, thinking: str):
+async def test_thoughts_tools_and_long_answers_keep_every_prompt_within_the_budget(
+    database: Database, thinking: Setting
+):
     @tool(repeatable=True)
     async def dig(place: int) -> str:
         """Dig something up.
