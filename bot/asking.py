@@ -4,7 +4,6 @@ Owns the waiting between attempts; what to ask and what to make of the reply is 
 """
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -13,12 +12,13 @@ from typing import Literal, Protocol
 from bot.agent import history
 from bot.agent.caps import CAPPED, Caps
 from bot.agent.events import Ended
+from bot.booking import Book
 from bot.db import calls
 from bot.db.calls import Closing, NewCall
 from bot.db.engine import Database
 from bot.db.patience import patiently
 from bot.domain import CANVAS, CallTimes, Channel, LanguageModel, Message, ModelRequest, Reply, Usage
-from bot.errors import CallFailed, EndpointAway, EndpointRefused, StoreUnavailable
+from bot.errors import CallFailed, EndpointAway, EndpointRefused
 from bot.running import Running
 from bot.usage.intervals import Span
 
@@ -26,7 +26,6 @@ PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between attempts; the last o
 SEAT_SIGN = 2.0  # seconds without a seat until the person is told, and told again
 TRIES = 2  # failures in a row after which an endpoint counts as down, or a refusal as meant
 UNSEEN = "[an image that this model cannot see]"
-LAST_WORDS = 0.5  # seconds to store what a call has taken when the house goes down under it
 CONSENT = " With /consent the second one may answer."
 
 Tell = Callable[[str, str], Awaitable[None]]
@@ -89,7 +88,7 @@ class Asking:
     ) -> None:
         self._called = called
         self._cold = cold
-        self._database = database
+        self._book = Book(database)
         self._model = model
         self._wait = wait
         self._tell = tell
@@ -111,13 +110,14 @@ class Asking:
         request, call, new, tries = first.request, first.call, first.new, 0
         while True:
             asked = await self._once(request, call, running, channel)
-            if isinstance(asked.given, EndpointRefused) and any(message.images for message in request.messages):
+            refused = asked.given
+            if isinstance(refused, EndpointRefused) and any(message.images for message in request.messages):
                 # A model without eyes refuses the picture, and every later prompt that holds it.
                 request = replace(request, messages=unseen(request.messages))
                 new = replace(new, again="blind", images=0)
-                call = await self._open_again(asked.closing, new)
+                call = await self._book.open(new, after=asked.closing)
                 asked = await self._once(request, call, running, channel)
-                self.blind = isinstance(asked.given, Reply)
+                await self._look_for_eyes(refused, asked.given)
             tries += 1
             again = await self._again(asked.given, tries, running, seek, optional=first.optional)
             if again is None:
@@ -126,7 +126,7 @@ class Asking:
             await self._pause(running, channel, hint=CONSENT if again.may_change else "")
             if running.over is not None:
                 return Asked(Ended(running.over, asked.closing.reply), asked.closing)
-            call = await self._open_again(asked.closing, replace(new, again=again.why))
+            call = await self._book.open(replace(new, again=again.why), after=asked.closing)
 
     async def _again(
         self, given: Reply | Ended | CallFailed, tries: int, running: Running, seek: Seek | None, *, optional: bool
@@ -137,12 +137,14 @@ class Asking:
             running.failures.clear()
             await self._report(given)
             return None
+        # A turn that begins while the endpoint is known to be away finds that out once, not twice.
+        known = self._away and not refused and running.failures.count == 0
         late = running.failures.add(self._wait)
         if late or tries == TRIES:
             await self._report(given)
         if late or (optional and tries >= TRIES):
             return None
-        found = await seek(refused=refused) if seek is not None and tries >= TRIES else None
+        found = await seek(refused=refused) if seek is not None and (known or tries >= TRIES) else None
         if found == "go" or (refused and found == "no"):
             return None
         return _Again("refused" if refused else "away", may_change=found == "wait")
@@ -152,7 +154,7 @@ class Asking:
         try:
             given = await running.work(self._call(request, running, channel, cut.append))
         except asyncio.CancelledError:
-            await self._let_go(Closing(call, cut[-1] if cut else None, "cancelled", "the gateway was stopped"))
+            await self._book.let_go(Closing(call, cut[-1] if cut else None, "cancelled", "the gateway was stopped"))
             raise
         partial = cut[-1] if cut else None
         _note_canvases(running, given.partial if isinstance(given, CallFailed) else given or partial)
@@ -201,31 +203,24 @@ class Asking:
         with running.watch.at("back-off"):
             await running.pause(PAUSES[min(failures, len(PAUSES)) - 1])
 
-    async def _open_again(self, failed: Closing, new: NewCall) -> int:
-        async def exchange() -> int:
-            async with self._database.transaction() as tx:
-                now = time.time()
-                await calls.close_call(tx, failed, now=now)
-                return await calls.open_call(tx, new, now=now)
-
-        return await patiently(exchange)
-
-    async def _let_go(self, closing: Closing) -> None:
-        with contextlib.suppress(StoreUnavailable, TimeoutError):
-            async with asyncio.timeout(LAST_WORDS), self._database.transaction() as tx:
-                await calls.close_call(tx, closing, now=time.time())
-
     async def _report(self, given: Reply | Ended | CallFailed) -> None:
         """Tell the admins when the endpoint goes away or refuses, and when it is back."""
         if isinstance(given, Reply) and self._away:
             self._away = False
-            if self._cold is not None and not given.usage.cached_tokens:
+            if self._cold is not None and given.usage.cached_tokens == 0:
                 self._cold()
             await patiently(lambda: self._tell(self._called, f"The {self._called} answers again."))
         elif isinstance(given, EndpointRefused) or (isinstance(given, EndpointAway) and not self._away):
             self._away = True
             what = "is not answering" if isinstance(given, EndpointAway) else "refused a request"
             await patiently(lambda: self._tell(self._called, f"The {self._called} {what}: {given}"))
+
+    async def _look_for_eyes(self, refused: EndpointRefused, without: Reply | Ended | CallFailed) -> None:
+        """Tell the admins if it was for its pictures that a prompt was refused."""
+        if isinstance(without, Reply):
+            self.blind = True
+            line = f"The {self._called} takes no pictures, and gets none until the next start. It said: {refused}"
+            await patiently(lambda: self._tell(f"{self._called} pictures", line))
 
     async def _look_for_cap(self, given: Reply | Ended | CallFailed, allowed: int) -> None:
         """Tell the admins once that the server cuts every reply short."""

@@ -10,10 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from bot.agent import prompting, server
 from bot.agent.decisions import Decision, Decisions
 from bot.agent.toolbox import Toolbox
-from bot.db import calls
+from bot.booking import Book
 from bot.db.calls import Closing, NewCall
 from bot.db.engine import Database
-from bot.db.patience import patiently
 from bot.domain import CallTimes, Message, Reply, Usage
 from bot.opening import Told, Wanting
 
@@ -38,7 +37,7 @@ class Inquiry:
     def __init__(
         self, database: Database, count: Count, decisions: Decisions, *, endpoint: str, model: Callable[[], str]
     ) -> None:
-        self._database = database
+        self._book = Book(database)
         self._count = count
         self._decisions = decisions
         self._endpoint = endpoint
@@ -53,13 +52,13 @@ class Inquiry:
 
     async def _chance(self, wanting: Wanting, texts: Sequence[str]) -> tuple[int, float | None]:
         created = time.time()
-        call = await patiently(lambda: self._open(wanting, texts, created))
+        call = await self._book.open(self._row(wanting, texts))
         read = await self._decisions.decide(texts, wanting.toolbox.definitions)
-        await patiently(lambda: self._close(call, read, created))
+        await self._book.close(_closing(call, read, created))
         return call, read.chance if read else None
 
-    async def _open(self, wanting: Wanting, texts: Sequence[str], now: float) -> int:
-        new = NewCall(
+    def _row(self, wanting: Wanting, texts: Sequence[str]) -> NewCall:
+        return NewCall(
             turn=None,
             step=0,
             purpose="decision",
@@ -72,15 +71,11 @@ class Inquiry:
             chars_tools=0,
             chars_history=sum(map(len, texts)),
         )
-        async with self._database.transaction() as tx:
-            return await calls.open_call(tx, new, now=now)
 
-    async def _close(self, call: int, read: Decision | None, created: float) -> None:
-        now = time.time()
-        closing = Closing(call, None, "failed", "the endpoint gave no reading")
-        if read is not None:
-            usage = Usage(read.input_tokens, None, read.output_tokens)
-            times = CallTimes(created, ended=now)
-            closing = Closing(call, Reply(f"{read.chance:.2f}", "", (), "stop", usage, times), "ok")
-        async with self._database.transaction() as tx:
-            await calls.close_call(tx, closing, now=now)
+
+def _closing(call: int, read: Decision | None, created: float) -> Closing:
+    if read is None:
+        return Closing(call, None, "failed", "the endpoint gave no reading")
+    usage = Usage(read.input_tokens, None, read.output_tokens)
+    reply = Reply(f"{read.chance:.2f}", "", (), "stop", usage, CallTimes(created, ended=time.time()))
+    return Closing(call, reply, "ok")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from bot import logs, opening
-from bot.agent import loop
+from bot.agent import loop, prompting
 from bot.agent.events import CallModel, Ended, Event, Finished, Given, Limits, RunTools, Why
 from bot.agent.replaying import replay
 from bot.asking import Asked, Attempt
@@ -26,6 +26,7 @@ from bot.usage.watch import Watches
 from bot.way import Places, Way
 from tools.base import ToolContext
 
+AROUND = 80  # tokens kept for what the house and the template put around the steps of a turn
 NARROWER = 3  # times a prompt that the endpoint calls too long is made again with half the budget
 
 
@@ -100,8 +101,9 @@ class Playing:
                 opened = await opening.begin(tx, self._means.plan, self._ask, told, budget=budget, now=now)
                 if isinstance(opened, Opened):
                     return await self._start(tx, opened, now)
+            texts = [prompting.without_files(text) for text in self._ask.texts]
             with self._running.watch.at("first canvas"):  # of a reading; counting takes no canvas, and next to no time
-                told = await self._means.inquire(opened, self._ask.texts)
+                told = await self._means.inquire(opened, texts)
 
     async def _start(self, tx: Transaction, opened: Opened, now: float) -> Event | None:
         self._opened = opened
@@ -131,7 +133,7 @@ class Playing:
             thinking=plan.canvases,
             may_think=opened.may_think,
             continues=self._way.place.continues,
-            room=opened.room,
+            room=max(0, opened.room - AROUND),
             played=len(opened.replies),
         )
 

@@ -4,8 +4,6 @@ The runner of the house's own inbox items. They hold no lane, and their calls go
 person waits for one at most where all seats are taken, and then no longer than its two canvases.
 """
 
-import asyncio
-import contextlib
 import logging
 import time
 from dataclasses import dataclass, replace
@@ -14,18 +12,18 @@ from bot import window
 from bot.agent import replies
 from bot.agent.replies import Answer
 from bot.agent.toolbox import Toolbox
+from bot.booking import Book, Came
 from bot.db import calls, conversations, inbox, turns
-from bot.db.calls import Closing, NewCall
+from bot.db.calls import NewCall
 from bot.db.conversations import Conversation
 from bot.db.engine import Database, Transaction
 from bot.db.patience import patiently
-from bot.domain import SUMMARIES, InboxItem, Lane, Message, ModelRequest, Reply
+from bot.domain import SUMMARIES, InboxItem, Lane, Message, ModelRequest
 from bot.endpoints import Endpoint
-from bot.errors import CallFailed, StoreUnavailable
+from bot.errors import CallFailed
 
 FILLED = 0.7  # of the room a prompt has: from then on a cut is near
 TOKENS = 512  # two canvases
-LAST_WORDS = 0.5  # seconds to store what a call has taken when the house goes down under it
 
 # Asked at the end of the chat's own prompt, which the endpoint holds in its cache: a prompt made for it alone would be
 # computed whole. Who speaks in it stays who he is, and what it gives is told as data.
@@ -74,6 +72,7 @@ class Summaries:
 
     def __init__(self, database: Database, endpoint: Endpoint, *, system: str, toolbox: Toolbox, wanted: bool) -> None:
         self._database = database
+        self._book = Book(database)
         self._endpoint = endpoint
         self._system = system
         self._toolbox = toolbox
@@ -98,9 +97,8 @@ class Summaries:
         if job is None:
             await self._end(item)
             return
-        call = await patiently(lambda: self._open(job))
-        closing = await self._ask(job, call)
-        await self._end(item, job, closing)
+        came = await self._book.errand(self._endpoint.model, self._request(job), self._row(job))
+        await self._end(item, job, came)
 
     async def _job(self, tx: Transaction, lane: Lane, conversation: int, upto: int) -> _Job | None:
         """None if there is nothing left to do: the conversation is over, its turns have left, a summary is there."""
@@ -112,8 +110,8 @@ class Summaries:
         prompt = await window.messages(tx, seen, self._system, (Message("user", ASK),))
         return _Job(lane, conversation, upto, prompt, len(seen.here.notes or ""))
 
-    async def _ask(self, job: _Job, call: int) -> Closing:
-        request = ModelRequest(
+    def _request(self, job: _Job) -> ModelRequest:
+        return ModelRequest(
             messages=job.prompt,
             tools=self._toolbox.definitions,
             tool_choice="none",
@@ -123,20 +121,10 @@ class Summaries:
             lane=f"{job.lane.key}/summary",
             priority=SUMMARIES,
         )
-        cut: list[Reply] = []
-        try:
-            reply = await self._endpoint.model.call(request, _nobody_looks, _nobody_waits, cut.append)
-            return Closing(call, reply, "ok")
-        except CallFailed as failed:
-            log.warning("no summary was made: %s", failed, extra={"action": "summary.failed"})
-            return Closing(call, failed.partial, "failed", str(failed))
-        except asyncio.CancelledError:
-            await self._let_go(Closing(call, cut[-1] if cut else None, "cancelled", "the gateway was stopped"))
-            raise
 
-    async def _open(self, job: _Job) -> int:
+    def _row(self, job: _Job) -> NewCall:
         system, *others = job.prompt
-        new = NewCall(
+        return NewCall(
             turn=None,
             step=0,
             purpose="summary",
@@ -151,40 +139,28 @@ class Summaries:
             chars_history=max(0, sum(len(message.text) for message in others) - job.notes),
             images=sum(len(message.images) for message in others),
         )
-        async with self._database.transaction() as tx:
-            return await calls.open_call(tx, new, now=time.time())
 
-    async def _end(self, item: InboxItem, job: _Job | None = None, closing: Closing | None = None) -> None:
+    async def _end(self, item: InboxItem, job: _Job | None = None, came: Came | None = None) -> None:
         """The item is done, whatever came of it; a summary is kept if the conversation is still the same."""
 
         async def write() -> None:
             now = time.time()
             async with self._database.transaction() as tx:
-                if job is not None and closing is not None:
-                    await calls.close_call(tx, closing, now=now)
-                    if text := _summary(closing):
+                if job is not None and came is not None:
+                    await calls.close_call(tx, came.closing, now=now)
+                    if text := _summary(came):
                         await conversations.tell_ahead(tx, job.lane, job.conversation, text, job.upto)
                 await inbox.done(tx, [item.id], now=now)
 
         await patiently(write)
 
-    async def _let_go(self, closing: Closing) -> None:
-        with contextlib.suppress(StoreUnavailable, TimeoutError):
-            async with asyncio.timeout(LAST_WORDS), self._database.transaction() as tx:
-                await calls.close_call(tx, closing, now=time.time())
 
-
-def _summary(closing: Closing) -> str | None:
-    if closing.outcome != "ok" or closing.reply is None:
+def _summary(came: Came) -> str | None:
+    if isinstance(came.given, CallFailed):
+        log.warning("no summary was made: %s", came.given, extra={"action": "summary.failed"})
         return None
-    verdict = replies.judge(closing.reply, {})
+    verdict = replies.judge(came.given, {})
     if not isinstance(verdict, Answer):
         log.warning("a summary came without words", extra={"action": "summary.empty"})
         return None
     return verdict.text
-
-
-def _nobody_looks(text: str) -> None: ...
-
-
-def _nobody_waits() -> None: ...

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import itertools
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -17,8 +16,8 @@ from bot import window
 from bot.agent import complaints, prompting, server
 from bot.agent.complaints import Seen
 from bot.agent.toolbox import Toolbox
-from bot.db import calls
-from bot.db.calls import Closing, NewCall
+from bot.booking import Book
+from bot.db.calls import NewCall
 from bot.db.engine import Database
 from bot.db.patience import patiently
 from bot.domain import CANVAS, WARMUP, LanguageModel, Message, ModelRequest, Reply
@@ -27,7 +26,6 @@ from bot.errors import CallFailed, EndpointAway, KeyRefused, ServerAway
 SETTLE = 1.0  # seconds after the start that belong to those who have waited for it
 PAUSES = (2.0, 5.0, 10.0, 30.0, 60.0)  # seconds between looks at an endpoint that is away; the last one repeats
 TRIES = 5  # times a warm-up is begun before it is left
-LAST_WORDS = 0.5  # seconds to store what a call has taken when the house goes down under it
 
 # Where a cache keeps the ends of prompts only, a head is in it once two different prompts were seen to share it.
 ASKS: Final = ("Are you there? One word.", "Ready? Say so in one word.")
@@ -61,7 +59,7 @@ class Warming:
     def __init__(
         self, database: Database, model: LanguageModel, wanted: Wanted, *, name: Callable[[], str], tell: Tell
     ) -> None:
-        self._database = database
+        self._book = Book(database)
         self._model = model
         self._wanted = wanted
         self._name = name
@@ -133,20 +131,11 @@ class Warming:
     async def _call(self, thinking: bool, step: int, ask: str, again: str | None) -> Reply:
         """One tiny call, with its row; raises CallFailed."""
         request = self._request(thinking, ask)
-        call = await patiently(lambda: self._open(request, step, again))
-        cut: list[Reply] = []
-        try:
-            reply = await self._model.call(request, _nobody_looks, _nobody_waits, cut.append)
-        except CallFailed as failed:
-            await self._close(Closing(call, failed.partial, "failed", str(failed)))
-            raise
-        except asyncio.CancelledError:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LAST_WORDS):
-                    await self._close(Closing(call, cut[-1] if cut else None, "cancelled", "the gateway was stopped"))
-            raise
-        await self._close(Closing(call, reply, "ok"))
-        return reply
+        came = await self._book.errand(self._model, request, self._row(request, step, again))
+        await self._book.close(came.closing)
+        if isinstance(came.given, CallFailed):
+            raise came.given
+        return came.given
 
     def _request(self, thinking: bool, ask: str) -> ModelRequest:
         """The head of a prompt exactly as turns send it, and a few words behind it."""
@@ -162,9 +151,9 @@ class Warming:
             priority=WARMUP,
         )
 
-    async def _open(self, request: ModelRequest, step: int, again: str | None) -> int:
+    def _row(self, request: ModelRequest, step: int, again: str | None) -> NewCall:
         system, asked = request.messages
-        new = NewCall(
+        return NewCall(
             turn=None,
             step=step,
             purpose="warmup",
@@ -177,15 +166,6 @@ class Warming:
             chars_tools=window.tools_size(self._wanted.toolbox),
             chars_history=len(asked.text),
         )
-        async with self._database.transaction() as tx:
-            return await calls.open_call(tx, new, now=time.time())
-
-    async def _close(self, closing: Closing) -> None:
-        async def close() -> None:
-            async with self._database.transaction() as tx:
-                await calls.close_call(tx, closing, now=time.time())
-
-        await patiently(close)
 
     async def _complain(self, subject: str, lines: tuple[str, ...]) -> None:
         for line in lines:
@@ -196,9 +176,3 @@ class Warming:
 
 def _pauses() -> Iterator[float]:
     return itertools.chain(PAUSES, itertools.repeat(PAUSES[-1]))
-
-
-def _nobody_looks(text: str) -> None: ...
-
-
-def _nobody_waits() -> None: ...

@@ -147,8 +147,8 @@ def _sizes(past: Iterable[PastTurn]) -> list[TurnSize]:
 
 
 def _after(past: Sequence[PastTurn], turn: int | None) -> int:
-    """Index of the turn after this one; 0 if it is not there any more."""
-    return next((at + 1 for at, one in enumerate(past) if one.id == turn), 0)
+    """Index of the turn after this one; where a /retry has taken its place, of the first that began after it."""
+    return next((at + 1 for at, one in enumerate(past) if one.id == turn), sum(one.id < (turn or 0) for one in past))
 
 
 async def _notes(tx: Transaction, lane: Lane) -> str:

@@ -43,6 +43,12 @@ class World:
         await self.api.until(lambda: len(self.texts(chat)) >= count, timeout)
         return self.texts(chat)
 
+    async def first_block(self) -> None:
+        """Wait until a first block is shown, and let the endpoint write no more until it is released."""
+        await self.endpoint.until(lambda: any(request.canvases for request in self.endpoint.requests))
+        self.endpoint.hold()
+        await self.answered()
+
     def finished(self, chat: int = ADMIN) -> bool:
         """Whether the bot's newest message stands without a Stop button: its answer is whole."""
         messages = self.api.chat(chat).from_bot
@@ -73,6 +79,7 @@ async def world(tmp_path: Path, endpoint: Endpoint | None = None, **settings: An
             "database_url": f"sqlite+aiosqlite:///{tmp_path / 'house.db'}",
             "admin_ids": str(ADMIN),
             "warm_up": "off",
+            "thinking_read": "off",  # a row of the ledger that depends on how well words tell
             **settings,
         }
         yield World(api, endpoint, given(**values))

@@ -309,7 +309,7 @@ async def test_a_paper_that_takes_too_long_is_said_to(tmp_path: Path, monkeypatc
 
 async def test_a_model_without_eyes_is_told_that_there_was_a_picture_and_the_chat_goes_on(tmp_path: Path):
     endpoint = Endpoint(Profile(pictures=False))
-    async with open_house(tmp_path, endpoint) as house:
+    async with open_house(tmp_path, endpoint, thinking="off") as house:
         house.ann.send_photo("what is this? @@say:I cannot see it.@@", content=made.image(40, 30))
         await house.api.until(lambda: "I cannot see it." in house.texts())
         house.ann.send("@@say:And on.@@")

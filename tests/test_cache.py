@@ -2,15 +2,18 @@
 
 import asyncio
 import contextlib
+import random
 from collections.abc import AsyncIterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from bot import warming
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
+from bot.agent.thinking import Setting
 from bot.agent.toolbox import Toolbox
 from bot.bench import talk
 from bot.bench.talk import question
@@ -19,7 +22,8 @@ from bot.serving import serve
 from bot.sim.endpoint import ChatRequest, Endpoint, Request, call_text, thought
 from bot.warming import Wanted, Warming
 from tests.house import World, open_house
-from tests.turning import Desk
+from tests.turning import Desk, Model
+from tools.base import tool
 from tools.registry import discover
 
 BLOCK = 32  # tokens the endpoint's cache keeps together
@@ -70,7 +74,7 @@ async def warm(database: Database, endpoint: Endpoint) -> AsyncIterator[Desk]:
             running = tasks.create_task(Warming(database, model, wanted, name=lambda: "model", tell=complain).run())
             await endpoint.until(lambda: warmed_up(endpoint))
             running.cancel()
-        yield Desk(database, model, tools, budget=BUDGET, thinking="auto")
+        yield Desk(database, cast(Model, model), tools, budget=BUDGET, thinking="auto")
 
 
 async def test_sixty_turns_compute_little_of_their_prompts_again(database: Database):
@@ -88,7 +92,7 @@ async def test_sixty_turns_compute_little_of_their_prompts_again(database: Datab
 
 
 @pytest.mark.parametrize("thinking", ["off", "on"])
-async def test_a_loop_of_tools_computes_only_what_each_step_brought(database: Database, thinking: str):
+async def test_a_loop_of_tools_computes_only_what_each_step_brought(database: Database, thinking: Setting):
     def brain(asked: ChatRequest) -> str:
         sums = call_text("calculate", {"expression": f"{asked.step} + 1"})
         say = sums if asked.step < STEPS - 1 else "All done."
@@ -102,6 +106,36 @@ async def test_a_loop_of_tools_computes_only_what_each_step_brought(database: Da
     requests = endpoint.requests[WARM_UPS:]
     assert [one.thinking for one in requests] == [thinking == "on"] * STEPS
     assert only_what_is_new(requests)
+
+
+@pytest.mark.parametrize("thinking", ["off", "on"])
+async def test_thoughts_tools_and_long_answers_keep_every_prompt_within_the_budget(
+    database: Database, thinking: Setting
+):
+    @tool(repeatable=True)
+    async def dig(place: int) -> str:
+        """Dig something up.
+
+        Args:
+            place: Where.
+        """
+        return talk.prose(1500, place)
+
+    def brain(asked: ChatRequest) -> str:
+        chance = random.Random(len(asked.prompt))
+        digs = asked.body.get("tool_choice") == "auto" and not asked.continuing and chance.random() < 0.6
+        answer = talk.prose(chance.choice((100, 900, 1900)), len(asked.prompt))
+        say = call_text("dig", {"place": len(asked.prompt)}) if digs else answer
+        return thought(talk.prose(chance.choice((50, 700)), 1), asked) + say if asked.thinking else say
+
+    endpoint = Endpoint(brain=brain)
+    async with warm(database, endpoint) as desk:
+        desk.thinking, desk.budget, desk.tools = thinking, BUDGET // 2, (dig,)
+        turns = desk.turns()
+        for number in range(20):
+            await turns.run(await desk.ask(question(number, 50)))
+    assert max(one.prompt_tokens for one in endpoint.requests) <= BUDGET // 2
+    assert any("continue_final_message" in one.body for one in endpoint.requests)
 
 
 async def converse(house: World, chat: int, turns: int) -> None:

@@ -15,7 +15,7 @@ SLOW = Timing(canvas_seconds=0.25)
 async def test_stop_cuts_the_request_frees_the_seat_and_keeps_what_was_shown(tmp_path: Path):
     async with open_house(tmp_path, Endpoint(timing=SLOW, seats=1)) as house:
         house.ann.send(long_story())
-        await house.answered()
+        await house.first_block()
         house.ann.send("/stop")
         await house.api.until(house.finished)
         await house.endpoint.until(lambda: house.endpoint.running == 0)
@@ -41,10 +41,11 @@ async def test_stop_before_the_first_canvas_answers_at_once(tmp_path: Path):
 async def test_the_stop_button_stops_its_own_turn_only(tmp_path: Path):
     async with open_house(tmp_path, Endpoint(timing=SLOW)) as house:
         house.ann.send(long_story())
-        await house.answered()
+        await house.first_block()
         message = house.api.chat(ADMIN).from_bot[0]
         house.ann.tap(message, "⏹ Stop")
         await house.api.until(house.finished)
+        house.endpoint.release()
         house.ann.send("@@say:next@@")
         assert (await house.answered(2))[1] == "next"
 
@@ -52,10 +53,12 @@ async def test_the_stop_button_stops_its_own_turn_only(tmp_path: Path):
 async def test_waiting_messages_go_on_after_a_stop_or_are_dropped_by_a_button(tmp_path: Path):
     async with open_house(tmp_path, Endpoint(timing=SLOW)) as house:
         house.ann.send(long_story())
-        await house.answered()
+        await house.first_block()
         waiting = house.ann.send("@@say:I waited@@")
         await house.api.until(lambda: _reactions(house, waiting.message_id))
         house.ann.send("/stop")
+        await house.api.until(lambda: house.texts()[0].endswith("Stopped."))
+        house.endpoint.release()
         await house.api.until(lambda: "I waited" in house.texts())
         await house.api.until(lambda: any("answered next" in text for text in house.texts()))
 
@@ -68,9 +71,11 @@ def _reactions(house: World, message_id: int) -> bool:
 async def test_new_ends_the_running_turn_and_what_follows_knows_nothing_of_it(tmp_path: Path):
     async with open_house(tmp_path, Endpoint(timing=SLOW)) as house:
         house.ann.send("the word is swordfish " + long_story())
-        await house.answered()
+        await house.first_block()
         house.ann.send("/new")
         house.ann.send("@@say:fresh@@")
+        await house.api.until(lambda: house.texts()[0].endswith("Stopped."))
+        house.endpoint.release()
         await house.api.until(lambda: "fresh" in house.texts())
         assert "swordfish" not in house.endpoint.requests[-1].prompt
         assert house.texts()[0].endswith("Stopped.")

@@ -81,7 +81,7 @@ async def test_nothing_is_asked_that_is_not_wanted(database: Database) -> None:
 
 async def test_in_the_house_words_that_do_not_tell_are_read_by_the_endpoint(tmp_path: Path) -> None:
     endpoint = Endpoint(judge=lambda question: (9, 1))
-    async with open_house(tmp_path, endpoint) as house:
+    async with open_house(tmp_path, endpoint, thinking_read="auto") as house:
         house.ann.send("Könntest du mir bei der Sache von gestern helfen?")
         await house.answered(1)
         await house.api.until(house.finished)
@@ -91,7 +91,7 @@ async def test_in_the_house_words_that_do_not_tell_are_read_by_the_endpoint(tmp_
 
 async def test_a_reading_is_no_step_of_the_turn_that_is_found_again(tmp_path: Path) -> None:
     endpoint = Endpoint(context=400, judge=lambda question: (1, 9))
-    async with open_house(tmp_path, endpoint, model_max_tokens=256) as house:
+    async with open_house(tmp_path, endpoint, model_max_tokens=256, thinking_read="auto") as house:
         house.ann.send("Könntest du mir bei der Sache von gestern helfen?")
         await house.answered(1)
         await house.api.until(house.finished)

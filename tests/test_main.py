@@ -359,7 +359,7 @@ def interrupted(process: "subprocess.Popen[bytes]") -> int:
     while True:
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(timeout=1)
+            return process.wait(timeout=5)
 
 
 def test_ctrl_c_at_a_question_ends_setup() -> None:
@@ -373,5 +373,5 @@ def test_ctrl_c_at_a_question_ends_setup() -> None:
         while b"(not shown)" not in shown:
             assert process.stdout
             shown += os.read(process.stdout.fileno(), 1024)
-        assert interrupted(process) in {1, 130}
+        assert interrupted(process) in {1, 130, -signal.SIGINT}  # the last: a further one met it on its way out
     os.close(master)

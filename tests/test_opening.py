@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from bot.agent.history import RESULT
-from bot.db import conversations
+from bot.db import conversations, retries
+from bot.db import turns as stored
 from bot.db.engine import Database
 from bot.db.tables import model_calls, turns
 from bot.domain import Message, Usage
@@ -141,3 +142,17 @@ async def test_the_endpoint_reads_what_words_do_not_tell(database: Database, mod
     assert await desk.rows(turns, "thinking", "thinking_why") == [
         (True, "words did not tell; the endpoint reads 90% for tool work")
     ]
+
+
+async def test_a_cut_stays_where_it_was_when_the_turn_it_is_told_by_is_replaced(database: Database, model: Model):
+    desk = Desk(database, model)
+    model.says = [OK, OK, OK, OK]
+    for text in ("one", "two", "three"):
+        await desk.turns().run(await desk.ask(text))
+    async with database.transaction() as tx:
+        [*_, newest] = await stored.past(tx, LANE, 1)
+        here = await conversations.find(tx, LANE)
+        await conversations.cut(tx, LANE, replace(here, cut=newest.id, shortened=newest.id))
+        await retries.replace(tx, newest.id)
+    await desk.turns().run(await desk.ask("three, please"))
+    assert [message.role for message in model.requests[-1].messages] == ["system", "user"]

@@ -223,6 +223,19 @@ async def test_the_ledger_says_what_a_prompt_is_made_of(database: Database, mode
     assert history + kept == sum(len(one.text) for one in model.requests[0].messages[1:])
 
 
+async def test_admins_hear_once_that_a_model_has_no_eyes(database: Database, model: Model):
+    desk = Desk(database, model)
+    picture = Attachment("image", "cat.jpg", "image/jpeg", data=b"cat")
+    model.says = [EndpointRefused("It is not multimodal.", said()), said("No."), said("No again.")]
+    turns_ = desk.turns()
+    for text in ("What is this?", "And now?"):
+        await turns_.run(replace(await desk.ask(text), attachments=((picture,),)))
+    assert desk.news == [
+        "The model endpoint takes no pictures, and gets none until the next start. It said: It is not multimodal."
+    ]
+    assert await desk.rows(model_calls, "again", "images") == [(None, 1), ("blind", 0), (None, 0)]
+
+
 async def test_tools_that_find_much_do_not_fill_the_prompt(database: Database, model: Model):
     @tool
     async def dig() -> str:

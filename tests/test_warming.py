@@ -16,6 +16,7 @@ from bot.agent import server
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
 from bot.agent.toolbox import Toolbox
+from bot.booking import Book
 from bot.db.engine import Database
 from bot.db.tables import model_calls
 from bot.domain import CANVAS, PEOPLE, WARMUP, LanguageModel, ModelRequest
@@ -85,7 +86,7 @@ async def warmed(database: Database, endpoint: Endpoint, **fields: Any) -> Async
 
 async def until(found: Callable[[], object]) -> None:
     """Wait for what another task does."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not found():  # noqa: ASYNC110 nothing tells
             await asyncio.sleep(0.005)
 
@@ -100,7 +101,7 @@ def finished(endpoint: Endpoint, count: int) -> Callable[[], bool]:
 
 async def closed(bench: Bench, count: int) -> list[tuple[Any, ...]]:
     """The rows, once so many of them are closed."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while sum(outcome is not None for (outcome,) in await bench.rows("outcome")) < count:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
     return await bench.rows()
@@ -349,7 +350,7 @@ async def first_prompts(house: World, *people: int) -> list[tuple[bool, int, int
     for person in people:
         before, done = len(house.endpoint.requests), partial(house.finished, person)
         house.api.person(person, f"P{person}").send(f"{person} is my number. " + "How are you today? " * 12)
-        await house.api.until(done, 10)
+        await house.api.until(done)
         request = house.endpoint.requests[before]
         told.append((request.thinking, request.prompt_tokens, request.cached_tokens))
     return told
@@ -382,9 +383,9 @@ async def test_people_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         endpoint.hold()
         await endpoint.until(lambda: endpoint.running == 1)
         house.ann.send("hello there")
-        await house.api.until(lambda: (draft := house.api.chat(ADMIN).draft) and "you are next" in draft.text, 10)
+        await house.api.until(lambda: (draft := house.api.chat(ADMIN).draft) and "you are next" in draft.text)
         endpoint.release()
-        await house.api.until(house.finished, 10)
+        await house.api.until(house.finished)
         await endpoint.until(finished(endpoint, 5))
     order = [request.body.get("priority", PEOPLE) for request in endpoint.requests]
     assert order == [WARMUP, PEOPLE, WARMUP, WARMUP, WARMUP]
@@ -404,7 +405,7 @@ async def test_an_endpoint_that_is_down_at_start_is_fine(tmp_path: Path, caplog:
             house.ann.send("/id")
             await house.answered(1)
             house.endpoint.heal()
-            await house.endpoint.until(finished(house.endpoint, 4), 10)
+            await house.endpoint.until(finished(house.endpoint, 4))
     assert not [line for line in caplog.records if line.levelno > logging.WARNING]
 
 
@@ -436,7 +437,7 @@ async def test_a_row_a_kill_left_open_is_closed_at_the_next_start(tmp_path: Path
     async with serve(Endpoint().app) as url:
         bench = Bench(database, Model([forever]), f"{url}/v1")
         made = bench.warming()
-        [call] = [await made._open(made._request(False, ASKS[0]), 1, None)]
+        call = await Book(database).open(made._row(made._request(False, ASKS[0]), 1, None))
     assert await bench.rows("id", "outcome") == [(call, None)]
     address = f"sqlite+aiosqlite:///{tmp_path / 'canvasgram.db'}"
     async with open_house(tmp_path, database_url=address) as house:

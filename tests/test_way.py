@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, select
 
-from bot import endpoints
+from bot import asking, endpoints
 from bot.db import turns as stored
 from bot.db.engine import Database, connected
 from bot.db.tables import lanes, model_calls, tool_calls, turns
@@ -55,7 +55,7 @@ class Two:
         return await self.answered(count)
 
     async def answered(self, count: int) -> str:
-        await self.house.api.until(lambda: len(self.said()) >= count, 15)
+        await self.house.api.until(lambda: len(self.said()) >= count)
         return self.said()[-1]
 
     async def question(self) -> ChatMessage:
@@ -68,7 +68,7 @@ class Two:
         def found() -> list[ChatMessage]:
             return [one for one in self.house.api.chat(ADMIN).from_bot if label in labels(one)]
 
-        await self.house.api.until(found, 15)
+        await self.house.api.until(found)
         return found()[-1]
 
     def tap(self, message: ChatMessage, label: str) -> None:
@@ -134,6 +134,14 @@ async def test_the_first_is_down_the_second_answers_and_signs_and_the_next_turn_
     ]
 
 
+async def test_while_the_first_is_known_to_be_away_one_try_tells_that_it_still_is(tmp_path: Path):
+    async with two(tmp_path) as both:
+        both.first.fault("busy", times=None)
+        await both.ask("@@say:here@@")
+        assert await both.ask("@@say:again@@", 2) == f"again\n\n{SIGNED}"
+    assert (await both.calls())[3:] == [("main", "failed", None), ("fallback", "ok", "fallback")]
+
+
 async def test_what_refuses_twice_is_left_for_the_second(tmp_path: Path):
     async with two(tmp_path, Endpoint(api_key="right"), model_api_key="wrong") as both:
         assert await both.ask("@@say:here@@") == f"here\n\n{SIGNED}"
@@ -156,12 +164,13 @@ async def test_both_refuse_and_it_is_said(tmp_path: Path):
     ]
 
 
-async def test_both_are_down_each_is_tried_until_patience_ends(tmp_path: Path):
-    async with two(tmp_path, model_wait=2.0) as both:
+async def test_both_are_down_each_is_tried_until_patience_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(asking, "PAUSES", (0.0, 0.0, 5.0))  # the last one alone is longer than the patience
+    async with two(tmp_path, model_wait=4.5) as both:
         both.first.fault("busy", times=None)
         both.second.fault("busy", times=None)
         both.house.ann.send("@@say:here@@")
-        await both.house.api.until(lambda: any("did not answer" in text for text in both.said()), 15)
+        await both.house.api.until(lambda: any("did not answer" in text for text in both.said()))
         assert not any(SIGNED in text for text in both.said())
     assert [(endpoint, again) for endpoint, _, again in await both.calls()] == [
         ("main", None),
@@ -278,15 +287,15 @@ async def test_outside_the_chat_is_asked_once_and_the_message_waits_until_yes(tm
         assert labels(question) == [YES, ALL, NO]
         await both.house.api.until(lambda: any("With /consent the second" in text for text in both.house.texts()))
         tried = len(both.first.requests)
-        await both.first.until(lambda: len(both.first.requests) > tried, 10)
+        await both.first.until(lambda: len(both.first.requests) > tried)
         assert both.second.requests == []
         both.tap(question, YES)
-        await both.house.api.until(lambda: f"here\n\n{SIGNED}" in both.said(), 15)
-        assert sum(NO in labels(one) for one in both.house.api.chat(ADMIN).from_bot) == 0
+        await both.house.api.until(lambda: f"here\n\n{SIGNED}" in both.said())
+        await both.house.api.until(lambda: not any(NO in labels(one) for one in both.house.api.chat(ADMIN).from_bot))
         assert "may go to" in both.said()[0] or "may go to" in both.said()[1]
         assert len(both.second.requests) == 1
         both.house.ann.send("@@say:again@@")
-        await both.house.api.until(lambda: f"again\n\n{SIGNED}" in both.said(), 15)
+        await both.house.api.until(lambda: f"again\n\n{SIGNED}" in both.said())
     assert await both.rows(lanes, "consent") == [(f"{HOST} text",)]
     assert [where for where, outcome, _ in await both.calls() if outcome == "ok"] == ["fallback", "fallback"]
 
@@ -299,10 +308,10 @@ async def test_after_a_no_the_message_waits_for_the_first_and_nobody_asks_again(
         both.tap(question, NO)
         await both.house.api.until(lambda: any("Nothing of this chat goes" in text for text in both.said()))
         both.first.heal()
-        await both.house.api.until(lambda: "here" in both.said(), 15)
+        await both.house.api.until(lambda: "here" in both.said())
         both.first.fault("busy", times=3)
         both.house.ann.send("@@say:again@@")
-        await both.house.api.until(lambda: "again" in both.said(), 15)
+        await both.house.api.until(lambda: "again" in both.said())
         assert both.second.requests == []
         assert not any(NO in labels(one) for one in both.house.api.chat(ADMIN).from_bot)
 
@@ -311,7 +320,7 @@ async def test_a_refusal_waits_for_the_answer_too_and_ends_at_once_after_a_no(tm
     async with two(tmp_path, Endpoint(api_key="right"), model_api_key="wrong", outside=True) as both:
         both.house.ann.send("@@say:here@@")
         both.tap(await both.question(), NO)
-        await both.house.api.until(lambda: any("refused my request" in text for text in both.said()), 15)
+        await both.house.api.until(lambda: any("refused my request" in text for text in both.said()))
         assert both.second.requests == []
 
 
@@ -321,7 +330,7 @@ async def test_deep_outside_asks_first_and_is_answered_once(tmp_path: Path):
         question = await both.question()
         assert both.first.requests == both.second.requests == []
         both.tap(question, YES)
-        await both.house.api.until(lambda: f"far\n\n{SIGNED}" in both.said(), 15)
+        await both.house.api.until(lambda: f"far\n\n{SIGNED}" in both.said())
         assert await both.ask("@@say:near@@", 3) == "near"
         assert len(both.second.requests) == 1
         assert both.said().count(f"far\n\n{SIGNED}") == 1
@@ -335,7 +344,7 @@ async def test_hard_turns_outside_are_answered_here_until_the_chat_agrees(tmp_pa
         both.tap(question, YES)
         await both.house.api.until(lambda: any("may go to" in text for text in both.said()))
         both.house.ann.send("@@say:two@@")
-        await both.house.api.until(lambda: f"two\n\n{SIGNED}" in both.said(), 15)
+        await both.house.api.until(lambda: f"two\n\n{SIGNED}" in both.said())
 
 
 @pytest.mark.parametrize("label", [YES, ALL])
@@ -348,7 +357,7 @@ async def test_notes_and_files_stay_here_unless_they_are_allowed(tmp_path: Path,
             "/deep [data: file plan.txt]\nburied treasure\n[end of data]\n@@tool:recall {}@@@@say:done@@"
         )
         both.tap(await both.question(), label)
-        await both.house.api.until(lambda: any(text.startswith("done") for text in both.said()), 15)
+        await both.house.api.until(lambda: any(text.startswith("done") for text in both.said()))
         signed = next(text for text in both.said() if text.startswith("done"))
         if label == YES:
             assert signed == f"done\n\n{SIGNED}, without your notes and files"
@@ -366,7 +375,7 @@ async def test_images_stay_here_unless_they_are_allowed(tmp_path: Path, label: s
     async with two(tmp_path, outside=True) as both:
         both.house.ann.send_photo("/deep @@say:seen@@", content=made.image(40, 30))
         both.tap(await both.question(), label)
-        await both.house.api.until(lambda: any(text.startswith("seen") for text in both.said()), 15)
+        await both.house.api.until(lambda: any(text.startswith("seen") for text in both.said()))
         signed = next(text for text in both.said() if text.startswith("seen"))
         if label == YES:
             assert signed == f"seen\n\n{SIGNED}, without your images"
@@ -389,7 +398,7 @@ async def test_consent_withdrawn_between_two_steps_ends_the_turn_at_the_first(tm
         both.tap(await both.message_with("Send nothing there"), "Send nothing there")
         await both.house.api.until(lambda: any("Nothing of this chat" in text for text in both.said()))
         both.second.release()
-        await both.house.api.until(lambda: any(text.startswith("done") for text in both.said()), 15)
+        await both.house.api.until(lambda: any(text.startswith("done") for text in both.said()))
         assert len(both.second.requests) == 1
     assert (await both.rows(turns, "endpoint", "endpoint_why"))[0] == ("main", f"the chat says no to {HOST}")
 

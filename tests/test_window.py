@@ -12,6 +12,8 @@ from bot.record import CUT
 from bot.sim.endpoint import Request
 from tests.house import ADMIN, World, open_house
 
+TURNS = 10  # few, since a chat is sent a message a second
+LONG = "word " * 250
 GENERATION = ("<|channel>thought\n<channel|>", "<|turn>model\n")  # what a prompt ends with, last piece first
 
 
@@ -86,14 +88,14 @@ async def test_with_thinking_the_front_holds_too_and_reasoning_stays_out_of_late
 
 async def test_a_long_conversation_is_cut_within_the_budget_and_the_chat_is_told_once(tmp_path: Path):
     async with open_house(tmp_path, prompt_budget=2000, thinking="off") as house:
-        firsts = await converse(house, *(f"number {n} @@repeat:150 word @@" for n in range(30)))
+        firsts = await converse(house, *(f"number {n} {LONG}@@repeat:240 word @@" for n in range(TURNS)))
         notices = [one for one in house.api.chat(ADMIN).from_bot if one.text == CUT]
     assert [one.silent for one in notices] == [True]
     assert all(one.prompt_tokens <= 2000 for one in firsts)
     lengths = [len(one.body["messages"]) for one in firsts]
-    cuts = [n for n in range(1, 30) if lengths[n] < lengths[n - 1]]
+    cuts = [n for n in range(1, TURNS) if lengths[n] < lengths[n - 1]]
     assert len(cuts) >= 2
-    assert all(lengths[n] > lengths[n - 1] for n in range(1, 30) if n not in cuts)
+    assert all(lengths[n] > lengths[n - 1] for n in range(1, TURNS) if n not in cuts)
     assert "number 0 " not in firsts[-1].prompt
     [(cut, told)] = await rows(house, select(lanes.c.cut, lanes.c.told_cut))
     assert (cut is not None, told) == (True, True)
@@ -102,7 +104,7 @@ async def test_a_long_conversation_is_cut_within_the_budget_and_the_chat_is_told
 async def test_the_servers_count_corrects_the_estimate(tmp_path: Path):
     """Signs that cost the model more than their bytes tell are cut all the same before they pass the budget."""
     async with open_house(tmp_path, prompt_budget=2000, thinking="off") as house:
-        firsts = await converse(house, *(f"{n} " + "x y z " * 60 + "@@say:ok@@" for n in range(20)))
+        firsts = await converse(house, *(f"{n} " + "x y z " * 160 + "@@say:ok@@" for n in range(7)))
     assert all(one.prompt_tokens <= 2000 for one in firsts)
     assert max(one.prompt_tokens for one in firsts) > 1500
     stored = await rows(house, select(turns.c.prompt, turns.c.counted).order_by(turns.c.id))

@@ -155,7 +155,7 @@ async def test_a_database_that_cannot_be_written_is_waited_for(corridor: Corrido
 
 async def test_it_ends_while_the_database_cannot_be_written(corridor: Corridor):
     corridor.database.full = True
-    async with asyncio.timeout(2.0), corridor.open(grace=0.05):
+    async with asyncio.timeout(30.0), corridor.open(grace=0.05):
         await asyncio.sleep(0.05)
     assert corridor.database.refused
 

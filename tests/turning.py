@@ -62,7 +62,7 @@ class Model:
     requests: list[ModelRequest] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     place: int | None = None
-    queue: Callable[[], Awaitable[None]] | None = None
+    queue: Callable[[], Awaitable[object]] | None = None
 
     async def call(
         self,

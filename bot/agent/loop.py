@@ -204,6 +204,8 @@ class _Turn:
         calls = tuple(one.call for one in judged)
         self._ids.update(call.id for call in calls)
         self._failed = 0 if wanted else self._failed + 1
+        if not self._room.holds([Message("assistant", verdict.narration, calls, reasoning=reasoning)]):
+            reasoning = None  # what was thought helps the next step, but what the tools find is needed more
         if verdict.narration:
             self._messages.append(Message("assistant", verdict.narration, reasoning=reasoning))
             reasoning = None

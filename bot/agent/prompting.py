@@ -83,13 +83,13 @@ def _json(message: Message) -> dict[str, Any]:
     if not message.calls:
         said: dict[str, Any] = {"role": message.role, "content": _content(message)}
     else:
-        functions = [{"name": call.name, "arguments": call.arguments} for call in message.calls]
+        functions = [{"name": call.name, "arguments": neutralise(call.arguments)} for call in message.calls]
         calls = [
             {"id": call.id, "type": "function", "function": function}
             for call, function in zip(message.calls, functions, strict=True)
         ]
         said = {"role": "assistant", "tool_calls": calls}
-    return said if message.reasoning is None else {**said, "reasoning": message.reasoning}
+    return said if message.reasoning is None else {**said, "reasoning": neutralise(message.reasoning)}
 
 
 def _content(message: Message) -> str | list[dict[str, Any]]:

@@ -152,7 +152,7 @@ async def _send(
 ) -> httpx.Response:
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     # Reading the certificates takes longer than the call: once is enough, and not at all where nothing is encrypted.
-    verify = _certificates() if address.startswith("https://") else False
+    verify = False if address.startswith("http://") else _certificates()
     try:
         async with httpx.AsyncClient(timeout=_PATIENCE, trust_env=False, verify=verify) as client:
             return await client.request(method, address, headers=headers, json=body)

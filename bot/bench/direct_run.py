@@ -19,6 +19,7 @@ from bot.bench.direct_protocols import ANSWERS
 from bot.bench.gateway import Turned
 from bot.bench.progress import Step
 from bot.bench.result import STOPPED, Result
+from bot.errors import SettingsRefused
 from bot.serving import serve
 from bot.settings import given
 from bot.sim.endpoint import Endpoint
@@ -41,8 +42,7 @@ async def found(address: Address, endpoint: Endpoint | None = None) -> AsyncIter
     Raises SettingsRefused, ServerAway or KeyRefused.
     """
     if address.url != direct_simulated.ADDRESS:
-        url = given(telegram_token="0:unset", model_url=address.url).model_url  # noqa: S106 - no bot of this name exists
-        yield await find(url, address.key), None
+        yield await find(_url(address.url), address.key), None
         return
     endpoint = endpoint or direct_simulated.simulated()
     async with serve(endpoint.app) as served:
@@ -89,3 +89,11 @@ async def _kept(address: Address, work: Work, stop: asyncio.Event, endpoint: End
             taken.ended = f"The measurement failed: {words(failed)}."
         told = conditions(target, taken, began, simulated=simulated)
         return Result(tuple(taken.rows), tuple(told), tuple(taken.tools), ended=taken.ended)
+
+
+def _url(address: str) -> str:
+    try:
+        return given(telegram_token="0:unset", model_url=address).model_url  # noqa: S106 - no bot of this name exists
+    except SettingsRefused:
+        example = "--endpoint http://localhost:8000/v1"
+        raise SettingsRefused(f"--endpoint must be a web address, or `sim`. Example: {example}") from None

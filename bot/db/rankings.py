@@ -70,7 +70,10 @@ class RankedTurn:
 
 _CANVASES = case((_m.purpose != "decision", (_m.completion_tokens + (CANVAS - 1)) // CANVAS))
 _CALL_SORTS: dict[Sort, ColumnElement[Any]] = {
-    "tokens": _m.prompt_tokens + _m.completion_tokens,
+    "tokens": case(
+        (_m.prompt_tokens.is_(None), _m.completion_tokens),
+        else_=_m.prompt_tokens + func.coalesce(_m.completion_tokens, 0),
+    ),
     "input": _m.prompt_tokens,
     "cached": _m.cached_tokens,
     "output": _m.completion_tokens,

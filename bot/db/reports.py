@@ -70,7 +70,7 @@ _ODD: tuple[ColumnElement[Any], ...] = (
     _sum(_CANVASES, _DECIDES),
     _times(and_(_DECIDES, _m.thinking)),
     _sum(_CANVASES, and_(_DECIDES, _m.thinking)),
-    _times(_m.outcome == "cut"),
+    _times(or_(_m.outcome == "cut", _m.finish_reason == "length")),
     _times(_m.outcome == "cancelled"),
     _times(_m.outcome == "failed"),
 )

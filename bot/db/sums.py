@@ -58,8 +58,9 @@ class CallSums:
     """Model calls of a group. Each sum of tokens is over the `…_known` calls whose count the server told.
 
     `cached_of` is the input of the calls that told what was cached, `reasoning_of` the output of those that told how
-    much was thought. `canvases` is estimated over `output_known` calls that cost canvases (`costing` do). `partial`
-    calls were cut: they told their running count. `busy` and `waited` are seconds with and for a seat.
+    much was thought. `canvases` is estimated over the `canvases_known` of those calls that cost any (`costing`).
+    `partial` calls told only a running count. A `cut` one met its length, the turn's time or the brake of its thinking.
+    `busy` and `waited` are seconds with and for a seat.
     """
 
     key: Key

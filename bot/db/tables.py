@@ -140,10 +140,10 @@ attachments = Table(
     sqlite_autoincrement=True,
 )
 
-# What few calls are: something is not known of them, or they did not end as they should, or cost no canvas.
+# What few calls are: something is not known of them, they did not end as they should, or they cost no canvas.
 ODD = (
     "(prompt_tokens IS NULL OR cached_tokens IS NULL OR completion_tokens IS NULL OR reasoning_tokens IS NULL"
-    " OR usage_partial OR outcome IS NULL OR outcome <> 'ok' OR purpose = 'decision')"
+    " OR usage_partial OR outcome IS NULL OR outcome <> 'ok' OR purpose = 'decision' OR finish_reason = 'length')"
 )
 
 # Opened before the request leaves, closed with the message it gave: a call can fail, but it cannot vanish.

@@ -9,9 +9,9 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db import calls, conversations
+from bot.db import calls
 from bot.db.attachments import images_of
-from bot.db.tables import attachments, inbox, messages, tool_calls, turns
+from bot.db.tables import attachments, inbox, messages, turns
 from bot.domain import Image, Lane, Message, ToolCall, Which
 
 # Statements of the way of every message are built once: building one costs more than running it.
@@ -119,19 +119,6 @@ class StoredTurn:
     stopped: bool
     user: tuple[Message, ...]
     said: tuple[Message, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LastTurn:
-    """The turn a /retry is about: what the person wrote, and tools that ran in it and may not simply run again.
-
-    `deep`: it was answered by the second endpoint, as the person had asked.
-    """
-
-    id: int
-    texts: tuple[str, ...]
-    ran: tuple[str, ...]
-    deep: bool
 
 
 async def open_turn(
@@ -245,39 +232,6 @@ async def fail(tx: AsyncConnection, item: int, *, why: str, now: float) -> bool:
     unaccounted = func.coalesce(inbox.c.spans, "[]")
     await tx.execute(update(inbox).where(inbox.c.id == item).values(spans=unaccounted))
     return True
-
-
-async def last(tx: AsyncConnection, lane: Lane, *, before_item: int) -> LastTurn | None:
-    """The conversation's newest ended turn that an earlier item began."""
-    number = (await conversations.find(tx, lane)).number
-    query = (
-        select(turns.c.id)
-        .where(turns.c.lane == lane.key, turns.c.conversation == number, turns.c.state == "ended")
-        .where(turns.c.item < before_item)
-        .order_by(turns.c.ended_at.desc(), turns.c.id.desc())
-        .limit(1)
-    )
-    turn = (await tx.execute(query)).scalar_one_or_none()
-    return await about(tx, turn) if turn is not None else None
-
-
-async def about(tx: AsyncConnection, turn: int) -> LastTurn:
-    """What a /retry must know of a turn."""
-    stored = (await messages_of(tx, [turn]))[0]
-    ran = (
-        select(tool_calls.c.name)
-        .distinct()
-        .where(tool_calls.c.turn == turn, tool_calls.c.outcome.is_distinct_from("refused"))
-    )
-    names = tuple((await tx.execute(ran.order_by(tool_calls.c.name))).scalars())
-    asked = select(turns.c.id).where(turns.c.id == turn, turns.c.endpoint == "fallback", turns.c.endpoint_why == DEEP)
-    deep = (await tx.execute(asked)).one_or_none() is not None
-    return LastTurn(turn, tuple(one.text for one in stored if one.role == "user"), names, deep)
-
-
-async def replace(tx: AsyncConnection, turn: int) -> None:
-    """A /retry takes this turn's place: it leaves the conversation, its rows stay."""
-    await tx.execute(update(turns).where(turns.c.id == turn, turns.c.state == "ended").values(state="replaced"))
 
 
 def _message(row: Row[tuple[object, ...]], images: tuple[Image, ...]) -> Message:

@@ -87,12 +87,12 @@ def _check_host(user: str, host: str) -> None:
             ipaddress.IPv6Address(host[1:-1])
         except ValueError:
             raise LinkInvalid("Wrong IPv6 address specified in the URL") from None
-    elif not host:
+        return  # before a number in brackets TDLib lets any user stand
+    if not host:
         raise LinkInvalid("URL host is empty")
-    elif host == ".":
+    if host == ".":
         raise LinkInvalid("Host is invalid")
-    else:
-        _check_letters(host, "host", _HOST)
+    _check_letters(host, "host", _HOST)
     _check_letters(user, "userinfo", _USER)
 
 

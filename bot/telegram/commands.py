@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from bot.db import conversations, inbox, notes, turns
+from bot.db import conversations, inbox, notes, retries
 from bot.db.people import Standing
-from bot.db.turns import LastTurn
+from bot.db.retries import LastTurn
 from bot.domain import Button, Part
 from bot.telegram import accounts, consent, context, door, forget, limits, members, thinking
 from bot.telegram.acts import Act, Answer, Call, pages, part, say
@@ -111,7 +111,7 @@ async def stop(call: Call) -> Answer:
 
 
 async def retry(call: Call) -> Answer:
-    last = await turns.last(call.tx, call.lane, before_item=call.item.id)
+    last = await retries.last(call.tx, call.lane, before_item=call.item.id)
     if last is None:
         return say("There is nothing in this conversation to try again.")
     ran = [tool for tool in last.ran if not call.reach.repeatable(tool)]
@@ -123,7 +123,7 @@ async def retry(call: Call) -> Answer:
 
 async def again(call: Call, last: LastTurn) -> Answer:
     """Put a new turn with the same messages in the place of the last one."""
-    await turns.replace(call.tx, last.id)
+    await retries.replace(call.tx, last.id)
     return await ask(call, last.texts, of=last.id, deep=last.deep)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from bot.db import inbox, notes, outbox, turns
+from bot.db import inbox, notes, outbox, retries
 from bot.db.people import Standing
 from bot.domain import Part
 from bot.telegram import accounts, commands, consent, forget, members, thinking
@@ -49,7 +49,7 @@ async def _drop(call: Call, item: int) -> Answer:
 
 
 async def _retry(call: Call, turn: int) -> Answer:
-    last = await turns.last(call.tx, call.lane, before_item=call.item.id)
+    last = await retries.last(call.tx, call.lane, before_item=call.item.id)
     if last is None or last.id != turn:
         return Answer(toast="This is not the last answer any more.", redraw=Part("Not tried again."))
     asked = await commands.again(call, last)
@@ -74,7 +74,7 @@ async def _more(call: Call, turn: int) -> Answer:
     """Go on with an answer that was cut at its length, if nothing has come or been asked since."""
     message = call.item.body["callback_query"].get("message")
     strip = (partial(call.reach.gestures.strip, call.lane, message["message_id"]),) if message else ()
-    last = await turns.last(call.tx, call.lane, before_item=call.item.id)
+    last = await retries.last(call.tx, call.lane, before_item=call.item.id)
     if last is None or last.id != turn:
         return Answer(toast="This is not the last answer any more.", gestures=strip)
     if await inbox.busy(call.tx, call.lane):

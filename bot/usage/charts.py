@@ -7,12 +7,12 @@ as JSON, `drawn` makes the PNG of it. Only that imports matplotlib.
 import base64
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bot.usage.intervals import ORDER, column
 from bot.usage.plain import plain
-from bot.usage.report import KINDS, Entry, Report
+from bot.usage.report import KINDS, Entry, Report, label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,10 +31,11 @@ Json = Mapping[str, Any]
 
 def chart(report: Report, title: str) -> Json:
     """What stands in the picture. A value that is not known is None, and leaves a gap."""
-    shown = report.shown[-MOST:] if report.question.by == "day" else report.shown[:MOST]
-    left_out = len(report.shown) - len(shown)
+    entries = list(_every_day(report.shown)) if report.question.by == "day" else report.shown
+    shown = entries[-MOST:] if report.question.by == "day" else entries[:MOST]
+    left_out = len(entries) - len(shown)
     return {
-        "title": plain(title) + (f" ({len(shown)} of {len(report.shown)} shown)" if left_out else ""),
+        "title": plain(title) + (f" ({len(shown)} of {len(entries)} shown)" if left_out else ""),
         "labels": [plain(one.label)[:_LABEL] for one in shown],
         "stacks": _tool_calls(shown) if report.question.by == "tool" else _seconds(shown),
         "unit": "tool calls" if report.question.by == "tool" else "seconds",
@@ -75,9 +76,26 @@ def _seconds(shown: Sequence[Entry]) -> list[Json]:
     stacks = []
     for kind in ORDER:
         place = KINDS.index(column(kind))
-        values = [one.turns.seconds[place] if one.turns and one.turns.settled else None for one in shown]
+        values = [_took(one, place) for one in shown]
         stacks.append({"name": kind, "colour": _COLOUR_OF[kind], "values": values})
     return [stack for stack in stacks if any(stack["values"])]
+
+
+def _took(entry: Entry, place: int) -> float | None:
+    if entry.turns is None:
+        return 0.0  # nobody asked anything
+    return entry.turns.seconds[place] if entry.turns.settled else None
+
+
+def _every_day(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """The days, and those between them on which nothing happened."""
+    expected = None
+    for entry in entries:
+        day = int(entry.key or 0)
+        for missing in range(day if expected is None else expected, day):
+            yield Entry(missing, label("day", missing))
+        yield entry
+        expected = day + 1
 
 
 def _tool_calls(shown: Sequence[Entry]) -> list[Json]:
@@ -92,7 +110,9 @@ def _tool_calls(shown: Sequence[Entry]) -> list[Json]:
 
 def _canvases(entry: Entry) -> int | None:
     calls = entry.calls
-    return calls.canvases if calls and (calls.canvases_known or not calls.costing) else None
+    if calls is None:
+        return None if entry.turns else 0
+    return calls.canvases if calls.canvases_known or not calls.costing else None
 
 
 def _stacked(axes: "Axes", chart: Json) -> None:
@@ -109,7 +129,7 @@ def _stacked(axes: "Axes", chart: Json) -> None:
     if chart["stacks"]:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, reverse=True)
     else:
-        axes.text(0.5, 0.5, "where the seconds went is unknown", ha="center", va="center", transform=axes.transAxes)
+        axes.text(0.5, 0.5, "no seconds are known here", ha="center", va="center", transform=axes.transAxes)
 
 
 def _below(axes: "Axes", chart: Json) -> None:

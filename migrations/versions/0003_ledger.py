@@ -16,7 +16,7 @@ _SUMMED = [
 ]
 _ODD = (
     "(prompt_tokens IS NULL OR cached_tokens IS NULL OR completion_tokens IS NULL OR reasoning_tokens IS NULL"
-    " OR usage_partial OR outcome IS NULL OR outcome <> 'ok' OR purpose = 'decision')"
+    " OR usage_partial OR outcome IS NULL OR outcome <> 'ok' OR purpose = 'decision' OR finish_reason = 'length')"
 )
 _SECONDS = (
     *("settled_at", "whole", "intake", "lane_wait", "seat_wait", "first_canvas", "further_canvases", "tools"),

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -214,6 +215,14 @@ def test_results_are_shortened_to_what_a_turn_may_add_and_then_an_answer_is_aske
     assert called(events[-1]).messages[-1].text.startswith("(No tool can be used any more")
     end = finished(game.send(reply("That is what I found.")))
     assert (end.text, end.ending) == ("That is what I found.", "answered")
+
+
+def test_a_thought_that_finds_no_room_beside_its_call_is_not_given_back():
+    thought = replace(ask(text="Let me look."), reasoning="hm " * 400)  # 300 tokens
+    for room, kept in [(400, "hm " * 400), (250, None)]:
+        events = through([thought, reply("Done.")], Limits(8, 1024, room=room), thinking=True)
+        narration, *_ = called(events[-2]).messages[len(PROMPT) :]
+        assert (narration.text, narration.reasoning) == ("Let me look.", kept)
 
 
 def test_a_turn_without_any_room_is_answered_without_tools():

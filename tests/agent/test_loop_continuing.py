@@ -214,7 +214,7 @@ def test_an_answer_goes_on_only_while_the_prompt_has_room_for_it():
 
 
 def test_a_turn_played_again_takes_its_course_though_there_is_less_room_or_another_endpoint_now():
-    replies = [ask(), cut("12 deg"), ask("b"), reply("It is 12.")]
+    replies = [ask(), cut("12 deg"), ask(2), reply("It is 12.")]
     less = replace(LIMITS, room=0, continues=False, played=3)
     kinds = [type(event) for event in through(replies)]
     assert [type(event) for event in through(replies, less)] == kinds

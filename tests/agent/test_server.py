@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -170,3 +171,16 @@ async def test_a_sample_that_is_no_number_counts_as_nothing() -> None:
 async def test_the_simulator_counts_as_it_is_read() -> None:
     async with serve(Endpoint().app) as url:
         assert await server.counters(f"{url}/v1") == Counters(0, 0, 0, 0, 0, 0)
+
+
+async def test_certificates_are_checked_however_the_address_is_written(monkeypatch: pytest.MonkeyPatch):
+    contexts: list[ssl.SSLContext] = []
+
+    def certificates() -> ssl.SSLContext:
+        contexts.append(ssl.create_default_context())
+        return contexts[-1]
+
+    monkeypatch.setattr(server, "_certificates", certificates)
+    with pytest.raises(ServerAway):
+        await server.version("HTTPS://127.0.0.1:9")
+    assert len(contexts) == 1

@@ -93,9 +93,10 @@ async def test_a_service_that_never_answers_is_given_up(ear: Ear):
         await Transcriber(ear.url, "m", seconds=0.2).transcript(b"OggS", "sound.ogg", "audio/ogg")
 
 
-async def test_a_service_that_is_not_there_is_a_reason():
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_service_that_is_not_there_is_a_reason(scheme: str):
     with pytest.raises(AttachmentUnusable, match="does not answer"):
-        await Transcriber("http://127.0.0.1:9/v1", "m").transcript(b"OggS", "sound.ogg", "audio/ogg")
+        await Transcriber(f"{scheme}://127.0.0.1:9/v1", "m").transcript(b"OggS", "sound.ogg", "audio/ogg")
 
 
 async def test_the_simulated_endpoint_is_understood():

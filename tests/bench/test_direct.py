@@ -26,7 +26,7 @@ from bot.bench.direct_run import Address
 from bot.bench.result import STOPPED, Counted, Measured, Result
 from bot.domain import CallTimes, ToolCall, Usage
 from bot.domain import Reply as ModelReply
-from bot.errors import EndpointAway, EndpointRefused, KeyRefused, ServerAway
+from bot.errors import EndpointAway, EndpointRefused, KeyRefused, ServerAway, SettingsRefused
 from bot.serving import serve
 from bot.sim.endpoint import ChatRequest, Endpoint, Profile, Reply, Timing
 
@@ -221,6 +221,8 @@ def test_counters_that_cannot_be_compared_say_nothing() -> None:
 async def test_an_address_without_an_endpoint_is_named() -> None:
     with pytest.raises(ServerAway, match="Nothing answers"):
         await direct_run.run(Address("http://127.0.0.1:9"), Wish(), asyncio.Event(), nothing)
+    with pytest.raises(SettingsRefused, match=r"^--endpoint must be a web address"):
+        await direct_run.run(Address("nonsense"), Wish(), asyncio.Event(), nothing)
     endpoint = replace(direct_simulated.simulated(), api_key="secret")
     async with serve(endpoint.app) as url:
         with pytest.raises(KeyRefused, match="wants a key"):

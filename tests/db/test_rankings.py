@@ -46,6 +46,15 @@ async def test_calls_are_ranked_by_each_of_their_figures(database: Database, led
     assert [one.call for one in await calls(database, sort)] == [large, small]
 
 
+async def test_a_call_that_told_half_ranks_by_what_it_told(database: Database, ledger: Ledger):
+    turn = await ledger.turn()
+    plain = await ledger.call(turn)
+    half = await ledger.call(turn, prompt_tokens=9000, completion_tokens=None)
+    other = await ledger.call(turn, prompt_tokens=None, completion_tokens=8000)
+    nothing = await ledger.call(turn, prompt_tokens=None, completion_tokens=None)
+    assert [one.call for one in await calls(database, "tokens")] == [half, other, plain, nothing]
+
+
 async def test_calls_are_chosen_by_person_model_and_time(database: Database, ledger: Ledger):
     mine = await ledger.call(await ledger.turn())
     await ledger.call(await ledger.turn(person=6, lane="6"), model="other")

@@ -219,6 +219,7 @@ rows = st.fixed_dictionaries(
         "completion_tokens": st.none() | st.integers(0, 3000),
         "reasoning_tokens": st.none() | st.integers(0, 3000),
         "usage_partial": st.booleans(),
+        "finish_reason": st.sampled_from([None, "stop", "length"]),
         "outcome": st.sampled_from([None, "ok", "cut", "cancelled", "failed"]),
         "created_at": st.sampled_from([NOON, NOON + DAY]),
     }
@@ -255,7 +256,8 @@ def by_hand(some: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "costing": len(costing),
         "thinking": sum(one["thinking"] for one in costing),
         "thinking_canvases": sum(canvases[id(one)] for one in told if one["thinking"]),
-        **{outcome: sum(one["outcome"] == outcome for one in some) for outcome in ("cut", "cancelled", "failed")},
+        "cut": sum(one["outcome"] == "cut" or one["finish_reason"] == "length" for one in some),
+        **{outcome: sum(one["outcome"] == outcome for one in some) for outcome in ("cancelled", "failed")},
     }
 
 

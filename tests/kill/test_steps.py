@@ -10,11 +10,19 @@ from bot.bench.talk import prose
 from bot.sim.botapi import Fault
 from bot.sim.endpoint import Endpoint, Timing, said
 from tests.kill.conftest import Surround
+from tests.kill.gateway import PATIENCE
 from tests.kill.surroundings import ANN, SENT_AGAIN, UNSURE, Surroundings
 
 PROSE = prose(150, 1)[1:] + " "  # longer than the patterns a server looks for
 
 pytestmark = pytest.mark.timeout(180)  # starting takes long on a busy machine
+
+
+async def held_behind_a_block(house: Surroundings) -> None:
+    """Wait until a first block stands in the chat, and let the endpoint write no more."""
+    await house.endpoint.until(lambda: any(request.canvases for request in house.endpoint.requests), PATIENCE)
+    house.endpoint.hold()
+    await house.stored("select 1 from outbox where state = 'open'")
 
 
 async def test_fetched_but_not_yet_read(surround: Surround):
@@ -72,15 +80,14 @@ async def test_in_mid_canvas_with_messages_waiting(surround: Surround):
     assert [text.rpartition("] ")[2] for (text,) in asked] == [
         f"@@say:{word}@@" for word in ("first", "second", "third")
     ]
-    outcomes = house.rows("select outcome, error from model_calls order by id")
+    outcomes = house.rows("select outcome, error from model_calls where purpose = 'turn' order by id")
     assert outcomes == [("failed", "the process ended"), ("ok", None), ("ok", None)]
 
 
 async def test_after_the_first_block_was_shown(surround: Surround):
     house = await surround(Endpoint(timing=Timing(canvas_seconds=0.3)))
     house.ann.send(f"@@repeat:4 {PROSE}@@")
-    await house.stored("select 1 from outbox where state = 'open'")
-    house.endpoint.hold()
+    await held_behind_a_block(house)
     await house.gateway.kill()
     house.endpoint.release()
     shown = house.messages()[0]
@@ -189,6 +196,8 @@ async def test_while_an_edit_is_in_flight(surround: Surround, arrives: bool):
     house = await surround(Endpoint(timing=Timing(canvas_seconds=0.3)))
     edit = house.freeze_at("editMessageText", arrives=arrives)
     house.ann.send(f"@@repeat:4 {PROSE}@@")
+    await held_behind_a_block(house)
+    house.endpoint.release()
     await house.until(lambda: edit.hits)
     await house.gateway.restart()
     await house.answered((PROSE * 4).strip())
@@ -257,8 +266,7 @@ async def test_while_a_new_conversation_is_asked_for(surround: Surround, when: s
 async def test_the_stop_button_of_an_answer_shown_before_the_crash_still_works(surround: Surround):
     house = await surround(Endpoint(timing=Timing(canvas_seconds=0.3)))
     house.ann.send(f"@@repeat:4 {PROSE}@@")
-    await house.stored("select 1 from outbox where state = 'open'")
-    house.endpoint.hold()
+    await held_behind_a_block(house)
     await house.gateway.kill()
     house.ann.tap(house.messages()[0], "⏹ Stop")
     await house.gateway.start()

@@ -103,13 +103,14 @@ def test_links_are_judged_as_by_tdlib(url: str):
         st.lists(
             st.one_of(
                 st.sampled_from(["http://", "https://", "ton://", "mailto:", "a", "b.c", "localhost", "[::1]", "%4"]),
-                st.sampled_from(list(".:/?#@[]!$&'*+,;=-_~ 0189é😀<>|^{}\\\"`\n")),
+                st.sampled_from(list(".:/?#@[]!$&'*+,;=-_~ 0189é😀<>|^{}\\\"\n")),  # TDLib's Markdown cannot show a `
             ),
             max_size=8,
         ),
     )
 )  # fmt: skip
 @example("http://a.b:80:80")
+@example("[::1]@[::1]")
 def test_any_link_is_judged_as_by_tdlib(url: str):
     links_agree(url)
 

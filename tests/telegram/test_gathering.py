@@ -78,7 +78,9 @@ async def test_each_kind_is_read_as_what_it_is_and_order_is_kept():
 async def test_a_name_goes_with_the_sound_where_there_is_one():
     ear = Ear()
     await house(ear=ear).gathered(letters(Enclosure("sound", "file", "voice", "talk.mp3", "audio/mpeg")), Watch())
-    await house(ear=ear).gathered(letters(Enclosure("sound", "video message", "voice", media_type="video/mp4")), Watch())
+    await house(ear=ear).gathered(
+        letters(Enclosure("sound", "video message", "voice", media_type="video/mp4")), Watch()
+    )
     assert [name for _, name, _ in ear.heard] == ["talk.mp3", "sound.mp4"]
 
 

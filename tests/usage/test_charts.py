@@ -46,6 +46,13 @@ def test_what_is_unknown_is_none_and_never_nought():
     assert chart(made("day", turns=[turns(20_000)]), "x")["canvases"] == [None]
 
 
+def test_a_day_on_which_nothing_happened_is_nought_and_not_left_out():
+    told = chart(made("day", calls=[calls(20_000), calls(20_003)], turns=[turns(20_000), turns(20_003)]), "x")
+    assert told["labels"] == ["2024-10-04", "2024-10-05", "2024-10-06", "2024-10-07"]
+    assert told["stacks"][0]["values"] == [0.5, 0.0, 0.0, 0.5]
+    assert (told["canvases"], told["cached"]) == ([4, 0, 0, 4], [0.25, None, None, 0.25])
+
+
 def test_of_very_many_groups_the_newest_days_or_the_largest_are_drawn():
     days = chart(made("day", calls=[calls(day) for day in range(20_000, 20_040)]), "You")
     assert len(days["labels"]) == MOST
