@@ -1,0 +1,79 @@
+"""What delivering takes is Telegram's, a pause after a failure is one, and waiting for nothing is nobody's."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bot.db.engine import Database
+from bot.domain import InboxItem, Lane, Part
+from bot.sim.botapi import BotApi, Fault, Limits
+from bot.telegram.sender import Sender
+from bot.usage.watch import Watch, Watches
+from tests.telegram.office import ANN, PostOffice
+
+
+@pytest.fixture
+async def office(database: Database) -> AsyncIterator[PostOffice]:
+    api = BotApi(limits=Limits.none())
+    api.person(ANN.chat, "Ann")
+    async with api.served() as url:
+        yield PostOffice(api, url, database)
+
+
+def watched(sender: Sender, item: int = 1, lane: Lane = ANN) -> Watch:
+    """The watch of a turn whose answer is about to be stored."""
+    watches: Watches = sender._watches
+    taken = InboxItem(item, "update", "text", lane, 7, {}, 1, False, 0.0, watches.began_at)
+    return watches.open(taken, lane)
+
+
+def lasted(watch: Watch, kind: str) -> float:
+    return sum(span.end - span.begin for span in watch.spans(0.0) if span.kind == kind)
+
+
+async def delivered(office: PostOffice, sender: Sender, watch: Watch) -> None:
+    await office.store((Part("hello"),))
+    watch.over = True
+    sender.wake(ANN)
+    await sender.rested()
+
+
+async def test_a_slow_answer_of_telegram_is_telegrams(office: PostOffice):
+    office.api.inject(Fault.slow(0.1), "sendMessage")
+    async with office.sender() as sender:
+        watch = watched(sender)
+        await delivered(office, sender, watch)
+    assert lasted(watch, "Telegram") >= 0.1
+    assert lasted(watch, "back-off") == 0
+
+
+async def test_a_pause_after_a_failed_call_is_back_off(office: PostOffice):
+    async with office.sender() as sender:
+        watch, channel = watched(sender), office.channel(sender)
+        channel.begin()
+        channel.show("so far")
+        await office.api.until(office.seen)
+        office.api.inject(Fault.drop(), "editMessageText")
+        await office.store(channel.parts("whole"))
+        watch.over = True
+        channel.end()
+        await sender.rested()
+    assert office.seen() == ["whole"]
+    assert lasted(watch, "back-off") >= 0.5
+
+
+async def test_a_flood_is_telegrams_wish_and_no_back_off_of_ours(office: PostOffice):
+    office.api.inject(Fault.flood(1), "sendMessage")
+    async with office.sender() as sender:
+        watch = watched(sender)
+        await delivered(office, sender, watch)
+    assert lasted(watch, "Telegram") >= 1
+    assert lasted(watch, "back-off") < 0.001
+
+
+async def test_another_lane_is_not_charged(office: PostOffice):
+    office.api.inject(Fault.slow(0.05), "sendMessage")
+    async with office.sender() as sender:
+        watch, other = watched(sender), watched(sender, 2, Lane(8))
+        await delivered(office, sender, watch)
+    assert [span.kind for span in other.spans(0.0)] == ["own"]
