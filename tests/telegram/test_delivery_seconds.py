@@ -1,4 +1,4 @@
-"""What delivering takes is Telegram's, a pause after a failure is one, and waiting for nothing is nobody's."""
+"""What delivering takes is Telegram's, and only the turns of its own lane are charged for it."""
 
 from collections.abc import AsyncIterator
 
@@ -45,21 +45,6 @@ async def test_a_slow_answer_of_telegram_is_telegrams(office: PostOffice):
         await delivered(office, sender, watch)
     assert lasted(watch, "Telegram") >= 0.1
     assert lasted(watch, "back-off") == 0
-
-
-async def test_a_pause_after_a_failed_call_is_back_off(office: PostOffice):
-    async with office.sender() as sender:
-        watch, channel = watched(sender), office.channel(sender)
-        channel.begin()
-        channel.show("so far")
-        await office.api.until(office.seen)
-        office.api.inject(Fault.drop(), "editMessageText")
-        await office.store(channel.parts("whole"))
-        watch.over = True
-        channel.end()
-        await sender.rested()
-    assert office.seen() == ["whole"]
-    assert lasted(watch, "back-off") >= 0.5
 
 
 async def test_a_flood_is_telegrams_wish_and_no_back_off_of_ours(office: PostOffice):
