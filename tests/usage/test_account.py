@@ -39,9 +39,7 @@ CALL = CallRow("ok", None, input_tokens=1000, cached_tokens=250, output_tokens=2
 TURN = TurnRow(1, "answered", 100.0, Kept(1, 105.0, 5.0, {}), (CALL,), (), (PartRow(9, 104.9),))
 
 
-def seconds(
-    course: Course = COURSE, *measured: Span, outages: tuple[tuple[float, float], ...] = ()
-) -> dict[str, Any]:
+def seconds(course: Course = COURSE, *measured: Span, outages: tuple[tuple[float, float], ...] = ()) -> dict[str, Any]:
     """What lasted."""
     kept = made(course, measured or MEASURED, outages)
     return {kind: pytest.approx(value) for kind, value in kept.seconds.items() if value}
