@@ -5,6 +5,7 @@ A command imports its rooms when it is called, so that each starts as fast as wh
 
 import asyncio
 import functools
+import gc
 import importlib.metadata
 import logging
 import os
@@ -85,6 +86,7 @@ def run(env_file: EnvFile = Path(".env")) -> None:
     from bot import app, logs
 
     logs.configure(settings.log_level, settings.log_format, settings.secrets())
+    gc.freeze()  # what was imported stays; to look through it for garbage again and again is a twentieth of a reply
     raise typer.Exit(asyncio.run(_until_stopped(functools.partial(app.run, settings, say=typer.echo))))
 
 
