@@ -12,6 +12,7 @@ from bot import endpoints
 from bot.agent import history
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
+from bot.agent.toolbox import Toolbox
 from bot.answering import Answering
 from bot.aside import Aside
 from bot.attachments.reading import Reader
@@ -151,7 +152,7 @@ async def build(settings: Settings, database: Database, bot: wire.Client, model:
     )
     aside = Aside(database, notices, sender.wake)
     registry = discover()
-    answering = Answering(settings, database, model, second, registry, aside.tell)
+    answering = Answering(settings, database, model, second, Toolbox(registry), aside.tell)
     answering.check_budget()
     warming = answering.warming()
     means = answering.means(partial(ChatChannel, sender), sender.wake, cold=warming.again)

@@ -10,8 +10,7 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from bot.db.accounts import CallRow, PartRow, TurnRow
-
-CANVAS = 256  # tokens
+from bot.domain import CANVAS
 
 Kind = Literal["first canvas", "further canvases", "tools", "Telegram", "files", "intake", "seat", "back-off", "rest"]
 ORDER: tuple[Kind, ...] = get_args(Kind)
