@@ -29,7 +29,6 @@ from bot.warming import Wanted, Warming
 from bot.way import Place, Places
 from bot.window import Composition
 from tools.base import ToolContext
-from tools.registry import Registry
 
 MESSAGE_TOKENS = 500  # the least room a prompt must leave for what a person writes
 
@@ -42,13 +41,13 @@ class Answering:
     database: Database
     model: Llm
     second: Endpoint | None
-    registry: Registry
+    toolbox: Toolbox
     tell: Tell
 
     def check_budget(self) -> None:
         """Raise SettingsRefused where PROMPT_BUDGET leaves no room for a message."""
         budget = self.settings.prompt_budget
-        least = window.least(self.settings.system_prompt, Toolbox(self.registry))
+        least = window.least(self.settings.system_prompt, self.toolbox)
         if least + MESSAGE_TOKENS > budget:
             raise SettingsRefused(
                 f"PROMPT_BUDGET of {budget} tokens is too small: system text and tools alone take about {least}, and a "
@@ -82,7 +81,7 @@ class Answering:
             key=self._key,
             model=settings.model_name,
             system=settings.system_prompt,
-            toolbox=Toolbox(self.registry),
+            toolbox=self.toolbox,
             longest=settings.prompt_budget + settings.model_max_tokens,
             lineages=lineages if settings.warm_up == "on" else (),
         )
@@ -91,14 +90,12 @@ class Answering:
     def summaries(self) -> Summaries:
         """The runner of the house's own items."""
         system, wanted = self.settings.system_prompt, self.settings.summary == "on"
-        return Summaries(self.database, self._first, system=system, toolbox=Toolbox(self.registry), wanted=wanted)
+        return Summaries(self.database, self._first, system=system, toolbox=self.toolbox, wanted=wanted)
 
     async def composition(self, tx: Transaction, lane: Lane) -> Composition:
         """What a lane's next prompt is made of."""
         settings = self.settings
-        return await window.composition(
-            tx, lane, settings.system_prompt, Toolbox(self.registry), settings.prompt_budget
-        )
+        return await window.composition(tx, lane, settings.system_prompt, self.toolbox, settings.prompt_budget)
 
     @property
     def _key(self) -> str | None:
@@ -123,8 +120,8 @@ class Answering:
         settings = self.settings
         return Plan(
             system=settings.system_prompt,
-            tools={tool.name: tool for tool in self.registry},
-            offer=offer.index(self.registry),
+            toolbox=self.toolbox,
+            offer=offer.index(self.toolbox.tools.values()),
             budget=settings.prompt_budget,
             steps=settings.turn_steps,
             max_tokens=settings.model_max_tokens,

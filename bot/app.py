@@ -13,6 +13,7 @@ from bot import endpoints
 from bot.agent import history
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
+from bot.agent.toolbox import Toolbox
 from bot.answering import Answering
 from bot.aside import Aside
 from bot.attachments.reading import Reader
@@ -189,7 +190,7 @@ async def build(
     )
     aside = Aside(database, notices, sender.wake, watches)
     registry = discover()
-    answering = Answering(settings, database, model, second, registry, aside.tell)
+    answering = Answering(settings, database, model, second, Toolbox(registry), aside.tell)
     answering.check_budget()
     warming = answering.warming()
     turns = Turns(

@@ -48,7 +48,7 @@ class Inquiry:
         counted = await self._count(wanting.prompt, wanting.toolbox, wanting.thinking) if wanting.count else None
         reads = wanting.read and not self._decisions.lacking
         call, chance = await self._chance(wanting, texts) if reads else (None, None)
-        return Told(counted, chance, call, count_asked=True, read_asked=True)
+        return Told(counted, chance, call)
 
     async def _chance(self, wanting: Wanting, texts: Sequence[str]) -> tuple[int, float | None]:
         created = time.time()

@@ -4,7 +4,6 @@ Decided once a turn and stored with it; turns.py plays it from there.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -20,7 +19,6 @@ from bot.db.engine import Transaction
 from bot.db.turns import NewTurn
 from bot.domain import PEOPLE, Attachment, Image, InboxItem, Lane, Message, Reply
 from bot.window import Window
-from tools.base import Tool
 
 STAMP_SECONDS = 1800  # a conversation that pauses for so long is told the time again
 RESERVE = 2000  # tokens kept for what tools bring, where tools match
@@ -66,7 +64,7 @@ class Plan:
     """
 
     system: str
-    tools: Mapping[str, Tool]
+    toolbox: Toolbox
     offer: Offer
     budget: int
     steps: int
@@ -82,14 +80,12 @@ class Plan:
 class Told:
     """What the endpoint was asked before a turn began: the tokens of its prompt, and the chance that it needs thought.
 
-    None: it did not say, or `count_asked` and `read_asked` are False. `call` is the ledger's row of the reading.
+    None: it was not asked that, or did not say. `call` is the ledger's row of the reading.
     """
 
     counted: int | None = None
     read: float | None = None
     call: int | None = None
-    count_asked: bool = False
-    read_asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,24 +128,27 @@ class Opened:
     results: tuple[StoredResult, ...] = ()
 
 
-async def begin(tx: Transaction, plan: Plan, ask: Ask, told: Told, *, budget: int, now: float) -> Opened | Wanting:
+async def begin(
+    tx: Transaction, plan: Plan, ask: Ask, told: Told | None, *, budget: int, now: float
+) -> Opened | Wanting:
     """Open the turn of `ask`, or find it as an earlier attempt stored it. `budget` bounds its prompt, in tokens.
 
     Wanting: the turn is new, and the endpoint should be asked something; call this again with what it has `told`.
+    Until then that is None.
     """
     judged = await _judge(tx, plan, ask, told, now)
     # A turn that is about to use tools shall not find the prompt full.
     newest = judged.size + (min(RESERVE, budget // 4) if judged.decision.tools else 0)
-    count = plan.counts and not told.count_asked and judged.seen.near(newest, budget)
-    read = plan.reads and not told.read_asked and judged.is_open and not ask.deep
+    count = plan.counts and told is None and judged.seen.near(newest, budget)
+    read = plan.reads and told is None and judged.is_open and not ask.deep
     if (count or read) and not await stored.begun(tx, ask.items[0].id):
         prompt = await window.messages(tx, judged.seen, plan.system, judged.user) if count else judged.user
-        return Wanting(count, read, judged.decision.thinking, prompt, judged.toolbox)
+        return Wanting(count, read, judged.decision.thinking, prompt, plan.toolbox)
     opened = await _open(tx, plan, ask, told, judged, now)
-    seen = judged.counted(told.counted)
+    seen = judged.counted(told.counted if told else None)
     # A turn found again keeps the window it began with, unless its prompt was too long for the endpoint.
     narrow = not opened.is_found or budget < plan.budget
-    seen = await _settled(tx, plan, ask.lane, seen, seen.within(budget, newest) if narrow else seen, judged.toolbox)
+    seen = await _settled(tx, plan, ask.lane, seen, seen.within(budget, newest) if narrow else seen, plan.toolbox)
     return replace(
         opened,
         may_think=judged.setting != "off",
@@ -165,7 +164,6 @@ async def begin(tx: Transaction, plan: Plan, ask: Ask, told: Told, *, budget: in
 class _Judged:
     """What is thought of a turn before anything of it is stored; `size` estimates its user messages, in tokens."""
 
-    toolbox: Toolbox
     seen: Window
     user: tuple[Message, ...]
     size: int
@@ -184,21 +182,20 @@ class _Judged:
         return replace(self.seen, ratio=history.ratio(self.seen.size + self.size, tokens))
 
 
-async def _judge(tx: Transaction, plan: Plan, ask: Ask, told: Told, now: float) -> _Judged:
-    toolbox = Toolbox(plan.tools.values())
-    seen = await window.look(tx, ask.lane, plan.system, toolbox)
+async def _judge(tx: Transaction, plan: Plan, ask: Ask, told: Told | None, now: float) -> _Judged:
+    seen = await window.look(tx, ask.lane, plan.system, plan.toolbox)
     user = user_messages(ask, seen.past[-1].received_at if seen.past else 0.0, now)
     setting = seen.here.think or plan.thinking
-    return _Judged(toolbox, seen, user, history.estimate(user), setting, _decided(plan, ask, seen, setting, told))
+    return _Judged(seen, user, history.estimate(user), setting, _decided(plan, ask, seen, setting, told))
 
 
-async def _open(tx: Transaction, plan: Plan, ask: Ask, told: Told, judged: _Judged, now: float) -> Opened:
+async def _open(tx: Transaction, plan: Plan, ask: Ask, told: Told | None, judged: _Judged, now: float) -> Opened:
     new = NewTurn(
         item=ask.items[0].id,
         lane=ask.lane,
         person=ask.person,
         conversation=judged.seen.here.number,
-        tools=tuple(judged.toolbox.tools),
+        tools=tuple(plan.toolbox.tools),
         thinking=judged.decision.thinking,
         thinking_why=judged.decision.why,
         received_at=ask.items[0].received_at,
@@ -208,10 +205,10 @@ async def _open(tx: Transaction, plan: Plan, ask: Ask, told: Told, judged: _Judg
         return await _found(tx, plan, ask.items[0].id, now)
     if ask.attached:
         await attachments.keep(tx, turn.id, ask.attachments)
-    if told.call is not None:
+    if told is not None and told.call is not None:
         await calls.belong(tx, told.call, turn.id)
     number, thinking = judged.seen.here.number, judged.decision.thinking
-    return Opened(turn.id, number, judged.user, judged.toolbox, thinking, stopped=turn.stopped)
+    return Opened(turn.id, number, judged.user, plan.toolbox, thinking, stopped=turn.stopped)
 
 
 async def _settled(tx: Transaction, plan: Plan, lane: Lane, seen: Window, wanted: Window, toolbox: Toolbox) -> Window:
@@ -223,12 +220,12 @@ async def _settled(tx: Transaction, plan: Plan, lane: Lane, seen: Window, wanted
     return seen
 
 
-def _decided(plan: Plan, ask: Ask, seen: Window, setting: Setting, told: Told) -> Decision:
+def _decided(plan: Plan, ask: Ask, seen: Window, setting: Setting, told: Told | None) -> Decision:
     last = seen.past[-1] if seen.past else None
     recent, thought = (last.used, last.thinking) if last else ((), False)
     evidence = Evidence(setting, recent=recent, thought=thought, attachments=ask.attached)
     decision = decide([prompting.without_files(text) for text in ask.texts], plan.offer, evidence)
-    if told.read is None or not decision.unsure:
+    if told is None or told.read is None or not decision.unsure:
         return decision
     why = f"words did not tell; the endpoint reads {told.read:.0%} for tool work"
     return replace(decision, thinking=told.read >= HALF, why=why)
@@ -241,7 +238,7 @@ async def _found(tx: Transaction, plan: Plan, item: int, now: float) -> Opened:
         found.id,
         found.conversation,
         found.user,
-        Toolbox(plan.tools[name] for name in found.tools if name in plan.tools),
+        plan.toolbox.only(found.tools),
         found.thinking,
         is_found=True,
         stopped=found.stopped,

@@ -94,7 +94,7 @@ class Playing:
 
     async def _begin(self, budget: int) -> Event | None:
         """Open the turn, or bring it back to where it stood; None if it had ended already."""
-        told = Told()
+        told: Told | None = None
         while True:
             now = time.time()
             async with self._means.database.transaction() as tx:

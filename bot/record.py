@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from bot import summaries, window
+from bot import summaries
 from bot.agent import history, sentences
 from bot.agent.events import CallModel, Event, Finished, RunTools
 from bot.asking import Asked
@@ -132,7 +132,7 @@ class Record:
             thinking=event.thinking and endpoint.which == "main",
             tools_offered=len(self._opened.toolbox.tools),
             chars_system=len(system.text),
-            chars_tools=window.tools_size(self._opened.toolbox),
+            chars_tools=self._opened.toolbox.size,
             chars_notes=notes,
             chars_history=max(0, sum(len(message.text) for message in others) - notes),
             images=sum(len(message.images) for message in others),

@@ -134,7 +134,7 @@ class Summaries:
             thinking=False,
             tools_offered=len(self._toolbox.tools),
             chars_system=len(system.text),
-            chars_tools=window.tools_size(self._toolbox),
+            chars_tools=self._toolbox.size,
             chars_notes=job.notes,
             chars_history=max(0, sum(len(message.text) for message in others) - job.notes),
             images=sum(len(message.images) for message in others),

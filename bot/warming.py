@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot import window
 from bot.agent import complaints, prompting, server
 from bot.agent.complaints import Seen
 from bot.agent.toolbox import Toolbox
@@ -163,7 +162,7 @@ class Warming:
             thinking=request.thinking,
             tools_offered=len(request.tools),
             chars_system=len(system.text),
-            chars_tools=window.tools_size(self._wanted.toolbox),
+            chars_tools=self._wanted.toolbox.size,
             chars_history=len(asked.text),
         )
 

@@ -132,14 +132,9 @@ def least(system: str, toolbox: Toolbox) -> int:
     return _fixed(Conversation(), system, toolbox)
 
 
-def tools_size(toolbox: Toolbox) -> int:
-    """Characters of the tools' definitions."""
-    return sum(len(str(one)) for one in toolbox.definitions)
-
-
 def _fixed(here: Conversation, system: str, toolbox: Toolbox) -> int:
     head = prompting.build(system, (), (), here.notes, here.summary)
-    return history.estimate(head) + tools_size(toolbox) // history.BYTES_A_TOKEN
+    return history.estimate(head) + toolbox.size // history.BYTES_A_TOKEN
 
 
 def _sizes(past: Iterable[PastTurn]) -> list[TurnSize]:

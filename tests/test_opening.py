@@ -97,7 +97,7 @@ async def test_a_turn_found_again_sees_what_it_saw(database: Database, model: Mo
 
 
 async def test_near_the_limit_the_endpoint_is_asked_how_long_the_prompt_is(database: Database, model: Model):
-    desk = Desk(database, model, budget=2600, told=Told(counted=2000, count_asked=True, read_asked=True))
+    desk = Desk(database, model, budget=2600, told=Told(counted=2000))
     model.says = [OK] * 8
     await say(desk, model, *[LONG] * 4)
     assert desk.wants == []
@@ -108,7 +108,7 @@ async def test_near_the_limit_the_endpoint_is_asked_how_long_the_prompt_is(datab
 
 
 async def test_a_count_above_the_limit_cuts(database: Database, model: Model):
-    desk = Desk(database, model, budget=2600, told=Told(counted=2700, count_asked=True, read_asked=True))
+    desk = Desk(database, model, budget=2600, told=Told(counted=2700))
     model.says = [OK] * 8
     *_, fifth = await say(desk, model, *[LONG] * 5)
     assert len(desk.wants) == 1
@@ -135,7 +135,7 @@ async def test_heavy_tool_work_thinks_and_says_why_and_small_talk_does_not(datab
 
 
 async def test_the_endpoint_reads_what_words_do_not_tell(database: Database, model: Model):
-    desk = Desk(database, model, [search], thinking="auto", told=Told(read=0.9, count_asked=True, read_asked=True))
+    desk = Desk(database, model, [search], thinking="auto", told=Told(read=0.9))
     model.says = [OK]
     await say(desk, model, "ቡችላዎች ስንት ዓመት ይኖራሉ")
     assert [(one.read, one.count) for one in desk.wants] == [(True, False)]

@@ -12,6 +12,7 @@ from sqlalchemy import Table, select
 
 from bot.agent.fit import offer
 from bot.agent.thinking import Setting
+from bot.agent.toolbox import Toolbox
 from bot.asking import Asking
 from bot.db import inbox
 from bot.db.engine import Database
@@ -161,11 +162,10 @@ class Desk:
         return Places(self.database, Place(first, asking, continues=True), None, lambda lane: None)
 
     def _plan(self) -> Plan:
-        tools = {tool.name: tool for tool in self.tools}
         asks = self.told is not None
         return Plan(
             "Be brief.",
-            tools,
+            Toolbox(self.tools),
             offer.index(self.tools),
             self.budget,
             self.steps,

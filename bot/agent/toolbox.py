@@ -5,7 +5,7 @@ Owns the time limit and the bound on a result; every failure becomes a result th
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -20,12 +20,22 @@ log = logging.getLogger(__name__)
 
 
 class Toolbox:
-    """Some tools, offered together. `definitions` are the same bytes for the same tools, whatever their order."""
+    """Some tools, offered together. `definitions` are the same bytes for the same tools, whatever their order.
+
+    `size` is how many characters they are.
+    """
 
     def __init__(self, tools: Iterable[Tool], length: int = LENGTH) -> None:
         self.tools: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in tools})
         self.definitions: tuple[Mapping[str, Any], ...] = tuple(definitions(self.tools.values()))
+        self.size = sum(len(str(one)) for one in self.definitions)
         self._length = length
+
+    def only(self, names: Collection[str]) -> "Toolbox":
+        """Those of these tools that have one of the names; itself if all of them have."""
+        if self.tools.keys() <= set(names):
+            return self
+        return Toolbox((tool for name, tool in self.tools.items() if name in names), self._length)
 
     async def run(self, call: ToolCall, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Run a call whose arguments were checked. Raises KeyError if it was not offered, else only CancelledError."""

@@ -19,13 +19,12 @@ from bot.agent.thinking import Decision, Evidence, decide
 from bot.agent.toolbox import Toolbox
 from bot.bench.standins import STAND_INS
 from bot.bench.talk import prose
-from bot.domain import Message, ModelRequest, ToolResult
+from bot.domain import CANVAS, Message, ModelRequest, ToolResult
 from bot.serving import serve
 from bot.settings import SYSTEM_PROMPT
 from bot.sim.endpoint import ChatRequest, Endpoint, call_text, thought
 from tools.registry import discover
 
-CANVAS = 256
 THOUGHT = 600  # tokens of one thought: between two and three canvases
 LIMITS = Limits(steps=8, max_tokens=4096)
 RESULT = 60  # tokens of a tool's result
