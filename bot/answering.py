@@ -3,6 +3,7 @@
 The model's side of the composition root; app.py builds the rest around it.
 """
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -132,10 +133,12 @@ class Answering:
             sums=settings.summary == "on",
         )
 
-    def _context(self, ask: Ask, call: str) -> ToolContext:
+    def _context(self, ask: Ask, call: str, place: str) -> ToolContext:
         notes = ChatNotes(self.database, ask.lane, author=ask.name, person=ask.person)
         past = ChatPast(self.database, ask.lane)
-        return ToolContext(ask.lane.key, ask.name, ask.person, call, notes, past, lambda: datetime.now(UTC))
+        # Turns are counted anew in another database, so the moment of the message is a part of it.
+        key = hashlib.sha256(f"{ask.lane.key} {ask.items[0].received_at} {place}".encode()).hexdigest()[:32]
+        return ToolContext(ask.lane.key, ask.name, ask.person, call, notes, past, lambda: datetime.now(UTC), key)
 
     def _inquiry(self) -> Inquiry:
         url = self.settings.model_url

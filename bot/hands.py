@@ -47,7 +47,12 @@ class Hands:
     """Runs the tools of one turn."""
 
     def __init__(
-        self, database: Database, turn: int, toolbox: Toolbox, context: Callable[[str], ToolContext], results: ByCall
+        self,
+        database: Database,
+        turn: int,
+        toolbox: Toolbox,
+        context: Callable[[str, str], ToolContext],
+        results: ByCall,
     ) -> None:
         self._database = database
         self._turn = turn
@@ -68,15 +73,16 @@ class Hands:
 
             if missing and running.over is None:
                 with running.watch.at("tools"):
-                    await running.work(self._together(missing, running, settle))
+                    await running.work(self._together(event.step, missing, running, settle))
             for one in missing:
                 if (event.step, one.call.id) not in self._results:
                     settle(ToolResult(one.call, otherwise, "interrupted"))
         return tuple(self._results[event.step, one.call.id] for one in event.calls)
 
-    async def _together(self, wanted: Sequence[Wanted], running: Running, settle: Settle) -> None:
+    async def _together(self, step: int, wanted: Sequence[Wanted], running: Running, settle: Settle) -> None:
         async def one_of_them(one: Wanted) -> None:
-            settle(await self._toolbox.run(one.call, one.arguments, self._context(one.call.id)))
+            context = self._context(one.call.id, f"{self._turn} {step} {one.call.id}")
+            settle(await self._toolbox.run(one.call, one.arguments, context))
 
         # When the turn's time is up, what has no result by then was interrupted.
         with contextlib.suppress(TimeoutError):

@@ -35,13 +35,13 @@ class Means:
     """What turns work with. `seconds` bounds the work of one turn; `places` are the endpoints that answer.
 
     `inquire` asks the endpoint what a turn wants to know before it begins, about the texts to be answered. `watches`
-    measure what turns are at.
+    measure what turns are at. `context_for` is told the call's id, and its place among all calls.
     """
 
     database: Database
     places: Places
     channel_for: ChannelFor
-    context_for: Callable[[Ask, str], ToolContext]
+    context_for: Callable[[Ask, str, str], ToolContext]
     plan: Plan
     inquire: Callable[[Wanting, Sequence[str]], Awaitable[Told]]
     seconds: float

@@ -88,6 +88,24 @@ def _identities(value: object) -> object:
     return frozenset(int(part) for part in parts)
 
 
+def _hosts(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    parts = [part.lower() for part in re.split(r"[\s,]+", value) if part]
+    if not all(re.fullmatch(r"[a-z0-9_.:-]+", part) for part in parts):
+        raise ValueError("must be names or addresses of hosts alone, separated by commas")
+    return frozenset(parts)
+
+
+def _sealing_keys(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    parts = [part for part in re.split(r"[\s,]+", value) if part]
+    if not all(re.fullmatch(r"[A-Za-z0-9+/_-]{43}=", part) for part in parts):
+        raise ValueError("must be 32 random bytes in Base64, as `openssl rand -base64 32` prints them; several: commas")
+    return tuple(SecretStr(part) for part in parts)
+
+
 def _text_or_file(value: str) -> str:
     if value.startswith("@"):
         path = Path(value[1:]).expanduser()
@@ -194,6 +212,28 @@ class Settings(BaseSettings):
     fallback_for: Annotated[Literal["down", "hard"], BeforeValidator(_lower)] = Field(
         "down", description="use it when the first is down (down), or also for turns that think (hard)"
     )
+    tools_dir: Path | None = Field(
+        None,
+        description="a folder with Python files of your own tools; only its owner may write there",
+        examples=["tools"],
+    )
+    tools_prompt_tokens: int = Field(
+        2000, ge=200, le=100_000, description="most tokens of a prompt for tools; what does not fit is found by name"
+    )
+    tools_private_hosts: Annotated[frozenset[str], NoDecode, BeforeValidator(_hosts)] = Field(
+        frozenset(),
+        description="hosts of private networks that tools of admins may reach, separated by commas",
+        examples=["192.168.1.10,printer.lan"],
+    )
+    secrets_key: Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_sealing_keys)] = Field(
+        (),
+        description="seals the secrets of tools: `openssl rand -base64 32`; several: the first seals, all open",
+        examples=["qW0vZ3J0b3V0Zm9yYW4tZXhhbXBsZS1vZi1hLWtleQ4="],
+    )
+    approval_seconds: float = Field(
+        900, gt=0, le=604_800, allow_inf_nan=False, description="seconds until a tool call nobody allowed is denied"
+    )
+    turn_calls: int = Field(16, ge=1, le=1000, description="most tool calls of one turn")
     waiting_messages: int = Field(20, ge=1, le=1000, description="most messages of one person that wait for an answer")
     canvases_a_day: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
         500, description="canvases a member may use a day, estimated; off: as many as they like; `/limits` goes first"
@@ -233,7 +273,8 @@ class Settings(BaseSettings):
 
     def secrets(self) -> list[str]:
         """Every value that must never be shown; logs are told to hide them."""
-        found = (self.telegram_token, self.model_api_key, self.transcribe_api_key, self.fallback_api_key)
+        keys = (self.model_api_key, self.transcribe_api_key, self.fallback_api_key)
+        found = (self.telegram_token, *keys, *self.secrets_key)
         return [secret.get_secret_value() for secret in found if secret is not None]
 
 

@@ -217,10 +217,10 @@ class Desk:
     def _channel(self, lane: Lane, item: int, *, silent: bool) -> Channel:
         return self.channel
 
-    def _context(self, ask: Ask, call_id: str) -> ToolContext:
+    def _context(self, ask: Ask, call_id: str, place: str) -> ToolContext:
         notes = ChatNotes(self.database, ask.lane, author=ask.name, person=ask.person)
         past = ChatPast(self.database, ask.lane)
-        return ToolContext(ask.lane.key, ask.name, ask.person, call_id, notes, past, lambda: datetime.now(UTC))
+        return ToolContext(ask.lane.key, ask.name, ask.person, call_id, notes, past, lambda: datetime.now(UTC), place)
 
     async def _tell(self, subject: str, text: str) -> None:
         self.news.append(text)

@@ -3,6 +3,7 @@
 Everything else in this room, and whoever offers tools to a model, builds on these words. Knows nothing of the house.
 """
 
+import hashlib
 import inspect
 import json
 import re
@@ -10,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import date, datetime
 from enum import Enum
-from typing import Any, Literal, Protocol, overload
+from typing import Any, Literal, Protocol, TypedDict, Unpack, overload
 
 from tools.schema import Signature, ToolDefinitionError, signature_of
 from tools.threads import in_thread
@@ -18,6 +19,7 @@ from tools.threads import in_thread
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 Thinking = Literal["never", "may", "needs"]
+LENGTH = 8000  # characters of a result, unless a tool says otherwise
 
 
 class ToolError(Exception):
@@ -65,7 +67,10 @@ class Past(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """For whom, when and in which call a tool runs. `chat` is opaque; `now()` is aware of its time zone."""
+    """For whom, when and in which call a tool runs. `chat` is opaque; `now()` is aware of its time zone.
+
+    `key` is the same for one call however often it is tried, also after a restart, and no other call's.
+    """
 
     chat: str
     person: str
@@ -74,9 +79,25 @@ class ToolContext:
     notes: Notes
     past: Past
     now: Callable[[], datetime]
+    key: str
 
 
 ToolFunction = Callable[[Mapping[str, Any], ToolContext], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Whether a call asks a person first: never, once a chat, or always; and whether the asker or an admin answers.
+
+    `when` is a JSON Schema of arguments: only calls whose arguments fit it ask.
+    """
+
+    ask: Literal["never", "once", "always"] = "never"
+    when: Mapping[str, Any] | None = None
+    who: Literal["asker", "admins"] = "asker"
+
+
+NEVER = Rule()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +106,9 @@ class Tool:
 
     `function` takes checked arguments and the context; `timeout` is in seconds and kept by whoever runs the tool;
     `repeatable` says that running it again after a crash does no harm; `thinking`, whether the model thinks to use it.
+    `changes`: it changes something beyond the chat's answer; `outside`: what it returns was written by strangers;
+    `opens` names the argument that holds an address it opens. `source` and `address` say where it comes from, both
+    empty for the house's own; `length` is how many characters of its result the model reads.
     """
 
     name: str
@@ -94,12 +118,43 @@ class Tool:
     timeout: float = 20.0
     repeatable: bool = False
     thinking: Thinking = "may"
+    rule: Rule = NEVER
+    changes: bool = False
+    outside: bool = False
+    opens: str | None = None
+    source: str = ""
+    address: str = ""
+    length: int = LENGTH
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
             raise ToolDefinitionError(f"{self.name!r} is no name for a tool: small letters, digits and _, at most 64")
         if not self.description.strip():
             raise ToolDefinitionError(f"{self.name} has no description")
+        if self.opens is not None and self.opens not in self.input_schema.get("properties", {}):
+            raise ToolDefinitionError(f"{self.name} opens {self.opens}, which is none of its parameters")
+
+
+def definition_hash(tool: Tool) -> str:
+    """A fingerprint of what was agreed to when a tool was granted: what it is called and said to do, what it takes,
+    whose words it brings, what it may change, and where it leads. A rule that an admin sets leaves it as it is.
+    """
+    parts = (tool.name, tool.description, tool.input_schema, tool.address, tool.changes, tool.outside, tool.opens)
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+class Said(TypedDict, total=False):
+    """What `@tool(...)` may say of a tool; see Tool. `name` is another than the function's."""
+
+    name: str
+    timeout: float
+    repeatable: bool
+    thinking: Thinking
+    rule: Rule
+    changes: bool
+    outside: bool
+    opens: str
+    length: int
 
 
 @overload
@@ -107,19 +162,11 @@ def tool(function: Callable[..., Any], /) -> Tool: ...
 
 
 @overload
-def tool(
-    *, name: str | None = None, timeout: float = 20.0, repeatable: bool = False, thinking: Thinking = "may"
-) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(**said: Unpack[Said]) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
 def tool(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    timeout: float = 20.0,
-    repeatable: bool = False,
-    thinking: Thinking = "may",
+    function: Callable[..., Any] | None = None, /, **said: Unpack[Said]
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a Tool of a typed function, async or not: description and schema come from its docstring and signature.
 
@@ -128,15 +175,9 @@ def tool(
 
     def make(function: Callable[..., Any]) -> Tool:
         signature = signature_of(function, ToolContext)
-        return Tool(
-            name=name or function.__name__,
-            description=signature.description,
-            input_schema=signature.input_schema,
-            function=_caller(function, signature),
-            timeout=timeout,
-            repeatable=repeatable,
-            thinking=thinking,
-        )
+        words: Said = {"name": function.__name__, **said}
+        call = _caller(function, signature)
+        return Tool(description=signature.description, input_schema=signature.input_schema, function=call, **words)
 
     return make if function is None else make(function)
 

@@ -9,7 +9,7 @@ CHARACTERS = 6000
 def page_tool(reader: PageReader) -> Tool:
     """The tool over a reader of one's own choice."""
 
-    @tool(timeout=15, repeatable=True)
+    @tool(timeout=15, repeatable=True, outside=True, opens="url")
     async def fetch_page(url: str) -> str:
         """Read the text of a public web page.
 

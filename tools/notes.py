@@ -3,7 +3,7 @@
 from tools.base import ToolContext, tool
 
 
-@tool(thinking="never", timeout=10)
+@tool(thinking="never", timeout=10, changes=True)
 async def remember(note: str, context: ToolContext) -> str:
     """Keep a fact about this chat for later, only when asked to remember.
 

@@ -14,8 +14,6 @@ from bot.domain import ResultOutcome, ToolCall, ToolResult
 from tools.base import Tool, ToolContext, ToolError, run
 from tools.registry import definitions
 
-LENGTH = 8000  # characters of a result that the model reads
-
 log = logging.getLogger(__name__)
 
 
@@ -25,17 +23,16 @@ class Toolbox:
     `size` is how many characters they are.
     """
 
-    def __init__(self, tools: Iterable[Tool], length: int = LENGTH) -> None:
+    def __init__(self, tools: Iterable[Tool]) -> None:
         self.tools: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in tools})
         self.definitions: tuple[Mapping[str, Any], ...] = tuple(definitions(self.tools.values()))
         self.size = sum(len(str(one)) for one in self.definitions)
-        self._length = length
 
     def only(self, names: Collection[str]) -> "Toolbox":
         """Those of these tools that have one of the names; itself if all of them have."""
         if self.tools.keys() <= set(names):
             return self
-        return Toolbox((tool for name, tool in self.tools.items() if name in names), self._length)
+        return Toolbox((tool for name, tool in self.tools.items() if name in names))
 
     async def run(self, call: ToolCall, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Run a call whose arguments were checked. Raises KeyError if it was not offered, else only CancelledError."""
@@ -44,20 +41,21 @@ class Toolbox:
         try:
             async with limit:
                 text = await run(tool, arguments, context)
-            return self._result(call, text, "ok")
+            return _result(tool, call, text, "ok")
         except ToolError as error:
-            return self._result(call, str(error), "error")
+            return _result(tool, call, str(error), "error")
         except Exception as error:  # noqa: BLE001 a tool may raise anything, and the turn goes on
             if limit.expired():
                 why = f"{tool.name} took longer than {tool.timeout:g} s and was stopped."
-                return self._result(call, why, "timeout")
+                return _result(tool, call, why, "timeout")
             fields = {"action": "tool.failed", "tool": tool.name, "error": type(error).__name__}
             log.warning("a tool failed unexpectedly", extra=fields)
-            return self._result(call, f"{tool.name} failed unexpectedly.", "error")
+            return _result(tool, call, f"{tool.name} failed unexpectedly.", "error")
 
-    def _result(self, call: ToolCall, text: str, outcome: ResultOutcome) -> ToolResult:
-        text = neutralise(sendable(text)).strip() or "(nothing)"
-        if len(text) > self._length:
-            left_out = len(text) - self._length
-            text = f"{text[: self._length]}\n[… {left_out} characters left out]"
-        return ToolResult(call, text, outcome)
+
+def _result(tool: Tool, call: ToolCall, text: str, outcome: ResultOutcome) -> ToolResult:
+    text = neutralise(sendable(text)).strip() or "(nothing)"
+    if len(text) > tool.length:
+        left_out = len(text) - tool.length
+        text = f"{text[: tool.length]}\n[… {left_out} characters left out]"
+    return ToolResult(call, text, outcome)

@@ -1,6 +1,7 @@
 import asyncio
 import json
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -23,7 +24,9 @@ class NoPast:
         return []
 
 
-CONTEXT = ToolContext("chat", "Ann", 7, "call-1", NoNotes(), NoPast(), lambda: datetime(2026, 11, 20, tzinfo=UTC))
+CONTEXT = ToolContext(
+    "chat", "Ann", 7, "call-1", NoNotes(), NoPast(), lambda: datetime(2026, 11, 20, tzinfo=UTC), "key-1"
+)
 
 
 @tool
@@ -84,7 +87,7 @@ async def test_an_empty_result_says_so():
 
 
 async def test_a_long_result_is_bounded_and_says_how_much_is_missing():
-    result = await Toolbox([echo], length=10).run(call("echo"), {"text": "a" * 25}, CONTEXT)
+    result = await Toolbox([replace(echo, length=10)]).run(call("echo"), {"text": "a" * 25}, CONTEXT)
     assert result.text == "aaaaaaaaaa\n[… 15 characters left out]"
 
 

@@ -46,4 +46,5 @@ def context() -> ToolContext:
         notes=ListedNotes(),
         past=ListedPast(),
         now=lambda: datetime(2026, 11, 20, 10, 30, 5, tzinfo=UTC),
+        key="key-1",
     )
