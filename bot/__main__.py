@@ -217,9 +217,13 @@ def check(
 
 
 @cli.command(
-    epilog="Examples: canvasgram report --since 30d --by day · canvasgram report --list calls --sort input --top 5"
+    epilog="Examples: canvasgram report --since 30d --by day · canvasgram report --list calls --sort input --top 5 · "
+    "canvasgram report audit --since 7d"
 )
 def report(  # noqa: PLR0913  # an option is an argument here
+    about: Annotated[
+        str | None, typer.Argument(metavar="[audit]", help="With `audit`: what admins changed, instead.")
+    ] = None,
     since: Annotated[
         str | None, typer.Option(help="A date, a date and time (UTC), today, or 24h, 30d, 4w ago.")
     ] = None,
@@ -230,7 +234,9 @@ def report(  # noqa: PLR0913  # an option is an argument here
     by: Annotated[str | None, typer.Option(help="Tell apart by day, chat, user, model, tool or purpose.")] = None,
     form: Annotated[str, typer.Option("--format", help="table, csv, json, md or png.")] = "table",
     what: Annotated[str | None, typer.Option("--list", help="List turns or calls one by one instead.")] = None,
-    top: Annotated[int, typer.Option(min=1, max=10_000, help="How many of them.")] = 20,
+    top: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="How many of them: 20, of an audit all.", show_default=False)
+    ] = None,
     sort: Annotated[
         str, typer.Option(help="By tokens, input, cached, output, reasoning, canvases, seconds, waited or when.")
     ] = "tokens",
@@ -242,7 +248,10 @@ def report(  # noqa: PLR0913  # an option is an argument here
     from bot.usage import telling
 
     wish = telling.Wish(since, until, chat, user, model, by, form, what, top, sort)
-    answer = asyncio.run(telling.report(load(env_file).database_url, wish, now=time.time()))
+    if about not in {None, "audit"}:
+        raise QuestionRefused(f"There is no report {about!r}. Use `canvasgram report` or `canvasgram report audit`.")
+    told = telling.report if about is None else telling.changed
+    answer = asyncio.run(told(load(env_file).database_url, wish, now=time.time()))
     _hand_out(answer, out)
 
 

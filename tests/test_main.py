@@ -162,6 +162,8 @@ def test_a_picture_does_not_go_to_a_terminal(call: Call, monkeypatch: pytest.Mon
         (["report", "--since", "2024-10-05", "--until", "2024-10-01"], 2, "is not before"),
         (["report", "--by", "week"], 2, "--by must be one of"),
         (["report", "--user", "9"], 1, "There is nothing in the ledger for this."),
+        (["report", "audit", "--since", "7d"], 1, "No admin has changed anything that this asks for."),
+        (["report", "everything"], 2, "There is no report 'everything'."),
         (["turn", "x"], 2, "no id of a turn"),
         (["turn", "99"], 1, "There is no turn 99."),
     ],

@@ -2,10 +2,12 @@
 transaction: an act changes the database only through `call.tx`, and touches the world only through what it returns.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from bot.db import audit
+from bot.db.audit import By
 from bot.db.chats import Think
 from bot.db.engine import Transaction
 from bot.db.notices import Notices
@@ -76,6 +78,17 @@ class Call:
     standing: Standing | None
     words: str
     now: float
+
+    @property
+    def by(self) -> By:
+        """Who changes something by this."""
+        return By(self.person, "telegram")
+
+    async def note(
+        self, what: str, subject: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+    ) -> None:
+        """Write down that an admin changed something: what was done to what, and what was before and after."""
+        await audit.note(self.tx, self.by, what, subject, change=(before, after), now=self.now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,14 @@ async def by_link(call: Call) -> Answer:
         return welcome(call, "admin")
     if not access.may_try(call.person, call.now):
         return say("That were too many links. Try again in an hour.") if call.standing else await knocked(call)
+    before = await people.find(call.tx, call.person)
     role = await people.redeem(call.tx, call.words, call.person, call.name, now=call.now)
     if role is None:
         return say(USED_UP)
+    after = await people.find(call.tx, call.person)
+    if after != before:
+        was = before and {"role": before.role, "name": before.name}
+        await call.note("came in by a link", f"person {call.person}", was, {"role": role, "name": call.name})
     return await _come_in(call, role)
 
 

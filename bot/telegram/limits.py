@@ -5,6 +5,7 @@ A limit set for a person holds whoever they are; those for everybody do not conc
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from bot.db import limits, people
 from bot.db.engine import Transaction
@@ -87,6 +88,7 @@ async def _standing(call: Call) -> Answer:
 
 async def _set(call: Call, whom: str, wish: str) -> Answer:
     person = EVERYBODY if whom == "all" else int(whom)
+    before, _ = await limits.rules_for(call.tx, person)
     if wish == "default":
         await limits.remove(call.tx, person)
         _, everybody = await limits.rules_for(call.tx, person)
@@ -96,7 +98,14 @@ async def _set(call: Call, whom: str, wish: str) -> Answer:
     else:
         rule = Rule(person, None if wish == "none" else int(wish))
         await limits.put(call.tx, person, rule.canvases, by=call.person, now=call.now)
+    after = None if wish == "default" else rule
+    await call.note("set a limit", "every member" if whom == "all" else f"person {person}", _told(before), _told(after))
     return say(f"{_line(await _name(call, person), rule)}.")
+
+
+def _told(rule: Rule | None) -> dict[str, Any] | None:
+    """A limit as the audit tells it."""
+    return None if rule is None else {"canvases a day": rule.canvases}
 
 
 async def _name(call: Call, person: int) -> str:

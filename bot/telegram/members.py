@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from bot.db import inbox, outbox, people
-from bot.db.people import Person, Role, Stranger
+from bot.db.people import Person, Role, Standing, Stranger
 from bot.domain import Button, Lane, Part
 from bot.telegram.acts import TOO_OLD, Answer, Call, pages, say
 from bot.telegram.greeting import greeting
@@ -24,6 +24,7 @@ async def invite(call: Call) -> Answer:
         return say("Use /invite for a member, or /invite admin for another admin.")
     role: Role = "admin" if call.words == "admin" else "member"
     code = await people.offer(call.tx, role, LINK_HOURS * 60, made_by=call.person, now=call.now)
+    await call.note("made a link", f"for one {role}", None, {"role": role, "hours": LINK_HOURS})
     link = f"https://t.me/{call.reach.bot_name}?start={code}"
     who = "one person in as an admin" if role == "admin" else "one person in"
     return say(f"This link lets {who}, once, within {LINK_HOURS} hours:\n{link}")
@@ -65,6 +66,7 @@ async def _let_in(call: Call, number: int) -> Answer:
     name = await _name(call, number)
     if call.reach.access.standing(number) in {"admin", "member"} and not call.reach.access.is_new(number):
         return say(f"{name} is in already.")
+    await _note(call, number, "let in", "member")
     await people.put(call.tx, number, name, "member", by=call.person, now=call.now)
     lane = Lane(number)
     await outbox.add(call.tx, item=None, lane=lane, parts=(greeting(name, "member"),), reply_to=None, now=call.now)
@@ -78,6 +80,7 @@ async def _remove(call: Call, number: int) -> Answer:
     known = await people.find(call.tx, number)
     if known is None:
         return say("Nobody with this number is in.")
+    await _note(call, number, "removed", None)
     await people.remove(call.tx, number)
     cuts = await _end_turns(call, number)
     was = "blocked no more" if known.role == "blocked" else "out"
@@ -90,11 +93,19 @@ async def _block(call: Call, number: int) -> Answer:
     if refusal := await _must_stay(call, number):
         return say(refusal)
     name = await _name(call, number)
+    await _note(call, number, "blocked", "blocked")
     await people.put(call.tx, number, name, "blocked", by=call.person, now=call.now)
     cuts = await _end_turns(call, number)
     remember = partial(call.reach.access.remember, Person(number, name, "blocked"))
     menus = (partial(call.reach.gestures.member_menu, number),)
     return Answer(say(f"{name} is blocked.").parts, then=(remember, *cuts), gestures=menus)
+
+
+async def _note(call: Call, number: int, what: str, role: Standing | None) -> None:
+    """Write down that somebody gets another role, or loses theirs (None)."""
+    known = await people.find(call.tx, number)
+    before, after = known and {"role": known.role, "name": known.name}, role and {"role": role}
+    await call.note(what, f"person {number}", before, after)
 
 
 async def _must_stay(call: Call, number: int) -> str | None:

@@ -1,4 +1,4 @@
-"""What `canvasgram report` and `canvasgram turn` answer: looks at the database and writes out what it finds.
+"""What `canvasgram report`, `report audit` and `turn` answer: looks at the database and writes out what it finds.
 
 Raises errors of the house for whatever cannot be answered.
 """
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from bot.db import rankings
+from bot.db import audit, rankings
 from bot.db.engine import Database
 from bot.db.looking import looked_at
 from bot.db.rankings import Sort
 from bot.db.steps import steps
 from bot.db.sums import Scope
 from bot.errors import NothingFound, QuestionRefused
-from bot.usage import asking, charts, figures, formats, lists, records, turn
+from bot.usage import asking, changes, charts, figures, formats, lists, records, turn
 from bot.usage.answers import answered
 from bot.usage.figures import Section
 from bot.usage.records import Record
@@ -22,13 +22,17 @@ from bot.usage.report import Question, Report
 
 Format = Literal["table", "csv", "json", "md", "png"]
 What = Literal["turns", "calls"]
+TOP = 20
 FORMATS: tuple[Format, ...] = get_args(Format)
 WHATS: tuple[What, ...] = get_args(What)
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A report as it is asked for, word by word; `what` is turns or calls for a list of the `top` ones by `sort`."""
+    """A report as it is asked for, word by word; `what` is turns or calls for a list of the `top` ones by `sort`.
+
+    `top` None: as many as is usual, 20 of a list, every change by admins.
+    """
 
     since: str | None = None
     until: str | None = None
@@ -38,7 +42,7 @@ class Wish:
     by: str | None = None
     form: str = "table"
     what: str | None = None
-    top: int = 20
+    top: int | None = None
     sort: str = "tokens"
 
 
@@ -64,9 +68,26 @@ async def _ranking(url: str, wish: Wish, scope: Scope, form: Format) -> str:
     if wish.by is not None or form == "png":
         raise QuestionRefused("--list shows turns or calls one by one: it goes with neither --by nor --format png.")
     async with looked_at(url) as database:
-        section, found = await _ranked(database, what, scope, sort, wish.top)
+        section, found = await _ranked(database, what, scope, sort, wish.top or TOP)
     if not found:
         raise NothingFound(_nothing(scope))
+    return _listed(form, section, found)
+
+
+async def changed(url: str, wish: Wish, *, now: float) -> str:
+    """What admins changed, in the wanted format; of the wish count the span of time, the user, the format and `top`."""
+    scope = asking.scope(wish.since, wish.until, wish.chat, wish.user, wish.model, now=now)
+    form = asking.one_of("--format", wish.form, FORMATS)
+    if form == "png" or {wish.chat, wish.model, wish.by, wish.what} != {None}:
+        raise QuestionRefused("report audit goes with --since, --until, --user, --top, --format and --out alone.")
+    async with looked_at(url) as database, database.reading() as tx:
+        found = await audit.changes(tx, since=scope.since, until=scope.until, who=scope.user, most=wish.top)
+    if not found:
+        raise NothingFound("No admin has changed anything that this asks for.")
+    return _listed(form, changes.section(found), changes.records(found))
+
+
+def _listed(form: Format, section: Section, found: list[Record]) -> str:
     match form:
         case "csv":
             return formats.as_csv(found)
