@@ -82,6 +82,22 @@ class ToolContext:
     key: str
 
 
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture as it was found: the bytes of a file that says it is of this media type, such as `image/png`."""
+
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A result with pictures, which a model that sees is shown behind the text."""
+
+    text: str
+    images: tuple[Picture, ...] = ()
+
+
 ToolFunction = Callable[[Mapping[str, Any], ToolContext], Awaitable[object]]
 
 
@@ -196,16 +212,23 @@ def _caller(function: Callable[..., Any], signature: Signature) -> ToolFunction:
 
 
 async def run(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> str:
-    """Run a tool with arguments that `tools.arguments.check` has passed, and give its result as text.
+    """The text of what `find` finds; pictures are left out."""
+    return (await find(tool, arguments, context)).text
+
+
+async def find(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Found:
+    """Run a tool with arguments that `tools.arguments.check` has passed, and give its result.
 
     Keeps no time limit and bounds no length: both belong to the caller. Raises ToolError and whatever the tool raises.
     """
     result = await tool.function(arguments, context)
-    if isinstance(result, str):
+    if isinstance(result, Found):
         return result
+    if isinstance(result, str):
+        return Found(result)
     if result is None:
-        return "Done."
-    return json.dumps(result, ensure_ascii=False, separators=(",", ":"), default=_plain)
+        return Found("Done.")
+    return Found(json.dumps(result, ensure_ascii=False, separators=(",", ":"), default=_plain))
 
 
 def _plain(value: object) -> object:
