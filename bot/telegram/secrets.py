@@ -1,0 +1,73 @@
+"""Sees whether words in a chat hold a key, a password or an address with one: such a message is not used. Pure.
+
+Errs on the side of seeing one: whoever is wronged by that enters it on the machine.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+HIDDEN = "[hidden]"
+"""What stands in the place of a message that held a secret, in whatever is kept of it."""
+
+_LEAST = 20  # characters of a word that chance has made
+_BITS = 3.2  # a character of such a word tells at least so much; words of a language and names tell less
+
+_NAMES = r"(?:api[_-]?)?key|token|secret|pass(?:word|wd|phrase)?|auth(?:orization)?|credentials?|signature|sig|bearer"
+_NAMED = re.compile(rf"(?:^|[^a-z])(?:{_NAMES})$|^x-api-key$", re.IGNORECASE)
+_SAID = re.compile(
+    rf"(?<![a-z])(?:{_NAMES})[\"']?\s*[:=]\s*[\"']?(?!string\b|integer\b|number\b|boolean\b)[^\s\"'{{(,]",
+    re.IGNORECASE,
+)
+_SPOKEN = re.compile(r"\b(?:bearer|basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE)
+_KNOWN = re.compile(
+    r"(?<![A-Za-z0-9])(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,}|(?<![A-Za-z0-9])gh[pousr]_\w{20,}|github_pat_\w{20,}"
+    r"|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}|(?<![A-Z0-9])A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30,}|hf_[A-Za-z0-9]{20,}"
+    r"|eyJ[\w-]{8,}\.[\w-]{8,}|-----BEGIN [A-Z ]*PRIVATE KEY|(?<![0-9])[0-9]{8,10}:[A-Za-z0-9_-]{30,}"
+)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s<>\"']+", re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z0-9_+=.~-]+")
+
+
+def holds_a_secret(text: str) -> bool:
+    """Whether these words hold what looks like a secret, on its own or inside an address."""
+    if _KNOWN.search(text) or _SAID.search(text) or _SPOKEN.search(text):
+        return True
+    addresses = _ADDRESS.findall(text)
+    rest = _ADDRESS.sub(" ", text)
+    return any(map(_address_holds, addresses)) or any(map(is_by_chance, _WORD.findall(rest)))
+
+
+def _address_holds(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return True  # nobody can tell, and it could not be used anyway
+    if "@" in parts.netloc:
+        return True
+    return any(_pair_holds(*pair) for pair in _pairs(parts.query, parts.fragment)) or any(
+        is_by_chance(word) for word in _WORD.findall(unquote(parts.path))
+    )
+
+
+def _pairs(*texts: str) -> Iterator[tuple[str, str]]:
+    for text in texts:
+        yield from parse_qsl(text)
+
+
+def _pair_holds(name: str, value: str) -> bool:
+    return bool(_NAMED.search(name)) or is_by_chance(value)
+
+
+def is_by_chance(word: str) -> bool:
+    """Whether a word looks as if chance had made it: long, and of letters and digits in no order of a language."""
+    word = word.strip("=.~-_+")
+    if len(word) < _LEAST or not re.search(r"[0-9]", word):
+        return False
+    if re.fullmatch(r"[0-9a-fA-F-]{20,}", word) and re.search(r"[a-fA-F]", word):
+        return True
+    counts = Counter(word)
+    bits = -sum(count / len(word) * math.log2(count / len(word)) for count in counts.values())
+    return bits >= _BITS and len(re.findall(r"[0-9]+", word)) >= 3
