@@ -151,12 +151,22 @@ class Tool:
             raise ToolDefinitionError(f"{self.name} opens {self.opens}, which is none of its parameters")
 
 
-def definition_hash(tool: Tool) -> str:
-    """A fingerprint of what was agreed to when a tool was granted: what it is called and said to do, what it takes,
-    whose words it brings, what it may change, and where it leads. A rule that an admin sets leaves it as it is.
+def definition_of(tool: Tool) -> dict[str, Any]:
+    """What is agreed to when a tool is granted, as JSON: what it is called and said to do, what it takes, whose words
+    it brings, what it may change, and where it leads. A rule that an admin sets leaves it as it is.
     """
-    parts = (tool.name, tool.description, tool.input_schema, tool.address, tool.changes, tool.outside, tool.opens)
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    told = ("name", "description", "input_schema", "address", "changes", "outside", "opens")
+    return {name: getattr(tool, name) for name in told}
+
+
+def hash_of(definition: Mapping[str, Any]) -> str:
+    """The fingerprint of a definition."""
+    return hashlib.sha256(json.dumps(dict(definition), sort_keys=True).encode()).hexdigest()
+
+
+def definition_hash(tool: Tool) -> str:
+    """The fingerprint that grants and allowances of this tool are bound to."""
+    return hash_of(definition_of(tool))
 
 
 class Said(TypedDict, total=False):

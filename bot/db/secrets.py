@@ -1,0 +1,35 @@
+"""What tools need to know and nobody may read, as it is sealed. Functions work inside the caller's transaction `tx`."""
+
+from dataclasses import asdict, dataclass
+
+from sqlalchemy import delete, select
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bot.db.tables import secrets
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A secret by its name; opened by catalogue.sealing only."""
+
+    name: str
+    sealed: str
+    made_at: float
+
+
+async def all_of(tx: AsyncConnection) -> list[Sealed]:
+    """Every secret, by name."""
+    rows = await tx.execute(select(secrets).order_by(secrets.c.name))
+    return [Sealed(row.name, row.sealed, row.made_at) for row in rows]
+
+
+async def put(tx: AsyncConnection, secret: Sealed) -> None:
+    """Keep a secret, in place of one of the same name."""
+    row = asdict(secret)
+    await tx.execute(insert(secrets).values(row).on_conflict_do_update(index_elements=["name"], set_=row))
+
+
+async def remove(tx: AsyncConnection, name: str) -> bool:
+    """Forget a secret; False if there is none of this name."""
+    return bool((await tx.execute(delete(secrets).where(secrets.c.name == name))).rowcount)

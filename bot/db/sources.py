@@ -1,0 +1,81 @@
+"""Where registered tools come from: a row a source. Functions work inside the caller's transaction `tx`."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sqlalchemy import Row, bindparam, delete, select, update
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bot.db.tables import sources
+
+Kind = Literal["file", "openapi", "endpoint", "mcp_http", "mcp_stdio"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One source. `address` is a URL, a path or a command; `options` are JSON, of its kind, with secrets by name only.
+
+    `trouble` says why it does not work, None: it does. `added_by` None: on the machine.
+    """
+
+    name: str
+    kind: Kind
+    address: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    enabled: bool = True
+    trouble: str | None = None
+    added_by: int | None = None
+    added_at: float = 0.0
+
+
+async def all_of(tx: AsyncConnection) -> list[Source]:
+    """Every source, by name."""
+    return [_source(row) for row in await tx.execute(select(sources).order_by(sources.c.name))]
+
+
+async def find(tx: AsyncConnection, name: str) -> Source | None:
+    """The source of this name."""
+    row = (await tx.execute(select(sources).where(sources.c.name == name))).one_or_none()
+    return _source(row) if row else None
+
+
+async def put(tx: AsyncConnection, source: Source) -> None:
+    """Keep a source, in place of one of the same name."""
+    row: dict[str, Any] = {
+        "name": source.name,
+        "kind": source.kind,
+        "address": source.address,
+        "options": json.dumps(dict(source.options), ensure_ascii=False),
+        "enabled": source.enabled,
+        "trouble": source.trouble,
+        "added_by": source.added_by,
+        "added_at": source.added_at,
+    }
+    await tx.execute(insert(sources).values(row).on_conflict_do_update(index_elements=["name"], set_=row))
+
+
+async def enable(tx: AsyncConnection, name: str, *, enabled: bool) -> bool:
+    """Have a source work or rest; False if there is none of this name."""
+    changed = await tx.execute(update(sources).where(sources.c.name == name).values(enabled=enabled))
+    return bool(changed.rowcount)
+
+
+async def troubled(tx: AsyncConnection, troubles: Mapping[str, str | None]) -> None:
+    """Note why these sources do not work; None: they do."""
+    if troubles:
+        which = update(sources).where(sources.c.name == bindparam("which")).values(trouble=bindparam("why"))
+        await tx.execute(which, [{"which": name, "why": why} for name, why in troubles.items()])
+
+
+async def remove(tx: AsyncConnection, name: str) -> bool:
+    """Forget a source, not its tools; False if there is none of this name."""
+    return bool((await tx.execute(delete(sources).where(sources.c.name == name))).rowcount)
+
+
+def _source(row: Row[Any]) -> Source:
+    return Source(
+        row.name, row.kind, row.address, json.loads(row.options), row.enabled, row.trouble, row.added_by, row.added_at
+    )
