@@ -1,18 +1,14 @@
-"""The control tokens of the model's chat template: how they look, taking their power, taking them away. Pure.
+"""Text on its way into a prompt or onto a wire: what cannot be sent and the template's markup are taken out. Pure.
 
-Owns the one pattern by which the rooms above tell template markup from words.
+How control tokens look is said once, in tools/tokens.py.
 """
 
 import re
 
-ZERO_WIDTH_SPACE = "\u200b"
+from tools.tokens import CONTROL, ZERO_WIDTH_SPACE, neutralise
 
-# Every `<|word>`, `<word|>` and `<|word|>`, not only today's list, so that a token of the next template is caught too.
-# The last row has no bars; those tokens stand for the border of a text or of an older template's turn.
-CONTROL = re.compile(
-    r"""<(?:\|["\w/]{1,40}\|?|["\w/]{1,40}\|"""
-    r"""|/?(?i:bos|eos|pad|unk|mask|unused\d+|(?:start|end)_of_(?:turn|image)|image_soft_token))>"""
-)
+__all__ = ["CONTROL", "ZERO_WIDTH_SPACE", "neutralise", "sendable", "without_markup"]
+
 PASSES = 8
 
 _UNSENDABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
@@ -25,13 +21,6 @@ def sendable(text: str) -> str:
         return text
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return _UNSENDABLE.sub("", whole)
-
-
-def neutralise(text: str) -> str:
-    """The same text to the eye, in which no control token is left: a zero-width space stands after each `<`."""
-    if "<" not in text:
-        return text
-    return CONTROL.sub(lambda token: f"<{ZERO_WIDTH_SPACE}{token[0][1:]}", text)
 
 
 def without_markup(text: str) -> str:
