@@ -1,0 +1,93 @@
+"""Tools of one's own in the files of TOOLS_DIR: plain Python with `@tool`, run inside this process.
+
+Whoever may write there may do whatever the gateway can, so a folder open to others is refused whole. A file that
+cannot be loaded is told with its line, and the others go on.
+"""
+
+import itertools
+import os
+import stat
+import sys
+import traceback
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+
+from tools.base import Tool
+
+LONGEST = 300  # characters of what a file says went wrong
+
+_loads = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """A file and its tools; `trouble` says why there are none."""
+
+    name: str
+    tools: tuple[Tool, ...] = ()
+    trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a folder held; `refused` says why nothing of it was loaded."""
+
+    files: tuple[LoadedFile, ...] = ()
+    refused: str | None = None
+
+
+class _OpenToOthers(Exception):
+    """Somebody else may write here; the text says where, and what to do."""
+
+
+def load(folder: Path, own: Collection[Tool] = ()) -> Loaded:
+    """Load every file anew; what runs of an earlier load goes on. `own` are tools a file may import, and does not give."""
+    try:
+        _closed(folder, os.stat(folder))  # noqa: PTH116 the folder may be a link, its files may not
+        texts = {path: _text(path) for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")}
+    except _OpenToOthers as open_to_others:
+        return Loaded(refused=f"TOOLS_DIR is not loaded: {open_to_others}")
+    except OSError as error:
+        return Loaded(refused=f"TOOLS_DIR is not loaded: {error.filename} cannot be read ({error.strerror}).")
+    return Loaded(tuple(_loaded(path, text, own) for path, text in texts.items()))
+
+
+def _text(path: Path) -> bytes:
+    """What stands in a file, read from just the file that was looked at."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+        _closed(path, os.fstat(file.fileno()))
+        return file.read()
+
+
+def _closed(path: Path, seen: os.stat_result) -> None:
+    if seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise _OpenToOthers(f"others may write to {path}. Say `chmod go-w {path}`.")
+    if seen.st_uid not in {0, os.geteuid()}:
+        raise _OpenToOthers(f"{path} belongs to another user than the gateway's. Say `chown` to change that.")
+
+
+def _loaded(path: Path, text: bytes, own: Collection[Tool]) -> LoadedFile:
+    # A name of its own for each load: functions of an earlier one keep their module.
+    module = ModuleType(f"tools_dir_{next(_loads)}_{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(text, str(path), "exec"), vars(module))  # noqa: S102 whoever may write here is trusted
+    except (Exception, SystemExit) as error:  # noqa: BLE001 a file may raise anything
+        del sys.modules[module.__name__]
+        return LoadedFile(path.name, trouble=_told(path, error).replace(module.__name__, path.stem))
+    found = [one for one in vars(module).values() if isinstance(one, Tool) and one not in own]
+    return LoadedFile(
+        path.name, tuple(replace(one, source=path.name, address=path.name) for one in dict.fromkeys(found))
+    )
+
+
+def _told(path: Path, error: BaseException) -> str:
+    """What went wrong, and at which line of the file."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    line = error.lineno if isinstance(error, SyntaxError) and error.filename == str(path) else (lines or [None])[-1]
+    where = f"{path.name}, line {line}" if line else path.name
+    said = " ".join((error.msg if isinstance(error, SyntaxError) else str(error)).split())[:LONGEST]
+    return f"{where}: {type(error).__name__}: {said}" if said else f"{where}: {type(error).__name__}"
