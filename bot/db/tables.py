@@ -212,6 +212,7 @@ tool_calls = Table(
     Column("outcome", Text),
     Column("result", Text),
     Column("size", Integer),  # characters of the result before it was cut; NULL: there is none, or it is older
+    Column("whole", Text),  # a result that was cut, as it came, up to a bound
     Column("approval", _Id),  # the question a person was asked about it; NULL: nobody was
     Column("began_at", Float),
     Column("ended_at", Float),
@@ -474,6 +475,8 @@ approvals = Table(
     Column("asker", BigInteger, nullable=False),
     Column("lane", Text, nullable=False),
     Column("who", Text, nullable=False),  # asker or admins: who may answer
+    Column("why", Text, nullable=False),  # it asks
+    Column("binding", Text),  # what an "Allow here" holds for: a host, a hash of the arguments, *; NULL: not to be had
     Column("asked_at", Float, nullable=False),
     Column("expires_at", Float, nullable=False),
     Column("answer", Text),  # once, here, denied, expired or stopped; NULL: open
@@ -501,7 +504,7 @@ allowances = Table(
     Column("chat", BigInteger, nullable=False),
     Column("tool", Text, nullable=False),
     Column("hash", Text, nullable=False),
-    Column("binding", Text, nullable=False),  # a host, or a hash of the arguments
+    Column("binding", Text, nullable=False),  # a host, a hash of the arguments, or * for whatever arguments
     Column("until", Float, nullable=False),
     Column("given_by", BigInteger, nullable=False),
     Column("given_at", Float, nullable=False),

@@ -36,6 +36,7 @@ def upgrade() -> None:
     )
     op.add_column("lanes", sa.Column("tools", sa.Text(), nullable=True))
     op.add_column("tool_calls", sa.Column("size", sa.Integer(), nullable=True))
+    op.add_column("tool_calls", sa.Column("whole", sa.Text(), nullable=True))
     op.add_column(
         "tool_calls", sa.Column("approval", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True)
     )
@@ -98,6 +99,8 @@ def _asked() -> None:
         sa.Column("asker", sa.BigInteger(), nullable=False),
         sa.Column("lane", sa.Text(), nullable=False),
         sa.Column("who", sa.Text(), nullable=False),
+        sa.Column("why", sa.Text(), nullable=False),
+        sa.Column("binding", sa.Text(), nullable=True),
         sa.Column("asked_at", sa.Float(), nullable=False),
         sa.Column("expires_at", sa.Float(), nullable=False),
         sa.Column("answer", sa.Text(), nullable=True),
@@ -135,6 +138,7 @@ def _asked() -> None:
 def downgrade() -> None:
     with op.batch_alter_table("tool_calls", schema=None) as batch_op:
         batch_op.drop_column("approval")
+        batch_op.drop_column("whole")
         batch_op.drop_column("size")
     with op.batch_alter_table("lanes", schema=None) as batch_op:
         batch_op.drop_column("tools")
