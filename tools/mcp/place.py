@@ -1,0 +1,40 @@
+"""Where an MCP server is: a program of this machine, or a URL. Values only."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A server that is started here and spoken to through its standard input and output.
+
+    It is given nothing of the gateway's environment: PATH, LANG, HOME, and what `environment` holds. `home` is its home
+    and working folder; None: an empty one that is deleted when it ends.
+    """
+
+    command: tuple[str, ...]
+    home: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        return shlex.join(self.command)
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A server that answers at a URL. `headers` may hold secrets and go to its host only.
+
+    `private` are the hosts that may have addresses outside the public internet.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    private: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return self.url
+
+
+Place = Program | Remote

@@ -1,0 +1,41 @@
+"""Why a server is not available, in words for an admin and the model: no addresses, nothing of what was sent. Pure."""
+
+from collections.abc import Iterator
+
+import httpx2
+
+
+class Gone(Exception):
+    """The connection is over; the text says why. `unheard`: the server did not take up what it was asked."""
+
+    def __init__(self, why: str, *, unheard: bool = False) -> None:
+        super().__init__(why)
+        self.unheard = unheard
+
+
+class NotAllowed(httpx2.ConnectError):
+    """The address is none that may be opened; the text says why."""
+
+
+def reason(error: BaseException) -> str:
+    """What is behind an error, or a group of them: the most telling of its causes."""
+    causes = list(_causes(error))
+    for kind, words in (
+        (NotAllowed, "{}"),
+        ((FileNotFoundError, PermissionError, NotADirectoryError), "its program cannot be started"),
+        (httpx2.HTTPError, "its address does not answer"),
+        (Gone, "{}"),
+        (TimeoutError, "it did not answer in time"),
+    ):
+        for cause in causes:
+            if isinstance(cause, kind):
+                return words.format(cause)
+    return "it does not speak the protocol"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _causes(one)
+    else:
+        yield error

@@ -1,0 +1,125 @@
+"""A server at a URL: the HTTP client that the SDK speaks through, which opens no other address than it may.
+
+Every request looks the name up anew and connects to what was checked; nothing larger than a message is read.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from functools import cache
+
+import httpx2
+
+from tools.addresses import Allow, Resolve, all_allowed, is_public, resolve
+from tools.mcp.place import Remote
+from tools.mcp.reasons import NotAllowed
+from tools.mcp.wire import LARGEST, Pace
+from tools.threads import in_thread
+
+CONNECTING = 5.0  # seconds
+LEAVING = 2.0  # seconds that saying goodbye to a server may take
+TRIES = 3  # addresses of one name
+
+_LISTENS = "subscriptions/listen"  # a request that is answered as long as the connection lasts
+
+
+class TooLarge(httpx2.StreamError):
+    """The answer is longer than one may be; the SDK makes an error of it for the request alone."""
+
+    def __init__(self) -> None:
+        super().__init__("it is too large to be taken")
+
+
+async def client(remote: Remote, resolve: Resolve = resolve) -> httpx2.AsyncClient:
+    """A client for this server, to be entered and left; its headers go to the server's own origin only."""
+    guard = Guard(remote.private, resolve, await in_thread(_usual_roots))
+    headers = {"User-Agent": "Canvasgram/0.1", "Accept-Encoding": "identity", **remote.headers}
+    timeout = httpx2.Timeout(60.0, connect=CONNECTING, pool=CONNECTING)
+    return httpx2.AsyncClient(transport=guard, headers=headers, timeout=timeout, trust_env=False)
+
+
+class Guard(httpx2.AsyncBaseTransport):
+    """Connects to public addresses only, and to those of the `private` hosts; bounds what is read of an answer."""
+
+    def __init__(self, private: frozenset[str], resolve: Resolve, trust: ssl.SSLContext) -> None:
+        self._private = private
+        self._resolve = resolve
+        self._inner = httpx2.AsyncHTTPTransport(verify=trust, trust_env=False)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        host = request.url.raw_host.decode().strip("[]")
+        timeout = {**request.extensions["timeout"], "read": _patience(request)}
+        extensions = {**request.extensions, "sni_hostname": host, "timeout": timeout}
+        failure: Exception | None = None
+        for ip in (await self._allowed(host, request.url))[:TRIES]:
+            there = httpx2.Request(
+                request.method,
+                request.url.copy_with(host=ip),
+                headers=request.headers,  # the name is in its Host
+                stream=request.stream,
+                extensions=extensions,
+            )
+            try:
+                return self._bounded(await self._inner.handle_async_request(there))
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                failure = error
+        assert failure is not None
+        raise failure
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def _allowed(self, host: str, url: httpx2.URL) -> list[str]:
+        port = url.port or {"http": 80, "https": 443}.get(url.scheme, 0)
+        try:
+            found = await self._resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            raise NotAllowed(f"no host is called {host}") from error
+        allow: Allow = (lambda _: True) if host in self._private else is_public
+        if not all_allowed(found, allow):
+            raise NotAllowed(f"{host} is not on the public internet")
+        return found
+
+    def _bounded(self, response: httpx2.Response) -> httpx2.Response:
+        packed = response.headers.get("content-encoding", "identity").strip().lower()
+        if packed not in ("", "identity"):
+            raise httpx2.RemoteProtocolError("the answer is packed though that was not asked for")
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        response.stream = _Bounded(response.stream, None if is_stream else LARGEST)
+        return response
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """An answer of `most` bytes at most; a stream of events (None) may go on, but not faster than its pace."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, most: int | None) -> None:
+        self._inner = inner
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        came, pace, clock = 0, Pace(), asyncio.get_running_loop().time
+        async for piece in self._inner:
+            came += len(piece)
+            if self._most is not None and came > self._most:
+                raise TooLarge
+            yield piece
+            if self._most is None and (wait := pace.wait(len(piece), piece.count(b"data:"), clock())) > 0:
+                await asyncio.sleep(wait)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _patience(request: httpx2.Request) -> float | None:
+    """Seconds without a byte after which an answer is given up; what waits for news waits for ever."""
+    if request.method == "DELETE":
+        return LEAVING
+    if request.method == "GET" or request.headers.get("mcp-method") == _LISTENS:
+        return None
+    return 60.0
+
+
+@cache
+def _usual_roots() -> ssl.SSLContext:
+    return httpx2.create_ssl_context(trust_env=False)

@@ -1,0 +1,59 @@
+"""What a server answered to a call, in words and pictures for the model. Pure."""
+
+import base64
+import binascii
+import json
+from typing import TYPE_CHECKING
+
+from tools.base import Found, Picture, ToolError
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult, ContentBlock
+
+PICTURES = 4  # of one result
+_IMAGES = ("image/jpeg", "image/png", "image/webp", "image/gif")
+
+
+def found(result: "CallToolResult") -> Found:
+    """Text and pictures of a result; what is neither is named as left out. Raises ToolError if it says it is an error.
+
+    Structured content is given where there is no text: where there is, it says the same.
+    """
+    texts: list[str] = []
+    images: list[Picture] = []
+    for block in result.content:
+        picture = _picture(block) if len(images) < PICTURES else None
+        if picture is not None:
+            images.append(picture)
+        else:
+            texts.append(_text(block))
+    if result.structured_content is not None and not any(text.strip() for text in texts):
+        texts = [json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":"))]
+    text = "\n".join(text for text in texts if text)
+    if result.is_error:
+        raise ToolError(text or "It failed and did not say why.")
+    return Found(text or ("" if images else "Done."), tuple(images))
+
+
+def _picture(block: "ContentBlock") -> Picture | None:
+    if block.type != "image" or block.mime_type not in _IMAGES:
+        return None
+    try:
+        return Picture(block.mime_type, base64.b64decode(block.data))
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _text(block: "ContentBlock") -> str:
+    """The words of a block, or what it was."""
+    match block.type:
+        case "text":
+            return block.text
+        case "resource_link":
+            return f"[left out: the resource {block.uri[:200]}]"
+        case "resource":
+            text = getattr(block.resource, "text", None)
+            return text if text is not None else f"[left out: the file {block.resource.uri[:200]}]"
+        case "image":
+            return "[left out: a picture]"
+    return "[left out: sound]"

@@ -1,0 +1,73 @@
+"""Bounds on what a server may write: the length of one message, and how many come in a while. Pure."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+LARGEST = 4 * 1024 * 1024  # bytes of one message: a picture of 3 MB fits
+_HEAD = 300  # bytes of a message that is too long: enough for its id
+_ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*,')
+
+_BURST = float(LARGEST)  # bytes that may come at once
+_RATE = 256 * 1024.0  # and after that, a second
+_MESSAGE = 4096  # bytes that a message counts for beside its own: reading one costs whatever its length
+
+
+@dataclass(frozen=True, slots=True)
+class TooLong:
+    """A message that was thrown away while it came. `id` is that of the request it answers, where it says so early."""
+
+    id: int | None
+
+
+class Lines:
+    """Cuts what comes into lines; of a line longer than `most` bytes only its head is ever kept."""
+
+    def __init__(self, most: int = LARGEST) -> None:
+        self._most = most
+        self._line = bytearray()
+        self._skips = False
+
+    def feed(self, piece: bytes) -> Iterator[bytes | TooLong]:
+        """The lines that end in this piece, without their ends and without empty ones."""
+        *ended, rest = piece.split(b"\n")
+        for part in ended:
+            self._add(part)
+            line, skipped = bytes(self._line), self._skips
+            self._line.clear()
+            self._skips = False
+            if skipped:
+                yield TooLong(_id(line))
+            elif line.strip():
+                yield line
+        self._add(rest)
+
+    def _add(self, part: bytes) -> None:
+        if not self._skips:
+            self._line += part
+            if len(self._line) > self._most:
+                self._skips = True
+                del self._line[_HEAD:]
+
+
+def _id(head: bytes) -> int | None:
+    """The id of an answer, if it stands before the result: behind it or inside it might be another."""
+    before = re.split(rb'"(?:result|error|params|method)"', head, maxsplit=1)[0]
+    match = _ID.search(before)
+    return int(match[1]) if match else None
+
+
+class Pace:
+    """How long to wait before more is read, so that a server that floods us keeps nobody busy. Times in seconds."""
+
+    def __init__(self) -> None:
+        self._left = _BURST
+        self._at: float | None = None
+
+    def wait(self, size: int, messages: int, now: float) -> float:
+        """Count what has come, and say for how long nothing more should be read; 0 in all usual cases."""
+        if self._at is not None:
+            self._left = min(_BURST, self._left + (now - self._at) * _RATE)
+        self._at = now
+        self._left -= size + messages * _MESSAGE
+        return max(0.0, -self._left / _RATE)
