@@ -4,6 +4,8 @@ CanvasgramError
 ├── SettingsRefused          a setting is missing or wrong
 ├── QuestionRefused          a question to the ledger cannot be meant as it is written
 ├── NothingFound             the ledger holds nothing of what was asked for
+├── ChangeRefused            what an admin wants of the tools cannot be done as it was asked
+│   └── NeedsConfirming      it can, once they have read why they should look twice
 ├── GatewayRunning           another gateway holds this database
 ├── SchemaUnknown            the database was written by a newer version
 ├── StoreUnavailable         the database cannot be written now
@@ -39,6 +41,19 @@ class QuestionRefused(CanvasgramError):
 
 class NothingFound(CanvasgramError):
     """The ledger holds nothing of what was asked for."""
+
+
+class ChangeRefused(CanvasgramError):
+    """What an admin wants of the tools cannot be done as it was asked: says why, and what they may do."""
+
+
+class NeedsConfirming(ChangeRefused):
+    """It can be done once an admin has read `reasons`, a short sentence each, and says so."""
+
+    def __init__(self, why: str, reasons: tuple[str, ...]) -> None:
+        super().__init__(f"{why} {' '.join(reasons)}")
+        self.why = why
+        self.reasons = reasons
 
 
 class GatewayRunning(CanvasgramError):
