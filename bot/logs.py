@@ -66,6 +66,13 @@ def configure(
     logging.captureWarnings(capture=True)
 
 
+def hide(secrets: Iterable[str]) -> None:
+    """Have these words hidden as well, from now on."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, _Handler) and isinstance(handler.formatter, _Formatter):
+            handler.formatter.hide_also(secrets)
+
+
 class _Handler(logging.StreamHandler[TextIO]):
     """The process's own handler: puts the bound fields on each record, in the task that made it."""
 
@@ -84,7 +91,12 @@ class _Formatter(logging.Formatter):
 
     def __init__(self, secrets: Iterable[str]) -> None:
         super().__init__()
-        self._secrets = sorted({form for secret in secrets for form in _forms(secret)}, key=len, reverse=True)
+        self._secrets: list[str] = []
+        self.hide_also(secrets)
+
+    def hide_also(self, secrets: Iterable[str]) -> None:
+        forms = {form for secret in secrets for form in _forms(secret)}
+        self._secrets = sorted(forms.union(self._secrets), key=len, reverse=True)
 
     def hide(self, text: str) -> str:
         for secret in self._secrets:

@@ -43,7 +43,7 @@ class _OpenToOthers(Exception):
 
 
 def load(folder: Path, own: Collection[Tool] = ()) -> Loaded:
-    """Load every file anew; what runs of an earlier load goes on. `own` are tools a file may import, and does not give."""
+    """Load every file anew; what runs of an earlier load goes on. `own` are tools a file may only import."""
     try:
         _closed(folder, os.stat(folder))  # noqa: PTH116 the folder may be a link, its files may not
         texts = {path: _text(path) for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")}
