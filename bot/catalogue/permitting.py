@@ -1,7 +1,7 @@
 """Who may use a tool: an admin grants it to everyone, a person or a chat, and takes that back.
 
 Admins may always. Without a grant the house's own tools are everyone's; a grant of a registered tool holds for one
-definition. What that comes to for a call is granting.py's.
+definition. What that comes to for a call is granted.py's.
 """
 
 from dataclasses import dataclass

@@ -1,13 +1,14 @@
 """What looks like a key is seen, however it is written; names and addresses of tools are not taken for one."""
 
 import base64
+import json
 import secrets
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.telegram.secrets import holds_a_secret
+from bot.catalogue.keys import HIDDEN, holds_a_secret, masked
 
 
 @pytest.mark.parametrize(
@@ -61,3 +62,13 @@ def test_keys_made_by_chance_are_seen_nearly_always(raw: bytes, where: str):
     made = secrets.token_bytes(24) + raw  # hypothesis likes zeros, and those are no key
     assert holds_a_secret(where.format(base64.urlsafe_b64encode(made).decode()))
     assert holds_a_secret(where.format(made.hex()))
+
+
+def test_secrets_in_arguments_are_hidden_by_their_names_and_by_their_looks():
+    told = masked(
+        '{"city": "Rome", "api_key": "x", "nested": [{"password": "pw", "n": 3}, "sk-abcdefghijklmnop"], "token": ""}'
+    )
+    nested = [{"password": HIDDEN, "n": 3}, HIDDEN]
+    assert json.loads(told) == {"city": "Rome", "api_key": HIDDEN, "nested": nested, "token": ""}
+    assert masked('{"key": "sk-abcdefghijklmnop') == HIDDEN
+    assert masked("no json") == "no json"

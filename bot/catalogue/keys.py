@@ -1,16 +1,18 @@
-"""Sees whether words in a chat hold a key, a password or an address with one: such a message is not used. Pure.
+"""Sees keys, passwords and addresses with one: in what is written in a chat, and in the arguments of calls. Pure.
 
 Errs on the side of seeing one: whoever is wronged by that enters it on the machine.
 """
 
+import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 HIDDEN = "[hidden]"
-"""What stands in the place of a message that held a secret, in whatever is kept of it."""
+"""What stands in the place of a secret, wherever it would be shown or kept."""
 
 _LEAST = 20  # characters of a word that chance has made
 _BITS = 3.2  # a character of such a word tells at least so much; words of a language and names tell less
@@ -38,6 +40,24 @@ def holds_a_secret(text: str) -> bool:
     addresses = _ADDRESS.findall(text)
     rest = _ADDRESS.sub(" ", text)
     return any(map(_address_holds, addresses)) or any(map(is_by_chance, _WORD.findall(rest)))
+
+
+def masked(arguments: str) -> str:
+    """The JSON of a call's arguments with every secret in it hidden; no JSON is hidden whole if it holds one."""
+    try:
+        value = json.loads(arguments)
+    except ValueError:
+        return HIDDEN if holds_a_secret(arguments) else arguments
+    return json.dumps(_masked(value), ensure_ascii=False)
+
+
+def _masked(value: Any, name: str = "") -> Any:
+    if isinstance(value, dict):
+        return {key: _masked(one, str(key)) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_masked(one, name) for one in value]
+    hides = isinstance(value, str) and (bool(_NAMED.search(name)) or holds_a_secret(value))
+    return HIDDEN if hides and value else value
 
 
 def _address_holds(address: str) -> bool:

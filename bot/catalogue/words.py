@@ -1,0 +1,113 @@
+"""What is said of tools to admins, the same in a chat and on the machine. Pure.
+
+Names and descriptions are written by strangers: what nobody sees or what turns the direction of writing is spelled out.
+"""
+
+import difflib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from bot.catalogue.cards import Card
+from bot.catalogue.permitting import EVERYONE, Holder, holders
+from bot.catalogue.registering import Difference
+from bot.usage.plain import plain
+from tools.base import Rule
+
+KINDS = {
+    "file": "a file of TOOLS_DIR",
+    "openapi": "OpenAPI",
+    "endpoint": "one endpoint",
+    "mcp_http": "an MCP server",
+    "mcp_stdio": "an MCP server on the machine",
+}
+_STATES = {
+    "on": "on",
+    "off": "off",
+    "new": "waits to be accepted",
+    "changed": "suspended: it has changed",
+    "flagged": "suspended: its words are flagged",
+    "source off": "off with its source",
+}
+_ASKS = {"never": "never asks", "once": "asks once a chat", "always": "asks each time"}
+
+Name = Callable[[int], str]
+"""What a person or a chat is called."""
+
+
+def state(card: Card) -> str:
+    """How a tool stands."""
+    if card.state == "in trouble":
+        trouble = card.source.trouble if card.source else None
+        return f"not available: {plain(trouble or 'unknown why')}"
+    return _STATES[card.state]
+
+
+def brief(card: Card, name: Name = str) -> str:
+    """A tool in one line of a list."""
+    asks = f" · {rule(card.rule)}" if card.rule is not None and card.rule.ask != "never" else ""
+    return f"{plain(card.name)} · {state(card)} · {whom(card, name)} · {card.cost} tokens{asks}"
+
+
+def whom(card: Card, name: Name = str) -> str:
+    """Who may use a tool."""
+    return ", ".join(holder(one, name) for one in holders(card))
+
+
+def holder(one: Holder, name: Name = str) -> str:
+    """Whom a grant is for."""
+    if one.whom == "person":
+        return name(one.number)
+    return f"chat {one.number}" if one.whom == "chat" else "everyone" if one == EVERYONE else "admins"
+
+
+def rule(one: Rule | None) -> str:
+    """Whether calls of a tool ask first."""
+    if one is None:
+        return "asks as its source says"
+    if one.ask == "never":
+        return _ASKS["never"]
+    when = "" if one.when is None else f", if its arguments fit {plain(json.dumps(one.when, ensure_ascii=False))}"
+    return f"{_ASKS[one.ask]}, {'an admin' if one.who == 'admins' else 'whoever it is for'}{when}"
+
+
+def shown(card: Card, name: Name = str) -> Iterator[str]:
+    """All there is to know about a tool, a line each."""
+    yield f"{plain(card.name)}: {state(card)}"
+    if card.source is None:
+        yield "From: the house's own"
+    else:
+        yield f"From: {plain(card.source.name)}, {KINDS[card.source.kind]}, {plain(card.source.address)}"
+    yield f"May use it: {whom(card, name)}"
+    yield f"Rule: {rule(card.rule)}{' (set by an admin)' if card.is_set else ''}"
+    yield f"Costs: {card.cost} tokens of every prompt that offers it, estimated"
+    if card.flagged is not None:
+        yield f"Flagged: {plain(card.flagged)}"
+    yield from definition(card.told)
+
+
+def definition(told: Mapping[str, Any]) -> Iterator[str]:
+    """A definition, as far as the model or an admin must know it."""
+    marks = {"changes": "changes something", "outside": "brings words of strangers"}
+    yield from (f"It {what}." for name, what in marks.items() if told.get(name))
+    if told.get("opens"):
+        yield f"It opens the address in {plain(str(told['opens']))}."
+    yield from _lines({"description": told.get("description", ""), "parameters": told.get("input_schema", {})})
+
+
+def difference(found: Difference) -> Iterator[str]:
+    """What an admin accepts: all of a new definition, of a changed one what went (-) and what came (+)."""
+    before, after = found.costs
+    yield f"{plain(found.tool)}: {f'{before} → {after}' if found.before else after} tokens of a prompt, estimated"
+    yield from (f"Look twice: {plain(flag)}" for flag in found.flags)
+    if found.before is None:
+        yield from definition(found.after)
+        return
+    changed = difflib.unified_diff(list(_lines(found.before)), list(_lines(found.after)), n=1, lineterm="")
+    told = [line for line in changed if not line.startswith(("---", "+++", "@@"))]
+    yield from told or ["It is as it was accepted."]
+
+
+def _lines(value: Mapping[str, Any]) -> Iterator[str]:
+    text = json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True)
+    return (plain(line) for line in text.split("\n"))
