@@ -35,14 +35,16 @@ class Told:
 class Definition:
     """A tool of a server as the house knows it: `name` is what the model calls it, `remote` what its server does.
 
-    `reads`: its server says that it changes nothing; `repeatable`: that a second run does no harm. `opens`: the
-    argument that holds an address. Made of JSON values only, so that it can be kept as `as_json`.
+    `told` is the schema in the model's words, `input_schema` what arguments are checked against. `reads`: its server
+    says that it changes nothing; `repeatable`: that a second run does no harm. `opens`: the argument that holds an
+    address. Made of JSON values only, so that it can be kept as `as_json`.
     """
 
     name: str
     remote: str
     description: str
     input_schema: dict[str, Any]
+    told: dict[str, Any]
     reads: bool
     repeatable: bool
     opens: str | None
@@ -103,10 +105,11 @@ def _definition(server: str, told: Told) -> tuple[Definition, list[str]]:
         name=name,
         remote=told.name,
         description=description,
-        input_schema=schema.schema,
+        input_schema=schema.checked,
+        told=schema.schema,
         reads=told.read_only,
         repeatable=told.read_only or told.idempotent,
-        opens=_opens(told.schema, schema.schema),
+        opens=_opens(told.schema, schema.checked),
     )
     return definition, [*remarks, *schema.reported]
 

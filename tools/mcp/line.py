@@ -32,7 +32,7 @@ from tools.base import Found, ToolError
 from tools.mcp.definitions import Told
 from tools.mcp.pipe import Pipe
 from tools.mcp.place import Place, Program
-from tools.mcp.reasons import Gone
+from tools.mcp.reasons import Gone, causes
 from tools.mcp.remote import client as http_client
 from tools.mcp.results import found
 from tools.mcp.wire import LARGEST
@@ -42,6 +42,7 @@ MISSED = 3  # calls in a row without an answer, after which the connection is ma
 
 _ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
 _US = Implementation(name="canvasgram", version="0.1")
+_BROKEN = ("Connection closed", "SSE stream")  # the SDK's words; a server may use the code for its own ends
 _NO_SESSION = "Session terminated"  # the SDK's word for a server that has forgotten ours, by a restart of its own
 
 R = TypeVar("R")
@@ -139,8 +140,8 @@ class Line:
             await asyncio.sleep(tries)
 
     def _refused(self, error: MCPError) -> Exception:
-        if error.code == CONNECTION_CLOSED:
-            return Gone("the connection broke off")
+        if error.code == CONNECTION_CLOSED and (self.over or error.message.startswith(_BROKEN)):
+            return Gone(self.over or "the connection broke off")
         if error.message == _NO_SESSION:
             self.end("it has forgotten the connection")
             return Gone("it has forgotten the connection", unheard=True)
@@ -199,8 +200,11 @@ async def _open(place: Place, patience: Patience, line: Line, stack: contextlib.
             client = Client(await line.transport(place, stack), message_handler=line.heard, client_info=_US, cache=None)
             line.client = await stack.enter_async_context(client)
             return await line.listed()
-    except MCPError as error:
-        raise Gone(line.over or f"it refuses: {error.message[:200]}") from error
+    except Exception as error:
+        refused = next((one for one in causes(error) if isinstance(one, MCPError)), None)
+        if line.over is not None or refused is not None:
+            raise Gone(line.over or f"it refuses: {str(refused)[:200]}") from error
+        raise
 
 
 async def _watch(line: Line, patience: Patience, changed: Callable[[list[Told]], Awaitable[None]]) -> None:

@@ -164,15 +164,20 @@ class Pipe:
         """Let it end by itself, then ask, then kill; with it whatever it has started."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        for step in (None, signal.SIGTERM, signal.SIGKILL):
-            if step is not None:
-                self._signal(step)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(GRACE):
-                    await self._process.wait()
-            if self._process.returncode is not None:
-                break
-        self._signal(signal.SIGKILL)  # its children, where it has left any
+        try:
+            await self._ended()
+            self._signal(signal.SIGTERM)
+            await self._ended()
+        finally:
+            self._signal(signal.SIGKILL)
+            with anyio.CancelScope(shield=True):
+                await self._ended()
+
+    async def _ended(self) -> None:
+        """Wait until it has ended, for a while; longer than it lives only where a child holds its pipes."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0 if self._process.returncode is not None else GRACE):
+                await self._process.wait()
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):

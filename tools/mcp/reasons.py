@@ -19,7 +19,7 @@ class NotAllowed(httpx2.ConnectError):
 
 def reason(error: BaseException) -> str:
     """What is behind an error, or a group of them: the most telling of its causes."""
-    causes = list(_causes(error))
+    behind = list(causes(error))
     for kind, words in (
         (NotAllowed, "{}"),
         ((FileNotFoundError, PermissionError, NotADirectoryError), "its program cannot be started"),
@@ -27,15 +27,16 @@ def reason(error: BaseException) -> str:
         (Gone, "{}"),
         (TimeoutError, "it did not answer in time"),
     ):
-        for cause in causes:
+        for cause in behind:
             if isinstance(cause, kind):
                 return words.format(cause)
     return "it does not speak the protocol"
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The errors in a group of groups of them, or the one error that it is."""
     if isinstance(error, BaseExceptionGroup):
         for one in error.exceptions:
-            yield from _causes(one)
+            yield from causes(one)
     else:
         yield error

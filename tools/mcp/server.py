@@ -90,6 +90,7 @@ class Server:
             name=definition.name,
             description=definition.description,
             input_schema=definition.input_schema,
+            told=definition.told,
             function=call,
             timeout=self._limits.call + 1,  # ours is met first, and says who did not answer
             repeatable=definition.repeatable,

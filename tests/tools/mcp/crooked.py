@@ -1,0 +1,160 @@
+"""An MCP server in one file that behaves well or badly, as its arguments and its tools say. Knows no SDK.
+
+Run as `python crooked.py [how]`; what it does at the start is `how`, what it does in a call is the tool's name.
+"""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n picture").decode()
+READS = {"readOnlyHint": True}
+ANY = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+TOOLS = {
+    name: {"name": name, "description": f"It will {name}.", "inputSchema": ANY, "annotations": hints}
+    for name, hints in {
+        "echo": READS,
+        "die": {"idempotentHint": True},
+        "huge": {},
+        "endless": {},
+        "wait": READS,
+        "cancelled": READS,
+        "garbage": READS,
+        "nonsense": READS,
+        "environment": READS,
+        "pictures": READS,
+        "structured": READS,
+        "fail": READS,
+        "refuse": READS,
+        "grow": READS,
+        "flood": READS,
+    }.items()
+}
+
+cancelled: list[int] = []
+
+
+def tell(**message: object) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def text(said: str, **more: object) -> dict[str, object]:
+    return {"content": [{"type": "text", "text": said}], **more}
+
+
+def grow(_: dict[str, str]) -> dict[str, object]:
+    TOOLS["grown"] = {"name": "grown", "inputSchema": ANY}
+    tell(method="notifications/tools/list_changed")
+    return text("grown")
+
+
+def garbage(_: dict[str, str]) -> dict[str, object]:
+    for _line in range(120):
+        sys.stdout.write("no message at all {\n")
+    return text("garbage was written")
+
+
+def endless(_: dict[str, str]) -> dict[str, object]:
+    sys.stdout.write('{"result": {"content": [], "id": 5, "pad": "' + "x" * 5_000_000 + '"}, "jsonrpc": "2.0"}\n')
+    sys.stdout.flush()
+    return text("never heard")
+
+
+def flood(_: dict[str, str]) -> dict[str, object]:
+    for number in range(3000):
+        tell(method="notifications/message", params={"level": "info", "data": number})
+    return text("flooded")
+
+
+def environment(_: dict[str, str]) -> dict[str, object]:
+    return text(json.dumps({**os.environ, "cwd": os.getcwd(), "home": os.listdir(os.environ["HOME"])}))
+
+
+def pictures(_: dict[str, str]) -> dict[str, object]:
+    image = {"type": "image", "data": PNG, "mimeType": "image/png"}
+    content = [
+        {"type": "text", "text": "a picture"},
+        image,
+        {**image, "mimeType": "image/tiff"},
+        {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
+        {"type": "resource", "resource": {"uri": "file:///notes.txt", "text": "from a resource"}},
+        {"type": "resource", "resource": {"uri": "file:///a.bin", "blob": "AAAA"}},
+        {"type": "resource_link", "uri": "file:///b.txt", "name": "b"},
+        *[image] * 4,
+    ]
+    return {"content": content}
+
+
+DOING = {
+    "echo": lambda arguments: text(arguments.get("text", "")),
+    "die": lambda _: os._exit(3),
+    "huge": lambda _: text("x" * 5_000_000),
+    "endless": endless,
+    "cancelled": lambda _: text(json.dumps(cancelled)),
+    "garbage": garbage,
+    "nonsense": lambda _: {"content": "not a list"},
+    "environment": environment,
+    "pictures": pictures,
+    "structured": lambda _: {"content": [], "structuredContent": {"degrees": 21}},
+    "fail": lambda _: text("It is out of order.", isError=True),
+    "grow": grow,
+    "flood": flood,
+}
+
+
+def hear(message: dict[str, object], how: str) -> None:
+    params = message.get("params") or {}
+    match message.get("method"):
+        case "initialize":
+            capabilities = {"tools": {"listChanged": True}}
+            info = {"name": "crooked", "version": "1"}
+            result = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
+            tell(id=message["id"], result=result)
+        case "tools/list":
+            names = sorted(TOOLS)
+            at = int(params.get("cursor") or 0)
+            page: dict[str, object] = {"tools": [TOOLS[name] for name in names[at : at + 10]]}
+            if how == "cyclic":
+                page["nextCursor"] = "0"
+            elif at + 10 < len(names):
+                page["nextCursor"] = str(at + 10)
+            tell(id=message["id"], result=page)
+        case "tools/call" if params["name"] in DOING:
+            tell(id=message["id"], result=DOING[params["name"]](params.get("arguments") or {}))
+        case "tools/call" if params["name"] == "refuse":
+            tell(id=message["id"], error={"code": -32000, "message": "I would rather not."})
+        case "notifications/cancelled":
+            cancelled.append(params["requestId"])
+        case "server/discover":
+            tell(id=message["id"], error={"code": -32601, "message": "Method not found"})
+
+
+def main(how: str, *more: str) -> None:
+    if how == "quit":
+        sys.exit(4)
+    if how == "hang":
+        signal.pause()
+    if how == "noise":
+        while True:
+            sys.stdout.write("Loading…\n")
+    if how == "slow":  # until somebody writes to this pipe
+        with open(more[0]) as gate:
+            gate.read()
+    if how == "stubborn":  # neither the end of its input nor a signal ends it, and it has a child
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+        print(f"pids {os.getpid()} {child.pid}", file=sys.stderr, flush=True)
+    for line in sys.stdin:
+        hear(json.loads(line), how)
+    if how == "stubborn":
+        while True:
+            signal.pause()
+
+
+if __name__ == "__main__":
+    main(*(sys.argv[1:] or ["well"]))
