@@ -124,7 +124,8 @@ class Tool:
     `repeatable` says that running it again after a crash does no harm; `thinking`, whether the model thinks to use it.
     `changes`: it changes something beyond the chat's answer; `outside`: what it returns was written by strangers;
     `opens` names the argument that holds an address it opens. `source` and `address` say where it comes from, both
-    empty for the house's own; `length` is how many characters of its result the model reads.
+    empty for the house's own; `length` is how many characters of its result the model reads. `told` is the schema in
+    the model's words (`tools.reducing`) where it is another than the one that arguments are checked against.
     """
 
     name: str
@@ -141,6 +142,7 @@ class Tool:
     source: str = ""
     address: str = ""
     length: int = LENGTH
+    told: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):

@@ -51,7 +51,11 @@ def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
     return [
         {
             "type": "function",
-            "function": {"name": tool.name, "description": tool.description, "parameters": rendered(tool.input_schema)},
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": rendered(tool.input_schema if tool.told is None else tool.told),
+            },
         }
         for tool in sorted(tools, key=lambda tool: tool.name)
     ]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.tokens import CONTROL, neutralise
+from tools.tokens import CONTROL
 from tools.wary import flags, harmless, visible
 
 HONEST = [

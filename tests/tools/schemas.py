@@ -1,0 +1,51 @@
+"""Schemas as strangers write them: broken, hostile, or merely odd; and a maker of endless ones."""
+
+import json
+
+from hypothesis import strategies as st
+
+from tools.keywords import LISTS, MAPS, PLAIN, SINGLES
+
+DEEP: dict = {}
+for _ in range(3000):
+    DEEP = {"type": "array", "items": DEEP}
+
+
+def doubling(levels: int) -> dict:
+    """A small document that would be 2**levels schemas if its references were put in place without a bound."""
+    parts = {f"p{n}": {"allOf": [{"$ref": f"#/$defs/p{n + 1}"}, {"$ref": f"#/$defs/p{n + 1}"}]} for n in range(levels)}
+    return {
+        "type": "object",
+        "properties": {"x": {"$ref": "#/$defs/p0"}},
+        "$defs": {**parts, f"p{levels}": {"type": "object"}},
+    }
+
+
+def argument(schema: object, **more: object) -> dict:
+    return {"type": "object", "properties": {"x": schema}, **more}
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 10**20)
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(
+        ["string", "object", "array", "#", "#/", "#/properties/x", "http://x.test/#/a", "(a+)+$", "^a*$"]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["x", "y", "type", "$ref", "nullable", *MAPS, *SINGLES, *LISTS, *PLAIN]), inner, max_size=4
+        )
+    ),
+    max_leaves=12,
+)
+SCHEMAS = st.dictionaries(st.sampled_from(["x", "type", *MAPS, *SINGLES, *LISTS, *PLAIN]), VALUES, max_size=5).map(
+    lambda schema: {**schema, "type": "object"}
+)
+
+
+def is_json(value: object) -> bool:
+    return bool(json.dumps(value))

@@ -1,0 +1,94 @@
+"""Which keywords of JSON Schema are kept when a stranger wrote it, and how their values must look. Pure.
+
+A value that does not look so would break the check of arguments later, in the middle of a turn.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+
+CHOICES = 1000  # entries of an enum
+CHARACTERS = 20_000  # of an enum's or a constant's JSON
+TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
+
+MAPS = ("properties", "patternProperties", "dependentSchemas")
+SINGLES = ("items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")
+LISTS = ("prefixItems", "anyOf", "oneOf", "allOf")
+# Those that turn around or pick: a part that had to be loosened inside would make them refuse what fits.
+STRICT = frozenset({"not", "if", "then", "else", "propertyNames", "contains", "dependentSchemas"})
+SILENT = frozenset(
+    {
+        *("$ref", "$schema", "$id", "$comment", "$defs", "definitions", "$anchor", "id", "title"),
+        *("externalDocs", "xml", "discriminator", "deprecated", "readOnly", "writeOnly", "nullable"),
+        *("default", "example", "examples", "contentEncoding", "contentMediaType", "contentSchema"),
+    }
+)
+
+# One character or class at a time, each repeated or not: such a pattern cannot keep the processor busy as long as at
+# most two of the repetitions are open and it is anchored at its beginning.
+_ATOM = r"(?:\\[dDwWsS.\-+*?()\[\]{}|^$/\\ ]|\[\^?(?:[^\[\]\\]|\\[dDwWsS.\-+*?()\[\]{}|^$/\\])+\]|[^\\\[\](){}*+?|^$])"
+_OPEN = re.compile(r"(?<!\\)(?:[*+]|\{\d+,\d*\})")
+_LINEAR = re.compile(rf"\^(?:{_ATOM}(?:[*+?]|\{{\d{{1,3}}(?:,\d{{0,3}})?\}})?){{0,60}}\$?")
+
+
+def is_quick(pattern: object) -> bool:
+    """Whether a pattern is so plain that no text keeps it busy: those may be checked, others are only told."""
+    if not isinstance(pattern, str) or len(pattern) > 300 or not _LINEAR.fullmatch(pattern):
+        return False
+    if len(_OPEN.findall(pattern)) > 2:
+        return False
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return False
+    return True
+
+
+def _is_type(value: object) -> bool:
+    kinds = value if isinstance(value, list) else [value]
+    return 0 < len(kinds) <= len(TYPES) and all(isinstance(kind, str) and kind in TYPES for kind in kinds)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | float) and _is_number(value) and value >= 0 and float(value).is_integer()
+
+
+def _is_enum(value: object) -> bool:
+    return isinstance(value, list) and 0 < len(value) <= CHOICES and is_short(value)
+
+
+def is_short(value: object) -> bool:
+    """Whether a value's JSON is of a size that is worth keeping."""
+    return len(json.dumps(value)) <= CHARACTERS
+
+
+def are_names(value: object) -> bool:
+    """Whether it is a list of names, such as `required`."""
+    return isinstance(value, list) and len(value) <= CHOICES and all(isinstance(name, str) for name in value)
+
+
+def _is_bound(value: object) -> bool:
+    return isinstance(value, bool) or _is_number(value)  # OpenAPI 3.0 says only whether the minimum is left out
+
+
+PLAIN: Mapping[str, Callable[[object], bool]] = {
+    "type": _is_type,
+    "enum": _is_enum,
+    "const": is_short,
+    "multipleOf": lambda value: _is_number(value) and value > 0,  # type: ignore[operator]
+    **dict.fromkeys(("minimum", "maximum"), _is_number),
+    **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), _is_bound),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count),
+    **dict.fromkeys(("minContains", "maxContains"), _is_count),
+    "uniqueItems": lambda value: isinstance(value, bool),
+    "pattern": lambda value: isinstance(value, str),
+    "format": lambda value: isinstance(value, str),
+    "description": lambda value: isinstance(value, str),
+    "required": are_names,
+    "dependentRequired": lambda value: isinstance(value, dict) and all(map(are_names, value.values())),
+}
