@@ -7,31 +7,28 @@ names are looked up, are arguments. Failures are ToolErrors that say what happen
 import asyncio
 import contextlib
 import ssl
-import zlib
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from email.message import Message
-from functools import cache
 from typing import Any
 
 import httpx
 
-from tools.addresses import Allow, Resolve, all_allowed, is_public, resolve
+from tools.addresses import Allow, Resolve, is_public, resolve
 from tools.base import ToolError
+from tools.bodies import ENCODINGS, read_body
 from tools.killable import Limits, Stopped, run_apart
+from tools.reach import Reach, port_of, why_broken
 from tools.readable import readable
-from tools.threads import in_thread
 
 SECONDS = 10.0  # for everything: lookups, redirects, download, extraction
 REDIRECTS = 5
 BYTES = 2 * 1024 * 1024  # of a page, unpacked; what is beyond is left unread
-TRIES = 3  # addresses of one name, in the order of the lookup
 CONNECTING = 3.0  # seconds for one of them
 EXTRACTING = Limits(seconds=4, processor=3, memory=512 * 1024 * 1024)
 HEADERS = {
     "User-Agent": "Mozilla/5.0 (compatible; Canvasgram/0.1)",
     "Accept": "text/html,text/plain,application/json,application/xml;q=0.9,*/*;q=0.1",
-    "Accept-Encoding": "gzip, deflate",
+    "Accept-Encoding": ENCODINGS,
     "Connection": "close",
 }
 
@@ -73,7 +70,7 @@ class PageReader:
         except TimeoutError:
             raise ToolError(f"The page took longer than {SECONDS:g} seconds and was given up.") from None
         except (httpx.HTTPError, OSError) as error:
-            raise ToolError(f"The page could not be read: {_reason(error)}.") from error
+            raise ToolError(f"The page could not be read: {why_broken(error)}.") from error
         return Page(str(raw.url), found["title"], found["text"], found["length"], len(raw.body) < BYTES)
 
     def _checked(self, address: str) -> httpx.URL:
@@ -85,55 +82,20 @@ class PageReader:
             raise ToolError(f"Only addresses that begin with http:// or https:// are read, not {address[:100]!r}.")
         if url.userinfo:
             raise ToolError("An address with a name or password in it is not opened.")
-        if _port(url) not in self.ports:
-            raise ToolError(f"Port {_port(url)} is not one of web pages, so it is not opened.")
+        if port_of(url) not in self.ports:
+            raise ToolError(f"Port {port_of(url)} is not one of web pages, so it is not opened.")
         return url
 
     async def _fetch(self, url: httpx.URL) -> _Raw:
-        trust = await in_thread(_usual_roots) if self.trust is None else self.trust
-        async with httpx.AsyncHTTPTransport(verify=trust, trust_env=False) as transport:
+        reach = Reach(self.allow, self.resolve, trust=self.trust)
+        async with await reach.transport() as transport:
             for _ in range(REDIRECTS + 1):
-                async with self._answer(transport, url) as response:
+                request = httpx.Request("GET", url, headers=HEADERS)
+                async with contextlib.aclosing(await reach.ask(transport, request, CONNECTING)) as response:
                     if not response.has_redirect_location:
                         return await _take(url, response)
                     url = self._checked(_onward(url, response))
         raise ToolError(f"The page redirects more than {REDIRECTS} times.")
-
-    @contextlib.asynccontextmanager
-    async def _answer(self, transport: httpx.AsyncHTTPTransport, url: httpx.URL) -> AsyncIterator[httpx.Response]:
-        response = await self._connect(transport, url)
-        try:
-            yield response
-        finally:
-            await response.aclose()
-
-    async def _connect(self, transport: httpx.AsyncHTTPTransport, url: httpx.URL) -> httpx.Response:
-        """Ask one of the addresses the name has now; nothing is looked up again after the check."""
-        host = url.raw_host.decode().strip("[]")
-        try:
-            found = await self.resolve(host, _port(url))
-        except (OSError, UnicodeError) as error:
-            raise ToolError(f"No host is called {url.host}.") from error
-        if not all_allowed(found, self.allow):
-            raise ToolError(f"{url.host} is not on the public internet, so it is not opened.")
-        failure: Exception | None = None
-        for ip in found[:TRIES]:
-            request = httpx.Request(
-                "GET",
-                url.copy_with(host=ip),
-                headers={**HEADERS, "Host": url.netloc.decode()},
-                extensions={"sni_hostname": host, "timeout": {"connect": CONNECTING}},
-            )
-            try:
-                return await transport.handle_async_request(request)
-            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                failure = error
-        assert failure is not None
-        raise failure
-
-
-def _port(url: httpx.URL) -> int:
-    return url.port or {"http": 80, "https": 443}[url.scheme]
 
 
 def _onward(url: httpx.URL, response: httpx.Response) -> str:
@@ -149,7 +111,7 @@ async def _take(url: httpx.URL, response: httpx.Response) -> _Raw:
     header = Message()
     header["content-type"] = response.headers.get("content-type", "")
     kind = _kind(header.get_content_type() if response.headers.get("content-type") else "")
-    body = await _body(response)
+    body = await read_body(response, BYTES, "The page")
     if not kind and b"\0" in body[:1000]:
         raise ToolError("The page is a file of an unknown kind, not text.")
     return _Raw(url, kind, header.get_content_charset() or "", body)
@@ -164,23 +126,6 @@ def _kind(content_type: str) -> str:
     raise ToolError(f"The address leads to a file ({content_type[:60]}), not to a page of text.")
 
 
-async def _body(response: httpx.Response) -> bytes:
-    """The first BYTES of the body. Unpacked here, piece by piece, so that a small answer cannot swell."""
-    packed = response.headers.get("content-encoding", "identity").strip().lower()
-    if packed not in ("identity", "", "gzip", "x-gzip", "deflate"):
-        raise ToolError("The page is packed in a way that cannot be read.")
-    unpacker = None if packed in ("identity", "") else zlib.decompressobj(zlib.MAX_WBITS | 32)
-    body = bytearray()
-    try:
-        async for piece in response.aiter_raw():
-            body += piece if unpacker is None else unpacker.decompress(piece, BYTES - len(body))
-            if len(body) >= BYTES or (unpacker is not None and unpacker.eof):
-                break
-    except zlib.error as error:
-        raise ToolError("The page is packed in a way that cannot be read.") from error
-    return bytes(body[:BYTES])
-
-
 async def _extract(raw: _Raw, characters: int) -> dict[str, Any]:
     """The readable part, found in a process that can be killed; what keeps trafilatura too long is read plainly."""
     asked = {"kind": raw.kind, "charset": raw.charset, "characters": characters}
@@ -189,16 +134,3 @@ async def _extract(raw: _Raw, characters: int) -> dict[str, Any]:
             found: dict[str, Any] = await run_apart(readable, raw.body, EXTRACTING, **asked, plainly=plainly)
             return found
     raise ToolError("The page is built so that its text cannot be found.")
-
-
-def _reason(error: Exception) -> str:
-    if "CERTIFICATE_VERIFY_FAILED" in str(error):
-        return "its certificate is not valid"
-    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-        return "the site does not answer"
-    return "the site broke off or answered with something that is not HTTP"
-
-
-@cache
-def _usual_roots() -> ssl.SSLContext:
-    return httpx.create_ssl_context(trust_env=False)
