@@ -42,8 +42,10 @@ MISSED = 3  # calls in a row without an answer, after which the connection is ma
 
 _ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
 _US = Implementation(name="canvasgram", version="0.1")
-_BROKEN = ("Connection closed", "SSE stream")  # the SDK's words; a server may use the code for its own ends
-_NO_SESSION = "Session terminated"  # the SDK's word for a server that has forgotten ours, by a restart of its own
+# The SDK's words, for its codes are used by servers as well: the connection, one answer, a server that was restarted.
+_CLOSED = "Connection closed"
+_CUT = "SSE stream"
+_NO_SESSION = "Session terminated"
 
 R = TypeVar("R")
 
@@ -140,8 +142,10 @@ class Line:
             await asyncio.sleep(tries)
 
     def _refused(self, error: MCPError) -> Exception:
-        if error.code == CONNECTION_CLOSED and (self.over or error.message.startswith(_BROKEN)):
-            return Gone(self.over or "the connection broke off")
+        if error.code == CONNECTION_CLOSED and error.message == _CLOSED:
+            self.end("the connection broke off")
+        if error.code == CONNECTION_CLOSED and (self.over or error.message.startswith(_CUT)):
+            return Gone(self.over or "its answer broke off")
         if error.message == _NO_SESSION:
             self.end("it has forgotten the connection")
             return Gone("it has forgotten the connection", unheard=True)

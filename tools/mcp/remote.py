@@ -27,7 +27,7 @@ class TooLarge(httpx2.StreamError):
     """The answer is longer than one may be; the SDK makes an error of it for the request alone."""
 
     def __init__(self) -> None:
-        super().__init__("it is too large to be taken")
+        super().__init__("it is too large to be taken, or packed")
 
 
 async def client(remote: Remote, resolve: Resolve = resolve) -> httpx2.AsyncClient:
@@ -81,12 +81,11 @@ class Guard(httpx2.AsyncBaseTransport):
         return found
 
     def _bounded(self, response: httpx2.Response) -> httpx2.Response:
-        packed = response.headers.get("content-encoding", "identity").strip().lower()
-        if packed not in ("", "identity"):
-            raise httpx2.RemoteProtocolError("the answer is packed though that was not asked for")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-        response.stream = _Bounded(response.stream, None if is_stream else LARGEST)
+        # What is packed was not asked for, and may be any size.
+        is_packed = response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity")
+        response.stream = _Bounded(response.stream, 0 if is_packed else None if is_stream else LARGEST)
         return response
 
 

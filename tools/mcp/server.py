@@ -67,14 +67,19 @@ class Server:
         # It takes a second or two, in which chats would stand still.
         module = await in_thread(importlib.import_module, "tools.mcp.line")
         patience = module.Patience(self._limits.connect, self._limits.list, self._limits.again, self._limits.apart)
+        # Each connection in a task of its own: leaving it, the SDK may turn our being cancelled into another error.
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await asyncio.wait({tasks.create_task(self._hold(module.hold, patience), name=f"mcp {self.name}")})
+                await asyncio.sleep(self._pause())
+
+    async def _hold(self, hold: Callable[..., Awaitable[None]], patience: object) -> None:
         clock = asyncio.get_running_loop().time
-        while True:
-            began = clock()
-            try:
-                await module.hold(self.name, self.place, patience, self._begin, self._hear)
-            except Exception as error:  # noqa: BLE001 whatever a stranger's server does, the next attempt is made
-                self._fail(reason(error), steady=clock() - began > STEADY)
-            await asyncio.sleep(self._pause())
+        began = clock()
+        try:
+            await hold(self.name, self.place, patience, self._begin, self._hear)
+        except Exception as error:  # noqa: BLE001 whatever a stranger's server does, the next attempt is made
+            self._fail(reason(error), steady=clock() - began > STEADY)
 
     def tool(self, definition: Definition) -> Tool:
         """A tool of this server, listed now or kept since earlier.

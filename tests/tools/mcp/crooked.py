@@ -9,12 +9,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n picture").decode()
 READS = {"readOnlyHint": True}
 ANY = {"type": "object", "properties": {"text": {"type": "string"}}}
 
-TOOLS = {
+TOOLS: dict[str, dict[str, Any]] = {
     name: {"name": name, "description": f"It will {name}.", "inputSchema": ANY, "annotations": hints}
     for name, hints in {
         "echo": READS,
@@ -26,6 +29,7 @@ TOOLS = {
         "garbage": READS,
         "nonsense": READS,
         "environment": READS,
+        "process": READS,
         "pictures": READS,
         "structured": READS,
         "fail": READS,
@@ -47,6 +51,10 @@ def text(said: str, **more: object) -> dict[str, object]:
     return {"content": [{"type": "text", "text": said}], **more}
 
 
+def die(_: dict[str, str]) -> dict[str, object]:
+    os._exit(3)
+
+
 def grow(_: dict[str, str]) -> dict[str, object]:
     TOOLS["grown"] = {"name": "grown", "inputSchema": ANY}
     tell(method="notifications/tools/list_changed")
@@ -60,7 +68,7 @@ def garbage(_: dict[str, str]) -> dict[str, object]:
 
 
 def endless(_: dict[str, str]) -> dict[str, object]:
-    sys.stdout.write('{"result": {"content": [], "id": 5, "pad": "' + "x" * 5_000_000 + '"}, "jsonrpc": "2.0"}\n')
+    sys.stdout.write('{"result": {"content": [], "id": 5, "pad": "' + "x" * 4_300_000 + '"}, "jsonrpc": "2.0"}\n')
     sys.stdout.flush()
     return text("never heard")
 
@@ -72,7 +80,10 @@ def flood(_: dict[str, str]) -> dict[str, object]:
 
 
 def environment(_: dict[str, str]) -> dict[str, object]:
-    return text(json.dumps({**os.environ, "cwd": os.getcwd(), "home": os.listdir(os.environ["HOME"])}))
+    seen = dict(os.environ)  # noqa: TID251 it is no part of the house
+    return text(
+        json.dumps({**seen, "cwd": str(Path.cwd()), "home": [str(one) for one in Path(seen["HOME"]).iterdir()]})
+    )
 
 
 def pictures(_: dict[str, str]) -> dict[str, object]:
@@ -90,15 +101,16 @@ def pictures(_: dict[str, str]) -> dict[str, object]:
     return {"content": content}
 
 
-DOING = {
+DOING: dict[str, Callable[[dict[str, str]], dict[str, object]]] = {
     "echo": lambda arguments: text(arguments.get("text", "")),
-    "die": lambda _: os._exit(3),
-    "huge": lambda _: text("x" * 5_000_000),
+    "die": die,
+    "huge": lambda _: text("x" * 4_300_000),
     "endless": endless,
     "cancelled": lambda _: text(json.dumps(cancelled)),
     "garbage": garbage,
     "nonsense": lambda _: {"content": "not a list"},
     "environment": environment,
+    "process": lambda _: text(str(os.getpid())),
     "pictures": pictures,
     "structured": lambda _: {"content": [], "structuredContent": {"degrees": 21}},
     "fail": lambda _: text("It is out of order.", isError=True),
@@ -107,23 +119,29 @@ DOING = {
 }
 
 
-def hear(message: dict[str, object], how: str) -> None:
+def list_tools(cursor: str | None, how: str) -> dict[str, object]:
+    names = sorted(TOOLS)
+    at = int(cursor or 0)
+    page: dict[str, object] = {"tools": [TOOLS[name] for name in names[at : at + 10]]}
+    if how == "cyclic":
+        page["nextCursor"] = "0"
+    elif at + 10 < len(names):
+        page["nextCursor"] = str(at + 10)
+    return page
+
+
+def initialize() -> dict[str, object]:
+    info = {"name": "crooked", "version": "1"}
+    return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}}, "serverInfo": info}
+
+
+def hear(message: dict[str, Any], how: str) -> None:
     params = message.get("params") or {}
     match message.get("method"):
         case "initialize":
-            capabilities = {"tools": {"listChanged": True}}
-            info = {"name": "crooked", "version": "1"}
-            result = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
-            tell(id=message["id"], result=result)
+            tell(id=message["id"], result=initialize())
         case "tools/list":
-            names = sorted(TOOLS)
-            at = int(params.get("cursor") or 0)
-            page: dict[str, object] = {"tools": [TOOLS[name] for name in names[at : at + 10]]}
-            if how == "cyclic":
-                page["nextCursor"] = "0"
-            elif at + 10 < len(names):
-                page["nextCursor"] = str(at + 10)
-            tell(id=message["id"], result=page)
+            tell(id=message["id"], result=list_tools(params.get("cursor"), how))
         case "tools/call" if params["name"] in DOING:
             tell(id=message["id"], result=DOING[params["name"]](params.get("arguments") or {}))
         case "tools/call" if params["name"] == "refuse":
@@ -134,27 +152,29 @@ def hear(message: dict[str, object], how: str) -> None:
             tell(id=message["id"], error={"code": -32601, "message": "Method not found"})
 
 
-def main(how: str, *more: str) -> None:
-    if how == "quit":
-        sys.exit(4)
-    if how == "hang":
-        signal.pause()
-    if how == "noise":
-        while True:
-            sys.stdout.write("Loading…\n")
-    if how == "slow":  # until somebody writes to this pipe
-        with open(more[0]) as gate:
-            gate.read()
-    if how == "stubborn":  # neither the end of its input nor a signal ends it, and it has a child
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
-        print(f"pids {os.getpid()} {child.pid}", file=sys.stderr, flush=True)
+def begin(how: str, *more: str) -> None:
+    match how:
+        case "hang":
+            signal.pause()
+        case "noise":
+            while True:
+                sys.stdout.write("Loading…\n")
+        case "slow":  # until somebody has written to this pipe
+            Path(more[0]).read_text()
+        case "stubborn":  # neither the end of its input nor a signal ends it, and it has a child
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+            sys.stderr.write(f"pids {os.getpid()} {child.pid}\n")
+            sys.stderr.flush()
+
+
+def main(how: str = "well", *more: str) -> None:
+    begin(how, *more)
     for line in sys.stdin:
         hear(json.loads(line), how)
-    if how == "stubborn":
-        while True:
-            signal.pause()
+    while how == "stubborn":
+        signal.pause()
 
 
 if __name__ == "__main__":
-    main(*(sys.argv[1:] or ["well"]))
+    main(*sys.argv[1:])

@@ -1,0 +1,34 @@
+"""Lines and pace: nothing is kept beyond its bound, however it comes."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tools.mcp.wire import LARGEST, Lines, Pace, TooLong
+
+
+@given(st.lists(st.binary(max_size=12).filter(lambda line: b"\n" not in line), max_size=8), st.integers(1, 9))
+def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], size: int):
+    whole = b"".join(line + b"\n" for line in lines)
+    cutter = Lines(most=100)
+    cut = [one for at in range(0, len(whole), size) for one in cutter.feed(whole[at : at + size])]
+    assert cut == [line for line in lines if line.strip()]
+
+
+def test_a_line_that_is_too_long_is_named_by_the_id_before_its_result_and_the_next_one_comes():
+    cutter = Lines(most=1000)
+    early = json.dumps({"jsonrpc": "2.0", "id": 7, "result": "x" * 2000}).encode()
+    late = json.dumps({"result": {"id": 7, "pad": "x" * 2000}, "id": 8}).encode()
+    found = list(cutter.feed(early + b"\n" + late + b"\n{}\n"))
+    assert found == [TooLong(7), TooLong(None), b"{}"]
+
+
+def test_usual_messages_never_wait_and_a_flood_does():
+    pace = Pace()
+    assert all(pace.wait(2000, 1, now=float(second)) == 0 for second in range(1000))
+    assert pace.wait(LARGEST, 1, now=1000.0) < 1
+    waits = [pace.wait(60_000, 600, now=1000.0) for _ in range(3)]
+    assert waits == sorted(waits)
+    assert waits[0] > 5
+    assert pace.wait(10, 1, now=2000.0) == 0

@@ -1,0 +1,134 @@
+"""An MCP server over HTTP that behaves well or badly as its tools say; by hand: the SDK's own cannot misbehave."""
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+ANY = {"type": "object", "properties": {"text": {"type": "string"}}}
+TOOLS = ("echo", "headers", "huge", "huge_event", "packed", "forget", "page", "drop", "wait", "grow")
+
+
+class Web:
+    """`sessions` are those it knows, `heard` the methods of what came, `free` lets a waiting call go on."""
+
+    def __init__(self) -> None:
+        self.tools = [*TOOLS]
+        self.sessions: set[str] = set()
+        self.heard: list[str] = []
+        self.left: list[str] = []
+        self.free = asyncio.Event()
+        self.waits = asyncio.Event()
+        self.cancelled = asyncio.Event()
+        self._news = asyncio.Event()
+        self.app = Starlette(
+            routes=[
+                Route("/mcp", self._post, methods=["POST"]),
+                Route("/mcp", self._get, methods=["GET"]),
+                Route("/mcp", self._delete, methods=["DELETE"]),
+                Route("/moved", self._moved, methods=["POST", "GET", "DELETE"]),
+                Route("/away", self._away, methods=["POST"]),
+                Route("/broken", self._broken, methods=["POST"]),
+            ]
+        )
+        self.elsewhere = ""
+
+    async def _moved(self, request: Request) -> Response:
+        return RedirectResponse("/mcp", 307)
+
+    async def _away(self, request: Request) -> Response:
+        return RedirectResponse(self.elsewhere, 307)
+
+    async def _broken(self, request: Request) -> Response:
+        return Response("{ this is no message", media_type="application/json")
+
+    async def _delete(self, request: Request) -> Response:
+        self.left.append(request.headers["mcp-session-id"])
+        return Response()
+
+    async def _get(self, request: Request) -> Response:
+        async def events() -> AsyncIterator[str]:
+            while True:
+                await self._news.wait()
+                self._news.clear()
+                yield _event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    async def _post(self, request: Request) -> Response:
+        message = await request.json()
+        self.heard.append(message["method"])
+        match message["method"]:
+            case "initialize":
+                return self._initialized(message)
+            case "server/discover":
+                return JSONResponse({"error": "what?"}, 400)
+        if request.headers.get("mcp-session-id") not in self.sessions:
+            return Response(status_code=404)
+        match message["method"]:
+            case "tools/list":
+                listed = [{"name": name, "inputSchema": ANY} for name in self.tools]
+                return _answer(message, {"tools": listed})
+            case "tools/call":
+                return await self._call(request, message)
+            case "notifications/cancelled":
+                self.cancelled.set()
+        return Response(status_code=202)
+
+    def _initialized(self, message: dict[str, Any]) -> Response:
+        session = f"session-{len(self.sessions) + 1}"
+        self.sessions.add(session)
+        capabilities = {"tools": {"listChanged": True}}
+        info = {"name": "web", "version": "1"}
+        result = {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": info}
+        return _answer(message, result, {"mcp-session-id": session})
+
+    async def _call(self, request: Request, message: dict[str, Any]) -> Response:
+        name = message["params"]["name"]
+        if name in (answers := self._answers(request, message)):
+            return answers[name]
+        match name:
+            case "forget":
+                self.sessions.clear()
+            case "wait":
+                self.waits.set()
+                await self.free.wait()
+            case "grow":
+                self.tools.append("grown")
+                self._news.set()
+        return _answer(message, _text(message["params"]["arguments"].get("text", "")))
+
+    def _answers(self, request: Request, message: dict[str, Any]) -> dict[str, Response]:
+        huge = _text("x" * 4_300_000)
+        event = _event({"jsonrpc": "2.0", "id": message["id"], "result": huge})
+        packed = gzip.compress(json.dumps(huge).encode())
+        return {
+            "headers": _answer(message, _text(json.dumps(dict(request.headers)))),
+            "huge": _answer(message, huge),
+            "huge_event": Response(event, media_type="text/event-stream"),
+            "packed": Response(packed, headers={"content-encoding": "gzip"}, media_type="application/json"),
+            "page": Response("<html>", media_type="text/html"),
+            "drop": StreamingResponse(_nothing(), media_type="text/event-stream"),
+        }
+
+
+async def _nothing() -> AsyncIterator[str]:
+    yield ": nothing comes\n\n"
+
+
+def _event(message: dict[str, Any]) -> str:
+    return f"event: message\ndata: {json.dumps(message)}\n\n"
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}]}
+
+
+def _answer(message: dict[str, Any], result: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result}, headers=headers)
