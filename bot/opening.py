@@ -6,12 +6,13 @@ Decided once a turn and stored with it; turns.py plays it from there.
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from bot import window
 from bot.agent import history, prompting
-from bot.agent.fit.offer import Offer
 from bot.agent.thinking import Decision, Evidence, Setting, decide
 from bot.agent.toolbox import Toolbox
+from bot.catalogue.catalogue import Catalogue
 from bot.db import attachments, calls, conversations
 from bot.db import turns as stored
 from bot.db.calls import StoredResult
@@ -57,15 +58,14 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What every turn of this house shares: system text, tools, and the tokens a prompt may take.
+    """What every turn of this house shares: system text, tools there are, and the tokens a prompt may take.
 
     `thinking` is what the house does where a chat has not said. `counts` and `reads`: whether the endpoint may be asked
     how long a prompt is, and whether to think; `sums`: whether a summary is made before a cut.
     """
 
     system: str
-    toolbox: Toolbox
-    offer: Offer
+    catalogue: Catalogue
     budget: int
     steps: int
     max_tokens: int
@@ -143,12 +143,16 @@ async def begin(
     read = plan.reads and told is None and judged.is_open and not ask.deep
     if (count or read) and not await stored.begun(tx, ask.items[0].id):
         prompt = await window.messages(tx, judged.seen, plan.system, judged.user) if count else judged.user
-        return Wanting(count, read, judged.decision.thinking, prompt, plan.toolbox)
-    opened = await _open(tx, plan, ask, told, judged, now)
-    seen = judged.counted(told.counted if told else None)
-    # A turn found again keeps the window it began with, unless its prompt was too long for the endpoint.
-    narrow = not opened.is_found or budget < plan.budget
-    seen = await _settled(tx, plan, ask.lane, seen, seen.within(budget, newest) if narrow else seen, plan.toolbox)
+        return Wanting(count, read, judged.decision.thinking, prompt, judged.seen.toolbox)
+    seen = judged.counted
+    wanted = seen.within(budget, newest)
+    if wanted is not seen:
+        wanted = replace(wanted, toolbox=_kit(plan, ask)(None))
+    opened = await _open(tx, plan, ask, judged, wanted.toolbox, now)
+    if opened.is_found:
+        # It keeps the window it began with, unless its prompt was too long for the endpoint, and its tools always.
+        wanted = replace(wanted, toolbox=seen.toolbox) if budget < plan.budget else seen
+    seen = await _settled(tx, plan, ask.lane, seen, wanted)
     return replace(
         opened,
         may_think=judged.setting != "off",
@@ -167,6 +171,7 @@ class _Judged:
     seen: Window
     user: tuple[Message, ...]
     size: int
+    told: Told | None
     setting: Setting
     decision: Decision
 
@@ -175,27 +180,33 @@ class _Judged:
         """Whether words did not tell, and nobody else did, if the turn thinks."""
         return self.decision.unsure and self.setting == "auto"
 
-    def counted(self, tokens: int | None) -> Window:
+    @property
+    def counted(self) -> Window:
         """The window, once the server has counted the prompt that was in doubt."""
+        tokens = self.told.counted if self.told else None
         if not tokens:
             return self.seen
         return replace(self.seen, ratio=history.ratio(self.seen.size + self.size, tokens))
 
 
 async def _judge(tx: Transaction, plan: Plan, ask: Ask, told: Told | None, now: float) -> _Judged:
-    seen = await window.look(tx, ask.lane, plan.system, plan.toolbox)
+    seen = await window.look(tx, ask.lane, plan.system, _kit(plan, ask))
     user = user_messages(ask, seen.past[-1].received_at if seen.past else 0.0, now)
     setting = seen.here.think or plan.thinking
-    return _Judged(seen, user, history.estimate(user), setting, _decided(plan, ask, seen, setting, told))
+    return _Judged(seen, user, history.estimate(user), told, setting, _decided(plan, ask, seen, setting, told))
 
 
-async def _open(tx: Transaction, plan: Plan, ask: Ask, told: Told | None, judged: _Judged, now: float) -> Opened:
+def _kit(plan: Plan, ask: Ask) -> window.Kit:
+    return partial(plan.catalogue.kit, ask.person, ask.lane.chat, ask.texts)
+
+
+async def _open(tx: Transaction, plan: Plan, ask: Ask, judged: _Judged, toolbox: Toolbox, now: float) -> Opened:
     new = NewTurn(
         item=ask.items[0].id,
         lane=ask.lane,
         person=ask.person,
         conversation=judged.seen.here.number,
-        tools=tuple(plan.toolbox.tools),
+        tools=tuple(toolbox.tools),
         thinking=judged.decision.thinking,
         thinking_why=judged.decision.why,
         received_at=ask.items[0].received_at,
@@ -205,18 +216,18 @@ async def _open(tx: Transaction, plan: Plan, ask: Ask, told: Told | None, judged
         return await _found(tx, plan, ask.items[0].id, now)
     if ask.attached:
         await attachments.keep(tx, turn.id, ask.attachments)
-    if told is not None and told.call is not None:
-        await calls.belong(tx, told.call, turn.id)
+    if judged.told is not None and judged.told.call is not None:
+        await calls.belong(tx, judged.told.call, turn.id)
     number, thinking = judged.seen.here.number, judged.decision.thinking
-    return Opened(turn.id, number, judged.user, plan.toolbox, thinking, stopped=turn.stopped)
+    return Opened(turn.id, number, judged.user, toolbox, thinking, stopped=turn.stopped)
 
 
-async def _settled(tx: Transaction, plan: Plan, lane: Lane, seen: Window, wanted: Window, toolbox: Toolbox) -> Window:
+async def _settled(tx: Transaction, plan: Plan, lane: Lane, seen: Window, wanted: Window) -> Window:
     """Store that the conversation has begun, or that it is cut to the `wanted` window."""
     if wanted is not seen:
-        return await window.cut(tx, lane, wanted, plan.system, toolbox)
+        return await window.cut(tx, lane, wanted, plan.system)
     if not seen.begun:
-        await conversations.begin(tx, lane, seen.here.number, seen.here.notes or "")
+        await conversations.begin(tx, lane, seen.here.number, seen.here.notes or "", seen.toolbox.tools)
     return seen
 
 
@@ -224,7 +235,7 @@ def _decided(plan: Plan, ask: Ask, seen: Window, setting: Setting, told: Told | 
     last = seen.past[-1] if seen.past else None
     recent, thought = (last.used, last.thinking) if last else ((), False)
     evidence = Evidence(setting, recent=recent, thought=thought, attachments=ask.attached)
-    decision = decide([prompting.without_files(text) for text in ask.texts], plan.offer, evidence)
+    decision = decide([prompting.without_files(text) for text in ask.texts], seen.toolbox.offer, evidence)
     if told is None or told.read is None or not decision.unsure:
         return decision
     why = f"words did not tell; the endpoint reads {told.read:.0%} for tool work"
@@ -238,7 +249,7 @@ async def _found(tx: Transaction, plan: Plan, item: int, now: float) -> Opened:
         found.id,
         found.conversation,
         found.user,
-        plan.toolbox.only(found.tools),
+        plan.catalogue.toolbox(found.tools),
         found.thinking,
         is_found=True,
         stopped=found.stopped,

@@ -13,6 +13,7 @@ from bot.agent import replies
 from bot.agent.replies import Answer
 from bot.agent.toolbox import Toolbox
 from bot.booking import Book, Came
+from bot.catalogue.catalogue import Catalogue
 from bot.db import calls, conversations, inbox, turns
 from bot.db.calls import NewCall
 from bot.db.conversations import Conversation
@@ -63,19 +64,22 @@ class _Job:
     lane: Lane
     conversation: int
     upto: int
+    toolbox: Toolbox
     prompt: tuple[Message, ...]
     notes: int
 
 
 class Summaries:
-    """Runs the house's items. `system` and `toolbox` are those of the turns; `wanted` is False where SUMMARY is off."""
+    """Runs the house's items. `system` and `catalogue` are the turns' own; `wanted` is False where SUMMARY is off."""
 
-    def __init__(self, database: Database, endpoint: Endpoint, *, system: str, toolbox: Toolbox, wanted: bool) -> None:
+    def __init__(
+        self, database: Database, endpoint: Endpoint, *, system: str, catalogue: Catalogue, wanted: bool
+    ) -> None:
         self._database = database
         self._book = Book(database)
         self._endpoint = endpoint
         self._system = system
-        self._toolbox = toolbox
+        self._catalogue = catalogue
         self._wanted = wanted
         self._at_work: set[str] = set()
 
@@ -102,18 +106,18 @@ class Summaries:
 
     async def _job(self, tx: Transaction, lane: Lane, conversation: int, upto: int) -> _Job | None:
         """None if there is nothing left to do: the conversation is over, its turns have left, a summary is there."""
-        seen = await window.look(tx, lane, self._system, self._toolbox)
+        seen = await window.look(tx, lane, self._system, self._catalogue.kit_of(lane.chat))
         shown = [turn.id for turn in seen.past[seen.span.first :]]
         if seen.here.number != conversation or is_ahead(seen.here) or upto not in shown:
             return None
         seen = replace(seen, past=seen.past[: seen.span.first + shown.index(upto) + 1])
         prompt = await window.messages(tx, seen, self._system, (Message("user", ASK),))
-        return _Job(lane, conversation, upto, prompt, len(seen.here.notes or ""))
+        return _Job(lane, conversation, upto, seen.toolbox, prompt, len(seen.here.notes or ""))
 
     def _request(self, job: _Job) -> ModelRequest:
         return ModelRequest(
             messages=job.prompt,
-            tools=self._toolbox.definitions,
+            tools=job.toolbox.definitions,
             tool_choice="none",
             thinking=False,
             max_tokens=TOKENS,
@@ -132,9 +136,9 @@ class Summaries:
             endpoint=self._endpoint.url,
             model=self._endpoint.name(),
             thinking=False,
-            tools_offered=len(self._toolbox.tools),
+            tools_offered=len(job.toolbox.tools),
             chars_system=len(system.text),
-            chars_tools=self._toolbox.size,
+            chars_tools=job.toolbox.size,
             chars_notes=job.notes,
             chars_history=max(0, sum(len(message.text) for message in others) - job.notes),
             images=sum(len(message.images) for message in others),

@@ -39,15 +39,15 @@ log = logging.getLogger(__name__)
 class Wanted:
     """The endpoint as the settings name it, the head of every prompt, and what of it is warmed.
 
-    `lineages` are those that turns begin with, by thinking; none: nothing is warmed. `longest` is the longest prompt
-    with its answer, in tokens.
+    `toolbox` gives the tools that most conversations begin with now. `lineages` are those that turns begin with, by
+    thinking; none: nothing is warmed. `longest` is the longest prompt with its answer, in tokens.
     """
 
     url: str
     key: str | None
     model: str | None
     system: str
-    toolbox: Toolbox
+    toolbox: Callable[[], Toolbox]
     longest: int
     lineages: tuple[bool, ...]
 
@@ -66,7 +66,7 @@ class Warming:
         self._due = asyncio.Event()
 
     def again(self) -> None:
-        """The endpoint came back and has forgotten: look at it and warm it once more."""
+        """The endpoint came back and has forgotten, or the tools are others: look at it and warm it once more."""
         self._due.set()
 
     async def run(self) -> None:
@@ -138,7 +138,7 @@ class Warming:
 
     def _request(self, thinking: bool, ask: str) -> ModelRequest:
         """The head of a prompt exactly as turns send it, and a few words behind it."""
-        tools = self._wanted.toolbox.definitions
+        tools = self._wanted.toolbox().definitions
         return ModelRequest(
             messages=prompting.build(self._wanted.system, (), (Message("user", ask),)),
             tools=tools,
@@ -162,7 +162,7 @@ class Warming:
             thinking=request.thinking,
             tools_offered=len(request.tools),
             chars_system=len(system.text),
-            chars_tools=self._wanted.toolbox.size,
+            chars_tools=sum(len(str(one)) for one in request.tools),
             chars_history=len(asked.text),
         )
 

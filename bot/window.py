@@ -3,7 +3,7 @@
 Reads what is stored; judged by agent/history. Sizes are estimates, brought to tokens by what the server counted last.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from bot.agent import history, prompting
@@ -16,6 +16,9 @@ from bot.db.engine import Transaction
 from bot.db.turns import PastTurn
 from bot.domain import Lane, Message
 
+Kit = Callable[[tuple[str, ...] | None], Toolbox]
+"""The tools of a conversation whose prompt offers these names; None: it has not begun, so those it would be offered."""
+
 NEAR = 0.1  # of the budget: so near to it an estimate does not tell whether a prompt is above
 
 
@@ -24,11 +27,12 @@ class Window:
     """A conversation as the next prompt sees it. `ratio`: tokens the server counts where one is estimated.
 
     `fixed` is the estimate of what comes before the turns: system text, tools, notes and summary; `begun` says whether
-    its notes are stored as they stand here.
+    its notes are stored as they stand here, and its tools.
     """
 
     here: Conversation
     begun: bool
+    toolbox: Toolbox
     past: tuple[PastTurn, ...]
     span: history.Window
     fixed: int
@@ -72,26 +76,27 @@ class Composition:
     left_out_turns: int
 
 
-async def look(tx: Transaction, lane: Lane, system: str, toolbox: Toolbox) -> Window:
+async def look(tx: Transaction, lane: Lane, system: str, kit: Kit) -> Window:
     """The lane's conversation as it stands."""
     here = await conversations.find(tx, lane)
     past = await stored.past(tx, lane, here.number)
-    begun = here.notes is not None
-    if not begun:
+    toolbox = kit(here.tools)
+    begun = here.notes is not None and here.tools is not None
+    if here.notes is None:
         here = replace(here, notes=await _notes(tx, lane))
     span = history.Window(_after(past, here.cut), _after(past, here.shortened))
     known = next((turn for turn in reversed(past) if turn.counted), None)
     ratio = history.ratio(known.prompt, known.counted) if known else 1.0
-    return Window(here, begun, tuple(past), span, _fixed(here, system, toolbox), ratio)
+    return Window(here, begun, toolbox, tuple(past), span, _fixed(here, system, toolbox), ratio)
 
 
-async def cut(tx: Transaction, lane: Lane, window: Window, system: str, toolbox: Toolbox) -> Window:
+async def cut(tx: Transaction, lane: Lane, window: Window, system: str) -> Window:
     """Store a cut. The front changes anyway, so notes and summary are brought up to date with it."""
-    here = replace(window.here, notes=await _notes(tx, lane))
+    here = replace(window.here, notes=await _notes(tx, lane), tools=tuple(window.toolbox.tools))
     if here.ahead is not None:
         here = replace(here, summary=here.ahead, ahead=None, upto=None)
     await conversations.cut(tx, lane, here)
-    return replace(window, here=here, fixed=_fixed(here, system, toolbox))
+    return replace(window, here=here, fixed=_fixed(here, system, window.toolbox))
 
 
 async def messages(tx: Transaction, window: Window, system: str, newest: Sequence[Message]) -> tuple[Message, ...]:
@@ -103,9 +108,10 @@ async def messages(tx: Transaction, window: Window, system: str, newest: Sequenc
     return prompting.build(system, turns, newest, window.here.notes, window.here.summary)
 
 
-async def composition(tx: Transaction, lane: Lane, system: str, toolbox: Toolbox, budget: int) -> Composition:
+async def composition(tx: Transaction, lane: Lane, system: str, kit: Kit, budget: int) -> Composition:
     """What the lane's next prompt is made of."""
-    window = await look(tx, lane, system, toolbox)
+    window = await look(tx, lane, system, kit)
+    toolbox = window.toolbox
     seen = await messages(tx, window, system, ())
     images = history.TOKENS_AN_IMAGE * sum(len(message.images) for message in seen)
     turns = len(window.past) - window.span.first

@@ -69,7 +69,7 @@ async def warm(database: Database, endpoint: Endpoint) -> AsyncIterator[Desk]:
     async with serve(endpoint.app) as url, contextlib.AsyncExitStack() as closing:
         model = Llm(f"{url}/v1", None, Seats(4))
         closing.push_async_callback(model.close)
-        wanted = Wanted(f"{url}/v1", None, None, "Be brief.", Toolbox(tools), BUDGET, (False, True))
+        wanted = Wanted(f"{url}/v1", None, None, "Be brief.", lambda: Toolbox(tools), BUDGET, (False, True))
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(Warming(database, model, wanted, name=lambda: "model", tell=complain).run())
             await endpoint.until(lambda: warmed_up(endpoint))

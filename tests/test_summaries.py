@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from bot.agent.toolbox import Toolbox
 from bot.bench.talk import prose
 from bot.db import conversations, inbox
 from bot.db.conversations import Conversation
@@ -49,7 +48,7 @@ async def here(desk: Desk, **changed: Any) -> Conversation:
 
 def runner(desk: Desk, *, wanted: bool = True) -> Summaries:
     endpoint = Endpoint("main", "http://here/v1", desk.model, lambda: "model")
-    return Summaries(desk.database, endpoint, system="Be brief.", toolbox=Toolbox(desk.tools), wanted=wanted)
+    return Summaries(desk.database, endpoint, system="Be brief.", catalogue=desk.catalogue, wanted=wanted)
 
 
 async def summed(desk: Desk, says: Any = None, **how: Any) -> tuple[InboxItem, ...]:

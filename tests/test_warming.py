@@ -51,7 +51,7 @@ class Bench:
 
     def warming(self) -> Warming:
         toolbox = Toolbox(discover())
-        wanted = Wanted(self.url, self.key, None, "Be brief.", toolbox, 9000, self.lineages)
+        wanted = Wanted(self.url, self.key, None, "Be brief.", lambda: toolbox, 9000, self.lineages)
         return Warming(self.database, self.model, wanted, name=lambda: "model", tell=self._tell)
 
     async def _tell(self, subject: str, text: str) -> None:

@@ -6,7 +6,7 @@ where there are any. No person and no chat is in a label, and no word that a mod
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
@@ -33,12 +33,14 @@ class Seats(Protocol):
 
 
 class Metrics:
-    """One registry of its own. `seats` by endpoint, `tools` are the names that may be told."""
+    """One registry of its own. `seats` by endpoint, `knows` says of which tool the name may be told."""
 
-    def __init__(self, lookout: Lookout, seats: Mapping[str, Seats], tools: Collection[str], version: str) -> None:
+    def __init__(
+        self, lookout: Lookout, seats: Mapping[str, Seats], knows: Callable[[str], bool], version: str
+    ) -> None:
         self._lookout = lookout
         self._seats = seats
-        self._tools = frozenset(tools)
+        self._knows = knows
         self._looking = asyncio.Lock()
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
@@ -79,7 +81,7 @@ class Metrics:
         for turn in ended.turns:
             self._turns.labels(turn.ending).inc()
         for tool in ended.tools:
-            self._tool_calls.labels(tool.name if tool.name in self._tools else OTHER, tool.outcome).inc()
+            self._tool_calls.labels(tool.name if self._knows(tool.name) else OTHER, tool.outcome).inc()
         for account in ended.accounts:
             for interval in INTERVALS:
                 if seconds := getattr(account, interval):

@@ -1,40 +1,175 @@
 """The tools the house has now, who may use which, and what a conversation is offered.
 
-Built once; everything on the way of a message asks it and waits for nothing.
+Built once. Whoever is on the way of a message asks it and waits for nothing; what changed in the database, in files or
+at a server is taken over beside that.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 from bot.agent.toolbox import Toolbox
+from bot.catalogue.assembling import Standing
+from bot.catalogue.granted import Granting
+from bot.catalogue.stock import HERE, Rows, Stock, Where
 from bot.db.engine import Database
+from bot.db.grants import Grant
+from bot.db.patience import patiently
+from bot.db.revisions import FILES
+from bot.errors import StoreUnavailable
 from tools.base import Tool
+
+LOOK = 2.0  # seconds between looks for changes that another process made
+
+Tell = Callable[[str, str], Awaitable[None]]
+
+log = logging.getLogger(__name__)
+
+
+async def _untold(subject: str, text: str) -> None:
+    """Where there is no feed, the log is enough."""
 
 
 class Catalogue:
-    """`own` are the house's own tools; `is_admin` says who is one."""
+    """`own` are the house's own tools; `is_admin` says who is one, `tell` reaches the admins' feed.
 
-    def __init__(self, database: Database, own: Iterable[Tool], is_admin: Callable[[int], bool]) -> None:
-        self._database = database
+    `members_changed` is called when conversations of people without a grant of their own begin with other tools than
+    before; whoever wants to know puts a function there.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        own: Iterable[Tool],
+        is_admin: Callable[[int], bool],
+        where: Where = HERE,
+        tell: Tell = _untold,
+    ) -> None:
+        self.members_changed: Callable[[], None] = lambda: None
+        self._stock = Stock(database, own, where, self.renew)
         self._is_admin = is_admin
-        self.tools: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in own})
-        self._toolboxes: dict[tuple[str, ...], Toolbox] = {}
+        self._tell = tell
+        self._renewing = asyncio.Lock()
+        self._revisions: Mapping[str, int] = {}
+        ready = {tool.name: tool for tool in sorted(self._stock.own, key=lambda tool: tool.name)}
+        self._take(Standing(ready, {}), ())
 
     def get(self, name: str) -> Tool | None:
         """A tool that can be used now: it is enabled, and not suspended. An admin's own rule stands in it."""
         return self.tools.get(name)
 
+    def knows(self, name: str) -> bool:
+        """Whether there is a tool of this name, though it may rest."""
+        return name in self.tools or name in self._resting
+
     def granted(self, name: str, person: int, chat: int) -> bool:
         """Whether this person may use this tool in this chat now."""
-        return name in self.tools
+        return name in self.tools and (self._granting.may(name, person, chat) or self._is_admin(person))
 
     def offered(self, person: int, chat: int, texts: Sequence[str]) -> tuple[str, ...]:
-        """Names of the tools that a conversation is offered which a person begins now in a chat, with these texts."""
-        return tuple(self.tools)
+        """Names of the tools that a conversation is offered which a person begins now in a chat, with these texts.
+
+        In a group these are the tools of everybody there; what one of them may use besides is not named to all.
+        """
+        alone = person if person == chat else 0
+        if alone and self._is_admin(alone):
+            return tuple(self.tools)
+        return tuple(name for name in self.tools if self._granting.may(name, alone, chat))
 
     def toolbox(self, names: Iterable[str]) -> Toolbox:
-        """Those of the tools that have one of the names; the same object for the same names."""
-        wanted = tuple(name for name in names if name in self.tools)
+        """The tools of these names, the same object for the same names. Those that rest are named in it still, so that
+        a prompt stays as it began, and say so when they are called; those that are gone are left out.
+        """
+        wanted = tuple(name for name in names if self.knows(name))
         if wanted not in self._toolboxes:
-            self._toolboxes[wanted] = Toolbox(self.tools[name] for name in wanted)
+            found = (self.tools.get(name) or self._resting[name] for name in wanted)
+            self._toolboxes[wanted] = Toolbox(found)
         return self._toolboxes[wanted]
+
+    def kit(self, person: int, chat: int, texts: Sequence[str], names: tuple[str, ...] | None) -> Toolbox:
+        """The tools of a conversation whose prompt offers these names; None: what one is offered that begins now."""
+        return self.toolbox(self.offered(person, chat, texts) if names is None else names)
+
+    def kit_of(self, chat: int) -> Callable[[tuple[str, ...] | None], Toolbox]:
+        """The same, of a chat in which nobody asks now."""
+        return partial(self.kit, chat, chat, ())
+
+    def of_members(self) -> Toolbox:
+        """What conversations of people without a grant of their own are offered."""
+        return self.toolbox(self.offered(0, 0, ()))
+
+    def largest(self) -> Toolbox:
+        """The most that a prompt may have to hold."""
+        return self.toolbox(self.tools)
+
+    async def load(self) -> None:
+        """Take over what is registered, and load the files; once, before the first message is answered."""
+        for line in await self._stock.load_files():
+            log.warning("%s", line, extra={"action": "tools.refused"})
+        await self.renew()
+
+    async def run(self) -> None:
+        """Notice what other processes change and keep the connections to servers, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._stock.run(), name="tool servers")
+            while True:
+                await asyncio.sleep(LOOK)
+                try:
+                    await self._look()
+                except StoreUnavailable as away:
+                    log.warning("%s", away, extra={"action": "store.away"})
+
+    async def reload(self) -> tuple[str, ...]:
+        """Load the files of TOOLS_DIR anew, and take over what is registered; what went wrong, a line each."""
+        troubles = await self._stock.load_files()
+        await self.renew()
+        return troubles
+
+    async def renew(self) -> None:
+        """Take over what is registered now; turns that run keep the tools they have."""
+        async with self._renewing:
+            rows, standing = await self._stock.renew()
+            self._revisions = rows.revisions
+            before = self._head
+            self._take(standing, rows.grants)
+        if self._head != before:
+            self.members_changed()
+        await self._news(rows, standing)
+
+    @property
+    def _head(self) -> Sequence[Mapping[str, Any]]:
+        """What conversations of members begin with, as the endpoint is sent it."""
+        return self.of_members().definitions
+
+    async def _look(self) -> None:
+        now = await self._stock.revisions()
+        if now.get(FILES) != self._revisions.get(FILES):
+            await self.reload()
+        elif now != self._revisions or self._stock.trouble_changed:
+            await self.renew()
+
+    def _take(self, standing: Standing, grants: Iterable[Grant]) -> None:
+        self.tools: Mapping[str, Tool] = MappingProxyType(dict(standing.tools))
+        self._resting = standing.resting
+        self._granting = Granting(standing.tools.values(), grants)
+        self._toolboxes: dict[tuple[str, ...], Toolbox] = {}
+
+    async def _news(self, rows: Rows, standing: Standing) -> None:
+        """Tell the admins what waits for them, and what does not work."""
+        for row in standing.waiting:
+            what = "has changed and rests" if row.definition else "is new and rests"
+            flagged = f" Its words want a second look: {row.flagged}." if row.flagged else ""
+            why = f"The tool {row.name} of {row.source} {what} until an admin has looked: /tools show {row.name}."
+            await self._say(f"tool {row.name}", why + flagged)
+        for source, trouble in standing.troubles.items():
+            if trouble is not None:
+                await self._say(f"source {source}", f"Of the tools of {source}: {trouble}.")
+        if rows.sealed is not None:
+            await self._say("secrets", rows.sealed)
+
+    async def _say(self, subject: str, text: str) -> None:
+        log.warning("%s", text, extra={"action": "tools.news", "subject": subject})
+        await patiently(lambda: self._tell(subject, text))

@@ -1,8 +1,10 @@
-"""A lane's current conversation: its notes, and how far its prompt has been cut. Works inside the caller's `tx`.
+"""A lane's current conversation: its notes and tools, and how far its prompt has been cut. Works inside `tx`.
 
 A conversation is the sequence of a lane's ended turns in the order they ended, since the last /new.
 """
 
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +19,7 @@ from bot.domain import Lane
 _FIND = select(lanes).where(lanes.c.lane == bindparam("key"))
 _FORGOTTEN: dict[str, Any] = {
     "notes": None,
+    "tools": None,
     "cut": None,
     "shortened": None,
     "told_cut": False,
@@ -28,7 +31,8 @@ _FORGOTTEN: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Where a lane's current conversation stands; `notes` are None until it has begun.
+    """Where a lane's current conversation stands; `notes`, and names of the `tools` it offers, are None until it has
+    begun.
 
     `cut` and `shortened` name the newest turn that has left the prompt, and the newest that is told in short.
     `ahead` is a summary of what leaves next, `upto` the newest turn it tells of.
@@ -43,6 +47,7 @@ class Conversation:
     summary: str | None = None
     ahead: str | None = None
     upto: int | None = None
+    tools: tuple[str, ...] | None = None
 
 
 async def find(tx: AsyncConnection, lane: Lane) -> Conversation:
@@ -60,12 +65,15 @@ async def find(tx: AsyncConnection, lane: Lane) -> Conversation:
         found.summary,
         found.summary_ahead,
         found.summary_upto,
+        None if found.tools is None else tuple(json.loads(found.tools)),
     )
 
 
-async def begin(tx: AsyncConnection, lane: Lane, number: int, notes: str) -> None:
-    """The conversation's first turn: the chat's notes are kept as they stand, so that its prompts begin alike."""
-    await _put(tx, lane, {"conversation": number, "notes": notes})
+async def begin(tx: AsyncConnection, lane: Lane, number: int, notes: str, tools: Iterable[str]) -> None:
+    """The conversation's first turn: the chat's notes and tools are kept as they stand, so that its prompts begin
+    alike.
+    """
+    await _put(tx, lane, {"conversation": number, "notes": notes, "tools": json.dumps([*tools])})
 
 
 async def new(tx: AsyncConnection, lane: Lane) -> None:
@@ -75,9 +83,9 @@ async def new(tx: AsyncConnection, lane: Lane) -> None:
 
 
 async def cut(tx: AsyncConnection, lane: Lane, now: Conversation) -> None:
-    """The prompt was cut: what it holds from now on, and the notes and the summary it begins with."""
-    row = {"notes": now.notes, "cut": now.cut, "shortened": now.shortened, "summary": now.summary}
-    row |= {"summary_ahead": now.ahead, "summary_upto": now.upto}
+    """The prompt was cut: what it holds from now on, and the tools, the notes and the summary it begins with."""
+    row: dict[str, Any] = {"notes": now.notes, "cut": now.cut, "shortened": now.shortened, "summary": now.summary}
+    row |= {"summary_ahead": now.ahead, "summary_upto": now.upto, "tools": json.dumps(now.tools)}
     await tx.execute(update(lanes).where(lanes.c.lane == lane.key).values(row))
 
 

@@ -121,7 +121,7 @@ async def test_a_database_that_cannot_be_read_is_said(database: Database):
         async def look(self, *, now: float) -> None:  # type: ignore[override]
             raise StoreUnavailable("the disk is full")
 
-    async with serve(pages(lambda: False, Metrics(Away(database), {}, (), "0"))) as url, httpx.AsyncClient() as http:
+    async with serve(pages(lambda: False, Metrics(Away(database), {}, bool, "0"))) as url, httpx.AsyncClient() as http:
         answer = await http.get(f"{url}/metrics")
         assert (answer.status_code, answer.text) == (503, "the disk is full")
         assert (await http.get(f"{url}/healthz")).json() == {"live": True, "ready": False}

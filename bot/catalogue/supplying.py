@@ -1,0 +1,104 @@
+"""Makes tools of what is registered: of each source what it gives now, with its secrets put in.
+
+Nothing is fetched here: a document, and what a server listed, are kept with their source. What reads them is imported
+when the first such source is there.
+"""
+
+import asyncio
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bot.catalogue.assembling import Supply
+from bot.db.sources import Source
+from tools.base import Tool
+from tools.schema import ToolDefinitionError
+
+if TYPE_CHECKING:
+    from bot.catalogue.servers import Heard, Servers
+    from tools.mcp.place import Place
+    from tools.mcp.server import Server
+
+_NAMED = re.compile(r"\{([A-Za-z0-9_-]+)\}")
+
+
+class Unfilled(Exception):
+    """A source names a secret that is not there."""
+
+
+class Supplying:
+    """`private` are the hosts of private networks that may be reached, `heard` is told what an MCP server lists."""
+
+    def __init__(self, private: frozenset[str], heard: "Heard") -> None:
+        self._private = private
+        self._heard = heard
+        self._servers: Servers | None = None
+        self._group: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Keep the connections to servers until cancelled; none is left when this has ended."""
+        try:
+            async with asyncio.TaskGroup() as self._group:
+                if self._servers is not None:
+                    self._servers.begin(self._group)
+                await asyncio.Event().wait()
+        finally:
+            self._group = None
+
+    def supplies(self, sources: Sequence[Source], secrets: Mapping[str, str]) -> list[Supply]:
+        """What these sources give now, of which none is a file; servers of others are ended."""
+        found = [self._supply(source, secrets) for source in sources]
+        if self._servers is not None:
+            self._servers.only([one.name for one in sources if one.enabled])
+        return found
+
+    def troubles(self) -> dict[str, str]:
+        """Why servers are not available, by source."""
+        return self._servers.troubles() if self._servers is not None else {}
+
+    def _supply(self, source: Source, secrets: Mapping[str, str]) -> Supply:
+        made: tuple[Tool, ...] = ()
+        trouble = None
+        try:
+            match source.kind:
+                case "mcp_http" | "mcp_stdio":
+                    made, trouble = self._served(source, secrets)
+        except (Unfilled, ToolDefinitionError, ValueError, TypeError, KeyError) as why:
+            trouble = str(why)
+        return Supply(source, made, trouble)
+
+    def _served(self, source: Source, secrets: Mapping[str, str]) -> tuple[tuple[Tool, ...], str | None]:
+        from tools.mcp.definitions import Definition
+        from tools.mcp.place import Program, Remote
+
+        options = source.options
+        if source.kind == "mcp_stdio":
+            home = Path(options["home"]) if options.get("home") else None
+            words = tuple(shlex.split(source.address))
+            place: Place = Program(words, home, filled(options.get("environment", {}), secrets))
+        else:
+            place = Remote(source.address, filled(options.get("headers", {}), secrets), self._private)
+        server = self._server(source.name, place)
+        return tuple(server.tool(Definition(**told)) for told in options.get("listing", ())), server.trouble
+
+    def _server(self, name: str, place: "Place") -> "Server":
+        from bot.catalogue.servers import Servers
+
+        if self._servers is None:
+            self._servers = Servers(self._heard)
+            if self._group is not None:
+                self._servers.begin(self._group)
+        return self._servers.at(name, place)
+
+
+def filled(texts: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
+    """Texts with the secrets they name as `{name}`, such as `Bearer {weather}`."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in secrets:
+            raise Unfilled(f"the secret {found[1]} is missing")
+        return secrets[found[1]]
+
+    return {key: _NAMED.sub(value, text) for key, text in texts.items()}
