@@ -64,6 +64,10 @@ class Past(Protocol):
         """The few passages that fit these words best, the best first; each some 400 characters at most."""
         ...
 
+    async def result(self, number: int) -> str | None:
+        """A tool's result of this number that was too long to be read at once, as far as it is kept; None: no such."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
@@ -157,8 +161,9 @@ def definition_of(tool: Tool) -> dict[str, Any]:
     """What is agreed to when a tool is granted, as JSON: what it is called and said to do, what it takes, whose words
     it brings, what it may change, and where it leads. A rule that an admin sets leaves it as it is.
     """
-    told = ("name", "description", "input_schema", "address", "changes", "outside", "opens")
-    return {name: getattr(tool, name) for name in told}
+    said = ("name", "description", "input_schema", "address", "changes", "outside", "opens")
+    definition = {name: getattr(tool, name) for name in said}
+    return definition if tool.told is None else {**definition, "told": tool.told}
 
 
 def hash_of(definition: Mapping[str, Any]) -> str:

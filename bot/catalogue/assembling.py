@@ -157,7 +157,7 @@ def _flags(definition: Mapping[str, Any]) -> str | None:
 
 def _as_accepted(row: StoredTool) -> Tool:
     told = {key: row.definition[key] for key in ("name", "description", "input_schema")}
-    return Tool(**told, function=_nothing, source=row.source)
+    return Tool(**told, function=_nothing, source=row.source, told=row.definition.get("told"))
 
 
 def _at_rest(tool: Tool) -> Tool:

@@ -1,7 +1,14 @@
 """Makes tools of what is registered: of each source what it gives now, with its secrets put in.
 
-Nothing is fetched here: a document, and what a server listed, are kept with their source. What reads them is imported
-when the first such source is there.
+Nothing is fetched here: what a document says and a server lists is kept in the options of its source. What reads it
+is imported when the first such source is there. The options, by kind, all of them JSON:
+
+- openapi, endpoint: `routes` (of tools.http.routes, by `as_json`), `hosts` (names that were confirmed), `secrets` with
+  `headers`, `query` and `basic` of tools.http.service
+- mcp_http: `listing` (of tools.mcp.definitions, by `as_json`), `headers`
+- mcp_stdio: `listing`, `environment`, `home`; the address is the command as a shell has it
+
+Values of secrets, headers and environment name what is sealed as `{name}`, such as `Bearer {weather}`.
 """
 
 import asyncio
@@ -9,7 +16,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from bot.catalogue.assembling import Supply
 from bot.db.sources import Source
@@ -20,6 +27,9 @@ if TYPE_CHECKING:
     from bot.catalogue.servers import Heard, Servers
     from tools.mcp.place import Place
     from tools.mcp.server import Server
+
+Made: TypeAlias = tuple[tuple[Tool, ...], str | None]
+"""The tools of a source, and why there are no others."""
 
 _NAMED = re.compile(r"\{([A-Za-z0-9_-]+)\}")
 
@@ -65,11 +75,13 @@ class Supplying:
             match source.kind:
                 case "mcp_http" | "mcp_stdio":
                     made, trouble = self._served(source, secrets)
+                case "openapi" | "endpoint":
+                    made, trouble = self._routed(source, secrets)
         except (Unfilled, ToolDefinitionError, ValueError, TypeError, KeyError) as why:
             trouble = str(why)
         return Supply(source, made, trouble)
 
-    def _served(self, source: Source, secrets: Mapping[str, str]) -> tuple[tuple[Tool, ...], str | None]:
+    def _served(self, source: Source, secrets: Mapping[str, str]) -> Made:
         from tools.mcp.definitions import Definition
         from tools.mcp.place import Program, Remote
 
@@ -82,6 +94,26 @@ class Supplying:
             place = Remote(source.address, filled(options.get("headers", {}), secrets), self._private)
         server = self._server(source.name, place)
         return tuple(server.tool(Definition(**told)) for told in options.get("listing", ())), server.trouble
+
+    def _routed(self, source: Source, secrets: Mapping[str, str]) -> Made:
+        from tools.http.calls import tool_of
+        from tools.http.routes import route_from
+        from tools.http.service import Secrets, Service
+        from tools.reach import Reach
+
+        options = source.options
+        named = options.get("secrets", {})
+        headers, query = (filled(named.get(part, {}), secrets) for part in ("headers", "query"))
+        basic = filled({"": named["basic"]}, secrets)[""] if named.get("basic") else None
+        hosts, reach = frozenset(options.get("hosts", ())), Reach(private=self._private)
+        service = Service(source.name, hosts, Secrets(headers, query, basic), reach)
+        made, troubles = [], []
+        for kept in options.get("routes", ()):
+            try:
+                made.append(tool_of(route_from(kept), service))
+            except ToolDefinitionError as why:
+                troubles.append(str(why))
+        return tuple(made), "; ".join(troubles) or None
 
     def _server(self, name: str, place: "Place") -> "Server":
         from bot.catalogue.servers import Servers
