@@ -45,7 +45,7 @@ class Reach:
         url = request.url
         host = url.raw_host.decode().strip("[]")
         failure: Exception | None = None
-        for ip in (await self._addresses(url, host))[:TRIES]:
+        for ip in await self.addresses(host, port_of(url)):
             headers = [(name, value) for name, value in request.headers.raw if name.lower() != b"host"]
             asked = httpx.Request(
                 request.method,
@@ -61,15 +61,16 @@ class Reach:
         assert failure is not None
         raise failure
 
-    async def _addresses(self, url: httpx.URL, host: str) -> list[str]:
+    async def addresses(self, host: str, port: int) -> list[str]:
+        """Those of a host that may be connected to, a few of them. Raises ToolError for hosts out of reach."""
         try:
-            found = await self.resolve(host, port_of(url))
+            found = await self.resolve(host, port)
         except (OSError, UnicodeError) as error:
-            raise ToolError(f"No host is called {url.host}.") from error
-        named = bool({url.host, f"{url.host}:{port_of(url)}"} & self.private)
+            raise ToolError(f"No host is called {host}.") from error
+        named = bool({host, f"{host}:{port}"} & self.private)
         if not found or not (named or all_allowed(found, self.allow)):
-            raise ToolError(f"{url.host} is not on the public internet, so it is not opened.")
-        return found
+            raise ToolError(f"{host} is not on the public internet, so it is not opened.")
+        return found[:TRIES]
 
 
 def port_of(url: httpx.URL) -> int:

@@ -10,15 +10,15 @@ from functools import cache
 
 import httpx2
 
-from tools.addresses import Allow, Resolve, all_allowed, is_public, resolve
+from tools.base import ToolError
 from tools.mcp.place import Remote
 from tools.mcp.reasons import NotAllowed
 from tools.mcp.wire import LARGEST, Pace
+from tools.reach import PORTS, Reach
 from tools.threads import in_thread
 
 CONNECTING = 5.0  # seconds
 LEAVING = 2.0  # seconds that saying goodbye to a server may take
-TRIES = 3  # addresses of one name
 
 _LISTENS = "subscriptions/listen"  # a request that is answered as long as the connection lasts
 
@@ -30,20 +30,20 @@ class TooLarge(httpx2.StreamError):
         super().__init__("it is too large to be taken, or packed")
 
 
-async def client(remote: Remote, resolve: Resolve = resolve) -> httpx2.AsyncClient:
+async def client(remote: Remote, reach: Reach | None = None) -> httpx2.AsyncClient:
     """A client for this server, to be entered and left; its headers go to the server's own origin only."""
-    guard = Guard(remote.private, resolve, await in_thread(_usual_roots))
+    reach = reach or Reach(private=remote.private)
+    guard = Guard(reach, await in_thread(_usual_roots) if reach.trust is None else reach.trust)
     headers = {"User-Agent": "Canvasgram/0.1", "Accept-Encoding": "identity", **remote.headers}
     timeout = httpx2.Timeout(60.0, connect=CONNECTING, pool=CONNECTING)
     return httpx2.AsyncClient(transport=guard, headers=headers, timeout=timeout, trust_env=False)
 
 
 class Guard(httpx2.AsyncBaseTransport):
-    """Connects to public addresses only, and to those of the `private` hosts; bounds what is read of an answer."""
+    """Connects to what is within reach only, and bounds what is read of an answer."""
 
-    def __init__(self, private: frozenset[str], resolve: Resolve, trust: ssl.SSLContext) -> None:
-        self._private = private
-        self._resolve = resolve
+    def __init__(self, reach: Reach, trust: ssl.SSLContext) -> None:
+        self._reach = reach
         self._inner = httpx2.AsyncHTTPTransport(verify=trust, trust_env=False)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -51,7 +51,7 @@ class Guard(httpx2.AsyncBaseTransport):
         timeout = {**request.extensions["timeout"], "read": _patience(request)}
         extensions = {**request.extensions, "sni_hostname": host, "timeout": timeout}
         failure: Exception | None = None
-        for ip in (await self._allowed(host, request.url))[:TRIES]:
+        for ip in await self._allowed(host, request.url):
             there = httpx2.Request(
                 request.method,
                 request.url.copy_with(host=ip),
@@ -70,15 +70,10 @@ class Guard(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
     async def _allowed(self, host: str, url: httpx2.URL) -> list[str]:
-        port = url.port or {"http": 80, "https": 443}.get(url.scheme, 0)
         try:
-            found = await self._resolve(host, port)
-        except (OSError, UnicodeError) as error:
-            raise NotAllowed(f"no host is called {host}") from error
-        allow: Allow = (lambda _: True) if host in self._private else is_public
-        if not all_allowed(found, allow):
-            raise NotAllowed(f"{host} is not on the public internet")
-        return found
+            return await self._reach.addresses(host, url.port or PORTS[url.scheme])
+        except ToolError as error:
+            raise NotAllowed(str(error).rstrip(".")) from error
 
     def _bounded(self, response: httpx2.Response) -> httpx2.Response:
         assert isinstance(response.stream, httpx2.AsyncByteStream)

@@ -75,7 +75,7 @@ JSON = st.recursive(
     max_leaves=12,
 )
 KEYS = st.sampled_from(["type", "properties", "items", "required", "enum", "anyOf", "$ref", "$defs", "format", "url"])
-SCHEMAS = st.dictionaries(
+SCHEMAS: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
     KEYS | st.text(max_size=6),
     st.deferred(lambda: JSON | SCHEMAS | st.sampled_from(["object", "string", "#/$defs/a", "array"])),
     max_size=5,

@@ -17,6 +17,7 @@ from tools.base import ToolError
 from tools.mcp.place import Remote
 from tools.mcp.reasons import NotAllowed
 from tools.mcp.remote import client
+from tools.reach import Reach
 
 HERE = frozenset({"127.0.0.1"})
 
@@ -146,8 +147,8 @@ async def test_only_public_addresses_are_opened(url: str, found: list[str]):
             raise OSError("unknown")
         return found
 
-    async with await client(Remote(url, private=frozenset({"other.example"})), resolve) as opened:
-        with pytest.raises(NotAllowed, match=r"is not on the public internet|no host is called"):
+    async with await client(Remote(url), Reach(resolve=resolve, private=frozenset({"other.example"}))) as opened:
+        with pytest.raises(NotAllowed, match=r"is not on the public internet|No host is called"):
             await opened.post(url)
 
 
@@ -160,8 +161,9 @@ async def test_the_address_that_was_checked_is_the_one_that_is_opened():
             looked.append(host)
             return ["127.0.0.2", "127.0.0.1"]  # nobody listens at the first
 
-        place = Remote(f"http://server.example:{port}/mcp", private=frozenset({"server.example"}))
-        async with await client(place, resolve) as opened:
+        place = Remote(f"http://server.example:{port}/mcp")
+        reach = Reach(resolve=resolve, private=frozenset({f"server.example:{port}"}))
+        async with await client(place, reach) as opened:
             answer = await opened.post(place.url, json={"method": "server/discover"})
             assert answer.status_code == 400
             assert looked == ["server.example"]
@@ -171,6 +173,6 @@ async def test_the_address_that_was_checked_is_the_one_that_is_opened():
 
 async def test_a_server_on_a_private_host_is_not_available_unless_it_is_allowed():
     async with web() as (site, url), running(Remote(f"{url}/mcp"), QUICK) as (server, _):
-        with pytest.raises(ToolError, match=r"odd is not available: 127.0.0.1 is not on the public internet\."):
+        with pytest.raises(ToolError, match=r"odd is not available: 127.0.0.1 is not on the public internet, so"):
             await server.call("echo", {})
         assert site.heard == []
