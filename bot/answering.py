@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 
 from bot import window
 from bot.agent.decisions import Decisions
-from bot.agent.fit import offer
 from bot.agent.llm import Llm
-from bot.agent.toolbox import Toolbox
 from bot.asking import Asking, Tell
+from bot.catalogue.catalogue import Catalogue
 from bot.db.engine import Database, Transaction
 from bot.db.notes import ChatNotes
 from bot.domain import ChannelFor, Lane
 from bot.endpoints import Endpoint
 from bot.errors import SettingsRefused
+from bot.gate import Guard
 from bot.inquiry import Inquiry, counting
 from bot.opening import Ask, Plan
 from bot.past import ChatPast
@@ -42,13 +42,13 @@ class Answering:
     database: Database
     model: Llm
     second: Endpoint | None
-    toolbox: Toolbox
+    catalogue: Catalogue
     tell: Tell
 
     def check_budget(self) -> None:
         """Raise SettingsRefused where PROMPT_BUDGET leaves no room for a message."""
         budget = self.settings.prompt_budget
-        least = window.least(self.settings.system_prompt, self.toolbox)
+        least = window.least(self.settings.system_prompt, self.catalogue.largest())
         if least + MESSAGE_TOKENS > budget:
             raise SettingsRefused(
                 f"PROMPT_BUDGET of {budget} tokens is too small: system text and tools alone take about {least}, and a "
@@ -56,10 +56,15 @@ class Answering:
             )
 
     def means(
-        self, channel_for: ChannelFor, wake: Callable[[Lane], None], cold: Callable[[], None], watches: Watches
+        self,
+        channel_for: ChannelFor,
+        wake: Callable[[Lane], None],
+        cold: Callable[[], None],
+        watches: Watches,
+        guard: Guard,
     ) -> Means:
         """What turns work with; `wake` is told that something is stored for a lane to be sent, `cold` that the first
-        endpoint came back with an empty cache.
+        endpoint came back with an empty cache; `guard` says which calls of tools run.
         """
         return Means(
             database=self.database,
@@ -68,6 +73,7 @@ class Answering:
             context_for=self._context,
             plan=self._plan(),
             inquire=self._inquiry(),
+            guard=guard,
             seconds=self.settings.turn_seconds,
             watches=watches,
         )
@@ -82,21 +88,24 @@ class Answering:
             key=self._key,
             model=settings.model_name,
             system=settings.system_prompt,
-            toolbox=self.toolbox,
+            toolbox=self.catalogue.of_members,
             longest=settings.prompt_budget + settings.model_max_tokens,
             lineages=lineages if settings.warm_up == "on" else (),
         )
-        return Warming(self.database, self.model, wanted, name=lambda: self.model.name, tell=self.tell)
+        warming = Warming(self.database, self.model, wanted, name=lambda: self.model.name, tell=self.tell)
+        self.catalogue.members_changed = warming.again
+        return warming
 
     def summaries(self) -> Summaries:
         """The runner of the house's own items."""
         system, wanted = self.settings.system_prompt, self.settings.summary == "on"
-        return Summaries(self.database, self._first, system=system, toolbox=self.toolbox, wanted=wanted)
+        return Summaries(self.database, self._first, system=system, catalogue=self.catalogue, wanted=wanted)
 
     async def composition(self, tx: Transaction, lane: Lane) -> Composition:
         """What a lane's next prompt is made of."""
         settings = self.settings
-        return await window.composition(tx, lane, settings.system_prompt, self.toolbox, settings.prompt_budget)
+        kit = self.catalogue.kit_of(lane.chat)
+        return await window.composition(tx, lane, settings.system_prompt, kit, settings.prompt_budget)
 
     @property
     def _key(self) -> str | None:
@@ -121,8 +130,7 @@ class Answering:
         settings = self.settings
         return Plan(
             system=settings.system_prompt,
-            toolbox=self.toolbox,
-            offer=offer.index(self.toolbox.tools.values()),
+            catalogue=self.catalogue,
             budget=settings.prompt_budget,
             steps=settings.turn_steps,
             max_tokens=settings.model_max_tokens,

@@ -13,11 +13,14 @@ from bot import endpoints
 from bot.agent import history
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
-from bot.agent.toolbox import Toolbox
 from bot.answering import Answering
+from bot.approvals import Approvals
+from bot.approvals import Reach as ApprovalsReach
 from bot.aside import Aside
 from bot.attachments.reading import Reader
 from bot.attachments.sound import Transcriber
+from bot.catalogue.catalogue import Catalogue
+from bot.catalogue.stock import Where
 from bot.db import calls, lock, migrating, people
 from bot.db.engine import Database, connected, file_of
 from bot.db.inbox import Arrival
@@ -26,6 +29,7 @@ from bot.domain import ItemKind, Lane, Runner
 from bot.endpoints import Endpoint
 from bot.errors import SettingsRefused
 from bot.forgetting import Forgetting, Keeping, Retention
+from bot.gate import Guard
 from bot.house import Daily, Jobs
 from bot.settings import Settings
 from bot.telegram import commands, wire
@@ -108,7 +112,7 @@ async def _pages(
 
             lookout = Lookout(database)
             await lookout.begin()
-            metrics = Metrics(lookout, seats, house.tools, importlib.metadata.version("canvasgram"))
+            metrics = Metrics(lookout, seats, house.catalogue.knows, importlib.metadata.version("canvasgram"))
             app = serve(pages(house.intake.is_fresh, metrics), host=settings.http_host, port=settings.http_port)
             try:
                 await serving.enter_async_context(app)
@@ -131,8 +135,9 @@ class House:
     keeper: Keeper
     reconciliation: Reconciliation
     daily: Daily
+    approvals: Approvals
     admins: tuple[int, ...]
-    tools: frozenset[str]
+    catalogue: Catalogue
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`, or until Telegram will not have us any more; then fetch nothing more, let turns end within
@@ -141,12 +146,14 @@ class House:
         async with asyncio.TaskGroup() as tasks:
             keeping = tasks.create_task(self.keeper.run(), name="keeper")
             sending = tasks.create_task(self.sender.run(), name="sender")
+            tools = tasks.create_task(self.catalogue.run(), name="tools")
             working = tasks.create_task(self.worker.run(), name="worker")
             try:
                 await self._fetch(stop)
             finally:
                 self.worker.drain()
                 await asyncio.wait([working])
+                tools.cancel()
                 self.sender.stop()
                 await asyncio.wait([sending])
                 self.keeper.stop()
@@ -159,6 +166,7 @@ class House:
                 tasks.create_task(self.eyes.run(), name="eyes"),
                 tasks.create_task(self.reconciliation.run(), name="reconciliation"),
                 tasks.create_task(self.daily.run(), name="daily"),
+                tasks.create_task(self.approvals.run(), name="approvals"),
                 tasks.create_task(self.gestures.menus(self.admins), name="menus"),
                 tasks.create_task(self.warming.run(), name="warming"),
             ]
@@ -189,12 +197,21 @@ async def build(
         watches=watches,
     )
     aside = Aside(database, notices, sender.wake, watches)
-    registry = discover()
-    answering = Answering(settings, database, model, second, Toolbox(registry), aside.tell)
+    catalogue = await _catalogue(settings, database, access, aside)
+    answering = Answering(settings, database, model, second, catalogue, aside.tell)
     answering.check_budget()
     warming = answering.warming()
+    approvals = Approvals(
+        database,
+        _asking(notices, access, sender.wake, lambda: worker.wake(), watches),
+        seconds=settings.approval_seconds,
+    )
     turns = Turns(
-        answering.means(partial(ChatChannel, sender), sender.wake, warming.again, watches), wake=lambda: worker.wake()
+        answering.means(
+            *(partial(ChatChannel, sender), sender.wake, warming.again, watches),
+            Guard(approvals, catalogue.granted, settings.turn_calls),
+        ),
+        wake=lambda: worker.wake(),
     )
     rations = Rations(turns, database, access, a_day=settings.canvases_a_day, wake_sender=sender.wake)
     keeping = Keeping(file_of(settings.database_url), settings.keep_text_days)
@@ -205,10 +222,11 @@ async def build(
         gestures=gestures,
         wake_worker=lambda: worker.wake(),
         wake_sender=sender.wake,
-        repeatable=lambda name: (tool := registry.get(name)) is not None and tool.repeatable,
+        repeatable=lambda name: (tool := catalogue.get(name)) is not None and tool.repeatable,
         bot_name=bot.username,
         thinking=settings.thinking,
         composition=answering.composition,
+        approvals=approvals,
         second=second,
         canvases_a_day=settings.canvases_a_day,
         copies_until=keeping.copies_until,
@@ -237,9 +255,36 @@ async def build(
         keeper=keeper,
         reconciliation=Reconciliation(database, _read_at(settings), aside.tell),
         daily=Daily(database, keeping.daily, worker.wake),
+        approvals=approvals,
         admins=access.admins(),
-        tools=frozenset(tool.name for tool in registry),
+        catalogue=catalogue,
     )
+
+
+def _asking(
+    notices: Notices,
+    access: Access,
+    wake_sender: Callable[[Lane], None],
+    wake_worker: Callable[[], None],
+    watches: Watches,
+) -> ApprovalsReach:
+    """What approvals need of the house."""
+    return ApprovalsReach(
+        admins=notices.admins,
+        is_admin=lambda person: access.standing(person) == "admin",
+        wake_sender=wake_sender,
+        wake_worker=wake_worker,
+        ended=lambda one: watches.end(one.item, one.lane, one.spans),
+    )
+
+
+async def _catalogue(settings: Settings, database: Database, access: Access, aside: Aside) -> Catalogue:
+    """The tools there are, the house's own and registered ones."""
+    keys = tuple(key.get_secret_value() for key in settings.secrets_key)
+    where = Where(settings.tools_dir, keys, settings.tools_private_hosts)
+    found = Catalogue(database, discover(), lambda person: access.standing(person) == "admin", where, aside.tell)
+    await found.load()
+    return found
 
 
 def _jobs(database: Database, summaries: Runner, keeping: Keeping, sender: Sender) -> Jobs:

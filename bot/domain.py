@@ -47,7 +47,10 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """Something written down to be done. A control item has no lane and is taken at once; `taken_at`: this time."""
+    """Something written down to be done. A control item has no lane and is taken at once; `taken_at`: this time.
+
+    `measured` is what is stored of how long its turn has taken, if that began before; the usage room reads it.
+    """
 
     id: int
     kind: ItemKind
@@ -59,6 +62,7 @@ class InboxItem:
     stale: bool
     received_at: float
     taken_at: float = 0.0
+    measured: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +76,17 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of a tool call, in the words the model will read."""
+    """What came of a tool call, in the words the model will read.
+
+    `whole` is what was cut to that, as far as it is kept; `size` is how many characters there were, None: as many as
+    there are.
+    """
 
     call: ToolCall
     text: str
     outcome: ResultOutcome
+    whole: str | None = None
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,8 +104,8 @@ class Opened:
     """A turn ready to be played: its prompt, and what an earlier attempt stored of it.
 
     `size` estimates the prompt, `room` what its steps may add to it, in tokens. `tell_cut`: the chat does not know yet
-    that something has left its prompt. `said` is all that was said in the turn but the user's messages; `cut_short`
-    what its newest call had come to.
+    that something has left its prompt; `aside`: its conversation is over. `said` is all that was said in the turn but
+    the user's messages; `cut_short` what its newest call had come to.
     """
 
     id: int
@@ -119,6 +119,7 @@ class Opened:
     room: int = 0
     notes_size: int = 0
     tell_cut: bool = False
+    aside: bool = False
     is_found: bool = False
     stopped: bool = False
     over: bool = False
@@ -160,7 +161,8 @@ async def begin(
         size=seen.size + judged.size,
         room=max(0, int(budget / seen.ratio) - seen.size - judged.size),
         notes_size=len(seen.here.notes or ""),
-        tell_cut=seen.here.cut is not None and not seen.here.told_cut,
+        tell_cut=seen.here.cut is not None and not seen.here.told_cut and not seen.here.over,
+        aside=seen.here.over,
     )
 
 
@@ -190,7 +192,9 @@ class _Judged:
 
 
 async def _judge(tx: Transaction, plan: Plan, ask: Ask, told: Told | None, now: float) -> _Judged:
-    seen = await window.look(tx, ask.lane, plan.system, _kit(plan, ask))
+    # A turn that waited for a person may be of an earlier conversation, and stays in it.
+    number = await stored.conversation(tx, ask.items[0].id) if ask.items[0].attempt > 1 else None
+    seen = await window.look(tx, ask.lane, plan.system, _kit(plan, ask), number)
     user = user_messages(ask, seen.past[-1].received_at if seen.past else 0.0, now)
     setting = seen.here.think or plan.thinking
     return _Judged(seen, user, history.estimate(user), told, setting, _decided(plan, ask, seen, setting, told))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from bot.agent import finding
-from bot.db import past
+from bot.db import calls, past
 from bot.db.engine import Database
 from bot.db.past import Said
 from bot.domain import Lane
@@ -39,6 +39,11 @@ class ChatPast:
         # Ranking takes too long for the event loop, and ends by itself.
         found = await in_thread(finding.find, words, [one.text for one in held])
         return [_passage(held[one.text], one.passage) for one in found]
+
+    async def result(self, number: int) -> str | None:
+        """A tool's result of this conversation that was cut, as far as it is kept."""
+        async with self._database.reading() as tx:
+            return await calls.whole(tx, self._lane, number)
 
 
 def bounded(held: Sequence[Said], most: int = MOST) -> list[Said]:

@@ -9,16 +9,18 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from bot import logs, opening
-from bot.agent import loop, prompting
+from bot.agent import caution, loop, prompting
 from bot.agent.events import CallModel, Ended, Event, Finished, Given, Limits, RunTools, Why
 from bot.agent.replaying import replay
+from bot.approvals import Asker
 from bot.asking import Asked, Attempt
 from bot.db import inbox
 from bot.db.calls import Closing
 from bot.db.engine import Database, Transaction
 from bot.domain import Channel, ChannelFor, Message, ModelRequest, Reply
 from bot.errors import CallFailed, PromptTooLong
-from bot.hands import Hands, known
+from bot.gate import Gate, Guard
+from bot.hands import ByCall, Hands, Parked, known
 from bot.opening import Ask, Opened, Plan, Told, Wanting
 from bot.record import Desk, Record
 from bot.running import Running
@@ -35,7 +37,8 @@ class Means:
     """What turns work with. `seconds` bounds the work of one turn; `places` are the endpoints that answer.
 
     `inquire` asks the endpoint what a turn wants to know before it begins, about the texts to be answered. `watches`
-    measure what turns are at. `context_for` is told the call's id, and its place among all calls.
+    measure what turns are at. `context_for` is told the call's id, and its place among all calls; `guard` says which
+    calls run.
     """
 
     database: Database
@@ -44,14 +47,16 @@ class Means:
     context_for: Callable[[Ask, str, str], ToolContext]
     plan: Plan
     inquire: Callable[[Wanting, Sequence[str]], Awaitable[Told]]
+    guard: Guard
     seconds: float
     watches: Watches = field(default_factory=Watches)
 
 
 class Playing:
-    """One turn being played."""
+    """One turn being played; `parked`: it waits for a person, and is played on once there is an answer."""
 
     def __init__(self, means: Means, ask: Ask, running: Running, channel: Channel) -> None:
+        self.parked = False
         self._means = means
         self._ask = ask
         self._running = running
@@ -78,11 +83,16 @@ class Playing:
         return self._record.summing
 
     async def _play(self, budget: int) -> Asked | None:
-        """Play until the turn has ended; a failed call is handed back."""
+        """Play until the turn has ended or is parked; a failed call is handed back."""
         event = await self._begin(budget)
         while not isinstance(event, Finished | None):
             if isinstance(event, RunTools):
-                event = await self._next(await self._hands.run(event, self._running))
+                came = await self._hands.run(event, self._running)
+                if isinstance(came, Parked):
+                    self.parked = True
+                    await self._record.park(event.step, came.waiting)
+                    return None
+                event = await self._next(came)
                 continue
             with logs.bind(turn=self._opened.id):
                 asked = await self._ask_model(event)
@@ -117,13 +127,21 @@ class Playing:
         else:
             await self._way.begin(tx, opened.id, deep=self._ask.deep, hard=opened.thinking)
         results = await known(tx, opened.id, opened.results, opened.toolbox, now=now)
+        self._hands = await self._with_hands(tx, opened, results)
         self._game = loop.play(opened.prompt, opened.toolbox.tools, self._limits(opened), opened.thinking)
         self._shown = opened.cut_short
         event, said = self._unless_over(*replay(self._game, opened.replies, results))
-        await self._record.begin(tx, opened, event, said, now=now)
-        context = partial(self._means.context_for, self._ask)
-        self._hands = Hands(self._means.database, opened.id, opened.toolbox, context, results)
+        await self._record.begin(tx, opened, self._hands, (event, said), now=now)
         return event
+
+    async def _with_hands(self, tx: Transaction, opened: Opened, results: ByCall) -> Hands:
+        means, ask = self._means, self._ask
+        asked = await means.guard.approvals.of_turn(tx, opened.id) if opened.is_found else {}
+        asker = Asker(opened.id, ask.person, ask.name, ask.lane)
+        reading = caution.begin(opened.prompt, opened.user)
+        gate = Gate(means.guard, asker, opened.toolbox, reading, asked)
+        context = partial(means.context_for, ask)
+        return Hands(means.database, opened.id, opened.toolbox, gate, context, results)
 
     def _limits(self, opened: Opened) -> Limits:
         plan = self._means.plan

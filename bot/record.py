@@ -4,23 +4,26 @@ What an event brought is one transaction, closed call included, repeated until t
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from bot import summaries
 from bot.agent import history, sentences
 from bot.agent.events import CallModel, Event, Finished, RunTools
+from bot.approvals import Waiting
 from bot.asking import Asked
-from bot.db import calls, conversations, inbox, outbox
+from bot.db import calls, conversations, inbox, outbox, parking
 from bot.db import turns as stored
 from bot.db.calls import Closing, NewCall
 from bot.db.engine import Database, Transaction
+from bot.db.parking import Waited
 from bot.db.patience import patiently
 from bot.db.turns import Done
 from bot.domain import Button, Channel, Message, Part, Which
 from bot.errors import EndpointAway, PromptTooLong
+from bot.hands import Hands
 from bot.opening import Ask, Opened
-from bot.usage.intervals import divided, written
+from bot.usage.intervals import Span, divided, written
 from bot.usage.watch import Watch
 from bot.way import Way
 
@@ -42,10 +45,12 @@ class Desk:
     channel: Channel
     watch: Watch
 
-    def measured(self) -> str:
-        """What was measured of the turn up to this moment, to be stored in the transaction that runs."""
+    def measured(self, besides: Iterable[Span] = ()) -> str:
+        """What was measured of the turn up to this moment, to be stored in the transaction that runs; `besides` is
+        known from elsewhere.
+        """
         now = time.time()  # a heartbeat that was stored while the transaction waited is older
-        return written(divided(0.0, now, self.watch.spans(now)))
+        return written(divided(0.0, now, [*self.watch.spans(now), *besides]))
 
 
 class Record:
@@ -63,10 +68,14 @@ class Record:
         self._written_by: str | None = None
 
     async def begin(
-        self, tx: Transaction, opened: Opened, event: Event, said: tuple[Message, ...], *, now: float
+        self, tx: Transaction, opened: Opened, hands: Hands, stands: tuple[Event, tuple[Message, ...]], *, now: float
     ) -> None:
-        """Store how the turn begins or goes on: all that was `said` in it, of which a part may be stored already."""
+        """Store how the turn begins or goes on, and where it `stands`: what comes next and all that was said in it, of
+        which a part may be stored already.
+        """
+        event, said = stands
         self._opened = opened
+        self._hands = hands
         self._said = [*said]
         await self._store(tx, event, await self._unsaid(tx, said), now)
 
@@ -74,6 +83,20 @@ class Record:
         """Close the call, if there was one, and store what was said and what follows from it."""
         self._said.extend(said)
         await self.write(closing, lambda tx, now: self._store(tx, event, said, now))
+        self._hands.gate.tell()
+
+    async def park(self, step: int, waiting: Sequence[Waiting]) -> None:
+        """The turn waits for a person: the lane is free, and what it has shown is taken back until it goes on."""
+        items = [item.id for item in self._ask.items]
+
+        async def park(tx: Transaction, now: float) -> None:
+            await self._hands.gate.ask(tx, step, waiting, now=now)
+            await outbox.add(tx, item=items[0], lane=self._ask.lane, parts=(), now=now)
+            spans = self._desk.measured(_waits(await parking.waited(tx, items[0])))
+            await parking.park(tx, self._opened.id, items, spans=spans, now=now)
+
+        await self.write(None, park)
+        self._hands.gate.tell()
 
     async def move(self, to: Which, failed: Closing, event: CallModel) -> None:
         """The same is asked at the other endpoint."""
@@ -153,8 +176,7 @@ class Record:
                 await self._way.settle(tx, self._opened.id)
                 self.call = await calls.open_call(tx, self.new_call(event, again=event.again), now=now)
             case RunTools():
-                wanted = [one.call for one in event.calls]
-                await calls.want(tx, self._opened.id, event.step, wanted, event.refused, now=now)
+                await self._hands.want(tx, event, now=now)
             case Finished():
                 await self._end(tx, self._signed(event), event.ending, now, more=event.more)
 
@@ -174,7 +196,9 @@ class Record:
             await conversations.tell_cut(tx, ask.lane)
         await outbox.add(tx, item=ask.items[0].id, lane=ask.lane, parts=parts, reply_to=ask.reply_to, now=now)
         await inbox.done(tx, [item.id for item in ask.items], spans=self._desk.measured(), now=now)
-        self.summing = self._sums and self._nearly_full() and await summaries.due(tx, ask.lane, now=now)
+        self.summing = (
+            self._sums and not self._opened.aside and self._nearly_full() and await summaries.due(tx, ask.lane, now=now)
+        )
 
     def _nearly_full(self) -> bool:
         taken, room = self._opened.size, self._opened.size + self._opened.room
@@ -190,6 +214,14 @@ class Record:
             counted=self._counted,
             used=tuple(sorted({call.name for message in self._said for call in message.calls})),
         )
+
+
+def _waits(waited: Waited | None) -> tuple[Span, ...]:
+    """An earlier wait for a person as it is measured: the person, then the lane."""
+    if waited is None:
+        return ()
+    asked = Span("approval wait", waited.asked_at, waited.agreed_at)
+    return asked, Span("lane wait", waited.agreed_at, waited.retaken_at)
 
 
 def _failure(failed: object) -> tuple[str, str]:

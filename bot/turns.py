@@ -46,8 +46,12 @@ class Turns:
             whole = ask if complete is None else await complete(running)
             if whole is None:
                 self._means.watches.forget(watch.item)
-            elif await Playing(self._means, whole, running, channel).play():
-                self._wake()
+            else:
+                playing = Playing(self._means, whole, running, channel)
+                if await playing.play():
+                    self._wake()
+                if playing.parked:
+                    self._means.watches.forget(watch.item)  # how long it waits is told by its rows
             watch.over = True
         except StoreUnavailable:
             raise  # it is run again

@@ -76,12 +76,14 @@ class Composition:
     left_out_turns: int
 
 
-async def look(tx: Transaction, lane: Lane, system: str, kit: Kit) -> Window:
-    """The lane's conversation as it stands."""
+async def look(tx: Transaction, lane: Lane, system: str, kit: Kit, number: int | None = None) -> Window:
+    """The lane's conversation as it stands, or an earlier one of this `number`, of which nothing is stored any more."""
     here = await conversations.find(tx, lane)
+    if number is not None and number != here.number:
+        here = Conversation(number, think=here.think, over=True)
     past = await stored.past(tx, lane, here.number)
     toolbox = kit(here.tools)
-    begun = here.notes is not None and here.tools is not None
+    begun = here.over or (here.notes is not None and here.tools is not None)
     if here.notes is None:
         here = replace(here, notes=await _notes(tx, lane))
     span = history.Window(_after(past, here.cut), _after(past, here.shortened))
@@ -95,7 +97,8 @@ async def cut(tx: Transaction, lane: Lane, window: Window, system: str) -> Windo
     here = replace(window.here, notes=await _notes(tx, lane), tools=tuple(window.toolbox.tools))
     if here.ahead is not None:
         here = replace(here, summary=here.ahead, ahead=None, upto=None)
-    await conversations.cut(tx, lane, here)
+    if not here.over:
+        await conversations.cut(tx, lane, here)
     return replace(window, here=here, fixed=_fixed(here, system, window.toolbox))
 
 

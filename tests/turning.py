@@ -10,14 +10,15 @@ from typing import Any
 
 from sqlalchemy import Table, select
 
-from bot.agent.fit import offer
 from bot.agent.thinking import Setting
-from bot.agent.toolbox import Toolbox
+from bot.approvals import Approvals, Reach
 from bot.asking import Asking
+from bot.catalogue.catalogue import Catalogue
 from bot.db import inbox
-from bot.db.engine import Database
+from bot.db.engine import Database, Transaction
 from bot.db.inbox import Arrival
 from bot.db.notes import ChatNotes
+from bot.db.parking import Ended
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import outbox
 from bot.domain import (
@@ -33,6 +34,7 @@ from bot.domain import (
     Usage,
 )
 from bot.endpoints import Endpoint
+from bot.gate import Guard
 from bot.opening import Ask, Plan, Told, Wanting
 from bot.past import ChatPast
 from bot.playing import Means
@@ -141,6 +143,25 @@ class Desk:
     wants: list[Wanting] = field(default_factory=list)
     channel: Shown = field(default_factory=Shown)
     news: list[str] = field(default_factory=list)
+    admins: list[int] = field(default_factory=list)
+    closed: set[str] = field(default_factory=set)  # tools that nobody may use
+    most: int = 16
+    patience: float = 900.0
+    woken: list[Lane] = field(default_factory=list)
+    awake: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: list[Ended] = field(default_factory=list)
+
+    @property
+    def approvals(self) -> Approvals:
+        """How people are asked about calls."""
+        reach = Reach(self._reachable, lambda one: one in self.admins, self.woken.append, self._wake, self.ended.append)
+        return Approvals(self.database, reach, seconds=self.patience)
+
+    async def _reachable(self, tx: Transaction) -> list[int]:
+        return self.admins
+
+    def _wake(self) -> None:
+        self.awake.set()
 
     def turns(self) -> Turns:
         return Turns(
@@ -151,6 +172,7 @@ class Desk:
                 context_for=self._context,
                 plan=self._plan(),
                 inquire=self.inquire,
+                guard=Guard(self.approvals, lambda tool, person, chat: tool not in self.closed, self.most),
                 seconds=self.seconds,
             ),
             wake=lambda: None,
@@ -161,12 +183,15 @@ class Desk:
         asking = Asking(self.database, self.model, wait=self.wait, tell=self._tell)
         return Places(self.database, Place(first, asking, continues=True), None, lambda lane: None)
 
+    @property
+    def catalogue(self) -> Catalogue:
+        return Catalogue(self.database, self.tools, lambda person: False)
+
     def _plan(self) -> Plan:
         asks = self.told is not None
         return Plan(
             "Be brief.",
-            Toolbox(self.tools),
-            offer.index(self.tools),
+            self.catalogue,
             self.budget,
             self.steps,
             256,

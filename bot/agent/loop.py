@@ -6,7 +6,7 @@ The same inputs give the same events, so a turn goes on after a crash by playing
 from collections.abc import Generator, Mapping
 from typing import Literal
 
-from bot.agent import drafts, sentences
+from bot.agent import drafts, prompting, sentences
 from bot.agent.calls import Made, Wanted
 from bot.agent.drafts import Draft
 from bot.agent.events import Again, CallModel, Ended, Ending, Event, Finished, Given, Limits, RunTools
@@ -111,7 +111,7 @@ class _Turn:
             result = came.get(wanted.call.id) or ToolResult(wanted.call, sentences.NO_RESULT, "unknown")
             told.append(Message("tool", result.text, call_id=wanted.call.id))
             if result.outcome == "ok":
-                self._found.append((wanted.call.name, result.text))
+                self._found.append((wanted.call.name, prompting.unmarked(result.text)))
         self._messages.extend(self._room.fit(told))
 
     def end(self, ended: Ended) -> Finished:

@@ -21,6 +21,7 @@ HOUSE = (
 LABEL = 80  # characters of a data block's label
 
 _FILE = re.compile(r"^\[data: file [^\]\n]*\]\n.*?^\[end of data\]$\n?", re.DOTALL | re.MULTILINE)
+_MARKS = re.compile(r"^\[data: [^\]\n]*\]\n|\n\[end of data\]$", re.MULTILINE)
 _MARK = re.compile(r"\[(?=\s*(?:end\s+of\s+)?data\b)", re.IGNORECASE)
 
 
@@ -39,6 +40,11 @@ def data_block(label: str, text: str) -> str:
     short = " ".join(re.sub(r"[\[\]]", " ", label).split())[:LABEL].rstrip()
     body = _MARK.sub(f"[{ZERO_WIDTH_SPACE}", neutralise(sendable(text)))
     return f"[data: {neutralise(sendable(short))}]\n{body}\n[end of data]"
+
+
+def unmarked(text: str) -> str:
+    """Text of others without the marks around it, for people."""
+    return _MARKS.sub("", text)
 
 
 def without_files(text: str) -> str:

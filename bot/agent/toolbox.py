@@ -5,14 +5,20 @@ Owns the time limit and the bound on a result; every failure becomes a result th
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+from bot.agent.fit.offer import Offer, index
 from bot.agent.markup import neutralise, sendable
+from bot.agent.prompting import data_block
 from bot.domain import ResultOutcome, ToolCall, ToolResult
 from tools.base import Tool, ToolContext, ToolError, run
 from tools.registry import definitions
+
+KEPT = 200_000  # characters of a result that are kept to be read on
+TOLD = frozenset({"ok", "error"})  # outcomes whose words are the tool's
 
 log = logging.getLogger(__name__)
 
@@ -28,11 +34,10 @@ class Toolbox:
         self.definitions: tuple[Mapping[str, Any], ...] = tuple(definitions(self.tools.values()))
         self.size = sum(len(str(one)) for one in self.definitions)
 
-    def only(self, names: Collection[str]) -> "Toolbox":
-        """Those of these tools that have one of the names; itself if all of them have."""
-        if self.tools.keys() <= set(names):
-            return self
-        return Toolbox((tool for name, tool in self.tools.items() if name in names))
+    @cached_property
+    def offer(self) -> Offer:
+        """These tools as messages are held against them."""
+        return index(self.tools.values())
 
     async def run(self, call: ToolCall, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Run a call whose arguments were checked. Raises KeyError if it was not offered, else only CancelledError."""
@@ -55,7 +60,18 @@ class Toolbox:
 
 def _result(tool: Tool, call: ToolCall, text: str, outcome: ResultOutcome) -> ToolResult:
     text = neutralise(sendable(text)).strip() or "(nothing)"
-    if len(text) > tool.length:
-        left_out = len(text) - tool.length
-        text = f"{text[: tool.length]}\n[… {left_out} characters left out]"
-    return ToolResult(call, text, outcome)
+    size, whole = len(text), text[:KEPT] if len(text) > tool.length else None
+    return ToolResult(call, told(tool, text, size) if outcome in TOLD else text, outcome, whole, size)
+
+
+def told(tool: Tool, text: str, size: int | None, number: int | None = None) -> str:
+    """A result as the model reads it: bounded, and marked as data where strangers wrote it. `size` characters came;
+    `number` is the one by which `read_more` goes on.
+    """
+    shown = text[: tool.length]
+    marked = data_block(f"result of {tool.name}", shown) if tool.outside else shown
+    left_out = (size or len(text)) - len(shown)
+    if left_out <= 0:
+        return marked
+    more = "" if number is None else f"; read_more with number {number} and start {len(shown)} goes on"
+    return f"{marked}\n[… {left_out} characters left out{more}]"

@@ -34,9 +34,9 @@ _COURSE = select(
 ).join(inbox, inbox.c.id == turns.c.item)
 _IS_ONE = turns.c.item.in_(bindparam("items", expanding=True))
 _DELIVERED = _COURSE.where(_IS_ONE, turns.c.ended_at.is_not(None), ~_WAITING)
-# Two selects, each by its index: one with both conditions would read the whole inbox.
+# Two selects, each by its index: one with both conditions would read the whole inbox. Nobody works on parked turns.
 _LEFT = union(
-    select(inbox.c.id).where(inbox.c.spans.is_not(None)),
+    select(inbox.c.id).where(inbox.c.spans.is_not(None), inbox.c.state != "parked"),
     select(inbox.c.id).where(inbox.c.state.in_(("new", "running")), inbox.c.turn.is_not(None)),
 )
 _UNACCOUNTED = (

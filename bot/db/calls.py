@@ -8,15 +8,22 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Row, and_, bindparam, insert, select, update
+from sqlalchemy import Column, ColumnElement, Row, and_, bindparam, case, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.tables import model_calls, tool_calls
-from bot.domain import CallOutcome, CallTimes, Purpose, Reply, ResultOutcome, ToolCall, ToolResult, Usage
+from bot.db.tables import lanes, model_calls, tool_calls, turns
+from bot.domain import CallOutcome, CallTimes, Lane, Purpose, Reply, ResultOutcome, ToolCall, ToolResult, Usage
 
 # Statements of the way of every message are built once: building one costs more than running it.
-_WANT = upsert(tool_calls).on_conflict_do_nothing(index_elements=["turn", "step", "call_id"])
+_CALL = ["turn", "step", "call_id"]
+_WANT = upsert(tool_calls).on_conflict_do_nothing(index_elements=_CALL)
+_REFUSED = upsert(tool_calls)
+_REFUSE = _REFUSED.on_conflict_do_update(
+    index_elements=_CALL,
+    set_={name: _REFUSED.excluded[name] for name in ("state", "outcome", "result", "ended_at")},
+    where=tool_calls.c.outcome.is_(None),
+)
 _OPEN = insert(model_calls).returning(model_calls.c.id)
 _CLOSE = update(model_calls).where(model_calls.c.id == bindparam("which"))
 _PLAYED: tuple[Column[Any], ...] = (
@@ -55,12 +62,13 @@ class NewCall:
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """A tool call found after a restart; `outcome` None: it had begun, and what came of it is unknown."""
+    """A tool call found again; `outcome` None: nothing is known to have come of it, and it `began` or waits."""
 
     step: int
     call: ToolCall
     outcome: ResultOutcome | None
     text: str | None
+    began: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +142,10 @@ async def abandon(tx: AsyncConnection, turn: int | None, *, now: float, why: str
 
 
 async def abandon_tools(tx: AsyncConnection, turn: int, *, now: float) -> None:
-    """What came of tools whose end nobody saw is unknown."""
+    """What came of tools whose end nobody saw is unknown; those that waited for a person have not run."""
     open_rows = (tool_calls.c.turn == turn) & tool_calls.c.outcome.is_(None)
-    await tx.execute(update(tool_calls).where(open_rows).values(state="done", outcome="unknown", ended_at=now))
+    outcome = case((tool_calls.c.state == "wanted", "interrupted"), else_="unknown")
+    await tx.execute(update(tool_calls).where(open_rows).values(state="done", outcome=outcome, ended_at=now))
 
 
 async def first_prompt(tx: AsyncConnection, turn: int) -> tuple[int | None, int | None]:
@@ -194,31 +203,62 @@ async def want(
 
     Those of a step that is done again after a restart are there already.
     """
-    rows = [_tool_row(turn, step, call, now) for call in calls]
-    no = {"state": "done", "outcome": "refused", "ended_at": now}
-    rows_refused = [_tool_row(turn, step, one.call, now) | no | {"result": one.text} for one in refused]
-    for some in (rows, rows_refused):
-        if some:
-            await tx.execute(_WANT, some)
+    rows = [_tool_row(turn, step, call, {"state": "running", "began_at": now}) for call in calls]
+    no = {"state": "done", "outcome": "refused", "began_at": now, "ended_at": now}
+    rows_refused = [_tool_row(turn, step, one.call, no | {"result": one.text}) for one in refused]
+    if rows:
+        await tx.execute(_WANT, rows)
+    if rows_refused:
+        await tx.execute(_REFUSE, rows_refused)
 
 
-def _tool_row(turn: int, step: int, call: ToolCall, now: float) -> dict[str, object]:
-    row = {"turn": turn, "step": step, "state": "running", "began_at": now}
-    return row | {"call_id": call.id, "name": call.name, "arguments": call.arguments}
+async def hold(tx: AsyncConnection, turn: int, step: int, calls: Iterable[ToolCall]) -> None:
+    """Write down tools that a person has to allow before they run."""
+    rows = [_tool_row(turn, step, call, {"state": "wanted", "began_at": None}) for call in calls]
+    await tx.execute(_WANT, rows)
+
+
+def _tool_row(turn: int, step: int, call: ToolCall, more: dict[str, object]) -> dict[str, object]:
+    return {"turn": turn, "step": step, "call_id": call.id, "name": call.name, "arguments": call.arguments} | more
+
+
+async def let_run(tx: AsyncConnection, turn: int, step: int, calls: Iterable[ToolCall], *, now: float) -> None:
+    """Calls that waited for a person are about to run."""
+    ids = [call.id for call in calls]
+    mine = (tool_calls.c.turn == turn) & (tool_calls.c.step == step) & tool_calls.c.call_id.in_(ids)
+    begun = update(tool_calls).where(mine, tool_calls.c.state == "wanted")
+    await tx.execute(begun.values(state="running", began_at=now))
 
 
 async def settle(tx: AsyncConnection, turn: int, step: int, result: ToolResult, *, now: float) -> None:
     """Write down what came of a tool call."""
     mine = (tool_calls.c.turn == turn) & (tool_calls.c.step == step) & (tool_calls.c.call_id == result.call.id)
-    row = {"state": "done", "outcome": result.outcome, "result": result.text, "ended_at": now}
-    await tx.execute(update(tool_calls).where(mine).values(row))
+    whole = result.text if result.whole is None else result.whole
+    size = len(whole) if result.size is None else result.size
+    said = {"outcome": result.outcome, "result": result.text, "whole": result.whole, "size": size}
+    await tx.execute(update(tool_calls).where(mine).values(state="done", ended_at=now, **said))
+
+
+async def number(tx: AsyncConnection, turn: int, step: int, call: str) -> int:
+    """The number by which a result is gone on with."""
+    mine = (tool_calls.c.turn == turn) & (tool_calls.c.step == step) & (tool_calls.c.call_id == call)
+    return int((await tx.execute(select(tool_calls.c.id).where(mine))).scalar_one())
+
+
+async def whole(tx: AsyncConnection, lane: Lane, number: int) -> str | None:
+    """A result of the lane's current conversation that was cut, as it came; None if there is none of this number."""
+    here = select(lanes.c.conversation).where(lanes.c.lane == lane.key).scalar_subquery()
+    mine = and_(turns.c.lane == lane.key, turns.c.conversation == here, tool_calls.c.id == number)
+    query = select(tool_calls.c.whole).join(turns, turns.c.id == tool_calls.c.turn).where(mine)
+    return (await tx.execute(query)).scalar_one_or_none()
 
 
 async def results(tx: AsyncConnection, turn: int) -> list[StoredResult]:
-    """The tool calls of a turn, refused ones left out, in order."""
+    """The tool calls of a turn, in order."""
     query = select(tool_calls).where(tool_calls.c.turn == turn).order_by(tool_calls.c.id)
     return [
-        StoredResult(row.step, ToolCall(row.call_id, row.name, row.arguments), row.outcome, row.result)
+        StoredResult(
+            row.step, ToolCall(row.call_id, row.name, row.arguments), row.outcome, row.result, row.state != "wanted"
+        )
         for row in await tx.execute(query)
-        if row.outcome != "refused"
     ]

@@ -35,7 +35,7 @@ class Conversation:
     begun.
 
     `cut` and `shortened` name the newest turn that has left the prompt, and the newest that is told in short.
-    `ahead` is a summary of what leaves next, `upto` the newest turn it tells of.
+    `ahead` is a summary of what leaves next, `upto` the newest turn it tells of. `over`: a later one has begun.
     """
 
     number: int = 1
@@ -48,6 +48,7 @@ class Conversation:
     ahead: str | None = None
     upto: int | None = None
     tools: tuple[str, ...] | None = None
+    over: bool = False
 
 
 async def find(tx: AsyncConnection, lane: Lane) -> Conversation:

@@ -38,7 +38,7 @@ _ACCOUNTS = select(turns.c.id, turns.c.ended_at, *(accounts.c[name] for name in 
 # The first turn that is not over, or whose answer is not delivered.
 _UNDER_WAY = select(func.min(inbox.c.turn)).where(
     or_(
-        inbox.c.state.in_(("new", "running")),
+        inbox.c.state.in_(("new", "running", "parked")),
         inbox.c.id.in_(select(outbox.c.item).where(outbox.c.state.in_(("new", "sending", "open")))),
     )
 )

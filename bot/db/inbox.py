@@ -1,6 +1,7 @@
 """The inbox: what is to be done, written down before Telegram is told that it has arrived.
 
-new → running → done, or dead when it cannot be handled. Functions work inside the caller's transaction `tx`.
+new → running → done, or dead when it cannot be handled; parked while a person is asked. Functions work inside the
+caller's transaction `tx`.
 """
 
 import json
@@ -88,11 +89,14 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """What a /stop met: a running turn, waiting messages that it dropped, and those that still wait."""
+    """What a /stop met: a running turn, parked ones where none runs, waiting messages that it dropped, and those that
+    still wait.
+    """
 
     running: bool
     dropped: int
     waiting: int
+    parked: tuple[int, ...] = ()
 
 
 async def store(tx: AsyncConnection, arrivals: Sequence[Arrival], *, now: float) -> None:
@@ -161,14 +165,15 @@ async def recover(tx: AsyncConnection, *, now: float) -> None:
     """
     await tx.execute(update(inbox).where(inbox.c.state == "running").values(state="new"))
     waits = (inbox.c.state == "new") & inbox.c.shape.in_(ASKING) & (inbox.c.received_at < now - STALE_SECONDS)
-    await tx.execute(update(inbox).where(waits).values(stale=True))
+    was_parked = inbox.c.turn.is_not(None) & inbox.c.asked_at.is_not(None)  # it is a person who took so long
+    await tx.execute(update(inbox).where(waits, ~was_parked).values(stale=True))
 
 
 async def claim(tx: AsyncConnection, *, now: float) -> Claimed:
     """Take everything that may start: control items, and of each idle lane its oldest item with what joins it."""
     seen = (await tx.execute(_CLAIMABLE)).all()
     running, rows = [row for row in seen if row.state == "running"], [row for row in seen if row.state == "new"]
-    busy = {row.lane: row.taken_at for row in running if row.lane}
+    busy = {row.lane: _began(row) for row in running if row.lane}
     stopping = {row.sender for row in seen if row.shape == "stop"}
     taken, cutting, ripe_at = choose(rows, busy, stopping, now)
     ids = [row.id for group in taken for row in group]
@@ -184,7 +189,7 @@ async def claim(tx: AsyncConnection, *, now: float) -> Claimed:
 
 
 def choose(
-    rows: Sequence[Row[Any]], busy: Mapping[str, float], stopping: set[int | None], now: float
+    rows: Sequence[Row[Any]], busy: Mapping[str, float | None], stopping: set[int | None], now: float
 ) -> tuple[list[list[Row[Any]]], list[Row[Any]], float | None]:
     """Judge waiting rows (oldest first): groups to take, each /new that cuts its lane, when a held lane is ripe.
 
@@ -200,7 +205,7 @@ def choose(
     for lane, waiting_rows in by_lane.items():
         began, group = busy.get(lane), _together(waiting_rows)
         ripe = group[-1].not_before
-        if began is not None:
+        if lane in busy:
             group = []
         elif ripe is not None and ripe > now:
             ripe_at = min(ripe, ripe_at or ripe)
@@ -209,9 +214,15 @@ def choose(
             continue
         else:
             groups.append(group)
-            began = group[0].taken_at  # before a restart, if at all
+            began = _began(group[0])  # before a restart, if at all
         cutting += _cuts(waiting_rows[len(group) :], began)
     return groups, cutting, ripe_at
+
+
+def _began(row: Row[Any]) -> float | None:
+    """When an item was taken; once a person was asked, after the answer. None: it was not, yet."""
+    taken: float | None = row.taken_at if row.agreed_at is None else row.retaken_at
+    return taken
 
 
 def _cuts(rows: Sequence[Row[Any]], began: float | None) -> list[Row[Any]]:
@@ -248,6 +259,7 @@ def _item(row: Row[Any], now: float) -> InboxItem:
         stale=bool(row.stale),
         received_at=row.received_at,
         taken_at=now,
+        measured=row.spans,
     )
 
 
@@ -284,20 +296,24 @@ async def forget_body(tx: AsyncConnection, ids: Sequence[int]) -> None:
     await tx.execute(update(inbox).where(inbox.c.id.in_(ids)).values(body=None))
 
 
-async def stop(tx: AsyncConnection, lane: Lane, *, before: int, now: float) -> Stopped:
+async def stop(tx: AsyncConnection, lane: Lane, *, before: int, now: float, parked: bool = False) -> Stopped:
     """A /stop of item `before`: it concerns only what came earlier.
 
-    The turn that runs, or goes on in a moment after a restart, is marked, and stays stopped. When there is none,
-    earlier waiting messages are dropped.
+    The turn that runs, or goes on in a moment after a restart, is marked, and stays stopped. When there is none, those
+    that are `parked` are meant, which the caller ends; when there are none either, or they are not asked for, earlier
+    waiting messages are dropped.
     """
     earlier = and_(inbox.c.lane == lane.key, inbox.c.id < before)
     running = await tx.execute(update(inbox).where(earlier, _BEGUN).values(stopped=True))
-    dropped = 0
-    if running.rowcount == 0:
+    dropped, waiting_turns = 0, list[int]()
+    if running.rowcount == 0 and parked:
+        theirs = select(inbox.c.turn).distinct().where(earlier, inbox.c.state == "parked")
+        waiting_turns = list((await tx.execute(theirs)).scalars())
+    if running.rowcount == 0 and not waiting_turns:
         dropped = await drop(tx, lane, upto=before, now=now)
     here = and_(inbox.c.lane == lane.key, _WAITS)
     still = (await tx.execute(select(func.count()).select_from(inbox).where(here))).scalar_one()
-    return Stopped(running.rowcount > 0, dropped, int(still))
+    return Stopped(running.rowcount > 0, dropped, int(still), tuple(waiting_turns))
 
 
 async def drop(tx: AsyncConnection, lane: Lane, *, upto: int, now: float) -> int:

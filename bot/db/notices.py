@@ -18,6 +18,10 @@ class Notices:
     def __init__(self, always: Iterable[int] = ()) -> None:
         self._always = frozenset(always)
 
+    async def admins(self, tx: AsyncConnection) -> list[int]:
+        """Every admin whom messages reach, as far as is known."""
+        return sorted((self._always - await people.unreachable(tx)) | set(await people.admins(tx, reachable=True)))
+
     async def tell(
         self, tx: AsyncConnection, subject: str, text: str, *, now: float, besides: int | None = None
     ) -> tuple[Lane, ...]:
@@ -27,8 +31,7 @@ class Notices:
         """
         if not await news(tx, subject, text, now=now):
             return ()
-        admins = (self._always - await people.unreachable(tx)) | set(await people.admins(tx, reachable=True))
-        lanes = tuple(Lane(admin) for admin in sorted(admins - {besides}))
+        lanes = tuple(Lane(admin) for admin in await self.admins(tx) if admin != besides)
         for lane in lanes:
             parts = (Part(text[:LONGEST], silent=True),)
             await outbox.add(tx, item=None, lane=lane, parts=parts, reply_to=None, now=now)

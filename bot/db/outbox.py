@@ -5,6 +5,8 @@ inside the caller's transaction `tx`.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import ColumnElement, Float, Text, bindparam, case, delete, func, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
@@ -28,6 +30,7 @@ _ADD = _NEW.on_conflict_do_update(
     index_elements=["item", "part"],
     set_={
         "body": _NEW.excluded.body,
+        "reply_to": _NEW.excluded.reply_to,
         "final": True,
         "state": case(
             (outbox.c.state == "failed", "new"),
@@ -200,6 +203,25 @@ async def send_again(tx: AsyncConnection, row: int, *, lane: Lane, now: float) -
         .values(body=written(Part(SENT_AGAIN)), state=case((outbox.c.state == "done", "open"), else_=outbox.c.state))
     )
     return True
+
+
+async def insist(tx: AsyncConnection, rows: Sequence[int]) -> None:
+    """These notices rather come twice than never; each is about itself."""
+    await tx.execute(update(outbox).where(outbox.c.id.in_(rows)).values(about=outbox.c.id))
+
+
+async def close(tx: AsyncConnection, rows: Sequence[int], line: str) -> list[Lane]:
+    """Put a line under those of these messages that have buttons, and take the buttons away; returns their lanes."""
+    found: Sequence[Any] = (await tx.execute(select(*SEEN).where(outbox.c.id.in_(rows)).order_by(outbox.c.id))).all()
+    lanes = []
+    for seen in (read(row) for row in found):
+        if seen.body is None or not seen.body.buttons or seen.state in {"unknown", "failed"}:
+            continue
+        body = written(replace(seen.body, text=f"{seen.body.text}\n\n{line}", buttons=()))
+        state = case((outbox.c.state == "done", "open"), else_=outbox.c.state)
+        await tx.execute(update(outbox).where(outbox.c.id == seen.id).values(body=body, state=state))
+        lanes.append(seen.lane)
+    return lanes
 
 
 async def _take_back(tx: AsyncConnection, item: int, first: int) -> None:

@@ -139,6 +139,14 @@ async def begun(tx: AsyncConnection, item: int) -> bool:
     return (await tx.execute(select(turns.c.id).where(turns.c.item == item))).one_or_none() is not None
 
 
+async def conversation(tx: AsyncConnection, item: int) -> int | None:
+    """The conversation of the turn an item began; None if it began none."""
+    number: int | None = (
+        await tx.execute(select(turns.c.conversation).where(turns.c.item == item))
+    ).scalar_one_or_none()
+    return number
+
+
 async def endpoint(tx: AsyncConnection, turn: int) -> Which:
     """Where a turn is answered."""
     which: Which = (await tx.execute(_ENDPOINT, {"which": turn})).scalar_one()
@@ -223,7 +231,7 @@ async def fail(tx: AsyncConnection, item: int, *, why: str, now: float) -> bool:
     False if there is no such turn.
     """
     failed = {"state": "failed", "ending": "failed", "ended_at": now}
-    mine = update(turns).where(turns.c.item == item, turns.c.state == "running").values(failed)
+    mine = update(turns).where(turns.c.item == item, turns.c.state.in_(("running", "parked"))).values(failed)
     turn = (await tx.execute(mine.returning(turns.c.id))).scalar_one_or_none()
     if turn is None:
         return False

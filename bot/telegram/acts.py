@@ -3,9 +3,11 @@ transaction: an act changes the database only through `call.tx`, and touches the
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from bot.approvals import Approvals
+from bot.catalogue.cards import Own
 from bot.db import audit
 from bot.db.audit import By
 from bot.db.chats import Think
@@ -46,8 +48,9 @@ class Reach:
 
     `repeatable(tool)` says whether running the tool again does no harm; `bot_name` is the username, without @.
     `thinking` is what the house does where a chat has not said; `composition` tells of a lane's next prompt;
-    `second` is the endpoint beside the first, if there is one. `canvases_a_day` is what a member may use (None: as many
-    as they like), `copies_until` says when the newest copy of the database is deleted (None: there is none).
+    `approvals` hears what people answer about tools. `second` is the endpoint beside the first, if there is one.
+    `canvases_a_day` is what a member may use (None: as many as they like), `own` are the house's own tools,
+    `copies_until` says when the newest copy of the database is deleted (None: there is none).
     """
 
     access: Access
@@ -60,8 +63,10 @@ class Reach:
     bot_name: str
     thinking: Think
     composition: Callable[[Transaction, Lane], Awaitable[Composition]]
+    approvals: Approvals
     second: Endpoint | None = None
     canvases_a_day: int | None = None
+    own: Own = field(default_factory=dict)
     copies_until: Callable[[], float | None] = lambda: None
 
 

@@ -12,8 +12,21 @@ from bot.db import conversations, inbox, notes, retries
 from bot.db.people import Standing
 from bot.db.retries import LastTurn
 from bot.domain import Button, Part
-from bot.telegram import accounts, consent, context, door, forget, limits, members, thinking
-from bot.telegram.acts import Act, Answer, Call, pages, part, say
+from bot.telegram import (
+    accounts,
+    approving,
+    consent,
+    context,
+    door,
+    forget,
+    granting,
+    limits,
+    members,
+    thinking,
+    tooling,
+    unsaid,
+)
+from bot.telegram.acts import Act, Answer, Call, nothing, pages, part, say
 from bot.telegram.gestures import Menu
 
 ASK_AGAIN = "Try again anyway"
@@ -41,11 +54,19 @@ def choose(text: str, standing: Standing | None) -> tuple[Act, str]:
     """What a message that begins with a slash does, and the words after the command."""
     name, words = parse(text)
     command = find(name)
+    if name == "tools" and standing in {"admin", "member"} and unsaid.is_secret(words):
+        return unsaid.unsay, words
     if command is not None and allowed(command, standing):
         return command.act, words
     if standing is None:
         return door.knocked, ""
     return (unknown, name) if command is None else (for_admins, name)
+
+
+def edited(text: str, standing: Standing | None) -> tuple[Act, str]:
+    """What is done about a message that was changed to this: nothing, unless it is /tools with a secret now."""
+    name, words = parse(text)
+    return choose(text, standing) if name == "tools" and standing and unsaid.is_secret(words) else (nothing, "")
 
 
 def parse(text: str) -> tuple[str, str]:
@@ -97,7 +118,10 @@ async def new(call: Call) -> Answer:
 
 
 async def stop(call: Call) -> Answer:
-    stopped = await inbox.stop(call.tx, call.lane, before=call.item.id, now=call.now)
+    stopped = await inbox.stop(call.tx, call.lane, before=call.item.id, now=call.now, parked=True)
+    if stopped.parked:
+        lanes = await call.reach.approvals.stop(call.tx, stopped.parked, now=call.now)
+        return Answer(then=(call.reach.wake_worker, *(partial(call.reach.wake_sender, lane) for lane in lanes)))
     if not stopped.running:
         dropped = f"Dropped {_messages(stopped.dropped)}." if stopped.dropped else "Nothing is running."
         return say(dropped)
@@ -176,10 +200,14 @@ COMMANDS = (
     Command("usage", "what the last turn, today and 30 days took", accounts.show),
     Command("context", "what my next prompt is made of", context.show, in_menu=False),
     Command("limits", "how much I may do for you a day", limits.show, in_menu=False),
+    Command("approvals", "what I may do without asking, and what waits for an answer", approving.show, in_menu=False),
     Command("forget", "delete what I keep of this chat", forget.ask, in_menu=False),
     Command("help", "what I can do", show_help),
     Command("start", "the greeting, with examples", start, who="anyone", in_menu=False),
     Command("id", "your number in Telegram", show_id, who="anyone", in_menu=False),
     Command("invite", "a link that lets one person in", members.invite, who="admin"),
     Command("people", "who is in, and who waits", members.show, who="admin"),
+    Command("tools", "what I can do, and what admins add to it", tooling.show, who="admin"),
+    Command("grant", "let somebody use a tool", granting.grant, who="admin", in_menu=False),
+    Command("revoke", "take that back", granting.revoke, who="admin", in_menu=False),
 )

@@ -1,10 +1,11 @@
 """/forget: says what would be deleted and what stays, asks, and leaves the deleting to the house's job."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
 from bot.db import inbox, retention
-from bot.domain import Button, Part
+from bot.domain import Button, Lane, Part
 from bot.telegram.acts import TOO_OLD, Answer, Call, say
 
 DELETED = (
@@ -39,12 +40,16 @@ async def tapped(call: Call) -> Answer:
     if await retention.forgetting(call.tx, call.lane):
         return Answer(toast="I am at it.")
     lanes = await retention.lanes_of(call.tx, call.lane.chat)
+    woken = list[Lane]()
     for lane in lanes:
+        woken += await call.reach.approvals.forget(call.tx, lane, before=call.item.id, now=call.now)
         await inbox.stop(call.tx, lane, before=call.item.id, now=call.now)
         await retention.drop_waiting(call.tx, lane, before=call.item.id, now=call.now)
         body = {"job": "forget", "person": call.person, "asked_at": call.now, "tell": lane == call.lane}
         await inbox.add(call.tx, kind="house", lane=lane, sender=None, body=body, now=call.now)
     cuts = tuple(partial(call.reach.turns.stop, lane, call.item.id) for lane in lanes)
-    return Answer(
-        toast="I forget this chat.", redraw=Part("I am forgetting this chat."), then=(*cuts, call.reach.wake_worker)
+    wakes: tuple[Callable[[], object], ...] = (
+        call.reach.wake_worker,
+        *(partial(call.reach.wake_sender, lane) for lane in woken),
     )
+    return Answer(toast="I forget this chat.", redraw=Part("I am forgetting this chat."), then=(*cuts, *wakes))

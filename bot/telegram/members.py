@@ -7,9 +7,10 @@ import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from bot.db import inbox, outbox, people
+from bot.db import grants, inbox, outbox, people, revisions
 from bot.db.people import Person, Role, Standing, Stranger
 from bot.domain import Button, Lane, Part
+from bot.telegram.access import NOT_LET_IN
 from bot.telegram.acts import TOO_OLD, Answer, Call, pages, say
 from bot.telegram.greeting import greeting
 
@@ -119,11 +120,14 @@ async def _must_stay(call: Call, number: int) -> str | None:
 
 
 async def _end_turns(call: Call, number: int) -> tuple[Callable[[], object], ...]:
-    """Mark what runs for this person as stopped; returns what cuts it once that is committed."""
+    """Mark what runs for this person as stopped, and end what waits; returns what cuts it once that is committed."""
     lanes = await people.lanes_at_work(call.tx, number)
     for lane in lanes:
         await inbox.stop(call.tx, lane, before=call.item.id, now=call.now)
-    return tuple(partial(call.reach.turns.stop, lane, call.item.id) for lane in lanes)
+    await grants.forget(call.tx, number)
+    await revisions.bump(call.tx, revisions.TOOLS)
+    ended = await call.reach.approvals.end(call.tx, number, why=NOT_LET_IN, now=call.now)
+    return (*(partial(call.reach.turns.stop, lane, call.item.id) for lane in lanes), *ended)
 
 
 async def _name(call: Call, number: int) -> str:

@@ -9,7 +9,7 @@ from functools import partial
 from bot.db import inbox, notes, outbox, retries
 from bot.db.people import Standing
 from bot.domain import Part
-from bot.telegram import accounts, commands, consent, forget, members, thinking
+from bot.telegram import accounts, approving, commands, consent, forget, members, thinking, toolcards
 from bot.telegram.acts import TOO_OLD, Act, Answer, Call
 from bot.telegram.greeting import EXAMPLES
 
@@ -99,15 +99,18 @@ def _numbered(act: Callable[[Call, int], Awaitable[Answer]]) -> Act:
 
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
-_FOR_ADMINS = {"people"}
+_FOR_ADMINS = {"people", "tools"}
 _TAPS: dict[str, Act] = {
     "stop": _numbered(_stop),
+    "allow": approving.tapped,
+    "revoke": approving.revoked,
     "again": _numbered(_again),
     "drop": _numbered(_drop),
     "retry": _numbered(_retry),
     "note": _numbered(_note),
     "ask": _numbered(_ask),
     "people": members.tapped,
+    "tools": toolcards.tapped,
     "consent": consent.tapped,
     "more": _numbered(_more),
     "think": thinking.tapped,

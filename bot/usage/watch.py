@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from bot.domain import InboxItem, Lane
-from bot.usage.intervals import Kind, Span
+from bot.usage.intervals import Kind, Span, read
 
 NOWHERE = Lane(0)
 
@@ -128,9 +128,14 @@ class Watches:
         return self._by_item.get(item)
 
     def open(self, item: InboxItem, lane: Lane) -> Watch:
-        """The watch of a turn whose first item was just taken, or is handled again after a restart."""
-        since = max(item.received_at, self.began_at) if item.attempt > 1 else item.taken_at
-        return self.find(item.id) or self.keep(Watch(item.id, lane, since=since))
+        """The watch of a turn whose first item was just taken, for the first time or after a wait for a person, or is
+        handled again after a restart.
+        """
+        if found := self.find(item.id):
+            return found
+        goes_on = item.attempt > 1 and item.measured is None
+        since = max(item.received_at, self.began_at) if goes_on else item.taken_at
+        return self.keep(Watch(item.id, lane, since=since, stored=read(item.measured)))
 
     def keep(self, watch: Watch) -> Watch:
         """Hear for this watch what is done to deliver its messages, and have it stored."""
@@ -138,6 +143,11 @@ class Watches:
         self._by_lane.setdefault(watch.lane, []).append(watch)
         self._stirred.set()
         return watch
+
+    def end(self, item: int, lane: Lane, measured: str | None) -> None:
+        """A turn that nobody was at has ended; what was measured of it is stored, and its account can be made."""
+        watch = self.find(item) or self.keep(Watch(item, lane, stored=read(measured)))
+        watch.over = True
 
     def forget(self, item: int) -> None:
         """It is no turn, or its account is stored."""

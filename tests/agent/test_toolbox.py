@@ -20,6 +20,9 @@ class NoNotes:
 
 
 class NoPast:
+    async def result(self, number: int) -> str | None:
+        return None
+
     async def find(self, words: str) -> list[Passage]:
         return []
 

@@ -11,10 +11,13 @@ from sqlalchemy import select
 from telegram import Bot
 from telegram.error import NetworkError
 
+from bot.approvals import Approvals
+from bot.approvals import Reach as AskingReach
 from bot.attachments.reading import Reader
 from bot.db import calls, conversations, inbox, people, turns
 from bot.db.engine import Database, Transaction
 from bot.db.notices import Notices
+from bot.db.parking import Ended
 from bot.db.people import Standing
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import outbox as outbox_table
@@ -33,6 +36,8 @@ from bot.telegram.gestures import Gestures
 from bot.telegram.handlers import Handlers
 from bot.turns import Complete
 from bot.window import Composition
+from tools.clock import clock
+from tools.notes import recall
 
 ADMIN, ANNA, BOB = 1, 5, 6
 NAMES = {ADMIN: "Ada", ANNA: "Anna", BOB: "Bob"}
@@ -129,6 +134,7 @@ class Front:
         self.access = Access(mode, fixed)
         self.woken: list[Lane] = []
         self.worker_wakes = 0
+        self.ended: list[Ended] = []
         gestures = Gestures(
             cast(Bot, self.bot), members=commands.menu("member"), admins=commands.menu("admin"), patience=0.2
         )
@@ -143,13 +149,24 @@ class Front:
             bot_name="canvas_bot",
             thinking="auto",
             composition=self._composition,
+            approvals=Approvals(database, self._asking(), seconds=900, clock=lambda: self.now),
             second=second,
+            own={tool.name: tool for tool in (clock, recall)},
         )
         self.files = FilesStandIn()
         gathering = Gathering(cast(Files, self.files), Reader(), None, most=2, room=8000)
         self.handlers = Handlers(database, reach, gathering, most_waiting=3, clock=lambda: self.now)
         self._updates = 100
         self._seen = 0
+
+    def _asking(self) -> AskingReach:
+        return AskingReach(
+            admins=Notices(self.access.fixed).admins,
+            is_admin=lambda person: self.access.standing(person) == "admin",
+            wake_sender=self.woken.append,
+            wake_worker=self._wake_worker,
+            ended=self.ended.append,
+        )
 
     async def _composition(self, tx: Transaction, lane: Lane) -> Composition:
         return self.composition

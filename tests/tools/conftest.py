@@ -35,6 +35,9 @@ class ListedPast:
     async def find(self, words: str) -> list[Passage]:
         return [one for one in self.held if words in one.text]
 
+    async def result(self, number: int) -> str | None:
+        return "0123456789" * 2000 if number == 12 else None
+
 
 @pytest.fixture
 def context() -> ToolContext:

@@ -1,0 +1,188 @@
+"""Questions about tool calls, their answers, and what is allowed from then on. Functions work inside the caller's `tx`.
+
+A question holds the arguments as they were shown: what is run later is held against them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Row, and_, delete, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bot.db.tables import allowances, approval_messages, approvals, tool_calls
+from bot.domain import Lane
+
+Word = Literal["once", "here", "denied", "expired", "stopped"]
+Who = Literal["asker", "admins"]
+
+_OPEN = approvals.c.answer.is_(None)
+
+
+@dataclass(frozen=True, slots=True)
+class NewQuestion:
+    """A call that needs a person: `hash` is of its tool's definition, `binding` what an allowance would hold for."""
+
+    turn: int
+    step: int
+    call_id: str
+    tool: str
+    arguments: str
+    hash: str
+    asker: int
+    lane: Lane
+    who: Who
+    why: str
+    binding: str | None
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A stored question; `answer` None: it is open."""
+
+    id: int
+    turn: int
+    step: int
+    call_id: str
+    tool: str
+    arguments: str
+    hash: str
+    asker: int
+    lane: Lane
+    who: Who
+    binding: str | None
+    asked_at: float
+    expires_at: float
+    answer: Word | None
+    answered_by: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Such calls of a person in a chat do not ask until a moment (epoch seconds)."""
+
+    id: int
+    person: int
+    chat: int
+    tool: str
+    binding: str
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call somebody makes, as an allowance may fit it."""
+
+    person: int
+    chat: int
+    tool: str
+    hash: str
+    binding: str
+
+
+async def ask(tx: AsyncConnection, new: NewQuestion, *, now: float) -> int:
+    """Store a question, and that its call waits for it; returns its id."""
+    row = asdict(new) | {"lane": new.lane.key, "asked_at": now}
+    made = int((await tx.execute(insert(approvals).values(row).returning(approvals.c.id))).scalar_one())
+    mine = and_(tool_calls.c.turn == new.turn, tool_calls.c.step == new.step, tool_calls.c.call_id == new.call_id)
+    await tx.execute(update(tool_calls).where(mine).values(approval=made))
+    return made
+
+
+async def told(tx: AsyncConnection, question: int, rows: Iterable[int]) -> None:
+    """These rows of the outbox put the question."""
+    for row in rows:
+        await tx.execute(insert(approval_messages).values(approval=question, outbox=row))
+
+
+async def messages(tx: AsyncConnection, question: int) -> list[int]:
+    """The rows of the outbox that put a question."""
+    query = select(approval_messages.c.outbox).where(approval_messages.c.approval == question)
+    return list((await tx.execute(query.order_by(approval_messages.c.outbox))).scalars())
+
+
+async def find(tx: AsyncConnection, question: int) -> Question | None:
+    """This question, if there is one."""
+    row = (await tx.execute(select(approvals).where(approvals.c.id == question))).one_or_none()
+    return _question(row) if row else None
+
+
+async def of_turn(tx: AsyncConnection, turn: int) -> dict[tuple[int, str], Question]:
+    """The questions of a turn, by step and call."""
+    rows = await tx.execute(select(approvals).where(approvals.c.turn == turn).order_by(approvals.c.id))
+    return {(row.step, row.call_id): _question(row) for row in rows}
+
+
+async def open_questions(
+    tx: AsyncConnection, *, turns: Sequence[int] | None = None, person: int | None = None, until: float | None = None
+) -> list[Question]:
+    """Open questions: of these turns, asked for a person, expired by a moment; the oldest first."""
+    query = select(approvals).where(_OPEN).order_by(approvals.c.id)
+    if turns is not None:
+        query = query.where(approvals.c.turn.in_(turns))
+    if person is not None:
+        query = query.where(approvals.c.asker == person)
+    if until is not None:
+        query = query.where(approvals.c.expires_at <= until)
+    return [_question(row) for row in await tx.execute(query)]
+
+
+async def next_expiry(tx: AsyncConnection) -> float | None:
+    """When the next open question expires (epoch seconds); None: none is open."""
+    found: float | None = (await tx.execute(select(func.min(approvals.c.expires_at)).where(_OPEN))).scalar_one()
+    return found
+
+
+async def answer(tx: AsyncConnection, question: int, word: Word, by: int | None, *, now: float) -> bool:
+    """Store the answer; False if there was one before. `by` None: nobody answered."""
+    mine = update(approvals).where(approvals.c.id == question, _OPEN)
+    return (await tx.execute(mine.values(answer=word, answered_by=by, answered_at=now))).rowcount > 0
+
+
+async def allow(tx: AsyncConnection, call: Call, *, until: float, by: int, now: float) -> None:
+    """Such calls do not ask until then; one that is allowed already is allowed anew."""
+    await tx.execute(delete(allowances).where(_fits(call)))
+    row = asdict(call) | {"until": until, "given_by": by, "given_at": now}
+    await tx.execute(insert(allowances).values(row))
+
+
+async def allowed(tx: AsyncConnection, call: Call, *, now: float) -> bool:
+    """Whether such a call need not ask."""
+    found = select(allowances.c.id).where(_fits(call), allowances.c.until > now).limit(1)
+    return (await tx.execute(found)).one_or_none() is not None
+
+
+async def allowances_of(tx: AsyncConnection, person: int | None, *, now: float) -> list[Allowance]:
+    """What is allowed to a person, in whatever chat, or to anybody (None); the newest first."""
+    query = select(allowances).where(allowances.c.until > now).order_by(allowances.c.id.desc())
+    if person is not None:
+        query = query.where(allowances.c.person == person)
+    return [
+        Allowance(row.id, row.person, row.chat, row.tool, row.binding, row.until) for row in await tx.execute(query)
+    ]
+
+
+async def revoke(tx: AsyncConnection, allowance: int, person: int | None) -> bool:
+    """Such calls ask again; False if there is no such allowance, or it is not this person's (None: whoever's)."""
+    mine = allowances.c.id == allowance
+    if person is not None:
+        mine &= allowances.c.person == person
+    return (await tx.execute(delete(allowances).where(mine))).rowcount > 0
+
+
+async def revoke_all(tx: AsyncConnection, *, person: int | None = None, chat: int | None = None) -> None:
+    """All that was allowed to a person, or in a chat, is allowed no more."""
+    if person is not None:
+        await tx.execute(delete(allowances).where(allowances.c.person == person))
+    if chat is not None:
+        await tx.execute(delete(allowances).where(allowances.c.chat == chat))
+
+
+def _fits(call: Call) -> Any:
+    return and_(*(allowances.c[name] == value for name, value in asdict(call).items()))
+
+
+def _question(row: Row[Any]) -> Question:
+    told = {name: getattr(row, name) for name in Question.__slots__}
+    return Question(**told | {"lane": Lane.parse(row.lane)})

@@ -1,0 +1,25 @@
+"""Read more: the model's way to go on with a result that was too long to be read at once; the house keeps it."""
+
+from tools.base import ToolContext, ToolError, tool
+
+PIECE = 6000  # characters
+
+
+@tool(repeatable=True, thinking="never", timeout=10, outside=True)
+async def read_more(number: int, start: int, context: ToolContext) -> str:
+    """Go on reading a tool result of which characters were left out.
+
+    Args:
+        number: The number told where it was cut.
+        start: The character to go on from.
+    """
+    whole = await context.past.result(number)
+    if whole is None:
+        raise ToolError(f"No result of this conversation has the number {number}. It may have been cut elsewhere.")
+    begin = max(0, start)
+    if begin >= len(whole):
+        raise ToolError(f"This result has {len(whole)} characters; nothing is left from {begin} on.")
+    piece = whole[begin : begin + PIECE]
+    left = len(whole) - begin - len(piece)
+    more = f"\n[… {left} characters left; start {begin + len(piece)} goes on]" if left else ""
+    return f"{piece}{more}"
