@@ -1,6 +1,7 @@
 """A message held against each tool on offer, as a few dozen numbers. Pure; takes a fraction of a millisecond."""
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -43,7 +44,7 @@ class _Count:
     """Finds the stems of a message in all tools: themselves, what begins alike, what means something near."""
 
     def __init__(self, offer: Offer) -> None:
-        self.tallies = [Tally() for _ in offer.tools]
+        self.tallies: defaultdict[int, Tally] = defaultdict(Tally)  # of many tools, most have nothing in common with it
         self.total = 0.0
         self._offer = offer
         self._met: dict[str, float] = {}
@@ -100,14 +101,15 @@ class _Count:
 
 
 def matches(said: Wording, offer: Offer) -> list[Match]:
-    """The tools, best first."""
+    """The tools that have something in common with the message, best first; if none has, one that has nothing."""
     count = _Count(offer)
     for one, weight in said.stems.items():
         count.add(one, weight)
     for one in sorted((said.hints & offer.spots.keys()) - said.stems.keys()):
         count.add(one, 1.0)
     count.close()
-    found = [_match(tool, tally, count.total) for tool, tally in zip(offer.tools, count.tallies, strict=True)]
+    touched = sorted(count.tallies.items()) or [(0, Tally())]
+    found = [_match(offer.tools[number], tally, count.total) for number, tally in touched]
     return sorted(found, key=lambda match: -match.score)
 
 

@@ -4,7 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from bot.agent.fit.ideas import Ideas, ideas
 from bot.agent.fit.stems import words
@@ -43,9 +43,8 @@ class Shape:
     title: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """Where a stem stands: in which tool and section, and what it weighs there."""
+class Spot(NamedTuple):
+    """Where a stem stands: in which tool and section, and what it weighs there. Of many tools there are thousands."""
 
     tool: int
     section: int

@@ -40,6 +40,7 @@ def stem(word: str) -> str:
     return _LAST.sub("", word)[:_LONGEST]
 
 
+@lru_cache(maxsize=4096)
 def weight(word: str) -> float:
     """What a word can tell, between 0 and 1: small words and numbers nothing, words of schemas little."""
     if word[0].isdigit() or is_small(word):
