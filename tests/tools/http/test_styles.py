@@ -1,0 +1,93 @@
+from urllib.parse import parse_qsl, unquote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tools.base import ToolError
+from tools.http.styles import Value, header_of, path_of, query_of
+
+LIST, MAP = ["a", "b c"], {"k": 1, "l": "x,y"}
+
+
+def path(style, explode, content, **more):
+    return path_of("/p/{v}", {"v": (Value("v", "v", "path", style, explode, **more), content)})
+
+
+@pytest.mark.parametrize(
+    ("style", "explode", "content", "written"),
+    [
+        ("simple", False, "a b/c", "/p/a%20b%2Fc"),
+        ("simple", False, True, "/p/true"),
+        ("simple", False, 1.5, "/p/1.5"),
+        ("simple", False, LIST, "/p/a,b%20c"),
+        ("simple", False, MAP, "/p/k,1,l,x%2Cy"),
+        ("simple", True, MAP, "/p/k=1,l=x%2Cy"),
+        ("label", False, "a", "/p/.a"),
+        ("label", True, LIST, "/p/.a.b%20c"),
+        ("label", False, LIST, "/p/.a,b%20c"),
+        ("matrix", False, "a", "/p/;v=a"),
+        ("matrix", False, LIST, "/p/;v=a,b%20c"),
+        ("matrix", True, LIST, "/p/;v=a;v=b%20c"),
+        ("matrix", True, MAP, "/p/;k=1;l=x%2Cy"),
+    ],
+)
+def test_paths(style, explode, content, written):
+    assert path(style, explode, content) == written
+
+
+def test_json_in_a_path_and_dots_that_come_together():
+    assert path("simple", False, {"a": 1}, as_json=True) == "/p/%7B%22a%22%3A1%7D"
+    dot = Value("a", "a", "path", "simple", False)
+    with pytest.raises(ToolError, match=r"\.\."):
+        path_of("/x/{a}{b}/y", {"a": (dot, "."), "b": (dot, ".")})
+    with pytest.raises(ToolError, match="v must not be empty"):
+        path("simple", False, None)
+
+
+@pytest.mark.parametrize(
+    ("style", "explode", "content", "written"),
+    [
+        ("form", True, "a&b=c#", "q=a%26b%3Dc%23"),
+        ("form", True, None, ""),
+        ("form", True, False, "q=false"),
+        ("form", True, LIST, "q=a&q=b%20c"),
+        ("form", False, LIST, "q=a,b%20c"),
+        ("form", True, MAP, "k=1&l=x%2Cy"),
+        ("form", False, MAP, "q=k,1,l,x%2Cy"),
+        ("form", True, {"k": None, "m": {"n": 1}}, "m=%7B%22n%22%3A1%7D"),
+        ("spaceDelimited", False, LIST, "q=a%20b%20c"),
+        ("pipeDelimited", False, LIST, "q=a%7Cb%20c"),
+        ("deepObject", True, {"a": {"b": [1, 2]}, "c": None, "d e": "x"}, "q[a][b]=1&q[a][b]=2&q[d%20e]=x"),
+        ("deepObject", True, "plain", "q=plain"),
+        ("form", True, [], ""),
+    ],
+)
+def test_queries(style, explode, content, written):
+    assert "&".join(query_of(Value("q", "q", "query", style, explode), content)) == written
+
+
+def test_reserved_characters_and_json_in_a_query():
+    assert query_of(Value("q", "q", "query", "form", True, reserved=True), "a/b:c&d=#+") == ["q=a/b:c%26d%3D%23%2B"]
+    assert query_of(Value("q", "filter[a]", "query", "form", True, as_json=True), [1]) == ["filter[a]=%5B1%5D"]
+
+
+def test_headers():
+    assert header_of(Value("h", "H", "header", "simple", False), LIST) == "a,b c"
+    assert header_of(Value("h", "H", "header", "simple", True), {"a": 1}) == "a=1"
+    assert header_of(Value("h", "H", "header", "simple", False, as_json=True), {"a": 1}) == '{"a":1}'
+    for text in ("a\r\nX: y", "é", "a\0b"):
+        with pytest.raises(ToolError, match="h goes into a header"):
+            header_of(Value("h", "H", "header", "simple", False), text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_whatever_is_sent_arrives_as_one_value(text):
+    [piece] = query_of(Value("q", "q", "query", "form", True), text)
+    assert parse_qsl(piece, keep_blank_values=True, encoding="utf-8") == [("q", text)]
+    try:
+        _, start, segment = path("simple", False, text).split("/")
+    except ToolError:
+        return
+    assert (start, unquote(segment)) == ("p", text)

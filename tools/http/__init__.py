@@ -1,0 +1,1 @@
+"""Tools that are calls of somebody's service over HTTP."""

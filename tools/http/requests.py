@@ -1,0 +1,51 @@
+"""Makes the request of a route and its arguments. Pure."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tools.base import ToolError
+from tools.http.routes import Body, Route
+from tools.http.service import SAFE, Asked
+from tools.http.styles import Value, header_of, names_in, path_of, plain, query_of
+
+FORM = "application/x-www-form-urlencoded"
+KEY = "Idempotency-Key"
+
+
+def asked_of(route: Route, arguments: Mapping[str, Any], key: str) -> Asked:
+    """The request for these checked arguments; `key` marks repetitions of one and the same call. Raises ToolError."""
+    given = [(value, arguments[value.argument]) for value in route.values if value.argument in arguments]
+    paths = {value.name: (value, content) for value, content in given if value.place == "path"}
+    absent = [name for name in names_in(route.address) if name not in paths]
+    if absent:
+        raise ToolError(f"{route.name} needs {absent[0]}: it is a part of the address.")
+    pieces = [piece for value, content in given if value.place == "query" for piece in query_of(value, content)]
+    url = path_of(route.address, paths) + (f"?{'&'.join(pieces)}" if pieces else "")
+    headers = {v.name: header_of(v, content) for v, content in given if v.place == "header" and content is not None}
+    body = None if route.body is None else _body(route.body, arguments)
+    if body is not None and route.body is not None:
+        headers["Content-Type"] = route.body.media
+    if route.method not in SAFE:
+        headers[KEY] = key
+    return Asked(route.method, url, headers, body)
+
+
+def _body(body: Body, arguments: Mapping[str, Any]) -> bytes | None:
+    if body.whole is not None and body.whole not in arguments:
+        return None
+    if body.whole is not None:
+        content = arguments[body.whole]
+    else:
+        fields = body.fields or {}
+        content = {name: arguments[argument] for argument, name in fields.items() if argument in arguments}
+    if body.media == FORM and isinstance(content, Mapping):
+        pieces = [piece for name, part in content.items() for piece in query_of(_of_form(name), part)]
+        return "&".join(pieces).encode()
+    if body.media.startswith("text/"):
+        return plain(content).encode()
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _of_form(name: str) -> Value:
+    return Value(name, name, "query", "form", True)

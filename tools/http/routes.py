@@ -1,0 +1,119 @@
+"""A call of a service as a value: where it goes, what it takes, which argument stands where.
+
+Pure. A route holds no secret and is kept as JSON.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import httpx
+
+from tools.base import ToolError
+from tools.http.service import SAFE, checked
+from tools.http.styles import Value, names_in
+from tools.reach import host_of
+from tools.reducing import reduced
+from tools.schema import ToolDefinitionError
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What is sent along, as `media`: one argument as the `whole` of it, or the `fields` of an object, by argument."""
+
+    media: str
+    whole: str | None = None
+    fields: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One call. `operation` is what it was picked by, `address` an absolute URL with `{names}` in its path.
+
+    `checked` and `told` are the schemas of `tools.reducing`; `reported` is what an admin should know, a sentence each.
+    """
+
+    operation: str
+    name: str
+    description: str
+    method: str
+    address: str
+    values: tuple[Value, ...]
+    body: Body | None
+    checked: dict[str, Any]
+    told: dict[str, Any]
+    reported: tuple[str, ...] = ()
+
+    @property
+    def host(self) -> str:
+        """The host it is asked of, with its port where that is not the usual one."""
+        return host_of(httpx.URL(self.address.partition("{")[0]))
+
+    def as_json(self) -> dict[str, Any]:
+        """The route as JSON, to be kept; `route_from` brings it back."""
+        return asdict(self)
+
+
+def route_from(kept: Mapping[str, Any]) -> Route:
+    """The route that was kept as this JSON."""
+    body = kept["body"]
+    return Route(
+        **{
+            **kept,
+            "values": tuple(Value(**value) for value in kept["values"]),
+            "body": None if body is None else Body(**body),
+            "reported": tuple(kept["reported"]),
+        }
+    )
+
+
+def route_to(name: str, description: str, method: str, url: str, schema: Mapping[str, Any]) -> Route:
+    """The route to one plain endpoint: what is not in the URL's path goes into the query, or into a body of JSON.
+
+    `url` may have `{names}` of arguments in its path. Raises ToolDefinitionError, saying what to do.
+    """
+    method = method.upper()
+    if method not in METHODS:
+        raise ToolDefinitionError(f"{method[:20]!r} is no method that can be used: take one of {', '.join(METHODS)}")
+    address, _, query = url.partition("?")
+    path = absolute(address)
+    if query:
+        raise ToolDefinitionError("the URL must end before its ?; what stood behind it becomes arguments of the schema")
+    both = reduced(schema)
+    known = both.checked["properties"]
+    asked = names_in(path)
+    missing = [one for one in asked if one not in known]
+    if missing:
+        raise ToolDefinitionError(
+            f"the URL asks for {missing[0][:60]!r}, which is no property of the schema: add it there"
+        )
+    in_path = [Value(one, one, "path", "simple", False) for one in asked]
+    rest = [one for one in known if one not in asked]
+    in_query = [Value(one, one, "query", "form", True) for one in rest] if method in (*SAFE, "DELETE") else []
+    body = None if in_query or method in (*SAFE, "DELETE") else Body("application/json", None, {n: n for n in rest})
+    checked_, shown = (_needing(each, asked) for each in (both.checked, both.schema))
+    return Route(name, name, description, method, path, (*in_path, *in_query), body, checked_, shown, both.reported)
+
+
+def _needing(schema: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    needed = sorted({*schema.get("required", ()), *names})
+    return {**schema, "required": needed} if needed else dict(schema)
+
+
+def absolute(address: str) -> str:
+    """An address with its `{names}` only where a path is. Raises ToolDefinitionError."""
+    head, brace, rest = address.partition("{")
+    outside = ToolDefinitionError(
+        f"{address[:100]!r} has a {{name}} outside of its path: arguments may stand there only"
+    )
+    if brace and head.count("/") < 3:
+        raise outside
+    try:
+        url = checked(head)
+    except ToolError as error:
+        raise ToolDefinitionError(str(error)) from error
+    if url.query:
+        raise outside
+    return head + brace + rest
