@@ -32,10 +32,11 @@ from bot.forgetting import Forgetting, Keeping, Retention
 from bot.gate import Guard
 from bot.house import Daily, Jobs
 from bot.settings import Settings
-from bot.telegram import commands, wire
+from bot.telegram import commands, errands, wire
 from bot.telegram.access import Access
 from bot.telegram.acts import Reach
 from bot.telegram.channel import ChatChannel
+from bot.telegram.errands import Errands
 from bot.telegram.eyes import Eyes
 from bot.telegram.files import Files
 from bot.telegram.gathering import Gathering
@@ -198,7 +199,8 @@ async def build(
     )
     aside = Aside(database, notices, sender.wake, watches)
     catalogue = await _catalogue(settings, database, access, aside)
-    answering = Answering(settings, database, model, second, catalogue, aside.tell)
+    reader = Reader()
+    answering = Answering(settings, database, model, second, catalogue, aside.tell, reader)
     answering.check_budget()
     warming = answering.warming()
     approvals = Approvals(
@@ -229,12 +231,18 @@ async def build(
         approvals=approvals,
         second=second,
         canvases_a_day=settings.canvases_a_day,
+        own={tool.name: tool for tool in discover()},
         copies_until=keeping.copies_until,
     )
     runners: dict[ItemKind, Runner] = {
-        "update": Handlers(database, reach, _gathering(settings, bot), most_waiting=settings.waiting_messages),
+        "update": Handlers(database, reach, _gathering(settings, bot, reader), most_waiting=settings.waiting_messages),
         "task": Tasks(database, access, rations),
-        "house": _jobs(database, answering.summaries(), keeping, sender),
+        "house": Jobs(
+            {
+                **_jobs(database, answering.summaries(), keeping, sender),
+                errands.JOB: Errands(database, catalogue, gestures, sender.wake),
+            }
+        ),
     }
     worker = Worker(database, runners, cut=turns.stop, give_up=aside)
     eyes = Eyes(bot, worker.busy)
@@ -287,22 +295,22 @@ async def _catalogue(settings: Settings, database: Database, access: Access, asi
     return found
 
 
-def _jobs(database: Database, summaries: Runner, keeping: Keeping, sender: Sender) -> Jobs:
+def _jobs(database: Database, summaries: Runner, keeping: Keeping, sender: Sender) -> Mapping[str, Runner]:
     retention, forgetting = Retention(database, keeping), Forgetting(database, sender.wake)
-    return Jobs({"summary": summaries, "retention": retention, "forget": forgetting})
+    return {"summary": summaries, "retention": retention, "forget": forgetting}
 
 
 def _read_at(settings: Settings) -> CountersAt:
     return CountersAt(settings.model_url, settings.model_api_key.get_secret_value() if settings.model_api_key else None)
 
 
-def _gathering(settings: Settings, bot: wire.Client) -> Gathering:
+def _gathering(settings: Settings, bot: wire.Client, reader: Reader) -> Gathering:
     key = settings.transcribe_api_key.get_secret_value() if settings.transcribe_api_key else None
     url, model = settings.transcribe_url, settings.transcribe_model
     share = settings.prompt_budget // FILES_SHARE
     return Gathering(
         Files(bot),
-        Reader(),
+        reader,
         Transcriber(url, model, key) if url else None,
         most=min(settings.turn_images, share // history.TOKENS_AN_IMAGE),
         room=share * history.BYTES_A_TOKEN,

@@ -49,6 +49,11 @@ class Card:
         return self.definition or self.pending or {}
 
     @property
+    def is_removable(self) -> bool:
+        """Whether it stays away once it is removed; what a server or a file gives would come back."""
+        return self.source is not None and self.source.kind in {"openapi", "endpoint"}
+
+    @property
     def cost(self) -> int:
         """Tokens of a prompt that offers it, estimated."""
         return cost(self.told)

@@ -84,10 +84,11 @@ async def remove(act: Act, name: str) -> tuple[str, ...]:
         await act.note("removed", f"source {name}", {**shown(source), "tools": list(mine)}, None)
         return mine
     found = await card(act.tx, act.own, name)
-    if found.source is None or found.source.kind not in {"openapi", "endpoint"}:
+    if not found.is_removable:
         raise ChangeRefused(f"{name} cannot be removed alone; it can be disabled.")
-    options = dict(found.source.options)
-    options["picked"] = [one for one in options.get("picked", ()) if one != found.told.get("operation", name)]
+    assert found.source is not None
+    routes = [one for one in found.source.options.get("routes", ()) if one["name"] != name]
+    await sources.put(act.tx, replace(found.source, options={**found.source.options, "routes": routes}))
     await tools.remove(act.tx, [name])
     await act.note("removed", f"tool {name}", dict(found.told), None)
     return (name,)

@@ -9,9 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from bot.catalogue.cards import Card
+from bot.catalogue.keys import masked
 from bot.catalogue.permitting import EVERYONE, Holder, holders
 from bot.catalogue.registering import Difference
+from bot.db.called import Called
+from bot.db.sources import Source
 from bot.usage.plain import plain
+from bot.usage.report import moment
 from tools.base import Rule
 
 KINDS = {
@@ -21,6 +25,8 @@ KINDS = {
     "mcp_http": "an MCP server",
     "mcp_stdio": "an MCP server on the machine",
 }
+NOT_YET = "–"
+ARGUMENTS = 200  # characters of a call's arguments in a list
 _STATES = {
     "on": "on",
     "off": "off",
@@ -84,6 +90,47 @@ def shown(card: Card, name: Name = str) -> Iterator[str]:
     if card.flagged is not None:
         yield f"Flagged: {plain(card.flagged)}"
     yield from definition(card.told)
+
+
+def source(one: Source) -> str:
+    """A source in one line of a list."""
+    stands = "on" if one.enabled else "off"
+    trouble = f": {plain(one.trouble)}" if one.trouble else ""
+    return f"{plain(one.name)} · {KINDS[one.kind]} · {plain(one.address)} · {stands}{trouble}"
+
+
+def shown_source(one: Source) -> Iterator[str]:
+    """All there is to know about a source, a line each."""
+    yield f"{plain(one.name)}: {KINDS[one.kind]}, {'on' if one.enabled else 'off'}"
+    yield f"At: {plain(one.address)}"
+    if one.trouble:
+        yield f"Trouble: {plain(one.trouble)}"
+    by = "on the machine" if one.added_by is None else f"by {one.added_by}"
+    yield f"Added: {moment(one.added_at)} UTC, {by}"
+
+
+def called(one: Called, name: Name = str) -> str:
+    """A call in one line: when, who, where, what with, how long, how large, and what came of it."""
+    when = NOT_YET if one.began_at is None else moment(one.began_at)
+    took = (
+        NOT_YET if one.began_at is None or one.ended_at is None else f"{1000 * (one.ended_at - one.began_at):,.0f} ms"
+    )
+    size = NOT_YET if one.size is None else f"{one.size:,} characters"
+    arguments = plain(masked(one.arguments))
+    arguments = arguments if len(arguments) <= ARGUMENTS else f"{arguments[:ARGUMENTS]}…"
+    asked = "" if one.asked_at is None else f" · asked: {_answer(one, name)}"
+    where = f"{name(one.person)} in {one.lane}, turn {one.turn}"
+    return f"{when} {plain(one.name)} {arguments} · {where} · {one.outcome or one.state} · {took} · {size}{asked}"
+
+
+def _answer(one: Called, name: Name) -> str:
+    if one.answer is None:
+        return "open"
+    by = "" if one.answered_by is None else f" by {name(one.answered_by)}"
+    waited = (
+        "" if one.asked_at is None or one.answered_at is None else f" after {one.answered_at - one.asked_at:,.0f} s"
+    )
+    return f"{one.answer}{by}{waited}"
 
 
 def definition(told: Mapping[str, Any]) -> Iterator[str]:

@@ -40,7 +40,7 @@ async def by_link(call: Call) -> Answer:
         return say(USED_UP)
     after = await people.find(call.tx, call.person)
     if after != before:
-        was = before and {"role": before.role, "name": before.name}
+        was = None if before is None else {"role": before.role, "name": before.name}
         await call.note("came in by a link", f"person {call.person}", was, {"role": role, "name": call.name})
     return await _come_in(call, role)
 

@@ -14,6 +14,7 @@ from bot.domain import Lane, Part
 from bot.telegram.wire import Wire
 
 PATIENCE = 5.0  # seconds
+TRIES = 3  # at what should not be lost
 PHOTO_PATIENCE = 30.0  # for as much as a picture is
 
 Menu = Sequence[tuple[str, str]]  # names of commands and their lines of help
@@ -42,6 +43,14 @@ class Gestures:
     async def strip(self, lane: Lane, message: int) -> None:
         """Take a message's buttons away."""
         await self._try("strip", self._bot.edit_message_reply_markup(lane.chat, message))
+
+    async def delete(self, lane: Lane, message: int) -> bool:
+        """Take a message out of the chat, also somebody else's; tried a few times. False: it may still stand there."""
+        for _ in range(TRIES):
+            if await self._try("delete", self._bot.delete_message(lane.chat, message)):
+                return True
+            await asyncio.sleep(self._patience / 10)
+        return False
 
     async def photo(self, lane: Lane, png: bytes, caption: str) -> None:
         """Show a picture."""
@@ -74,10 +83,13 @@ class Gestures:
         """Show somebody who is no admin any more what everybody is shown."""
         await self._try("menu", self._bot.delete_my_commands(scope=BotCommandScopeChat(person)))
 
-    async def _try(self, what: str, call: Awaitable[object], *, patience: float | None = None) -> None:
+    async def _try(self, what: str, call: Awaitable[object], *, patience: float | None = None) -> bool:
+        """Make the call; False if it was lost."""
         try:
             async with asyncio.timeout(patience or self._patience):
                 await call
         except (TelegramError, TimeoutError, KeyError, TypeError, ValueError, AttributeError) as error:
             # The library puts the token into some errors, so only their class is told.
             log.info("%s was lost: %s", what, type(error).__name__, extra={"action": "gesture.lost"})
+            return False
+        return True

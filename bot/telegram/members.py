@@ -105,8 +105,8 @@ async def _block(call: Call, number: int) -> Answer:
 async def _note(call: Call, number: int, what: str, role: Standing | None) -> None:
     """Write down that somebody gets another role, or loses theirs (None)."""
     known = await people.find(call.tx, number)
-    before, after = known and {"role": known.role, "name": known.name}, role and {"role": role}
-    await call.note(what, f"person {number}", before, after)
+    before = None if known is None else {"role": known.role, "name": known.name}
+    await call.note(what, f"person {number}", before, None if role is None else {"role": role})
 
 
 async def _must_stay(call: Call, number: int) -> str | None:

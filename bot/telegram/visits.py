@@ -16,7 +16,7 @@ LONGEST_NAME = 32
 class Visit:
     """What one update says. `lane` is None where nobody can be answered, `person` where no person did it.
 
-    At most one of `message`, `query` and `membership` is there; an update of another kind has none.
+    At most one of `message`, `edited`, `query` and `membership` is there; an update of another kind has none.
     """
 
     item: InboxItem
@@ -26,6 +26,7 @@ class Visit:
     sent_at: float = 0.0
     chat: str = ""  # Telegram's word for its type: private, group, supergroup, channel
     message: Message | None = None
+    edited: Message | None = None
     query: CallbackQuery | None = None
     membership: ChatMemberUpdated | None = None
 
@@ -42,6 +43,8 @@ def read(item: InboxItem) -> Visit:
         return Visit(item, Lane(chat.id), *_who(membership.from_user), chat=chat.type, membership=membership)
     if message := update.message:
         return _visit(item, message.from_user, message, message=message, sent_at=message.date.timestamp())
+    if edited := update.edited_message:
+        return _visit(item, edited.from_user, edited, edited=edited)
     return Visit(item)
 
 

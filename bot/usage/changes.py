@@ -1,4 +1,4 @@
-"""What admins changed, as a table for people and records for machines: who, when, by which way, before and after. Pure."""
+"""What admins changed, as a table for people and records for machines: who, when, which way, before and after. Pure."""
 
 import json
 from collections.abc import Sequence

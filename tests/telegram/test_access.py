@@ -138,7 +138,7 @@ async def test_an_invite_of_an_admin_makes_one_and_shows_them_their_menu(front: 
     assert front.access.standing(ANNA) == "admin"
     (menu,) = front.bot.of("set_my_commands")
     assert menu["scope"].chat_id == ANNA
-    assert [command.command for command in menu["given"][0]][-2:] == ["invite", "people"]
+    assert [command.command for command in menu["given"][0]][-3:] == ["invite", "people", "tools"]
 
 
 async def test_an_admin_who_opens_a_link_does_not_use_it_up(front: Front):

@@ -30,7 +30,7 @@ def test_a_members_menu_has_at_most_seven_commands_and_none_of_an_admins():
     menu = [name for name, _ in commands.menu("member")]
     assert len(menu) <= 7
     assert {"new", "stop", "retry", "notes", "usage", "help"} <= set(menu)
-    assert {name for name, _ in commands.menu("admin")} - set(menu) == {"invite", "people"}
+    assert {name for name, _ in commands.menu("admin")} - set(menu) == {"invite", "people", "tools"}
 
 
 async def test_help_lists_what_a_member_may_use(front: Front):

@@ -1,0 +1,34 @@
+"""/grant and /revoke: who may use a tool."""
+
+from collections.abc import Awaitable, Callable
+
+from bot.catalogue import permitting, words
+from bot.catalogue.cards import Card
+from bot.catalogue.permitting import Holder
+from bot.catalogue.registering import Act
+from bot.errors import ChangeRefused
+from bot.telegram.acts import Answer, Call, say
+from bot.telegram.toolnames import WHOM, act_of, named, whom
+
+HOW_TO = f"Use /grant TOOL WHOM, and /revoke TOOL WHOM: {WHOM}."
+
+
+async def grant(call: Call) -> Answer:
+    """/grant TOOL WHOM."""
+    return await _changed(call, permitting.grant)
+
+
+async def revoke(call: Call) -> Answer:
+    """/revoke TOOL WHOM."""
+    return await _changed(call, permitting.revoke)
+
+
+async def _changed(call: Call, change: Callable[[Act, str, Holder], Awaitable[Card]]) -> Answer:
+    tool, _, rest = " ".join(call.words.split()).partition(" ")
+    if not rest:
+        return say(HOW_TO)
+    try:
+        after = await change(act_of(call), tool, await whom(call, rest))
+    except ChangeRefused as refused:
+        return say(str(refused))
+    return say(f"{after.name} may be used by: {words.whom(after, await named(call))}.")

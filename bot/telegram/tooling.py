@@ -1,0 +1,105 @@
+"""/tools for admins: what may follow it, and what each word changes about a tool.
+
+What must go out into the network, or run a tool, is left to errands: nothing here waits for anything.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from bot.catalogue import registering, ruling, words
+from bot.catalogue.cards import card
+from bot.db import called, sources
+from bot.errors import ChangeRefused
+from bot.telegram import errands, toolcards
+from bot.telegram.acts import Answer, Call, pages, say
+from bot.telegram.toolnames import act_of, named
+from bot.telegram.toolparts import parts
+
+CALLS = 20  # of a log
+HOW_TO = """\
+/tools lists them, with buttons.
+/tools add URL NAME – the tools of an OpenAPI document; then you pick some
+/tools add mcp URL NAME – those of an MCP server
+/tools add endpoint NAME METHOD URL, in the next lines what it does and its parameters
+/tools show, enable, disable, remove or accept NAME
+/tools try NAME {"city": "Rome"} – run it once
+/tools rule NAME never, once or always [asker or admins] [when {…}]
+/tools log [NAME] – the last calls
+/tools reload – look at all sources anew
+/grant NAME everyone, @name, a number or chat; /revoke takes it back
+Programs, files and secrets are entered on the machine: canvasgram tools --help"""
+
+
+async def show(call: Call) -> Answer:
+    """/tools, and what may follow it."""
+    verb, rest = _first(call.words)
+    if not verb:
+        return Answer(parts=(await toolcards.page(call, 0),))
+    word = _WORDS.get(verb.lower())
+    if word is None or not (rest or verb.lower() in _ALONE):
+        return say(HOW_TO)
+    try:
+        return await word(call, rest)
+    except ChangeRefused as refused:
+        return say(str(refused))
+
+
+async def _show(call: Call, name: str) -> Answer:
+    source = await sources.find(call.tx, name)
+    if source is not None and source.kind != "endpoint":
+        return say("\n".join(words.shown_source(source)))
+    found = await card(call.tx, call.reach.own, name)
+    lines = list(words.shown(found, await named(call)))
+    return Answer(parts=parts(lines, toolcards.buttons(found)))
+
+
+async def _enable(call: Call, name: str, *, enabled: bool) -> Answer:
+    what = await registering.enable(act_of(call), name, enabled=enabled)
+    also = " with all its tools" if what == "source" else ""
+    return say(f"{name} is {'on' if enabled else 'off'}{also}.")
+
+
+async def _remove(call: Call, name: str) -> Answer:
+    """Ask first: the second tap removes."""
+    return Answer(parts=(await toolcards.removing(call, name),))
+
+
+async def _accept(call: Call, name: str) -> Answer:
+    return Answer(parts=await toolcards.accepting(call, name))
+
+
+async def _rule(call: Call, rest: str) -> Answer:
+    name, rule = _first(rest)
+    after = await registering.rule(act_of(call), name, ruling.read(rule))
+    return say(f"{after.name}: {words.rule(after.rule)}.")
+
+
+async def _log(call: Call, tool: str) -> Answer:
+    """The last calls, or those of one tool, the newest first."""
+    found = await called.newest(call.tx, name=tool or None, most=CALLS)
+    if not found:
+        return say(f"No call of {tool[:64]} yet." if tool else "No tool was called yet.")
+    name = await named(call)
+    entries = [(words.called(one, name), ()) for one in found]
+    return Answer(parts=pages("The last calls, the newest first:", entries, in_a_row=1))
+
+
+def _first(text: str) -> tuple[str, str]:
+    """The first word, and what follows it."""
+    word, *rest = text.split(maxsplit=1) or [""]
+    return word, rest[0] if rest else ""
+
+
+_ALONE = {"log", "reload"}
+_WORDS: dict[str, Callable[[Call, str], Awaitable[Answer]]] = {
+    "show": _show,
+    "enable": partial(_enable, enabled=True),
+    "disable": partial(_enable, enabled=False),
+    "remove": _remove,
+    "accept": _accept,
+    "rule": _rule,
+    "log": _log,
+    "add": partial(errands.send, do="add"),
+    "try": partial(errands.send, do="try"),
+    "reload": partial(errands.send, do="reload"),
+}

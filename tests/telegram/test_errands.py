@@ -1,0 +1,135 @@
+"""What /tools leaves to be done: it outlives the process, answers the admin who asked, and never runs twice."""
+
+import json
+from typing import Any, cast
+
+import pytest
+from telegram import Bot
+
+from bot.catalogue.catalogue import Catalogue
+from bot.db import audit, inbox
+from bot.db.audit import Change
+from bot.db.engine import Database
+from bot.domain import InboxItem
+from bot.telegram.errands import Errands
+from bot.telegram.gestures import Gestures
+from tests.telegram.front import ADMIN, Front
+from tools.base import tool
+
+ran: list[str] = []
+
+
+@tool
+async def order(what: str) -> str:
+    """Order something.
+
+    Args:
+        what: What.
+    """
+    ran.append(what)
+    return f"ordered {what}\x1b[31m"
+
+
+@tool(repeatable=True)
+async def look() -> str:
+    """Look."""
+    ran.append("look")
+    return "seen"
+
+
+class Desk:
+    """The front and the runner of its errands."""
+
+    def __init__(self, database: Database) -> None:
+        self.front = Front(database)
+        catalogue = Catalogue(database, [order, look], lambda person: person == ADMIN)
+        gestures = Gestures(cast(Bot, self.front.bot), members=(), admins=(), patience=0.05)
+        self.woken: list[Any] = []
+        self.errands = Errands(database, catalogue, gestures, self.woken.append)
+        ran.clear()
+
+    async def ask(self, text: str, **more: Any) -> str:
+        """What an admin writes, and the first line of the answer to it."""
+        (sent,) = await self.front.write(text, person=ADMIN, **more)
+        return sent.text
+
+    async def run(self, attempt: int = 1) -> list[str]:
+        """Do what waits, as the worker would; the texts that came of it."""
+        waiting = await self.front.items(kind="house", state="new") + await self.front.items(
+            kind="house", state="running"
+        )
+        for row in waiting:
+            item = InboxItem(row.id, "house", "other", None, row.sender, json.loads(row.body), attempt, False, 0.0)
+            await self.errands((item,))
+        return [one.text for one in await self.front.sent()]
+
+    async def changes(self) -> list[Change]:
+        async with self.front.database.reading() as tx:
+            return await audit.changes(tx)
+
+
+@pytest.fixture
+async def desk(database: Database) -> Desk:
+    desk = Desk(database)
+    await desk.front.let_in(ADMIN, "admin")
+    return desk
+
+
+async def test_a_tool_is_run_once_and_its_call_result_and_time_are_shown(desk: Desk):
+    assert await desk.ask('/tools try order {"what": "tea"}') == "I run it once."
+    assert ran == []
+    (text,) = await desk.run()
+    lines = text.splitlines()
+    assert lines[0] == 'order {"what": "tea"}'
+    assert lines[1].startswith("ok after ")
+    assert lines[2] == "ordered tea[31m"
+    assert await desk.run() == []
+    assert ran == ["tea"]
+    (change,) = await desk.changes()
+    assert (change.who, change.via, change.what, change.subject) == (ADMIN, "telegram", "tried", "tool order")
+
+
+async def test_after_a_crash_only_what_is_repeatable_runs_again(desk: Desk):
+    await desk.ask('/tools try order {"what": "tea"}')
+    (text,) = await desk.run(attempt=2)
+    assert text.startswith("The gateway stopped while order ran")
+    await desk.ask("/tools try look")
+    await desk.run(attempt=2)
+    assert ran == ["look"]
+
+
+async def test_what_cannot_be_tried_is_said(desk: Desk):
+    await desk.ask("/tools try nothing")
+    assert await desk.run() == ["nothing cannot be used now; /tools shows how it stands."]
+    await desk.ask("/tools try order {oops")
+    (text,) = await desk.run()
+    assert text.startswith("Arguments are JSON")
+
+
+async def test_all_sources_are_looked_at_anew(desk: Desk):
+    await desk.ask("/tools reload")
+    assert await desk.run() == ["All sources are as they should be.\n2 tools can be used now."]
+
+
+async def test_a_message_with_a_secret_is_deleted(desk: Desk):
+    await desk.ask("/tools secret set weather hunter2", message_id=77)
+    assert await desk.run() == []
+    assert desk.front.bot.of("delete_message")[0]["given"] == (ADMIN, 77)
+    assert await desk.front.items(kind="house", state="done")
+
+
+async def test_a_message_that_cannot_be_deleted_is_said(desk: Desk):
+    await desk.ask("/tools secret set weather hunter2", message_id=77)
+    desk.front.bot.is_away = True
+    (text,) = await desk.run()
+    assert text.startswith("I could not delete your message")
+
+
+async def test_an_errand_is_no_lanes_and_asks_for_the_worker(desk: Desk):
+    await desk.ask("/tools reload")
+    (row,) = await desk.front.items(kind="house")
+    assert (row.lane, row.sender) == (None, ADMIN)
+    assert desk.front.worker_wakes == 1
+    async with desk.front.database.transaction() as tx:
+        claimed = await inbox.claim(tx, now=desk.front.now)
+    assert [group[0].id for group in claimed.groups] == [row.id]
