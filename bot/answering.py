@@ -7,17 +7,19 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from bot import window
 from bot.agent.decisions import Decisions
 from bot.agent.llm import Llm
 from bot.asking import Asking, Tell
+from bot.attachments.reading import Reader
 from bot.catalogue.catalogue import Catalogue
 from bot.db.engine import Database, Transaction
 from bot.db.notes import ChatNotes
 from bot.domain import ChannelFor, Lane
 from bot.endpoints import Endpoint
-from bot.errors import SettingsRefused
+from bot.errors import AttachmentUnusable, SettingsRefused
 from bot.gate import Guard
 from bot.inquiry import Inquiry, counting
 from bot.opening import Ask, Plan
@@ -29,14 +31,16 @@ from bot.usage.watch import Watches
 from bot.warming import Wanted, Warming
 from bot.way import Place, Places
 from bot.window import Composition
-from tools.base import ToolContext
+from tools.base import Picture, ToolContext, ToolError
 
 MESSAGE_TOKENS = 500  # the least room a prompt must leave for what a person writes
 
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """What it is built of; `second` is there where FALLBACK_URL is set, `tell` reaches the admins' feed."""
+    """What it is built of; `second` is there where FALLBACK_URL is set, `tell` reaches the admins' feed, `reader` makes
+    pictures small that tools found.
+    """
 
     settings: Settings
     database: Database
@@ -44,6 +48,7 @@ class Answering:
     second: Endpoint | None
     catalogue: Catalogue
     tell: Tell
+    reader: Reader
 
     def check_budget(self) -> None:
         """Raise SettingsRefused where PROMPT_BUDGET leaves no room for a message."""
@@ -146,7 +151,16 @@ class Answering:
         past = ChatPast(self.database, ask.lane)
         # Turns are counted anew in another database, so the moment of the message is a part of it.
         key = hashlib.sha256(f"{ask.lane.key} {ask.items[0].received_at} {place}".encode()).hexdigest()[:32]
-        return ToolContext(ask.lane.key, ask.name, ask.person, call, notes, past, lambda: datetime.now(UTC), key)
+        now = partial(datetime.now, UTC)
+        return ToolContext(ask.lane.key, ask.name, ask.person, call, notes, past, now, key, see=self._see)
+
+    async def _see(self, picture: Picture) -> Picture:
+        try:
+            small = await self.reader.picture(picture.data)
+        except AttachmentUnusable as why:
+            raise ToolError(str(why)) from why
+        assert small.data is not None
+        return Picture(small.media_type, small.data)
 
     def _inquiry(self) -> Inquiry:
         url = self.settings.model_url

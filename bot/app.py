@@ -199,8 +199,7 @@ async def build(
     )
     aside = Aside(database, notices, sender.wake, watches)
     catalogue = await _catalogue(settings, database, access, aside)
-    reader = Reader()
-    answering = Answering(settings, database, model, second, catalogue, aside.tell, reader)
+    answering = Answering(settings, database, model, second, catalogue, aside.tell, Reader())
     answering.check_budget()
     warming = answering.warming()
     approvals = Approvals(
@@ -235,7 +234,9 @@ async def build(
         copies_until=keeping.copies_until,
     )
     runners: dict[ItemKind, Runner] = {
-        "update": Handlers(database, reach, _gathering(settings, bot, reader), most_waiting=settings.waiting_messages),
+        "update": Handlers(
+            database, reach, _gathering(settings, bot, answering.reader), most_waiting=settings.waiting_messages
+        ),
         "task": Tasks(database, access, rations),
         "house": Jobs(
             {

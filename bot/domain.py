@@ -75,11 +75,19 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A picture as the model gets it: the bytes of a file of this media type, such as `image/jpeg`, made small."""
+
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ToolResult:
     """What came of a tool call, in the words the model will read.
 
     `whole` is what was cut to that, as far as it is kept; `size` is how many characters there were, None: as many as
-    there are.
+    there are. `images` are shown to it behind the text.
     """
 
     call: ToolCall
@@ -87,14 +95,7 @@ class ToolResult:
     outcome: ResultOutcome
     whole: str | None = None
     size: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """A picture as the model gets it: the bytes of a file of this media type, such as `image/jpeg`, made small."""
-
-    media_type: str
-    data: bytes
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class Attachment:
 class Message:
     """One message of a prompt. An assistant message has text or calls, never both: templates misrender that.
 
-    `images` belong to a user message and stand before its text.
+    `images` belong to a user message and stand before its text, or to a tool's and come after its response.
     """
 
     role: Role

@@ -202,15 +202,17 @@ class _Sieve:
     def _user(self, message: Message, *, in_head: bool) -> Message | None:
         if in_head and any(block.fullmatch(message.text) and self._keeps(kinds) for block, kinds in _HEAD_BLOCKS):
             return None
-        text = self._without_files(message.text)
-        if message.images and self._keeps({"images"}):
-            return history.without_images(replace(message, text=text), NO_IMAGE)
-        return message if text == message.text else replace(message, text=text)
+        return self._plain(message)
 
     def _result(self, message: Message) -> Message:
         if self._keeps(self._told.get(message.call_id, frozenset())):
-            return replace(message, text=NO_RESULT)
+            return replace(message, text=NO_RESULT, images=())
+        return self._plain(message)
+
+    def _plain(self, message: Message) -> Message:
         text = self._without_files(message.text)
+        if message.images and self._keeps({"images"}):
+            return history.without_images(replace(message, text=text), NO_IMAGE)
         return message if text == message.text else replace(message, text=text)
 
     def _without_files(self, text: str) -> str:

@@ -48,7 +48,7 @@ async def known(
     results = {}
     for one in found:
         if one.outcome is not None:
-            results[one.step, one.call.id] = ToolResult(one.call, one.text or "", one.outcome)
+            results[one.step, one.call.id] = ToolResult(one.call, one.text or "", one.outcome, images=one.images)
         elif one.began and not (one.call.name in toolbox.tools and toolbox.tools[one.call.name].repeatable):
             unknown = results[one.step, one.call.id] = ToolResult(one.call, UNKNOWN, "unknown")
             await calls.settle(tx, turn, one.step, unknown, now=now)

@@ -70,6 +70,18 @@ class Past(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture: the bytes of a file that is said to be of this media type, such as `image/png`."""
+
+    media_type: str
+    data: bytes
+
+
+See = Callable[[Picture], Awaitable[Picture]]
+"""Makes a picture that was found fit for the model; raises ToolError, saying why, where it cannot be shown."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolContext:
     """For whom, when and in which call a tool runs. `chat` is opaque; `now()` is aware of its time zone.
 
@@ -84,14 +96,7 @@ class ToolContext:
     past: Past
     now: Callable[[], datetime]
     key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture as it was found: the bytes of a file that says it is of this media type, such as `image/png`."""
-
-    media_type: str
-    data: bytes
+    see: See | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,8 +94,7 @@ def without_images(message: Message, mark: str) -> Message:
 
 
 def _short(message: Message) -> Message:
-    if message.images:
-        return without_images(message, NO_IMAGE)
+    message = without_images(message, NO_IMAGE)
     if message.role == "tool" and len(message.text) > RESULT:
         left_out = len(message.text) - RESULT
         return replace(message, text=f"{message.text[:RESULT]}\n[… {left_out} characters left out]")

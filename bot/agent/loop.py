@@ -109,7 +109,7 @@ class _Turn:
         told = []
         for wanted in calls:
             result = came.get(wanted.call.id) or ToolResult(wanted.call, sentences.NO_RESULT, "unknown")
-            told.append(Message("tool", result.text, call_id=wanted.call.id))
+            told.append(Message("tool", result.text, call_id=wanted.call.id, images=result.images))
             if result.outcome == "ok":
                 self._found.append((wanted.call.name, prompting.unmarked(result.text)))
         self._messages.extend(self._room.fit(told))

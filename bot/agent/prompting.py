@@ -85,7 +85,7 @@ def to_openai(messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 def _json(message: Message) -> dict[str, Any]:
     if message.role == "tool":
-        return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
+        return {"role": "tool", "tool_call_id": message.call_id, "content": _content(message)}
     if not message.calls:
         said: dict[str, Any] = {"role": message.role, "content": _content(message)}
     else:

@@ -7,10 +7,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bot.agent.history import BYTES_A_TOKEN, TOKENS_A_MESSAGE, estimate
+from bot.agent.history import BYTES_A_TOKEN, TOKENS_A_MESSAGE, TOKENS_AN_IMAGE, estimate, without_images
 from bot.domain import Message
 
 LEAST = 500  # characters that stay of any result
+NO_ROOM = "[a picture was here; there was no room for it]"
 _LEFT_OUT = "\n[… {} characters left out]"
 _NOTE = len(_LEFT_OUT.encode()) + 8  # bytes, its number included
 _BEFORE = re.compile(r"\n\[… (\d+) characters left out]\Z")
@@ -56,11 +57,14 @@ def _size(messages: Sequence[Message]) -> int:
 
 
 def _shortened(result: Message, tokens: int) -> Message:
+    if TOKENS_AN_IMAGE * len(result.images) > tokens // 2:  # words tell more than pictures in the same room
+        result = without_images(result, NO_ROOM)
     if estimate([result]) <= tokens or len(result.text) <= LEAST + _NOTE:
         return result
     before = _BEFORE.search(result.text)  # the toolbox has shortened it already
     text = result.text[: before.start()] if before else result.text
-    room = max(0, (tokens - TOKENS_A_MESSAGE) * BYTES_A_TOKEN - _NOTE)
+    pictures = TOKENS_AN_IMAGE * len(result.images)
+    room = max(0, (tokens - TOKENS_A_MESSAGE - pictures) * BYTES_A_TOKEN - _NOTE)
     kept = text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
     kept = kept if len(kept) >= LEAST else text[:LEAST]
     left_out = len(text) - len(kept) + (int(before[1]) if before else 0)

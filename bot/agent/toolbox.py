@@ -6,6 +6,7 @@ Owns the time limit and the bound on a result; every failure becomes a result th
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -13,8 +14,8 @@ from typing import Any
 from bot.agent.fit.offer import Offer, index
 from bot.agent.markup import neutralise, sendable
 from bot.agent.prompting import data_block
-from bot.domain import ResultOutcome, ToolCall, ToolResult
-from tools.base import Tool, ToolContext, ToolError, run
+from bot.domain import Image, ResultOutcome, ToolCall, ToolResult
+from tools.base import Found, Picture, See, Tool, ToolContext, ToolError, find
 from tools.registry import definitions
 
 KEPT = 200_000  # characters of a result that are kept to be read on
@@ -45,8 +46,9 @@ class Toolbox:
         limit = asyncio.timeout(tool.timeout)
         try:
             async with limit:
-                text = await run(tool, arguments, context)
-            return _result(tool, call, text, "ok")
+                found = await find(tool, arguments, context)
+                images, text = await _seen(found, context.see)
+            return replace(_result(tool, call, text, "ok"), images=images)
         except ToolError as error:
             return _result(tool, call, str(error), "error")
         except Exception as error:  # noqa: BLE001 a tool may raise anything, and the turn goes on
@@ -56,6 +58,25 @@ class Toolbox:
             fields = {"action": "tool.failed", "tool": tool.name, "error": type(error).__name__}
             log.warning("a tool failed unexpectedly", extra=fields)
             return _result(tool, call, f"{tool.name} failed unexpectedly.", "error")
+
+
+async def _seen(found: Found, see: See | None) -> tuple[tuple[Image, ...], str]:
+    """The pictures of a result as the model gets them, and its text, which names those that cannot be shown."""
+    images, said = [], [found.text]
+    for one in found.images:
+        try:
+            fit = await (see or _blind)(one)
+        except ToolError as why:
+            said.append(f"[a picture was left out: {why}]")
+        else:
+            images.append(Image(fit.media_type, fit.data))
+    if images:
+        said.append("[a picture follows]" if len(images) == 1 else f"[{len(images)} pictures follow]")
+    return tuple(images), "\n".join(filter(None, said))
+
+
+async def _blind(picture: Picture) -> Picture:
+    raise ToolError("pictures are not shown here")
 
 
 def _result(tool: Tool, call: ToolCall, text: str, outcome: ResultOutcome) -> ToolResult:

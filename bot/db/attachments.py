@@ -1,4 +1,5 @@
-"""What came with the messages of a turn: images as the model gets them, documents and sound as their whole text.
+"""What came with the messages of a turn, and the pictures its tools found: images as the model gets them, documents
+and sound as their whole text.
 
 Functions work inside the caller's transaction `tx`.
 """
@@ -9,13 +10,18 @@ from itertools import groupby
 from sqlalchemy import Row, bindparam, insert, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.tables import attachments, inbox, messages
-from bot.domain import Attachment, Image
+from bot.db.tables import attachments, inbox, messages, tool_images
+from bot.domain import Attachment, Image, ToolResult
 
 _IMAGES = (
     select(attachments.c.message, attachments.c.media_type, attachments.c.data)
     .where(attachments.c.message.in_(bindparam("messages", expanding=True)), attachments.c.kind == "image")
     .order_by(attachments.c.id)
+)
+
+
+_FOUND = (
+    select(tool_images).where(tool_images.c.turn.in_(bindparam("turns", expanding=True))).order_by(tool_images.c.id)
 )
 
 
@@ -56,6 +62,25 @@ async def images_of(tx: AsyncConnection, of: Sequence[int]) -> dict[int, tuple[I
     found: dict[int, tuple[Image, ...]] = {}
     for row in await tx.execute(_IMAGES, {"messages": list(of)}):
         found[row.message] = (*found.get(row.message, ()), Image(row.media_type, row.data))
+    return found
+
+
+async def keep_found(tx: AsyncConnection, turn: int, result: ToolResult) -> None:
+    """Store the pictures of a tool's result."""
+    rows = [
+        {"turn": turn, "call_id": result.call.id, "media_type": one.media_type, "data": one.data}
+        for one in result.images
+    ]
+    if rows:
+        await tx.execute(insert(tool_images), rows)
+
+
+async def found_in(tx: AsyncConnection, turns: Sequence[int]) -> dict[tuple[int, str], tuple[Image, ...]]:
+    """The pictures that the tools of these turns found, by turn and call."""
+    found: dict[tuple[int, str], tuple[Image, ...]] = {}
+    for row in await tx.execute(_FOUND, {"turns": list(turns)}):
+        call = (row.turn, row.call_id)
+        found[call] = (*found.get(call, ()), Image(row.media_type, row.data))
     return found
 
 

@@ -12,8 +12,9 @@ from sqlalchemy import Column, ColumnElement, Row, and_, bindparam, case, insert
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from bot.db.attachments import found_in, keep_found
 from bot.db.tables import lanes, model_calls, tool_calls, turns
-from bot.domain import CallOutcome, CallTimes, Lane, Purpose, Reply, ResultOutcome, ToolCall, ToolResult, Usage
+from bot.domain import CallOutcome, CallTimes, Image, Lane, Purpose, Reply, ResultOutcome, ToolCall, ToolResult, Usage
 
 # Statements of the way of every message are built once: building one costs more than running it.
 _CALL = ["turn", "step", "call_id"]
@@ -69,6 +70,7 @@ class StoredResult:
     outcome: ResultOutcome | None
     text: str | None
     began: bool = True
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +239,7 @@ async def settle(tx: AsyncConnection, turn: int, step: int, result: ToolResult, 
     size = len(whole) if result.size is None else result.size
     said = {"outcome": result.outcome, "result": result.text, "whole": result.whole, "size": size}
     await tx.execute(update(tool_calls).where(mine).values(state="done", ended_at=now, **said))
+    await keep_found(tx, turn, result)
 
 
 async def number(tx: AsyncConnection, turn: int, step: int, call: str) -> int:
@@ -256,9 +259,15 @@ async def whole(tx: AsyncConnection, lane: Lane, number: int) -> str | None:
 async def results(tx: AsyncConnection, turn: int) -> list[StoredResult]:
     """The tool calls of a turn, in order."""
     query = select(tool_calls).where(tool_calls.c.turn == turn).order_by(tool_calls.c.id)
+    images = await found_in(tx, [turn])
     return [
         StoredResult(
-            row.step, ToolCall(row.call_id, row.name, row.arguments), row.outcome, row.result, row.state != "wanted"
+            row.step,
+            ToolCall(row.call_id, row.name, row.arguments),
+            row.outcome,
+            row.result,
+            row.state != "wanted",
+            images.get((turn, row.call_id), ()),
         )
         for row in await tx.execute(query)
     ]

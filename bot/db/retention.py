@@ -13,7 +13,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.engine import Database
 from bot.db.outgoing import written
-from bot.db.tables import attachments, inbox, lanes, messages, model_calls, notes, outbox, tool_calls, turns
+from bot.db.tables import (
+    attachments,
+    inbox,
+    lanes,
+    messages,
+    model_calls,
+    notes,
+    outbox,
+    tool_calls,
+    tool_images,
+    turns,
+)
 from bot.domain import Lane, Part
 
 BATCH = 50  # rows of one transaction
@@ -138,7 +149,9 @@ async def _turns(tx: AsyncConnection, some: Sequence[int], which: ColumnElement[
     said = select(messages.c.id).where(messages.c.turn.in_(of))
     await tx.execute(delete(attachments).where(attachments.c.message.in_(said)))
     await tx.execute(delete(messages).where(messages.c.turn.in_(of)))
-    await tx.execute(update(tool_calls).where(tool_calls.c.turn.in_(of)).values(arguments="{}", result=None))
+    await tx.execute(delete(tool_images).where(tool_images.c.turn.in_(of)))
+    wordless = update(tool_calls).where(tool_calls.c.turn.in_(of))
+    await tx.execute(wordless.values(arguments="{}", result=None, whole=None))
     await _calls(tx, of, model_calls.c.turn.in_(of))
     await _inbox(tx, of, and_(inbox.c.turn.in_(of), _OVER))
     await _outbox(tx, of, outbox.c.item.in_(select(turns.c.item).where(turns.c.id.in_(of))))

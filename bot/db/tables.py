@@ -221,6 +221,19 @@ tool_calls = Table(
     sqlite_autoincrement=True,
 )
 
+# Pictures that tools found, as the model gets them.
+tool_images = Table(
+    "tool_images",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("turn", _Id, ForeignKey("turns.id"), nullable=False),
+    Column("call_id", Text, nullable=False),
+    Column("media_type", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Index("ix_tool_images_turn_call_id", "turn", "call_id"),
+    sqlite_autoincrement=True,
+)
+
 # new → sending → open → done; the first send of a part with unknown outcome is unknown, a refused one failed.
 # `body` is what is wanted (JSON of a Part), NULL: taken back. `final`: the wanted body will not change any more.
 # A row that is not final shows a running turn; its body is what it was opened with, NULL for a mere status line.

@@ -10,8 +10,8 @@ from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db import calls
-from bot.db.attachments import images_of
-from bot.db.tables import attachments, inbox, messages, turns
+from bot.db.attachments import found_in, images_of
+from bot.db.tables import attachments, inbox, messages, tool_images, turns
 from bot.domain import Image, Lane, Message, ToolCall, Which
 
 # Statements of the way of every message are built once: building one costs more than running it.
@@ -47,8 +47,17 @@ _PAST = (
     .offset(case((_STEPS > 0, _STEPS), else_=0) * WINDOW)
 )
 _PICTURED = exists().where(attachments.c.message == messages.c.id, attachments.c.kind == "image").label("pictured")
+_SHOWS = (
+    exists()
+    .where(
+        tool_images.c.turn == messages.c.turn, tool_images.c.call_id == messages.c.call_id, messages.c.role == "tool"
+    )
+    .label("shows")
+)
 _MESSAGES = (
-    select(messages, _PICTURED).where(messages.c.turn.in_(bindparam("turns", expanding=True))).order_by(messages.c.id)
+    select(messages, _PICTURED, _SHOWS)
+    .where(messages.c.turn.in_(bindparam("turns", expanding=True)))
+    .order_by(messages.c.id)
 )
 _SAY = insert(messages)
 _ENDPOINT = select(turns.c.endpoint).where(turns.c.id == bindparam("which"))
@@ -191,8 +200,10 @@ async def messages_of(tx: AsyncConnection, ids: Sequence[int]) -> list[list[Mess
     rows = (await tx.execute(_MESSAGES, {"turns": list(ids)})).all()
     pictured = [row.id for row in rows if row.pictured]
     images = await images_of(tx, pictured) if pictured else {}
+    found = await found_in(tx, ids) if any(row.shows for row in rows) else {}
     for row in rows:
-        by_turn[row.turn].append(_message(row, images.get(row.id, ())))
+        seen = found.get((row.turn, row.call_id), ()) if row.shows else images.get(row.id, ())
+        by_turn[row.turn].append(_message(row, seen))
     return list(by_turn.values())
 
 

@@ -34,12 +34,29 @@ def upgrade() -> None:
         sa.Column("number", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_revisions")),
     )
+    _pictures()
     op.add_column("lanes", sa.Column("tools", sa.Text(), nullable=True))
     op.add_column("tool_calls", sa.Column("size", sa.Integer(), nullable=True))
     op.add_column("tool_calls", sa.Column("whole", sa.Text(), nullable=True))
     op.add_column(
         "tool_calls", sa.Column("approval", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True)
     )
+
+
+def _pictures() -> None:
+    identity = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+    op.create_table(
+        "tool_images",
+        sa.Column("id", identity, nullable=False),
+        sa.Column("turn", identity, nullable=False),
+        sa.Column("call_id", sa.Text(), nullable=False),
+        sa.Column("media_type", sa.Text(), nullable=False),
+        sa.Column("data", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["turn"], ["turns.id"], name=op.f("fk_tool_images_turn")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_tool_images")),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("ix_tool_images_turn_call_id", "tool_images", ["turn", "call_id"])
 
 
 def _registered() -> None:
@@ -142,7 +159,16 @@ def downgrade() -> None:
         batch_op.drop_column("size")
     with op.batch_alter_table("lanes", schema=None) as batch_op:
         batch_op.drop_column("tools")
-    for name in ("allowances", "approval_messages", "approvals", "secrets", "grants", "tools", "sources"):
+    for name in (
+        "tool_images",
+        "allowances",
+        "approval_messages",
+        "approvals",
+        "secrets",
+        "grants",
+        "tools",
+        "sources",
+    ):
         op.drop_table(name)
     op.drop_table("revisions")
     op.drop_table("audit")
