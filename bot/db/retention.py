@@ -14,6 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db.engine import Database
 from bot.db.outgoing import written
 from bot.db.tables import (
+    approval_messages,
+    approvals,
     attachments,
     inbox,
     lanes,
@@ -37,7 +39,8 @@ _OVER = inbox.c.state.in_(("done", "dead"))
 _SPEAKS = and_(outbox.c.body.is_not(None), outbox.c.body != EMPTY)
 # Of a summary, or made before its turn began: a reply that is never read again.
 _LOOSE = and_(model_calls.c.turn.is_(None), model_calls.c.outcome.is_not(None), model_calls.c.reply.is_not(None))
-_ENDED = turns.c.state.not_in(("running", "forgotten"))
+_UNDER_WAY = ("running", "parked")
+_ENDED = turns.c.state.not_in((*_UNDER_WAY, "forgotten"))
 
 _Wipe = Callable[[AsyncConnection, Sequence[Any], ColumnElement[bool]], Awaitable[None]]
 
@@ -56,7 +59,7 @@ class Scope:
 
 def older(before: float) -> Scope:
     """What was received or made before this moment (epoch seconds) and is over."""
-    since = and_(turns.c.lane == lanes.c.lane, or_(turns.c.received_at >= before, turns.c.state == "running"))
+    since = and_(turns.c.lane == lanes.c.lane, or_(turns.c.received_at >= before, turns.c.state.in_(_UNDER_WAY)))
     return Scope(
         turns=turns.c.received_at < before,
         inbox=inbox.c.received_at < before,
@@ -152,12 +155,21 @@ async def _turns(tx: AsyncConnection, some: Sequence[int], which: ColumnElement[
     await tx.execute(delete(tool_images).where(tool_images.c.turn.in_(of)))
     wordless = update(tool_calls).where(tool_calls.c.turn.in_(of))
     await tx.execute(wordless.values(arguments="{}", result=None, whole=None))
+    await _questions(tx, of)
     await _calls(tx, of, model_calls.c.turn.in_(of))
     await _inbox(tx, of, and_(inbox.c.turn.in_(of), _OVER))
     await _outbox(tx, of, outbox.c.item.in_(select(turns.c.item).where(turns.c.id.in_(of))))
     # What a conversation tells of its beginning goes with the first of its turns.
     mine = and_(turns.c.id.in_(of), turns.c.lane == lanes.c.lane, turns.c.conversation == lanes.c.conversation)
     await tx.execute(update(lanes).where(exists().where(mine)).values(_WORDLESS))
+
+
+async def _questions(tx: AsyncConnection, of: Sequence[int]) -> None:
+    """What people were asked about the calls of these turns, in whatever chat; that they were, and answered, stays."""
+    asked = select(approvals.c.id).where(approvals.c.turn.in_(of))
+    put = select(approval_messages.c.outbox).where(approval_messages.c.approval.in_(asked))
+    await _outbox(tx, of, outbox.c.id.in_(put))
+    await tx.execute(update(approvals).where(approvals.c.turn.in_(of)).values(arguments="{}", binding=None))
 
 
 async def _inbox(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool]) -> None:

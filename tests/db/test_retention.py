@@ -8,7 +8,20 @@ from sqlalchemy import LargeBinary, Text, insert, select
 from bot.db import retention
 from bot.db.engine import Database
 from bot.db.retention import EMPTY
-from bot.db.tables import attachments, inbox, lanes, messages, metadata, model_calls, notes, outbox, tool_calls, turns
+from bot.db.tables import (
+    approval_messages,
+    approvals,
+    attachments,
+    inbox,
+    lanes,
+    messages,
+    metadata,
+    model_calls,
+    notes,
+    outbox,
+    tool_calls,
+    turns,
+)
 from bot.domain import Lane
 
 WORD = "canary"
@@ -16,7 +29,8 @@ WORD = "canary"
 WIPED = {
     *("inbox.body", "messages.text", "messages.calls", "messages.reasoning", "messages.call_id", "messages.role"),
     *("attachments.data", "attachments.text", "attachments.name", "attachments.kind", "attachments.media_type"),
-    *("tool_calls.arguments", "tool_calls.result", "model_calls.reply", "model_calls.error"),
+    *("tool_calls.arguments", "tool_calls.result", "tool_calls.whole", "model_calls.reply", "model_calls.error"),
+    *("approvals.arguments", "approvals.binding"),
     *("outbox.body", "outbox.error", "notes.text", "notes.author", "notes.lane"),
     *("lanes.notes", "lanes.summary", "lanes.summary_ahead"),
 }
@@ -30,6 +44,8 @@ WORDLESS = {
     *("model_calls.outcome", "model_calls.request_id"),
     *("tool_calls.call_id", "tool_calls.name", "tool_calls.state", "tool_calls.outcome"),
     *("outbox.lane", "outbox.state", "durations.kind"),
+    *("approvals.call_id", "approvals.tool", "approvals.hash", "approvals.lane", "approvals.who", "approvals.why"),
+    *("approvals.answer", "allowances.tool", "allowances.hash", "allowances.binding"),  # a day's; /forget ends them
     *("people.name", "people.role", "strangers.name", "strangers.code_hash"),
     *("invites.code_hash", "invites.role", "notices.subject", "notices.text"),
     *("readings.endpoint", "readings.totals", "readings.why"),
@@ -59,14 +75,20 @@ async def turn(database: Database, at: float, state: str = "ended", lane: str = 
     made |= {"thinking_why": "", "received_at": at, "began_at": at, "item": item}
     number = await put(database, turns, **made)
     async with database.transaction() as tx:
-        over = "running" if state == "running" else "done"
+        over = state if state in {"running", "parked"} else "done"
         await tx.execute(inbox.update().where(inbox.c.id == item).values(turn=number, state=over))
     message = await put(database, messages, turn=number, role="user", text=WORD, made_at=at)
     await put(database, attachments, message=message, kind="document", name=WORD, media_type="text/plain", text=WORD)
     tool = {"turn": number, "step": 1, "call_id": "a", "name": "remember", "arguments": WORD, "result": WORD}
-    await put(database, tool_calls, **tool, state="done")
+    await put(database, tool_calls, **tool, state="done", whole=WORD)
+    asked = {"turn": number, "step": 1, "call_id": "a", "tool": "remember", "arguments": WORD, "binding": WORD}
+    asked |= {"hash": "", "asker": 7, "lane": lane, "who": "admins", "why": "", "asked_at": at, "expires_at": at}
+    question = await put(database, approvals, **asked)
+    row = await put(database, outbox, lane="1", body=WORD, final=True, state="done", made_at=at)
+    async with database.transaction() as tx:
+        await tx.execute(insert(approval_messages).values(approval=question, outbox=row))
     await put(database, model_calls, **call(number, at), error=f"refused (HTTP 400): {WORD}")
-    shown = "open" if state == "running" else "done"
+    shown = "open" if over != "done" else "done"
     await put(database, outbox, item=item, lane=lane, body=WORD, final=True, state=shown, made_at=at)
     return number
 
@@ -86,7 +108,7 @@ async def words(database: Database) -> dict[str, int]:
     return found
 
 
-EACH = dict.fromkeys(("inbox", "messages", "attachments", "tool_calls", "model_calls", "outbox"), 1)
+EACH = dict.fromkeys(("inbox", "messages", "attachments", "tool_calls", "model_calls", "approvals"), 1) | {"outbox": 2}
 
 
 async def test_of_an_old_turn_figures_stay_and_of_a_younger_one_everything(database: Database):
@@ -98,13 +120,14 @@ async def test_of_an_old_turn_figures_stay_and_of_a_younger_one_everything(datab
         rows = (await tx.execute(select(model_calls).where(model_calls.c.turn == old))).all()
         parts = (await tx.execute(select(outbox.c.body).order_by(outbox.c.id))).scalars().all()
     assert [(row.completion_tokens, row.error) for row in rows] == [(5, "refused (HTTP 400)")]
-    assert parts == [EMPTY, WORD]
+    assert parts == [EMPTY, EMPTY, WORD, WORD]
 
 
-async def test_what_still_runs_is_left_alone_however_old_it_is(database: Database):
-    await turn(database, 100.0, state="running")
+@pytest.mark.parametrize("state", ["running", "parked"])
+async def test_what_still_runs_or_waits_is_left_alone_however_old_it_is(database: Database, state: str):
+    await turn(database, 100.0, state=state)
     await retention.forget(database, retention.older(150.0))
-    assert await words(database) == EACH
+    assert await words(database) == EACH | {"outbox": 1}  # what was asked long ago is of no turn
 
 
 async def test_many_more_than_a_batch_are_wiped(database: Database, monkeypatch: pytest.MonkeyPatch):
@@ -152,6 +175,8 @@ async def test_a_lane_is_forgotten_with_all_its_person_did_outside_of_lanes(data
     await retention.forget(database, retention.of_lane(Lane(7), 7, item=99, asked_at=150.0))
     assert await words(database) == EACH  # those of the other topic
     async with database.reading() as tx:
-        states = (await tx.execute(select(outbox.c.state, outbox.c.body).where(outbox.c.item.is_(None)))).all()
+        states = (
+            await tx.execute(select(outbox.c.state, outbox.c.body).where(outbox.c.item.is_(None), outbox.c.lane == "7"))
+        ).all()
         assert await retention.lanes_of(tx, 7) == [Lane(7), Lane(7, 3)]
     assert [tuple(row) for row in states] == [("unknown", None), ("done", EMPTY), ("done", None), ("open", None)]
