@@ -34,6 +34,9 @@ _TALKATIVE = (
     "asyncio",
 )
 
+# They log what servers of strangers write, at any level; tools/mcp says what went wrong in words of its own.
+_SILENT = ("mcp", "client")
+
 _bound: ContextVar[dict[str, Any] | None] = ContextVar("bound", default=None)
 _of_every_record = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "action"}
 
@@ -63,6 +66,8 @@ def configure(
     root.setLevel(level)
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
+    for name in _SILENT:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     logging.captureWarnings(capture=True)
 
 

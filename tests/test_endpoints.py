@@ -1,6 +1,7 @@
 """When the second endpoint is used, whether it is outside, and what of a prompt may go there."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -190,6 +191,18 @@ def test_results_of_tools_that_read_notes_or_files_are_left_out_and_others_stay(
         "one o'clock",
     ]
     assert kept.left_out == {"notes", "files"}
+
+
+def test_pictures_that_a_tool_found_stay_in_the_house():
+    drew = Message("tool", "the week", call_id="a", images=(Image("image/png", b"1"),))
+    recalled = replace(drew, text=SECRET, call_id="b")
+    calls = Message("assistant", calls=(ToolCall("a", "draw", "{}"), ToolCall("b", "recall", "{}")))
+    kept = withhold([calls, drew, recalled], TEXT_ONLY)
+    assert kept.messages[1:] == (
+        replace(drew, text=f"{NO_IMAGE}\nthe week", images=()),
+        replace(recalled, text=NO_RESULT, images=()),
+    )
+    assert kept.left_out == {"images", "notes"}
 
 
 def test_a_file_in_any_result_is_left_out():

@@ -133,6 +133,14 @@ def test_libraries_that_log_addresses_and_texts_are_quiet_even_at_debug() -> Non
     assert "ours" in stream.getvalue()
 
 
+def test_what_servers_of_strangers_write_is_not_logged_by_the_library() -> None:
+    stream = io.StringIO()
+    logs.configure("DEBUG", stream=stream)
+    for name in ("mcp.client.streamable_http", "client"):
+        logging.getLogger(name).critical("Failed to parse: what a stranger wrote")
+    assert stream.getvalue() == ""
+
+
 def test_a_second_configuration_replaces_the_first_and_leaves_other_handlers() -> None:
     other = logging.NullHandler()
     logging.getLogger().addHandler(other)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Table, select
@@ -40,7 +41,7 @@ from bot.past import ChatPast
 from bot.playing import Means
 from bot.turns import Turns
 from bot.way import Place, Places
-from tools.base import Tool, ToolContext
+from tools.base import See, Tool, ToolContext
 
 LANE = Lane(7)
 
@@ -150,6 +151,7 @@ class Desk:
     woken: list[Lane] = field(default_factory=list)
     awake: asyncio.Event = field(default_factory=asyncio.Event)
     ended: list[Ended] = field(default_factory=list)
+    see: See | None = None
 
     @property
     def approvals(self) -> Approvals:
@@ -245,7 +247,8 @@ class Desk:
     def _context(self, ask: Ask, call_id: str, place: str) -> ToolContext:
         notes = ChatNotes(self.database, ask.lane, author=ask.name, person=ask.person)
         past = ChatPast(self.database, ask.lane)
-        return ToolContext(ask.lane.key, ask.name, ask.person, call_id, notes, past, lambda: datetime.now(UTC), place)
+        now = partial(datetime.now, UTC)
+        return ToolContext(ask.lane.key, ask.name, ask.person, call_id, notes, past, now, place, see=self.see)
 
     async def _tell(self, subject: str, text: str) -> None:
         self.news.append(text)

@@ -85,7 +85,8 @@ See = Callable[[Picture], Awaitable[Picture]]
 class ToolContext:
     """For whom, when and in which call a tool runs. `chat` is opaque; `now()` is aware of its time zone.
 
-    `key` is the same for one call however often it is tried, also after a restart, and no other call's.
+    `key` is the same for one call however often it is tried, also after a restart, and no other call's. `see` is for
+    whoever runs the tool: with it pictures are made fit for the model; None: nobody would see them.
     """
 
     chat: str

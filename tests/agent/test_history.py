@@ -98,6 +98,14 @@ def test_a_shortened_result_says_how_much_is_left_out(text: str):
         assert short.text == f"{text[:RESULT]}\n[… {len(text) - RESULT} characters left out]"
 
 
+def test_a_result_with_a_picture_is_shortened_as_well():
+    drew = Message("tool", "x" * 999, call_id="c", images=(Image("image/png", b"1"),))
+    [short] = shortened([drew])
+    assert short.images == ()
+    assert short.text.startswith(NO_IMAGE)
+    assert len(short.text) < RESULT + 40
+
+
 def test_a_shortened_turn_keeps_its_words_and_calls_and_says_where_images_were():
     picture = Image("image/jpeg", b"...")
     asked = Message("user", "what is this?", images=(picture, picture))

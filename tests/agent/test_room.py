@@ -2,8 +2,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.history import estimate
-from bot.agent.room import LEAST, Room
-from bot.domain import Message, ToolCall
+from bot.agent.room import LEAST, NO_ROOM, Room
+from bot.domain import Image, Message, ToolCall
 
 
 def told(*texts: str) -> list[Message]:
@@ -42,6 +42,16 @@ def test_what_the_toolbox_has_left_out_counts_too():
     [result] = Room(500).fit(told("x" * 8000 + "\n[… 12000 characters left out]"))
     kept, note = result.text.split("\n")
     assert note == f"[… {20_000 - len(kept)} characters left out]"
+
+
+def test_pictures_take_room_and_leave_before_the_words_do():
+    drew = Message("tool", "x" * 8000, call_id="0", images=(Image("image/png", b"1"),))
+    [kept] = Room(2000).fit([drew])
+    assert kept.images == drew.images
+    assert 1900 < estimate([kept]) <= 2000
+    [kept] = Room(500).fit([drew])
+    assert kept.images == ()
+    assert kept.text.startswith(NO_ROOM + "\nxxx")
 
 
 def test_the_beginning_of_a_result_stays_however_little_room_there_is():

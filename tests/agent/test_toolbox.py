@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from bot.agent.toolbox import Toolbox
-from bot.domain import ToolCall
-from tools.base import Note, Passage, ToolContext, ToolError, tool
+from bot.domain import Image, ToolCall
+from tools.base import Found, Note, Passage, Picture, ToolContext, ToolError, tool
 
 
 class NoNotes:
@@ -63,6 +63,12 @@ async def hang() -> None:
     await asyncio.Event().wait()
 
 
+@tool
+async def draw() -> Found:
+    """Draw."""
+    return Found("", (Picture("image/png", b"good"), Picture("image/png", b"bad")))
+
+
 BOX = Toolbox([hang, fail, echo])
 
 
@@ -74,6 +80,21 @@ def test_what_the_model_is_told_does_not_depend_on_the_order_of_the_tools():
     other = Toolbox([echo, hang, fail])
     assert json.dumps(BOX.definitions) == json.dumps(other.definitions)
     assert list(BOX.tools) == ["hang", "fail", "echo"]
+
+
+async def see(picture: Picture) -> Picture:
+    if picture.data == b"bad":
+        raise ToolError("it is damaged")
+    return Picture("image/jpeg", b"small")
+
+
+async def test_pictures_are_made_fit_and_what_cannot_be_shown_is_named():
+    result = await Toolbox([draw]).run(call("draw"), {}, replace(CONTEXT, see=see))
+    assert result.images == (Image("image/jpeg", b"small"),)
+    assert result.text == "[a picture was left out: it is damaged]\n[a picture follows]"
+    result = await Toolbox([draw]).run(call("draw"), {}, CONTEXT)
+    assert result.images == ()
+    assert result.text.count("pictures are not shown here") == 2
 
 
 async def test_a_result_is_what_the_tool_gave():

@@ -68,3 +68,14 @@ async def test_the_cache_tells_pictures_apart(dense: bool) -> None:
     assert first.cached_tokens == 0
     assert again.cached_tokens > 560
     assert other.cached_tokens < 32
+
+
+async def test_pictures_of_a_tool_result_come_after_its_response() -> None:
+    endpoint = Endpoint()
+    call = {"id": "a", "type": "function", "function": {"name": "draw", "arguments": "{}"}}
+    found = [picture(PNG), {"type": "text", "text": "The week."}, picture(JPEG)]
+    rounds = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "a", "content": found}]
+    async with playing(endpoint) as player:
+        played = await player.play({"messages": [{"role": "user", "content": "draw"}, *rounds]})
+    assert played.status == 200
+    assert '{value:<|"|>The week.<|"|>}<tool_response|><|image|><|image|>' in endpoint.requests[0].prompt
