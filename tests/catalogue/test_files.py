@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tools
 from bot.catalogue.files import load
 from tools.clock import clock
 
@@ -49,6 +51,15 @@ def write(folder: Path, name: str, text: str | bytes) -> Path:
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     path.chmod(0o644)
     return path
+
+
+def test_the_tool_of_the_readme_works_here_as_written(tmp_path: Path) -> None:
+    [written] = re.findall(r"```python\n(.*?)```", Path(tools.__file__).with_name("README.md").read_text(), re.DOTALL)
+    made = tmp_path / "mine"
+    made.mkdir(mode=0o755)
+    write(made, "greet.py", written)
+    [file] = load(made).files
+    assert [one.name for one in file.tools] == ["greet"]
 
 
 def test_a_file_gives_its_tools_and_not_those_it_imports(folder: Path) -> None:
