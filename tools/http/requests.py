@@ -39,6 +39,8 @@ def _body(body: Body, arguments: Mapping[str, Any]) -> bytes | None:
     else:
         fields = body.fields or {}
         content = {name: arguments[argument] for argument, name in fields.items() if argument in arguments}
+        if not content and not body.required:
+            return None
     if body.media == FORM and isinstance(content, Mapping):
         pieces = [piece for name, part in content.items() for piece in query_of(_of_form(name), part)]
         return "&".join(pieces).encode()

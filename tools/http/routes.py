@@ -21,11 +21,15 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is sent along, as `media`: one argument as the `whole` of it, or the `fields` of an object, by argument."""
+    """What is sent along, as `media`: one argument as the `whole` of it, or the `fields` of an object, by argument.
+
+    Unless it is `required`, nothing is sent when none of them is given.
+    """
 
     media: str
     whole: str | None = None
     fields: Mapping[str, str] | None = None
+    required: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,135 @@
+"""Documents as services write them, and as nobody should."""
+
+import copy
+import json
+from typing import Any
+
+SHIPS = """
+openapi: 3.0.3
+info: {title: Shipyard, version: "1"}
+servers: [{url: "/v1"}]
+security: [{key: []}]
+paths:
+  /ships/{shipId}:
+    parameters:
+      - {name: shipId, in: path, required: true, description: Which., schema: {type: integer, minimum: 0, exclusiveMinimum: true}}
+    get:
+      operationId: showShip
+      summary: Show a ship
+      description: Show a ship with its crew.
+      parameters:
+        - $ref: '#/components/parameters/Fields'
+        - {name: filter, in: query, style: deepObject, schema: {type: object, properties: {flag: {type: string, nullable: true}}}}
+        - {name: X-Trace, in: header, schema: {type: string}}
+        - {name: Accept, in: header, schema: {type: string}}
+        - {name: api_key, in: query, schema: {type: string}}
+        - {name: near, in: query, content: {application/json: {schema: {type: array, items: {type: number}}}}}
+        - {name: spy, in: cookie, schema: {type: string}}
+      responses: {"200": {description: ok}}
+    put:
+      operationId: paint-ship
+      requestBody: {required: true, content: {application/json: {schema: {$ref: '#/components/schemas/Ship'}}}}
+      responses: {"200": {description: ok, content: {application/json: {example: {since: 2020-01-01}}}}}
+    delete:
+      description: Sink it.
+      responses: {}
+  /ships:
+    post:
+      operationId: addShip
+      summary: Add a ship.
+      requestBody: {content: {application/x-www-form-urlencoded: {schema: {$ref: '#/components/schemas/Ship'}}}}
+    head:
+      operationId: countShips
+  /logs:
+    post: {operationId: writeLog, requestBody: {required: true, content: {text/plain: {schema: {type: string}}}}}
+    put: {operationId: sendPhoto, requestBody: {required: true, content: {multipart/form-data: {schema: {type: object}}}}}
+    patch: {operationId: mixLog, requestBody: {content: {"application/merge-patch+json": {schema: {anyOf: [{type: string}, {type: array, items: {type: string}}]}}}}}
+  /elsewhere:
+    servers: [{url: "https://{where}.test/api", variables: {where: {default: other}}}]
+    get: {operationId: lookElsewhere}
+  /broken:
+    get: {operationId: askBroken, parameters: [{name: x, in: nowhere}]}
+components:
+  parameters:
+    Fields: {name: fields, in: query, style: form, explode: false, schema: {type: array, items: {type: string, enum: [no, yes, name]}}}
+  schemas:
+    Ship:
+      type: object
+      required: [name, id]
+      properties:
+        id: {type: integer, readOnly: true}
+        name: {type: string, maxLength: 20}
+        shipId: {type: string, description: The old one.}
+        launched: {type: string, format: date, example: 2020-01-01}
+        tender: {$ref: '#/components/schemas/Ship'}
+  securitySchemes:
+    key: {type: apiKey, in: query, name: api_key}
+    token: {type: http, scheme: bearer}
+    person: {type: http, scheme: Basic}
+    far: {type: oauth2, flows: {}}
+    crumb: {type: apiKey, in: cookie, name: c}
+"""  # noqa: E501
+
+SMALL: dict[str, Any] = {
+    "openapi": "3.1.0",
+    "info": {"title": "Small", "version": "1"},
+    "paths": {
+        "/x/{id}": {
+            "post": {
+                "operationId": "doIt",
+                "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
+                "requestBody": {
+                    "content": {"application/json": {"schema": {"type": "object", "properties": {"a": {}}}}}
+                },
+            }
+        }
+    },
+}
+
+
+def small(*path: str | int, to: object) -> bytes:
+    """The small document with one thing in it changed (`...`: taken away)."""
+    document = copy.deepcopy(SMALL)
+    here: Any = document
+    for step in path[:-1]:
+        here = here[step]
+    if to is ...:
+        del here[path[-1]]
+    else:
+        here[path[-1]] = to
+    return json.dumps(document).encode()
+
+
+DO = ("paths", "/x/{id}", "post")
+PARAMETER = (*DO, "parameters", 0)
+SCHEMA = (*DO, "requestBody", "content", "application/json", "schema")
+
+
+def deep(levels: int) -> bytes:
+    return b'{"openapi":"3.1.0","paths":' + b'{"/":' * levels + b"1" + b"}" * levels + b"}"
+
+
+def laughing(levels: int) -> str:
+    """YAML that is a few lines and would be 10**levels schemas."""
+    lines = ["a0: &a0 {type: string}"]
+    lines += [f"a{n}: &a{n} {{allOf: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, levels)]
+    last = f"*a{levels - 1}"
+    return "\n".join(
+        [
+            *lines,
+            "openapi: 3.0.0",
+            "info: {title: L, version: '1'}",
+            "paths:",
+            "  /x:",
+            "    post: {operationId: doIt, requestBody: {content: {application/json: {schema: " + last + "}}}}",
+        ]
+    )
+
+
+MERGING = "\n".join(
+    [
+        "m0: &m0 {x0: 1}",
+        *(f"m{n}: &m{n}\n  <<: [{', '.join([f'*m{n - 1}'] * 9)}]\n  x{n}: 1" for n in range(1, 9)),
+        "openapi: 3.0.0",
+    ]
+)

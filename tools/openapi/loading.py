@@ -1,0 +1,71 @@
+"""Reads the bytes of an OpenAPI document, JSON or YAML, into plain values. Runs in a killable process.
+
+YAML is read by the rules of JSON's types: `no` is a word and 2026-01-01 a text, as whoever wrote the API meant them.
+"""
+
+import json
+import re
+from typing import Any
+
+VERSIONS = re.compile(r"3\.[012](\.\d+)?([-+].*)?")
+
+
+class Unreadable(Exception):
+    """The document cannot be read; the text says why, and what to do."""
+
+
+def load(body: bytes) -> dict[str, Any]:
+    """The document as a mapping with names for keys. Raises Unreadable."""
+    try:
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Unreadable("it is not text in UTF-8; save it as UTF-8") from None
+    if "\0" in text:
+        raise Unreadable("it is not text; give the address of a document in JSON or YAML")
+    try:
+        document = json.loads(text) if text.lstrip()[:1] in ("{", "[") else _yaml(text)
+    except RecursionError:
+        raise Unreadable("it is nested too deep; make it flatter") from None
+    except ValueError as error:
+        raise Unreadable(f"it is not correct JSON ({_short(error)})") from None
+    if not isinstance(document, dict):
+        raise Unreadable("it is no OpenAPI document but something else; give the address of the JSON or YAML itself")
+    return _of_known_version(document)
+
+
+def _of_known_version(document: dict[str, Any]) -> dict[str, Any]:
+    version = document.get("openapi")
+    if "swagger" in document:
+        raise Unreadable("it is of version 2 (Swagger); convert it to OpenAPI 3 first")
+    if version is None:
+        raise Unreadable("it has no `openapi` with a version; give the address of the JSON or YAML itself")
+    if not isinstance(version, str | float) or not VERSIONS.fullmatch(str(version)):
+        raise Unreadable(f"it is of version {str(version)[:20]}; OpenAPI 3.0 and 3.1 are read")
+    if not isinstance(document.get("paths"), dict) or not document["paths"]:
+        raise Unreadable("it has no `paths`, so there is nothing to pick from")
+    return document
+
+
+def _yaml(text: str) -> Any:
+    import yaml
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        """Safe, and with the types of JSON only."""
+
+    Loader.yaml_implicit_resolvers = {}
+    for tag, pattern, first in (
+        ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+        ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+        ("int", r"[-+]?[0-9]+|0x[0-9a-fA-F]+", "-+0123456789"),
+        ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
+        ("merge", r"<<", "<"),
+    ):
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(rf"^(?:{pattern})$"), list(first))
+    try:
+        return yaml.load(text, Loader)  # noqa: S506 - a subclass of the safe loader
+    except yaml.YAMLError as error:
+        raise Unreadable(f"it is not correct YAML ({_short(error)})") from None
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:120]

@@ -1,0 +1,145 @@
+"""Walks an OpenAPI document: its operations with what they inherit, its servers, and what it asks callers to show.
+
+Pure; runs in a killable process. The frame is read by openapi-pydantic, references by referencing, which never fetches
+what it was not given. Each operation is read for itself: one that is broken keeps none of the others away.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urljoin
+
+import httpx
+
+from tools.base import ToolError
+from tools.http.service import checked
+from tools.openapi.loading import Unreadable
+from tools.reach import host_of
+
+METHODS = ("get", "head", "post", "put", "patch", "delete")
+LINKS = 8  # references that lead to references
+OPERATIONS = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation as it is written, with what its path says for all of its operations."""
+
+    method: str
+    path: str
+    written: Mapping[str, Any]
+    shared: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        return f"{self.method} {self.path}"
+
+    @property
+    def key(self) -> str:
+        """What it is picked by."""
+        named = self.written.get("operationId")
+        return named if isinstance(named, str) and named.strip() else self.place
+
+
+class Outline:
+    """A document that was loaded from `base`."""
+
+    def __init__(self, document: Mapping[str, Any], base: str) -> None:
+        from referencing import Registry, Resource
+
+        self.document = document
+        self._base = base
+        self._resolver: Any = Registry().with_resource("", Resource.opaque(document)).resolver()
+
+    def operations(self) -> Iterator[Operation]:
+        """Every operation that can be called, in the document's order, OPERATIONS at most."""
+        left = OPERATIONS
+        for path, written in self.document["paths"].items():
+            item = self._item(written)
+            for method in METHODS:
+                operation = item.get(method)
+                if left and isinstance(operation, Mapping) and str(path).startswith("/"):
+                    left -= 1
+                    yield Operation(method.upper(), str(path), operation, item)
+
+    def _item(self, written: object) -> Mapping[str, Any]:
+        try:
+            found = self.followed(written)
+        except Unreadable:
+            return {}
+        return found if isinstance(found, Mapping) else {}
+
+    def followed(self, written: object) -> object:
+        """What is written here, or where a `$ref` within the document leads. Raises Unreadable."""
+        from referencing.exceptions import Unresolvable
+
+        for _ in range(LINKS):
+            if not isinstance(written, Mapping) or "$ref" not in written:
+                return written
+            reference = written["$ref"]
+            if not isinstance(reference, str) or not reference.startswith("#/"):
+                raise Unreadable(
+                    f"it refers to {str(reference)[:100]!r}; only references within the document (#/…) are followed"
+                )
+            try:
+                written = self._resolver.lookup(reference).contents
+            except (Unresolvable, ValueError, TypeError, LookupError):
+                raise Unreadable(f"it refers to {reference[:100]!r}, which is not in the document") from None
+        raise Unreadable("its references lead to references and on; refer to the thing itself")
+
+    def server(self, operation: Operation) -> str:
+        """The absolute address an operation's path is added to. Raises Unreadable."""
+        for place in (operation.written, operation.shared, self.document):
+            servers = place.get("servers")
+            if isinstance(servers, list) and servers:
+                return self._address(servers[0])
+        return self._address({"url": "/"})
+
+    def _address(self, written: object) -> str:
+        from openapi_pydantic.v3.v3_1 import Server
+        from pydantic import ValidationError
+
+        try:
+            server = Server.model_validate(written)
+        except ValidationError:
+            raise Unreadable("its server has no `url`") from None
+        url = server.url
+        for name, variable in (server.variables or {}).items():
+            url = url.replace(f"{{{name}}}", variable.default)
+        try:
+            address = checked(urljoin(self._base, url))
+        except (ToolError, ValueError) as error:
+            raise Unreadable(f"its server {url[:100]!r} cannot be used: {error}") from None
+        if {"{", "}"} & set(url) or address.query:
+            raise Unreadable(f"its server {url[:100]!r} has parts that nothing fills in")
+        return str(address).rstrip("/")
+
+    def host(self, operation: Operation) -> str:
+        """The host an operation is asked of. Raises Unreadable."""
+        return host_of(httpx.URL(self.server(operation)))
+
+    def needs(self) -> list[str]:
+        """What the service wants to be shown, a few words each."""
+        written = self._part("components", "securitySchemes")
+        return sorted({_need(scheme) for scheme in map(self._item, written.values()) if scheme})
+
+    def _part(self, *path: str) -> Mapping[str, Any]:
+        found: Any = self.document
+        for step in path:
+            found = found.get(step) if isinstance(found, Mapping) else None
+        return found if isinstance(found, Mapping) else {}
+
+    def title(self) -> str:
+        """The name the service gives itself."""
+        return str(self._part("info").get("title") or "")
+
+
+def _need(scheme: Mapping[str, Any]) -> str:
+    kind, place = scheme.get("type"), scheme.get("in")
+    if kind == "apiKey" and place in ("header", "query"):
+        return f"a key in the {place} {str(scheme.get('name'))[:60]}"
+    if kind == "http" and str(scheme.get("scheme")).lower() in ("bearer", "basic"):
+        return "a token as Bearer" if str(scheme["scheme"]).lower() == "bearer" else "a name and a password"
+    if kind in ("oauth2", "openIdConnect"):
+        return "a token as Bearer, which you have to obtain yourself (OAuth)"
+    return f"something that cannot be shown ({str(kind)[:20]} {str(place or scheme.get('scheme') or '')[:20]})".strip()
