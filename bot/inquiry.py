@@ -66,7 +66,7 @@ class Inquiry:
             endpoint=self._endpoint,
             model=self._model(),
             thinking=False,
-            tools_offered=len(wanting.toolbox.tools),
+            tools_offered=len(wanting.toolbox.offered),
             chars_system=0,
             chars_tools=0,
             chars_history=sum(map(len, texts)),

@@ -4,6 +4,7 @@ Decided once a turn and stored with it; turns.py plays it from there.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -148,7 +149,7 @@ async def begin(
     seen = judged.counted
     wanted = seen.within(budget, newest)
     if wanted is not seen:
-        wanted = replace(wanted, toolbox=_kit(plan, ask)(None))
+        wanted = replace(wanted, toolbox=judged.kit(None))
     opened = await _open(tx, plan, ask, judged, wanted.toolbox, now)
     if opened.is_found:
         # It keeps the window it began with, unless its prompt was too long for the endpoint, and its tools always.
@@ -168,9 +169,13 @@ async def begin(
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What is thought of a turn before anything of it is stored; `size` estimates its user messages, in tokens."""
+    """What is thought of a turn before anything of it is stored; `size` estimates its user messages, in tokens.
+
+    `kit` gives the tools of its conversation.
+    """
 
     seen: Window
+    kit: window.Kit
     user: tuple[Message, ...]
     size: int
     told: Told | None
@@ -194,14 +199,18 @@ class _Judged:
 async def _judge(tx: Transaction, plan: Plan, ask: Ask, told: Told | None, now: float) -> _Judged:
     # A turn that waited for a person may be of an earlier conversation, and stays in it.
     number = await stored.conversation(tx, ask.items[0].id) if ask.items[0].attempt > 1 else None
-    seen = await window.look(tx, ask.lane, plan.system, _kit(plan, ask), number)
+    # What was used before matters only where not all tools stand in a prompt.
+    recent = await stored.used_of_late(tx, ask.lane) if plan.catalogue.crowded else []
+    kit = _kit(plan, ask, recent)
+    seen = await window.look(tx, ask.lane, plan.system, kit, number)
     user = user_messages(ask, seen.past[-1].received_at if seen.past else 0.0, now)
     setting = seen.here.think or plan.thinking
-    return _Judged(seen, user, history.estimate(user), told, setting, _decided(plan, ask, seen, setting, told))
+    return _Judged(seen, kit, user, history.estimate(user), told, setting, _decided(plan, ask, seen, setting, told))
 
 
-def _kit(plan: Plan, ask: Ask) -> window.Kit:
-    return partial(plan.catalogue.kit, ask.person, ask.lane.chat, ask.texts)
+def _kit(plan: Plan, ask: Ask, recent: Iterable[str]) -> window.Kit:
+    texts = [prompting.without_files(text) for text in ask.texts]
+    return partial(plan.catalogue.kit, ask.person, ask.lane.chat, texts, recent=recent)
 
 
 async def _open(tx: Transaction, plan: Plan, ask: Ask, judged: _Judged, toolbox: Toolbox, now: float) -> Opened:
@@ -210,14 +219,14 @@ async def _open(tx: Transaction, plan: Plan, ask: Ask, judged: _Judged, toolbox:
         lane=ask.lane,
         person=ask.person,
         conversation=judged.seen.here.number,
-        tools=tuple(toolbox.tools),
+        tools=toolbox.offered,
         thinking=judged.decision.thinking,
         thinking_why=judged.decision.why,
         received_at=ask.items[0].received_at,
     )
     turn = await stored.open_turn(tx, new, [item.id for item in ask.items], judged.user, now=now)
     if turn is None:
-        return await _found(tx, plan, ask.items[0].id, now)
+        return await _found(tx, judged.kit, ask.items[0].id, now)
     if ask.attached:
         await attachments.keep(tx, turn.id, ask.attachments)
     if judged.told is not None and judged.told.call is not None:
@@ -231,7 +240,7 @@ async def _settled(tx: Transaction, plan: Plan, lane: Lane, seen: Window, wanted
     if wanted is not seen:
         return await window.cut(tx, lane, wanted, plan.system)
     if not seen.begun:
-        await conversations.begin(tx, lane, seen.here.number, seen.here.notes or "", seen.toolbox.tools)
+        await conversations.begin(tx, lane, seen.here.number, seen.here.notes or "", seen.toolbox.offered)
     return seen
 
 
@@ -246,14 +255,14 @@ def _decided(plan: Plan, ask: Ask, seen: Window, setting: Setting, told: Told | 
     return replace(decision, thinking=told.read >= HALF, why=why)
 
 
-async def _found(tx: Transaction, plan: Plan, item: int, now: float) -> Opened:
+async def _found(tx: Transaction, kit: window.Kit, item: int, now: float) -> Opened:
     found = await stored.find(tx, item)
     await calls.abandon(tx, found.id, now=now)
     return Opened(
         found.id,
         found.conversation,
         found.user,
-        plan.catalogue.toolbox(found.tools),
+        kit(found.tools),
         found.thinking,
         is_found=True,
         stopped=found.stopped,

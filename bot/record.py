@@ -153,7 +153,7 @@ class Record:
             endpoint=endpoint.url,
             model=endpoint.name(),
             thinking=event.thinking and endpoint.which == "main",
-            tools_offered=len(self._opened.toolbox.tools),
+            tools_offered=len(self._opened.toolbox.offered),
             chars_system=len(system.text),
             chars_tools=self._opened.toolbox.size,
             chars_notes=notes,

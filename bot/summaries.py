@@ -136,7 +136,7 @@ class Summaries:
             endpoint=self._endpoint.url,
             model=self._endpoint.name(),
             thinking=False,
-            tools_offered=len(job.toolbox.tools),
+            tools_offered=len(job.toolbox.offered),
             chars_system=len(system.text),
             chars_tools=job.toolbox.size,
             chars_notes=job.notes,

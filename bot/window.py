@@ -94,7 +94,7 @@ async def look(tx: Transaction, lane: Lane, system: str, kit: Kit, number: int |
 
 async def cut(tx: Transaction, lane: Lane, window: Window, system: str) -> Window:
     """Store a cut. The front changes anyway, so notes and summary are brought up to date with it."""
-    here = replace(window.here, notes=await _notes(tx, lane), tools=tuple(window.toolbox.tools))
+    here = replace(window.here, notes=await _notes(tx, lane), tools=window.toolbox.offered)
     if here.ahead is not None:
         here = replace(here, summary=here.ahead, ahead=None, upto=None)
     if not here.over:

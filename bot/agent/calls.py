@@ -3,6 +3,7 @@
 What a tool's arguments must be is known to tools.arguments; the words of a refusal are for the model.
 """
 
+import difflib
 import json
 import math
 import re
@@ -13,6 +14,7 @@ from typing import Any, NoReturn
 
 from bot.agent import sentences
 from bot.agent.markup import neutralise, sendable
+from bot.agent.searching import FIND, USE, described
 from bot.domain import ToolCall, ToolResult
 from tools.arguments import check
 from tools.base import Tool, ToolError
@@ -87,21 +89,26 @@ def write_json(value: object) -> str:
 
 
 def judge_call(call: ToolCall, tools: Mapping[str, Tool]) -> Wanted | ToolResult:
-    """The call ready to run, or its refusal as the result the model will read."""
+    """The call ready to run, or its refusal as the result the model will read; `tools` are all that may be called.
+
+    Of `use_tool` it is the call of the tool it names.
+    """
+    inner = _inner(call, tools)
+    call = inner or call
     given = _arguments(call.arguments)
     tool = tools.get(_offered(call.name, tools))
-    if tool is None:
+    if tool is None or (inner and tool.name == USE):
         return refuse(call, _unknown(call.name, tools))
     call = ToolCall(call.id, tool.name, call.arguments)
     if given is None:
-        return refuse(call, UNREADABLE.format(tool.name))
+        return refuse(call, _told_again(UNREADABLE.format(tool.name), tool, tools))
     try:
         checked = check(tool, given)
         return Wanted(ToolCall(call.id, tool.name, write_json(_told(tool, checked))), checked)
     except ToolError as error:
-        return refuse(call, str(error))
+        return refuse(call, _told_again(str(error), tool, tools))
     except Exception:  # noqa: BLE001 a schema may come from anywhere and a value hold anything; judging goes on
-        return refuse(call, UNREADABLE.format(tool.name))
+        return refuse(call, _told_again(UNREADABLE.format(tool.name), tool, tools))
 
 
 def refuse(call: ToolCall, why: str) -> ToolResult:
@@ -123,6 +130,19 @@ def _arguments(text: str) -> dict[str, Any] | None:
     return given if isinstance(given, dict) else None
 
 
+def _inner(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall | None:
+    """The call that `use_tool` asks for, its arguments as an object, as JSON or beside the name; None: it is none."""
+    if USE not in tools or _offered(call.name, tools) != USE:
+        return None
+    given = _arguments(call.arguments)
+    if given is None or not isinstance(name := given.pop("name", None), str):
+        return None
+    inner = given.get("arguments", given)
+    if inner is None:
+        inner = {}
+    return ToolCall(call.id, name, inner if isinstance(inner, str) else write_json(inner))
+
+
 def _told(tool: Tool, checked: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments without those that only repeat a default: they would cost prompt tokens at every further step."""
     properties = tool.input_schema.get("properties", {})
@@ -142,7 +162,16 @@ def _offered(name: str, tools: Mapping[str, Tool]) -> str:
 
 
 def _unknown(name: str, tools: Mapping[str, Tool]) -> str:
-    return f"There is no tool called {_presentable(name)}. There are: {', '.join(sorted(tools))}."
+    none = f"There is no tool called {_presentable(name)}."
+    if USE not in tools:
+        return f"{none} There are: {', '.join(sorted(tools))}."
+    alike = difflib.get_close_matches(name[:NAME], tools, n=2)
+    return "\n".join([f"{none} {FIND} finds those there are.", *(described(tools[one]) for one in alike)])
+
+
+def _told_again(why: str, tool: Tool, tools: Mapping[str, Tool]) -> str:
+    """What was wrong; where tools are found by words, also how this one is called: it may not stand in the prompt."""
+    return f"{why}\n{described(tool)}" if USE in tools else why
 
 
 def _presentable(name: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from bot.agent.fit.offer import Offer, index
 from bot.agent.markup import neutralise, sendable
 from bot.agent.prompting import data_block
+from bot.agent.searching import Shelf
 from bot.domain import Image, ResultOutcome, ToolCall, ToolResult
 from tools.base import Found, Picture, See, Tool, ToolContext, ToolError, find
 from tools.registry import definitions
@@ -25,23 +26,26 @@ log = logging.getLogger(__name__)
 
 
 class Toolbox:
-    """Some tools, offered together. `definitions` are the same bytes for the same tools, whatever their order.
+    """Some tools, `offered` together by name, and all the `tools` that may be called: those of a shelf as well.
 
-    `size` is how many characters they are.
+    `definitions` are the same bytes for the same tools, whatever their order; `size` is how many characters they are.
     """
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
-        self.tools: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in tools})
-        self.definitions: tuple[Mapping[str, Any], ...] = tuple(definitions(self.tools.values()))
+    def __init__(self, offered: Iterable[Tool], shelf: Shelf | None = None) -> None:
+        shown = {tool.name: tool for tool in offered}
+        self.offered = tuple(shown)
+        self.tools: Mapping[str, Tool] = MappingProxyType({**shelf.tools, **shown} if shelf else shown)
+        self.definitions: tuple[Mapping[str, Any], ...] = tuple(definitions(shown.values()))
         self.size = sum(len(str(one)) for one in self.definitions)
+        self._shelf = shelf
 
     @cached_property
     def offer(self) -> Offer:
-        """These tools as messages are held against them."""
-        return index(self.tools.values())
+        """All tools as messages are held against them."""
+        return self._shelf.offer if self._shelf else index(self.tools.values())
 
     async def run(self, call: ToolCall, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """Run a call whose arguments were checked. Raises KeyError if it was not offered, else only CancelledError."""
+        """Run a call whose arguments were checked. Raises KeyError for none of `tools`, else only CancelledError."""
         tool = self.tools[call.name]
         limit = asyncio.timeout(tool.timeout)
         try:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
+from bot.agent.searching import DOORS
 from bot.catalogue.cards import rule_of
 from bot.db.sources import Source
 from bot.db.tools import StoredTool
@@ -77,7 +78,7 @@ class _Assembling:
         self.resting: dict[str, Tool] = {}
         self.rows: list[StoredTool] = []
         self.waiting: list[StoredTool] = []
-        self._places: dict[str, str] = {}
+        self._places = dict.fromkeys(DOORS, "the house")
         self._left_out: dict[str, list[str]] = defaultdict(list)
         self._now = now
 

@@ -11,6 +11,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from bot.agent.searching import DOORS, Shelf, block
 from bot.agent.toolbox import Toolbox
 from bot.catalogue.assembling import Standing
 from bot.catalogue.granted import Granting
@@ -23,6 +24,7 @@ from bot.errors import StoreUnavailable
 from tools.base import Tool
 
 LOOK = 2.0  # seconds between looks for changes that another process made
+KEPT = 256  # toolboxes that are kept: where there are many tools, each conversation may have its own
 
 Tell = Callable[[str, str], Awaitable[None]]
 
@@ -50,6 +52,7 @@ class Catalogue:
     ) -> None:
         self.members_changed: Callable[[], None] = lambda: None
         self._stock = Stock(database, own, where, self.renew)
+        self._room = where.room
         self._is_admin = is_admin
         self._tell = tell
         self._renewing = asyncio.Lock()
@@ -63,35 +66,63 @@ class Catalogue:
 
     def knows(self, name: str) -> bool:
         """Whether there is a tool of this name, though it may rest."""
-        return name in self.tools or name in self._resting
+        return name in self.tools or name in self._resting or name in DOORS
+
+    def rests(self, name: str) -> bool:
+        """Whether a tool is known and cannot be used now, though prompts that began with it name it."""
+        return name in self._resting
 
     def granted(self, name: str, person: int, chat: int) -> bool:
-        """Whether this person may use this tool in this chat now."""
-        return name in self.tools and (self._granting.may(name, person, chat) or self._is_admin(person))
+        """Whether this person may use this tool in this chat now. All may search what they may use."""
+        return name in DOORS or (
+            name in self.tools and (self._granting.may(name, person, chat) or self._is_admin(person))
+        )
 
-    def offered(self, person: int, chat: int, texts: Sequence[str]) -> tuple[str, ...]:
-        """Names of the tools that a conversation is offered which a person begins now in a chat, with these texts.
+    def shelf(self, person: int, chat: int) -> Shelf:
+        """What somebody may use in a chat, the same object for the same tools.
 
         In a group these are the tools of everybody there; what one of them may use besides is not named to all.
         """
         alone = person if person == chat else 0
-        if alone and self._is_admin(alone):
-            return tuple(self.tools)
-        return tuple(name for name in self.tools if self._granting.may(name, alone, chat))
+        is_all = alone and self._is_admin(alone)
+        names = tuple(name for name in self.tools if is_all or self._granting.may(name, alone, chat))
+        if names not in self._shelves:
+            self._shelves[names] = Shelf(self.tools[name] for name in names)
+        return self._shelves[names]
 
-    def toolbox(self, names: Iterable[str]) -> Toolbox:
+    def offered(self, person: int, chat: int, texts: Sequence[str], recent: Iterable[str] = ()) -> tuple[str, ...]:
+        """Names of the tools that a conversation is offered which a person begins now in a chat, with these texts.
+
+        `recent` are tools that were used there of late, the newest first.
+        """
+        return block(self.shelf(person, chat), texts, recent, self._room)
+
+    def toolbox(self, names: Iterable[str], shelf: Shelf | None = None) -> Toolbox:
         """The tools of these names, the same object for the same names. Those that rest are named in it still, so that
         a prompt stays as it began, and say so when they are called; those that are gone are left out.
-        """
-        wanted = tuple(name for name in names if self.knows(name))
-        if wanted not in self._toolboxes:
-            found = (self.tools.get(name) or self._resting[name] for name in wanted)
-            self._toolboxes[wanted] = Toolbox(found)
-        return self._toolboxes[wanted]
 
-    def kit(self, person: int, chat: int, texts: Sequence[str], names: tuple[str, ...] | None) -> Toolbox:
+        All others of the `shelf` can be found and used.
+        """
+        doors = {tool.name: tool for tool in shelf.doors} if shelf else {}
+        there = {**self._resting, **self.tools, **doors}
+        key = tuple(name for name in names if name in there), shelf
+        if key not in self._toolboxes:
+            if len(self._toolboxes) >= KEPT:
+                del self._toolboxes[next(iter(self._toolboxes))]
+            self._toolboxes[key] = Toolbox((there[name] for name in key[0]), shelf)
+        return self._toolboxes[key]
+
+    def kit(
+        self,
+        person: int,
+        chat: int,
+        texts: Sequence[str],
+        names: tuple[str, ...] | None,
+        recent: Iterable[str] = (),
+    ) -> Toolbox:
         """The tools of a conversation whose prompt offers these names; None: what one is offered that begins now."""
-        return self.toolbox(self.offered(person, chat, texts) if names is None else names)
+        offered = self.offered(person, chat, texts, recent) if names is None else names
+        return self.toolbox(offered, self.shelf(person, chat) if set(offered) >= DOORS else None)
 
     def kit_of(self, chat: int) -> Callable[[tuple[str, ...] | None], Toolbox]:
         """The same, of a chat in which nobody asks now."""
@@ -99,11 +130,17 @@ class Catalogue:
 
     def of_members(self) -> Toolbox:
         """What conversations of people without a grant of their own are offered."""
-        return self.toolbox(self.offered(0, 0, ()))
+        return self.kit(0, 0, (), None)
 
     def largest(self) -> Toolbox:
-        """The most that a prompt may have to hold."""
-        return self.toolbox(self.tools)
+        """About the most that a prompt may have to hold."""
+        full = block(self._all, (), self.tools, self._room)
+        return self.toolbox(full, self._all if self.crowded else None)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there are more tools than a prompt has room for."""
+        return not self._all.fits(self._room)
 
     async def load(self) -> None:
         """Take over what is registered, and load the files; once, before the first message is answered."""
@@ -155,7 +192,9 @@ class Catalogue:
         self.tools: Mapping[str, Tool] = MappingProxyType(dict(standing.tools))
         self._resting = standing.resting
         self._granting = Granting(standing.tools.values(), grants)
-        self._toolboxes: dict[tuple[str, ...], Toolbox] = {}
+        self._toolboxes: dict[tuple[tuple[str, ...], Shelf | None], Toolbox] = {}
+        self._all = Shelf(self.tools.values())
+        self._shelves = {tuple(self.tools): self._all}
 
     async def _news(self, rows: Rows, standing: Standing) -> None:
         """Tell the admins what waits for them, and what does not work."""

@@ -32,11 +32,15 @@ GONE = "it is not in TOOLS_DIR any more"
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What the settings say: the folder of files, the keys of secrets, and the private hosts that may be reached."""
+    """What the settings say: the folder of files, the keys of secrets, and the private hosts that may be reached.
+
+    `room`: the most tokens of a prompt for tools.
+    """
 
     folder: Path | None = None
     keys: tuple[str, ...] = ()
     private: frozenset[str] = frozenset()
+    room: int = 2000
 
 
 HERE = Where()

@@ -28,6 +28,9 @@ DEEP = "/deep asked for it"
 WINDOW = 512
 """Of a long conversation at least so many turns are looked at; older ones leave in steps of as many, not one by one."""
 
+OF_LATE = 8
+"""Turns whose tools are taken to be wanted again where a prompt cannot offer all."""
+
 _ENDED = (turns.c.lane == bindparam("key"), turns.c.conversation == bindparam("number"), turns.c.state == "ended")
 _STEPS = select(func.count() // WINDOW - 1).select_from(turns).where(*_ENDED).scalar_subquery()
 _PAST = (
@@ -45,6 +48,12 @@ _PAST = (
     .order_by(turns.c.ended_at, turns.c.id)
     .limit(2 * WINDOW)
     .offset(case((_STEPS > 0, _STEPS), else_=0) * WINDOW)
+)
+_USED = (
+    select(turns.c.used)
+    .where(turns.c.lane == bindparam("key"))
+    .order_by(turns.c.conversation.desc(), turns.c.state.desc(), turns.c.ended_at.desc())
+    .limit(OF_LATE)
 )
 _PICTURED = exists().where(attachments.c.message == messages.c.id, attachments.c.kind == "image").label("pictured")
 _SHOWS = (
@@ -190,6 +199,12 @@ async def past(tx: AsyncConnection, lane: Lane, number: int) -> list[PastTurn]:
         PastTurn(row.id, row.size, row.short, row.prompt, row.counted, row.thinking, _names(row.used), row.received_at)
         for row in await tx.execute(_PAST, {"key": lane.key, "number": number})
     ]
+
+
+async def used_of_late(tx: AsyncConnection, lane: Lane) -> list[str]:
+    """Names of the tools that a lane's newest turns used, the newest first; also those of conversations before."""
+    rows = (await tx.execute(_USED, {"key": lane.key})).scalars()
+    return list(dict.fromkeys(name for used in rows for name in _names(used)))
 
 
 async def messages_of(tx: AsyncConnection, ids: Sequence[int]) -> list[list[Message]]:
