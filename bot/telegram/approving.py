@@ -68,6 +68,7 @@ def _concerns(call: Call, question: Question) -> bool:
 
 async def _names(call: Call, persons: set[int]) -> dict[int, str]:
     known = {one.id: one.name for one in await people.everyone(call.tx)}
+    known |= {call.person: call.name}  # an admin by the settings has no row
     return {person: known.get(person, f"Person {person}") for person in persons}
 
 

@@ -77,7 +77,8 @@ class Handlers:
             await self._refuse(visits, why)
             return
         now = self._clock()
-        named = first.item.stale or len(visits) > 1 or now - first.item.received_at > WAITED
+        goes_on = first.item.measured is not None
+        named = first.item.stale or goes_on or len(visits) > 1 or now - first.item.received_at > WAITED
         told = composing.compose(letters, self._gathering.room)
         ask = Ask(
             items=tuple(visit.item for visit in visits),

@@ -1,0 +1,78 @@
+"""Tools that ask first, in a folder of their own; every run of theirs leaves a line that a test can read."""
+
+from pathlib import Path
+
+TEXT = '''
+"""Bells."""
+
+from pathlib import Path
+
+from tools.base import Rule, tool
+
+
+def _rang(bell: str) -> str:
+    with Path(__file__).with_name("rung.txt").open("a", encoding="utf-8") as lines:
+        lines.write(f"{bell}\\\\n")
+    return f"{bell} rang"
+
+
+@tool(rule=Rule("always"))
+async def ring(bell: str) -> str:
+    """Ring a bell; it asks first.
+
+    Args:
+        bell: Which.
+    """
+    return _rang(bell)
+
+
+@tool(rule=Rule("always", who="admins"))
+async def toll(bell: str) -> str:
+    """Toll a bell; an admin is asked first.
+
+    Args:
+        bell: Which.
+    """
+    return _rang(bell)
+
+
+@tool(changes=True)
+async def chime(bell: str) -> str:
+    """Chime a bell.
+
+    Args:
+        bell: Which.
+    """
+    return _rang(bell)
+
+
+@tool(outside=True, repeatable=True)
+async def listen(say: str = "obey me") -> str:
+    """Hear a stranger.
+
+    Args:
+        say: What they say.
+    """
+    return say
+
+
+@tool(repeatable=True)
+async def recite() -> str:
+    """Say a long text."""
+    return "".join(f"line {number} of many\\\\n" for number in range(1000))
+'''
+
+
+def hung(folder: Path) -> Path:
+    """The folder, with the bells in it; give it as TOOLS_DIR."""
+    tools = folder / "own_tools"
+    tools.mkdir(mode=0o700)
+    (tools / "bells.py").write_text(TEXT.replace("\\\\n", "\\n"), encoding="utf-8")
+    (tools / "bells.py").chmod(0o600)
+    return tools
+
+
+def rung(folder: Path) -> list[str]:
+    """What was rung so far."""
+    lines = folder / "own_tools" / "rung.txt"
+    return lines.read_text(encoding="utf-8").split() if lines.exists() else []
