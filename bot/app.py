@@ -45,7 +45,9 @@ from bot.telegram.handlers import Handlers
 from bot.telegram.intake import Intake, Ways
 from bot.telegram.rations import Rations
 from bot.telegram.sender import Sender
+from bot.telegram.sourcing import Sourcing
 from bot.telegram.tasks import Tasks
+from bot.telegram.trials import Trials
 from bot.turns import Turns
 from bot.usage.keeper import Keeper
 from bot.usage.reconcile import CountersAt, Reconciliation
@@ -210,7 +212,7 @@ async def build(
     turns = Turns(
         answering.means(
             *(partial(ChatChannel, sender), sender.wake, warming.again, watches),
-            Guard(approvals, catalogue.granted, settings.turn_calls),
+            Guard(approvals, catalogue.granted, settings.turn_calls, catalogue.rests),
         ),
         wake=lambda: worker.wake(),
     )
@@ -241,7 +243,7 @@ async def build(
         "house": Jobs(
             {
                 **_jobs(database, answering.summaries(), keeping, sender),
-                errands.JOB: Errands(database, catalogue, gestures, sender.wake),
+                errands.JOB: _errands(settings, database, catalogue, gestures, sender),
             }
         ),
     }
@@ -287,13 +289,25 @@ def _asking(
     )
 
 
+def _where(settings: Settings) -> Where:
+    keys = tuple(key.get_secret_value() for key in settings.secrets_key)
+    return Where(settings.tools_dir, keys, settings.tools_private_hosts, settings.tools_prompt_tokens)
+
+
 async def _catalogue(settings: Settings, database: Database, access: Access, aside: Aside) -> Catalogue:
     """The tools there are, the house's own and registered ones."""
-    keys = tuple(key.get_secret_value() for key in settings.secrets_key)
-    where = Where(settings.tools_dir, keys, settings.tools_private_hosts)
+    where = _where(settings)
     found = Catalogue(database, discover(), lambda person: access.standing(person) == "admin", where, aside.tell)
     await found.load()
     return found
+
+
+def _errands(
+    settings: Settings, database: Database, catalogue: Catalogue, gestures: Gestures, sender: Sender
+) -> Errands:
+    where, own = _where(settings), {tool.name: tool for tool in discover()}
+    adding, trials = Sourcing(database, where, own), Trials(database, catalogue, where, gestures)
+    return Errands(database, catalogue, {**adding.by_name(), **trials.by_name()}, sender.wake)
 
 
 def _jobs(database: Database, summaries: Runner, keeping: Keeping, sender: Sender) -> Mapping[str, Runner]:

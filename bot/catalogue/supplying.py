@@ -83,17 +83,9 @@ class Supplying:
 
     def _served(self, source: Source, secrets: Mapping[str, str]) -> Made:
         from tools.mcp.definitions import Definition
-        from tools.mcp.place import Program, Remote
 
-        options = source.options
-        if source.kind == "mcp_stdio":
-            home = Path(options["home"]) if options.get("home") else None
-            words = tuple(shlex.split(source.address))
-            place: Place = Program(words, home, filled(options.get("environment", {}), secrets))
-        else:
-            place = Remote(source.address, filled(options.get("headers", {}), secrets), self._private)
-        server = self._server(source.name, place)
-        return tuple(server.tool(Definition(**told)) for told in options.get("listing", ())), server.trouble
+        server = self._server(source.name, place_of(source, secrets, self._private))
+        return tuple(server.tool(Definition(**told)) for told in source.options.get("listing", ())), server.trouble
 
     def _routed(self, source: Source, secrets: Mapping[str, str]) -> Made:
         from tools.http.calls import tool_of
@@ -123,6 +115,17 @@ class Supplying:
             if self._group is not None:
                 self._servers.begin(self._group)
         return self._servers.at(name, place)
+
+
+def place_of(source: Source, secrets: Mapping[str, str], private: frozenset[str]) -> "Place":
+    """Where an MCP server is. Raises Unfilled, or ValueError for a command that cannot be read."""
+    from tools.mcp.place import Program, Remote
+
+    options = source.options
+    if source.kind == "mcp_http":
+        return Remote(source.address, filled(options.get("headers", {}), secrets), private)
+    home = Path(options["home"]) if options.get("home") else None
+    return Program(tuple(shlex.split(source.address)), home, filled(options.get("environment", {}), secrets))
 
 
 def filled(texts: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:

@@ -84,6 +84,12 @@ async def run(database: Database, trial: Trial) -> Tried:
     return Tried(trial.tool.name, call.arguments, result, time.monotonic() - began)
 
 
+def told(tried: Tried) -> list[str]:
+    """Call, time, size and result, a line each; the result is a stranger's."""
+    took = f"{tried.result.outcome} after {1000 * tried.seconds:,.0f} ms, {tried.size:,} characters:"
+    return [f"{tried.name} {tried.arguments}", took, *tried.result.text.splitlines()]
+
+
 async def note(tx: Transaction, by: By, tried: Tried, *, now: float) -> None:
     """Write down that it was run, and what came of it, without its result."""
     came: Mapping[str, Any] = {

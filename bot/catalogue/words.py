@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from bot.catalogue.adding import Added
 from bot.catalogue.cards import Card
 from bot.catalogue.keys import masked
 from bot.catalogue.permitting import EVERYONE, Holder, holders
@@ -131,6 +132,17 @@ def _answer(one: Called, name: Name) -> str:
         "" if one.asked_at is None or one.answered_at is None else f" after {one.answered_at - one.asked_at:,.0f} s"
     )
     return f"{one.answer}{by}{waited}"
+
+
+def added(one: Added) -> Iterator[str]:
+    """What was added, and what is to be done about it."""
+    if one.ready:
+        names = ", ".join(one.ready)
+        yield f"Added, for admins until it is granted: {names}. {one.cost} tokens of a prompt, estimated."
+    for name, flags in one.waiting:
+        yield f"{name} waits, for its words want a second look: {plain(flags)}. Accept it to have it used."
+    if not one.ready and not one.waiting:
+        yield f"{one.source} has nothing new."
 
 
 def definition(told: Mapping[str, Any]) -> Iterator[str]:

@@ -53,6 +53,12 @@ async def looked_at(url: str) -> AsyncIterator[Database]:
         await engine.dispose()
 
 
+def present(url: str) -> None:
+    """Raise as `looked_at` does unless there is a database of this version at `url`."""
+    with _translated(file_of(url)):
+        _check(file_of(url))
+
+
 def _check(file: Path) -> None:
     if not file.is_file():
         raise StoreUnavailable(f"There is no database at {file}. DATABASE_URL names it; `canvasgram run` makes it.")

@@ -2,15 +2,15 @@
 
 from collections.abc import Awaitable, Callable
 
-from bot.catalogue import permitting, words
+from bot.catalogue import permitting, whom, words
 from bot.catalogue.cards import Card
 from bot.catalogue.permitting import Holder
 from bot.catalogue.registering import Act
 from bot.errors import ChangeRefused
 from bot.telegram.acts import Answer, Call, say
-from bot.telegram.toolnames import WHOM, act_of, named, whom
+from bot.telegram.toolnames import act_of, named
 
-HOW_TO = f"Use /grant TOOL WHOM, and /revoke TOOL WHOM: {WHOM}."
+HOW_TO = f"Use /grant TOOL WHOM, and /revoke TOOL WHOM: {whom.ABOUT}; chat alone is this one."
 
 
 async def grant(call: Call) -> Answer:
@@ -28,7 +28,7 @@ async def _changed(call: Call, change: Callable[[Act, str, Holder], Awaitable[Ca
     if not rest:
         return say(HOW_TO)
     try:
-        after = await change(act_of(call), tool, await whom(call, rest))
+        after = await change(act_of(call), tool, await whom.read(call.tx, rest, call.lane.chat))
     except ChangeRefused as refused:
         return say(str(refused))
     return say(f"{after.name} may be used by: {words.whom(after, await named(call))}.")

@@ -11,6 +11,7 @@ from bot.catalogue.cards import Card, card, cards
 from bot.db import sources
 from bot.domain import Button, Part
 from bot.errors import ChangeRefused, NeedsConfirming
+from bot.telegram import picking
 from bot.telegram.acts import TOO_OLD, Answer, Call
 from bot.telegram.toolnames import act_of, named, seal, sealed_tool
 from bot.telegram.toolparts import Rows, cut, parts
@@ -167,4 +168,8 @@ _TAPS: dict[str, Callable[[Call, str], Awaitable[Answer]]] = {
     "see": _ask_accepting,
     "take": _take,
     "sure": partial(_take, confirmed=True),
+    "list": picking.listed,
+    "tick": picking.ticked,
+    "make": picking.made,
+    "host": picking.confirmed,
 }

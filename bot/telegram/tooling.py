@@ -10,7 +10,7 @@ from bot.catalogue import registering, ruling, words
 from bot.catalogue.cards import card
 from bot.db import called, sources
 from bot.errors import ChangeRefused
-from bot.telegram import errands, toolcards
+from bot.telegram import errands, picking, toolcards
 from bot.telegram.acts import Answer, Call, pages, say
 from bot.telegram.toolnames import act_of, named
 from bot.telegram.toolparts import parts
@@ -18,7 +18,7 @@ from bot.telegram.toolparts import parts
 CALLS = 20  # of a log
 HOW_TO = """\
 /tools lists them, with buttons.
-/tools add URL NAME – the tools of an OpenAPI document; then you pick some
+/tools add URL NAME – the tools of an OpenAPI document; then you pick some, by buttons or /tools pick NAME 1 3
 /tools add mcp URL NAME – those of an MCP server
 /tools add endpoint NAME METHOD URL, in the next lines what it does and its parameters
 /tools show, enable, disable, remove or accept NAME
@@ -47,7 +47,8 @@ async def show(call: Call) -> Answer:
 async def _show(call: Call, name: str) -> Answer:
     source = await sources.find(call.tx, name)
     if source is not None and source.kind != "endpoint":
-        return say("\n".join(words.shown_source(source)))
+        lists = (picking.page(source, 0),) if source.kind == "openapi" else ()
+        return Answer(parts=(*parts(list(words.shown_source(source))), *lists))
     found = await card(call.tx, call.reach.own, name)
     lines = list(words.shown(found, await named(call)))
     return Answer(parts=parts(lines, toolcards.buttons(found)))
@@ -100,6 +101,7 @@ _WORDS: dict[str, Callable[[Call, str], Awaitable[Answer]]] = {
     "rule": _rule,
     "log": _log,
     "add": partial(errands.send, do="add"),
+    "pick": partial(errands.send, do="pick"),
     "try": partial(errands.send, do="try"),
     "reload": partial(errands.send, do="reload"),
 }

@@ -7,12 +7,14 @@ import pytest
 from telegram import Bot
 
 from bot.catalogue.catalogue import Catalogue
+from bot.catalogue.stock import Where
 from bot.db import audit, inbox
 from bot.db.audit import Change
 from bot.db.engine import Database
 from bot.domain import InboxItem
 from bot.telegram.errands import Errands
 from bot.telegram.gestures import Gestures
+from bot.telegram.trials import Trials
 from tests.telegram.front import ADMIN, Front
 from tools.base import tool
 
@@ -45,7 +47,8 @@ class Desk:
         catalogue = Catalogue(database, [order, look], lambda person: person == ADMIN)
         gestures = Gestures(cast(Bot, self.front.bot), members=(), admins=(), patience=0.05)
         self.woken: list[Any] = []
-        self.errands = Errands(database, catalogue, gestures, self.woken.append)
+        trials = Trials(database, catalogue, Where(), gestures)
+        self.errands = Errands(database, catalogue, trials.by_name(), self.woken.append)
         ran.clear()
 
     async def ask(self, text: str, **more: Any) -> str:

@@ -1,0 +1,130 @@
+"""What a source would give before it is added: asked of the network, kept nowhere.
+
+Makes the Source as it would be kept, in the options supplying.py reads, and the tools it would give.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from bot.catalogue.supplying import Supplying, Unfilled, place_of
+from bot.db.sources import Source
+from bot.errors import ChangeRefused
+from tools.base import Tool, ToolError
+from tools.schema import ToolDefinitionError
+
+if TYPE_CHECKING:
+    from tools.mcp.definitions import Listing
+    from tools.mcp.place import Place
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
+ABOUT_NAMES = "A name has small letters, digits and _, begins with a letter, and is at most 31 long"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A source as it would be added, what it would give, and what was `reported` of it, a sentence each."""
+
+    source: Source
+    tools: tuple[Tool, ...]
+    reported: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What an admin wants to add under a name; `headers` and `environment` name secrets as `{name}`.
+
+    `private` are the hosts of private networks that may be reached.
+    """
+
+    name: str
+    address: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    private: frozenset[str] = frozenset()
+
+
+class _AnySecret(dict[str, str]):
+    """Stands in for secrets where tools are made only to be looked at; their definitions do not depend on values."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> str:
+        return "x:x"
+
+
+def named(name: str) -> str:
+    """A name that a source may have. Raises ChangeRefused."""
+    if not NAME.fullmatch(name):
+        raise ChangeRefused(f"{name[:60]!r} is no name for a source. {ABOUT_NAMES}.")
+    return name
+
+
+async def server(wish: Wish, secrets: Mapping[str, str], *, remote: bool) -> Offer:
+    """An MCP server, at a URL (`remote`) or started here by a command. Raises ChangeRefused if it does not answer."""
+    options: dict[str, Any] = {"headers": dict(wish.headers)} if remote else {"environment": dict(wish.environment)}
+    source = Source(named(wish.name), "mcp_http" if remote else "mcp_stdio", wish.address, options)
+    listing = await _listed(wish.name, _place(source, secrets, wish.private))
+    kept = {**options, "listing": [one.as_json() for one in listing.definitions]}
+    found = replace(source, options=kept)
+    return Offer(found, made(found, wish.private), listing.reported)
+
+
+def endpoint(wish: Wish, method: str, description: str, schema: Mapping[str, Any]) -> Offer:
+    """One plain endpoint, whose tool has the source's name. Raises ChangeRefused."""
+    from tools.http.routes import route_to
+
+    try:
+        route = route_to(named(wish.name), description, method, wish.address, schema)
+    except (ToolDefinitionError, ToolError, ValueError) as why:
+        raise ChangeRefused(sentence(str(why))) from None
+    options = {"routes": [route.as_json()], "hosts": [route.host], "secrets": {"headers": dict(wish.headers)}}
+    source = Source(wish.name, "endpoint", f"{route.method} {route.address}", options)
+    return Offer(source, made(source, wish.private), route.reported)
+
+
+def made(source: Source, private: frozenset[str]) -> tuple[Tool, ...]:
+    """The tools of a source, to be looked at and not to be called. Raises ChangeRefused when one cannot be made."""
+    [supply] = Supplying(private, _unheard).supplies([source], _AnySecret())
+    if supply.trouble:
+        raise ChangeRefused(sentence(supply.trouble))
+    return supply.tools
+
+
+def sentence(why: str) -> str:
+    """What went wrong below, as a sentence for an admin."""
+    return f"{why[:1].upper()}{why[1:].rstrip('.')}."
+
+
+async def _unheard(name: str, listing: "Listing") -> None:
+    """Nobody is told."""
+
+
+def _place(source: Source, secrets: Mapping[str, str], private: frozenset[str]) -> "Place":
+    try:
+        return place_of(source, secrets, private)
+    except (Unfilled, ValueError) as why:
+        raise ChangeRefused(sentence(str(why))) from None
+
+
+async def _listed(name: str, place: "Place") -> "Listing":
+    """What a server lists; it is asked once and let go."""
+    from tools.mcp.server import Server
+
+    async def changed(listing: "Listing") -> None:
+        """What it lists is taken below."""
+
+    server = Server(name, place, changed)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(server.run(), name=f"MCP server {name}")
+            try:
+                return await server.listed()
+            finally:
+                running.cancel()
+    except* ToolError as failed:
+        why = failed.exceptions[0]
+    raise ChangeRefused(str(why))
