@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, TypeVar
 
 from mcp import Client, MCPError
@@ -38,6 +39,7 @@ from tools.mcp.results import found
 from tools.mcp.wire import LARGEST
 
 PAGES = 50  # of one listing
+AGAIN = 60  # seconds at most between two attempts to listen for changes
 MISSED = 3  # calls in a row without an answer, after which the connection is made anew
 
 _ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
@@ -130,7 +132,7 @@ class Line:
         told = self.client.server_capabilities.tools
         if self.client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (told and told.list_changed):
             return
-        for tries in range(1, 6):
+        for tries in count(1):
             with contextlib.suppress(SubscriptionLost, TimeoutError):
                 try:
                     async with self.client.listen(tools_list_changed=True) as events:
@@ -139,7 +141,7 @@ class Line:
                 except MCPError:
                     return
             self.news.set()  # whatever changed meanwhile
-            await asyncio.sleep(tries)
+            await asyncio.sleep(min(tries, AGAIN))
 
     def _refused(self, error: MCPError) -> Exception:
         if error.code == CONNECTION_CLOSED and error.message == _CLOSED:

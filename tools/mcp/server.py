@@ -158,8 +158,8 @@ class Server:
     async def _hear(self, told: list[Told]) -> None:
         new = listing(self.name, told)
         if new != self._listing:
-            self._listing = new
             await self._changed(new)
+            self._listing = new
 
     def _fail(self, why: str, *, steady: bool) -> None:
         self._failures = 1 if steady else self._failures + 1

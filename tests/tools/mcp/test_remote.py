@@ -23,8 +23,8 @@ HERE = frozenset({"127.0.0.1"})
 
 
 @contextlib.asynccontextmanager
-async def web() -> AsyncIterator[tuple[Web, str]]:
-    site = Web()
+async def web(*, modern: bool = False) -> AsyncIterator[tuple[Web, str]]:
+    site = Web(modern=modern)
     async with serve(site.app) as url:
         yield site, url
 
@@ -118,6 +118,20 @@ async def test_changes_are_heard_on_the_stream_of_an_older_server():
     async with web() as (_, url), running(Remote(f"{url}/mcp", private=HERE)) as (server, changes):
         await server.call("grow", {})
         await changes.until(lambda told: "odd_grown" in [one.name for one in told[-1].definitions])
+
+
+async def test_a_server_of_the_newest_protocol_asks_nothing_back_and_is_listened_to_again():
+    async with web(modern=True) as (site, url), running(Remote(f"{url}/mcp", private=HERE)) as (server, changes):
+        with pytest.raises(ToolError, match="odd wants to ask more"):
+            await server.call("ask", {})
+        listed = site.heard.count("tools/list")
+        with pytest.raises(ToolError, match="odd refused: other headers"):
+            await server.call("mismatch", {})
+        assert (await server.call("echo", {"text": "on"})).text == "on"
+        site.tools.append("grown")
+        await changes.until(lambda told: "odd_grown" in [one.name for one in told[-1].definitions])
+        assert site.heard.count("tools/list") > listed
+        assert "subscriptions/listen" in site.heard
 
 
 async def test_nobody_there_and_nonsense_are_told_apart():

@@ -15,10 +15,17 @@ ANY = {"type": "object", "properties": {"text": {"type": "string"}}}
 TOOLS = ("echo", "headers", "huge", "huge_event", "packed", "forget", "page", "drop", "wait", "grow")
 
 
-class Web:
-    """`sessions` are those it knows, `heard` the methods of what came, `free` lets a waiting call go on."""
+MODERN: dict[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
-    def __init__(self) -> None:
+
+class Web:
+    """`modern`: it speaks the protocol of 2026, without sessions.
+
+    `sessions` are those it knows, `heard` the methods of what came, `free` lets a waiting call go on.
+    """
+
+    def __init__(self, *, modern: bool = False) -> None:
+        self.modern = modern
         self.tools = [*TOOLS]
         self.sessions: set[str] = set()
         self.heard: list[str] = []
@@ -64,22 +71,34 @@ class Web:
     async def _post(self, request: Request) -> Response:
         message = await request.json()
         self.heard.append(message["method"])
-        match message["method"]:
-            case "initialize":
-                return self._initialized(message)
-            case "server/discover":
-                return JSONResponse({"error": "what?"}, 400)
-        if request.headers.get("mcp-session-id") not in self.sessions:
+        begun = self._begun(message)
+        if begun is not None:
+            return begun
+        if not self.modern and request.headers.get("mcp-session-id") not in self.sessions:
             return Response(status_code=404)
         match message["method"]:
             case "tools/list":
                 listed = [{"name": name, "inputSchema": ANY} for name in self.tools]
-                return _answer(message, {"tools": listed})
+                return _answer(message, {"tools": listed, **(MODERN if self.modern else {})})
             case "tools/call":
                 return await self._call(request, message)
             case "notifications/cancelled":
                 self.cancelled.set()
         return Response(status_code=202)
+
+    def _begun(self, message: dict[str, Any]) -> Response | None:
+        """The answer to a message that needs no session."""
+        match message["method"]:
+            case "initialize":
+                return self._initialized(message)
+            case "server/discover" if self.modern:
+                told = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": True}}}
+                return _answer(message, {**MODERN, **told})
+            case "server/discover":
+                return JSONResponse({"error": "what?"}, 400)
+            case "subscriptions/listen":
+                return StreamingResponse(_briefly(message["id"]), media_type="text/event-stream")
+        return None
 
     def _initialized(self, message: dict[str, Any]) -> Response:
         session = f"session-{len(self.sessions) + 1}"
@@ -108,7 +127,10 @@ class Web:
         huge = _text("x" * 4_300_000)
         event = _event({"jsonrpc": "2.0", "id": message["id"], "result": huge})
         packed = gzip.compress(json.dumps(huge).encode())
+        mismatch = {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32020, "message": "other headers"}}
         return {
+            "ask": _answer(message, {"resultType": "input_required", "requestState": "go on"}),
+            "mismatch": JSONResponse(mismatch, 400),
             "headers": _answer(message, _text(json.dumps(dict(request.headers)))),
             "huge": _answer(message, huge),
             "huge_event": Response(event, media_type="text/event-stream"),
@@ -126,8 +148,15 @@ def _event(message: dict[str, Any]) -> str:
     return f"event: message\ndata: {json.dumps(message)}\n\n"
 
 
+async def _briefly(id: str) -> AsyncIterator[str]:
+    """A subscription that is acknowledged and then breaks off."""
+    meta = {"io.modelcontextprotocol/subscriptionId": id}
+    params = {"_meta": meta, "notifications": {"toolsListChanged": True}}
+    yield _event({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params})
+
+
 def _text(text: str) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": text}]}
+    return {"content": [{"type": "text", "text": text}], "resultType": "complete"}
 
 
 def _answer(message: dict[str, Any], result: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
