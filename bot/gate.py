@@ -12,6 +12,7 @@ from bot.agent.caution import Ask, Reading, Refuse, Run, Verdict
 from bot.agent.events import RunTools
 from bot.agent.toolbox import Toolbox
 from bot.approvals import NO_ADMIN, Approvals, Asker, Waiting
+from bot.catalogue.assembling import unavailable
 from bot.db import outbox
 from bot.db.approvals import Question
 from bot.db.engine import Transaction
@@ -31,13 +32,14 @@ ByCall = Mapping[tuple[int, str], ToolResult]
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What the gates of all turns share: how a person is asked, who may use which tool in which chat, and the `most`
-    calls of one turn.
+    """What the gates of all turns share: how a person is asked, who may use which tool in which chat, the `most` calls
+    of one turn, and which tools rest, though a prompt still names them.
     """
 
     approvals: Approvals
     granted: Callable[[str, int, int], bool]
     most: int
+    rests: Callable[[str], bool] = lambda name: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,8 @@ class Gate:
         self, tx: Transaction, step: int, one: Wanted, reading: Reading, made: int, now: float
     ) -> Verdict:
         tool, asker = self._toolbox.tools[one.call.name], self._asker
+        if self._guard.rests(tool.name):
+            return Refuse(unavailable(tool.name))
         if not self._guard.granted(tool.name, asker.person, asker.lane.chat):
             return Refuse(NOT_GRANTED.format(tool.name))
         question = self._asked.get((step, one.call.id))

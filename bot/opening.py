@@ -226,7 +226,7 @@ async def _open(tx: Transaction, plan: Plan, ask: Ask, judged: _Judged, toolbox:
     )
     turn = await stored.open_turn(tx, new, [item.id for item in ask.items], judged.user, now=now)
     if turn is None:
-        return await _found(tx, judged.kit, ask.items[0].id, now)
+        return await _found(tx, plan, judged.kit, ask.items[0].id, now)
     if ask.attached:
         await attachments.keep(tx, turn.id, ask.attachments)
     if judged.told is not None and judged.told.call is not None:
@@ -255,14 +255,16 @@ def _decided(plan: Plan, ask: Ask, seen: Window, setting: Setting, told: Told | 
     return replace(decision, thinking=told.read >= HALF, why=why)
 
 
-async def _found(tx: Transaction, kit: window.Kit, item: int, now: float) -> Opened:
+async def _found(tx: Transaction, plan: Plan, kit: window.Kit, item: int, now: float) -> Opened:
     found = await stored.find(tx, item)
     await calls.abandon(tx, found.id, now=now)
+    results = tuple(await calls.results(tx, found.id))
+    called = [one.call.name for one in results if one.outcome != "refused"]
     return Opened(
         found.id,
         found.conversation,
         found.user,
-        kit(found.tools),
+        plan.catalogue.after(kit(found.tools), called),
         found.thinking,
         is_found=True,
         stopped=found.stopped,
@@ -270,7 +272,7 @@ async def _found(tx: Transaction, kit: window.Kit, item: int, now: float) -> Ope
         said=found.said,
         replies=tuple(await calls.replies(tx, found.id)),
         cut_short=await calls.cut_short(tx, found.id),
-        results=tuple(await calls.results(tx, found.id)),
+        results=results,
     )
 
 

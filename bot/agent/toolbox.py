@@ -6,6 +6,7 @@ Owns the time limit and the bound on a result; every failure becomes a result th
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
@@ -38,6 +39,12 @@ class Toolbox:
         self.definitions: tuple[Mapping[str, Any], ...] = tuple(definitions(shown.values()))
         self.size = sum(len(str(one)) for one in self.definitions)
         self._shelf = shelf
+
+    def joined(self, called: Iterable[Tool]) -> "Toolbox":
+        """The same to the model, but these may be called besides."""
+        other = copy(self)
+        other.tools = MappingProxyType({**self.tools, **{tool.name: tool for tool in called}})
+        return other
 
     @cached_property
     def offer(self) -> Offer:

@@ -61,6 +61,12 @@ def unavailable(name: str) -> str:
     return f"{name} is not available any more. Say so, and go on without it."
 
 
+def gone(name: str) -> Tool:
+    """In the place of a tool that a turn has called and nobody knows any more."""
+    anything = {"type": "object", "properties": {}, "additionalProperties": True}
+    return _at_rest(Tool(name, "It is not there any more.", anything, _nothing))
+
+
 def _rightful(supplies: Sequence[Supply], stored: Mapping[str, StoredTool]) -> dict[str, str]:
     """By name of a tool the source it may come from, where several give it: the one it came from so far."""
     givers: dict[str, list[str]] = defaultdict(list)

@@ -13,7 +13,7 @@ from typing import Any
 
 from bot.agent.searching import DOORS, Shelf, block
 from bot.agent.toolbox import Toolbox
-from bot.catalogue.assembling import Standing
+from bot.catalogue.assembling import Standing, gone
 from bot.catalogue.granted import Granting
 from bot.catalogue.stock import HERE, Rows, Stock, Where
 from bot.db.engine import Database
@@ -69,8 +69,8 @@ class Catalogue:
         return name in self.tools or name in self._resting or name in DOORS
 
     def rests(self, name: str) -> bool:
-        """Whether a tool is known and cannot be used now, though prompts that began with it name it."""
-        return name in self._resting
+        """Whether a tool cannot be used now, though prompts that began with it name it."""
+        return name not in self.tools and name not in DOORS
 
     def granted(self, name: str, person: int, chat: int) -> bool:
         """Whether this person may use this tool in this chat now. All may search what they may use."""
@@ -111,6 +111,13 @@ class Catalogue:
                 del self._toolboxes[next(iter(self._toolboxes))]
             self._toolboxes[key] = Toolbox((there[name] for name in key[0]), shelf)
         return self._toolboxes[key]
+
+    def after(self, toolbox: Toolbox, called: Iterable[str]) -> Toolbox:
+        """The tools of a turn that goes on: what it has called is found again, whatever has become of it since."""
+        missing = [name for name in dict.fromkeys(called) if name not in toolbox.tools]
+        if not missing:
+            return toolbox
+        return toolbox.joined(self.tools.get(name) or self._resting.get(name) or gone(name) for name in missing)
 
     def kit(
         self,
