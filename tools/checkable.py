@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tools.keywords import LISTS, MAPS, PLAIN, SILENT, SINGLES, STRICT, is_quick, is_short
+from tools.keywords import LISTS, MAPS, PLAIN, SILENT, SINGLES, STRICT, is_short
 from tools.merging import merged
+from tools.patterns import is_quick
 from tools.schema import ToolDefinitionError
 
 DEPTH = 24  # steps into a schema, references counted

@@ -5,7 +5,6 @@ A value that does not look so would break the check of arguments later, in the m
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping
 
 CHOICES = 1000  # entries of an enum
@@ -24,25 +23,6 @@ SILENT = frozenset(
         *("default", "example", "examples", "contentEncoding", "contentMediaType", "contentSchema"),
     }
 )
-
-# One character or class at a time, each repeated or not: such a pattern cannot keep the processor busy as long as at
-# most two of the repetitions are open and it is anchored at its beginning.
-_ATOM = r"(?:\\[dDwWsS.\-+*?()\[\]{}|^$/\\ ]|\[\^?(?:[^\[\]\\]|\\[dDwWsS.\-+*?()\[\]{}|^$/\\])+\]|[^\\\[\](){}*+?|^$])"
-_OPEN = re.compile(r"(?<!\\)(?:[*+]|\{\d+,\d*\})")
-_LINEAR = re.compile(rf"\^(?:{_ATOM}(?:[*+?]|\{{\d{{1,3}}(?:,\d{{0,3}})?\}})?){{0,60}}\$?")
-
-
-def is_quick(pattern: object) -> bool:
-    """Whether a pattern is so plain that no text keeps it busy: those may be checked, others are only told."""
-    if not isinstance(pattern, str) or len(pattern) > 300 or not _LINEAR.fullmatch(pattern):
-        return False
-    if len(_OPEN.findall(pattern)) > 2:
-        return False
-    try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError):
-        return False
-    return True
 
 
 def _is_type(value: object) -> bool:

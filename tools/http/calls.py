@@ -33,6 +33,8 @@ def tool_of(route: Route, service: Service) -> Tool:
     names = {route.host, route.host.partition(":")[0]}
     if service.secrets and route.address.startswith("http://") and not names & service.reach.private:
         raise ToolDefinitionError(f"{route.name} would send secrets unencrypted: register its https:// address")
+    if not all(text.isascii() and text.isprintable() for text in service.secrets.shown().values()):
+        raise ToolDefinitionError(f"{route.name} has a secret that no header can carry: enter it again, in plain ASCII")
     route = _without_secrets(route, service)
 
     async def call(arguments: Mapping[str, Any], context: ToolContext) -> object:

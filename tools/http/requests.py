@@ -45,8 +45,8 @@ def _body(body: Body, arguments: Mapping[str, Any]) -> bytes | None:
         pieces = [piece for name, part in content.items() for piece in query_of(_of_form(name), part)]
         return "&".join(pieces).encode()
     if body.media.startswith("text/"):
-        return plain(content).encode()
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+        return plain(content).encode("utf-8", "replace")
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def _of_form(name: str) -> Value:

@@ -21,6 +21,7 @@ SECONDS = 20.0  # for everything: lookups, redirects, the answer
 CONNECTING = 10.0
 BYTES = 2 * 1024 * 1024  # of an answer, unpacked; what is beyond is left unread
 REDIRECTS = 5
+LONGEST = 8000  # characters of an address
 SAFE = frozenset({"GET", "HEAD"})
 MASK = "•••"
 LEAST = 4  # characters of a secret that is masked where it comes back; a shorter one is in any text
@@ -162,11 +163,13 @@ class Service:
 
 def checked(address: str) -> httpx.URL:
     """An address that may be asked, without its fragment. Raises ToolError."""
+    if len(address) > LONGEST:
+        raise ToolError(f"The address would be longer than {LONGEST} characters; send less of it.")
     try:
         url = httpx.URL(address).copy_with(fragment=None)
     except (httpx.InvalidURL, ValueError, TypeError) as error:
         raise ToolError(f"That is no web address: {address[:100]!r}.") from error
-    if url.scheme not in ("http", "https") or not url.host or len(address) > 8000:
+    if url.scheme not in ("http", "https") or not url.host:
         raise ToolError(f"Only addresses that begin with http:// or https:// can be asked, not {address[:100]!r}.")
     if url.userinfo:
         raise ToolError("An address with a name or password in it is not asked.")

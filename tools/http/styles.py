@@ -64,7 +64,7 @@ def query_of(value: Value, content: Any) -> list[str]:
         return []
 
     def text(part: Any) -> str:
-        return quote(plain(part), safe=RESERVED if value.reserved else "")
+        return quote(plain(part), safe=RESERVED if value.reserved else "", errors="replace")
 
     name = quote(value.name, safe="[]")
     if value.as_json or not isinstance(content, list | Mapping):
@@ -73,7 +73,11 @@ def query_of(value: Value, content: Any) -> list[str]:
         return _deep(name, content, text)
     if isinstance(content, Mapping):
         if value.explode:
-            return [f"{quote(str(key), safe='[]')}={text(part)}" for key, part in content.items() if part is not None]
+            return [
+                f"{quote(str(key), safe='[]', errors='replace')}={text(part)}"
+                for key, part in content.items()
+                if part is not None
+            ]
         content = [each for key, part in content.items() for each in (key, part)]
     if value.explode:
         return [f"{name}={text(part)}" for part in content]
@@ -97,7 +101,7 @@ def plain(content: Any) -> str:
 
 def _of_path(value: Value, content: Any) -> str:
     def text(part: Any) -> str:
-        return quote(plain(part), safe="")
+        return quote(plain(part), safe="", errors="replace")
 
     if value.as_json:
         return text(_json(content))
@@ -126,7 +130,7 @@ def _matrix(name: str, content: Any, explode: bool, text: Callable[[Any], str]) 
 def _deep(name: str, content: Mapping[str, Any], text: Callable[[Any], str]) -> list[str]:
     pieces = []
     for key, part in content.items():
-        inner = f"{name}[{quote(str(key), safe='')}]"
+        inner = f"{name}[{quote(str(key), safe='', errors='replace')}]"
         if isinstance(part, Mapping):
             pieces += _deep(inner, part, text)
         else:

@@ -4,6 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from starlette.responses import Response
 
 from tests.tools.http.desk import endless, open_desk, redirect
@@ -11,6 +13,7 @@ from tools.arguments import ArgumentsRefused, check
 from tools.base import Rule, ToolError
 from tools.http import service as services
 from tools.http.calls import endpoint_tool, tool_of
+from tools.http.requests import asked_of
 from tools.http.routes import route_from, route_to
 from tools.http.service import Asked, Secrets, Service
 from tools.reach import Reach
@@ -249,7 +252,7 @@ async def test_what_changes_something_is_repeated_by_no_redirect_but_on_the_same
          "Done (200 OK). The answer is a file (image/png, 5 bytes), which cannot be read."),
         (Response(b"\xff\xfe\0"),
          "Done (200 OK). The answer is a file (of an unknown kind, 3 bytes), which cannot be read."),
-        (Response(gzip.compress(b"words"), headers={"content-encoding": "gzip", "content-type": "text/plain"}), "words"),
+        (Response(gzip.compress(b"words"), headers={"content-encoding": "gzip"}, media_type="text/plain"), "words"),
         (Response(status_code=202), "Done (202 Accepted). The answer is empty."),
     ],
 )  # fmt: skip
@@ -359,6 +362,46 @@ def test_a_route_is_kept_as_json():
 def test_an_endpoint_that_is_none_is_refused_in_a_sentence(method, url, schema, complaint):
     with pytest.raises(ToolDefinitionError, match=complaint):
         route_to("x", "X.", method, url, schema)
+
+
+WILD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["\ud800", "..", "a\r\nb"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(["GET", "POST"]), WILD, WILD)
+def test_any_arguments_make_a_request_to_the_same_place_or_are_refused(method, one, other):
+    route = route_to("x", "X.", method, "https://api.test/a/{id}", {"properties": {"id": {}, "b": {}}})
+    try:
+        asked = asked_of(route, {"id": one, "b": other}, "k")
+        url = services.checked(asked.url)
+    except ToolError as error:
+        assert len(str(error)) < 200  # noqa: PT017
+        return
+    assert (url.host, url.raw_path[:3], url.fragment) == ("api.test", b"/a/", "")
+    assert url.raw_path.partition(b"?")[0].count(b"/") == 2
+
+
+def test_an_address_that_grows_too_long_is_refused():
+    route = route_to("x", "X.", "GET", "https://api.test/", {"properties": {"q": {}}})
+    with pytest.raises(ToolError, match="longer than 8000 characters; send less"):
+        services.checked(asked_of(route, {"q": "x" * 9000}, "k").url)
+
+
+def test_a_call_without_a_piece_of_its_address_is_refused():
+    route = route_to("x", "X.", "GET", "https://api.test/{id}", {"properties": {"id": {}}})
+    with pytest.raises(ToolError, match="x needs id: it is a part of the address"):
+        asked_of(route, {}, "k")
+
+
+def test_a_secret_that_no_header_carries_is_refused_without_showing_it():
+    route = route_to("x", "X.", "GET", "https://a.test/", {})
+    with pytest.raises(ToolDefinitionError, match="enter it again") as refused:
+        tool_of(route, Service("s", frozenset({"a.test"}), Secrets({"k": "päss\nword"})))
+    assert "ss" not in str(refused.value).replace("ASCII", "")
 
 
 def test_a_tool_needs_confirmed_hosts_and_an_encrypted_way_for_secrets():
