@@ -291,7 +291,8 @@ def _asking(
 
 def _where(settings: Settings) -> Where:
     keys = tuple(key.get_secret_value() for key in settings.secrets_key)
-    return Where(settings.tools_dir, keys, settings.tools_private_hosts, settings.tools_prompt_tokens)
+    room = min(settings.tools_prompt_tokens, settings.prompt_budget // 2)  # a small prompt is not for tools alone
+    return Where(settings.tools_dir, keys, settings.tools_private_hosts, room)
 
 
 async def _catalogue(settings: Settings, database: Database, access: Access, aside: Aside) -> Catalogue:
