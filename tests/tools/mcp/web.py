@@ -1,6 +1,7 @@
 """An MCP server over HTTP that behaves well or badly as its tools say; by hand: the SDK's own cannot misbehave."""
 
 import asyncio
+import base64
 import gzip
 import json
 from collections.abc import AsyncIterator
@@ -12,20 +13,22 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 ANY = {"type": "object", "properties": {"text": {"type": "string"}}}
-TOOLS = ("echo", "headers", "huge", "huge_event", "packed", "forget", "page", "drop", "wait", "grow")
+TOOLS = ("echo", "headers", "huge", "huge_event", "packed", "forget", "page", "drop", "wait", "grow", "draw")
 
 
 MODERN: dict[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 
 class Web:
-    """`modern`: it speaks the protocol of 2026, without sessions.
+    """`modern`: it speaks the protocol of 2026, without sessions; `reads`: it says that its tools change nothing.
 
     `sessions` are those it knows, `heard` the methods of what came, `free` lets a waiting call go on.
     """
 
-    def __init__(self, *, modern: bool = False) -> None:
+    def __init__(self, *, modern: bool = False, reads: bool = False) -> None:
         self.modern = modern
+        self.hints = {"readOnlyHint": reads}
+        self.picture = b""
         self.tools = [*TOOLS]
         self.sessions: set[str] = set()
         self.heard: list[str] = []
@@ -78,7 +81,7 @@ class Web:
             return Response(status_code=404)
         match message["method"]:
             case "tools/list":
-                listed = [{"name": name, "inputSchema": ANY} for name in self.tools]
+                listed = [{"name": name, "inputSchema": ANY, "annotations": self.hints} for name in self.tools]
                 return _answer(message, {"tools": listed, **(MODERN if self.modern else {})})
             case "tools/call":
                 return await self._call(request, message)
@@ -128,7 +131,9 @@ class Web:
         event = _event({"jsonrpc": "2.0", "id": message["id"], "result": huge})
         packed = gzip.compress(json.dumps(huge).encode())
         mismatch = {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32020, "message": "other headers"}}
+        drawn = {"type": "image", "data": base64.b64encode(self.picture).decode(), "mimeType": "image/png"}
         return {
+            "draw": _answer(message, {"content": [drawn], "resultType": "complete"}),
             "ask": _answer(message, {"resultType": "input_required", "requestState": "go on"}),
             "mismatch": JSONResponse(mismatch, 400),
             "headers": _answer(message, _text(json.dumps(dict(request.headers)))),
