@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 ANY = {"type": "object", "properties": {"text": {"type": "string"}}}
-TOOLS = ("echo", "headers", "huge", "huge_event", "packed", "forget", "page", "drop", "wait", "grow", "draw")
+TOOLS = ("echo", "headers", "huge", "huge_event", "packed", "forget", "page", "drop", "wait", "grow", "paint")
 
 
 MODERN: dict[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
@@ -133,7 +133,7 @@ class Web:
         mismatch = {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32020, "message": "other headers"}}
         drawn = {"type": "image", "data": base64.b64encode(self.picture).decode(), "mimeType": "image/png"}
         return {
-            "draw": _answer(message, {"content": [drawn], "resultType": "complete"}),
+            "paint": _answer(message, {"content": [drawn], "resultType": "complete"}),
             "ask": _answer(message, {"resultType": "input_required", "requestState": "go on"}),
             "mismatch": JSONResponse(mismatch, 400),
             "headers": _answer(message, _text(json.dumps(dict(request.headers)))),
