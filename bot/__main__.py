@@ -19,6 +19,7 @@ from typing import Annotated
 import typer
 
 from bot.errors import CanvasgramError, QuestionRefused, SettingsRefused
+from bot.tools_command.cli import tools
 
 GRACE = 9.5  # seconds a stop may take; supervisors kill at ten
 
@@ -32,6 +33,7 @@ cli = typer.Typer(
 )
 bench = typer.Typer(help="Measure the gateway on this machine.", no_args_is_help=True, rich_markup_mode=None)
 cli.add_typer(bench, name="bench")
+cli.add_typer(tools, name="tools")
 
 Measured = Annotated[str, typer.Option("--endpoint", help="The endpoint that is measured; `sim` simulates one.")]
 EndpointKey = Annotated[str | None, typer.Option("--key", help="Its key, if it wants one.")]
@@ -191,6 +193,22 @@ def thinking(
     wish = room.Wish(tuple(data), train, costs)
     report = asyncio.run(room.run(wish, functools.partial(typer.echo, err=True)))
     typer.echo(thinking_table.as_json(report) if json else "\n".join(thinking_table.lines(report)))
+
+
+@bench.command("tools", epilog="Examples: canvasgram bench tools --data cases · --data a --data b --registered 1000")
+def many_tools(
+    data: Annotated[list[Path], typer.Option(help="A folder with cases.jsonl and tools.json; may be given again.")],
+    registered: Annotated[int, typer.Option(min=10, help="Tools registered for each case.")] = 200,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="End with 1 if a set reaches too few of its tools.")] = False,
+) -> None:
+    """Judge how the model reaches one of many tools: in its prompt, or among the first five that a search finds."""
+    from bot.bench import tools as room
+
+    report = room.run(room.Wish(tuple(data), registered), functools.partial(typer.echo, err=True))
+    typer.echo(room.as_json(report) if json else "\n".join(room.lines(report)))
+    if check and not report.holds:
+        raise typer.Exit(1)
 
 
 @cli.command(

@@ -76,6 +76,11 @@ def _meant(there: Sequence[Operation], word: str) -> str:
     raise ChangeRefused(f"The document has no operation {word[:60]!r}.")
 
 
+def confirmed(source: Source, hosts: Sequence[str]) -> Source:
+    """The source with these hosts taken for its own."""
+    return replace(source, options={**source.options, "hosts": [*source.options.get("hosts", ()), *hosts]})
+
+
 def ticked(source: Source, operations: Sequence[str]) -> Source:
     """The source with these operations ticked and no others."""
     chosen = [at for at, one in enumerate(offered(source)) if one.operation in operations]

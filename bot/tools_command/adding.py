@@ -1,0 +1,94 @@
+"""Adding tools on the machine: by what is named, a document, an endpoint, an MCP server at a URL or started here."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bot.catalogue import adding, documents, offers, words
+from bot.catalogue.describing import name_of, schema_of
+from bot.catalogue.documents import Looked
+from bot.catalogue.offers import Offer, Wish
+from bot.errors import ChangeRefused, NeedsConfirming
+from bot.tools_command.desk import Desk
+from bot.usage.plain import plain
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for on the command line, word by word; one of `mcp`, `stdio` and `method` at most."""
+
+    address: str
+    name: str | None = None
+    mcp: bool = False
+    stdio: bool = False
+    method: str | None = None
+    description: str = ""
+    parameters: tuple[str, ...] = ()
+    pick: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    confirmed: bool = False
+
+
+async def add(desk: Desk, asked: Asked) -> list[str]:
+    """Add it; the lines to print. Of a document without a pick only what there is to pick. Raises ChangeRefused."""
+    if asked.mcp + asked.stdio + (asked.method is not None) > 1:
+        raise ChangeRefused("Take one of --mcp, --stdio and --endpoint.")
+    wish = _wish(desk, asked)
+    if asked.mcp or asked.stdio:
+        offer = await offers.server(wish, await desk.secrets(), remote=asked.mcp)
+        return await _added(desk, offer, asked.pick)
+    if asked.method is not None:
+        if not asked.description:
+            raise ChangeRefused("Say in --description what the endpoint does: the model reads it.")
+        return await _added(desk, offers.endpoint(wish, asked.method, asked.description, schema_of(asked.parameters)))
+    looked = await documents.look(wish, await desk.secrets())
+    if not asked.pick:
+        return list(_operations(looked))
+    return await _picked(desk, wish, looked, asked)
+
+
+async def _picked(desk: Desk, wish: Wish, looked: Looked, asked: Asked) -> list[str]:
+    chosen = documents.meant(looked.source, asked.pick)
+    hosts = documents.foreign(looked.source, chosen)
+    source = looked.source
+    if hosts and not asked.confirmed:
+        why = f"{source.name} is at {source.address}, but these calls would go to {', '.join(hosts)}."
+        raise NeedsConfirming(why, ("Say --yes if they shall.",))
+    if hosts:
+        source = documents.confirmed(source, hosts)
+    return await _added(desk, await documents.picked(source, looked.document, chosen, wish.private))
+
+
+async def _added(desk: Desk, offer: Offer, pick: Sequence[str] = ()) -> list[str]:
+    async with desk.acting() as act:
+        done = await adding.add(act, offer, pick or None)
+    return [*words.added(done), *(plain(one) for one in offer.reported)]
+
+
+def _operations(looked: Looked) -> Iterable[str]:
+    """What a document offers, and how to go on."""
+    for number, one in enumerate(documents.offered(looked.source), start=1):
+        summary = f" – {plain(one.summary)}" if one.summary else ""
+        yield f"{number}. {plain(one.operation)} · {one.method} {plain(one.path)}{summary}"
+    yield from (plain(one) for one in looked.reported)
+    yield "Nothing is added yet: say --pick with a name or a number, as often as you like, or --pick all."
+
+
+def _wish(desk: Desk, asked: Asked) -> Wish:
+    name = asked.name or (name_of(asked.address) if "://" in asked.address else "")
+    if not name:
+        raise ChangeRefused("Say --name: the tools' names will begin with it.")
+    return Wish(
+        name=name,
+        address=asked.address,
+        headers=dict(_pair("--header", one, ":") for one in asked.headers),
+        environment=dict(_pair("--environment", one, "=") for one in asked.environment),
+        private=desk.where.private,
+    )
+
+
+def _pair(option: str, text: str, between: str) -> tuple[str, str]:
+    name, found, value = text.partition(between)
+    if not found or not name.strip():
+        raise ChangeRefused(f"{option} is written as NAME{between} VALUE; a secret stands in it as {{name}}.")
+    return name.strip(), value.strip()
