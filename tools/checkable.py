@@ -14,7 +14,8 @@ from tools.patterns import is_quick
 from tools.schema import ToolDefinitionError
 
 DEPTH = 24  # steps into a schema, references counted
-PARTS = 1500  # schemas within a schema, those that were referred to counted each time
+PARTS = 1000  # schemas within a schema, those that were referred to counted each time
+LINKS = 4  # references within what was referred to
 AGAIN = 1  # how often a schema is repeated within itself
 REPORTED = 20
 HINT = 200  # characters of a default or an example
@@ -69,7 +70,7 @@ class _Walk:
         self._reported: dict[str, None] = {}
 
     def told(self) -> tuple[str, ...]:
-        reported = list(self._reported)
+        reported = sorted(self._reported, key=lambda each: not each.startswith(f"{_Place()} "))  # of all of it first
         more = len(reported) - REPORTED
         return (*reported[:REPORTED], *([f"and {more} more of the kind"] if more > 0 else []))
 
@@ -102,6 +103,10 @@ class _Walk:
         if place.references.count(reference) > AGAIN:
             return self._cut(
                 place, "contains itself and is left open there", target if isinstance(target, dict) else None
+            )
+        if len(place.references) == LINKS:
+            return self._cut(
+                place, "refers on and on and is left open there", target if isinstance(target, dict) else None
             )
         there = replace(place.down(), references=(*place.references, reference))
         beside = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}

@@ -15,6 +15,7 @@ from tools.schema import ToolDefinitionError
 from tools.wary import harmless
 
 LEVELS = 5  # objects and lists within one another that the model is told; the rest is free to it
+SIZE = 4000  # characters of what it is told, some 1,000 tokens of every prompt; fewer levels are told beyond
 LENGTH = 400  # characters of one description
 
 Schema = dict[str, Any]
@@ -39,8 +40,11 @@ def reduced(schema: object, within: object = None) -> Reduced:
         raise ToolDefinitionError("the schema of the arguments must be a JSON object")
     made = checkable(schema, within)
     checked = _of_arguments(made.schema)
-    teller = _Teller()
-    told = teller.told(checked, "", 0)
+    for levels in range(LEVELS, 0, -1):
+        teller = _Teller(levels)
+        told = teller.told(checked, "", 0)
+        if len(str(told)) <= SIZE:
+            break
     return Reduced(
         {"type": "object", "properties": told.get("properties", {}), **_named(told)},
         checked,
@@ -69,9 +73,10 @@ def _named(told: Schema) -> Schema:
 
 
 class _Teller:
-    """Tells one schema; keeps what it could not tell."""
+    """Tells one schema to so many levels; keeps what it could not tell."""
 
-    def __init__(self) -> None:
+    def __init__(self, levels: int) -> None:
+        self._levels = levels
         self._reported: dict[str, None] = {}
 
     @property
@@ -112,8 +117,8 @@ class _Teller:
         properties = schema.get("properties", {})
         if not properties:
             return {}
-        if level == LEVELS:
-            self._report(path, f"is nested more than {LEVELS} deep; what is inside is checked but not told")
+        if level == self._levels:
+            self._report(path, f"is nested more than {self._levels} deep; what is inside is checked but not told")
             return {}
         told = {}
         for name, inner in properties.items():
@@ -128,8 +133,8 @@ class _Teller:
         items = schema.get("items")
         if not isinstance(items, Mapping) or not items:
             return {}
-        if level == LEVELS:
-            self._report(path, f"is nested more than {LEVELS} deep; what is inside is checked but not told")
+        if level == self._levels:
+            self._report(path, f"is nested more than {self._levels} deep; what is inside is checked but not told")
             return {}
         return {"items": self.told(items, f"{path}[]", level + 1)}
 

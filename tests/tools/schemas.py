@@ -11,14 +11,19 @@ for _ in range(3000):
     DEEP = {"type": "array", "items": DEEP}
 
 
-def doubling(levels: int) -> dict:
-    """A small document that would be 2**levels schemas if its references were put in place without a bound."""
-    parts = {f"p{n}": {"allOf": [{"$ref": f"#/$defs/p{n + 1}"}, {"$ref": f"#/$defs/p{n + 1}"}]} for n in range(levels)}
-    return {
-        "type": "object",
-        "properties": {"x": {"$ref": "#/$defs/p0"}},
-        "$defs": {**parts, f"p{levels}": {"type": "object"}},
+def swelling(levels: int, width: int) -> dict:
+    """A small document that would be width**levels schemas if its references were put in place without a bound."""
+    parts = {
+        f"p{n}": {"type": "object", "properties": {f"a{m}": {"$ref": f"#/$defs/p{n + 1}"} for m in range(width)}}
+        for n in range(levels)
     }
+    return argument({"$ref": "#/$defs/p0"}, **{"$defs": {**parts, f"p{levels}": {"type": "object"}}})
+
+
+def doubling(levels: int) -> dict:
+    """The same within one another, two at a time."""
+    parts = {f"p{n}": {"allOf": [{"$ref": f"#/$defs/p{n + 1}"}] * 2} for n in range(levels)}
+    return argument({"$ref": "#/$defs/p0"}, **{"$defs": {**parts, f"p{levels}": {"type": "object"}}})
 
 
 def argument(schema: object, **more: object) -> dict:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 
-from tests.tools.schemas import DEEP, SCHEMAS, VALUES, argument, doubling
+from tests.tools.schemas import DEEP, SCHEMAS, VALUES, argument, doubling, swelling
 from tools.arguments import ArgumentsRefused, check
 from tools.base import Tool
 from tools.checkable import PARTS
@@ -218,6 +218,28 @@ def test_what_is_deeper_than_the_model_is_told_is_checked_all_the_same():
         check(tool, {"x": [[[[[{"a": "no"}]]]]]})
 
 
+def test_what_would_fill_a_prompt_is_told_less_deep():
+    wide = {
+        "type": "object",
+        "properties": {f"p{n}": {"type": "string", "description": "Words. " * 9} for n in range(60)},
+    }
+    both = reduced(
+        {"type": "object", "properties": {"small": {"type": "integer"}, "wide": {**wide, "required": ["p1"]}}}
+    )
+    assert len(str(both.schema)) < 4000
+    assert both.schema["properties"] == {"small": {"type": "integer"}, "wide": {"type": "object"}}
+    assert "wide is nested more than 1 deep; what is inside is checked but not told" in both.reported
+    with pytest.raises(ArgumentsRefused, match="wide of made needs p1"):
+        check(Tool("made", "A tool.", both.checked, nothing, told=both.schema), {"wide": {}})
+
+
+def test_references_are_followed_so_far_and_no_further():
+    chain = {f"s{n}": {"properties": {"on": {"$ref": f"#/$defs/s{n + 1}"}}} for n in range(9)}
+    both = reduced(argument({"$ref": "#/$defs/s0"}, **{"$defs": {**chain, "s9": {"type": "object"}}}))
+    assert json.dumps(both.checked).count('"on"') == 4
+    assert both.reported[0] == "x.on.on.on.on refers on and on and is left open there"
+
+
 def test_the_arguments_of_all_forms_are_known_by_their_names():
     tool = made({"anyOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {}}}], "required": ["c"]})
     assert set(tool.told["properties"]) == {"a", "b", "c"}
@@ -232,10 +254,17 @@ def test_references_are_looked_up_in_the_document_around_the_schema():
     assert both.checked["properties"]["x"] == {"description": "Beside.", "type": "integer"}
 
 
-@pytest.mark.parametrize("schema", [doubling(40), argument({"anyOf": [{"$ref": "#/properties/x"}] * 5})])
-def test_small_documents_that_swell_are_cut(schema):
+@pytest.mark.parametrize(
+    ("schema", "report"),
+    [
+        (doubling(40), "refers on and on"),
+        (swelling(40, 15), "the schema is too large"),
+        (argument({"anyOf": [{"$ref": "#/properties/x"}] * 5}), "contains itself"),
+    ],
+)
+def test_small_documents_that_swell_are_cut(schema, report):
     both = reduced(schema)
-    assert any("too large" in each or "contains itself" in each for each in both.reported)
+    assert any(report in each for each in both.reported)
     assert json.dumps(both.checked).count("{") <= 2 * PARTS
     check(Tool("made", "A tool.", both.checked, nothing), {"x": {}})
 
