@@ -15,7 +15,8 @@ from bot.agent.searching import DOORS, Shelf, block
 from bot.agent.toolbox import Toolbox
 from bot.catalogue.assembling import Standing, gone
 from bot.catalogue.granted import Granting
-from bot.catalogue.stock import HERE, Rows, Stock, Where
+from bot.catalogue.news import news
+from bot.catalogue.stock import HERE, Stock, Where
 from bot.db.engine import Database
 from bot.db.grants import Grant
 from bot.db.patience import patiently
@@ -165,6 +166,8 @@ class Catalogue:
                     await self._look()
                 except StoreUnavailable as away:
                     log.warning("%s", away, extra={"action": "store.away"})
+                except Exception:  # the house goes on with the tools it has
+                    log.exception("what is registered could not be taken over", extra={"action": "tools.broken"})
 
     async def reload(self) -> tuple[str, ...]:
         """Load the files of TOOLS_DIR anew, and take over what is registered; what went wrong, a line each."""
@@ -181,7 +184,8 @@ class Catalogue:
             self._take(standing, rows.grants)
         if self._head != before:
             self.members_changed()
-        await self._news(rows, standing)
+        for subject, text in news(rows, standing):
+            await self._say(subject, text)
 
     @property
     def _head(self) -> Sequence[Mapping[str, Any]]:
@@ -202,19 +206,6 @@ class Catalogue:
         self._toolboxes: dict[tuple[tuple[str, ...], Shelf | None], Toolbox] = {}
         self._all = Shelf(self.tools.values())
         self._shelves = {tuple(self.tools): self._all}
-
-    async def _news(self, rows: Rows, standing: Standing) -> None:
-        """Tell the admins what waits for them, and what does not work."""
-        for row in standing.waiting:
-            what = "has changed and rests" if row.definition else "is new and rests"
-            flagged = f" Its words want a second look: {row.flagged}." if row.flagged else ""
-            why = f"The tool {row.name} of {row.source} {what} until an admin has looked: /tools show {row.name}."
-            await self._say(f"tool {row.name}", why + flagged)
-        for source, trouble in standing.troubles.items():
-            if trouble is not None:
-                await self._say(f"source {source}", f"Of the tools of {source}: {trouble}.")
-        if rows.sealed is not None:
-            await self._say("secrets", rows.sealed)
 
     async def _say(self, subject: str, text: str) -> None:
         log.warning("%s", text, extra={"action": "tools.news", "subject": subject})

@@ -17,13 +17,14 @@ from starlette.routing import Route as At
 from bot.catalogue import catalogue as module
 from bot.catalogue.catalogue import Catalogue
 from bot.catalogue.sealing import Sealer
-from bot.catalogue.stock import Where
+from bot.catalogue.stock import Stock, Where
 from bot.db import grants, revisions, sources, tools
 from bot.db.engine import Database
 from bot.db.grants import Grant, Whom
 from bot.db.sources import Source
 from bot.db.tools import StoredTool
 from bot.domain import ToolCall
+from bot.errors import StoreUnavailable
 from bot.serving import serve
 from tests.tools.mcp.web import ANY, Web
 from tools.base import Rule, Tool, ToolContext, definition_hash
@@ -172,7 +173,7 @@ async def test_a_registered_tool_is_the_admins_until_it_is_granted(books: Books)
     await books.catalogue.load()
     assert books.catalogue.get("rain") is None
     [told] = books.news
-    assert told == "The tool rain of weather is new and rests until an admin has looked: /tools show rain."
+    assert told == ("Of weather these tools rest until an admin has looked: rain (new). /tools show NAME shows one.")
     await books.accept("rain")
     here = books.catalogue
     assert here.granted("rain", ADMIN, GROUP)
@@ -203,8 +204,8 @@ async def test_a_changed_definition_suspends_the_tool_and_prompts_stay_as_they_b
     await books.catalogue.renew()
     assert not books.catalogue.granted("rain", ADMIN, ADMIN)
     assert "rain" not in books.catalogue.offered(ADMIN, ADMIN, ())
-    assert "has changed and rests" in books.news[-1]
-    assert "Its words want a second look" in books.news[-1]
+    assert "rain (changed" in books.news[-1]
+    assert "its words want a second look" in books.news[-1]
     now = books.catalogue.toolbox(["clock", "rain"])
     assert now.definitions == began.definitions
     assert await books.call("rain", place="Oslo") == "rain is not available any more. Say so, and go on without it."
@@ -278,7 +279,7 @@ async def test_files_are_loaded_noted_and_suspended_when_they_change(database: D
     write(tmp_path / "mine", "Greet somebody else.")
     assert await books.catalogue.reload() == ()
     assert books.catalogue.get("greet") is None
-    assert "has changed" in books.news[-1]
+    assert "greet (changed)" in books.news[-1]
     (tmp_path / "mine" / "greet.py").write_text("x = ")
     assert await books.catalogue.reload() == ("greet.py, line 1: SyntaxError: invalid syntax",)
     assert "greet.py, line 1" in books.news[-1]
@@ -306,12 +307,38 @@ async def test_what_another_process_changes_is_noticed(
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(books.catalogue.run())
         await books.weather()
-        await books.until("The tool rain of weather is new")
+        await books.until("rain (new)")
         write(tmp_path / "mine", "Greet otherwise.")
         async with database.transaction() as tx:
             await revisions.bump(tx, revisions.FILES)
-        await books.until("The tool greet of greet.py has changed")
+        await books.until("greet (changed)")
         running.cancel()
+
+
+async def test_what_cannot_be_taken_over_leaves_the_tools_as_they_are(
+    books: Books, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "LOOK", 0.01)
+    await books.catalogue.load()
+    asked = asyncio.Event()
+    failures = iter((StoreUnavailable("the disk is full"), ValueError("a row that nobody can read")))
+
+    async def fail() -> dict[str, int]:
+        for failure in failures:
+            raise failure
+        asked.set()
+        return {}
+
+    monkeypatch.setattr(Stock, "revisions", lambda stock: fail())
+    async with asyncio.TaskGroup() as tasks:
+        run = tasks.create_task(books.catalogue.run())
+        await asked.wait()
+        run.cancel()
+    assert list(books.catalogue.tools) == ["clock", "recall", "remember"]
+    assert [one.getMessage() for one in caplog.records] == [
+        "the disk is full",
+        "what is registered could not be taken over",
+    ]
 
 
 def told(*names: str) -> list[dict[str, Any]]:
@@ -359,7 +386,7 @@ async def test_what_a_server_lists_besides_waits_for_an_admin(served: Books) -> 
     async with running(served):
         assert "hi" in await served.call("web_echo", text="hi")
         await served.call("web_grow")
-        await served.until("The tool web_grown of web is new")
+        await served.until("web_grown (new)")
         assert "web_grown" not in served.catalogue.tools
         await rest(served, "web", enabled=False)
         assert "is not available any more" in await served.call("web_echo", text="hi")
