@@ -3,7 +3,7 @@
 Reads rows only, so that it tells the same beside a running gateway and without one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from bot.errors import ChangeRefused
 from tools.base import Rule, Tool, definition_of, hash_of
 from tools.registry import rendered
 
-State = Literal["on", "off", "new", "changed", "flagged", "source off", "in trouble"]
+State = Literal["on", "off", "new", "changed", "flagged", "source off", "gone", "in trouble"]
 
 Own = Mapping[str, Tool]
 """The house's own tools, by name."""
@@ -51,7 +51,7 @@ class Card:
     @property
     def is_removable(self) -> bool:
         """Whether it stays away once it is removed; what a server or a file gives would come back."""
-        return self.source is not None and self.source.kind in {"openapi", "endpoint"}
+        return self.state == "gone" or (self.source is not None and self.source.kind in {"openapi", "endpoint"})
 
     @property
     def cost(self) -> int:
@@ -125,11 +125,21 @@ def _state(stored: StoredTool | None, source: Source | None) -> State:
         return "off"
     if source is not None and not source.enabled:
         return "source off"
+    if source is not None and stored.name not in _given(source, stored.name):
+        return "gone"
     if stored.pending is not None:
         return "changed" if stored.definition else "new"
     if stored.flagged is not None:
         return "flagged"
     return "in trouble" if source is not None and source.trouble else "on"
+
+
+def _given(source: Source, name: str) -> Collection[str]:
+    """The names of the tools a source gives, as far as its row tells."""
+    if source.kind == "file":
+        return {name}
+    options = source.options
+    return {one["name"] for part in ("routes", "listing") for one in options.get(part, ())}
 
 
 def rule_of(stored: Mapping[str, Any]) -> Rule:

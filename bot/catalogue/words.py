@@ -35,6 +35,7 @@ _STATES = {
     "changed": "suspended: it has changed",
     "flagged": "suspended: its words are flagged",
     "source off": "off with its source",
+    "gone": "gone: its source does not give it any more",
 }
 _ASKS = {"never": "never asks", "once": "asks once a chat", "always": "asks each time"}
 

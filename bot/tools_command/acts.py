@@ -84,7 +84,7 @@ async def permit(desk: Desk, name: str, holder: str, *, granted: bool) -> str:
 
 async def tried(desk: Desk, name: str, arguments: str) -> tuple[list[str], bool]:
     """Run a tool once, with connections of this process; the lines, and whether it went well."""
-    catalogue = Catalogue(desk.database, desk.own.values(), lambda person: True, desk.where)
+    catalogue = _catalogue(desk)
     await catalogue.load()
     tool = catalogue.get(name)
     if tool is None:
@@ -103,8 +103,9 @@ async def tried(desk: Desk, name: str, arguments: str) -> tuple[list[str], bool]
 
 
 async def reload(desk: Desk) -> list[str]:
-    """Look at documents anew, and have a running gateway load its files anew."""
+    """Look at documents and files anew, and have a running gateway do the same with its files."""
     troubles = await refreshing.refresh(desk.database, desk.where)
+    troubles += await _catalogue(desk).reload()
     async with desk.acting() as act:
         await revisions.bump(act.tx, revisions.FILES)
     return [*map(plain, troubles), "A running gateway takes this over within two seconds."]
@@ -143,6 +144,10 @@ async def rotate(desk: Desk) -> str:
     async with desk.acting() as act:
         count = await safekeeping.rotate(act, desk.sealer)
     return f"{count} secrets are sealed with the first key of SECRETS_KEY now; the others are not needed any more."
+
+
+def _catalogue(desk: Desk) -> Catalogue:
+    return Catalogue(desk.database, desk.own.values(), lambda person: True, desk.where)
 
 
 def _record(found: Card) -> dict[str, object]:

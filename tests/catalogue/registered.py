@@ -16,6 +16,7 @@ from tools.notes import recall, remember
 
 ADA = By(1, "telegram")
 NOW = 1_700_000_000.0
+GIVEN = ("list", "order", "new", "now", *(f"{number:02}" for number in range(30)))  # what a source gives, by its end
 OWN = {tool.name: tool for tool in (clock, recall, remember)}
 
 
@@ -42,7 +43,10 @@ class Registered:
 
     async def source(self, name: str = "shop", kind: Kind = "openapi", **more: Any) -> None:
         async with self.database.transaction() as tx:
-            await sources.put(tx, Source(name, kind, "https://shop.example/openapi.json", added_at=NOW, **more))
+            options = {"routes": [{"name": f"{name}_{tool}", "operation": tool} for tool in GIVEN]}
+            await sources.put(
+                tx, Source(name, kind, "https://shop.example/openapi.json", options, added_at=NOW, **more)
+            )
 
     async def tool(self, name: str, source: str = "shop", known: Mapping[str, Any] | None = None, **more: Any) -> None:
         """A tool of a source, accepted unless `known` is empty."""

@@ -6,7 +6,6 @@ import pytest
 
 from bot.db import audit, called, grants, people, sources, tools
 from bot.db.engine import Database
-from bot.db.sources import Source
 from bot.db.tables import tool_calls
 from bot.db.tools import StoredTool
 from bot.telegram.acts import PAGE, TOO_OLD
@@ -255,9 +254,7 @@ async def test_a_removed_person_has_no_grant_any_more(front: Front):
 
 async def test_sources_in_trouble_say_so(front: Front):
     async with front.database.transaction() as tx:
-        await sources.put(
-            tx, Source("shop", "openapi", "https://x.example", trouble="it does\nnot answer", added_at=0.0)
-        )
+        await sources.troubled(tx, {"shop": "it does\nnot answer"})
     told = await said(front, "/tools")
-    assert "shop · OpenAPI · https://x.example · on: it does\\nnot answer · 2 tools" in told
+    assert "shop · OpenAPI · https://shop.example/openapi.json · on: it does\\nnot answer · 2 tools" in told
     assert "shop_list · not available: it does\\nnot answer" in told
