@@ -4,10 +4,10 @@ A value that does not look so would break the check of arguments later, in the m
 """
 
 import json
-import math
 from collections.abc import Callable, Mapping
 
 CHOICES = 1000  # entries of an enum
+LARGEST = 1e300  # of a number; beyond, neither floats nor people follow
 CHARACTERS = 20_000  # of an enum's or a constant's JSON
 TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
 
@@ -31,7 +31,7 @@ def _is_type(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
 def _is_count(value: object) -> bool:
@@ -43,8 +43,11 @@ def _is_enum(value: object) -> bool:
 
 
 def is_short(value: object) -> bool:
-    """Whether a value's JSON is of a size that is worth keeping."""
-    return len(json.dumps(value)) <= CHARACTERS
+    """Whether a value is JSON, of a size that is worth keeping."""
+    try:
+        return len(json.dumps(value)) <= CHARACTERS
+    except (TypeError, ValueError, RecursionError):  # what YAML knows and JSON does not, rings among it
+        return False
 
 
 def are_names(value: object) -> bool:

@@ -30,6 +30,11 @@ class Reach:
     private: frozenset[str] = frozenset()
     trust: ssl.SSLContext | None = None
 
+    def names(self, url: httpx.URL) -> bool:
+        """Whether a host is let through by its name, wherever it is."""
+        host = f"[{url.host}]" if ":" in url.host else url.host
+        return not self.private.isdisjoint({url.host, host, f"{host}:{port_of(url)}"})
+
     async def transport(self) -> httpx.AsyncHTTPTransport:
         """Connections without proxies or credentials of the environment; the caller closes it."""
         trust = await in_thread(_usual_roots) if self.trust is None else self.trust

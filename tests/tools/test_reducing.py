@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,17 +13,20 @@ from tools.reducing import reduced
 from tools.registry import RENDERED, definitions
 from tools.schema import ToolDefinitionError
 
+RING: list[object] = []
+RING.append(RING)
+
 
 async def nothing(arguments, context):
     return None
 
 
-def made(schema, within=None) -> Tool:
+def made(schema: object, within: object = None) -> Tool:
     both = reduced(schema, within)
     return Tool("made", "A tool.", both.checked, nothing, told=both.schema)
 
 
-def told(schema) -> dict:
+def told(schema: object) -> Any:
     """What the model is told of the one argument x."""
     rendered = definitions([made(argument(schema))])[0]["function"]["parameters"]
     return rendered["properties"]["x"]
@@ -182,8 +186,13 @@ def test_what_cannot_be_a_schema_of_arguments_is_refused_in_a_sentence(schema, c
         ({"type": "string", "minLength": -1}, "x has minLength -1"),
         ({"minimum": float("nan")}, "x has minimum nan"),
         ({"multipleOf": 0}, "x has multipleOf 0"),
+        ({"minLength": 10**400}, "x has minLength 1000"),
+        ({"const": b"bytes"}, "x has const b'bytes'"),
+        ({"enum": RING}, "x has enum [[...]]"),
         ({"enum": []}, "x has enum []"),
         ({"enum": list(range(2000))}, "x has enum"),
+        ({"enum": ["x" * 30_000]}, "x has enum"),
+        ({"const": {"a": "x" * 30_000}}, "x has const"),
         ({"required": "a"}, "x has required 'a'"),
         ({"pattern": "(a+)+$"}, "x has a pattern that is told but not checked"),
         ({"type": "array", "items": 7}, "x.items is no schema"),
@@ -212,6 +221,7 @@ def test_what_is_deeper_than_the_model_is_told_is_checked_all_the_same():
     for _ in range(5):
         schema = {"type": "array", "items": schema}
     tool = made(argument(schema))
+    assert tool.told is not None
     assert "properties" not in json.dumps(tool.told["properties"]["x"])
     check(tool, {"x": [[[[[{"a": 1}]]]]]})
     with pytest.raises(ArgumentsRefused, match=r"x\.0\.0\.0\.0\.0\.a of made must be a whole number"):
@@ -242,6 +252,7 @@ def test_references_are_followed_so_far_and_no_further():
 
 def test_the_arguments_of_all_forms_are_known_by_their_names():
     tool = made({"anyOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {}}}], "required": ["c"]})
+    assert tool.told is not None
     assert set(tool.told["properties"]) == {"a", "b", "c"}
     assert check(tool, {"a": "1", "c": 2}) == {"a": 1, "c": 2}
     with pytest.raises(ArgumentsRefused, match="has no argument"):
@@ -288,7 +299,7 @@ def test_any_schema_becomes_one_that_is_sound_or_is_refused_in_a_sentence(schema
             assert str(refusal)  # noqa: PT017
 
 
-def _is_rendered_whole(schema):
+def _is_rendered_whole(schema: dict[str, Any]) -> None:
     assert set(schema) <= set(RENDERED)
     assert schema["type"] in ("string", "integer", "number", "boolean", "array", "object")
     assert all(isinstance(name, str) for name in schema.get("enum", ()))

@@ -30,8 +30,7 @@ def tool_of(route: Route, service: Service) -> Tool:
         raise ToolDefinitionError(
             f"{route.name} would be asked of {route.host}, which nobody has confirmed: confirm it"
         )
-    names = {route.host, route.host.partition(":")[0]}
-    if service.secrets and route.address.startswith("http://") and not names & service.reach.private:
+    if service.secrets and route.url.scheme == "http" and not service.reach.names(route.url):
         raise ToolDefinitionError(f"{route.name} would send secrets unencrypted: register its https:// address")
     if not all(text.isascii() and text.isprintable() for text in service.secrets.shown().values()):
         raise ToolDefinitionError(f"{route.name} has a secret that no header can carry: enter it again, in plain ASCII")

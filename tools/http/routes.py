@@ -51,9 +51,14 @@ class Route:
     reported: tuple[str, ...] = ()
 
     @property
+    def url(self) -> httpx.URL:
+        """The address up to where arguments begin."""
+        return httpx.URL(self.address.partition("{")[0])
+
+    @property
     def host(self) -> str:
         """The host it is asked of, with its port where that is not the usual one."""
-        return host_of(httpx.URL(self.address.partition("{")[0]))
+        return host_of(self.url)
 
     def as_json(self) -> dict[str, Any]:
         """The route as JSON, to be kept; `route_from` brings it back."""

@@ -7,6 +7,7 @@ proxies or cookies are used. Failures are ToolErrors for the model.
 import asyncio
 import base64
 import contextlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote
@@ -53,9 +54,8 @@ class Secrets:
         keys = [text.rpartition(" ")[2] for text in whole]  # `Bearer` is no secret, what follows it is
         named = [self.basic, self.basic.partition(":")[2]] if self.basic else []
         said = [*whole, *keys, *named]
-        return sorted({each for text in said for each in (text, quote(text, safe="")) if len(each) >= LEAST}, key=len)[
-            ::-1
-        ]
+        spelt = {each for text in said for each in (text, quote(text, safe=""), json.dumps(text)[1:-1])}
+        return sorted((each for each in spelt if len(each) >= LEAST), key=len, reverse=True)
 
     def __bool__(self) -> bool:
         return bool(self.headers or self.query or self.basic)

@@ -36,7 +36,7 @@ def route_of(outline: Outline, operation: Operation, prefix: str) -> Route:
     name = tool_name(f"{prefix}{operation.key}") or tool_name(f"{prefix}{operation.place}")
     if not name:
         raise Unreadable("no name can be made of its operationId; give it one with letters")
-    reported: list[str] = []
+    reported = ["it is marked as deprecated"] if operation.written.get("deprecated") is True else []
     wanted = _parameters(outline, operation, reported)
     media, body, body_required = _body(outline, operation)
     names = argument_names([(value.name, value.place) for value, _, _ in wanted])

@@ -2,20 +2,23 @@ import asyncio
 import gzip
 import json
 from dataclasses import replace
+from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.responses import Response
 
-from tests.tools.http.desk import endless, open_desk, redirect
+from tests.tools.http.desk import Desk, endless, open_desk, redirect
 from tools.arguments import ArgumentsRefused, check
-from tools.base import Rule, ToolError
+from tools.base import Rule, Tool, ToolContext, ToolError
 from tools.http import service as services
+from tools.http.answers import told
 from tools.http.calls import endpoint_tool, tool_of
 from tools.http.requests import asked_of
 from tools.http.routes import route_from, route_to
-from tools.http.service import Asked, Secrets, Service
+from tools.http.service import Answer, Asked, Secrets, Service
 from tools.reach import Reach
 from tools.registry import definitions
 from tools.schema import ToolDefinitionError
@@ -33,13 +36,15 @@ SHIP = {
 }
 
 
-def ship(desk, method="GET", path="/ships/{id}", secrets=None, **more):
+def ship(
+    desk: Desk, method: str = "GET", path: str = "/ships/{id}", secrets: Secrets | None = None, **more: Any
+) -> Tool:
     service = Service("shipyard", frozenset({desk.host("api.test")}), secrets or Secrets(), desk.reach())
     service = replace(service, **more)
     return endpoint_tool("ship", "About a ship.", method, desk.at("api.test", path), SHIP, service=service)
 
 
-async def called(tool, context, **arguments):
+async def called(tool: Tool, context: ToolContext, **arguments: object) -> Any:
     return await tool.function(check(tool, arguments), context)
 
 
@@ -67,6 +72,7 @@ async def test_what_the_model_is_told_and_what_is_checked_differ():
         "description": "at least 1; default 3",
         "type": "integer",
     }
+    assert tool.told is not None
     assert tool.told["required"] == ["days", "id"]
     with pytest.raises(ArgumentsRefused, match="days of ship does not fit"):
         check(tool, {"id": "a", "days": 0})
@@ -162,6 +168,7 @@ async def test_secrets_are_not_asked_of_the_model(context):
         tool = endpoint_tool("find", "Finds.", "GET", desk.at("api.test", "/find"), schema, service=service)
         await called(tool, context, q="x")
     assert desk.heard[0].query == "q=x&appid=secret"
+    assert tool.told is not None
     assert list(tool.told["properties"]) == ["q"]
 
 
@@ -327,9 +334,9 @@ async def test_a_service_that_is_not_there_or_breaks_off_is_said(context):
 
 async def test_a_redirect_that_gives_up_encryption_is_not_followed():
     service = Service("s", frozenset({"api.test"}))
-    response = services.httpx.Response(302, headers={"location": "http://api.test/x"})
+    response = httpx.Response(302, headers={"location": "http://api.test/x"})
     with pytest.raises(ToolError, match="not encrypted"):
-        service._onward(Asked("GET", "https://api.test/"), services.httpx.URL("https://api.test/"), response)
+        service._onward(Asked("GET", "https://api.test/"), httpx.URL("https://api.test/"), response)
 
 
 def test_a_route_is_kept_as_json():
@@ -362,6 +369,34 @@ def test_a_route_is_kept_as_json():
 def test_an_endpoint_that_is_none_is_refused_in_a_sentence(method, url, schema, complaint):
     with pytest.raises(ToolDefinitionError, match=complaint):
         route_to("x", "X.", method, url, schema)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.binary(max_size=40) | st.text(max_size=20).map(str.encode),
+    st.sampled_from(["", "application/json", "text/plain; charset=", "text/x;charset*=x''%ff", "image/png", "a/b;c"])
+    | st.text(),
+    st.integers(200, 599),
+)
+def test_any_answer_is_told_or_refused_in_a_sentence(body, kind, status):
+    answer = Answer("https://a.test/", status, "Odd", {"content-type": kind}, body, True)
+    try:
+        text = told(answer, "s", "GET")
+    except ToolError as error:
+        text = str(error)
+    assert text or not body.strip()
+
+
+def test_an_ipv6_host_is_named_with_brackets():
+    url = httpx.URL("http://[fd00::1]:8080/x")
+    for private in ("fd00::1", "[fd00::1]", "[fd00::1]:8080"):
+        assert Reach(private=frozenset({private})).names(url)
+    assert not Reach(private=frozenset({"[fd00::1]:80", "fd00::2"})).names(url)
+
+
+def test_secrets_are_masked_however_they_are_spelt():
+    service = Service("s", frozenset(), Secrets({"X": 'a"b/c'}))
+    assert service.masked('{"x":"a\\"b/c"} a"b/c a%22b%2Fc') == '{"x":"•••"} ••• •••'
 
 
 WILD = st.recursive(

@@ -10,7 +10,7 @@ from tools.http.styles import Value, header_of, path_of, query_of
 LIST, MAP = ["a", "b c"], {"k": 1, "l": "x,y"}
 
 
-def path(style, explode, content, **more):
+def path(style: str, explode: bool, content: object, **more: bool) -> str:
     return path_of("/p/{v}", {"v": (Value("v", "v", "path", style, explode, **more), content)})
 
 

@@ -7,11 +7,12 @@ import sys
 import pytest
 from starlette.responses import Response
 
-from tests.tools.http.desk import open_desk, redirect
+from tests.tools.http.desk import Heard, open_desk, redirect
 from tests.tools.openapi.documents import MERGING, SHIPS
 from tools.arguments import check
 from tools.base import Rule
 from tools.http.service import Secrets, Service
+from tools.killable import Limits
 from tools.openapi import documents
 from tools.openapi.documents import fetch_document, read_document, tools_of
 from tools.schema import ToolDefinitionError
@@ -29,10 +30,10 @@ async def test_operations_become_tools_that_call_the_service(context):
         picked = ["showShip", "put /ships/{shipId}", "add_ship", "countShips", "writeLog", "mixLog"]
         tools = {tool.name: tool for tool in await tools_of(document, picked, service)}
 
-        async def call(tool, **arguments):
+        async def call(tool: str, **arguments: object) -> tuple[Heard, str]:
             before = len(desk.heard)
             told = await tools[tool].function(check(tools[tool], arguments), context)
-            return desk.heard[before], told
+            return desk.heard[before], str(told)
 
         show, _ = await call(
             "show_ship", shipId="3", fields=["name", "no"], filter={"flag": None}, X_Trace="t", near=[1.5]
@@ -62,7 +63,7 @@ async def test_operations_become_tools_that_call_the_service(context):
 
 
 async def test_documents_that_keep_a_processor_busy_are_given_up(monkeypatch):
-    monkeypatch.setattr(documents, "READING", documents.Limits(seconds=20, processor=1))
+    monkeypatch.setattr(documents, "READING", Limits(seconds=20, processor=1))
     tower = "\n".join(f"{' ' * n}a:" for n in range(3000))
     for body in (b"a: " + b"{a: " * 300_000, tower.encode(), MERGING.encode()):
         with pytest.raises(ToolDefinitionError, match=r"^The document cannot be (read|used): .{5,200}\.$"):

@@ -182,7 +182,7 @@ def test_what_keeps_operations_away_is_a_problem(body, problem):
     assert told["operations"] == []
 
 
-def odd(name, **more):
+def odd(name: str, **more: object) -> dict[str, object]:
     return {"name": name, "in": "query", "schema": {"type": "string"}, **more}
 
 
@@ -226,6 +226,12 @@ def test_an_operation_that_cannot_be_called_is_refused_in_a_sentence(body, compl
     assert len(told["unreadable"]) < 250
 
 
+def yaml(schema: str) -> bytes:
+    return (
+        f"openapi: 3.0.0\npaths: {{/x: {{get: {{parameters: [{{name: q, in: query, schema: {schema}}}]}}}}}}".encode()
+    )
+
+
 FORGIVEN = [
     small("info", to=...),
     small("info", to=[]),
@@ -265,6 +271,7 @@ FORGIVEN = [
     small(*DO, "operationId", to=" "),
     small(*DO, "operationId", to=7),
     laughing(9).encode(),
+    *map(yaml, ["{default: !!binary YQ==, enum: &e [*e]}", "&s {items: *s, default: *s}", "!!set {a, b}"]),
 ]
 
 
