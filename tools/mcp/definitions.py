@@ -6,7 +6,7 @@ All of it was written by a stranger. What cannot be used is left out and reporte
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tools.base import NAME
@@ -14,6 +14,7 @@ from tools.reducing import reduced
 from tools.schema import ToolDefinitionError
 
 TOOLS = 200  # of one server
+NAME_LENGTH = 200  # characters
 DESCRIPTION = 2000  # characters; it is in every prompt that offers the tool
 SCHEMA = 30_000  # characters of JSON before it is reduced
 
@@ -22,13 +23,20 @@ _OPENS = ("url", "uri")
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A tool as its server tells of it."""
+    """A tool as its server tells of it; `schema` is None where it is too long to be kept."""
 
     name: str
     description: str
-    schema: Mapping[str, Any]
+    schema: Mapping[str, Any] | None
     read_only: bool
     idempotent: bool
+
+
+def bounded(told: Told) -> Told:
+    """The same without what is too long: a listing may have hundreds of them."""
+    too_long = told.schema is not None and len(json.dumps(told.schema)) > SCHEMA
+    shorter = replace(told, name=told.name[: NAME_LENGTH + 1], description=told.description[: DESCRIPTION + 1])
+    return replace(shorter, schema=None) if too_long else shorter
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +101,9 @@ def _definition(server: str, told: Told) -> tuple[Definition, list[str]]:
     remarks = []
     description = told.description.strip() or f"The tool {told.name} of {server}."
     if len(description) > DESCRIPTION:
-        remarks.append(f"its description is cut to {DESCRIPTION} of {len(description)} characters")
+        remarks.append(f"its description is cut to {DESCRIPTION} characters")
         description = description[:DESCRIPTION]
-    if len(json.dumps(told.schema)) > SCHEMA:
+    if told.schema is None:
         raise _Unusable(f"its schema is longer than {SCHEMA} characters")
     try:
         schema = reduced(dict(told.schema))
@@ -118,7 +126,7 @@ def _name(server: str, remote: str) -> str:
     apart = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", remote)
     plain = re.sub(r"[^a-z0-9]+", "_", apart.lower()).strip("_")
     name = f"{server}_{plain}"
-    if not plain or not NAME.fullmatch(name):
+    if not plain or not NAME.fullmatch(name) or len(remote) > NAME_LENGTH:
         raise _Unusable("no name of at most 64 letters, digits and _ can be made of its own")
     return name
 

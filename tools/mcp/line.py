@@ -30,7 +30,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from tools.base import Found, ToolError
-from tools.mcp.definitions import Told
+from tools.mcp.definitions import TOOLS, Told, bounded
 from tools.mcp.pipe import Pipe
 from tools.mcp.place import Place, Program
 from tools.mcp.reasons import Gone, causes
@@ -86,14 +86,14 @@ class Line:
         return streamable_http_client(place.url, http_client=client, max_sse_event_size=LARGEST)
 
     async def listed(self) -> list[Told]:
-        """All tools, page by page."""
+        """All tools, page by page, as far as they can be used."""
         told: list[Told] = []
         cursor: str | None = None
         for _ in range(PAGES):
             page = await self.client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
-            told.extend(map(_told, page.tools))
+            told.extend(bounded(_told(tool)) for tool in page.tools)
             cursor = page.next_cursor
-            if cursor is None:
+            if cursor is None or len(told) > TOOLS:
                 break
         return told
 

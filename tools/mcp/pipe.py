@@ -21,7 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from tools.mcp.place import Program
-from tools.mcp.wire import Lines, Pace, TooLong
+from tools.mcp.wire import HEAVY, Lines, Pace, TooLong, weight
 
 GARBAGE = 100  # lines that are no messages, after which the server is given up
 TOLD = 200  # lines of its stderr that are logged, of one run
@@ -113,12 +113,9 @@ class Pipe:
         lines, pace, clock = Lines(), Pace(), asyncio.get_running_loop().time
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             while piece := await self._process.stdout.read(_PIECE):
-                count = 0
                 for line in lines.feed(piece):
-                    count += 1
+                    await asyncio.sleep(pace.wait(weight(line) if isinstance(line, bytes) else HEAVY, clock()))
                     await self._hear(line)
-                if (wait := pace.wait(len(piece), count, clock())) > 0:
-                    await asyncio.sleep(wait)
         self._end("it has ended")
         self._to_us.close()
 

@@ -13,7 +13,7 @@ import httpx2
 from tools.base import ToolError
 from tools.mcp.place import Remote
 from tools.mcp.reasons import NotAllowed
-from tools.mcp.wire import LARGEST, Pace
+from tools.mcp.wire import LARGEST, PARTS, Pace, parts, weight
 from tools.reach import PORTS, Reach
 from tools.threads import in_thread
 
@@ -80,29 +80,44 @@ class Guard(httpx2.AsyncBaseTransport):
         is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         # What is packed was not asked for, and may be any size.
         is_packed = response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity")
-        response.stream = _Bounded(response.stream, 0 if is_packed else None if is_stream else LARGEST)
+        response.stream = _Bounded(response.stream, 0 if is_packed else LARGEST, is_stream=is_stream)
         return response
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """An answer of `most` bytes at most; a stream of events (None) may go on, but not faster than its pace."""
+    """An answer of `most` bytes at most, and so many parts that it can be read; of a stream of events this is said of
+    each line, and it goes on not faster than its pace.
+    """
 
-    def __init__(self, inner: httpx2.AsyncByteStream, most: int | None) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, most: int, *, is_stream: bool) -> None:
         self._inner = inner
         self._most = most
+        self._is_stream = is_stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        came, pace, clock = 0, Pace(), asyncio.get_running_loop().time
+        pace, clock, kept = Pace(), asyncio.get_running_loop().time, bytearray()
         async for piece in self._inner:
-            came += len(piece)
-            if self._most is not None and came > self._most:
+            kept += piece
+            if len(kept) > self._most:
                 raise TooLarge
-            yield piece
-            if self._most is None and (wait := pace.wait(len(piece), piece.count(b"data:"), clock())) > 0:
-                await asyncio.sleep(wait)
+            if self._is_stream and b"\n" in piece:
+                lines, _, rest = bytes(kept).rpartition(b"\n")
+                for line in lines.split(b"\n"):
+                    await asyncio.sleep(pace.wait(_weighed(line), clock()))
+                yield lines + b"\n"
+                kept = bytearray(rest)
+        _weighed(kept)
+        yield bytes(kept)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _weighed(message: bytes | bytearray) -> int:
+    """What reading it costs. Raises TooLarge."""
+    if parts(message) > PARTS:
+        raise TooLarge
+    return weight(message) if message.strip() else 0
 
 
 def _patience(request: httpx2.Request) -> float | None:

@@ -156,7 +156,7 @@ class Server:
         log.info("an MCP server is connected", extra={"action": "mcp.connected", "server": self.name})
 
     async def _hear(self, told: list[Told]) -> None:
-        new = listing(self.name, told)
+        new = await in_thread(listing, self.name, told)  # schemas of strangers may take long to be reduced
         if new != self._listing:
             await self._changed(new)
             self._listing = new

@@ -1,21 +1,32 @@
-"""Bounds on what a server may write: the length of one message, and how many come in a while. Pure."""
+"""Bounds on what a server may write: the length and parts of one message, and how much comes in a while. Pure."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 LARGEST = 4 * 1024 * 1024  # bytes of one message: a picture of 3 MB fits
+PARTS = 30_000  # values of one message: reading so many takes some 0.2 s, in which nothing else is done
 _HEAD = 300  # bytes of a message that is too long: enough for its id
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*,')
 
-_BURST = float(LARGEST)  # bytes that may come at once
+_QUOTES = 100_000  # of a message, beyond which its texts are not told from the rest
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
+
+# Reading costs by the message and its values, and by the length of its texts little. Weighed so that a second's worth
+# takes a tenth of a second.
+_MESSAGE = 4096
+_PART = 64
+_TEXT_BYTES = 16  # of one weight
+_BURST = 4 * 1024 * 1024.0  # weight that may come at once
 _RATE = 256 * 1024.0  # and after that, a second
-_MESSAGE = 4096  # bytes that a message counts for beside its own: reading one costs whatever its length
+
+HEAVY = LARGEST // _TEXT_BYTES
+"""The weight of a message that was not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class TooLong:
-    """A message that was thrown away while it came. `id` is that of the request it answers, where it says so early."""
+    """A message that was thrown away unread. `id` is that of the request it answers, where it says so early."""
 
     id: int | None
 
@@ -36,8 +47,8 @@ class Lines:
             line, skipped = bytes(self._line), self._skips
             self._line.clear()
             self._skips = False
-            if skipped:
-                yield TooLong(_id(line))
+            if skipped or parts(line) > PARTS:
+                yield TooLong(_id(line[:_HEAD]))
             elif line.strip():
                 yield line
         self._add(rest)
@@ -48,6 +59,23 @@ class Lines:
             if len(self._line) > self._most:
                 self._skips = True
                 del self._line[_HEAD:]
+
+
+def parts(message: bytes | bytearray) -> int:
+    """About how many values a message has; what stands in its texts is not counted, unless it has very many."""
+    count = _marks(message)
+    if count <= PARTS or message.count(b'"') > _QUOTES:
+        return count
+    return _marks(_TEXT.sub(b"", message))
+
+
+def _marks(message: bytes | bytearray) -> int:
+    return sum(message.count(mark) for mark in (b",", b"[", b"{"))
+
+
+def weight(message: bytes | bytearray) -> int:
+    """What reading a message costs."""
+    return len(message) // _TEXT_BYTES + _MESSAGE + _PART * parts(message)
 
 
 def _id(head: bytes) -> int | None:
@@ -64,10 +92,10 @@ class Pace:
         self._left = _BURST
         self._at: float | None = None
 
-    def wait(self, size: int, messages: int, now: float) -> float:
+    def wait(self, weight: int, now: float) -> float:
         """Count what has come, and say for how long nothing more should be read; 0 in all usual cases."""
         if self._at is not None:
             self._left = min(_BURST, self._left + (now - self._at) * _RATE)
         self._at = now
-        self._left -= size + messages * _MESSAGE
+        self._left -= weight
         return max(0.0, -self._left / _RATE)

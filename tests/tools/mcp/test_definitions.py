@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools.base import NAME
-from tools.mcp.definitions import DESCRIPTION, TOOLS, Definition, Told, listing
+from tools.mcp.definitions import DESCRIPTION, TOOLS, Definition, Told, bounded, listing
 from tools.mcp.place import Program
 from tools.mcp.server import Server
 
@@ -15,7 +15,7 @@ ANY: dict[str, Any] = {"type": "object", "properties": {"q": {"type": "string"}}
 
 
 def told(name: str, schema: dict[str, Any] = ANY, description: str = "Does it.") -> Told:
-    return Told(name, description, schema, read_only=False, idempotent=False)
+    return bounded(Told(name, description, schema, read_only=False, idempotent=False))
 
 
 async def _changed(_: object) -> None: ...
@@ -35,6 +35,10 @@ def test_names_that_are_none_and_collisions_are_left_out_and_told():
         "'天气' is left out: no name of at most 64 letters, digits and _ can be made of its own",
         f"'{'x' * 63}' is left out: no name of at most 64 letters, digits and _ can be made of its own",
     )
+
+
+def test_a_name_is_never_cut_to_one_that_its_server_does_not_know():
+    assert listing("w", [told("a" + "-" * 300)]).definitions == ()
 
 
 def test_what_is_too_much_is_cut_or_left_out():
@@ -93,7 +97,7 @@ TOLD = st.builds(
 @settings(max_examples=150, deadline=None)
 @given(st.lists(TOLD, max_size=4))
 def test_wild_tools_become_tools_or_a_report(wild: list[Told]):
-    found = listing("odd", wild)
+    found = listing("odd", map(bounded, wild))
     server = Server("odd", Program(("true",)), _changed)
     assert len(found.definitions) <= len(wild)
     for one in found.definitions:

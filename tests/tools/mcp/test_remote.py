@@ -86,6 +86,8 @@ async def test_answers_that_are_too_large_packed_or_none_are_errors_of_their_cal
         for name, words in {
             "huge": "too large",
             "packed": "or packed",
+            "many": "too large",
+            "many_event": "is not available",
             "huge_event": "is not available",
             "page": "odd refused: Unexpected content type",
             "drop": "is not available",

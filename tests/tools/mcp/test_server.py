@@ -19,7 +19,7 @@ async def test_tools_are_listed_named_and_made_of_what_the_server_says(context: 
     async with running(crooked()) as (server, changes):
         listing = await server.listed()
         tools = {one.name: server.tool(one) for one in listing.definitions}
-        assert len(tools) == 16  # of two pages
+        assert len(tools) == 17  # of two pages
         assert changes.told == [listing]
         echo, die, huge = tools["odd_echo"], tools["odd_die"], tools["odd_huge"]
         assert (echo.rule.ask, echo.changes, echo.repeatable, echo.outside) == ("never", False, True, True)
@@ -75,8 +75,9 @@ async def test_a_program_gets_nothing_of_our_environment(monkeypatch: pytest.Mon
 
 async def test_a_result_too_large_is_refused_and_the_connection_lives():
     async with running(crooked()) as (server, changes):
-        with pytest.raises(ToolError, match="too large"):
-            await server.call("huge", {})
+        for name in ("huge", "many"):
+            with pytest.raises(ToolError, match="too large"):
+                await server.call(name, {})
         assert (await server.call("echo", {"text": "next"})).text == "next"
         assert len(changes.told) == 1
 

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.mcp.wire import LARGEST, Lines, Pace, TooLong
+from tools.mcp.wire import LARGEST, PARTS, Lines, Pace, TooLong, weight
 
 
 @given(st.lists(st.binary(max_size=12).filter(lambda line: b"\n" not in line), max_size=8), st.integers(1, 9))
@@ -25,10 +25,20 @@ def test_a_line_that_is_too_long_is_named_by_the_id_before_its_result_and_the_ne
 
 
 def test_usual_messages_never_wait_and_a_flood_does():
-    pace = Pace()
-    assert all(pace.wait(2000, 1, now=float(second)) == 0 for second in range(1000))
-    assert pace.wait(LARGEST, 1, now=1000.0) < 1
-    waits = [pace.wait(60_000, 600, now=1000.0) for _ in range(3)]
+    pace, message = Pace(), b'{"a": [1, 2]}' * 100
+    assert all(pace.wait(weight(message), now=float(second)) == 0 for second in range(1000))
+    assert all(pace.wait(weight(b"x" * LARGEST), now=1000.0) == 0 for _ in range(10))
+    assert pace.wait(0, now=1030.0) == 0
+    waits = [pace.wait(600 * weight(b"{}"), now=1000.0) for _ in range(3)]
     assert waits == sorted(waits)
     assert waits[0] > 5
-    assert pace.wait(10, 1, now=2000.0) == 0
+    assert pace.wait(10, now=2000.0) == 0
+
+
+def test_a_message_of_very_many_values_is_not_read_and_a_long_text_is():
+    many = json.dumps({"jsonrpc": "2.0", "id": 3, "result": {"content": [{"type": "text", "text": ""}] * PARTS}})
+    quoted = json.dumps({"jsonrpc": "2.0", "id": 4, "result": ["a, b: [c] {d}" * 90_000]})
+    strange = json.dumps({"jsonrpc": "2.0", "id": 5, "result": [""] * 90_000})
+    found = list(Lines().feed(f"{many}\n{quoted}\n{strange}\n".encode()))
+    assert found == [TooLong(3), quoted.encode(), TooLong(5)]
+    assert weight(many.encode()) > 10 * weight(quoted.encode())

@@ -13,7 +13,21 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 ANY = {"type": "object", "properties": {"text": {"type": "string"}}}
-TOOLS = ("echo", "headers", "huge", "huge_event", "packed", "forget", "page", "drop", "wait", "grow", "paint")
+TOOLS = (
+    "echo",
+    "headers",
+    "huge",
+    "huge_event",
+    "many",
+    "many_event",
+    "packed",
+    "forget",
+    "page",
+    "drop",
+    "wait",
+    "grow",
+    "paint",
+)
 
 
 MODERN: dict[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
@@ -128,7 +142,8 @@ class Web:
 
     def _answers(self, request: Request, message: dict[str, Any]) -> dict[str, Response]:
         huge = _text("x" * 4_300_000)
-        event = _event({"jsonrpc": "2.0", "id": message["id"], "result": huge})
+        many = {"content": [{"type": "text", "text": ""}] * 20_000}
+        event, events = (_event({"jsonrpc": "2.0", "id": message["id"], "result": one}) for one in (huge, many))
         packed = gzip.compress(json.dumps(huge).encode())
         mismatch = {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32020, "message": "other headers"}}
         drawn = {"type": "image", "data": base64.b64encode(self.picture).decode(), "mimeType": "image/png"}
@@ -138,6 +153,8 @@ class Web:
             "mismatch": JSONResponse(mismatch, 400),
             "headers": _answer(message, _text(json.dumps(dict(request.headers)))),
             "huge": _answer(message, huge),
+            "many": _answer(message, many),
+            "many_event": Response(events, media_type="text/event-stream"),
             "huge_event": Response(event, media_type="text/event-stream"),
             "packed": Response(packed, headers={"content-encoding": "gzip"}, media_type="application/json"),
             "page": Response("<html>", media_type="text/html"),
