@@ -44,11 +44,12 @@ def made(course: Course, measured: Iterable[Span], outages: Iterable[tuple[float
 
     Of a turn that no process died under, every interval is known as precisely as the clock is read. What a killed
     process did after its last heartbeat is lost, up to a second of it, unless it was stored with the turn's end: that
-    second counts as down, of which the heartbeat says when it began. The sum holds all the same, since down ends where
-    the next process begins, and whatever follows is measured by that one.
+    second counts as down, of which the heartbeat says when it began, or what the process stored of the turn after it.
+    The sum holds all the same, since down ends where the next process begins, and whatever follows is measured by that
+    one.
     """
     begin, end = course.received_at, max(course.received_at, course.settled_at)
-    spans = [*measured, *_of_rows(course), *(Span("down", *outage) for outage in outages)]
+    spans = [*measured, *_of_rows(course), *(_down(course, *outage) for outage in outages)]
     seconds = summed(divided(begin, end, spans))
     told = {column(kind): value for kind, value in seconds.items()}
     return Kept(course.turn, course.settled_at, end - begin, told)
@@ -109,6 +110,14 @@ def _share(counted: Account) -> str:
 def _count(tokens: Sequence[int | None], *, cut: bool = False) -> Count:
     known = [number for number in tokens if number is not None]
     return Count(sum(known) if known else None, whole=len(known) == len(tokens) and not cut)
+
+
+def _down(course: Course, left: float, began: float) -> Span:
+    """A time without a process; while somebody is asked there are few heartbeats, but asking and answering are signs of
+    life themselves.
+    """
+    signs = (course.taken_at, course.began_at, course.asked_at, course.agreed_at, course.retaken_at)
+    return Span("down", max([left, *(sign for sign in signs if sign is not None and sign < began)]), began)
 
 
 def _of_rows(course: Course) -> Iterator[Span]:

@@ -5,7 +5,7 @@ The launcher adds this folder to those the gateway finds its tools in.
 
 import httpx
 
-from tools.base import tool
+from tools.base import Rule, tool
 
 
 @tool(timeout=60)
@@ -21,6 +21,16 @@ async def ring(address: str) -> str:
 @tool(repeatable=True, timeout=60)
 async def look(address: str) -> str:
     """Look at a bell; as often as you like.
+
+    Args:
+        address: Where it hangs.
+    """
+    return await _called(address)
+
+
+@tool(rule=Rule("always"), timeout=60)
+async def toll(address: str) -> str:
+    """Toll a bell; a person is asked first, and it must not be tolled twice.
 
     Args:
         address: Where it hangs.
