@@ -78,7 +78,7 @@ class Server:
         began = clock()
         try:
             await hold(self.name, self.place, patience, self._begin, self._hear)
-        except Exception as error:  # noqa: BLE001 whatever a stranger's server does, the next attempt is made
+        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 whatever a server does, the next attempt is made
             self._fail(reason(error), steady=clock() - began > STEADY)
 
     def tool(self, definition: Definition) -> Tool:
