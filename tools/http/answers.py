@@ -20,7 +20,7 @@ def told(answer: Answer, name: str, method: str) -> str:
         raise ToolError(f"{name} answered {status}" + (f": {excerpt}" if excerpt else "."))
     if method == "HEAD":
         return "\n".join([status, *(f"{each}: {answer.headers[each]}" for each in TOLD if each in answer.headers)])
-    if not answer.body:
+    if text == "" or not answer.body:
         return f"Done ({status}). The answer is empty."
     if text is None:
         kind = _content(answer)[0] or "of an unknown kind"
