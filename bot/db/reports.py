@@ -25,11 +25,23 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.sums import DAY, AgainSums, CallSums, Group, Key, Scope, Seconds, ServerSums, ToolSums, TurnSums
-from bot.db.tables import ODD, accounts, durations, model_calls, readings, tool_calls, turns
+from bot.db.sums import (
+    DAY,
+    AgainSums,
+    AskedSums,
+    CallSums,
+    Group,
+    Key,
+    Scope,
+    Seconds,
+    ServerSums,
+    ToolSums,
+    TurnSums,
+)
+from bot.db.tables import ODD, accounts, approvals, durations, model_calls, readings, tool_calls, turns
 from bot.domain import CANVAS
 
-_m, _t, _a, _c = model_calls.c, turns.c, accounts.c, tool_calls.c
+_m, _t, _a, _c, _q = model_calls.c, turns.c, accounts.c, tool_calls.c, approvals.c
 _SECONDS = tuple(accounts.c[name] for name in get_args(Seconds))
 _CANVASES = (_m.completion_tokens + (CANVAS - 1)) // CANVAS
 
@@ -204,6 +216,15 @@ async def tools(tx: AsyncConnection, scope: Scope, by: Group | Literal["tool"] |
     else:
         query = query.select_from(turns.join(tool_calls, _c.turn == _t.id)).where(*_turns(scope))
     return [ToolSums(row[0], row[1], row[2], row[3], row[4]) for row in await tx.execute(query)]
+
+
+async def asked(tx: AsyncConnection, scope: Scope, by: Group | Literal["tool"] | None) -> list[AskedSums]:
+    """Tool calls that a person was asked about, a group and answer; by `model` and `purpose` there is one group."""
+    key = _q.tool if by == "tool" else _OF_TURNS.get(by or "", literal(None))
+    waited = func.coalesce(func.sum(_q.answered_at - _q.asked_at), 0.0)
+    query = select(key, _q.answer, func.count(), waited).select_from(approvals.join(turns, _q.turn == _t.id))
+    grouped = query.where(*_turns(scope)).group_by(*([key] if by == "tool" or by in _OF_TURNS else []), _q.answer)
+    return [AskedSums(row[0], row[1], row[2], row[3]) for row in await tx.execute(grouped)]
 
 
 async def account_rows(tx: AsyncConnection, scope: Scope, by: Group | None) -> list[tuple[Any, ...]]:

@@ -118,6 +118,19 @@ class ToolSums:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedSums:
+    """Tool calls of a group about which a person was asked, by the answer (None: not given yet).
+
+    `waited` are the seconds until then, of those that were answered.
+    """
+
+    key: Key
+    answer: str | None
+    calls: int
+    waited: float
+
+
+@dataclass(frozen=True, slots=True)
 class AgainSums:
     """How many calls of a group were made for this reason, which would not have been needed otherwise."""
 

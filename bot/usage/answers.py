@@ -25,15 +25,15 @@ async def answered(database: Database, question: Question) -> Report:
     async with asyncio.TaskGroup() as tasks:
         calls = tasks.create_task(reading(partial(_called, scope=scope, by=group)))
         others = tasks.create_task(reading(partial(_turned, question=question)))
-    (called, again), (turns, tools, server, spreads) = calls.result(), others.result()
-    return report(question, Found(called, again, turns, tools, server, *spreads))
+    (called, again), (turns, tools, asked, server, (each, whole, method)) = calls.result(), others.result()
+    return report(question, Found(called, again, turns, tools, server, each, whole, method, asked))
 
 
 async def answered_in(tx: Transaction, question: Question) -> Report:
     """The same inside a transaction, one reading after the other; for small questions."""
     called, again = await _called(tx, question.scope, _group(question.by))
-    turns, tools, server, spreads = await _turned(tx, question)
-    return report(question, Found(called, again, turns, tools, server, *spreads))
+    turns, tools, asked, server, (each, whole, method) = await _turned(tx, question)
+    return report(question, Found(called, again, turns, tools, server, each, whole, method, asked))
 
 
 def _group(by: By | None) -> Group | None:
@@ -47,9 +47,9 @@ async def _called(tx: Transaction, scope: Scope, by: Group | None) -> Any:
 async def _turned(tx: Transaction, question: Question) -> Any:
     scope, group = question.scope, _group(question.by)
     turns = await reports.turned(tx, scope, group)
-    tools = await reports.tools(tx, scope, question.by)
+    tools, asked = await reports.tools(tx, scope, question.by), await reports.asked(tx, scope, question.by)
     server = None if scope.is_of_turns or scope.model else await reports.server(tx, scope)
-    return turns, tools, server, await _durations(tx, question, turns)
+    return turns, tools, asked, server, await _durations(tx, question, turns)
 
 
 async def _durations(

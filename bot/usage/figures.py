@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bot.db.sums import CallSums, Scope, TurnSums
 from bot.usage.buckets import ERROR
 from bot.usage.intervals import ORDER, column
-from bot.usage.report import EXACT, KINDS, Entry, Report, moment
+from bot.usage.report import EXACT, KINDS, Asked, Entry, Report, moment
 
 NAMES = {"whole": "whole"} | {column(kind): kind for kind in ORDER}
 UNKNOWN, NOT_TOLD = "unknown", "–"
@@ -35,6 +35,9 @@ def sections(report: Report) -> Iterator[Section]:
     if any(one.tools and one.tools.calls for one in tooled):
         spread = ("p50", "p95", "p99") if report.question.by == "tool" else ()
         yield Section("Tools", (name, *_TOOLS, *spread), tuple(_tools(one)[: 5 + len(spread)] for one in tooled))
+    if any(one.asked for one in report.shown):
+        lines = tuple(_asked(one.label, one.asked) for one in report.shown if one.asked)
+        yield Section("Tool calls that asked a person first", (name, *_ASKED), lines)
 
 
 def notes(report: Report) -> Iterator[str]:
@@ -55,6 +58,10 @@ def notes(report: Report) -> Iterator[str]:
 _TOKENS = ("turns", "calls", "input", "cached", "output", "reasoning", "canvases est.", "s a canvas")
 _OTHERWISE = ("thinking turns", "their canvases", "their seconds", "empty", "cut", "stopped", "failed", "asked again")
 _TOOLS = ("calls", "failed", "how", "seconds")
+
+
+_ASKED = ("asked", "allowed", "denied", "not answered", "stopped", "open", "waited s")
+_ANSWERS: tuple[tuple[str | None, ...], ...] = (("once", "here"), ("denied",), ("expired",), ("stopped",), (None,))
 
 
 def at_least(number: int, known: int, of: int, *, partial: int = 0) -> str:
@@ -164,6 +171,11 @@ def _tools(entry: Entry) -> tuple[str, ...]:
     how = ", ".join(f"{outcome} {count:,}" for outcome, count in sorted(ended.items())) or "0"
     took = seconds(tools.seconds) if tools.timed == tools.calls else f"≥ {seconds(tools.seconds)}"
     return (entry.label, f"{tools.calls:,}", f"{tools.failed:,}", how, took, *_spread(entry, "tools")[1:])
+
+
+def _asked(label: str, asked: Asked) -> tuple[str, ...]:
+    counts = (sum(asked.answers.get(one, 0) for one in some) for some in _ANSWERS)
+    return (label, f"{asked.calls:,}", *(f"{count:,}" for count in counts), seconds(asked.waited))
 
 
 def _about(scope: Scope) -> str:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from bot.db.sums import CallSums, TurnSums
 from bot.usage.figures import notes
-from bot.usage.report import KINDS, Entry, Report, Tools, moment
+from bot.usage.report import KINDS, Asked, Entry, Report, Tools, moment
 
 Value: TypeAlias = str | int | float | None
 Record: TypeAlias = dict[str, Value]
@@ -48,6 +48,8 @@ def record(entry: Entry, name: str) -> Record:
         found |= {f"again_{why}": count for why, count in sorted(entry.again.items())}
     if entry.tools is not None:
         found |= _tools(entry.tools)
+    if entry.asked is not None:
+        found |= _asked(entry.asked)
     for kind, spread in entry.spreads.items():
         found |= {f"{kind}_count": spread.count}
         found |= {f"{kind}_{name}_seconds": getattr(spread, name) for name in ("p50", "p95", "p99")}
@@ -97,6 +99,12 @@ def _tools(tools: Tools) -> Record:
     outcomes: Mapping[str, int] = {f"tool_{why or 'not_ended'}": count for why, count in tools.outcomes.items()}
     counted: Record = {"tool_calls": tools.calls, "tool_failures": tools.failed}
     return counted | dict(sorted(outcomes.items())) | {"tool_seconds": _known(tools.seconds, tools.timed, tools.calls)}
+
+
+def _asked(asked: Asked) -> Record:
+    answered = {f"tool_answer_{answer or 'open'}": count for answer, count in asked.answers.items()}
+    counted: Record = {"tool_calls_asked": asked.calls}
+    return counted | dict(sorted(answered.items())) | {"tool_wait_seconds": round(asked.waited, 6)}
 
 
 def _known(number: float, known: int, of: int) -> float | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar, get_args
 
-from bot.db.sums import DAY, AgainSums, CallSums, Key, Scope, Seconds, ServerSums, ToolSums, TurnSums
+from bot.db.sums import DAY, AgainSums, AskedSums, CallSums, Key, Scope, Seconds, ServerSums, ToolSums, TurnSums
 from bot.usage.buckets import exactly, percentile
 
 By = Literal["day", "chat", "user", "model", "tool", "purpose"]
@@ -58,14 +58,32 @@ class Tools:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """Tool calls of a group about which a person was asked: how many were answered how (None: not yet), and the
+    seconds those waited that were answered.
+    """
+
+    answers: Mapping[str | None, int] = field(default_factory=dict)
+    waited: float = 0.0
+
+    @property
+    def calls(self) -> int:
+        return sum(self.answers.values())
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """The figures of one group; None: not told apart by it. `again` counts calls by the reason they were made for."""
+    """The figures of one group; None: not told apart by it. `again` counts calls by the reason they were made for.
+
+    `asked` None: nobody was asked about a tool call of it.
+    """
 
     key: Key
     label: str
     calls: CallSums | None = None
     turns: TurnSums | None = None
     tools: Tools | None = None
+    asked: Asked | None = None
     again: Mapping[str, int] = field(default_factory=dict)
     spreads: Mapping[str, Spread] = field(default_factory=dict)
 
@@ -114,6 +132,7 @@ class Found:
     durations: Durations = field(default_factory=dict)
     whole_durations: Durations = field(default_factory=dict)
     method: Method | None = "exact"
+    asked: Sequence[AskedSums] = ()
 
 
 def report(question: Question, found: Found) -> Report:
@@ -132,6 +151,7 @@ def report(question: Question, found: Found) -> Report:
             calls=_of(called, key),
             turns=_of(turned, key),
             tools=_tools([one for one in tooled if one.key == key]) if tooled else None,
+            asked=_asked([one for one in found.asked if one.key == key]) if tooled else None,
             again=_reasons(one for one in again if one.key == key),
             spreads=spreads.get(key, {}),
         )
@@ -167,6 +187,7 @@ def _whole(found: Found) -> Entry:
         calls=_added(found.calls),
         turns=_added(found.turns),
         tools=_tools(found.tools),
+        asked=_asked(found.asked),
         again=_reasons(found.again),
         spreads=_spreads(found.whole_durations).get(None, {}),
     )
@@ -198,6 +219,13 @@ def _tools(sums: Iterable[ToolSums]) -> Tools:
         outcomes[one.outcome] = outcomes.get(one.outcome, 0) + one.calls
         timed, seconds = timed + one.timed, seconds + one.seconds
     return Tools(sum(outcomes.values()), outcomes, timed, seconds)
+
+
+def _asked(sums: Sequence[AskedSums]) -> Asked | None:
+    answers: dict[str | None, int] = {}
+    for one in sums:
+        answers[one.answer] = answers.get(one.answer, 0) + one.calls
+    return Asked(answers, sum(one.waited for one in sums)) if answers else None
 
 
 def _reasons(sums: Iterable[AgainSums]) -> dict[str, int]:

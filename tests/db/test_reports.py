@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.db import reports
+from bot.db import approvals, reports
+from bot.db.approvals import NewQuestion
 from bot.db.engine import Database, connected
 from bot.db.migrating import migrate
-from bot.db.sums import DAY, AgainSums, CallSums, Group, Scope, ServerSums, ToolSums, TurnSums
+from bot.db.sums import DAY, AgainSums, AskedSums, CallSums, Group, Scope, ServerSums, ToolSums, TurnSums
 from bot.db.tables import model_calls, readings, turns
+from bot.domain import Lane
 from tests.db.ledger import NOON, Ledger
 
 TODAY = int(NOON // DAY)
@@ -163,6 +165,24 @@ async def test_a_model_stands_for_the_turns_that_asked_it(database: Database, le
     async with database.reading() as tx:
         assert [one.calls for one in await reports.tools(tx, scope, None)] == [1]
         assert await reports.tools(tx, Scope(model="two"), None) == []
+
+
+async def test_calls_that_asked_a_person_are_told_by_tool_and_answer(database: Database, ledger: Ledger):
+    turn = await ledger.turn()
+    for number, answered in enumerate((NOON + 4.0, NOON + 6.0, None)):
+        new = NewQuestion(turn, number, "c", "clock", "{}", "h", 5, Lane(5), "admins", "its rule", None, NOON + 900)
+        async with database.transaction() as tx:
+            made = await approvals.ask(tx, new, now=NOON)
+            if answered is not None:
+                await approvals.answer(tx, made, "once", 1, now=answered)
+    async with database.reading() as tx:
+        by_name = await reports.asked(tx, Scope(), "tool")
+        by_user = await reports.asked(tx, Scope(user=5), "user")
+        whole = await reports.asked(tx, Scope(), None)
+        assert await reports.asked(tx, Scope(user=6), None) == []
+    assert set(by_name) == {AskedSums("clock", "once", 2, 10.0), AskedSums("clock", None, 1, 0.0)}
+    assert {one.key for one in by_user} == {5}
+    assert {one.key for one in whole} == {None}
 
 
 async def test_tools_are_told_by_name_and_outcome(database: Database, ledger: Ledger):

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from bot.db.sums import AgainSums, Scope, ServerSums, ToolSums
+from bot.db.sums import AgainSums, AskedSums, Scope, ServerSums, ToolSums
 from bot.usage.figures import Section, at_least, notes, seconds, sections, share
+from bot.usage.records import record
 from bot.usage.report import By, Found, Question, Report, report
 from tests.usage.made import UNKNOWN, calls, turns
 
@@ -102,6 +103,21 @@ def test_tools_with_how_they_ended():
     assert "Tokens and canvases" not in found
     assert tables(tools=tools)["Tools"].lines == (("all", "4", "1", "not ended 1, timeout 1", "≥ 10.000"),)
     assert "Tools" not in tables(calls=[calls()])
+
+
+def test_calls_that_asked_a_person_are_told_by_their_answers():
+    asked = [
+        AskedSums("clock", "once", 2, 10.0),
+        AskedSums("clock", "denied", 1, 5.5),
+        AskedSums("clock", None, 1, 0.0),
+    ]
+    tools = [ToolSums("clock", "ok", 2, 2, 1.0), ToolSums("b", "ok", 1, 1, 1.0)]
+    found = tables("tool", tools=tools, asked=asked)["Tool calls that asked a person first"]
+    assert found.head == ("tool", "asked", "allowed", "denied", "not answered", "stopped", "open", "waited s")
+    assert found.lines == (("clock", "4", "2", "1", "0", "0", "1", "15.500"),)
+    whole = record(made(tools=tools, asked=asked).whole, "group")
+    assert (whole["tool_calls_asked"], whole["tool_answer_open"], whole["tool_wait_seconds"]) == (4, 1, 15.5)
+    assert "Tool calls that asked a person first" not in tables("tool", tools=tools)
 
 
 def test_no_table_shows_a_rate():
