@@ -78,7 +78,7 @@ async def test_what_is_said_about_thinking_leaves_consent_and_conversation_alone
     async with database.transaction() as tx:
         await chats.set_think(tx, Lane(CHAT), "on")
         assert (await conversations.find(tx, Lane(CHAT))).notes is None
-        await conversations.begin(tx, Lane(CHAT), 1, "likes tea")
+        await conversations.begin(tx, Lane(CHAT), 1, "likes tea", ())
         await chats.give_consent(tx, CHAT, HOST, ["text"])
         await chats.set_think(tx, Lane(CHAT), "off")
         assert (await conversations.find(tx, Lane(CHAT))).notes == "likes tea"

@@ -20,6 +20,7 @@ from bot.db.tables import (
     notes,
     outbox,
     tool_calls,
+    tool_images,
     turns,
 )
 from bot.domain import Lane
@@ -31,6 +32,7 @@ WIPED = {
     *("attachments.data", "attachments.text", "attachments.name", "attachments.kind", "attachments.media_type"),
     *("tool_calls.arguments", "tool_calls.result", "tool_calls.whole", "model_calls.reply", "model_calls.error"),
     *("approvals.arguments", "approvals.binding"),
+    *("tool_images.data", "tool_images.media_type", "tool_images.call_id"),
     *("outbox.body", "outbox.error", "notes.text", "notes.author", "notes.lane"),
     *("lanes.notes", "lanes.summary", "lanes.summary_ahead"),
 }
@@ -81,6 +83,8 @@ async def turn(database: Database, at: float, state: str = "ended", lane: str = 
     await put(database, attachments, message=message, kind="document", name=WORD, media_type="text/plain", text=WORD)
     tool = {"turn": number, "step": 1, "call_id": "a", "name": "remember", "arguments": WORD, "result": WORD}
     await put(database, tool_calls, **tool, state="done", whole=WORD)
+    seen = {"turn": number, "call_id": "a", "media_type": "image/png", "data": WORD.encode()}
+    await put(database, tool_images, **seen)
     asked = {"turn": number, "step": 1, "call_id": "a", "tool": "remember", "arguments": WORD, "binding": WORD}
     asked |= {"hash": "", "asker": 7, "lane": lane, "who": "admins", "why": "", "asked_at": at, "expires_at": at}
     question = await put(database, approvals, **asked)
@@ -108,7 +112,9 @@ async def words(database: Database) -> dict[str, int]:
     return found
 
 
-EACH = dict.fromkeys(("inbox", "messages", "attachments", "tool_calls", "model_calls", "approvals"), 1) | {"outbox": 2}
+EACH = dict.fromkeys(
+    ("inbox", "messages", "attachments", "tool_calls", "tool_images", "model_calls", "approvals"), 1
+) | {"outbox": 2}
 
 
 async def test_of_an_old_turn_figures_stay_and_of_a_younger_one_everything(database: Database):
