@@ -23,20 +23,26 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One message. `source` names where it is from, or its language."""
+    """One message. `source` names where it is from, or its language; `tools` are those offered, by name.
+
+    `needed` is the one it needs, None where the case does not say.
+    """
 
     text: str
     offer: Offer
     needs_tools: bool
     source: str
+    tools: tuple[str, ...] = ()
+    needed: str | None = None
 
 
 def read(folder: Path, cases: str = "cases.jsonl", tools: str = "tools.json") -> list[Case]:
-    """Cases (JSON, one a line: text, tools by name, needs_tools, source or language) with schemas by name beside them.
+    """Cases (JSON, one a line: text, tools by name, needs_tools, source or language, perhaps the needed one) with
+    schemas by name beside them.
 
     Raises BenchFailed, naming the file, when they are not what they should be.
     """
-    described = _tools(folder / tools)
+    described = read_tools(folder / tools)
     path = folder / cases
     try:
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -46,7 +52,8 @@ def read(folder: Path, cases: str = "cases.jsonl", tools: str = "tools.json") ->
         raise BenchFailed(f"{path} does not hold cases: {type(error).__name__}: {error}") from error
 
 
-def _tools(path: Path) -> dict[str, Described]:
+def read_tools(path: Path) -> dict[str, Described]:
+    """Tools by name, as their schemas describe them. Raises BenchFailed, naming the file, where they are not."""
     try:
         schemas = json.loads(path.read_text(encoding="utf-8"))
         return {
@@ -61,7 +68,8 @@ def _case(row: Mapping[str, Any], described: Mapping[str, Described], offers: di
     names = tuple(row["tools"])
     if names not in offers:
         offers[names] = index(described[name] for name in names)
-    return Case(row["text"], offers[names], bool(row["needs_tools"]), row.get("language") or row["source"])
+    source = row.get("language") or row["source"]
+    return Case(row["text"], offers[names], bool(row["needs_tools"]), source, names, row.get("needed"))
 
 
 def folds(keys: Sequence[str], count: int = 5) -> list[int]:

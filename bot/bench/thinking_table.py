@@ -16,11 +16,11 @@ def lines(report: Report) -> Iterator[str]:
     told = [
         (one.source, one.judged, str(one.cases), _number(one.auc), *map(_percent, one.shares)) for one in report.told
     ]
-    yield from _table(_TOLD, told)
+    yield from grid(_TOLD, told)
     yield f"one decision: {report.pace.median:.0f} µs of processor time, 99 of 100 within {report.pace.longest:.0f} µs"
     yield ""
     if report.costs:
-        yield from _table(_COSTS, [_cost(one) for one in report.costs])
+        yield from grid(_COSTS, [_cost(one) for one in report.costs])
     for name, text in report.conditions:
         yield f"{name}: {text}"
 
@@ -35,7 +35,8 @@ def _cost(one: Cost) -> tuple[str, ...]:
     return (one.policy, *(f"{count:,}" for count in counts), f"{one.useful} of {one.heavy}", str(one.switches))
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A table and an empty line under it; all columns but the first lean to the right."""
     widths = [max(len(line[column]) for line in (head, *rows)) for column in range(len(head))]
     for number, line in enumerate((head, *rows)):
         first, *others = zip(line, widths, strict=True)

@@ -21,16 +21,13 @@ NAMED = 1.0  # what a whole name adds
 def ranked(said: Wording, offer: Offer, most: int) -> list[tuple[str, float]]:
     """At most so many tools that share something with the words, best first, each with what it is worth (above 0)."""
     count = _Count(offer)
-    for one, weight in _asked(said, offer).items():
+    # A few bare words are not read as English, so each of them counts; what signs hint at, only where tools have it.
+    hints = said.hints & offer.spots.keys() if said.english else said.hints
+    for one, weight in {**dict.fromkeys(sorted(hints), 1.0), **said.stems}.items():
         count.add(one, weight)
     worth = count.close()
     best = heapq.nsmallest(most, worth, key=lambda tool: (-worth[tool], offer.tools[tool].name))
     return [(offer.tools[tool].name, worth[tool]) for tool in best]
-
-
-def _asked(said: Wording, offer: Offer) -> dict[str, float]:
-    """The stems asked for; hints count where tools have them."""
-    return {**dict.fromkeys(sorted(said.hints & offer.spots.keys()), 1.0), **said.stems}
 
 
 class _Count:

@@ -34,6 +34,7 @@ _SIGNS = (
     (r"\b\d{1,2}:\d{2}\b|\b\d{1,2}\s*[ap]\.?m\b", "clock hour"),
     (r"\bwhat(?:'s| is)? (?:the )?(?:current )?(?:time|date|day)\b|\btime is it\b", "clock timezone weekday"),
     (r"[\w.+-]+@[\w-]+\.\w+", "email mail"),
+    (r"\b(?:get|go|drive|travel|walk|cycle) from .+ to ", "route direction"),
     (r"\b\d{4}-\d\d-\d\d\b|\b(?:tomorrow|tonight|next (?:week|month)|\w{3,6}day)\b", "calendar schedule"),
 )
 _SURE = frozenset(map(stem, ("url", "arithmetic")))  # a sign for them is enough
