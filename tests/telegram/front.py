@@ -138,6 +138,7 @@ class Front:
         gestures = Gestures(
             cast(Bot, self.bot), members=commands.menu("member"), admins=commands.menu("admin"), patience=0.2
         )
+        self.approvals = Approvals(database, self._asking(), seconds=900, clock=lambda: self.now)
         reach = Reach(
             access=self.access,
             notices=Notices(fixed),
@@ -149,7 +150,7 @@ class Front:
             bot_name="canvas_bot",
             thinking="auto",
             composition=self._composition,
-            approvals=Approvals(database, self._asking(), seconds=900, clock=lambda: self.now),
+            approvals=self.approvals,
             second=second,
             own={tool.name: tool for tool in (clock, recall)},
         )
@@ -211,7 +212,8 @@ class Front:
             arrivals.append(arrival)
         async with self.database.transaction() as tx:
             await inbox.store(tx, arrivals, now=self.now)
-            return list((await tx.execute(select(inbox_table.c.id))).scalars())[-len(updates) :]
+            ids = select(inbox_table.c.id).order_by(inbox_table.c.id)
+            return list((await tx.execute(ids)).scalars())[-len(updates) :]
 
     async def handle(self) -> list[Sent]:
         """Take what may be taken, as the worker does; what the outbox holds of it afterwards."""
