@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import bot.__main__ as command_line
+from bot.catalogue.words import FROM_WHEN
 from bot.db.migrating import migrate
 from bot.errors import ChangeRefused, NeedsConfirming
 from bot.settings import Settings
@@ -93,7 +94,7 @@ def test_the_houses_own_tools_are_listed_shown_switched_ruled_and_granted(call: 
     assert call.ok("enable", "clock") == "clock is on.\n"
     assert call.ok("rule", "clock", "always", "admins") == "clock: asks each time, an admin.\n"
     assert call.ok("revoke", "clock", "everyone") == "clock may be used by: admins.\n"
-    assert call.ok("grant", "clock", "12345") == "clock may be used by: admins, person (12345).\n"
+    assert call.ok("grant", "clock", "12345") == f"clock may be used by: admins, person (12345).{FROM_WHEN}\n"
     assert call.ok("log") == "No tool was called yet.\n"
     assert call.ok("log", "--json") == "[]\n"
     assert rows("SELECT what, who, via FROM audit")[-1] == ("granted", None, "command")

@@ -27,6 +27,8 @@ KINDS = {
     "mcp_stdio": "an MCP server on the machine",
 }
 NOT_YET = "–"
+FROM_WHEN = " A conversation that has begun keeps the tools it has: /new begins one with it."
+"""What is said behind a grant."""
 ARGUMENTS = 200  # characters of a call's arguments in a list
 _STATES = {
     "on": "on",

@@ -15,7 +15,7 @@ HOW_TO = f"Use /grant TOOL WHOM, and /revoke TOOL WHOM: {whom.ABOUT}; chat alone
 
 async def grant(call: Call) -> Answer:
     """/grant TOOL WHOM."""
-    return await _changed(call, permitting.grant)
+    return await _changed(call, permitting.grant, words.FROM_WHEN)
 
 
 async def revoke(call: Call) -> Answer:
@@ -23,7 +23,7 @@ async def revoke(call: Call) -> Answer:
     return await _changed(call, permitting.revoke)
 
 
-async def _changed(call: Call, change: Callable[[Act, str, Holder], Awaitable[Card]]) -> Answer:
+async def _changed(call: Call, change: Callable[[Act, str, Holder], Awaitable[Card]], then: str = "") -> Answer:
     tool, _, rest = " ".join(call.words.split()).partition(" ")
     if not rest:
         return say(HOW_TO)
@@ -31,4 +31,4 @@ async def _changed(call: Call, change: Callable[[Act, str, Holder], Awaitable[Ca
         after = await change(act_of(call), tool, await whom.read(call.tx, rest, call.lane.chat))
     except ChangeRefused as refused:
         return say(str(refused))
-    return say(f"{after.name} may be used by: {words.whom(after, await named(call))}.")
+    return say(f"{after.name} may be used by: {words.whom(after, await named(call))}.{then}")

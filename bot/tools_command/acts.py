@@ -79,7 +79,8 @@ async def permit(desk: Desk, name: str, holder: str, *, granted: bool) -> str:
     change = permitting.grant if granted else permitting.revoke
     async with desk.acting() as act:
         after = await change(act, name, await whom.read(act.tx, holder))
-    return f"{after.name} may be used by: {words.whom(after, await desk.named())}."
+    then = words.FROM_WHEN if granted else ""
+    return f"{after.name} may be used by: {words.whom(after, await desk.named())}.{then}"
 
 
 async def tried(desk: Desk, name: str, arguments: str) -> tuple[list[str], bool]:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from bot.catalogue.words import FROM_WHEN
 from bot.db import audit, called, grants, people, sources, tools
 from bot.db.engine import Database
 from bot.db.tables import tool_calls
@@ -168,13 +169,13 @@ async def test_a_rule_is_set_by_words(front: Front):
 
 
 async def test_grants_are_given_and_taken_back_by_name_and_number(front: Front):
-    assert await said(front, "/grant shop_list @anna") == f"shop_list may be used by: admins, Anna ({ANNA})."
+    assert await said(front, "/grant shop_list @anna") == f"shop_list may be used by: admins, Anna ({ANNA}).{FROM_WHEN}"
     assert await said(front, f"/grant shop_list {BOB}") == (
-        f"shop_list may be used by: admins, Anna ({ANNA}), person ({BOB})."
+        f"shop_list may be used by: admins, Anna ({ANNA}), person ({BOB}).{FROM_WHEN}"
     )
     assert (await said(front, "/grant shop_list chat -100")).count("chat -100") == 1
     assert (await said(front, "/grant shop_list chat")).count(f"chat {ADMIN}") == 1
-    assert await said(front, "/grant shop_list everyone") == "shop_list may be used by: everyone."
+    assert await said(front, "/grant shop_list everyone") == f"shop_list may be used by: everyone.{FROM_WHEN}"
     assert "Everyone may use it" in await said(front, "/revoke shop_list @Anna")
     await said(front, "/revoke shop_list everyone")
     assert f"Anna ({ANNA})" not in await said(front, "/revoke shop_list @Anna")
