@@ -51,6 +51,11 @@ WORDLESS = {
     *("people.name", "people.role", "strangers.name", "strangers.code_hash"),
     *("invites.code_hash", "invites.role", "notices.subject", "notices.text"),
     *("readings.endpoint", "readings.totals", "readings.why"),
+    # What admins have set, and changed: of no chat.
+    *("sources.name", "sources.kind", "sources.address", "sources.options", "sources.trouble"),
+    *("tools.name", "tools.source", "tools.definition", "tools.hash", "tools.pending", "tools.flagged", "tools.rule"),
+    *("grants.tool", "grants.whom", "grants.hash", "secrets.name", "secrets.sealed", "revisions.name", "lanes.tools"),
+    *("audit.via", "audit.what", "audit.subject", "audit.before", "audit.after"),
 }
 
 
