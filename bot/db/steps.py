@@ -10,7 +10,7 @@ from sqlalchemy import Select, null, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.sums import Seconds
-from bot.db.tables import accounts, inbox, messages, model_calls, outbox, tool_calls, turns
+from bot.db.tables import accounts, approvals, inbox, messages, model_calls, outbox, tool_calls, turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,9 @@ class CallStep:
 
 @dataclass(frozen=True, slots=True)
 class ToolStep:
-    """A tool call; `arguments` and `result` are None unless texts were asked for."""
+    """A tool call; `arguments` and `result` are None unless texts were asked for. `asked_at`: a person was asked about
+    it, and gave an `answer` at `answered_at`.
+    """
 
     step: int
     name: str
@@ -53,6 +55,9 @@ class ToolStep:
     ended_at: float | None
     arguments: str | None
     result: str | None
+    asked_at: float | None = None
+    answered_at: float | None = None
+    answer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +147,9 @@ async def account(tx: AsyncConnection, turn: int) -> dict[str, float]:
 async def _tools(tx: AsyncConnection, turn: int, *, texts: bool) -> tuple[ToolStep, ...]:
     columns: list[Any] = [tool_calls.c[name] for name in ("step", "name", "outcome", "began_at", "ended_at")]
     columns += [tool_calls.c.arguments, tool_calls.c.result] if texts else [null(), null()]
-    query = select(*columns).where(tool_calls.c.turn == turn).order_by(tool_calls.c.id)
+    columns += [approvals.c.asked_at, approvals.c.answered_at, approvals.c.answer]
+    asked = tool_calls.outerjoin(approvals, approvals.c.id == tool_calls.c.approval)
+    query = select(*columns).select_from(asked).where(tool_calls.c.turn == turn).order_by(tool_calls.c.id)
     return tuple(ToolStep(*one) for one in await _rows(tx, query))
 
 

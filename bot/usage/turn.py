@@ -42,6 +42,15 @@ def as_json(turn: Steps) -> str:
     return json.dumps(asdict(turn), indent=1)
 
 
+ANSWERS = {
+    "once": "allowed once",
+    "here": "allowed for a while",
+    "denied": "denied",
+    "expired": "nobody answered in time",
+    "stopped": "stopped before an answer",
+}
+"""What came of a question, in words."""
+
 Event = tuple[float, int, str]  # epoch seconds, the order of what happens at once, what happened
 
 
@@ -112,6 +121,10 @@ def _known(number: int | None) -> str:
 
 def _tool(tool: ToolStep) -> Iterator[tuple[float, str]]:
     name = plain(tool.name)
+    if tool.asked_at is not None:
+        yield tool.asked_at, f"tool {name}: a person is asked"
+    if tool.answered_at is not None:
+        yield tool.answered_at, f"tool {name}: {ANSWERS.get(tool.answer or '', plain(tool.answer or ''))}"
     if tool.began_at is not None:
         arguments = "" if tool.arguments is None else f" {plain(tool.arguments)}"
         yield tool.began_at, f"tool {name} begins{arguments}"

@@ -45,6 +45,14 @@ def seconds(course: Course = COURSE, *measured: Span, outages: tuple[tuple[float
     return {kind: pytest.approx(value) for kind, value in kept.seconds.items() if value}
 
 
+def test_while_a_person_is_asked_asking_and_answering_are_signs_of_life():
+    waits = replace(COURSE, asked_at=104.5, agreed_at=120.0, retaken_at=121.0, ended_at=130.0, settled_at=131.0)
+    measured = (*MEASURED, Span("own", 121.0, 125.0), Span("tools", 128.0, 131.0))
+    found = seconds(waits, *measured, outages=((104.0, 128.0),))
+    assert (found["approval_wait"], found["lane_wait"], found["down"]) == (15.1, 1.0, 7.0)
+    assert sum(one.expected for one in found.values()) == pytest.approx(31.0)
+
+
 def test_a_plain_turn_is_told_kind_by_kind():
     assert seconds() == {
         "intake": 0.5,

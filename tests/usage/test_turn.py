@@ -60,6 +60,17 @@ def told(turn: Steps) -> list[str]:
     return list(lines(turn))
 
 
+def test_that_a_person_was_asked_and_what_they_said_is_told():
+    asked = replace(TOOL, asked_at=NOON + 5.1, answered_at=NOON + 5.4, answer="here")
+    found = told(replace(TURN, tools=(asked,)))
+    assert "     5.100  tool clock: a person is asked" in found
+    assert "     5.400  tool clock: allowed for a while" in found
+    waiting = replace(asked, began_at=None, ended_at=None, outcome=None, answered_at=None, answer=None)
+    found = told(replace(TURN, state="parked", ending=None, ended_at=None, tools=(waiting,)))
+    assert found[0] == "Turn 12 in chat 5, of user 5: parked"
+    assert [line for line in found if "tool" in line] == ["     5.100  tool clock: a person is asked"]
+
+
 def test_a_turn_is_told_in_the_order_of_what_happened():
     assert told(TURN) == [
         "Turn 12 in chat 5, of user 5: answered",
