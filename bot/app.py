@@ -211,6 +211,7 @@ async def build(
         composition=answering.composition,
         second=second,
         canvases_a_day=settings.canvases_a_day,
+        limits_changed=rations.changed,
         copies_until=keeping.copies_until,
     )
     runners: dict[ItemKind, Runner] = {

@@ -45,7 +45,8 @@ class Reach:
     `repeatable(tool)` says whether running the tool again does no harm; `bot_name` is the username, without @.
     `thinking` is what the house does where a chat has not said; `composition` tells of a lane's next prompt;
     `second` is the endpoint beside the first, if there is one. `canvases_a_day` is what a member may use (None: as many
-    as they like), `copies_until` says when the newest copy of the database is deleted (None: there is none).
+    as they like), `limits_changed` hears that an admin has set another; `copies_until` says when the newest copy of the
+    database is deleted (None: there is none).
     """
 
     access: Access
@@ -60,6 +61,7 @@ class Reach:
     composition: Callable[[Transaction, Lane], Awaitable[Composition]]
     second: Endpoint | None = None
     canvases_a_day: int | None = None
+    limits_changed: Callable[[], None] = lambda: None
     copies_until: Callable[[], float | None] = lambda: None
 
 

@@ -10,7 +10,7 @@ from bot.db import limits, people
 from bot.db.engine import Transaction
 from bot.db.limits import EVERYBODY, Rule
 from bot.db.people import Standing
-from bot.telegram.acts import Answer, Call, pages, say
+from bot.telegram.acts import Answer, Call, pages, part, say
 
 DAY = 86_400  # a day begins at midnight UTC
 HOW_TO = (
@@ -96,7 +96,8 @@ async def _set(call: Call, whom: str, wish: str) -> Answer:
     else:
         rule = Rule(person, None if wish == "none" else int(wish))
         await limits.put(call.tx, person, rule.canvases, by=call.person, now=call.now)
-    return say(f"{_line(await _name(call, person), rule)}.")
+    told = part(f"{_line(await _name(call, person), rule)}.")
+    return Answer(parts=(told,), then=(call.reach.limits_changed,))
 
 
 async def _name(call: Call, person: int) -> str:
