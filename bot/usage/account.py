@@ -27,8 +27,8 @@ class Count:
 class Account:
     """What one turn took. `seconds` holds every kind that lasted, in ORDER; they add up to `whole`.
 
-    `calls` and `canvases`, an estimate of ceil(output / 256) a call, leave readings out. `cached` is what the server need
-    not compute of `input`.
+    `calls` and `canvases`, an estimate of ceil(output / 256) a call, leave readings out. `cached` is what the server
+    need not compute of `input`.
     """
 
     whole: float
