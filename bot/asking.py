@@ -4,7 +4,6 @@ Owns the waiting between attempts; what to ask and what to make of the reply is 
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
@@ -173,7 +172,7 @@ class Asking:
     async def _call(
         self, request: ModelRequest, running: Running, channel: Channel, on_cut: Callable[[Reply], None]
     ) -> Reply | CallFailed | TimeoutError:
-        queue, shown = _Queue(lambda: self._model.waiting(request.lane), channel), list[float]()
+        queue = _Queue(lambda: self._model.waiting(request.lane), channel)
         try:
             with running.watch.at("seat wait") as at:
                 async with running.clocked() as begin:
@@ -185,8 +184,7 @@ class Asking:
 
                     def show(text: str) -> None:
                         channel.show(text)
-                        shown.append(time.time())
-                        running.watch.add(Span("further canvases", min(shown[-2:]), shown[-1]))
+                        at("further canvases")  # what is shown is never the last of it
 
                     return await self._model.call(request, show, seated, on_cut)
         except (CallFailed, TimeoutError) as failed:

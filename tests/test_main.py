@@ -67,7 +67,7 @@ def test_the_module_and_the_command_are_the_same() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["setup"], ["run"], ["demo"], ["bench", "load"], ["report"], ["turn"], ["migrate"]],
+    [["setup"], ["run"], ["demo"], ["check"], ["bench", "load"], ["report"], ["turn"], ["migrate"]],
     ids=lambda words: " ".join(words),
 )
 def test_every_command_has_help_with_an_example(call: Call, words: list[str]) -> None:

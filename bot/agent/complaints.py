@@ -56,19 +56,19 @@ def of_server(seen: Seen) -> tuple[str, ...]:
 
 def of_calls(seen: Seen) -> tuple[str, ...]:
     """What the calls made at start give cause to say."""
-    release = _release(seen.version)
-    return tuple(_of_calls(seen, counts_reasoning=release is not None and release >= COUNTS_REASONING))
+    number = release(seen.version)
+    return tuple(_of_calls(seen, counts_reasoning=number is not None and number >= COUNTS_REASONING))
 
 
-def _release(version: str | None) -> Release | None:
+def release(version: str | None) -> Release | None:
     """The first two numbers; None for a build from source without a tag, which could be anything."""
-    found = re.match(r"(\d+)\.(\d+)", version or "")
-    release = (int(found[1]), int(found[2])) if found else None
-    return None if release == (0, 1) and "dev" in (version or "") else release
+    found = re.match(r"(\d{1,4})\.(\d{1,4})", version or "")
+    number = (int(found[1]), int(found[2])) if found else None
+    return None if number == (0, 1) and "dev" in (version or "") else number
 
 
 def _of_version(version: str | None) -> Iterator[str]:
-    release, version = _release(version), version and sendable(version)[:LONGEST]
+    number, version = release(version), version and sendable(version)[:LONGEST]
     if version is None:
         yield (
             "The endpoint does not say that it is vLLM (no /version). If it is one behind a proxy, let the proxy pass "
@@ -79,16 +79,16 @@ def _of_version(version: str | None) -> Iterator[str]:
             f"vLLM {version} is the preview image vllm/vllm-openai:gemma: many of its turns come back empty or with "
             f"raw markup, and its replies end after 256 tokens. {_UPDATE}"
         )
-    elif release is not None and release < KNOWS_THE_MODEL:
+    elif number is not None and number < KNOWS_THE_MODEL:
         yield f"vLLM {version} is older than the first release that serves DiffusionGemma, 0.24.0. {_UPDATE}"
-    elif release is not None and release < WANTED:
-        yield f"vLLM {version} {_lacks(release)}; 0.33.0 or newer is recommended. {_UPDATE}"
+    elif number is not None and number < WANTED:
+        yield f"vLLM {version} {_lacks(number)}; 0.33.0 or newer is recommended. {_UPDATE}"
 
 
-def _lacks(release: Release) -> str:
-    if release < COUNTS_REASONING:
+def _lacks(number: Release) -> str:
+    if number < COUNTS_REASONING:
         return "does not count reasoning, and cannot read in one step whether to think"
-    return "cannot read in one step whether to think" if release < READS else "is older than what this was built for"
+    return "cannot read in one step whether to think" if number < READS else "is older than what this was built for"
 
 
 def _of_models(seen: Seen) -> Iterator[str]:

@@ -99,7 +99,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """A model call; tokens are the server's counts, None where it gave none."""
+    """A model call; tokens are the server's counts, None where it gave none. A reading of one step costs no canvas."""
 
     outcome: str | None
     again: str | None
@@ -107,6 +107,7 @@ class CallRow:
     cached_tokens: int | None
     output_tokens: int | None
     partial: bool
+    is_reading: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,4 +225,5 @@ def _call(row: Row[tuple[object, ...]]) -> CallRow:
         cached_tokens=row.cached_tokens,
         output_tokens=row.completion_tokens,
         partial=row.usage_partial,
+        is_reading=row.purpose == "decision",
     )

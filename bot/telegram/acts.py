@@ -49,8 +49,9 @@ class Reach:
     `repeatable(tool)` says whether running the tool again does no harm; `bot_name` is the username, without @.
     `thinking` is what the house does where a chat has not said; `composition` tells of a lane's next prompt;
     `approvals` hears what people answer about tools. `second` is the endpoint beside the first, if there is one.
-    `canvases_a_day` is what a member may use (None: as many as they like), `own` are the house's own tools,
-    `copies_until` says when the newest copy of the database is deleted (None: there is none).
+    `canvases_a_day` is what a member may use (None: as many as they like), `limits_changed` hears that an admin has set
+    another; `own` are the house's own tools. `copies_until` says when the newest copy of the database is deleted (None:
+    there is none).
     """
 
     access: Access
@@ -67,6 +68,7 @@ class Reach:
     second: Endpoint | None = None
     canvases_a_day: int | None = None
     own: Own = field(default_factory=dict)
+    limits_changed: Callable[[], None] = lambda: None
     copies_until: Callable[[], float | None] = lambda: None
 
 

@@ -11,7 +11,7 @@ from bot.db import limits, people
 from bot.db.engine import Transaction
 from bot.db.limits import EVERYBODY, Rule
 from bot.db.people import Standing
-from bot.telegram.acts import Answer, Call, pages, say
+from bot.telegram.acts import Answer, Call, pages, part, say
 
 DAY = 86_400  # a day begins at midnight UTC
 HOW_TO = (
@@ -100,7 +100,8 @@ async def _set(call: Call, whom: str, wish: str) -> Answer:
         await limits.put(call.tx, person, rule.canvases, by=call.person, now=call.now)
     after = None if wish == "default" else rule
     await call.note("set a limit", "every member" if whom == "all" else f"person {person}", _told(before), _told(after))
-    return say(f"{_line(await _name(call, person), rule)}.")
+    told = part(f"{_line(await _name(call, person), rule)}.")
+    return Answer(parts=(told,), then=(call.reach.limits_changed,))
 
 
 def _told(rule: Rule | None) -> dict[str, Any] | None:

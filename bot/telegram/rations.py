@@ -11,6 +11,7 @@ from functools import partial
 from bot.agent import history
 from bot.db import attachments, conversations, inbox, notices, outbox, turns
 from bot.db.engine import Database, Transaction
+from bot.db.people import Standing
 from bot.db.turns import Done, NewTurn
 from bot.domain import Lane, Message, Part
 from bot.opening import Ask, user_messages
@@ -46,21 +47,41 @@ class Rations:
         self._a_day = a_day
         self._wake_sender = wake_sender
         self._clock = clock
+        self._limits: dict[tuple[int, Standing | None], int | None] = {}
+        self._plenty: dict[int, int] = {}  # the day on which a person's last turn left them enough
 
     async def run(self, ask: Ask, complete: Complete | None = None) -> None:
         """See Turns.run."""
-        mine = await self._share(ask.person)
-        if mine is None:
-            await self._turns.run(ask, complete)
-            return
-        await self._turns.run(ask, partial(self._refused, ask, complete, mine) if mine.is_used_up else complete)
-        await self._tell(ask)
+        has_plenty = self._plenty.get(ask.person) == self._today()
+        mine = None if has_plenty else await self._share(ask.person)
+        if mine is not None and mine.is_used_up:
+            complete = partial(self._refused, ask, complete, mine)
+        await self._turns.run(ask, complete)
+        if (left := await self._share(ask.person)) is not None:
+            await self._tell(ask, left)
+
+    def changed(self) -> None:
+        """Somebody's limit is another one now."""
+        self._limits.clear()
+        self._plenty.clear()
 
     async def _share(self, person: int) -> Share | None:
         """How a person stands today; None: without a limit."""
+        limit = await self._limit(person)
+        if limit is None:
+            return None
         async with self._database.reading() as tx:
-            limit = await limit_of(tx, person, self._access.standing(person), self._a_day)
-            return None if limit is None else await share(tx, person, limit, now=self._clock())
+            return await share(tx, person, limit, now=self._clock())
+
+    async def _limit(self, person: int) -> int | None:
+        who = person, self._access.standing(person)
+        if who not in self._limits:
+            async with self._database.reading() as tx:
+                self._limits[who] = await limit_of(tx, *who, self._a_day)
+        return self._limits[who]
+
+    def _today(self) -> int:
+        return int(self._clock() // DAY)
 
     async def _refused(self, ask: Ask, complete: Complete | None, mine: Share, running: Running) -> Ask | None:
         """None: it is refused, or there is nothing to answer. A turn that has begun goes on."""
@@ -85,11 +106,13 @@ class Rations:
             await self._is_news(tx, ask.person, now)
             await inbox.done(tx, [item.id for item in ask.items], now=now)
 
-    async def _tell(self, ask: Ask) -> None:
+    async def _tell(self, ask: Ask, mine: Share) -> None:
         """One notice a day."""
-        mine = await self._share(ask.person)
-        if mine is None or mine.limit is None or mine.used < MOSTLY * mine.limit:
+        assert mine.limit is not None
+        if mine.used < MOSTLY * mine.limit:
+            self._plenty[ask.person] = self._today()
             return
+        self._plenty.pop(ask.person, None)
         now = self._clock()
         used = f"You have used about {mine.used} of your {canvases(mine.limit)} of today."
         line = f"{used} There are new ones {mine.again}."

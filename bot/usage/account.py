@@ -27,7 +27,8 @@ class Count:
 class Account:
     """What one turn took. `seconds` holds every kind that lasted, in ORDER; they add up to `whole`.
 
-    `canvases` is an estimate, ceil(output / 256) a call; `cached` is what the server need not compute of `input`.
+    `calls` and `canvases`, an estimate of ceil(output / 256) a call, leave readings out. `cached` is what the server
+    need not compute of `input`.
     """
 
     whole: float
@@ -69,12 +70,13 @@ def gap(kept: Kept) -> float:
 
 def account(turn: TurnRow) -> Account:
     """An accounted turn in figures for people."""
-    outputs = [call.output_tokens for call in turn.calls if call.output_tokens is not None]
+    writing = [call for call in turn.calls if not call.is_reading]
+    outputs = [call.output_tokens for call in writing if call.output_tokens is not None]
     seconds = ((kind, turn.account.seconds[column(kind)]) for kind in ORDER)
     return Account(
         whole=turn.account.whole,
         seconds=tuple((kind, value) for kind, value in seconds if value > 0),
-        calls=len(turn.calls),
+        calls=len(writing),
         input=_count([call.input_tokens for call in turn.calls]),
         cached=_count([call.cached_tokens for call in turn.calls]),
         # A call that was cut has read its whole prompt; only what it wrote may have gone on.

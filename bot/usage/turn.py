@@ -94,7 +94,17 @@ def _call(call: CallStep) -> Iterator[tuple[float, str]]:
     reason = plain(call.finish_reason or "unknown")
     yield call.ended_at, f"{plain(call.outcome or 'unknown')}{failed}, finish reason {reason}; {_tokens(call)}"
     if call.server_ms:
-        yield call.ended_at, f"the server's own times, ms: {plain(call.server_ms)}"
+        yield call.ended_at, f"the server's own times: {_server_times(call.server_ms)}"
+
+
+_TIMES = ("queue_time_ms", "time_to_first_token_ms", "generation_time_ms")
+
+
+def _server_times(stored: str) -> str:
+    """Its times without its rates, a mean by token included: those mislead where text comes by the canvas."""
+    told = json.loads(stored)
+    times = {name.removesuffix("_ms"): value for name, value in told.items() if name in _TIMES}
+    return ", ".join(f"{plain(name.replace('_', ' '))} {value:.1f} ms" for name, value in times.items())
 
 
 def _tokens(call: CallStep) -> str:

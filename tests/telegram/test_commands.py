@@ -290,7 +290,7 @@ def test_usage_is_at_most_four_lines_under_36_characters(last: Spent | None, tod
     assert max(map(len, lines)) < 36
 
 
-ranked = st.lists(st.builds(Ranked, st.text(min_size=1, max_size=64), spendings), max_size=10)
+ranked = st.lists(st.builds(Ranked, st.text(min_size=1, max_size=64), spendings), max_size=3)
 
 
 @given(spendings, spendings, ranked, ranked)

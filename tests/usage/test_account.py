@@ -11,7 +11,7 @@ import pytest
 from bot.db.accounts import CallRow, Course, Kept, PartRow, ToolRow, TurnRow
 from bot.usage.account import account, counted, gap, in_words, made
 from bot.usage.buckets import bucket
-from bot.usage.intervals import Span
+from bot.usage.intervals import ORDER, Span, column
 
 COURSE = Course(
     turn=1,
@@ -65,6 +65,13 @@ def test_a_plain_turn_is_told_kind_by_kind():
     kept = made(COURSE, MEASURED, ())
     assert (kept.turn, kept.settled_at, kept.whole) == (1, 105.0, 5.0)
     assert gap(kept) == pytest.approx(0, abs=1e-9)
+
+
+def test_a_reading_costs_tokens_and_no_canvas():
+    reading = CallRow("ok", None, input_tokens=40, cached_tokens=0, output_tokens=1, partial=False, is_reading=True)
+    seconds = dict.fromkeys(map(column, ORDER), 0.0)
+    told = account(replace(TURN, account=Kept(1, 105.0, 5.0, seconds), calls=(reading, CALL)))
+    assert (told.calls, told.canvases, told.input.tokens, told.output.tokens) == (1, 2, 1040, 258)
 
 
 def test_what_nobody_measured_is_missing_and_not_our_own_work():

@@ -27,7 +27,7 @@ CALL = CallStep(
     first_block_at=NOON + 4,
     last_block_at=NOON + 5,
     ended_at=NOON + 5,
-    server_ms='{"queue_time_ms": 3}',
+    server_ms='{"queue_time_ms": 3, "mean_itl_ms": 0.25, "tokens_per_second": 1764.0}',
     blocks=2,
     finish_reason="stop",
     outcome="ok",
@@ -85,7 +85,7 @@ def test_a_turn_is_told_in_the_order_of_what_happened():
         "     4.000  call 1: first block, 2.000 s after its seat",
         "     5.000  call 1: ok, finish reason stop; 1,000 in, 250 cached, 300 out, 90 of them thought,"
         " 2 canvases (estimated)",
-        '     5.000  call 1: the server\'s own times, ms: {"queue_time_ms": 3}',
+        "     5.000  call 1: the server's own times: queue time 3.0 ms",
         "     5.500  tool clock begins",
         "     6.000  tool clock: ok after 0.500 s",
         "     8.000  the turn ends: answered",

@@ -6,8 +6,9 @@ import re
 from itertools import pairwise
 from statistics import median
 
+from bot.agent.complaints import READS
 from bot.check.findings import Verdict, failed, passed, unknown, warned
-from bot.check.judges.server import TYPED_READS, release
+from bot.check.judges.server import release
 from bot.check.prompts import LAST, ROOM
 from bot.check.seen import Answer, Seen
 from bot.domain import CANVAS
@@ -110,7 +111,7 @@ def typed_reads(seen: Seen) -> Verdict:
     if seen.read.ok and "answers" in seen.read.body:
         return passed("Offered: one step instead of a canvas decides whether to think.")
     number = release(seen)
-    if number is not None and number < TYPED_READS:
+    if number is not None and number < READS:
         return warned("Not offered before vLLM 0.32; words alone decide whether to think.", "vLLM 0.33 or newer")
     if seen.read.status == 501:
         return warned("Switched off; words alone decide whether to think.", "--logprobs-mode raw_logprobs")

@@ -1,29 +1,25 @@
 """Judges what a server tells of itself: that it is there, its release, its model, its door, its language. Pure."""
 
 import ipaddress
-import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from bot.agent import complaints
+from bot.agent.complaints import KNOWS_THE_MODEL, WANTED, Release
 from bot.agent.markup import sendable
 from bot.agent.server import served
 from bot.check.findings import Verdict, failed, passed, unknown, warned
 from bot.check.seen import Seen, count
 
-KNOWS_THE_MODEL = (0, 24)
-WANTED = (0, 33)
-TYPED_READS = (0, 32)
 LONGEST = 60  # characters of a name that are shown
 
 _UPDATE = "use the image vllm/vllm-openai:v0.33.0 or newer, or pip install -U 'vllm>=0.33.0'"
 
 
-def release(seen: Seen) -> tuple[int, int] | None:
+def release(seen: Seen) -> Release | None:
     """The first two numbers of the version; None if it is not told, or means nothing."""
     told = seen.version.body.get("version") if seen.version and seen.version.ok else None
-    found = re.match(r"(\d{1,4})\.(\d{1,4})", told) if isinstance(told, str) else None
-    number = (int(found[1]), int(found[2])) if found else None
-    return None if number == (0, 1) else number  # what a build without a tag calls itself
+    return complaints.release(told) if isinstance(told, str) else None
 
 
 def reachable(seen: Seen) -> Verdict:
