@@ -6,6 +6,7 @@ The model's side of the composition root; app.py builds the rest around it.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from bot import window
 from bot.agent.decisions import Decisions
@@ -28,14 +29,17 @@ from bot.usage.watch import Watches
 from bot.warming import Wanted, Warming
 from bot.way import Place, Places
 from bot.window import Composition
-from tools.base import ToolContext
+from tools.base import Schedules, ToolContext
 
 MESSAGE_TOKENS = 500  # the least room a prompt must leave for what a person writes
 
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """What it is built of; `second` is there where FALLBACK_URL is set, `tell` reaches the admins' feed."""
+    """What it is built of; `second` is there where FALLBACK_URL is set, `tell` reaches the admins' feed.
+
+    `schedules` is where tools of a turn keep what is to be done later.
+    """
 
     settings: Settings
     database: Database
@@ -43,6 +47,7 @@ class Answering:
     second: Endpoint | None
     toolbox: Toolbox
     tell: Tell
+    schedules: Callable[[Ask], Schedules]
 
     def check_budget(self) -> None:
         """Raise SettingsRefused where PROMPT_BUDGET leaves no room for a message."""
@@ -135,7 +140,8 @@ class Answering:
     def _context(self, ask: Ask, call: str) -> ToolContext:
         notes = ChatNotes(self.database, ask.lane, author=ask.name, person=ask.person)
         past = ChatPast(self.database, ask.lane)
-        return ToolContext(ask.lane.key, ask.name, ask.person, call, notes, past, lambda: datetime.now(UTC))
+        now, later = partial(datetime.now, UTC), self.schedules(ask)
+        return ToolContext(ask.lane.key, ask.name, ask.person, call, notes, past, now, later)
 
     def _inquiry(self) -> Inquiry:
         url = self.settings.model_url

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 Role = Literal["system", "user", "assistant", "tool"]
-ItemKind = Literal["update", "resume", "task", "house"]
+ItemKind = Literal["update", "resume", "reminder", "task", "house"]
 Shape = Literal["text", "deep", "command", "new", "tap", "stop", "overflow", "other"]
 Purpose = Literal["turn", "summary", "task", "warmup", "probe", "bench", "decision"]
 ResultOutcome = Literal["ok", "error", "refused", "timeout", "interrupted", "unknown"]
@@ -47,7 +47,10 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """Something written down to be done. A control item has no lane and is taken at once; `taken_at`: this time."""
+    """Something written down to be done. A control item has no lane and is taken at once; `taken_at`: this time.
+
+    `job` is the job whose due time, at `due_at`, this is.
+    """
 
     id: int
     kind: ItemKind
@@ -59,6 +62,8 @@ class InboxItem:
     stale: bool
     received_at: float
     taken_at: float = 0.0
+    job: int | None = None
+    due_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

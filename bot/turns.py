@@ -1,5 +1,6 @@
 """Which turns run: at most one a lane, each with the handle by which it is stopped or told to try again now."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from bot.domain import Lane
@@ -51,6 +52,9 @@ class Turns:
             watch.over = True
         except StoreUnavailable:
             raise  # it is run again
+        except asyncio.CancelledError:
+            watch.give_way()
+            raise
         except Exception:
             watch.over = True  # it is set aside
             raise

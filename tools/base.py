@@ -63,9 +63,31 @@ class Past(Protocol):
         ...
 
 
+class Schedules(Protocol):
+    """What one person wants said or done later in one chat. The house keeps it and fills this in.
+
+    Each gives what the model reads, and raises ToolError, saying what to do, where it cannot be.
+    """
+
+    async def add(self, when: str, text: str, *, task: bool) -> str:
+        """Have `text` said, or done as a `task`, at a time in words."""
+        ...
+
+    async def list(self) -> str:
+        """All there is, a line each with its number."""
+        ...
+
+    async def remove(self, number: int) -> str:
+        """Take one back."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """For whom, when and in which call a tool runs. `chat` is opaque; `now()` is aware of its time zone."""
+    """For whom, when and in which call a tool runs. `chat` is opaque; `now()` is aware of its time zone.
+
+    `schedules` is None where nothing can be kept for later.
+    """
 
     chat: str
     person: str
@@ -74,6 +96,7 @@ class ToolContext:
     notes: Notes
     past: Past
     now: Callable[[], datetime]
+    schedules: Schedules | None = None
 
 
 ToolFunction = Callable[[Mapping[str, Any], ToolContext], Awaitable[object]]

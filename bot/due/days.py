@@ -7,12 +7,9 @@ for a year's 20th of August, and drops a time of day it does not know.
 import re
 from calendar import monthrange
 from datetime import date, datetime, time, timedelta
-from typing import TYPE_CHECKING
+from typing import Any
 
 from bot.due.unclear import Unclear
-
-if TYPE_CHECKING:
-    from dateparser import _Settings  # type: ignore[attr-defined]  # the name its stub has for them
 
 _DAYS = (
     ("mo", "mon", "monday", "montag"),
@@ -143,7 +140,7 @@ def parsed(words: str, now: datetime) -> date | None:
     import dateparser  # half a second, and ten megabytes: not before somebody names a date
 
     base = datetime.combine(now.date(), time()) - timedelta(seconds=1)
-    settings: _Settings = {"RELATIVE_BASE": base, "PREFER_DATES_FROM": "future", "REQUIRE_PARTS": ["day", "month"]}
+    settings: dict[str, Any] = {"RELATIVE_BASE": base, "PREFER_DATES_FROM": "future", "REQUIRE_PARTS": ["day", "month"]}
     try:
         found = dateparser.parse(words, languages=["en", "de"], settings=settings)
     except (ValueError, OverflowError):

@@ -40,7 +40,14 @@ _FIXED = {"noon": NOON, "midday": NOON, "mittags": NOON, "mittag": NOON, "midnig
 
 _AT = r"(?:(?:at|um|gegen|by|@)\s*)"
 _PART = r"(?:(?:in the|in der|am|this)\s+)?(?P<part>" + "|".join(sorted(_PARTS, key=len, reverse=True)) + ")"
-_QUARTERS = {"half past": 30, "quarter past": 15, "quarter to": -15, "viertel nach": 15, "viertel vor": -15, "halb": -30}
+_QUARTERS = {
+    "half past": 30,
+    "quarter past": 15,
+    "quarter to": -15,
+    "viertel nach": 15,
+    "viertel vor": -15,
+    "halb": -30,
+}
 _SPOKEN = re.compile(rf"{_AT}?(?P<how>{'|'.join(_QUARTERS)})\s+(?P<hour>\d{{1,2}})\b(?:\s*uhr)?")
 _CLOCK = re.compile(
     rf"(?:{_AT}(?P<at>\d{{1,2}})(?:[:.](?P<at_minute>\d{{2}})\b(?!\.))?(?![\d./:-]|\w)|"
@@ -49,7 +56,9 @@ _CLOCK = re.compile(
 )
 _NAMED = re.compile(rf"{_AT}?(?:am\s+)?\b(?P<fixed>{'|'.join(_FIXED)})\b")
 _ABOUT = re.compile(rf"\b{_PART}\b")
-_AND = re.compile(r"\s*(?:,|and|und|&)\s*(?:(?:at|um)\s+)?(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?(?=\s*(?:,|$|and\b|und\b|&|uhr))(?:\s*uhr)?")
+_AND = re.compile(
+    r"\s*(?:,|and|und|&)\s*(?:(?:at|um)\s+)?(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?(?=\s*(?:,|$|and\b|und\b|&|uhr))(?:\s*uhr)?"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Recurrences in words, in English and German: `every weekday at 8`, `alle 2 Wochen montags`, `on the first of each month`.
+"""Recurrences in words, in English and German: `every weekday at 8`, `alle 2 Wochen montags`, `on the last Friday`.
 
 A grammar of our own that must account for every word: the library there is (recurrent) knows English alone, and passes
 over what it does not understand. Pure.
@@ -7,6 +7,7 @@ over what it does not understand. Pure.
 import re
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta, tzinfo
+from itertools import pairwise
 
 from bot.due import days, hours, moments, rules
 from bot.due.rules import Rule
@@ -28,9 +29,8 @@ _DAYLIST = rf"(?:{days.DAY})(?:\s*(?:,|and|und|&|/)\s*(?:{days.DAY}))*"
 _ON = r"(?:\s*,?\s*(?:on|am|every|jeden)?\s*(?:the\s+)?)"
 _ORD = "|".join(sorted(days.ORDINALS, key=len, reverse=True))
 _DAYNUM = rf"(?:(?P<nth>\d{{1,2}})(?:st|nd|rd|th|\.)?|(?P<word>{_ORD})(?:\s+(?:day|tag))?)"
-_MONTHLY = (
-    rf"(?:\s+(?:day\s+)?(?:of|in|des|im|jedes|jeden|in jedem)\s*(?:{_EVERY}|the|a|dem)?\s*(?:{_NTH}(?:months?|monate?n?s?))?)"
-)
+_OF = rf"(?:of|in|des|im|jedes|jeden|in jedem)\s*(?:{_EVERY}|the|a|dem)?"
+_MONTHLY = rf"(?:\s+(?:day\s+)?{_OF}\s*(?:{_NTH}(?:months?|monate?n?s?))?)"
 
 _Made = tuple[str, dict[str, str]]  # FREQ and the other parts
 
@@ -79,9 +79,7 @@ def _read(words: str, start: datetime) -> _Made:
     raise Unclear(HOW, told=False)
 
 
-def _elapsed(
-    freq: str, parts: dict[str, str], times: tuple[time, ...], now: float, where: tzinfo
-) -> Rule | None:
+def _elapsed(freq: str, parts: dict[str, str], times: tuple[time, ...], now: float, where: tzinfo) -> Rule | None:
     if freq not in {"MINUTELY", "HOURLY", "SECONDLY"}:
         return None
     if times:
@@ -117,7 +115,7 @@ def _not_too_often(rule: Rule, where: tzinfo, now: float, shortest: int) -> None
     if not few:
         raise Unclear("That never comes. Say a later day after “until”.")
     # Where a clock is put on, two times of a day may come together; that is no more often.
-    gaps = sorted(later - earlier for earlier, later in zip(few, few[1:], strict=False))
+    gaps = sorted(later - earlier for earlier, later in pairwise(few))
     if gaps and gaps[len(gaps) // 2] < shortest:
         raise often
 
@@ -175,24 +173,43 @@ def _yearly(found: re.Match[str], start: datetime) -> _Made:
     return "YEARLY", {"BYMONTH": str(day.month), "BYMONTHDAY": str(day.day)}
 
 
-_BY_CLOCK = "|".join(word for word in sorted(moments.UNITS, key=len, reverse=True) if moments.UNITS[word] in moments.SECONDS)
+_BY_CLOCK = "|".join(
+    word for word in sorted(moments.UNITS, key=len, reverse=True) if moments.UNITS[word] in moments.SECONDS
+)
 _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], _Made]], ...] = tuple(
     (re.compile(pattern), make)
     for pattern, make in (
-        (rf"{_EVERY}\s+(?:(?P<half>half(?: an)?|halbe)\s+(?:hour|stunde)|(?:(?P<every>\d{{1,6}})\s*)?(?P<unit>{_BY_CLOCK}))", _by_clock),
+        (
+            rf"{_EVERY}\s+(?:(?P<half>half(?: an)?|halbe)\s+(?:hour|stunde)|"
+            rf"(?:(?P<every>\d{{1,6}})\s*)?(?P<unit>{_BY_CLOCK}))",
+            _by_clock,
+        ),
         (r"(?:hourly|stündlich)", lambda _, __: ("HOURLY", {})),
         (rf"(?:daily|täglich|{_EVERY}(?:\s+{_NTH}(?:days?|tage?n?|morgen|morning))?)", _daily),
-        (rf"(?:{_EVERY}\s+|(?:on|an)\s+)?(?:weekdays?|working days?|workdays?|werktags?|werktage?n?|wochentags|wochentage?)", _weekdays),
-        (r"(?:(?:every|on|from|jeden|von)\s+)*(?:mo|mon|monday|montag)\s*(?:-|–|to|through|until|bis)\s*(?:fr|fri|friday|freitag)", _weekdays),
+        (
+            rf"(?:{_EVERY}\s+|(?:on|an)\s+)?"
+            r"(?:weekdays?|working days?|workdays?|werktags?|werktage?n?|wochentags|wochentage?)",
+            _weekdays,
+        ),
+        (
+            r"(?:(?:every|on|from|jeden|von)\s+)*(?:mo|mon|monday|montag)\s*(?:-|–|to|through|until|bis)\s*(?:fr|fri|friday|freitag)",
+            _weekdays,
+        ),
         (rf"(?:{_EVERY}\s+|(?:on|at|am)\s+)?(?:the\s+)?(?:weekends?|wochenenden?)", _weekends),
         (rf"(?:{_EVERY}\s+|on\s+|am\s+)?{_NTH}(?P<days>{_DAYLIST})", _weekly),
         (rf"(?:weekly|wöchentlich|{_EVERY}\s+{_NTH}(?:weeks?|wochen?))(?:{_ON}(?P<days>{_DAYLIST}))?", _weekly),
         (rf"(?:{_EVERY}\s+)?(?P<days>{_DAYLIST})\s+(?:of\s+)?{_EVERY}\s+{_NTH}(?:weeks?|wochen?)", _weekly),
         (rf"(?:(?:on|am|every|jeden|the)\s+)*(?P<word>{_ORD})\s+(?P<day>{days.DAY}){_MONTHLY}", _monthly_weekday),
-        (rf"(?:monthly|monatlich|{_EVERY}\s+{_NTH}(?:months?|monate?n?)){_ON}(?P<word>{_ORD})\s+(?P<day>{days.DAY})", _monthly_weekday),
+        (
+            rf"(?:monthly|monatlich|{_EVERY}\s+{_NTH}(?:months?|monate?n?)){_ON}(?P<word>{_ORD})\s+(?P<day>{days.DAY})",
+            _monthly_weekday,
+        ),
         (rf"(?:(?:on|am|every|jeden|the)\s+)*{_DAYNUM}{_MONTHLY}", _monthly),
         (rf"(?:monthly|monatlich|{_EVERY}\s+{_NTH}(?:months?|monate?n?))(?:{_ON}{_DAYNUM})?", _monthly),
-        (rf"(?:yearly|annually|jährlich|{_EVERY}\s+(?:years?|jahre?))(?:\s*,?\s*(?:on|am)?\s*(?P<date>.*\d.*))?", _yearly),
+        (
+            rf"(?:yearly|annually|jährlich|{_EVERY}\s+(?:years?|jahre?))(?:\s*,?\s*(?:on|am)?\s*(?P<date>.*\d.*))?",
+            _yearly,
+        ),
         (rf"{_EVERY}\s+(?P<date>.*\d.*)", _yearly),
         (rf"(?:on|am)\s+(?P<date>.*\d.*)\s+(?:of\s+)?{_EVERY}\s+(?:year|jahr)(?:es)?", _yearly),
     )

@@ -116,13 +116,14 @@ def _elapsed(begin: float, step: int, after: float) -> Iterator[float]:
 
 
 def _calendar(rule: Rule, since: datetime) -> Iterator[datetime]:
-    """The local times of a rule from a while before `since` on. The library counts from DTSTART, so that is moved near."""
+    """The local times of a rule since `since`, or DTSTART. The library counts from DTSTART, so that is moved near."""
     from dateutil.rrule import rrulestr  # not needed by a house without jobs
 
     begin = rule.begin if rule.get("COUNT") else _near(rule, since)
-    text = ";".join(f"{name}={value}" for name, value in _whole(rule))
-    until = {} if rule.get("UNTIL") else {"until": max(begin, since) + HORIZON}
-    found = rrulestr(text, dtstart=begin).replace(**until)
+    parts = dict(_whole(rule))
+    if not {"UNTIL", "COUNT"} & parts.keys():
+        parts["UNTIL"] = (max(begin, since) + HORIZON).strftime(STAMP)
+    found = rrulestr(";".join(f"{name}={value}" for name, value in parts.items()), dtstart=begin)
     yield from found.xafter(max(since, rule.begin), inc=True)
 
 

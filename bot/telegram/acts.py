@@ -10,6 +10,7 @@ from bot.db.chats import Think
 from bot.db.engine import Transaction
 from bot.db.notices import Notices
 from bot.db.people import Standing
+from bot.diary import Diary
 from bot.domain import Button, InboxItem, Lane, Part
 from bot.endpoints import Endpoint
 from bot.opening import Ask
@@ -43,7 +44,8 @@ class Reach:
     """What acts can reach beside their transaction.
 
     `repeatable(tool)` says whether running the tool again does no harm; `bot_name` is the username, without @.
-    `thinking` is what the house does where a chat has not said; `composition` tells of a lane's next prompt;
+    `thinking` is what the house does where a chat has not said; `composition` tells of a lane's next prompt; `diary`
+    keeps what is to be done later;
     `second` is the endpoint beside the first, if there is one. `canvases_a_day` is what a member may use (None: as many
     as they like), `copies_until` says when the newest copy of the database is deleted (None: there is none).
     """
@@ -58,6 +60,7 @@ class Reach:
     bot_name: str
     thinking: Think
     composition: Callable[[Transaction, Lane], Awaitable[Composition]]
+    diary: Diary
     second: Endpoint | None = None
     canvases_a_day: int | None = None
     copies_until: Callable[[], float | None] = lambda: None

@@ -12,7 +12,7 @@ from bot.db import conversations, inbox, notes, retries
 from bot.db.people import Standing
 from bot.db.retries import LastTurn
 from bot.domain import Button, Part
-from bot.telegram import accounts, consent, context, door, forget, limits, members, thinking
+from bot.telegram import accounts, consent, context, door, forget, jobs, limits, members, thinking
 from bot.telegram.acts import Act, Answer, Call, pages, part, say
 from bot.telegram.gestures import Menu
 
@@ -172,6 +172,9 @@ COMMANDS = (
     Command("deep", "have the second model answer what follows", consent.deep, second=True),
     Command("consent", "what may go to the second model", consent.show, in_menu=False, second=True),
     Command("notes", "what I keep for this chat", show_notes),
+    Command("remind", "have me say something later", jobs.remind),
+    Command("jobs", "what I am to say or do later", jobs.show),
+    Command("zone", "your time zone", jobs.zone, in_menu=False),
     Command("think", "when I think before I answer", thinking.think),
     Command("usage", "what the last turn, today and 30 days took", accounts.show),
     Command("context", "what my next prompt is made of", context.show, in_menu=False),

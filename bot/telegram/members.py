@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from bot.db import inbox, outbox, people
+from bot.db import inbox, jobs, outbox, people
 from bot.db.people import Person, Role, Stranger
 from bot.domain import Button, Lane, Part
 from bot.telegram.acts import TOO_OLD, Answer, Call, pages, say
@@ -79,6 +79,7 @@ async def _remove(call: Call, number: int) -> Answer:
     if known is None:
         return say("Nobody with this number is in.")
     await people.remove(call.tx, number)
+    await jobs.remove_all(call.tx, number)
     cuts = await _end_turns(call, number)
     was = "blocked no more" if known.role == "blocked" else "out"
     menus = (partial(call.reach.gestures.member_menu, number),) if known.role == "admin" else ()
@@ -91,6 +92,7 @@ async def _block(call: Call, number: int) -> Answer:
         return say(refusal)
     name = await _name(call, number)
     await people.put(call.tx, number, name, "blocked", by=call.person, now=call.now)
+    await jobs.remove_all(call.tx, number)
     cuts = await _end_turns(call, number)
     remember = partial(call.reach.access.remember, Person(number, name, "blocked"))
     menus = (partial(call.reach.gestures.member_menu, number),)

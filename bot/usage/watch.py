@@ -103,6 +103,14 @@ class Watch:
         """The turn's own task has nothing more to do; the sender is at it."""
         self._turn.rest(None)
 
+    def give_way(self) -> None:
+        """It waits for a message of a person in its lane."""
+        self._turn.rest("lane wait")
+
+    def go_on(self) -> None:
+        """It is at work again."""
+        self._turn.rest("own")
+
     def spans(self, now: float) -> list[Span]:
         """All that was measured; what is not over counts up to `now`."""
         pieces = [track.open(now) for track in (self._turn, *self._tracks)]
@@ -130,7 +138,10 @@ class Watches:
     def open(self, item: InboxItem, lane: Lane) -> Watch:
         """The watch of a turn whose first item was just taken, or is handled again after a restart."""
         since = max(item.received_at, self.began_at) if item.attempt > 1 else item.taken_at
-        return self.find(item.id) or self.keep(Watch(item.id, lane, since=since))
+        if found := self.find(item.id):
+            found.go_on()
+            return found
+        return self.keep(Watch(item.id, lane, since=since))
 
     def keep(self, watch: Watch) -> Watch:
         """Hear for this watch what is done to deliver its messages, and have it stored."""
