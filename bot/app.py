@@ -22,12 +22,17 @@ from bot.db import calls, lock, migrating, people
 from bot.db.engine import Database, connected, file_of
 from bot.db.inbox import Arrival
 from bot.db.notices import Notices
+from bot.diary import Bounds, Diary, Owner
 from bot.domain import ItemKind, Lane, Runner
 from bot.endpoints import Endpoint
 from bot.errors import SettingsRefused
-from bot.forgetting import Forgetting, Keeping, Retention
-from bot.house import Daily, Jobs
+from bot.house import Rota
+from bot.housekeeping import Housekeeping
+from bot.opening import Ask
+from bot.schedule import Schedule
+from bot.scheduling import ChatSchedules
 from bot.settings import Settings
+from bot.settling import Settling
 from bot.telegram import commands, wire
 from bot.telegram.access import Access
 from bot.telegram.acts import Reach
@@ -39,11 +44,12 @@ from bot.telegram.gestures import Gestures
 from bot.telegram.handlers import Handlers
 from bot.telegram.intake import Intake, Ways
 from bot.telegram.rations import Rations
+from bot.telegram.reminders import Reminders
 from bot.telegram.sender import Sender
 from bot.telegram.tasks import Tasks
 from bot.turns import Turns
 from bot.usage.keeper import Keeper
-from bot.usage.reconcile import CountersAt, Reconciliation
+from bot.usage.reconcile import Reconciliation
 from bot.usage.watch import Watches
 from bot.warming import Warming
 from bot.worker import Worker
@@ -130,7 +136,8 @@ class House:
     warming: Warming
     keeper: Keeper
     reconciliation: Reconciliation
-    daily: Daily
+    schedule: Schedule
+    rota: Rota
     admins: tuple[int, ...]
     tools: frozenset[str]
 
@@ -158,7 +165,8 @@ class House:
                 tasks.create_task(self.intake.run(), name="intake"),
                 tasks.create_task(self.eyes.run(), name="eyes"),
                 tasks.create_task(self.reconciliation.run(), name="reconciliation"),
-                tasks.create_task(self.daily.run(), name="daily"),
+                tasks.create_task(self.schedule.run(), name="schedule"),
+                tasks.create_task(self.rota.run(), name="rota"),
                 tasks.create_task(self.gestures.menus(self.admins), name="menus"),
                 tasks.create_task(self.warming.run(), name="warming"),
             ]
@@ -190,14 +198,15 @@ async def build(
     )
     aside = Aside(database, notices, sender.wake, watches)
     registry = discover()
-    answering = Answering(settings, database, model, second, Toolbox(registry), aside.tell)
+    later = await _later(settings, database, sender, lambda: worker.wake())
+    answering = Answering(settings, database, model, second, Toolbox(registry), aside.tell, later.schedules)
     answering.check_budget()
     warming = answering.warming()
     turns = Turns(
         answering.means(partial(ChatChannel, sender), sender.wake, warming.again, watches), wake=lambda: worker.wake()
     )
     rations = Rations(turns, database, access, a_day=settings.canvases_a_day, wake_sender=sender.wake)
-    keeping = Keeping(file_of(settings.database_url), settings.keep_text_days)
+    housekeeping = Housekeeping(settings, database, warming, aside.tell)
     reach = Reach(
         access=access,
         notices=notices,
@@ -209,16 +218,18 @@ async def build(
         bot_name=bot.username,
         thinking=settings.thinking,
         composition=answering.composition,
+        diary=later.diary,
         second=second,
         canvases_a_day=settings.canvases_a_day,
-        copies_until=keeping.copies_until,
+        copies_until=housekeeping.keeping.copies_until,
     )
     runners: dict[ItemKind, Runner] = {
         "update": Handlers(database, reach, _gathering(settings, bot), most_waiting=settings.waiting_messages),
-        "task": Tasks(database, access, rations),
-        "house": _jobs(database, answering.summaries(), keeping, sender),
+        "reminder": later.settling.behind(Reminders(database, access, later.diary, sender.wake)),
+        "task": later.settling.behind(Tasks(database, access, rations)),
+        "house": housekeeping.jobs(notices, answering.summaries(), sender.wake),
     }
-    worker = Worker(database, runners, cut=turns.stop, give_up=aside)
+    worker = Worker(database, runners, cut=turns.stop, give_up=later.settling.behind_giving_up(aside))
     eyes = Eyes(bot, worker.busy)
 
     def arrived(arrivals: Sequence[Arrival]) -> None:
@@ -235,20 +246,38 @@ async def build(
         gestures=gestures,
         warming=warming,
         keeper=keeper,
-        reconciliation=Reconciliation(database, _read_at(settings), aside.tell),
-        daily=Daily(database, keeping.daily, worker.wake),
+        reconciliation=housekeeping.reconciliation,
+        schedule=later.schedule,
+        rota=housekeeping.rota(later.schedule, worker.wake),
         admins=access.admins(),
         tools=frozenset(tool.name for tool in registry),
     )
 
 
-def _jobs(database: Database, summaries: Runner, keeping: Keeping, sender: Sender) -> Jobs:
-    retention, forgetting = Retention(database, keeping), Forgetting(database, sender.wake)
-    return Jobs({"summary": summaries, "retention": retention, "forget": forgetting})
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """What is done later: what wakes it, what people keep there, and what came of it."""
+
+    schedule: Schedule
+    diary: Diary
+    settling: Settling
+    wake_sender: Callable[[Lane], None]
+
+    def schedules(self, ask: Ask) -> ChatSchedules:
+        """What the tools of a turn keep there."""
+        return ChatSchedules(self.diary, Owner(ask.person, ask.name, ask.lane), self.wake_sender)
 
 
-def _read_at(settings: Settings) -> CountersAt:
-    return CountersAt(settings.model_url, settings.model_api_key.get_secret_value() if settings.model_api_key else None)
+async def _later(settings: Settings, database: Database, sender: Sender, wake: Callable[[], None]) -> _Later:
+    schedule, settling = Schedule(database, wake), Settling(database, sender.wake)
+    await settling.recover()
+    bounds = Bounds(
+        each=settings.jobs_per_person,
+        total=settings.jobs_total,
+        shortest=60 * settings.jobs_minutes,
+        zone=settings.time_zone if "time_zone" in settings.model_fields_set else None,
+    )
+    return _Later(schedule, Diary(database, bounds, schedule.look), settling, sender.wake)
 
 
 def _gathering(settings: Settings, bot: wire.Client) -> Gathering:

@@ -99,9 +99,11 @@ async def _tell(database: Database, url: str, *, waiting: bool, now: float) -> t
         known = None
     async with database.transaction() as tx:
         settled = await restored.settle(tx, waiting=waiting, now=now)
-        passed_over = 0 if waiting else await _pass_over(tx, now)
+        passed_over = 0
         if known is not None:
             await restored.carry(tx, known, now=now)
+        if not waiting and (known is None or known.standing is None):
+            passed_over = await _pass_over(tx, now)
     return settled, passed_over, known
 
 
@@ -137,3 +139,22 @@ def _merge(file: Path) -> None:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except sqlite3.DatabaseError:
         return
+
+
+def told(made: Restored, file: Path) -> Iterator[str]:
+    """What is to be known after a restore."""
+    yield f"{file} is as it was on {datetime.fromtimestamp(made.made_at, UTC):%-d %B %Y at %H:%M} UTC."
+    if made.aside is not None:
+        yield f"What stood there is kept for 30 days at most: {made.aside}"
+    yield (
+        f"Messages that waited then and are not answered again: {made.settled.dropped}. Sent or not, nobody knows, and "
+        f"not sent again: {made.settled.unknown}. Due times since then, passed over: {made.passed_over}."
+    )
+    yield "What people wrote since then is gone: Telegram does not hand it over twice. It is in their chats still."
+    if made.known is None:
+        yield (
+            "The database that stood there told nothing. Who was shut out since then is let in again: see /people. "
+            "What was forgotten since then is there again, and the last messages may be answered twice."
+        )
+    elif made.known.standing is None:
+        yield "The database that stood there was of another house: people, limits and jobs are those of the backup."

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from bot.db import inbox as inbox_room
 from bot.db import lock, migrating, outbox, people
@@ -113,6 +113,10 @@ async def test_who_was_shut_out_stays_out_and_what_was_forgotten_is_forgotten_ag
         async with house.gateway():
             await say(house, "a canary")
             await say(house, "hello", BOB)
+            async with connected(house.settings.database_url) as database, database.transaction() as tx:
+                await tx.execute(
+                    insert(jobs).values(person=BOB, kind="reminder", text="old", made_at=1.0, next_due=2e9)
+                )
             backup = await shelf(house, tmp_path).add(now=time.time())
             house.ann.send("/forget")
             await house.api.until(lambda: house.api.chat(ADMIN).from_bot[-1].buttons)
@@ -121,10 +125,13 @@ async def test_who_was_shut_out_stays_out_and_what_was_forgotten_is_forgotten_ag
         url = house.settings.database_url
         async with connected(url) as database, database.transaction() as tx:
             await people.put(tx, BOB, "Bob", "blocked", now=time.time())
+            await tx.execute(delete(jobs).where(jobs.c.text == "old"))
+            await tx.execute(insert(jobs).values(person=BOB, kind="reminder", text="new", made_at=1.0, next_due=2e9))
         made = await put_back(house, backup)
         assert made.known is not None
         assert len(made.known.forgets) == 1
         assert rows(url, f"SELECT role FROM people WHERE id = {BOB}") == [("blocked",)]
+        assert rows(url, "SELECT text FROM jobs WHERE person IS NOT NULL") == [("new",)]  # not the one deleted since
         assert rows(url, "SELECT count(*) FROM messages") == [(4,)]
         async with house.gateway():
             house.api.person(BOB, "Bob").send("@@say:let me in@@")
@@ -146,7 +153,7 @@ async def test_a_backup_of_another_house_brings_its_own_people(tmp_path: Path):
             await say(house, "who are you?")
         made = await put_back(house, backup)
         assert made.known is not None
-        assert made.known.admission is None
+        assert made.known.standing is None
         assert rows(house.settings.database_url, f"SELECT id FROM people WHERE id = {BOB}") == [(BOB,)]
 
 

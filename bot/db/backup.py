@@ -3,7 +3,6 @@
 Made by SQLite itself out of one moment's view, in small steps; a file has its name only once it was found to be sound.
 """
 
-import asyncio
 import contextlib
 import errno
 import os
@@ -20,6 +19,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from bot.errors import BackupFailed
+from tools.threads import in_thread
 
 _STEP = 256  # pages copied at once; between steps the disk is left to others for as long as a step took
 _LOOK = 20_000  # of SQLite's own small steps, after which a check looks whether it is to end
@@ -56,7 +56,7 @@ class Shelf:
         """Make a backup, and delete those beyond `keep`. Raises BackupFailed; what was there before is there still."""
         enough = threading.Event()
         try:
-            return await asyncio.to_thread(self._add, now, enough)
+            return await in_thread(self._add, now, enough)
         finally:
             enough.set()  # cancelled, the thread ends within a step
 

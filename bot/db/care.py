@@ -1,11 +1,11 @@
 """The database's care: its log merged, its statistics refreshed, every page of it looked through for damage."""
 
-import asyncio
 import threading
 from pathlib import Path
 
 from bot.db.backup import faults
 from bot.db.engine import Database
+from tools.threads import in_thread
 
 
 async def care(database: Database, file: Path) -> list[str]:
@@ -16,6 +16,6 @@ async def care(database: Database, file: Path) -> list[str]:
     await database.tidy()
     enough = threading.Event()
     try:
-        return await asyncio.to_thread(faults, file, enough)
+        return await in_thread(faults, file, enough)
     finally:
         enough.set()  # cancelled, the thread ends at once

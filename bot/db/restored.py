@@ -19,7 +19,7 @@ from bot.db.tables import turns as turns_table
 WHY = "the database was restored from a backup"
 BATCH = 100  # updates Telegram hands over at once, and so the most it hands over again
 
-_ADMISSION = (people, invites, strangers, limits)
+_STANDING = (people, invites, strangers, limits, jobs)
 _JOB = func.json_extract(inbox.c.body, "$.job")
 _FORGETS = and_(inbox.c.kind == "house", _JOB == "forget")
 _WAITS = inbox.c.state.in_(("new", "running"))
@@ -36,13 +36,13 @@ class Settled:
 @dataclass(frozen=True, slots=True)
 class Since:
     """What the replaced database knows that the restored one must: updates it has had, what was to be forgotten after
-    the backup, the numbers it has given to rows, who may do what (None: it is of another house).
+    the backup, the numbers it has given to rows, who may do what and what is due later (None: it is of another house).
     """
 
     updates: Sequence[int]
     forgets: Sequence[Mapping[str, Any]]
     numbers: Mapping[str, int]
-    admission: Mapping[str, Sequence[Mapping[str, Any]]] | None
+    standing: Mapping[str, Sequence[Mapping[str, Any]]] | None
 
 
 async def settle(tx: AsyncConnection, *, waiting: bool, now: float) -> Settled:
@@ -90,7 +90,7 @@ async def since(old: AsyncConnection, received: float, birth: float | None) -> S
         updates=(await old.execute(known)).scalars().all(),
         forgets=[dict(row) for row in (await old.execute(asked)).mappings()],
         numbers={row.name: row.seq for row in numbers},
-        admission={one.name: await _rows(old, one) for one in _ADMISSION} if same_house else None,
+        standing={one.name: await _rows(old, one) for one in _STANDING} if same_house else None,
     )
 
 
@@ -105,14 +105,15 @@ async def carry(tx: AsyncConnection, known: Since, *, now: float) -> None:
     for one in known.forgets:
         quietly = json.dumps(json.loads(one["body"]) | {"tell": False})  # it was told then
         await tx.execute(insert(inbox).values(kind="house", shape="other", **{**one, "body": quietly}))
-    for name, said in (known.admission or {}).items():
+    for name, said in (known.standing or {}).items():
         await tx.execute(metadata.tables[name].delete())
         if said:
             await tx.execute(insert(metadata.tables[name]), list(said))
 
 
 async def _birth(tx: AsyncConnection) -> float | None:
-    return (await tx.execute(select(func.min(lives.c.began_at)))).scalar_one()
+    birth: float | None = (await tx.execute(select(func.min(lives.c.began_at)))).scalar_one()
+    return birth
 
 
 async def _rows(tx: AsyncConnection, table: Table) -> list[Mapping[str, Any]]:
