@@ -25,6 +25,7 @@ _EVERY = r"(?:every|each|jede[nrsm]?|alle)"
 _ALONE = re.compile(_EVERY)
 _OTHER = {"other": 2, "second": 2, "2nd": 2, "third": 3, "zweiten": 2, "zweite": 2, "dritten": 3, "dritte": 3}
 _NTH = r"(?:(?P<every>\d{1,6}|" + "|".join(_OTHER) + r")\.?\s+)?"
+_WORKING = r"(?:mo|mon|monday|montag)\s*(?:-|–|to|through|until|bis)\s*(?:fr|fri|friday|freitag)"
 _DAYLIST = rf"(?:{days.DAY})(?:\s*(?:,|and|und|&|/)\s*(?:{days.DAY}))*"
 _ON = r"(?:\s*,?\s*(?:on|am|every|jeden)?\s*(?:the\s+)?)"
 _ORD = "|".join(sorted(days.ORDINALS, key=len, reverse=True))
@@ -192,7 +193,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], _Made]]
             _weekdays,
         ),
         (
-            r"(?:(?:every|on|from|jeden|von)\s+)*(?:mo|mon|monday|montag)\s*(?:-|–|to|through|until|bis)\s*(?:fr|fri|friday|freitag)",
+            rf"(?:(?:every|on|from|jeden|von)\s+)*{_WORKING}",
             _weekdays,
         ),
         (rf"(?:{_EVERY}\s+|(?:on|at|am)\s+)?(?:the\s+)?(?:weekends?|wochenenden?)", _weekends),
@@ -215,7 +216,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], _Made]]
     )
 )
 _RECURS = re.compile(
-    rf"\b{_EVERY}\b|\b(?:hourly|daily|weekly|monthly|yearly|annually|stündlich|täglich|wöchentlich|monatlich|jährlich|weekdays|"
-    rf"weekends|werktags|wochentags|(?:mon|tues|wednes|thurs|fri|satur|sun)days|"
-    rf"(?:mon|diens|donners|frei|sams|sonn)tags|mittwochs|am wochenende)\b"
+    rf"\b(?:{_EVERY}|{_WORKING}|hourly|daily|weekly|monthly|yearly|annually|stündlich|täglich|wöchentlich|monatlich|"
+    r"jährlich|weekdays|weekends|werktags|wochentags|(?:mon|tues|wednes|thurs|fri|satur|sun)days|"
+    r"(?:mon|diens|donners|frei|sams|sonn)tags|mittwochs|am wochenende)\b"
 )
