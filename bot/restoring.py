@@ -48,7 +48,11 @@ async def restore(url: str, backup: Path, *, waiting: bool, now: float) -> Resto
         async with connected(url.replace(str(file), str(fresh))) as database:
             settled, passed_over, known = await _tell(database, url, waiting=waiting, now=now)
             await database.scrub()
-        return Restored(made_at(backup), _put(fresh, file, now), settled, passed_over, known)
+        try:
+            aside = _put(fresh, file, now)
+        except OSError as error:
+            raise RestoreRefused(f"{file} cannot be replaced: {error.strerror}.") from error
+        return Restored(made_at(backup), aside, settled, passed_over, known)
 
 
 @contextmanager
@@ -119,7 +123,7 @@ def _put(fresh: Path, file: Path, now: float) -> Path | None:
     """Let the file take its place; the one that stood there, if any, goes aside. One rename decides."""
     aside = None
     if file.exists() and file.stat().st_size:
-        aside = file.with_name(f"{file.name}.before-restore-{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}.bak")
+        aside = file.with_name(f"{file.name}.before-restore-{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%S.%fZ}.bak")
         _merge(file)
         os.link(file, aside)
         os.utime(aside, (now, now))

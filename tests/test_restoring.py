@@ -211,6 +211,11 @@ async def test_what_is_no_sound_backup_is_refused_and_the_database_stays(databas
             await restore(database_url, backup, waiting=False, now=NOW)
     with lock.held(file), pytest.raises(GatewayRunning):
         await restore(database_url, newer, waiting=False, now=NOW)
+    sound = tmp_path / "sound"
+    sound.write_bytes(before)
+    (tmp_path / f"{file.name}.before-restore-20261118T110640.000000Z.bak").touch()
+    with pytest.raises(RestoreRefused, match="cannot be replaced: File exists"):
+        await restore(database_url, sound, waiting=False, now=NOW)
     assert file.read_bytes() == before
     assert not list(tmp_path.glob("*.restoring*"))
 
@@ -230,7 +235,7 @@ async def test_in_the_place_of_a_ruin_or_of_nothing_a_backup_stands_whole(
         made = await restore(url, backup, waiting=False, now=NOW)
         assert made.known is None
         assert rows(url, "SELECT name FROM people") == [("Bob",)]
-    aside = tmp_path / "ruin.db.before-restore-20261118T110640Z.bak"
+    aside = tmp_path / "ruin.db.before-restore-20261118T110640.000000Z.bak"
     assert aside.read_bytes().startswith(b"not a database")
     assert migrating.copies(ruin) == [aside]
     assert not Path(f"{ruin}-wal").exists() or Path(f"{ruin}-wal").read_bytes() != b"nor is this a log"
