@@ -82,8 +82,7 @@ class Schedule:
         async with self._database.reading() as tx:
             ahead = await jobs.ahead_of(tx, now=now)
         for at in range(0, len(ahead), BATCH):
-            some = ahead[at : at + BATCH]
-            anew = await in_thread(_anew, some, now)
+            anew = await in_thread(_anew, ahead[at : at + BATCH])
             async with self._database.transaction() as tx:
                 for job, next_due in anew:
                     await jobs.set_next(tx, job, next_due)
@@ -119,8 +118,8 @@ def _planned(job: Job, now: float) -> Written:
     return Written(job.id, job.next_due, made.due, made.next_due, row)
 
 
-def _anew(ahead: Sequence[Job], now: float) -> list[tuple[int, float | None]]:
-    return [(job.id, plan.again(Rule.parse(job.rule or ""), rules.zone(job.zone), now)) for job in ahead]
+def _anew(ahead: Sequence[tuple[Job, float]]) -> list[tuple[int, float | None]]:
+    return [(job.id, rules.next_after(Rule.parse(job.rule or ""), rules.zone(job.zone), last)) for job, last in ahead]
 
 
 def _log(written: Sequence[Written], now: float) -> None:

@@ -5,7 +5,7 @@ from tools.base import ToolContext, ToolError, tool
 
 @tool(thinking="never", timeout=30)
 async def schedule(context: ToolContext, when: str = "", text: str = "", task: bool = False, remove: int = 0) -> str:
-    """Remind the person later, or do a task at set times. Without arguments: list.
+    """Remind later, or do a task at set times. No arguments: list.
 
     Args:
         when: Date and time or period, in English.

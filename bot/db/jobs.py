@@ -18,6 +18,7 @@ from bot.domain import Lane
 JobKind = Literal["reminder", "task", "house"]
 Missed = Literal["once", "skip"]
 State = Literal["active", "paused", "done"]
+MOST = 10_000  # of all jobs
 
 _OPEN = jobs.c.state.in_(("active", "paused"))
 _DUE = and_(jobs.c.state == "active", jobs.c.next_due <= bindparam("now"))
@@ -162,9 +163,20 @@ async def run_now(tx: AsyncConnection, job: int, row: Mapping[str, Any], *, now:
     return made.rowcount == 1
 
 
-async def ahead_of(tx: AsyncConnection, *, now: float) -> list[Job]:
-    """Active jobs that were done at a moment still to come: the clock was put back since."""
-    return await _several(tx, and_(jobs.c.state == "active", jobs.c.rule.is_not(None), jobs.c.last_due > now), 10_000)
+async def ahead_of(tx: AsyncConnection, *, now: float) -> list[tuple[Job, float]]:
+    """Active jobs that were done at a moment still to come, for the clock was put back since.
+
+    And the last due time of each that lies behind us, or when it was made.
+    """
+    ahead = and_(jobs.c.state == "active", jobs.c.rule.is_not(None), jobs.c.last_due > now)
+    found = await _several(tx, ahead, MOST)
+    behind = select(inbox.c.job, func.max(inbox.c.due_at)).where(inbox.c.due_at <= now).group_by(inbox.c.job)
+    last = (
+        {int(row[0]): float(row[1]) for row in await tx.execute(behind.where(inbox.c.job.is_not(None)))}
+        if found
+        else {}
+    )
+    return [(job, last.get(job.id, min(job.made_at, now))) for job in found]
 
 
 async def set_next(tx: AsyncConnection, job: int, next_due: float | None, *, zone: str | None = None) -> None:

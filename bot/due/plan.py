@@ -36,10 +36,5 @@ def plan(next_due: float, rule: Rule | None, where: tzinfo, missed: Missed, now:
     return Plan(last if _wanted(last, missed, now) else None, following, left_out=last > next_due)
 
 
-def again(rule: Rule, where: tzinfo, now: float) -> float | None:
-    """When a rule is due next, whatever was reckoned before: the clock was put back, or a pause is over."""
-    return rules.next_after(rule, where, now)
-
-
 def _wanted(due: float, missed: Missed, now: float) -> bool:
     return missed == "once" or now - due <= LATE

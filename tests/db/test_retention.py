@@ -18,6 +18,7 @@ WIPED = {
     *("attachments.data", "attachments.text", "attachments.name", "attachments.kind", "attachments.media_type"),
     *("tool_calls.arguments", "tool_calls.result", "model_calls.reply", "model_calls.error"),
     *("outbox.body", "outbox.error", "notes.text", "notes.author", "notes.lane"),
+    *("jobs.text", "jobs.lane", "jobs.rule"),
     *("lanes.notes", "lanes.summary", "lanes.summary_ahead"),
 }
 WORDLESS = {
@@ -33,6 +34,7 @@ WORDLESS = {
     *("people.name", "people.role", "strangers.name", "strangers.code_hash"),
     *("invites.code_hash", "invites.role", "notices.subject", "notices.text"),
     *("readings.endpoint", "readings.totals", "readings.why"),
+    *("people.zone", "jobs.kind", "jobs.name", "jobs.zone", "jobs.missed", "jobs.state", "jobs.why_paused"),
 }
 
 
