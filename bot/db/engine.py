@@ -27,6 +27,10 @@ _BUSY_MS = 5000
 _SCRUB_MS = 250  # nobody writes meanwhile
 _ANALYSED = 400  # rows of an index that are looked at to learn how it has grown
 
+# Nearly all rows of a queue are done, and by their count the index that finds the few others looks useless.
+_LEARNT = "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat1'"
+_UNLEARN = "DELETE FROM sqlite_stat1 WHERE tbl IN ('inbox', 'outbox', 'jobs')"
+
 _PRAGMAS = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",  # what is acknowledged to Telegram must survive a power cut
@@ -96,9 +100,12 @@ class Database:
             async with self._engine.connect() as connection:
                 file = await _beneath(connection)
                 await file.trip("PRAGMA wal_checkpoint(PASSIVE)", ())
-                async with self._writing:
-                    await file.trip(f"PRAGMA analysis_limit={_ANALYSED}", ())
-                    await file.trip("PRAGMA optimize", ())
+        async with self.transaction() as tx:
+            await tx.exec_driver_sql(f"PRAGMA analysis_limit={_ANALYSED}")
+            await tx.exec_driver_sql("PRAGMA optimize")
+            if (await tx.exec_driver_sql(_LEARNT)).one_or_none() is not None:
+                await tx.exec_driver_sql(_UNLEARN)
+                await tx.exec_driver_sql("ANALYZE sqlite_schema")  # read by this connection at once
 
 
 async def _beneath(connection: AsyncConnection) -> driver.Connection:

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, insert, select, text
+from sqlalchemy.dialects import sqlite
 
 from bot.db import backup as room
+from bot.db import inbox
 from bot.db.backup import Shelf, faults, made_at
 from bot.db.care import care
-from bot.db.engine import Database, file_of
+from bot.db.engine import Database, Transaction, file_of
 from bot.db.tables import notices
 from bot.errors import BackupFailed
 
@@ -171,6 +173,26 @@ async def test_care_lets_sqlite_learn_and_merges_the_log(database: Database, she
     assert shelf.file.stat().st_size > before
     async with database.reading() as tx:
         assert (await tx.execute(select(func.count()).select_from(notices))).scalar_one() == 30
+
+
+async def test_what_care_learns_never_hides_the_few_rows_of_a_queue_that_wait(database: Database, shelf: Shelf):
+    done = [{"kind": "update", "shape": "text", "lane": "7", "state": "done", "received_at": 1.0} for _ in range(600)]
+    async with database.transaction() as tx:
+        await tx.execute(insert(inbox.inbox), done)
+        await tx.exec_driver_sql("ANALYZE")
+
+    async def reads_all(tx: Transaction) -> bool:
+        waiting = str(inbox._CLAIMABLE.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
+        plan = (await tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {waiting}")).all()
+        return any(row[3] == "SCAN inbox" for row in plan)
+
+    async with database.transaction() as tx:
+        assert await reads_all(tx)
+    assert await care(database, shelf.file) == []
+    async with database.transaction() as tx:
+        assert not await reads_all(tx)
+        learnt = (await tx.execute(text("SELECT DISTINCT tbl FROM sqlite_stat1"))).scalars().all()
+        assert "inbox" not in learnt
 
 
 def test_a_look_that_is_to_end_ends(database_url: str, monkeypatch: pytest.MonkeyPatch):
