@@ -7,8 +7,8 @@ import time
 from collections.abc import Awaitable, Callable
 
 from bot.db import outbox, settling
-from bot.db.engine import Database, Transaction
-from bot.db.settling import MOST_FAILURES, Settled
+from bot.db.engine import Database
+from bot.db.settling import MOST_FAILURES, Paused
 from bot.domain import Button, InboxItem, Lane, Part, Runner
 
 PAUSED = "I paused #{number}, “{text}”: it failed {times} times in a row, the last time because {why}."
@@ -57,16 +57,15 @@ class Settling:
 
     async def _note(self, job: int, due_at: float) -> None:
         async with self._database.transaction() as tx:
-            settled = await settling.settle(tx, job, due_at)
-            told = settled is not None and settled.is_paused and await self._tell(tx, settled)
-        if told and settled is not None and settled.job.lane is not None:
-            self._wake_sender(settled.job.lane)
+            paused = await settling.settle(tx, job, due_at)
+            if paused is not None:
+                parts = (_told(paused),)
+                await outbox.add(tx, item=None, lane=paused.lane, parts=parts, now=self._clock())
+        if paused is not None:
+            self._wake_sender(paused.lane)
 
-    async def _tell(self, tx: Transaction, settled: Settled) -> bool:
-        job = settled.job
-        if job.lane is None:
-            return False
-        text = PAUSED.format(number=job.id, text=job.text[:80], times=MOST_FAILURES, why=settled.why)
-        buttons = (Button("Resume", f"job:resume:{job.id}"), Button("Delete", f"job:delete:{job.id}"))
-        await outbox.add(tx, item=None, lane=job.lane, parts=(Part(text, buttons=(buttons,)),), now=self._clock())
-        return True
+
+def _told(paused: Paused) -> Part:
+    text = PAUSED.format(number=paused.job, text=paused.text[:80], times=MOST_FAILURES, why=paused.why)
+    buttons = (Button("Resume", f"job:resume:{paused.job}"), Button("Delete", f"job:delete:{paused.job}"))
+    return Part(text, buttons=(buttons,))

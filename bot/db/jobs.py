@@ -30,6 +30,11 @@ _LOOK = (
     .order_by(jobs.c.next_due, jobs.c.id)
     .limit(bindparam("most"))
 )
+_FIND = (
+    select(jobs, people.c.name.label("called"), people.c.reachable)
+    .select_from(_OWNED)
+    .where(jobs.c.id == bindparam("of"))
+)
 _NEXT = select(func.min(jobs.c.next_due)).where(jobs.c.state == "active")
 _WRITE = upsert(inbox).on_conflict_do_nothing(index_elements=["job", "due_at"], index_where=inbox.c.job.is_not(None))
 _MOVE = (
@@ -104,7 +109,8 @@ async def add(tx: AsyncConnection, new: NewJob, *, now: float) -> int:
 
 async def find(tx: AsyncConnection, job: int) -> Job | None:
     """The job with this id."""
-    return await _one(tx, jobs.c.id == job)
+    row = (await tx.execute(_FIND, {"of": job})).one_or_none()
+    return _job(row) if row else None
 
 
 async def named(tx: AsyncConnection, name: str) -> Job | None:

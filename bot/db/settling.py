@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import and_, func, or_, select, update
+from sqlalchemy import and_, bindparam, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db import jobs
-from bot.db.jobs import Job
 from bot.db.tables import inbox, turns
 from bot.db.tables import jobs as table
+from bot.domain import Lane
 
 MOST_FAILURES = 3  # in a row, after which a job of a person is paused
 
@@ -25,42 +23,47 @@ _WHY: Mapping[str, str] = {
     "failed": "it could not be handled",
 }
 _OVER = inbox.c.state.in_(("done", "dead"))
-_CAME = select(inbox.c.id, inbox.c.state, inbox.c.done_at, turns.c.ending).select_from(
-    inbox.outerjoin(turns, turns.c.item == inbox.c.id)
+_CAME = (
+    select(inbox.c.state.label("came"), inbox.c.done_at, turns.c.ending)
+    .add_columns(*(table.c[name] for name in ("id", "kind", "state", "rule", "next_due", "failures", "lane", "text")))
+    .select_from(inbox.join(table, table.c.id == inbox.c.job).outerjoin(turns, turns.c.item == inbox.c.id))
+    .where(inbox.c.job == bindparam("of"), inbox.c.due_at == bindparam("due"), _OVER, table.c.kind != "house")
+)
+_NOTE = (
+    update(table)
+    .where(table.c.id == bindparam("of"))
+    .where(or_(table.c.last_done.is_(None), table.c.last_done < bindparam("done")))
+    .values(
+        last_done=bindparam("done"), failures=bindparam("times"), state=bindparam("now_is"), why_paused=bindparam("why")
+    )
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """A due time that was noted: the job as it is now, and why it failed (None: it did not)."""
+class Paused:
+    """A job that was paused, for it failed once too often: where its person is told, and why."""
 
-    job: Job
-    why: str | None
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether it was paused for it."""
-        return self.why is not None and self.job.state == "paused" and self.job.why_paused is not None
+    job: int
+    lane: Lane
+    text: str
+    why: str
 
 
-async def settle(tx: AsyncConnection, job: int, due_at: float) -> Settled | None:
-    """Note what came of a person's due time; None if it is not over, was noted before, or its job is gone."""
-    came = (await tx.execute(_CAME.where(inbox.c.job == job, inbox.c.due_at == due_at, _OVER))).one_or_none()
-    found = await jobs.find(tx, job)
-    if came is None or found is None or found.kind == "house":
+async def settle(tx: AsyncConnection, job: int, due_at: float) -> Paused | None:
+    """Note what came of a person's due time, if it is over and was not noted before; the job if it is paused for it."""
+    came = (await tx.execute(_CAME, {"of": job, "due": due_at})).one_or_none()
+    if came is None:
         return None
-    why = _why(came)
-    failures = found.failures + 1 if why else 0
-    changed: dict[str, Any] = {"last_done": came.done_at, "failures": failures}
-    if found.next_due is None and found.state == "active":
-        changed["state"] = "done"
-    elif failures >= MOST_FAILURES:
-        changed |= {"state": "paused", "why_paused": why}
-    new = or_(table.c.last_done.is_(None), table.c.last_done < came.done_at)
-    if not (await tx.execute(update(table).where(table.c.id == job, new).values(changed))).rowcount:
+    why = _WHY["failed"] if came.came == "dead" else _WHY.get(came.ending or "")
+    failures, state = came.failures + 1 if why else 0, came.state
+    if came.next_due is None and state == "active":
+        state = "done"
+    is_paused = failures >= MOST_FAILURES and state == "active"
+    noted = {"of": job, "done": came.done_at, "times": failures, "now_is": "paused" if is_paused else state}
+    new = await tx.execute(_NOTE, noted | {"why": why if is_paused else None})
+    if not (is_paused and new.rowcount and why and came.lane):
         return None
-    settled = await jobs.find(tx, job)
-    return Settled(settled, why) if settled else None
+    return Paused(job, Lane.parse(came.lane), came.text, why)
 
 
 async def unsettled(tx: AsyncConnection) -> list[tuple[int, float]]:
@@ -70,9 +73,3 @@ async def unsettled(tx: AsyncConnection) -> list[tuple[int, float]]:
     new = or_(table.c.last_done.is_(None), table.c.last_done < inbox.c.done_at)
     query = select(inbox.c.job, inbox.c.due_at).select_from(table.join(inbox, mine)).where(new, table.c.kind != "house")
     return [(int(row[0]), float(row[1])) for row in await tx.execute(query.order_by(inbox.c.due_at))]
-
-
-def _why(came: Any) -> str | None:
-    if came.state == "dead":
-        return _WHY["failed"]
-    return _WHY.get(came.ending or "")
