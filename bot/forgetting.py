@@ -14,6 +14,7 @@ from bot.db.backup import Shelf
 from bot.db.engine import Database
 from bot.domain import InboxItem, Lane, Part
 from bot.errors import JobFailed
+from tools.threads import in_thread
 
 DAY = 86_400
 COPY_DAYS = 30  # a copy of the database is kept so long at most
@@ -70,7 +71,7 @@ class Retention:
     async def __call__(self) -> None:
         now = self._clock()
         try:
-            self._keeping.expire(now=now)
+            await in_thread(self._keeping.expire, now=now)  # a large file takes its time to go
         except OSError as error:
             raise JobFailed(f"Copies that are too old cannot be deleted: {error.strerror}.") from error
         if self._keeping.days is not None:

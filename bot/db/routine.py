@@ -57,4 +57,5 @@ async def of_people(tx: AsyncConnection) -> dict[str, int]:
 
 async def reading(tx: AsyncConnection) -> float | None:
     """When the endpoint's counters were read last."""
-    return (await tx.execute(select(func.max(readings.c.read_at)))).scalar_one()
+    read_at: float | None = (await tx.execute(select(func.max(readings.c.read_at)))).scalar_one()
+    return read_at
