@@ -39,7 +39,7 @@ def understand(words: str, zone: str, now: float, shortest: int) -> When:
     Raises Unclear.
     """
     if len(words) > LONGEST:
-        raise Unclear(f"That is too long to be a time. Say it in {LONGEST} characters at most.")
+        raise Unclear(f"That is too long to be a time. Say it in {LONGEST} characters at most.", told=False)
     phrase, where = hours.plain(words), rules.zone(zone)
     if not phrase:
         raise Unclear("Say when, such as: tomorrow at 9, or every weekday at 8.")

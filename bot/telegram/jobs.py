@@ -113,7 +113,11 @@ async def _list(call: Call) -> tuple[Part, ...]:
     found = await jobs.of_person(call.tx, call.person)
     if not found:
         return (Part(NONE),)
-    return pages("Your jobs:", [(diary.line(job), _buttons(job)) for job in found], in_a_row=3)
+    entries = [(diary.line(job), _buttons(job)) for job in found]
+    count, _ = await jobs.counts(call.tx, call.person)
+    if count > len(found):
+        entries.append((f"… and {count - len(found)} more", ()))
+    return pages("Your jobs:", entries, in_a_row=3)
 
 
 def _buttons(job: Job) -> tuple[Button, ...]:
