@@ -137,7 +137,8 @@ class Rota:
         self._seen: tuple[int, int] | None = None
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Until cancelled. The first moment belongs to those who have waited for the house."""
+        await asyncio.sleep(LISTEN)
         await patiently(self.keep)
         self._look()
         while True:

@@ -59,11 +59,16 @@ async def restore(url: str, backup: Path, *, waiting: bool, now: float) -> Resto
 def _beside(file: Path) -> Iterator[Path]:
     """A file that is made ready, and gone in the end if it has not taken its place."""
     fresh = file.with_name(f"{file.name}.restoring")
+    _sweep(fresh)  # a log that a killed attempt has left would be taken for the new file's
     try:
         yield fresh
     finally:
-        for suffix in ("", *SIDES):
-            Path(f"{fresh}{suffix}").unlink(missing_ok=True)
+        _sweep(fresh)
+
+
+def _sweep(fresh: Path) -> None:
+    for suffix in ("", *SIDES):
+        Path(f"{fresh}{suffix}").unlink(missing_ok=True)
 
 
 def _fetch(backup: Path, file: Path, fresh: Path) -> None:

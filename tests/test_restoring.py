@@ -46,8 +46,8 @@ def rows(url: str, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
-def ids(url: str, table: str) -> set[int]:
-    return {row[0] for row in rows(url, f"SELECT id FROM {table}")}
+def ids(file: Path, query: str) -> set[int]:
+    return {row[0] for row in rows(f"sqlite:///{file}", query)}
 
 
 async def test_nothing_that_was_said_since_the_backup_arrives_twice(tmp_path: Path):
@@ -76,11 +76,17 @@ async def test_nothing_that_was_said_since_the_backup_arrives_twice(tmp_path: Pa
             assert "two" not in house.endpoint.requests[-1].prompt  # what was said since is gone
             assert "one" in house.endpoint.requests[-1].prompt
     assert rows(house.settings.database_url, "PRAGMA integrity_check") == [("ok",)]
-    files = (backup, made.aside, file_of(house.settings.database_url))
-    for table in ("inbox", "outbox"):  # no number is given twice
-        then, replaced, now = (ids(f"sqlite:///{one}", table) for one in files)
-        assert replaced > then
-        assert now & replaced == then
+    numbered_on(backup, made.aside, file_of(house.settings.database_url))
+
+
+def numbered_on(backup: Path, replaced: Path, restored: Path) -> None:
+    """No number is given twice, and what Telegram may hand over again is known."""
+    for table in ("inbox", "outbox"):
+        then, since, now = (ids(one, f"SELECT id FROM {table}") for one in (backup, replaced, restored))
+        assert since > then
+        assert now & since == then
+    then, since, now = (ids(one, "SELECT update_id FROM inbox") for one in (backup, replaced, restored))
+    assert now > since > then
 
 
 @pytest.mark.parametrize("waiting", [False, True])
@@ -213,6 +219,7 @@ async def test_what_is_no_sound_backup_is_refused_and_the_database_stays(databas
         await restore(database_url, newer, waiting=False, now=NOW)
     sound = tmp_path / "sound"
     sound.write_bytes(before)
+    Path(f"{file}.restoring-wal").write_bytes(b"left by one that was killed")
     (tmp_path / f"{file.name}.before-restore-20261118T110640.000000Z.bak").touch()
     with pytest.raises(RestoreRefused, match="cannot be replaced: File exists"):
         await restore(database_url, sound, waiting=False, now=NOW)
