@@ -6,17 +6,20 @@ Words are understood in a thread and outside of any transaction, for a date may 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bot.db import jobs, outbox, zones
 from bot.db.engine import Database, Transaction
 from bot.db.jobs import Job, JobKind, Missed, NewJob
 from bot.domain import Button, Lane, Part
-from bot.due import rules, saying, understanding
+from bot.due import rules, saying
 from bot.due import zones as places
 from bot.due.rules import Rule
 from bot.due.unclear import Unclear
-from bot.due.understanding import When
 from tools.threads import in_thread
+
+if TYPE_CHECKING:
+    from bot.due.understanding import When
 
 LONGEST = 1000  # characters of what is to be said or done
 ELSEWHERE = ("UTC", "Asia/Tokyo", "America/New_York")  # what is the same in all of these needs no zone
@@ -65,19 +68,15 @@ class Diary:
         """Where somebody is, as far as it is known."""
         return await zones.find(tx, person) or self.bounds.zone
 
-    async def split(self, person: int, line: str) -> tuple[When, str]:
+    async def split(self, person: int, line: str) -> "tuple[When, str]":
         """What a line such as `tomorrow at nine call Anna` means to somebody. Raises Unclear, or ZoneUnknown."""
-        return await in_thread(self._understood, understanding.split, line, await self._zone(person))
+        return await in_thread(self._understood, _split, line, await self._zone(person))
 
-    async def understand(self, person: int, words: str) -> When:
+    async def understand(self, person: int, words: str) -> "When":
         """What words for a time mean to somebody. Raises Unclear, or ZoneUnknown."""
+        return (await in_thread(self._understood, _whole, words, await self._zone(person)))[0]
 
-        def whole(*given: object) -> tuple[When, str]:
-            return understanding.understand(*given), ""  # type: ignore[arg-type]  # the arguments of split
-
-        return (await in_thread(self._understood, whole, words, await self._zone(person)))[0]
-
-    async def keep(self, tx: Transaction, owner: Owner, kind: JobKind, when: When, text: str) -> Part:
+    async def keep(self, tx: Transaction, owner: Owner, kind: JobKind, when: "When", text: str) -> Part:
         """Keep a job; what the person is told of it, with an Undo button. Raises Unclear where it does not fit."""
         text, now = text.strip(), self.clock()
         if not text or len(text) > LONGEST:
@@ -129,8 +128,8 @@ class Diary:
             raise Unclear(f"This bot keeps {self.bounds.total} jobs for all its people, and they are taken.")
 
     def _understood(
-        self, read: Callable[[str, str, float, int], tuple[When, str]], words: str, zone: str | None
-    ) -> tuple[When, str]:
+        self, read: "Callable[[str, str, float, int], tuple[When, str]]", words: str, zone: str | None
+    ) -> "tuple[When, str]":
         now, shortest = self.clock(), self.bounds.shortest
         if zone is not None:
             return read(words, zone, now, shortest)
@@ -140,7 +139,19 @@ class Diary:
         return found[0]
 
 
-def told(when: When) -> str:
+def _split(line: str, zone: str, now: float, shortest: int) -> "tuple[When, str]":
+    from bot.due import understanding  # its patterns take time, and most houses start without a word for a time
+
+    return understanding.split(line, zone, now, shortest)
+
+
+def _whole(words: str, zone: str, now: float, shortest: int) -> "tuple[When, str]":
+    from bot.due import understanding
+
+    return understanding.understand(words, zone, now, shortest), ""
+
+
+def told(when: "When") -> str:
     """What was understood, with local times and their zone."""
     if when.rule is None:
         return saying.times(when.next_few, when.zone)

@@ -4,6 +4,7 @@ The clock is passed in; whoever stores a job, or changes when one is due, calls 
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 BATCH = 50  # jobs of one transaction
 LOOK_AGAIN = 2.0  # seconds; the wall clock may be moved, and other commands may change jobs
+SOON = 3600.0  # seconds; with nothing due for longer the library that wakes is not loaded
 BACK = 60.0  # seconds by which a clock is put back before due times are reckoned anew
 
 UNREADABLE = "its rule cannot be read"
@@ -39,6 +41,7 @@ class Schedule:
         self._clock = clock
         self._awake = asyncio.Event()
         self._seen: float | None = None  # what the clock showed at the last look
+        self._set_for: float | None = None  # what the alarm is set for
 
     def look(self) -> None:
         """What is due may have changed."""
@@ -46,15 +49,23 @@ class Schedule:
 
     async def run(self) -> None:
         """Until cancelled."""
-        alarm = await in_thread(_scheduler)
-        alarm.start()
+        alarm: AsyncIOScheduler | None = None
         try:
             while True:
                 self._awake.clear()
-                self._set(alarm, await patiently(self.write))
-                await self._awake.wait()
+                next_due = await patiently(self.write)
+                if alarm is None and next_due is not None and next_due < self._clock() + SOON:
+                    loaded = await in_thread(_scheduler)
+                    loaded.start()
+                    alarm = loaded
+                if alarm is not None and next_due is not None:
+                    self._set(alarm, next_due)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_AGAIN):
+                        await self._awake.wait()
         finally:
-            alarm.shutdown(wait=False)
+            if alarm is not None:
+                alarm.shutdown(wait=False)
 
     async def write(self) -> float | None:
         """Write everything down that is due now; when the next job is due."""
@@ -91,10 +102,11 @@ class Schedule:
         """What the library runs; it would put a plain function into a thread."""
         self.look()
 
-    def _set(self, alarm: "AsyncIOScheduler", next_due: float | None) -> None:
-        now = self._clock()
-        seconds = LOOK_AGAIN if next_due is None else min(LOOK_AGAIN, max(0.0, next_due - now))
-        when = datetime.now(UTC) + timedelta(seconds=seconds)
+    def _set(self, alarm: "AsyncIOScheduler", next_due: float) -> None:
+        if next_due == self._set_for:
+            return
+        self._set_for = next_due
+        when = datetime.now(UTC) + timedelta(seconds=max(0.0, next_due - self._clock()))
         alarm.add_job(self._ring, "date", run_date=when, id="look", replace_existing=True, misfire_grace_time=None)
 
 

@@ -1,14 +1,17 @@
 """The schedules of one person in one chat, as the tool `schedule` sees them."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from bot import diary
 from bot.db import jobs
 from bot.diary import Diary, Owner, ZoneUnknown
 from bot.domain import Lane
 from bot.due.unclear import Unclear
-from bot.due.understanding import When
 from tools.base import ToolError
+
+if TYPE_CHECKING:
+    from bot.due.understanding import When
 
 ASK_CITY = (
     "The person's time zone is unknown. Ask in which city they are, then call this again with it at the end of when, "
@@ -55,7 +58,7 @@ class ChatSchedules:
             raise ToolError(f"There is no #{number}. Use action list to see the numbers.")
         return f"Removed: {diary.line(gone)}"
 
-    async def _understood(self, when: str) -> When:
+    async def _understood(self, when: str) -> "When":
         """The time in these words; of somebody whose zone is unknown they may name a city at their end."""
         try:
             return await self._diary.understand(self._owner.person, when)
