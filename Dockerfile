@@ -16,10 +16,12 @@ FROM python:3.13-slim
 RUN useradd --uid 10001 --no-create-home canvasgram && install -d -o canvasgram -m 0700 /data
 COPY --from=build /app/.venv /app/.venv
 # HTTP_PORT stays on loopback inside the container: it is there for the health check alone.
+# With an arena of memory a thread, freed memory is held in pieces: two hold five to eight MiB less.
 ENV PATH=/app/.venv/bin:$PATH \
     HOME=/tmp \
     PYTHONUNBUFFERED=1 \
     DATABASE_URL=sqlite+aiosqlite:////data/canvasgram.db \
+    MALLOC_ARENA_MAX=2 \
     HTTP_PORT=8080
 USER canvasgram
 WORKDIR /data

@@ -1,6 +1,7 @@
-"""The commands: `setup`, `run`, `demo`, `bench …`, `report`, `turn`, `migrate`. Owns printing, signals and exit codes.
+"""The commands: `setup`, `run`, `demo`, `bench …`, `report`, `turn`, `jobs …`, `restore`, `migrate`.
 
-A command imports its rooms when it is called, so that each starts as fast as what it needs.
+Owns printing, signals and exit codes. A command imports its rooms when it is called, so
+that each starts as fast as what it needs.
 """
 
 import asyncio
@@ -34,6 +35,8 @@ cli = typer.Typer(
 bench = typer.Typer(help="Measure the gateway on this machine.", no_args_is_help=True, rich_markup_mode=None)
 cli.add_typer(bench, name="bench")
 cli.add_typer(tools, name="tools")
+jobs = typer.Typer(rich_markup_mode=None, invoke_without_command=True)
+cli.add_typer(jobs, name="jobs")
 
 Measured = Annotated[str, typer.Option("--endpoint", help="The endpoint that is measured; `sim` simulates one.")]
 EndpointKey = Annotated[str | None, typer.Option("--key", help="Its key, if it wants one.")]
@@ -300,6 +303,47 @@ def migrate(env_file: EnvFile = Path(".env")) -> None:
     settings = load(env_file)
     migrating.migrate(settings.database_url)
     typer.echo(f"{settings.database_url} is up to date.")
+
+
+@cli.command(epilog="Example, with the gateway stopped: canvasgram restore backups/canvasgram-20261120T033000Z.db")
+def restore(
+    file: Annotated[Path, typer.Argument(help="The backup, or a copy made before a migration.")],
+    waiting: Annotated[
+        bool, typer.Option("--waiting", help="Do what waited and was due since then, even if it was done since.")
+    ] = False,
+    env_file: EnvFile = Path(".env"),
+) -> None:
+    """Put a backup in the database's place; nothing that was sent since is sent again. The gateway must not run."""
+    from bot import restoring
+    from bot.db.engine import file_of
+    from bot.settings import load
+
+    url = load(env_file).database_url
+    made = asyncio.run(restoring.restore(url, file, waiting=waiting, now=time.time()))
+    typer.echo("\n".join(restoring.told(made, file_of(url))))
+
+
+@jobs.callback(epilog="Examples: canvasgram jobs · canvasgram jobs run backup")
+def list_jobs(context: typer.Context, env_file: EnvFile = Path(".env")) -> None:
+    """List the house's own jobs: when each is due, when it ran last and how that went; count those of people."""
+    if context.invoked_subcommand is not None:
+        return
+    from bot import orders
+    from bot.settings import load
+
+    typer.echo(asyncio.run(orders.listed(load(env_file).database_url)))
+
+
+@jobs.command("run", epilog="Examples: canvasgram jobs run backup · canvasgram jobs run retention")
+def run_job(
+    name: Annotated[str, typer.Argument(help="The job's name, as `canvasgram jobs` lists it.")],
+    env_file: EnvFile = Path(".env"),
+) -> None:
+    """Have a job of the house done now, by the gateway that runs or the next one that starts."""
+    from bot import orders
+    from bot.settings import load
+
+    typer.echo(asyncio.run(orders.order(load(env_file).database_url, name, now=time.time())))
 
 
 def _on_the_terminal(done: int, total: int, what: str) -> None:

@@ -31,7 +31,7 @@ from bot.usage.watch import Watches
 from bot.warming import Wanted, Warming
 from bot.way import Place, Places
 from bot.window import Composition
-from tools.base import Picture, ToolContext, ToolError
+from tools.base import Picture, Schedules, ToolContext, ToolError
 
 MESSAGE_TOKENS = 500  # the least room a prompt must leave for what a person writes
 
@@ -39,7 +39,7 @@ MESSAGE_TOKENS = 500  # the least room a prompt must leave for what a person wri
 @dataclass(frozen=True, slots=True)
 class Answering:
     """What it is built of; `second` is there where FALLBACK_URL is set, `tell` reaches the admins' feed, `reader` makes
-    pictures small that tools found.
+    pictures small that tools found; `schedules` is where tools of a turn keep what is to be done later.
     """
 
     settings: Settings
@@ -49,6 +49,7 @@ class Answering:
     catalogue: Catalogue
     tell: Tell
     reader: Reader
+    schedules: Callable[[Ask], Schedules]
 
     def check_budget(self) -> None:
         """Raise SettingsRefused where PROMPT_BUDGET leaves no room for a message."""
@@ -151,8 +152,8 @@ class Answering:
         past = ChatPast(self.database, ask.lane)
         # Turns are counted anew in another database, so the moment of the message is a part of it.
         key = hashlib.sha256(f"{ask.lane.key} {ask.items[0].received_at} {place}".encode()).hexdigest()[:32]
-        now = partial(datetime.now, UTC)
-        return ToolContext(ask.lane.key, ask.name, ask.person, call, notes, past, now, key, see=self._see)
+        now, later = partial(datetime.now, UTC), self.schedules(ask)
+        return ToolContext(ask.lane.key, ask.name, ask.person, call, notes, past, now, key, self._see, later)
 
     async def _see(self, picture: Picture) -> Picture:
         try:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from bot import endpoints
+from bot import endpoints, toolroom
 from bot.agent import history
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
@@ -20,23 +20,25 @@ from bot.aside import Aside
 from bot.attachments.reading import Reader
 from bot.attachments.sound import Transcriber
 from bot.catalogue.catalogue import Catalogue
-from bot.catalogue.stock import Where
 from bot.db import calls, lock, migrating, people
 from bot.db.engine import Database, connected, file_of
 from bot.db.inbox import Arrival
 from bot.db.notices import Notices
+from bot.diary import Bounds, Diary, Owner
 from bot.domain import ItemKind, Lane, Runner
 from bot.endpoints import Endpoint
 from bot.errors import SettingsRefused
-from bot.forgetting import Forgetting, Keeping, Retention
-from bot.gate import Guard
-from bot.house import Daily, Jobs
+from bot.house import Rota
+from bot.housekeeping import Housekeeping
+from bot.opening import Ask
+from bot.schedule import Schedule
+from bot.scheduling import ChatSchedules
 from bot.settings import Settings
-from bot.telegram import commands, errands, wire
+from bot.settling import Settling
+from bot.telegram import commands, wire
 from bot.telegram.access import Access
 from bot.telegram.acts import Reach
 from bot.telegram.channel import ChatChannel
-from bot.telegram.errands import Errands
 from bot.telegram.eyes import Eyes
 from bot.telegram.files import Files
 from bot.telegram.gathering import Gathering
@@ -44,17 +46,15 @@ from bot.telegram.gestures import Gestures
 from bot.telegram.handlers import Handlers
 from bot.telegram.intake import Intake, Ways
 from bot.telegram.rations import Rations
+from bot.telegram.reminders import Reminders
 from bot.telegram.sender import Sender
-from bot.telegram.sourcing import Sourcing
 from bot.telegram.tasks import Tasks
-from bot.telegram.trials import Trials
 from bot.turns import Turns
 from bot.usage.keeper import Keeper
-from bot.usage.reconcile import CountersAt, Reconciliation
+from bot.usage.reconcile import Reconciliation
 from bot.usage.watch import Watches
 from bot.warming import Warming
 from bot.worker import Worker
-from tools.registry import discover
 
 FILES_SHARE = 4  # the part of a prompt that the pictures of one turn may take, and as much its files
 FIRST_LINK_MINUTES = 15
@@ -137,7 +137,8 @@ class House:
     warming: Warming
     keeper: Keeper
     reconciliation: Reconciliation
-    daily: Daily
+    schedule: Schedule
+    rota: Rota
     approvals: Approvals
     admins: tuple[int, ...]
     catalogue: Catalogue
@@ -168,7 +169,8 @@ class House:
                 tasks.create_task(self.intake.run(), name="intake"),
                 tasks.create_task(self.eyes.run(), name="eyes"),
                 tasks.create_task(self.reconciliation.run(), name="reconciliation"),
-                tasks.create_task(self.daily.run(), name="daily"),
+                tasks.create_task(self.schedule.run(), name="schedule"),
+                tasks.create_task(self.rota.run(), name="rota"),
                 tasks.create_task(self.approvals.run(), name="approvals"),
                 tasks.create_task(self.gestures.menus(self.admins), name="menus"),
                 tasks.create_task(self.warming.run(), name="warming"),
@@ -188,8 +190,7 @@ async def build(
     await access.load(database)
     async with database.transaction() as tx:
         await calls.abandon(tx, None, now=time.time())
-    menus = [commands.menu(standing, second=second is not None) for standing in ("member", "admin")]
-    gestures = Gestures(bot, members=menus[0], admins=menus[1])
+    gestures = _gestures(bot, second)
     keeper = Keeper(database, watches)
     await keeper.begin()
     sender = Sender(
@@ -200,24 +201,18 @@ async def build(
         watches=watches,
     )
     aside = Aside(database, notices, sender.wake, watches)
-    catalogue = await _catalogue(settings, database, access, aside)
-    answering = Answering(settings, database, model, second, catalogue, aside.tell, Reader())
+    asking = _asking(notices, access, sender.wake, lambda: worker.wake(), watches)
+    tools = await toolroom.opened(settings, database, asking, aside.tell)
+    later = await _later(settings, database, sender, lambda: worker.wake())
+    answering = Answering(settings, database, model, second, tools.catalogue, aside.tell, Reader(), later.schedules)
     answering.check_budget()
     warming = answering.warming()
-    approvals = Approvals(
-        database,
-        _asking(notices, access, sender.wake, lambda: worker.wake(), watches),
-        seconds=settings.approval_seconds,
-    )
     turns = Turns(
-        answering.means(
-            *(partial(ChatChannel, sender), sender.wake, warming.again, watches),
-            Guard(approvals, catalogue.granted, settings.turn_calls, catalogue.rests),
-        ),
+        answering.means(partial(ChatChannel, sender), sender.wake, warming.again, watches, tools.guard),
         wake=lambda: worker.wake(),
     )
     rations = Rations(turns, database, access, a_day=settings.canvases_a_day, wake_sender=sender.wake)
-    keeping = Keeping(file_of(settings.database_url), settings.keep_text_days)
+    housekeeping = Housekeeping(settings, database, warming, aside.tell)
     reach = Reach(
         access=access,
         notices=notices,
@@ -225,30 +220,29 @@ async def build(
         gestures=gestures,
         wake_worker=lambda: worker.wake(),
         wake_sender=sender.wake,
-        repeatable=lambda name: (tool := catalogue.get(name)) is not None and tool.repeatable,
+        repeatable=tools.repeatable,
         bot_name=bot.username,
         thinking=settings.thinking,
         composition=answering.composition,
-        approvals=approvals,
+        approvals=tools.approvals,
+        diary=later.diary,
         second=second,
         canvases_a_day=settings.canvases_a_day,
-        own={tool.name: tool for tool in discover()},
+        own=tools.own,
         limits_changed=rations.changed,
-        copies_until=keeping.copies_until,
+        copies_until=housekeeping.keeping.copies_until,
     )
     runners: dict[ItemKind, Runner] = {
         "update": Handlers(
             database, reach, _gathering(settings, bot, answering.reader), most_waiting=settings.waiting_messages
         ),
-        "task": Tasks(database, access, rations),
-        "house": Jobs(
-            {
-                **_jobs(database, answering.summaries(), keeping, sender),
-                errands.JOB: _errands(settings, database, catalogue, gestures, sender),
-            }
+        "reminder": later.settling.behind(Reminders(database, access, later.diary, sender.wake)),
+        "task": later.settling.behind(Tasks(database, access, rations)),
+        "house": housekeeping.jobs(
+            notices, {"summary": answering.summaries(), **tools.errands(gestures, sender.wake)}, sender.wake
         ),
     }
-    worker = Worker(database, runners, cut=turns.stop, give_up=aside)
+    worker = Worker(database, runners, cut=turns.stop, give_up=later.settling.behind_giving_up(aside))
     eyes = Eyes(bot, worker.busy)
 
     def arrived(arrivals: Sequence[Arrival]) -> None:
@@ -265,12 +259,18 @@ async def build(
         gestures=gestures,
         warming=warming,
         keeper=keeper,
-        reconciliation=Reconciliation(database, _read_at(settings), aside.tell),
-        daily=Daily(database, keeping.daily, worker.wake),
-        approvals=approvals,
+        reconciliation=housekeeping.reconciliation,
+        schedule=later.schedule,
+        rota=housekeeping.rota(later.schedule, worker.wake),
+        approvals=tools.approvals,
         admins=access.admins(),
-        catalogue=catalogue,
+        catalogue=tools.catalogue,
     )
+
+
+def _gestures(bot: wire.Client, second: Endpoint | None) -> Gestures:
+    members, admins = (commands.menu(standing, second=second is not None) for standing in ("member", "admin"))
+    return Gestures(bot, members=members, admins=admins)
 
 
 def _asking(
@@ -290,35 +290,30 @@ def _asking(
     )
 
 
-def _where(settings: Settings) -> Where:
-    keys = tuple(key.get_secret_value() for key in settings.secrets_key)
-    room = min(settings.tools_prompt_tokens, settings.prompt_budget // 2)  # a small prompt is not for tools alone
-    return Where(settings.tools_dir, keys, settings.tools_private_hosts, room)
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """What is done later: what wakes it, what people keep there, and what came of it."""
+
+    schedule: Schedule
+    diary: Diary
+    settling: Settling
+    wake_sender: Callable[[Lane], None]
+
+    def schedules(self, ask: Ask) -> ChatSchedules:
+        """What the tools of a turn keep there."""
+        return ChatSchedules(self.diary, Owner(ask.person, ask.name, ask.lane), self.wake_sender)
 
 
-async def _catalogue(settings: Settings, database: Database, access: Access, aside: Aside) -> Catalogue:
-    """The tools there are, the house's own and registered ones."""
-    where = _where(settings)
-    found = Catalogue(database, discover(), lambda person: access.standing(person) == "admin", where, aside.tell)
-    await found.load()
-    return found
-
-
-def _errands(
-    settings: Settings, database: Database, catalogue: Catalogue, gestures: Gestures, sender: Sender
-) -> Errands:
-    where, own = _where(settings), {tool.name: tool for tool in discover()}
-    adding, trials = Sourcing(database, where, own), Trials(database, catalogue, where, gestures)
-    return Errands(database, catalogue, {**adding.by_name(), **trials.by_name()}, sender.wake)
-
-
-def _jobs(database: Database, summaries: Runner, keeping: Keeping, sender: Sender) -> Mapping[str, Runner]:
-    retention, forgetting = Retention(database, keeping), Forgetting(database, sender.wake)
-    return {"summary": summaries, "retention": retention, "forget": forgetting}
-
-
-def _read_at(settings: Settings) -> CountersAt:
-    return CountersAt(settings.model_url, settings.model_api_key.get_secret_value() if settings.model_api_key else None)
+async def _later(settings: Settings, database: Database, sender: Sender, wake: Callable[[], None]) -> _Later:
+    schedule, settling = Schedule(database, wake), Settling(database, sender.wake)
+    await settling.recover()
+    bounds = Bounds(
+        each=settings.jobs_per_person,
+        total=settings.jobs_total,
+        shortest=60 * settings.jobs_minutes,
+        zone=settings.time_zone if "time_zone" in settings.model_fields_set else None,
+    )
+    return _Later(schedule, Diary(database, bounds, schedule.look), settling, sender.wake)
 
 
 def _gathering(settings: Settings, bot: wire.Client, reader: Reader) -> Gathering:

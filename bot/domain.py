@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 Role = Literal["system", "user", "assistant", "tool"]
-ItemKind = Literal["update", "resume", "task", "house"]
+ItemKind = Literal["update", "resume", "reminder", "task", "house"]
 Shape = Literal["text", "deep", "command", "new", "tap", "stop", "overflow", "other"]
 Purpose = Literal["turn", "summary", "task", "warmup", "probe", "bench", "decision"]
 ResultOutcome = Literal["ok", "error", "refused", "timeout", "interrupted", "unknown"]
@@ -49,7 +49,8 @@ class Lane:
 class InboxItem:
     """Something written down to be done. A control item has no lane and is taken at once; `taken_at`: this time.
 
-    `measured` is what is stored of how long its turn has taken, if that began before; the usage room reads it.
+    `measured` is what is stored of how long its turn has taken, if that began before; the usage room reads it. `job` is
+    the job whose due time, at `due_at`, this is.
     """
 
     id: int
@@ -63,6 +64,8 @@ class InboxItem:
     received_at: float
     taken_at: float = 0.0
     measured: str | None = None
+    job: int | None = None
+    due_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,9 @@ CanvasgramError
 ├── GatewayRunning           another gateway holds this database
 ├── SchemaUnknown            the database was written by a newer version
 ├── StoreUnavailable         the database cannot be written now
+├── BackupFailed             a backup could not be made
+├── RestoreRefused           a file is no backup that can be put back
+├── JobFailed                a job of the house did not do what it is for
 ├── TelegramConflict         another program polls with the same token
 ├── TelegramRefused          Telegram does not know this token
 ├── TelegramAway             Telegram does not answer, or not as the Bot API would
@@ -66,6 +69,18 @@ class SchemaUnknown(CanvasgramError):
 
 class StoreUnavailable(CanvasgramError):
     """The database cannot be read or written now (disk full, locked, gone): the same work may be tried again."""
+
+
+class BackupFailed(CanvasgramError):
+    """A backup could not be made: says where, and why."""
+
+
+class RestoreRefused(CanvasgramError):
+    """A file cannot be put back in the database's place: says why."""
+
+
+class JobFailed(CanvasgramError):
+    """A job of the house did not do what it is for; its text is for admins, and the same for the same cause."""
 
 
 class TelegramConflict(CanvasgramError):

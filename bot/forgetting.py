@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.db import conversations, inbox, migrating, outbox, retention
+from bot.db.backup import Shelf
 from bot.db.engine import Database
 from bot.domain import InboxItem, Lane, Part
+from bot.errors import JobFailed
+from tools.threads import in_thread
 
 DAY = 86_400
-COPY_DAYS = 30  # a copy made before a migration is kept so long at most
+COPY_DAYS = 30  # a copy of the database is kept so long at most
 LOOK_AGAIN = 0.1  # seconds; what is waited for is a command, or a summary of two canvases
 
 FORGOTTEN = "Forgotten: of this chat I keep figures only, and what I named before."
@@ -22,15 +25,19 @@ FORGOTTEN = "Forgotten: of this chat I keep figures only, and what I named befor
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """How long texts are kept: `days`, or for ever (None); `file` is the database, beside which its copies lie."""
+    """How long texts are kept: `days`, or for ever (None); `file` is the database, beside which its copies lie.
+
+    Backups on the `shelf` are copies, too.
+    """
 
     file: Path
     days: int | None
+    shelf: Shelf | None = None
 
     @property
-    def daily(self) -> tuple[str, ...]:
-        """The jobs of every day: none where texts are kept for ever and there is no copy."""
-        return ("retention",) if self.days is not None or migrating.copies(self.file) else ()
+    def is_needed(self) -> bool:
+        """Whether anything will be too old one day: not where texts are kept for ever and there is no copy."""
+        return self.days is not None or self.shelf is not None or bool(migrating.copies(self.file))
 
     @property
     def copy_days(self) -> int:
@@ -40,25 +47,35 @@ class Keeping:
     def copies_until(self) -> float | None:
         """When the newest copy will be deleted (epoch seconds); None if there is none."""
         found = migrating.copies(self.file)
-        return found[-1].stat().st_mtime + self.copy_days * DAY if found else None
+        made = [found[-1].stat().st_mtime] if found else []
+        newest = self.shelf.newest() if self.shelf else None
+        made += [newest] if newest is not None else []
+        return max(made) + self.copy_days * DAY if made else None
+
+    def expire(self, *, now: float) -> None:
+        """Delete the copies that are too old."""
+        before = now - self.copy_days * DAY
+        migrating.expire(self.file, before=before)
+        if self.shelf is not None:
+            self.shelf.expire(before=before)
 
 
 class Retention:
-    """Runs the daily job: texts and copies of the database that are too old are deleted."""
+    """Does the daily job: texts and copies of the database that are too old are deleted."""
 
     def __init__(self, database: Database, keeping: Keeping, clock: Callable[[], float] = time.time) -> None:
         self._database = database
         self._keeping = keeping
         self._clock = clock
 
-    async def __call__(self, items: tuple[InboxItem, ...]) -> None:
-        [item] = items
+    async def __call__(self) -> None:
         now = self._clock()
-        migrating.expire(self._keeping.file, before=now - self._keeping.copy_days * DAY)
+        try:
+            await in_thread(self._keeping.expire, now=now)  # a large file takes its time to go
+        except OSError as error:
+            raise JobFailed(f"Copies that are too old cannot be deleted: {error.strerror}.") from error
         if self._keeping.days is not None:
             await retention.forget(self._database, retention.older(now - self._keeping.days * DAY))
-        async with self._database.transaction() as tx:
-            await inbox.done(tx, [item.id], now=now)
 
 
 class Forgetting:

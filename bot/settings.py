@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     AfterValidator,
@@ -104,6 +105,13 @@ def _sealing_keys(value: object) -> object:
     if not all(re.fullmatch(r"[A-Za-z0-9+/_-]{43}=", part) for part in parts):
         raise ValueError("must be 32 random bytes in Base64, as `openssl rand -base64 32` prints them; several: commas")
     return tuple(SecretStr(part) for part in parts)
+
+
+def _zone(value: str) -> str:
+    try:
+        return ZoneInfo(value.strip()).key
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        raise ValueError("must be the name of a time zone") from None
 
 
 def _text_or_file(value: str) -> str:
@@ -240,6 +248,23 @@ class Settings(BaseSettings):
     )
     keep_text_days: Annotated[int, Field(ge=1, le=36_500)] | None = Field(
         None, description="days until texts are deleted and only figures stay; unset: never", examples=["30"]
+    )
+    backup_dir: Annotated[Path, AfterValidator(Path.expanduser)] | None = Field(
+        None,
+        description="the folder for a backup every night, while the house works; unset: none",
+        examples=["backups"],
+    )
+    backup_keep: int = Field(7, ge=1, le=1000, description="how many backups are kept, for 30 days at most")
+    usage_summary: Annotated[Literal["off", "daily", "weekly"], BeforeValidator(_lower)] = Field(
+        "off", description="tell admins in the morning what was used: off, daily, or weekly on Mondays"
+    )
+    jobs_per_person: int = Field(20, ge=0, le=1000, description="most reminders and tasks that a person may have kept")
+    jobs_total: int = Field(1000, ge=0, le=10_000, description="most of them that all people together may have")
+    jobs_minutes: int = Field(5, ge=1, le=1440, description="least minutes between two times of what comes again")
+    time_zone: Annotated[str, AfterValidator(_zone)] = Field(
+        "UTC",
+        description="the house's time zone, and where it is set that of people who have not said theirs",
+        examples=["Europe/Berlin"],
     )
     http_port: Annotated[int, Field(ge=1, le=65_535)] | None = Field(
         None, description="serve `/healthz` and `/metrics` on this port; unset: off", examples=["8080"]

@@ -1,5 +1,6 @@
 """Which turns run: at most one a lane, each with the handle by which it is stopped or told to try again now."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from bot.domain import Lane
@@ -44,17 +45,14 @@ class Turns:
         try:
             channel.begin()
             whole = ask if complete is None else await complete(running)
-            if whole is None:
+            if whole is None or await self._play(Playing(self._means, whole, running, channel)):
                 self._means.watches.forget(watch.item)
-            else:
-                playing = Playing(self._means, whole, running, channel)
-                if await playing.play():
-                    self._wake()
-                if playing.parked:
-                    self._means.watches.forget(watch.item)  # how long it waits is told by its rows
             watch.over = True
         except StoreUnavailable:
             raise  # it is run again
+        except asyncio.CancelledError:
+            watch.give_way()
+            raise
         except Exception:
             watch.over = True  # it is set aside
             raise
@@ -62,3 +60,9 @@ class Turns:
             if self._running.get(ask.lane.key) is running:
                 del self._running[ask.lane.key]
             channel.end()
+
+    async def _play(self, playing: Playing) -> bool:
+        """Whether it was parked: how long it waits then is told by its rows."""
+        if await playing.play():
+            self._wake()
+        return playing.parked

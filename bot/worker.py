@@ -41,6 +41,8 @@ class Worker:
         self._grace = grace
         self._tasks: set[asyncio.Task[None]] = set()
         self._lanes: dict[str, int] = {}
+        self._polite: dict[int, asyncio.Task[None]] = {}  # due tasks by their item
+        self._giving_way: set[int] = set()
         self._awake = asyncio.Event()
         self._missed = False  # something may wait that the last look could not start
         self._recovered = False
@@ -104,6 +106,12 @@ class Worker:
             task = tasks.create_task(self._do(group), name=f"item {group[0].id}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            if group[0].kind == "task" and group[0].job is not None:
+                self._polite[group[0].id] = task
+        for giving_way in claimed.yielding:
+            if polite := self._polite.pop(giving_way, None):
+                self._giving_way.add(giving_way)
+                polite.cancel()
         return claimed.ripe_at
 
     async def _do(self, items: tuple[InboxItem, ...]) -> None:
@@ -113,11 +121,23 @@ class Worker:
         try:
             with logs.bind(item=first.id, lane=first.lane.key if first.lane else None):
                 await patiently(lambda: self._run(items))
+        except asyncio.CancelledError:
+            if first.id not in self._giving_way:
+                raise
+            await patiently(lambda: self._step_back(items))
+            self._missed = True
         finally:
+            self._polite.pop(first.id, None)
+            self._giving_way.discard(first.id)
             if first.lane and self._lanes.get(first.lane.key) == first.id:  # else the next one has begun
                 del self._lanes[first.lane.key]
             if self._missed:
                 self._awake.set()
+
+    async def _step_back(self, items: tuple[InboxItem, ...]) -> None:
+        """A person has written where a due task runs: it goes on after them, from what is stored of it."""
+        async with self._database.transaction() as tx:
+            await inbox.step_back(tx, [item.id for item in items])
 
     async def _run(self, items: tuple[InboxItem, ...]) -> None:
         first = items[0]

@@ -4,16 +4,19 @@ import asyncio
 import logging
 import os
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Table, func, select, update
 
 from bot.db import inbox as inbox_room
+from bot.db.backup import Shelf
 from bot.db.engine import Database, connected
 from bot.db.tables import attachments, inbox, messages, metadata, model_calls, notes, outbox, tool_calls, turns
 from bot.domain import Lane
-from bot.forgetting import DAY, FORGOTTEN, LOOK_AGAIN, Forgetting, Keeping
+from bot.errors import JobFailed
+from bot.forgetting import DAY, FORGOTTEN, LOOK_AGAIN, Forgetting, Keeping, Retention
 from bot.sim.botapi_chats import ChatMessage
 from bot.sim.endpoint import Endpoint, Timing
 from tests.house import ADMIN, World, long_story, open_house, world
@@ -117,7 +120,7 @@ async def test_keeping_it_keeps_everything_and_a_second_tap_forgets_once(tmp_pat
         copy.touch()
         os.utime(copy, (1_795_000_000,) * 2)
         first = await asked(house)
-        assert "made before an update holds all that until 18 December 2026" in first.text
+        assert "A copy of my database holds all that until 18 December 2026" in first.text
         copy.unlink()
         house.ann.tap(first, "Keep it")
         await house.api.until(lambda: "I keep this chat as it is." in house.texts())
@@ -168,7 +171,7 @@ async def age(house: World, days: int) -> None:
     """All that is stored happened so many days earlier."""
     async with connected(house.settings.database_url) as database, database.transaction() as tx:
         for table in metadata.sorted_tables:
-            times = [one for one in table.columns if one.name.endswith("_at")]
+            times = [one for one in table.columns if one.name.endswith("_at") or one.name == "next_due"]
             if times:
                 await tx.execute(update(table).values({one.name: one - days * DAY for one in times}))
 
@@ -195,11 +198,28 @@ async def test_forgetting_waits_for_what_may_still_write_a_text_down(database: D
 async def test_a_copy_is_named_with_the_day_it_goes(tmp_path: Path):
     file = tmp_path / "house.db"
     assert Keeping(file, None).copies_until() is None
-    assert (Keeping(file, None).daily, Keeping(file, 7).daily) == ((), ("retention",))
+    assert (Keeping(file, None).is_needed, Keeping(file, 7).is_needed) == (False, True)
     copy = tmp_path / "house.db.before-0001.bak"
     copy.touch()
     os.utime(copy, (1_000_000, 1_000_000))
-    assert Keeping(file, None).daily == ("retention",)
+    assert Keeping(file, None).is_needed
     assert Keeping(file, None).copies_until() == 1_000_000 + 30 * DAY
     assert Keeping(file, 7).copies_until() == 1_000_000 + 7 * DAY
     assert Keeping(file, 90).copies_until() == 1_000_000 + 30 * DAY
+
+
+async def test_a_backup_is_a_copy_and_goes_with_the_copies(database: Database, tmp_path: Path):
+    file, shelf = tmp_path / "house.db", Shelf(tmp_path / "house.db", tmp_path / "backups", keep=9)
+    shelf.folder.mkdir()
+    assert Keeping(file, None, shelf).is_needed
+    assert Keeping(file, None, shelf).copies_until() is None
+    for day in (1, 20):
+        (shelf.folder / f"house-202611{day:02}T033000Z.db").touch()
+    made = datetime(2026, 11, 20, 3, 30, tzinfo=UTC).timestamp()
+    keeping = Keeping(file, None, shelf)
+    assert keeping.copies_until() == made + 30 * DAY
+    await Retention(database, keeping, lambda: made + 15 * DAY)()
+    assert [one.name for one in shelf.backups()] == ["house-20261120T033000Z.db"]
+    (shelf.folder / "house-20261101T033000Z.db").mkdir()  # what cannot be deleted is said
+    with pytest.raises(JobFailed, match="cannot be deleted"):
+        await Retention(database, keeping, lambda: made + 15 * DAY)()

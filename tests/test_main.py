@@ -67,7 +67,10 @@ def test_the_module_and_the_command_are_the_same() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["setup"], ["run"], ["demo"], ["check"], ["bench", "load"], ["report"], ["turn"], ["migrate"]],
+    [
+        *(["setup"], ["run"], ["demo"], ["check"], ["bench", "load"], ["report"], ["turn"], ["jobs"], ["jobs", "run"]),
+        *(["tools", "list"], ["restore"], ["migrate"]),
+    ],
     ids=lambda words: " ".join(words),
 )
 def test_every_command_has_help_with_an_example(call: Call, words: list[str]) -> None:
@@ -193,6 +196,32 @@ def test_a_turn_shows_texts_only_if_asked_and_says_that_it_does(call: Call) -> N
     assert err.startswith("Texts are shown:")
     assert "a secret" in out
     assert json.loads(call("turn", "1", "--json")[1])["said"] == []
+
+
+def test_jobs_are_listed_and_ordered(call: Call, ledger: Path) -> None:
+    code, _, err = call("jobs")
+    assert (code, err) == (1, "There are no jobs yet: `canvasgram run` makes them.\n")
+    with contextlib.closing(sqlite3.connect(ledger / "here.db")) as connection, connection:
+        connection.execute("INSERT INTO jobs (kind, name, text, made_at) VALUES ('house', 'backup', 'makes one', 0)")
+    assert call("jobs", "run", "backup")[1].startswith("backup is ordered.")
+    code, out, _ = call("jobs")
+    assert (code, "waits" in out, "Jobs of people: none." in out) == (0, True, True)
+    code, out, err = call("jobs", "run", "laundry")
+    assert (code, out, err) == (1, "", "There is no house job 'laundry'. There are: backup.\n")
+
+
+def test_a_backup_is_put_back_and_it_is_said_what_that_means(call: Call, ledger: Path) -> None:
+    (ledger / "copy.db").write_bytes((ledger / "here.db").read_bytes())
+    (ledger / "here.db").write_bytes(b"a ruin")
+    code, out, _ = call("restore", "copy.db")
+    assert code == 0
+    assert out.startswith("here.db is as it was on ")
+    assert "kept for 30 days at most: here.db.before-restore-" in out
+    assert "told nothing" in out
+    code, out, _ = call("restore", "copy.db", "--waiting")
+    assert "of another house" in out
+    code, out, err = call("restore", "nowhere.db")
+    assert (code, out, err) == (1, "", "nowhere.db cannot be copied: No such file or directory.\n")
 
 
 def test_nothing_slow_is_imported_before_it_is_needed() -> None:

@@ -33,7 +33,7 @@ def command_rows() -> Iterator[str]:
         path, command = waiting.pop(0)
         inner = getattr(command, "commands", {})
         waiting += [(f"{path} {name}", one) for name, one in inner.items()]
-        if not inner:
+        if not inner or (getattr(command, "invoke_without_command", False) and command is not top):
             yield f"| `{path}` | {' '.join((command.help or '').split())} |"
 
 

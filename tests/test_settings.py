@@ -49,6 +49,13 @@ NAMES_AND_DEFAULTS: dict[str, object] = {
     "WAITING_MESSAGES": 20,
     "CANVASES_A_DAY": 500,
     "KEEP_TEXT_DAYS": None,
+    "BACKUP_DIR": None,
+    "BACKUP_KEEP": 7,
+    "USAGE_SUMMARY": "off",
+    "JOBS_PER_PERSON": 20,
+    "JOBS_TOTAL": 1000,
+    "JOBS_MINUTES": 5,
+    "TIME_ZONE": "UTC",
     "HTTP_PORT": None,
     "HTTP_HOST": "127.0.0.1",
     "LOG_LEVEL": "INFO",
@@ -230,6 +237,13 @@ def test_the_system_prompt_may_stand_in_a_file(clean: Path) -> None:
     assert given(telegram_token=TOKEN, system_prompt="@prompt.txt").system_prompt == "Sei freundlich."
     (clean / "prompt.txt").write_bytes(b"\xff\xfe")
     assert "is not UTF-8 text" in refusal(system_prompt="@prompt.txt")
+
+
+def test_a_time_zone_that_nobody_knows_is_refused_and_a_folder_may_begin_at_home() -> None:
+    for wrong in ("Mars/Olympus", "../etc/passwd", "/etc/passwd", ""):
+        assert refusal(time_zone=wrong) == "TIME_ZONE must be the name of a time zone. Example: TIME_ZONE=Europe/Berlin"
+    settings = given(telegram_token=TOKEN, time_zone="Europe/Berlin", backup_dir="~/backups")
+    assert (settings.time_zone, settings.backup_dir) == ("Europe/Berlin", Path.home() / "backups")
 
 
 def test_an_unreadable_file_of_settings_is_said(clean: Path) -> None:

@@ -81,12 +81,32 @@ See = Callable[[Picture], Awaitable[Picture]]
 """Makes a picture that was found fit for the model; raises ToolError, saying why, where it cannot be shown."""
 
 
+class Schedules(Protocol):
+    """What one person wants said or done later in one chat. The house keeps it and fills this in.
+
+    Each gives what the model reads, and raises ToolError, saying what to do, where it cannot be.
+    """
+
+    async def add(self, when: str, text: str, *, task: bool) -> str:
+        """Have `text` said, or done as a `task`, at a time in words."""
+        ...
+
+    async def list(self) -> str:
+        """All there is, a line each with its number."""
+        ...
+
+    async def remove(self, number: int) -> str:
+        """Take one back."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """For whom, when and in which call a tool runs. `chat` is opaque; `now()` is aware of its time zone.
 
     `key` is the same for one call however often it is tried, also after a restart, and no other call's. `see` is for
-    whoever runs the tool: with it pictures are made fit for the model; None: nobody would see them.
+    whoever runs the tool: with it pictures are made fit for the model; None: nobody would see them. `schedules` is None
+    where nothing can be kept for later.
     """
 
     chat: str
@@ -98,6 +118,7 @@ class ToolContext:
     now: Callable[[], datetime]
     key: str
     see: See | None = None
+    schedules: Schedules | None = None
 
 
 @dataclass(frozen=True, slots=True)

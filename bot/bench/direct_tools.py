@@ -9,10 +9,9 @@ from typing import Any, Literal
 
 from bot.agent.calls import Wanted, judge_call, read_json
 from bot.agent.toolbox import Toolbox
-from bot.bench.standins import STAND_INS
+from bot.bench.standins import with_stand_ins
 from bot.domain import Message, ModelRequest, Reply
 from tools.base import Tool
-from tools.registry import discover
 
 MOST = 2048  # tokens, a thought included
 
@@ -70,7 +69,7 @@ CASES = (
 
 def offered() -> Toolbox:
     """The tools every case is offered: the house's own and the bench's stand-ins."""
-    return Toolbox((*discover(), *STAND_INS))
+    return Toolbox(with_stand_ins())
 
 
 def asking(case: Case, box: Toolbox, *, thinking: bool) -> ModelRequest:

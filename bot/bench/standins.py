@@ -3,6 +3,7 @@
 from typing import Literal
 
 from tools.base import Tool, tool
+from tools.registry import discover
 
 
 @tool
@@ -59,3 +60,8 @@ def create_issue(project: str, title: str, body: str) -> None:
 
 
 STAND_INS: tuple[Tool, ...] = (weather, search_web, convert_currency, remind_me, create_issue)
+
+
+def with_stand_ins() -> tuple[Tool, ...]:
+    """The house's tools and these; `remind_me` is in the place of `schedule`, for the cases were asked with it."""
+    return (*(tool for tool in discover() if tool.name != "schedule"), *STAND_INS)

@@ -17,13 +17,12 @@ from bot.agent.llm import Llm
 from bot.agent.seats import Seats
 from bot.agent.thinking import Decision, Evidence, decide
 from bot.agent.toolbox import Toolbox
-from bot.bench.standins import STAND_INS
+from bot.bench.standins import with_stand_ins
 from bot.bench.talk import prose
 from bot.domain import CANVAS, Message, ModelRequest, ToolResult
 from bot.serving import serve
 from bot.settings import SYSTEM_PROMPT
 from bot.sim.endpoint import ChatRequest, Endpoint, call_text, thought
-from tools.registry import discover
 
 THOUGHT = 600  # tokens of one thought: between two and three canvases
 LIMITS = Limits(steps=8, max_tokens=4096)
@@ -113,7 +112,7 @@ POLICIES: Mapping[str, Policy] = {
 
 async def measure(mix: tuple[Scene, ...] = MIX) -> list[Cost]:
     """The same mix under each policy, each before an endpoint of its own that begins with an empty cache."""
-    tools = {tool.name: tool for tool in (*discover(), *STAND_INS)}
+    tools = {tool.name: tool for tool in with_stand_ins()}
     return [await _played(name, policy, mix, Toolbox(tools.values())) for name, policy in POLICIES.items()]
 
 

@@ -4,6 +4,7 @@ Reads only; the rows are written by calls.py as the calls happen. Functions work
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -11,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db.tables import approvals, tool_calls, turns
 
 _c, _t, _a = tool_calls.c, turns.c, approvals.c
-_COLUMNS: tuple[Column[object], ...] = (
+_COLUMNS: tuple[Column[Any], ...] = (
     *(_c.id, _c.turn, _t.lane, _t.person, _c.name, _c.arguments, _c.size),
     *(_c.began_at, _c.ended_at, _c.outcome, _c.state, _a.answer, _a.answered_by, _a.asked_at, _a.answered_at),
 )

@@ -150,6 +150,12 @@ async def abandon_tools(tx: AsyncConnection, turn: int, *, now: float) -> None:
     await tx.execute(update(tool_calls).where(open_rows).values(state="done", outcome=outcome, ended_at=now))
 
 
+async def last_use(tx: AsyncConnection, endpoint: str) -> float | None:
+    """When this endpoint was asked last (epoch seconds); None if it never was."""
+    newest = select(model_calls.c.created_at).where(model_calls.c.endpoint == endpoint)
+    return (await tx.execute(newest.order_by(model_calls.c.created_at.desc()).limit(1))).scalar_one_or_none()
+
+
 async def first_prompt(tx: AsyncConnection, turn: int) -> tuple[int | None, int | None]:
     """Prompt tokens and cached tokens of a turn's first call, as the server counted them; None where it did not."""
     query = (

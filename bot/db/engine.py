@@ -25,6 +25,11 @@ Transaction: TypeAlias = AsyncConnection
 
 _BUSY_MS = 5000
 _SCRUB_MS = 250  # nobody writes meanwhile
+_ANALYSED = 400  # rows of an index that are looked at to learn how it has grown
+
+# Nearly all rows of a queue are done, and by their count the index that finds the few others looks useless.
+_LEARNT = "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat1'"
+_UNLEARN = "DELETE FROM sqlite_stat1 WHERE tbl IN ('inbox', 'outbox', 'jobs')"
 
 _PRAGMAS = (
     "PRAGMA journal_mode=WAL",
@@ -77,8 +82,7 @@ class Database:
         """
         with _translated():
             async with self._writing, self._engine.connect() as connection:
-                file = (await connection.get_raw_connection()).driver_connection
-                assert isinstance(file, driver.Connection)
+                file = await _beneath(connection)
                 await file.trip(f"PRAGMA busy_timeout={_SCRUB_MS}", ())
                 try:
                     [(busy, *_)] = (await file.trip("PRAGMA wal_checkpoint(TRUNCATE)", ()))[0]
@@ -86,6 +90,29 @@ class Database:
                     await file.trip(f"PRAGMA busy_timeout={_BUSY_MS}", ())
         if busy:
             raise StoreUnavailable("what was deleted is still in the log of the database, which somebody reads")
+
+    async def tidy(self) -> None:
+        """Merge the write-ahead log into the file, and let SQLite learn how its tables have grown.
+
+        Writers wait for the second alone, which looks at a few rows of each index. Raises StoreUnavailable as above.
+        """
+        with _translated():
+            async with self._engine.connect() as connection:
+                file = await _beneath(connection)
+                await file.trip("PRAGMA wal_checkpoint(PASSIVE)", ())
+        async with self.transaction() as tx:
+            await tx.exec_driver_sql(f"PRAGMA analysis_limit={_ANALYSED}")
+            await tx.exec_driver_sql("PRAGMA optimize")
+            if (await tx.exec_driver_sql(_LEARNT)).one_or_none() is not None:
+                await tx.exec_driver_sql(_UNLEARN)
+                await tx.exec_driver_sql("ANALYZE sqlite_schema")  # read by this connection at once
+
+
+async def _beneath(connection: AsyncConnection) -> driver.Connection:
+    """The file's own connection, outside of any transaction."""
+    file = (await connection.get_raw_connection()).driver_connection
+    assert isinstance(file, driver.Connection)
+    return file
 
 
 @contextlib.contextmanager

@@ -28,7 +28,9 @@ _WAITING = (
     .group_by(inbox.c.sender)
 )
 _BUSY = select(inbox.c.lane).where(inbox.c.state == "running", inbox.c.lane.is_not(None))
-_FREE = or_(inbox.c.lane.is_(None), inbox.c.lane.not_in(_BUSY), inbox.c.shape == "new")
+_DUE_TASK = and_(inbox.c.kind == "task", inbox.c.job.is_not(None))  # people's messages go before it
+_POLITE = select(inbox.c.lane).where(inbox.c.state == "running", _DUE_TASK)
+_FREE = or_(inbox.c.lane.is_(None), inbox.c.lane.not_in(_BUSY), inbox.c.shape == "new", inbox.c.lane.in_(_POLITE))
 _CLAIMABLE = (
     select(inbox)
     .where(or_(inbox.c.state == "running", and_(inbox.c.state == "new", _FREE)))
@@ -78,13 +80,14 @@ class Arrival:
 class Claimed:
     """What the worker may start now (`groups`), what cuts into a busy lane, and when a held lane is ripe.
 
-    `left`: something was seen that has to wait.
+    `left`: something was seen that has to wait. `yielding` are running items that give way to a person.
     """
 
     groups: tuple[tuple[InboxItem, ...], ...]
     cutting: tuple[tuple[Lane, int], ...]
     ripe_at: float | None
     left: bool
+    yielding: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,8 @@ async def claim(tx: AsyncConnection, *, now: float) -> Claimed:
     busy = {row.lane: _began(row) for row in running if row.lane}
     stopping = {row.sender for row in seen if row.shape == "stop"}
     taken, cutting, ripe_at = choose(rows, busy, stopping, now)
+    yielding = _giving_way(running, rows)
+    cutting = [row for row in cutting if row.lane not in yielding]  # what gives way need not be cut
     ids = [row.id for group in taken for row in group]
     if ids:
         await tx.execute(_TAKE, {"ids": ids, "now": now})
@@ -185,7 +190,8 @@ async def claim(tx: AsyncConnection, *, now: float) -> Claimed:
         await tx.execute(_CUT, {"of_lane": row.lane, "before": row.id})
     groups = tuple(tuple(_item(row, now) for row in group) for group in taken)
     cuts = tuple((Lane.parse(row.lane), int(row.id)) for row in cutting)
-    return Claimed(groups, cuts, ripe_at, left=len(rows) > len(ids) or len(seen) == _LOOK_AT)
+    left = len(rows) > len(ids) or len(seen) == _LOOK_AT
+    return Claimed(groups, cuts, ripe_at, left, tuple(yielding.values()))
 
 
 def choose(
@@ -202,7 +208,8 @@ def choose(
         if row.lane is not None:
             by_lane.setdefault(row.lane, []).append(row)
     cutting, ripe_at = [], None
-    for lane, waiting_rows in by_lane.items():
+    for lane, found in by_lane.items():
+        waiting_rows = _politely(found)
         began, group = busy.get(lane), _together(waiting_rows)
         ripe = group[-1].not_before
         if lane in busy:
@@ -223,6 +230,27 @@ def _began(row: Row[Any]) -> float | None:
     """When an item was taken; once a person was asked, after the answer. None: it was not, yet."""
     taken: float | None = row.taken_at if row.agreed_at is None else row.retaken_at
     return taken
+
+
+def _giving_way(running: Sequence[Row[Any]], waiting_rows: Sequence[Row[Any]]) -> dict[str, int]:
+    """The due tasks that run where a message of a person waits, by lane."""
+    written = {row.lane for row in waiting_rows if row.kind == "update"}
+    return {row.lane: row.id for row in running if row.lane in written and _is_due_task(row)}
+
+
+def _politely(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
+    """The rows of a lane, due tasks behind what people wrote; not behind the house's own, such as a /forget."""
+    held, found = list[Row[Any]](), list[Row[Any]]()
+    for row in rows:
+        if row.kind == "house":
+            found += held
+            held = []
+        (held if _is_due_task(row) else found).append(row)
+    return found + held
+
+
+def _is_due_task(row: Row[Any]) -> bool:
+    return bool(row.kind == "task" and row.job is not None)
 
 
 def _cuts(rows: Sequence[Row[Any]], began: float | None) -> list[Row[Any]]:
@@ -260,6 +288,8 @@ def _item(row: Row[Any], now: float) -> InboxItem:
         received_at=row.received_at,
         taken_at=now,
         measured=row.spans,
+        job=row.job,
+        due_at=row.due_at,
     )
 
 
@@ -270,6 +300,12 @@ async def done(tx: AsyncConnection, ids: Sequence[int], *, spans: str | None = N
         await tx.execute(_DONE, row)
     else:
         await tx.execute(_DONE_TURN, row | {"first": ids[0], "measured": spans})
+
+
+async def step_back(tx: AsyncConnection, ids: Sequence[int]) -> None:
+    """These running items gave way and are new again, which is no attempt that failed."""
+    running = update(inbox).where(_THESE, inbox.c.state == "running")
+    await tx.execute(running.values(state="new", attempt=inbox.c.attempt - 1), {"ids": list(ids)})
 
 
 async def put_back(tx: AsyncConnection, item: int, lane: Lane, *, now: float) -> bool:
@@ -283,6 +319,26 @@ async def put_back(tx: AsyncConnection, item: int, lane: Lane, *, now: float) ->
     asked_at = func.coalesce(inbox.c.asked_at, inbox.c.done_at)
     waited = {"asked_at": asked_at, "agreed_at": now, "retaken_at": None}
     return (await tx.execute(back.values(state="new", done_at=None, **waited))).rowcount > 0
+
+
+async def note(tx: AsyncConnection, item: int, error: str) -> None:
+    """Say of an item that is done why nothing came of it yet."""
+    await tx.execute(update(inbox).where(inbox.c.id == item).values(error=error))
+
+
+async def ask_again(tx: AsyncConnection, lane: Lane, *, error: str, since: float) -> bool:
+    """Have the newest item of the lane that ended with this error since then done again; False if there is none."""
+    mine = and_(inbox.c.lane == lane.key, inbox.c.error == error, inbox.c.received_at >= since)
+    newest = select(inbox.c.id).where(mine, inbox.c.state == "done").order_by(inbox.c.id.desc()).limit(1)
+    found = (await tx.execute(newest)).scalar()
+    if found is None:
+        return False
+    again = {"kind": inbox.c.kind, "shape": inbox.c.shape, "lane": inbox.c.lane, "sender": inbox.c.sender}
+    again |= {"body": inbox.c.body, "received_at": inbox.c.received_at}
+    copied = select(*again.values()).where(inbox.c.id == found)
+    await tx.execute(insert(inbox).from_select([*again], copied))
+    await note(tx, found, "done again")
+    return True
 
 
 async def dead(tx: AsyncConnection, ids: Sequence[int], *, error: str, now: float) -> bool:

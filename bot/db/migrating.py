@@ -52,7 +52,7 @@ def migrate(url: str) -> str | None:
             "Run the newer version, or restore the copy it made before it migrated."
         )
     copy = _copy(file, at) if at is not None else None
-    _upgrade(url)
+    upgrade(url)
     if copy is not None:
         _scrub(file)
     return str(copy) if copy else None
@@ -70,7 +70,7 @@ def _copy(file: Path, revision: str) -> Path:
 
 
 def copies(file: Path) -> list[Path]:
-    """The copies made of a database before it was migrated, the oldest first."""
+    """The copies made of a database before it was migrated or replaced, the oldest first."""
     return sorted(file.parent.glob(f"{file.name}.before-*.bak"), key=lambda one: one.stat().st_mtime)
 
 
@@ -78,7 +78,8 @@ def expire(file: Path, *, before: float) -> None:
     """Delete the copies made before this moment (epoch seconds)."""
     for copy in copies(file):
         if copy.stat().st_mtime < before:
-            copy.unlink()
+            for suffix in ("", "-wal", "-shm"):  # of a database that was too damaged to be merged
+                Path(f"{copy}{suffix}").unlink(missing_ok=True)
 
 
 def _scrub(file: Path) -> None:
@@ -88,7 +89,8 @@ def _scrub(file: Path) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def _upgrade(url: str) -> None:
+def upgrade(url: str) -> None:
+    """Bring the SQLite database at `url` to the newest schema, without a copy."""
     from alembic import command
     from alembic.config import Config
 

@@ -31,10 +31,15 @@ class Notices:
         """
         if not await news(tx, subject, text, now=now):
             return ()
+        return await self.send(tx, Part(text[:LONGEST], silent=True), now=now, besides=besides)
+
+    async def send(
+        self, tx: AsyncConnection, part: Part, *, now: float, besides: int | None = None
+    ) -> tuple[Lane, ...]:
+        """Write a message to every admin down, whatever they were told before; the lanes as above."""
         lanes = tuple(Lane(admin) for admin in await self.admins(tx) if admin != besides)
         for lane in lanes:
-            parts = (Part(text[:LONGEST], silent=True),)
-            await outbox.add(tx, item=None, lane=lane, parts=parts, reply_to=None, now=now)
+            await outbox.add(tx, item=None, lane=lane, parts=(part,), reply_to=None, now=now)
         return lanes
 
 

@@ -18,6 +18,7 @@ from bot.db.tables import (
     approvals,
     attachments,
     inbox,
+    jobs,
     lanes,
     messages,
     model_calls,
@@ -54,6 +55,7 @@ class Scope:
     outbox: ColumnElement[bool]
     calls: ColumnElement[bool]
     notes: ColumnElement[bool]
+    jobs: ColumnElement[bool]
     lanes: ColumnElement[bool]
 
 
@@ -66,6 +68,7 @@ def older(before: float) -> Scope:
         outbox=and_(outbox.c.made_at < before, outbox.c.state.in_(("done", "failed", "unknown"))),
         calls=model_calls.c.created_at < before,
         notes=notes.c.made_at < before,
+        jobs=and_(jobs.c.state == "done", jobs.c.person.is_not(None), func.coalesce(jobs.c.last_due, 0) < before),
         lanes=~exists().where(since),
     )
 
@@ -85,6 +88,7 @@ def of_lane(lane: Lane, person: int, *, item: int, asked_at: float) -> Scope:
         outbox=or_(answers, outbox.c.copy_of.in_(copied)),
         calls=model_calls.c.created_at <= asked_at,
         notes=notes.c.lane == lane.key,
+        jobs=and_(jobs.c.lane == lane.key, jobs.c.made_at <= asked_at),
         lanes=lanes.c.lane == lane.key,
     )
 
@@ -99,6 +103,7 @@ async def forget(database: Database, scope: Scope) -> None:
     await _sweep(database, outbox.c.id, and_(scope.outbox, _SPEAKS), _outbox)
     await _sweep(database, model_calls.c.id, and_(scope.calls, _LOOSE), _calls)
     await _sweep(database, notes.c.id, scope.notes, _notes)
+    await _sweep(database, jobs.c.id, scope.jobs, _jobs)
     await _sweep(database, lanes.c.lane, and_(scope.lanes, _REMEMBERS), _lanes)
     await database.scrub()
 
@@ -127,7 +132,7 @@ async def at_work(tx: AsyncConnection, lane: Lane, person: int, *, before: int) 
 async def lanes_of(tx: AsyncConnection, chat: int) -> list[Lane]:
     """Every lane of a chat that anything is kept of, the chat itself first."""
     found = {Lane(chat)}
-    for column in (lanes.c.lane, turns.c.lane, notes.c.lane, inbox.c.lane, outbox.c.lane):
+    for column in (lanes.c.lane, turns.c.lane, notes.c.lane, jobs.c.lane, inbox.c.lane, outbox.c.lane):
         topics = select(column).distinct().where(column > f"{chat}:", column < f"{chat};")  # `;` comes after `:`
         found |= {Lane.parse(key) for key in (await tx.execute(topics)).scalars()}
     return sorted(found, key=lambda lane: lane.topic or 0)
@@ -197,6 +202,10 @@ async def _notes(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[boo
     told = lanes.c.lane.in_(select(notes.c.lane).where(which))
     await tx.execute(update(lanes).where(told).values(notes=None))
     await tx.execute(delete(notes).where(which))
+
+
+async def _jobs(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool]) -> None:
+    await tx.execute(delete(jobs).where(which))
 
 
 async def _lanes(tx: AsyncConnection, _: Sequence[str], which: ColumnElement[bool]) -> None:

@@ -57,9 +57,13 @@ inbox = Table(
     Column("done_at", Float),
     Column("error", Text),
     Column("spans", Text),  # JSON: what was measured of its turn; NULL: there is no turn, or its account is made
+    Column("job", _Id),  # the job whose due time this is
+    Column("due_at", Float),
     Index("ix_inbox_state_lane_id", "state", "lane", "id"),
     Index("ix_inbox_turn", "turn"),
     Index("ix_inbox_unaccounted", "id", sqlite_where=text("spans IS NOT NULL")),
+    # A due time is one row; messages, which have none, are left out of the index and pay nothing for it.
+    Index("ix_inbox_job_due_at", "job", "due_at", unique=True, sqlite_where=text("job IS NOT NULL")),
     sqlite_autoincrement=True,
 )
 
@@ -349,6 +353,7 @@ people = Table(
     Column("since", Float, nullable=False),
     Column("let_in_by", BigInteger),
     Column("reachable", Boolean, nullable=False, server_default=text("1")),  # false once they block the bot
+    Column("zone", Text),  # an IANA name; NULL: not asked yet
 )
 
 # Single-use links: only the hash of the code is kept.
@@ -387,6 +392,31 @@ notes = Table(
     Column("person", BigInteger, nullable=False),
     Column("made_at", Float, nullable=False),
     UniqueConstraint("lane", "number"),
+    sqlite_autoincrement=True,
+)
+
+# active → done when no due time is left; paused by its person, or by the house (why_paused).
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("kind", Text, nullable=False),  # reminder, task or house
+    Column("name", Text, unique=True),  # of a house job; NULL: a person's
+    Column("person", BigInteger),  # whose it is; NULL: the house's
+    Column("lane", Text),
+    Column("text", Text, nullable=False),
+    Column("rule", Text),  # DTSTART (local, without a zone) and RRULE, a line each; NULL: once
+    Column("zone", Text, nullable=False, server_default="UTC"),
+    Column("next_due", Float),  # NULL: never again
+    Column("missed", Text, nullable=False, server_default="once"),  # once on return, or skip
+    Column("state", Text, nullable=False, server_default="active"),
+    Column("why_paused", Text),
+    Column("failures", Integer, nullable=False, server_default=text("0")),  # in a row
+    Column("made_at", Float, nullable=False),
+    Column("last_due", Float),
+    Column("last_done", Float),
+    Index("ix_jobs_due", "next_due", sqlite_where=text("state = 'active'")),
+    Index("ix_jobs_person", "person"),
     sqlite_autoincrement=True,
 )
 

@@ -9,7 +9,7 @@ from bot.db import usage
 from bot.db.sums import DAY, Scope
 from bot.domain import Button, Part
 from bot.telegram import details, pictures, spent
-from bot.telegram.acts import Answer, Call, part, say
+from bot.telegram.acts import TOO_OLD, Answer, Call, part, say
 from bot.usage.answers import answered_in
 from bot.usage.report import Question
 
@@ -46,8 +46,11 @@ async def detail(call: Call, turn: int) -> Answer:
 
 
 async def picture(call: Call) -> Answer:
-    """The button that draws one's own 30 days."""
-    answer = await _chart(call, everybody=False)
+    """The button that draws one's own 30 days, or under what admins are told everybody's."""
+    everybody = call.words == "all"
+    if everybody and call.standing != "admin":
+        return TOO_OLD
+    answer = await _chart(call, everybody=everybody)
     return Answer(toast="The picture comes." if answer.gestures else "Nothing yet.", gestures=answer.gestures)
 
 

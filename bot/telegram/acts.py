@@ -14,6 +14,7 @@ from bot.db.chats import Think
 from bot.db.engine import Transaction
 from bot.db.notices import Notices
 from bot.db.people import Standing
+from bot.diary import Diary
 from bot.domain import Button, InboxItem, Lane, Part
 from bot.endpoints import Endpoint
 from bot.opening import Ask
@@ -48,10 +49,10 @@ class Reach:
 
     `repeatable(tool)` says whether running the tool again does no harm; `bot_name` is the username, without @.
     `thinking` is what the house does where a chat has not said; `composition` tells of a lane's next prompt;
-    `approvals` hears what people answer about tools. `second` is the endpoint beside the first, if there is one.
-    `canvases_a_day` is what a member may use (None: as many as they like), `limits_changed` hears that an admin has set
-    another; `own` are the house's own tools. `copies_until` says when the newest copy of the database is deleted (None:
-    there is none).
+    `approvals` hears what people answer about tools, `diary` keeps what is to be done later. `second` is the endpoint
+    beside the first, if there is one. `canvases_a_day` is what a member may use (None: as many as they like),
+    `limits_changed` hears that an admin has set another; `own` are the house's own tools. `copies_until` says when the
+    newest copy of the database is deleted (None: there is none).
     """
 
     access: Access
@@ -65,6 +66,7 @@ class Reach:
     thinking: Think
     composition: Callable[[Transaction, Lane], Awaitable[Composition]]
     approvals: Approvals
+    diary: Diary
     second: Endpoint | None = None
     canvases_a_day: int | None = None
     own: Own = field(default_factory=dict)

@@ -13,13 +13,13 @@ DELETED = (
     "• what you wrote and sent, and what Telegram told me with it\n"
     "• my answers, thoughts and summaries\n"
     "• what tools were asked, and what they found\n"
-    "• all notes"
+    "• all notes, and what I was to say or do later"
 )
 STAYS = (
     "What stays: figures without words (when, how long, how many tokens, which tools), your name, that you are let in, "
     "and your settings here. What you see in this Telegram chat stays with Telegram until you delete it there."
 )
-COPY = "A copy of my database made before an update holds all that until {day}; then it is deleted, too."
+COPY = "A copy of my database holds all that until {day}; then it is deleted, too."
 NO_COPY = "There is no copy of my database that I made; copies made by others are beyond my reach."
 YES, NO = "forget:yes", "forget:no"
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from bot.db import grants, inbox, outbox, people, revisions
+from bot.db import grants, inbox, jobs, outbox, people, revisions
 from bot.db.people import Person, Role, Standing, Stranger
 from bot.domain import Button, Lane, Part
 from bot.telegram.access import NOT_LET_IN
@@ -83,6 +83,7 @@ async def _remove(call: Call, number: int) -> Answer:
         return say("Nobody with this number is in.")
     await _note(call, number, "removed", None)
     await people.remove(call.tx, number)
+    await jobs.remove_all(call.tx, number)
     cuts = await _end_turns(call, number)
     was = "blocked no more" if known.role == "blocked" else "out"
     menus = (partial(call.reach.gestures.member_menu, number),) if known.role == "admin" else ()
@@ -96,6 +97,7 @@ async def _block(call: Call, number: int) -> Answer:
     name = await _name(call, number)
     await _note(call, number, "blocked", "blocked")
     await people.put(call.tx, number, name, "blocked", by=call.person, now=call.now)
+    await jobs.remove_all(call.tx, number)
     cuts = await _end_turns(call, number)
     remember = partial(call.reach.access.remember, Person(number, name, "blocked"))
     menus = (partial(call.reach.gestures.member_menu, number),)

@@ -9,7 +9,7 @@ from functools import partial
 from bot.db import inbox, notes, outbox, retries
 from bot.db.people import Standing
 from bot.domain import Part
-from bot.telegram import accounts, approving, commands, consent, forget, members, thinking, toolcards
+from bot.telegram import accounts, approving, commands, consent, forget, jobs, members, thinking, toolcards
 from bot.telegram.acts import TOO_OLD, Act, Answer, Call
 from bot.telegram.greeting import EXAMPLES
 
@@ -115,6 +115,7 @@ _TAPS: dict[str, Act] = {
     "more": _numbered(_more),
     "think": thinking.tapped,
     "forget": forget.tapped,
+    "job": jobs.tapped,
     "usage": accounts.back,
     "details": _numbered(accounts.detail),
     "picture": accounts.picture,

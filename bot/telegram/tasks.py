@@ -1,17 +1,27 @@
-"""The runner of inbox items of kind `task`: a turn the house wrote down itself, such as a /retry or a tapped example.
+"""The runner of inbox items of kind `task`: a turn the house wrote down itself, such as a /retry, a tapped example, or
+the due time of a job.
 
 Its body is {"person", "name", "texts"}, and the "turn" whose messages these are if something may have come with them;
 "deep" if the second endpoint is to answer. The person must still be let in when it runs.
 """
 
 import time
+from dataclasses import replace
 
-from bot.db import attachments, inbox, turns
+from bot.db import attachments, inbox, jobs, turns
 from bot.db.engine import Database
-from bot.domain import Attachment, InboxItem
+from bot.db.jobs import Job
+from bot.domain import TASKS, Attachment, InboxItem
 from bot.opening import Ask
 from bot.telegram.access import NOT_LET_IN, Access
 from bot.telegram.acts import Turns
+from bot.telegram.reminders import lateness
+
+DUE = "[This is a task you were asked to do at this time. Do it now; do not schedule it again.] "
+"""Stands before the text of a due task, for the model."""
+
+GONE = "its job was deleted"
+SHOWN = 60  # characters of a task that its answer begins with
 
 
 class Tasks:
@@ -26,14 +36,30 @@ class Tasks:
         [item] = items
         assert item.lane is not None
         person = int(item.body["person"])
-        if self._access.standing(person) in {"admin", "member"}:
-            texts, came = tuple(item.body["texts"]), await self._came(item.body.get("turn"))
-            deep = bool(item.body.get("deep"))
-            await self._turns.run(Ask(items, item.lane, person, str(item.body["name"]), texts, came, deep=deep))
+        if self._access.standing(person) not in {"admin", "member"}:
+            await self._end(item, person, NOT_LET_IN)
             return
+        texts, came = tuple(item.body["texts"]), await self._came(item.body.get("turn"))
+        deep = bool(item.body.get("deep"))
+        ask = Ask(items, item.lane, person, str(item.body["name"]), texts, came, deep=deep)
+        if item.job is None:
+            await self._turns.run(ask)
+        elif (job := await self._job(item)) is not None:
+            await self._turns.run(due(ask, item, job))
+        else:
+            await self._end(item, person, GONE)
+
+    async def _job(self, item: InboxItem) -> Job | None:
+        """The job whose due time this is, while it is there."""
+        async with self._database.reading() as tx:
+            return await jobs.find(tx, item.job or 0)
+
+    async def _end(self, item: InboxItem, person: int, why: str) -> None:
         now = time.time()
         async with self._database.transaction() as tx:
-            await turns.fail(tx, item.id, why=NOT_LET_IN, now=now)
+            await turns.fail(tx, item.id, why=why, now=now)
+            if why == NOT_LET_IN:
+                await jobs.remove_all(tx, person)
             await inbox.done(tx, [item.id], now=now)
 
     async def _came(self, turn: int | None) -> tuple[tuple[Attachment, ...], ...]:
@@ -42,3 +68,12 @@ class Tasks:
             return ()
         async with self._database.reading() as tx:
             return await attachments.of_turn(tx, turn)
+
+
+def due(ask: Ask, item: InboxItem, job: Job) -> Ask:
+    """The turn of a due task: people go before it, and its answer says what it is about."""
+    [text] = ask.texts
+    shown = text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+    late = lateness(item, job.zone).strip()
+    preface = "\n\n".join(piece for piece in (f"🤖 {' '.join(shown.split())}", late) if piece)
+    return replace(ask, texts=(DUE + text,), preface=f"{preface}\n\n", priority=TASKS)

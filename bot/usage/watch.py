@@ -103,6 +103,14 @@ class Watch:
         """The turn's own task has nothing more to do; the sender is at it."""
         self._turn.rest(None)
 
+    def give_way(self) -> None:
+        """It waits for a message of a person in its lane."""
+        self._turn.rest("lane wait")
+
+    def go_on(self) -> None:
+        """It is at work again."""
+        self._turn.rest("own")
+
     def spans(self, now: float) -> list[Span]:
         """All that was measured; what is not over counts up to `now`."""
         pieces = [track.open(now) for track in (self._turn, *self._tracks)]
@@ -132,6 +140,7 @@ class Watches:
         handled again after a restart.
         """
         if found := self.find(item.id):
+            found.go_on()
             return found
         goes_on = item.attempt > 1 and item.measured is None
         since = max(item.received_at, self.began_at) if goes_on else item.taken_at

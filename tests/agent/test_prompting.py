@@ -70,7 +70,7 @@ def test_a_data_block_ends_only_at_its_end(label, text):
 def test_the_stamp_says_day_time_and_zone():
     assert stamp(datetime(2026, 11, 20, 10, 24, tzinfo=UTC)) == "[Fri 2026-11-20 10:24 UTC] "
     assert stamp(datetime(2026, 7, 1, 8, 0, tzinfo=ZoneInfo("Europe/Berlin"))) == "[Wed 2026-07-01 08:00 CEST] "
-    assert stamp(datetime(2026, 7, 1, 8, 0)) == "[Wed 2026-07-01 08:00 UTC] "  # noqa: DTZ001 a clock without a zone
+    assert stamp(datetime(2026, 7, 1, 8, 0)) == "[Wed 2026-07-01 08:00 UTC] "
 
 
 CALL = ToolCall("call-1", "clock", "{}")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bot.agent.fit.offer import Offer, Thinks, index
 from bot.agent.fit.weights import shipped
 from bot.agent.thinking import Evidence, decide, needs_tools
-from bot.bench.standins import STAND_INS
+from bot.bench.standins import with_stand_ins
 from bot.bench.thinking_data import read
 from tools.registry import discover
 
@@ -30,7 +30,7 @@ class Made:
 @pytest.fixture(scope="module")
 def offer() -> Offer:
     """The tools of the house, and those that stand in for what a gateway might be given."""
-    return index([*discover(), *STAND_INS])
+    return index(with_stand_ins())
 
 
 PLAN = Made("plan_trip", "Plan a journey of several days with trains and hotels.", "needs")

@@ -34,6 +34,7 @@ WIPED = {
     *("approvals.arguments", "approvals.binding"),
     *("tool_images.data", "tool_images.media_type", "tool_images.call_id"),
     *("outbox.body", "outbox.error", "notes.text", "notes.author", "notes.lane"),
+    *("jobs.text", "jobs.lane", "jobs.rule"),
     *("lanes.notes", "lanes.summary", "lanes.summary_ahead"),
 }
 WORDLESS = {
@@ -56,6 +57,7 @@ WORDLESS = {
     *("tools.name", "tools.source", "tools.definition", "tools.hash", "tools.pending", "tools.flagged", "tools.rule"),
     *("grants.tool", "grants.whom", "grants.hash", "secrets.name", "secrets.sealed", "revisions.name", "lanes.tools"),
     *("audit.via", "audit.what", "audit.subject", "audit.before", "audit.after"),
+    *("people.zone", "jobs.kind", "jobs.name", "jobs.zone", "jobs.missed", "jobs.state", "jobs.why_paused"),
 }
 
 

@@ -22,6 +22,7 @@ from bot.db.people import Standing
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import outbox as outbox_table
 from bot.db.turns import Done, NewTurn
+from bot.diary import Bounds, Diary
 from bot.domain import Lane, Message, ToolCall, ToolResult
 from bot.endpoints import Endpoint
 from bot.errors import AttachmentUnusable
@@ -34,6 +35,7 @@ from bot.telegram.files import GONE, Files
 from bot.telegram.gathering import Gathering
 from bot.telegram.gestures import Gestures
 from bot.telegram.handlers import Handlers
+from bot.telegram.reminders import Reminders
 from bot.turns import Complete
 from bot.window import Composition
 from tools.clock import clock
@@ -125,6 +127,7 @@ class Front:
         mode: Mode = "pairing",
         fixed: frozenset[int] = frozenset(),
         second: Endpoint | None = None,
+        bounds: Bounds | None = None,
     ) -> None:
         self.database = database
         self.now = 1_700_000_000.0
@@ -135,6 +138,8 @@ class Front:
         self.woken: list[Lane] = []
         self.worker_wakes = 0
         self.ended: list[Ended] = []
+        self.looks = 0
+        self.diary = Diary(database, bounds or Bounds(), self._look, clock=lambda: self.now)
         gestures = Gestures(
             cast(Bot, self.bot), members=commands.menu("member"), admins=commands.menu("admin"), patience=0.2
         )
@@ -151,12 +156,14 @@ class Front:
             thinking="auto",
             composition=self._composition,
             approvals=self.approvals,
+            diary=self.diary,
             second=second,
             own={tool.name: tool for tool in (clock, recall)},
         )
         self.files = FilesStandIn()
         gathering = Gathering(cast(Files, self.files), Reader(), None, most=2, room=8000)
         self.handlers = Handlers(database, reach, gathering, most_waiting=3, clock=lambda: self.now)
+        self.reminders = Reminders(database, self.access, self.diary, self.woken.append, clock=lambda: self.now)
         self._updates = 100
         self._seen = 0
 
@@ -171,6 +178,9 @@ class Front:
 
     async def _composition(self, tx: Transaction, lane: Lane) -> Composition:
         return self.composition
+
+    def _look(self) -> None:
+        self.looks += 1
 
     def _wake_worker(self) -> None:
         self.worker_wakes += 1
@@ -222,6 +232,8 @@ class Front:
         for items in claimed.groups:
             if items[0].kind == "update":
                 await self.handlers(items)
+            elif items[0].kind == "reminder":
+                await self.reminders(items)
         return await self.sent()
 
     async def running(self, person: int = ANNA, **more: Any) -> int:

@@ -1,0 +1,262 @@
+"""Jobs: what people and the house want done later, and the due times that have become inbox rows. Works inside `tx`.
+
+`next_due` is the truth. A due time is one row of the inbox, whoever writes it and however often.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bot.db.tables import inbox, jobs, people
+from bot.domain import Lane
+
+JobKind = Literal["reminder", "task", "house"]
+Missed = Literal["once", "skip"]
+State = Literal["active", "paused", "done"]
+MOST = 10_000  # of all jobs
+
+_OPEN = jobs.c.state.in_(("active", "paused"))
+_DUE = and_(jobs.c.state == "active", jobs.c.next_due <= bindparam("now"))
+_OWNED = jobs.outerjoin(people, people.c.id == jobs.c.person)
+_LOOK = (
+    select(jobs, people.c.name.label("called"), people.c.reachable)
+    .select_from(_OWNED)
+    .where(_DUE)
+    .order_by(jobs.c.next_due, jobs.c.id)
+    .limit(bindparam("most"))
+)
+_FIND = (
+    select(jobs, people.c.name.label("called"), people.c.reachable)
+    .select_from(_OWNED)
+    .where(jobs.c.id == bindparam("of"))
+)
+_NEXT = select(func.min(jobs.c.next_due)).where(jobs.c.state == "active")
+_WRITE = upsert(inbox).on_conflict_do_nothing(index_elements=["job", "due_at"], index_where=inbox.c.job.is_not(None))
+_MOVE = (
+    update(jobs)
+    .where(jobs.c.id == bindparam("of"), jobs.c.next_due == bindparam("was"), jobs.c.state == "active")
+    .values(next_due=bindparam("then"), last_due=func.coalesce(bindparam("due"), jobs.c.last_due))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job as it is made: `rule` is None for one that is due once, `name` is that of a house job.
+
+    `next_due` None: only when it is ordered.
+    """
+
+    kind: JobKind
+    next_due: float | None
+    zone: str
+    rule: str | None = None
+    missed: Missed = "once"
+    text: str = ""
+    person: int | None = None
+    lane: Lane | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A stored job. `called` is its person's name, `reachable` whether messages reach them."""
+
+    id: int
+    kind: JobKind
+    name: str | None
+    person: int | None
+    lane: Lane | None
+    text: str
+    rule: str | None
+    zone: str
+    next_due: float | None
+    missed: Missed
+    state: State
+    why_paused: str | None
+    failures: int
+    made_at: float
+    last_due: float | None
+    last_done: float | None
+    called: str = ""
+    reachable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A job that was due: when it was due first, the inbox row to be written (None: it was missed), when it is next.
+
+    `broken`: nobody can tell when it is due.
+    """
+
+    job: int
+    was: float
+    due: float | None
+    then: float | None
+    row: Mapping[str, Any] | None = None
+    broken: bool = False
+
+
+async def add(tx: AsyncConnection, new: NewJob, *, now: float) -> int:
+    """Keep a job; its id."""
+    row = asdict(new) | {"lane": new.lane.key if new.lane else None, "made_at": now}
+    return int((await tx.execute(insert(jobs).values(row).returning(jobs.c.id))).scalar_one())
+
+
+async def find(tx: AsyncConnection, job: int) -> Job | None:
+    """The job with this id."""
+    row = (await tx.execute(_FIND, {"of": job})).one_or_none()
+    return _job(row) if row else None
+
+
+async def named(tx: AsyncConnection, name: str) -> Job | None:
+    """The house job of this name."""
+    return await _one(tx, jobs.c.name == name)
+
+
+async def of_person(tx: AsyncConnection, person: int, *, most: int = 100) -> list[Job]:
+    """The jobs of somebody that are not over, the oldest first."""
+    return await _several(tx, and_(jobs.c.person == person, _OPEN), most)
+
+
+async def of_house(tx: AsyncConnection) -> list[Job]:
+    """The house's own jobs, by name."""
+    return await _several(tx, jobs.c.kind == "house", 1000)
+
+
+async def counts(tx: AsyncConnection, person: int) -> tuple[int, int]:
+    """How many jobs that are not over this person has, and all people together."""
+    mine = func.count(jobs.c.id).filter(jobs.c.person == person)
+    row = (await tx.execute(select(mine, func.count(jobs.c.id)).where(_OPEN, jobs.c.person.is_not(None)))).one()
+    return int(row[0]), int(row[1])
+
+
+async def due(tx: AsyncConnection, *, now: float, most: int) -> list[Job]:
+    """Jobs that are due, the one that waits longest first."""
+    return [_job(row) for row in await tx.execute(_LOOK, {"now": now, "most": most})]
+
+
+async def next_due(tx: AsyncConnection) -> float | None:
+    """When the next job is due; None if none is."""
+    first: float | None = (await tx.execute(_NEXT)).scalar()
+    return first
+
+
+async def write(tx: AsyncConnection, written: Sequence[Written], *, now: float) -> None:
+    """Make due times inbox rows, each once, and move their jobs on, unless somebody has done so meanwhile."""
+    rows = [dict(one.row) | {"job": one.job, "due_at": one.due, "received_at": now} for one in written if one.row]
+    if rows:
+        await tx.execute(_WRITE, rows)
+    moved = [
+        {"of": one.job, "was": one.was, "then": one.then, "due": one.due if one.row else None}
+        for one in written
+        if not one.broken
+    ]
+    if moved:
+        await tx.execute(_MOVE, moved)
+
+
+async def run_now(tx: AsyncConnection, job: int, row: Mapping[str, Any], *, now: float) -> bool:
+    """Write an inbox row of a job beside its due times; False while an earlier one is not done."""
+    waits = and_(inbox.c.job == job, inbox.c.state.in_(("new", "running")))
+    if (await tx.execute(select(inbox.c.id).where(waits).limit(1))).one_or_none() is not None:
+        return False
+    made = await tx.execute(_WRITE, dict(row) | {"job": job, "due_at": now, "received_at": now})
+    return made.rowcount == 1
+
+
+async def ahead_of(tx: AsyncConnection, *, now: float) -> list[tuple[Job, float]]:
+    """Active jobs that were done at a moment still to come, for the clock was put back since.
+
+    And the last due time of each that lies behind us, or when it was made.
+    """
+    ahead = and_(jobs.c.state == "active", jobs.c.rule.is_not(None), jobs.c.last_due > now)
+    found = await _several(tx, ahead, MOST)
+    behind = select(inbox.c.job, func.max(inbox.c.due_at)).where(inbox.c.due_at <= now).group_by(inbox.c.job)
+    last = (
+        {int(row[0]): float(row[1]) for row in await tx.execute(behind.where(inbox.c.job.is_not(None)))}
+        if found
+        else {}
+    )
+    return [(job, last.get(job.id, min(job.made_at, now))) for job in found]
+
+
+async def set_next(tx: AsyncConnection, job: int, next_due: float | None, *, zone: str | None = None) -> None:
+    """When a job is due next; `zone` if it goes by another one from now on."""
+    changed = {"next_due": next_due} | ({"zone": zone} if zone else {})
+    await tx.execute(update(jobs).where(jobs.c.id == job).values(changed))
+
+
+async def pause(tx: AsyncConnection, job: int, *, why: str | None = None) -> None:
+    """It is not due any more until it is resumed; `why` if the house does it."""
+    await tx.execute(update(jobs).where(jobs.c.id == job).values(state="paused", why_paused=why))
+
+
+async def resume(tx: AsyncConnection, job: int, next_due: float) -> None:
+    """It is due again."""
+    changed = {"state": "active", "why_paused": None, "failures": 0, "next_due": next_due}
+    await tx.execute(update(jobs).where(jobs.c.id == job).values(changed))
+
+
+async def remove(tx: AsyncConnection, job: int, *, person: int) -> Job | None:
+    """Delete a job of this person; the job, or None if they have no such job."""
+    found = await _one(tx, and_(jobs.c.id == job, jobs.c.person == person))
+    if found is not None:
+        await tx.execute(delete(jobs).where(jobs.c.id == job))
+    return found
+
+
+async def remove_all(tx: AsyncConnection, person: int) -> int:
+    """Delete every job of somebody; how many there were."""
+    return (await tx.execute(delete(jobs).where(jobs.c.person == person))).rowcount
+
+
+async def put_house(tx: AsyncConnection, new: NewJob, *, now: float) -> None:
+    """Keep a house job under its name. One that is there keeps its state, and its due time unless it has a new rule."""
+    assert new.name is not None
+    row = asdict(new) | {"lane": None, "made_at": now}
+    made = upsert(jobs).values(row)
+    other = or_(jobs.c.rule.is_distinct_from(made.excluded.rule), jobs.c.zone != made.excluded.zone)
+    changed = {name: made.excluded[name] for name in ("rule", "zone", "missed", "next_due", "text")}
+    await tx.execute(made.on_conflict_do_update(index_elements=["name"], set_=changed, where=other))
+
+
+async def drop_house(tx: AsyncConnection, keep: Sequence[str]) -> None:
+    """Delete the house jobs whose name is not among these."""
+    await tx.execute(delete(jobs).where(jobs.c.kind == "house", jobs.c.name.not_in(keep)))
+
+
+def inbox_row(job: Job, *, late: float = 0.0, left_out: bool = False) -> dict[str, Any]:
+    """The inbox row of a due time of this job: `late` seconds after it, `left_out` if earlier ones were missed."""
+    if job.kind == "house":
+        body: dict[str, Any] = {"job": job.name}
+    else:
+        body = {"person": job.person, "name": job.called, "texts": [job.text], "rule": job.rule}
+        body |= {"late": late, "left_out": left_out} if late or left_out else {}
+    return {
+        "kind": job.kind,
+        "shape": "other",
+        "lane": job.lane.key if job.lane else None,
+        "sender": job.person,
+        "body": json.dumps(body, ensure_ascii=False),
+    }
+
+
+async def _one(tx: AsyncConnection, which: ColumnElement[bool]) -> Job | None:
+    return next(iter(await _several(tx, which, 1)), None)
+
+
+async def _several(tx: AsyncConnection, which: ColumnElement[bool], most: int) -> list[Job]:
+    query = select(jobs, people.c.name.label("called"), people.c.reachable).select_from(_OWNED)
+    return [_job(row) for row in await tx.execute(query.where(which).order_by(jobs.c.name, jobs.c.id).limit(most))]
+
+
+def _job(row: Row[Any]) -> Job:
+    told = row._asdict()
+    lane = Lane.parse(row.lane) if row.lane else None
+    reachable = row.reachable is not False
+    return Job(**told | {"lane": lane, "called": row.called or f"Person {row.person}", "reachable": reachable})

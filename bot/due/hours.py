@@ -1,0 +1,145 @@
+"""Times of day as people say them, in English and German: found in a phrase, and taken out of it. Pure."""
+
+import re
+from dataclasses import dataclass
+from datetime import time
+
+from bot.due.unclear import Unclear
+
+_NUMBERS = (
+    "one two three four five six seven eight nine ten eleven twelve",
+    "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+)
+_COUNTS = {word: str(number) for row in _NUMBERS for number, word in enumerate(row.split(), start=1)}
+_COUNTS |= {"fifteen": "15", "twenty": "20", "thirty": "30", "forty": "40", "forty-five": "45", "sixty": "60"}
+_COUNTS |= {"fünfzehn": "15", "zwanzig": "20", "dreißig": "30", "dreissig": "30", "ein": "1", "zwo": "2"}
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)?")
+
+MORNING, NOON, AFTERNOON, EVENING, NIGHT = time(9), time(12), time(15), time(19), time(21)
+SEVERAL = "I see more than one time of day there. Say one, such as: tomorrow at 9:00."
+_PARTS = {
+    "morning": MORNING,
+    "early": MORNING,
+    "früh": MORNING,
+    "morgens": MORNING,
+    "am morgen": MORNING,
+    "vormittags": MORNING,
+    "vormittag": MORNING,
+    "afternoon": AFTERNOON,
+    "nachmittags": AFTERNOON,
+    "nachmittag": AFTERNOON,
+    "evening": EVENING,
+    "abends": EVENING,
+    "abend": EVENING,
+    "tonight": EVENING,
+    "at night": NIGHT,
+    "night": NIGHT,
+    "nachts": NIGHT,
+}
+_FIXED = {"noon": NOON, "midday": NOON, "mittags": NOON, "mittag": NOON, "midnight": time(0), "mitternacht": time(0)}
+
+_AT = r"(?:(?:at|um|gegen|by|@)\s*)"
+_PART = r"(?:(?:in the|in der|am|this)\s+)?(?P<part>" + "|".join(sorted(_PARTS, key=len, reverse=True)) + ")"
+_QUARTERS = {
+    "half past": 30,
+    "quarter past": 15,
+    "quarter to": -15,
+    "viertel nach": 15,
+    "viertel vor": -15,
+    "halb": -30,
+}
+_SPOKEN = re.compile(rf"{_AT}?(?P<how>{'|'.join(_QUARTERS)})\s+(?P<hour>\d{{1,2}})\b(?:\s*uhr)?")
+_CLOCK = re.compile(
+    rf"(?:{_AT}(?P<at>\d{{1,2}})(?:[:.](?P<at_minute>\d{{2}})\b(?!\.))?(?![\d./:-]|\w)|"
+    r"(?<![\d.:/-])(?P<hour>\d{1,2})(?::(?P<minute>\d{2})\b|(?=\s*(?:[ap]\.?m\b|uhr\b|o'?clock))))"
+    r"\s*(?P<half>[ap])?(?(half)\.?m\b\.?)(?:\s*(?:uhr|o'?clock)(?:\s+(?P<past>\d{1,2})\b)?)?"
+)
+_NAMED = re.compile(rf"{_AT}?(?:am\s+)?\b(?P<fixed>{'|'.join(_FIXED)})\b")
+_ABOUT = re.compile(rf"\b{_PART}\b")
+_AND = re.compile(
+    r"\s*(?:,|and|und|&)\s*(?:(?:at|um)\s+)?(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?(?=\s*(?:,|$|and\b|und\b|&|uhr))(?:\s*uhr)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Times of day, in order, and the rest of the phrase without them."""
+
+    times: tuple[time, ...]
+    rest: str
+
+
+def plain(words: str) -> str:
+    """A phrase in small letters, with single spaces and its small numbers as digits."""
+    spaced = " ".join(words.lower().replace("’", "'").split())
+    return _WORD.sub(lambda found: _COUNTS.get(found[0], found[0]), spaced).strip(" .,;!")
+
+
+def find(phrase: str) -> Found:
+    """The times of day of a plain phrase. Raises Unclear for one that no clock shows, or for several that disagree."""
+    spoken = _SPOKEN.search(phrase)
+    clock = None if spoken else _CLOCK.search(phrase)
+    named = None if spoken or clock else _NAMED.search(phrase)
+    found = spoken or clock or named
+    rest = phrase if found is None else _without(phrase, found)
+    more, rest = _further(phrase, found) if clock else ((), rest)
+    about = _ABOUT.search(rest)
+    part = _PARTS[about["part"]] if about else None
+    if about:
+        rest = _without(rest, about)
+    if found is None:
+        return Found((part,) if part else (), rest)
+    first = _spoken(spoken) if spoken else _clock(clock) if clock else _FIXED[named["fixed"]] if named else NOON
+    if _CLOCK.search(rest) or _SPOKEN.search(rest) or _NAMED.search(rest):
+        raise Unclear(SEVERAL, told=False)
+    half = clock is not None and clock["half"]
+    times = (first, *more) if named or half else tuple(_towards(one, part) for one in (first, *more))
+    return Found(tuple(sorted(set(times))), rest)
+
+
+def _without(phrase: str, found: re.Match[str]) -> str:
+    return " ".join((phrase[: found.start()] + " " + phrase[found.end() :]).split()).strip(" ,")
+
+
+def _further(phrase: str, clock: re.Match[str] | None) -> tuple[tuple[time, ...], str]:
+    """The times that follow in a list, such as `at 8 and 18:30`."""
+    assert clock is not None
+    times, end = list[time](), clock.end()
+    while more := _AND.match(phrase, end):
+        times.append(_made(int(more["hour"]), int(more["minute"] or 0)))
+        end = more.end()
+    return tuple(times), " ".join((phrase[: clock.start()] + " " + phrase[end:]).split()).strip(" ,")
+
+
+def _spoken(found: re.Match[str]) -> time:
+    hour, away = int(found["hour"]), _QUARTERS[found["how"]]
+    _made(hour, 0)
+    minutes = (hour * 60 + away) % (24 * 60)
+    return time(minutes // 60, minutes % 60)
+
+
+def _clock(found: re.Match[str]) -> time:
+    hour = int(found["at"] or found["hour"])
+    minute = int(found["at_minute"] or found["minute"] or found["past"] or 0)
+    if half := found["half"]:
+        if not 1 <= hour <= 12:
+            raise Unclear(f"There is no {hour} {half}m. Say the hour as 1 to 12 with am or pm, or as 0 to 23 without.")
+        hour = hour % 12 + (12 if half == "p" else 0)
+    return _made(hour, minute)
+
+
+def _made(hour: int, minute: int) -> time:
+    if hour == 24 and minute == 0:
+        return time(0)
+    if hour > 23 or minute > 59:
+        raise Unclear(f"No clock shows {hour}:{minute:02}. Say a time between 0:00 and 23:59.")
+    return time(hour, minute)
+
+
+def _towards(at: time, part: time | None) -> time:
+    """The same on the clock's other half, where the part of the day says so."""
+    if part is None or part == MORNING or not 1 <= at.hour <= 11:
+        return at if part != NIGHT or at.hour != 12 else time(0, at.minute)
+    if part == NIGHT and at.hour < 6:
+        return at
+    return at.replace(hour=at.hour + 12)

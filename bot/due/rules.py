@@ -1,0 +1,158 @@
+"""Rules of recurrence as they are stored, and the instants they come to. Pure.
+
+A rule is two lines of iCalendar: DTSTART, a local time without a zone, and RRULE. Of a local time that does not exist
+the instant is as far behind the gap as it lies in it; of one that exists twice it is the first.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cache
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+STAMP = "%Y%m%dT%H%M%S"
+MARGIN = timedelta(hours=26)  # no zone ever moved its clocks by more
+HORIZON = timedelta(days=366 * 100)  # of what never comes again nobody looks further
+_STEPS = {"MINUTELY": 60, "HOURLY": 3600}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A recurrence: the local time its reckoning begins at, and the parts of its RRULE by name."""
+
+    begin: datetime
+    parts: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "Rule":
+        """The rule of a text made by `text`, or of one by hand that leaves out what its DTSTART says."""
+        start, _, rule = text.partition("\n")
+        parts = dict(part.split("=", 1) for part in rule.removeprefix("RRULE:").strip().split(";"))
+        return cls(datetime.strptime(start.strip().removeprefix("DTSTART:"), STAMP), tuple(parts.items()))  # noqa: DTZ007
+
+    @property
+    def text(self) -> str:
+        """The rule as it is stored."""
+        rule = ";".join(f"{name}={value}" for name, value in self.parts)
+        return f"DTSTART:{self.begin.strftime(STAMP)}\nRRULE:{rule}"
+
+    def get(self, name: str, default: str = "") -> str:
+        """A part of the RRULE, such as `FREQ`."""
+        return dict(self.parts).get(name, default)
+
+    @property
+    def interval(self) -> int:
+        """Every how many of its periods it comes."""
+        return int(self.get("INTERVAL", "1"))
+
+    @property
+    def step(self) -> int | None:
+        """The seconds between two times of a rule that goes by elapsed time; None of one that goes by the calendar."""
+        seconds = _STEPS.get(self.get("FREQ"))
+        return seconds * self.interval if seconds else None
+
+
+@cache
+def zone(name: str) -> tzinfo:
+    """The time zone of an IANA name. Raises ZoneInfoNotFoundError."""
+    return UTC if name == "UTC" else ZoneInfo(name)
+
+
+def instant(local: datetime, where: tzinfo) -> float:
+    """The epoch second of a local time without a zone."""
+    return local.replace(tzinfo=where, fold=0).timestamp()
+
+
+def local(at: float, where: tzinfo) -> datetime:
+    """The local time, without a zone, of an epoch second."""
+    return datetime.fromtimestamp(at, where).replace(tzinfo=None)
+
+
+def following(rule: Rule, where: tzinfo, after: float) -> Iterator[float]:
+    """The epoch seconds the rule comes to after this one, in order and each once."""
+    if rule.step is not None:
+        yield from _elapsed(instant(rule.begin, where), rule.step, after)
+        return
+    last = after
+    for at in _calendar(rule, local(after, where) - MARGIN):
+        due = instant(at, where)
+        if due > last:
+            yield due
+            last = due
+
+
+def next_after(rule: Rule, where: tzinfo, after: float) -> float | None:
+    """The first epoch second after this one, None if there is none within a century."""
+    return next(following(rule, where, after), None)
+
+
+def next_few(rule: Rule, where: tzinfo, after: float, count: int) -> tuple[float, ...]:
+    """The next few epoch seconds."""
+    return tuple(islice(following(rule, where, after), count))
+
+
+def latest(rule: Rule, where: tzinfo, first: float, now: float) -> float:
+    """The last epoch second up to now of a rule that was due at `first`, which is not later than now."""
+    if rule.step is not None:
+        return first + (now - first) // rule.step * rule.step
+    found = first
+    for days in (2, 40, 800, 366 * 10):  # a rule that comes often is not reckoned from far back
+        since = max(first, now - days * 86_400)
+        for due in following(rule, where, since):
+            if due > now:
+                break
+            found = due
+        if found > first or since == first:
+            break
+    return found
+
+
+def _elapsed(begin: float, step: int, after: float) -> Iterator[float]:
+    number = max(0, int((after - begin) // step) + 1)
+    while True:
+        yield begin + number * step
+        number += 1
+
+
+def _calendar(rule: Rule, since: datetime) -> Iterator[datetime]:
+    """The local times of a rule since `since`, or DTSTART. The library counts from DTSTART, so that is moved near."""
+    from dateutil.rrule import rrulestr  # not needed by a house without jobs
+
+    begin = rule.begin if rule.get("COUNT") else _near(rule, since)
+    parts = dict(_whole(rule))
+    if not {"UNTIL", "COUNT"} & parts.keys():
+        parts["UNTIL"] = (max(begin, since) + HORIZON).strftime(STAMP)
+    found = rrulestr(";".join(f"{name}={value}" for name, value in parts.items()), dtstart=begin)
+    yield from found.xafter(max(since, rule.begin), inc=True)
+
+
+def _near(rule: Rule, since: datetime) -> datetime:
+    """A beginning near `since`, not before DTSTART, from which the periods fall as they do from there."""
+    begin, every, freq = rule.begin, rule.interval, rule.get("FREQ")
+    if since <= begin:
+        return begin
+    if freq in {"DAILY", "WEEKLY"}:
+        days = every * (7 if freq == "WEEKLY" else 1)
+        return begin + timedelta(days=(since - begin).days // days * days)
+    months = every * (12 if freq == "YEARLY" else 1)
+    passed = ((since.year - begin.year) * 12 + since.month - begin.month) // months * months
+    if passed <= 0:
+        return begin
+    years, month = divmod(begin.month - 1 + passed, 12)
+    return begin.replace(year=begin.year + years, month=month + 1, day=1)
+
+
+def _whole(rule: Rule) -> Iterator[tuple[str, str]]:
+    """The parts with what DTSTART says where they are silent, so that it may be moved."""
+    begin, freq = rule.begin, rule.get("FREQ")
+    said = {name for name, _ in rule.parts}
+    yield from rule.parts
+    told = {"BYHOUR": begin.hour, "BYMINUTE": begin.minute, "BYSECOND": begin.second}
+    if freq == "YEARLY" and not said & {"BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO"}:
+        told |= {"BYMONTH": begin.month, "BYMONTHDAY": begin.day}
+    if freq == "MONTHLY" and not said & {"BYDAY", "BYMONTHDAY"}:
+        told |= {"BYMONTHDAY": begin.day}
+    if freq == "WEEKLY" and "BYDAY" not in said:
+        yield "BYDAY", ("MO", "TU", "WE", "TH", "FR", "SA", "SU")[begin.weekday()]
+    yield from ((name, str(value)) for name, value in told.items() if name not in said)

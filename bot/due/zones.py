@@ -1,0 +1,33 @@
+"""Time zones by the names people give them. Pure."""
+
+import re
+from functools import cache
+from importlib.resources import files
+
+from bot.due.unclear import Unclear
+from tools.base import ToolError
+from tools.clock import find_zone
+
+_OFFSET = re.compile(r"\s*(?:utc|gmt)?\s*[+-]\s*\d.*", re.IGNORECASE)
+
+
+def find(words: str) -> str:
+    """The IANA name of a zone, by that name or by a city. Raises Unclear with what is close."""
+    if not words.strip():
+        raise Unclear("Say a city or a zone, such as: /zone Berlin, or /zone Europe/Paris.")
+    if _OFFSET.fullmatch(words):
+        raise Unclear("An offset knows no summer time. Say a city or a zone, such as: /zone Berlin.")
+    try:
+        return find_zone(words)[0]
+    except ToolError as error:
+        raise Unclear(str(error)) from None
+
+
+def known(name: str) -> bool:
+    """Whether this is the name of a zone, as the database of zones writes it."""
+    return name in _names()
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset((files("tzdata") / "zones").read_text().split())

@@ -1,0 +1,60 @@
+"""Jobs: what is due later, and the inbox rows their due times become."""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from alembic import op
+
+revision: str = "0005"
+down_revision = "0004"
+branch_labels: str | Sequence[str] | None = None
+depends_on: str | Sequence[str] | None = None
+
+
+def _id() -> sa.types.TypeEngine[int]:
+    return sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+def upgrade() -> None:
+    op.create_table(
+        "jobs",
+        sa.Column("id", _id(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=True),
+        sa.Column("person", sa.BigInteger(), nullable=True),
+        sa.Column("lane", sa.Text(), nullable=True),
+        sa.Column("text", sa.Text(), nullable=False),
+        sa.Column("rule", sa.Text(), nullable=True),
+        sa.Column("zone", sa.Text(), server_default="UTC", nullable=False),
+        sa.Column("next_due", sa.Float(), nullable=True),
+        sa.Column("missed", sa.Text(), server_default="once", nullable=False),
+        sa.Column("state", sa.Text(), server_default="active", nullable=False),
+        sa.Column("why_paused", sa.Text(), nullable=True),
+        sa.Column("failures", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("made_at", sa.Float(), nullable=False),
+        sa.Column("last_due", sa.Float(), nullable=True),
+        sa.Column("last_done", sa.Float(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_jobs")),
+        sa.UniqueConstraint("name", name=op.f("uq_jobs_name")),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("ix_jobs_due", "jobs", ["next_due"], sqlite_where=sa.text("state = 'active'"))
+    op.create_index("ix_jobs_person", "jobs", ["person"])
+    op.add_column("people", sa.Column("zone", sa.Text(), nullable=True))
+    op.add_column("inbox", sa.Column("job", _id(), nullable=True))
+    op.add_column("inbox", sa.Column("due_at", sa.Float(), nullable=True))
+    due = sa.text("job IS NOT NULL")
+    op.create_index("ix_inbox_job_due_at", "inbox", ["job", "due_at"], unique=True, sqlite_where=due)
+    # An earlier migration has copied the table without it: after a restore numbers of turns were given again.
+    with op.batch_alter_table("turns", recreate="always", table_kwargs={"sqlite_autoincrement": True}):
+        pass
+
+
+def downgrade() -> None:
+    op.drop_index("ix_inbox_job_due_at", "inbox")
+    with op.batch_alter_table("inbox", schema=None) as batch_op:
+        batch_op.drop_column("due_at")
+        batch_op.drop_column("job")
+    with op.batch_alter_table("people", schema=None) as batch_op:
+        batch_op.drop_column("zone")
+    op.drop_table("jobs")

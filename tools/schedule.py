@@ -1,0 +1,25 @@
+"""Schedule: the model's way to have something said or done later. The house understands, keeps and says it back."""
+
+from tools.base import ToolContext, ToolError, tool
+
+
+@tool(thinking="never", timeout=30, changes=True)
+async def schedule(context: ToolContext, when: str = "", text: str = "", task: bool = False, remove: int = 0) -> str:
+    """Remind later, or do a task at set times. No arguments: list.
+
+    Args:
+        when: Date and time or period, in English.
+        text: What to say or do.
+        task: Whether you do it.
+        remove: Its number.
+    """
+    schedules = context.schedules
+    if schedules is None:
+        raise ToolError("Nothing can be scheduled here.")
+    if remove:
+        return await schedules.remove(remove)
+    if not when.strip() and not text.strip():
+        return await schedules.list()
+    if not when.strip() or not text.strip():
+        raise ToolError("To schedule something, give both when and text.")
+    return await schedules.add(when, text, task=task)
