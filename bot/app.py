@@ -233,6 +233,7 @@ async def build(
         second=second,
         canvases_a_day=settings.canvases_a_day,
         own={tool.name: tool for tool in discover()},
+        renew=catalogue.renew,
         copies_until=keeping.copies_until,
     )
     runners: dict[ItemKind, Runner] = {

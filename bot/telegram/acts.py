@@ -42,6 +42,10 @@ class Turns(Protocol):
         ...
 
 
+async def _nothing_new() -> None:
+    """There is nobody to take anything over."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reach:
     """What acts can reach beside their transaction.
@@ -50,6 +54,7 @@ class Reach:
     `thinking` is what the house does where a chat has not said; `composition` tells of a lane's next prompt;
     `approvals` hears what people answer about tools. `second` is the endpoint beside the first, if there is one.
     `canvases_a_day` is what a member may use (None: as many as they like), `own` are the house's own tools,
+    `renew` takes over at once what has changed about tools (else it is noticed within two seconds),
     `copies_until` says when the newest copy of the database is deleted (None: there is none).
     """
 
@@ -67,6 +72,7 @@ class Reach:
     second: Endpoint | None = None
     canvases_a_day: int | None = None
     own: Own = field(default_factory=dict)
+    renew: Callable[[], Awaitable[None]] = _nothing_new
     copies_until: Callable[[], float | None] = lambda: None
 
 
@@ -100,13 +106,15 @@ class Call:
 class Answer:
     """What comes of an act: messages, a short line over the chat (taps only), what the tapped message becomes.
 
-    `then` is done once the transaction is committed, `gestures` after that.
+    `then` is done once the transaction is committed; what has changed about tools is taken over next, if it `renews`;
+    `gestures` come after that.
     """
 
     parts: tuple[Part, ...] = ()
     toast: str = ""
     redraw: Part | None = None
     then: tuple[Callable[[], object], ...] = ()
+    renews: bool = False
     gestures: tuple[Callable[[], Awaitable[None]], ...] = ()
 
 
