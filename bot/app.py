@@ -229,6 +229,7 @@ async def build(
         second=second,
         canvases_a_day=settings.canvases_a_day,
         own=tools.own,
+        renew=tools.catalogue.renew,
         limits_changed=rations.changed,
         copies_until=housekeeping.keeping.copies_until,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from bot.serving import serve
@@ -83,6 +83,7 @@ class Shop:
         self.app = Starlette(
             routes=[
                 Route("/openapi.json", self._document),
+                Route("/moved", self._moved),
                 Route("/v1/items/{kind:path}", self._items),
                 Route("/v1/orders", self._orders, methods=["POST"]),
             ]
@@ -95,6 +96,10 @@ class Shop:
 
     async def _document(self, request: Request) -> Response:
         return Response(json.dumps(self.document), media_type="application/json")
+
+    async def _moved(self, request: Request) -> Response:
+        """Away to a host that nobody named."""
+        return RedirectResponse(f"http://[::1]:{request.url.port}/openapi.json")
 
     async def _items(self, request: Request) -> Response:
         await self._heard(request)

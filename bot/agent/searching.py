@@ -82,7 +82,7 @@ class Shelf:
         return sum(self.sizes[name] for name in self.tools) // history.BYTES_A_TOKEN <= budget
 
 
-def block(shelf: Shelf, texts: Sequence[str], recent: Iterable[str], budget: int) -> tuple[str, ...]:
+def picked(shelf: Shelf, texts: Sequence[str], recent: Iterable[str], budget: int) -> tuple[str, ...]:
     """Names of the tools that stand in a prompt: all, if they take `budget` tokens at most.
 
     Else the doors, and as far as there is room the house's own, those used of late, the newest first, and those that

@@ -15,7 +15,7 @@ from typing import Any
 from bot.agent import history
 from bot.agent.fit import wording
 from bot.agent.fit.ranking import ranked
-from bot.agent.searching import FOUND, Shelf, block
+from bot.agent.searching import FOUND, Shelf, picked
 from bot.bench import machine
 from bot.bench.bots import BenchFailed
 from bot.bench.figures import median, percentile
@@ -51,14 +51,14 @@ class Wish:
 class Told:
     """How the cases of one source that need a tool fare, or of all of a set: shares, 0 to 1.
 
-    `block`: it stands in the prompt of a conversation that begins with the message; `found`: it is among the first
+    `offered`: it stands in the prompt of a conversation that begins with the message; `found`: it is among the first
     five; `first`: it is found first; `reached`: one or the other.
     """
 
     judged: str
     source: str
     cases: int
-    block: float
+    offered: float
     first: float
     found: float
     reached: float
@@ -67,13 +67,13 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class Pace:
     """Milliseconds of processor time: of an index, worked out once a set of tools, and of a search. `longest` is the
-    99th percentile. `block` is the middle size of a block, in estimated tokens.
+    99th percentile. `tokens`: what the tools of a prompt take, estimated, in the middle.
     """
 
     index: float
     search: float
     longest: float
-    block: float
+    tokens: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class _Judged:
     """One case: where the needed tool was, and what that took."""
 
     source: str
-    in_block: bool
+    is_offered: bool
     place: int | None
     search: float
     tokens: int
@@ -156,7 +156,7 @@ def _judge(case: Case, shelf: Shelf, room: int) -> _Judged:
     began = thread_time()
     found = [one.name for one in shelf.find(case.text)]
     searched = thread_time()
-    names = block(shelf, [case.text], (), room)
+    names = picked(shelf, [case.text], (), room)
     tokens = sum(shelf.sizes[name] for name in names) // history.BYTES_A_TOKEN
     place = found.index(needed) if needed in found else None
     return _Judged(case.source, needed in names, place, searched - began, tokens)
@@ -189,10 +189,10 @@ def _told(judged: str, cases: Sequence[_Judged]) -> Iterator[Told]:
             judged,
             source,
             len(own),
-            block=_share([case.in_block for case in own]),
+            offered=_share([case.is_offered for case in own]),
             first=_share([case.place == 0 for case in own]),
             found=_share([case.is_found for case in own]),
-            reached=_share([case.in_block or case.is_found for case in own]),
+            reached=_share([case.is_offered or case.is_found for case in own]),
         )
 
 
@@ -217,7 +217,7 @@ def _conditions(wish: Wish, pool: int, guessed: int) -> tuple[tuple[str, str], .
             f"{wish.registered} tools for each case: its own, and others drawn from {pool} (always the same)",
         ),
         ("beside them", "the house's own tools, which stand in every prompt; a case may need one of those"),
-        ("block", f"at most {wish.room} tokens; a conversation that begins with the message of the case"),
+        ("in the prompt", f"at most {wish.room} tokens; a conversation that begins with the message of the case"),
         ("found", "searched with the person's message as it is; a model would word its search, and in English"),
         ("needed", f"as the case says; {guessed} do not, and need the one of their own tools that fits best"),
         ("load", machine.load_average()),
@@ -226,14 +226,14 @@ def _conditions(wish: Wish, pool: int, guessed: int) -> tuple[tuple[str, str], .
 
 def lines(report: Report) -> Iterator[str]:
     """A table of the figures, and below it the conditions."""
-    head = ("needed tool, by source", "set", "cases", "in the block", "found first", "among five", "either")
+    head = ("needed tool, by source", "set", "cases", "in the prompt", "found first", "among five", "either")
     rows = [
         (one.source, one.judged, str(one.cases), *(f"{100 * share:.1f} %" for share in _shares(one)))
         for one in report.told
     ]
     yield from grid(head, rows)
     pace = report.pace
-    yield f"index: {pace.index:.0f} ms of processor time, once a set of tools; block: {pace.block:.0f} tokens"
+    yield f"index: {pace.index:.0f} ms of processor time, once a set of tools; in the prompt: {pace.tokens:.0f} tokens"
     yield f"search: {pace.search:.1f} ms of processor time, 99 of 100 within {pace.longest:.1f} ms"
     yield ""
     for name, text in report.conditions:
@@ -241,7 +241,7 @@ def lines(report: Report) -> Iterator[str]:
 
 
 def _shares(one: Told) -> tuple[float, ...]:
-    return one.block, one.first, one.found, one.reached
+    return one.offered, one.first, one.found, one.reached
 
 
 def as_json(report: Report) -> str:

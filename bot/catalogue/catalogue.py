@@ -11,7 +11,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from bot.agent.searching import DOORS, Shelf, block
+from bot.agent.searching import DOORS, Shelf, picked
 from bot.agent.toolbox import Toolbox
 from bot.catalogue.assembling import Standing, gone
 from bot.catalogue.granted import Granting
@@ -96,7 +96,7 @@ class Catalogue:
 
         `recent` are tools that were used there of late, the newest first.
         """
-        return block(self.shelf(person, chat), texts, recent, self._room)
+        return picked(self.shelf(person, chat), texts, recent, self._room)
 
     def toolbox(self, names: Iterable[str], shelf: Shelf | None = None) -> Toolbox:
         """The tools of these names, the same object for the same names. Those that rest are named in it still, so that
@@ -142,7 +142,7 @@ class Catalogue:
 
     def largest(self) -> Toolbox:
         """About the most that a prompt may have to hold."""
-        full = block(self._all, (), self.tools, self._room)
+        full = picked(self._all, (), self.tools, self._room)
         return self.toolbox(full, self._all if self.crowded else None)
 
     @property

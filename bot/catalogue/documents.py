@@ -15,7 +15,7 @@ from bot.errors import ChangeRefused
 from tools.schema import ToolDefinitionError
 
 if TYPE_CHECKING:
-    from tools.openapi.documents import Document
+    from tools.openapi.documents import Document, Usable
 
 ALL = "all"
 OFFERED = 500  # operations of one document that can be picked by their place in the list
@@ -98,18 +98,25 @@ async def look(wish: Wish, secrets: Mapping[str, str]) -> Looked:
 
 
 async def picked(source: Source, document: "Document", operations: Sequence[str], private: frozenset[str]) -> Offer:
-    """The source with these operations as tools beside those it has. Raises ChangeRefused."""
-    from tools.openapi.documents import routes_of
+    """The source with these operations as tools beside those it has; what cannot be used is reported where others can.
 
-    try:
-        routes = await routes_of(document, operations, f"{source.name}_")
-    except ToolDefinitionError as why:
-        raise ChangeRefused(sentence(str(why))) from None
-    new = {one.name: one.as_json() for one in routes}
-    old = [one for one in source.options.get("routes", ()) if one["name"] not in new]
+    Raises ChangeRefused.
+    """
+    usable = await _usable(source, document, operations)
+    if not usable.routes:
+        raise ChangeRefused(" ".join(map(sentence, usable.left_out.values())))
+    new = {one.name: one.as_json() for one in usable.routes}
+    had = source.options.get("routes", ())
+    for one in had:
+        if one["name"] in new and one["operation"] != new[one["name"]]["operation"]:
+            other = new[one["name"]]["operation"]
+            raise ChangeRefused(
+                f"{other} and {one['operation']}, which is there already, are both called {one['name']}."
+            )
+    old = [one for one in had if one["name"] not in new]
     found = replace(source, options={**source.options, "routes": [*old, *new.values()], "chosen": []})
-    reported = tuple(f"{one.name}: {what}" for one in routes for what in one.reported)
-    return Offer(found, made(found, private), reported)
+    reported = [f"{one.name}: {what}" for one in usable.routes for what in one.reported]
+    return Offer(found, made(found, private), (*map(sentence, usable.left_out.values()), *reported))
 
 
 async def pick(source: Source, operations: Sequence[str], secrets: Mapping[str, str], private: frozenset[str]) -> Offer:
@@ -130,16 +137,21 @@ async def refreshed(
     kept = [one for one in had if one in there]
     listed = [asdict(Operation(**asdict(one))) for one in document.operations[:OFFERED]]
     bare = replace(source, options={**source.options, "routes": [], "offered": listed, "chosen": []})
-    gone = tuple(one for one in had if one not in there)
     if not kept:
-        return bare, gone
-    from tools.openapi.documents import routes_of
+        return bare, tuple(had)
+    usable = await _usable(source, document, kept)
+    routes = [one.as_json() for one in usable.routes]
+    gone = tuple(one for one in had if one not in there or one in usable.left_out)
+    return replace(bare, options={**bare.options, "routes": routes}), gone
+
+
+async def _usable(source: Source, document: "Document", operations: Sequence[str]) -> "Usable":
+    from tools.openapi.documents import usable_routes
 
     try:
-        routes = [one.as_json() for one in await routes_of(document, kept, f"{source.name}_")]
+        return await usable_routes(document, operations, f"{source.name}_")
     except ToolDefinitionError as why:
         raise ChangeRefused(sentence(str(why))) from None
-    return replace(bare, options={**bare.options, "routes": routes}), gone
 
 
 async def _fetched(source: Source, secrets: Mapping[str, str], private: frozenset[str]) -> "Document":

@@ -43,6 +43,10 @@ class Turns(Protocol):
         ...
 
 
+async def _nothing_new() -> None:
+    """There is nobody to take anything over."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reach:
     """What acts can reach beside their transaction.
@@ -51,8 +55,9 @@ class Reach:
     `thinking` is what the house does where a chat has not said; `composition` tells of a lane's next prompt;
     `approvals` hears what people answer about tools, `diary` keeps what is to be done later. `second` is the endpoint
     beside the first, if there is one. `canvases_a_day` is what a member may use (None: as many as they like),
-    `limits_changed` hears that an admin has set another; `own` are the house's own tools. `copies_until` says when the
-    newest copy of the database is deleted (None: there is none).
+    `limits_changed` hears that an admin has set another; `own` are the house's own tools, `renew` takes over at once
+    what has changed about tools (else it is noticed within two seconds). `copies_until` says when the newest copy of
+    the database is deleted (None: there is none).
     """
 
     access: Access
@@ -71,6 +76,7 @@ class Reach:
     canvases_a_day: int | None = None
     own: Own = field(default_factory=dict)
     limits_changed: Callable[[], None] = lambda: None
+    renew: Callable[[], Awaitable[None]] = _nothing_new
     copies_until: Callable[[], float | None] = lambda: None
 
 
@@ -104,13 +110,15 @@ class Call:
 class Answer:
     """What comes of an act: messages, a short line over the chat (taps only), what the tapped message becomes.
 
-    `then` is done once the transaction is committed, `gestures` after that.
+    `then` is done once the transaction is committed; what has changed about tools is taken over next, if it `renews`;
+    `gestures` come after that.
     """
 
     parts: tuple[Part, ...] = ()
     toast: str = ""
     redraw: Part | None = None
     then: tuple[Callable[[], object], ...] = ()
+    renews: bool = False
     gestures: tuple[Callable[[], Awaitable[None]], ...] = ()
 
 

@@ -1,6 +1,7 @@
 """/grant and /revoke: who may use a tool."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from bot.catalogue import permitting, whom, words
 from bot.catalogue.cards import Card
@@ -31,4 +32,4 @@ async def _changed(call: Call, change: Callable[[Act, str, Holder], Awaitable[Ca
         after = await change(act_of(call), tool, await whom.read(call.tx, rest, call.lane.chat))
     except ChangeRefused as refused:
         return say(str(refused))
-    return say(f"{after.name} may be used by: {words.whom(after, await named(call))}.{then}")
+    return replace(say(f"{after.name} may be used by: {words.whom(after, await named(call))}.{then}"), renews=True)

@@ -3,6 +3,7 @@
 Whatever is answered here is one transaction: the effect, its outbox row and the item done. Turns do their own.
 """
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from bot.db import attachments, inbox, outbox, people, turns
 from bot.db.engine import Database
 from bot.db.people import Person, Standing
 from bot.domain import InboxItem, Lane
+from bot.errors import StoreUnavailable
 from bot.opening import Ask
 from bot.running import Running
 from bot.telegram import commands, composing, consent, door, taps
@@ -167,6 +169,9 @@ class Handlers:
                 await turns.fail(tx, first.item.id, why=NOT_LET_IN, now=now)  # begun before a restart, if ever
         for then in answer.then:
             then()
+        if answer.renews:
+            with contextlib.suppress(StoreUnavailable):  # it is noticed a little later
+                await self._reach.renew()
         if answer.parts:
             self._reach.wake_sender(lane)
         await self._gesture(first, answer)

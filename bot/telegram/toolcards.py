@@ -4,6 +4,7 @@ A button names its tool in a few letters and what it accepts by its hash, so tha
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from bot.catalogue import registering, words
@@ -27,7 +28,8 @@ async def tapped(call: Call) -> Answer:
     if tap is None:
         return TOO_OLD
     try:
-        return await tap(call, which)
+        answer = await tap(call, which)
+        return replace(answer, renews=verb in _CHANGES)
     except ChangeRefused as refused:
         return Answer(toast=str(refused))
 
@@ -158,6 +160,7 @@ def buttons(found: Card) -> Rows:
     return tuple(row), (Button("All tools", "tools:page:0"),)
 
 
+_CHANGES = {"on", "off", "gone", "take", "sure"}
 _TAPS: dict[str, Callable[[Call, str], Awaitable[Answer]]] = {
     "page": _turn_page,
     "card": _card,

@@ -4,6 +4,7 @@ What must go out into the network, or run a tool, is left to errands: nothing he
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 
 from bot.catalogue import registering, ruling, words
@@ -39,7 +40,8 @@ async def show(call: Call) -> Answer:
     if word is None or not (rest or verb.lower() in _ALONE):
         return say(HOW_TO)
     try:
-        return await word(call, rest)
+        answer = await word(call, rest)
+        return replace(answer, renews=verb.lower() in _CHANGES)
     except ChangeRefused as refused:
         return say(str(refused))
 
@@ -91,6 +93,7 @@ def _first(text: str) -> tuple[str, str]:
     return word, rest[0] if rest else ""
 
 
+_CHANGES = {"enable", "disable", "rule"}
 _ALONE = {"log", "reload"}
 _WORDS: dict[str, Callable[[Call, str], Awaitable[Answer]]] = {
     "show": _show,

@@ -44,6 +44,15 @@ def _told(value: Any) -> str:
     """A value in one short line; nothing is a dash."""
     if value is None:
         return NOT_TOLD
-    if isinstance(value, dict) and all(not isinstance(one, dict | list) for one in value.values()):
-        return ", ".join(f"{name}: {one}" for name, one in value.items())
+    if isinstance(value, dict) and all(_is_short(one) for one in value.values()):
+        return ", ".join(f"{name}: {_short(one)}" for name, one in value.items())
     return json.dumps(value, ensure_ascii=False)
+
+
+def _is_short(value: Any) -> bool:
+    several = value if isinstance(value, list) else [value]
+    return not any(isinstance(one, dict | list) for one in several)
+
+
+def _short(value: Any) -> str:
+    return " + ".join(str(one) for one in value) if isinstance(value, list) else str(value)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.searching import DOORS, FIND, NOT_ALONE, NOTHING, ROOM, USE, Shelf, block, described, listed
+from bot.agent.searching import DOORS, FIND, NOT_ALONE, NOTHING, ROOM, USE, Shelf, described, listed, picked
 from bot.agent.toolbox import Toolbox
 from bot.domain import ToolCall
 from tests.agent.test_toolbox import CONTEXT
@@ -31,20 +31,22 @@ def tokens(shelf: Shelf, names: tuple[str, ...]) -> int:
 
 def test_few_tools_all_stand_in_the_prompt_and_nothing_is_searched() -> None:
     few = Shelf((*many(5), *OWN))
-    assert block(few, ["anything"], ["clock"], BUDGET) == tuple(sorted(few.tools))
+    assert picked(few, ["anything"], ["clock"], BUDGET) == tuple(sorted(few.tools))
 
 
 def test_of_many_the_doors_and_the_houses_own_stand_there_whatever_is_said(shelf: Shelf) -> None:
-    assert set(block(shelf, [], [], BUDGET)) == {*DOORS, "clock", "recall", "remember"}
-    assert block(shelf, ["hm"], [], BUDGET) == block(shelf, [], [], BUDGET)
+    assert set(picked(shelf, [], [], BUDGET)) == {*DOORS, "clock", "recall", "remember"}
+    assert picked(shelf, ["hm"], [], BUDGET) == picked(shelf, [], [], BUDGET)
 
 
 def test_what_the_first_words_fit_stands_there_and_what_was_used_of_late(shelf: Shelf) -> None:
-    names = block(shelf, ["Please approve invoice 17", "and thanks"], ["count_rota", "gone", FIND], BUDGET)
+    names = picked(shelf, ["Please approve invoice 17", "and thanks"], ["count_rota", "gone", FIND], BUDGET)
     assert {"approve_invoice", "count_rota", *DOORS} <= set(names)
     assert "gone" not in names
     assert (
-        names == tuple(sorted(names)) == block(shelf, ["Please approve invoice 17", "and thanks"], ["count_rota"], 1000)
+        names
+        == tuple(sorted(names))
+        == picked(shelf, ["Please approve invoice 17", "and thanks"], ["count_rota"], 1000)
     )
     assert tokens(shelf, names) <= BUDGET
     assert len(names) < 20
@@ -53,10 +55,10 @@ def test_what_the_first_words_fit_stands_there_and_what_was_used_of_late(shelf: 
 def test_a_small_budget_is_kept_to_and_the_doors_stand_first(shelf: Shelf) -> None:
     used = list(shelf.tools)
     for budget in (150, 300, 700, 2000):
-        names = block(shelf, ["approve the invoice"], used, budget)
+        names = picked(shelf, ["approve the invoice"], used, budget)
         assert set(names) >= DOORS
         assert tokens(shelf, names) <= max(budget, tokens(shelf, tuple(DOORS)))
-    assert tokens(shelf, block(shelf, [], used, 2000)) > 1900
+    assert tokens(shelf, picked(shelf, [], used, 2000)) > 1900
 
 
 def test_a_search_finds_what_a_tool_does_best_first(shelf: Shelf) -> None:

@@ -48,7 +48,7 @@ def test_among_two_hundred_tools_messages_in_eleven_languages_reach_the_one_they
     assert together["thinking/languages.jsonl"].reached >= 0.94
     assert {one.source for one in report.told} >= {"en", *LANGUAGES}
     assert 0 < report.pace.search <= report.pace.longest
-    assert report.pace.block <= 2000
+    assert report.pace.tokens <= 2000
 
 
 def test_cases_that_do_not_say_what_they_need_need_what_fits_best(folder: Path) -> None:
@@ -74,8 +74,8 @@ REPORT = Report(
 
 def test_the_table_says_what_was_found() -> None:
     told = "\n".join(tools.lines(REPORT))
-    assert "en                      set     74        93.0 %       68.0 %      93.0 %  97.3 %" in told
-    assert "index: 21 ms of processor time, once a set of tools; block: 1039 tokens" in told
+    assert "en                      set     74         93.0 %       68.0 %      93.0 %  97.3 %" in told
+    assert "index: 21 ms of processor time, once a set of tools; in the prompt: 1039 tokens" in told
     assert "search: 0.7 ms of processor time, 99 of 100 within 1.2 ms" in told
     assert told.endswith("load: 1.0")
     assert REPORT.holds

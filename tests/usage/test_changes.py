@@ -63,7 +63,9 @@ async def test_what_an_audit_cannot_tell_is_said(filled: str, database: Database
             await told(filled, **words)
 
 
-def test_a_value_of_lists_is_told_as_json():
-    one = Change(1, NOW, None, "command", "added", "x", None, {"tools": ["a"]})
-    assert changes.records([one])[0]["after"] == '{"tools": ["a"]}'
+def test_a_deep_value_is_told_as_json_and_a_flat_one_in_words():
+    one = Change(1, NOW, None, "command", "added", "x", None, {"tools": [{"a": 1}]})
+    assert changes.records([one])[0]["after"] == '{"tools": [{"a": 1}]}'
+    flat = Change(1, NOW, None, "command", "added", "x", None, {"tools": ["a", "b"], "kind": "openapi"})
+    assert changes.records([flat])[0]["after"] == "tools: a + b, kind: openapi"
     assert changes.records([one])[0]["before"] == "–"

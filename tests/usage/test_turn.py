@@ -68,7 +68,7 @@ def test_that_a_person_was_asked_and_what_they_said_is_told():
     waiting = replace(asked, began_at=None, ended_at=None, outcome=None, answered_at=None, answer=None)
     found = told(replace(TURN, state="parked", ending=None, ended_at=None, tools=(waiting,)))
     assert found[0] == "Turn 12 in chat 5, of user 5: parked"
-    assert [line for line in found if "tool" in line] == ["     5.100  tool clock: a person is asked"]
+    assert [line for line in found if "tool clock" in line] == ["     5.100  tool clock: a person is asked"]
 
 
 def test_a_turn_is_told_in_the_order_of_what_happened():

@@ -4,7 +4,7 @@ Reading one is hostile work and happens in a process of its own (`tools/openapi/
 understands it. Whatever is wrong with a document is a ToolDefinitionError that says what to do.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +60,14 @@ class Document:
         return host_of(httpx.URL(self.address))
 
 
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """Routes to what was picked, and by operation why the others cannot be used."""
+
+    routes: tuple[Route, ...]
+    left_out: Mapping[str, str]
+
+
 async def fetch_document(address: str, *, secrets: Secrets = NONE, reach: Reach = PUBLIC) -> Document:
     """The document at a URL. Raises ToolDefinitionError, also when it cannot be fetched."""
     try:
@@ -100,10 +108,10 @@ async def read_document(body: bytes | str, address: str, *, base: str | None = N
     )
 
 
-async def routes_of(document: Document, picked: Sequence[str], prefix: str = "") -> list[Route]:
+async def usable_routes(document: Document, picked: Sequence[str], prefix: str = "") -> Usable:
     """The routes to the operations picked, each by its `operation`, "METHOD /path" or name; names begin with `prefix`.
 
-    Raises ToolDefinitionError for what is not there or cannot be used, and for two that would share a name.
+    Raises ToolDefinitionError for what is not there, and for two that would share a name.
     """
     if not picked or len(picked) > PICKED:
         raise ToolDefinitionError(f"Pick between one and {PICKED} of the document's operations.")
@@ -116,7 +124,15 @@ async def routes_of(document: Document, picked: Sequence[str], prefix: str = "")
             raise ToolDefinitionError(
                 f"{other.operation} and {route.operation} would both be called {route.name}; pick one of them."
             )
-    return routes
+    return Usable(tuple(routes), found["left_out"])
+
+
+async def routes_of(document: Document, picked: Sequence[str], prefix: str = "") -> list[Route]:
+    """The same when all of them can be used; raises ToolDefinitionError, saying why, for the first that cannot."""
+    found = await usable_routes(document, picked, prefix)
+    for why in found.left_out.values():
+        raise ToolDefinitionError(f"{why}.")
+    return list(found.routes)
 
 
 async def tools_of(document: Document, picked: Sequence[str], service: Service, prefix: str = "") -> list[Tool]:

@@ -68,14 +68,21 @@ def _problems(operations: list[Operation]) -> list[str]:
 
 
 def routes(body: bytes, base: str, picked: list[str], prefix: str) -> dict[str, Any]:
-    """The routes to the operations picked, by key, place or name; or `unreadable`."""
+    """The routes to the operations picked, by key, place or name, and why others cannot be used; or `unreadable`."""
     try:
         there = Outline(load(body), base)
-        found = [_pick(list(there.operations()), each) for each in picked]
-        made = [_route(there, operation, prefix) for operation in found]
+        operations = list(there.operations())
+        found = [_pick(operations, each) for each in picked]
     except Unreadable as why:
         return {"unreadable": str(why)}
-    return {"routes": made}
+    made: list[dict[str, Any]] = []
+    left_out: dict[str, str] = {}
+    for operation in found:
+        try:
+            made.append(route_of(there, operation, prefix).as_json())
+        except Unreadable as why:
+            left_out[operation.key] = f"The operation {operation.key} cannot be used: {why}"
+    return {"routes": made, "left_out": left_out}
 
 
 def _pick(operations: list[Operation], wanted: str) -> Operation:
@@ -90,10 +97,3 @@ def _pick(operations: list[Operation], wanted: str) -> Operation:
         places = " and ".join(each.place for each in found[:4])
         raise Unreadable(f"{wanted[:80]!r} may be {places}; pick one by its method and path")
     return found[0]
-
-
-def _route(there: Outline, operation: Operation, prefix: str) -> dict[str, Any]:
-    try:
-        return route_of(there, operation, prefix).as_json()
-    except Unreadable as why:
-        raise Unreadable(f"{operation.key} cannot be used: {why}") from None

@@ -12,7 +12,7 @@ from tools.arguments import ArgumentsRefused, check
 from tools.http.routes import route_from
 from tools.http.service import Service
 from tools.openapi import documents, reading
-from tools.openapi.documents import fetch_document, read_document, routes_of, tools_of
+from tools.openapi.documents import fetch_document, read_document, routes_of, tools_of, usable_routes
 from tools.schema import ToolDefinitionError
 
 URL = "https://ships.test/docs/openapi.yaml"
@@ -97,14 +97,20 @@ async def test_a_foreign_host_waits_for_an_admin():
         ([], "Pick between one and 100"),
         (["showShip"] * 101, "Pick between one and 100"),
         (["sail"], "there is no operation 'sail' in it; it has showShip, paint-ship"),
-        (["sendPhoto"], "sendPhoto cannot be used: its body is multipart/form-data; JSON, forms and text are sent"),
-        (["askBroken"], r"askBroken cannot be used: its parameter 'x' is not correct \(in: "),
+        (["sendPhoto"], "The operation sendPhoto cannot be used: its body is multipart/form-data; JSON, forms and"),
+        (["askBroken"], r"The operation askBroken cannot be used: its parameter 'x' is not correct \(in: "),
         (["showShip", "show_ship"], "showShip and showShip would both be called show_ship"),
     ],
 )
 async def test_what_cannot_be_picked_is_said(picked, complaint):
     with pytest.raises(ToolDefinitionError, match=complaint):
         await routes_of(await read_document(SHIPS, URL), picked)
+
+
+async def test_of_many_those_that_can_be_used_are_and_the_others_are_told():
+    found = await usable_routes(await read_document(SHIPS, URL), ["showShip", "sendPhoto", "addShip"])
+    assert [route.operation for route in found.routes] == ["showShip", "addShip"]
+    assert list(found.left_out) == ["sendPhoto"]
 
 
 async def test_operations_that_share_a_name_are_refused_with_both_named():
@@ -221,9 +227,9 @@ def test_an_operation_that_cannot_be_called_is_refused_in_a_sentence(body, compl
     if complaint is None:
         assert told["routes"][0]["method"] == "GET"
         return
-    assert told["unreadable"].startswith("doIt cannot be used: ")
-    assert complaint in told["unreadable"]
-    assert len(told["unreadable"]) < 250
+    assert told["left_out"]["doIt"].startswith("The operation doIt cannot be used: ")
+    assert complaint in told["left_out"]["doIt"]
+    assert len(told["left_out"]["doIt"]) < 250
 
 
 def yaml(schema: str) -> bytes:
@@ -335,7 +341,7 @@ def test_whatever_stands_anywhere_is_answered(place, piece):
     assert told.get("unreadable") != ""
     for listed in told.get("operations", ()):
         made = reading.routes(small(*place, to=piece), URL, [listed["operation"]], "")
-        if "unreadable" not in made:
+        if made.get("routes"):
             route = route_from(json.loads(json.dumps(made["routes"][0])))
             assert route.told["type"] == "object"
 
