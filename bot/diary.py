@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bot.agent.markup import sendable
 from bot.db import jobs, outbox, zones
 from bot.db.engine import Database, Transaction
 from bot.db.jobs import Job, JobKind, Missed, NewJob
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from bot.due.understanding import When
 
 LONGEST = 1000  # characters of what is to be said or done
+SHOWN = 80  # characters of that in a list
 ELSEWHERE = ("UTC", "Asia/Tokyo", "America/New_York")  # what is the same in all of these needs no zone
 OFTEN = 3600  # seconds; what comes as often as that is not made up for
 
@@ -70,15 +72,15 @@ class Diary:
 
     async def split(self, person: int, line: str) -> "tuple[When, str]":
         """What a line such as `tomorrow at nine call Anna` means to somebody. Raises Unclear, or ZoneUnknown."""
-        return await in_thread(self._understood, _split, line, await self._zone(person))
+        return await in_thread(self._understood, _split, sendable(line), await self._zone(person))
 
     async def understand(self, person: int, words: str) -> "When":
         """What words for a time mean to somebody. Raises Unclear, or ZoneUnknown."""
-        return (await in_thread(self._understood, _whole, words, await self._zone(person)))[0]
+        return (await in_thread(self._understood, _whole, sendable(words), await self._zone(person)))[0]
 
     async def keep(self, tx: Transaction, owner: Owner, kind: JobKind, when: "When", text: str) -> Part:
         """Keep a job; what the person is told of it, with an Undo button. Raises Unclear where it does not fit."""
-        text, now = text.strip(), self.clock()
+        text, now = sendable(text).strip(), self.clock()
         if not text or len(text) > LONGEST:
             raise Unclear(f"What I shall say or do then has 1 to {LONGEST} characters, this has {len(text)}.")
         await self._fits(tx, owner.person)
@@ -164,7 +166,8 @@ def line(job: Job) -> str:
     mark = "⏰" if job.kind == "reminder" else "🤖"
     next_time = f"{saying.moment(job.next_due, job.zone)} ({job.zone})" if job.next_due is not None else "under way"
     state = f"paused{f', for {job.why_paused}' if job.why_paused else ''}" if job.state == "paused" else next_time
-    shown = job.text if len(job.text) <= 80 else f"{job.text[:79]}…"
+    text = " ".join(job.text.split())
+    shown = text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
     return f"#{job.id} {mark} {shown} · {f'{how} · ' if how else ''}{state}"
 
 

@@ -79,6 +79,8 @@ async def test_forget_leaves_no_byte_of_a_text_in_any_file_and_every_figure(
     caplog.set_level(logging.DEBUG, "bot")
     async with open_house(tmp_path) as house:
         await talk(house)
+        house.ann.send(f"/remind in 2 hours {CANARY}")
+        await house.api.until(lambda: any("I remind you" in text for text in house.texts()))
         assert traces(tmp_path)
         before = {table.name: await count(house, table) for table in (turns, model_calls, tool_calls)}
         question = await forget(house)

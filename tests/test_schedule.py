@@ -1,6 +1,7 @@
 """What is due becomes one inbox row, whoever writes it, however often, and whatever the clock does."""
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -227,10 +228,13 @@ async def test_the_loop_is_never_held_up_by_a_thousand_jobs_that_come_at_once(be
     schedule, longest = bench.schedule(), 0.0
     await schedule.write()  # the library is loaded, in a thread
     bench.clock.now += DAY
+    gc.collect()
+    gc.disable()  # the house has frozen what was there before; pytest has not
     writing = asyncio.get_running_loop().create_task(schedule.write())
     while not writing.done():
         began = time.thread_time()
         await asyncio.sleep(0)
         longest = max(longest, time.thread_time() - began)
+    gc.enable()
     assert len(await bench.written()) == 2000
     assert longest < 0.010

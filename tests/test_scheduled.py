@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,18 +21,20 @@ HOURLY = "DTSTART:20260101T000000\nRRULE:FREQ=HOURLY"
 HOUR = 3600.0
 
 
-async def due(house: World, text: str, *, kind: str = "task", rule: str | None = HOURLY, ago: float = 0.0) -> int:
-    """A job of Ann's that is due; its id. The schedule finds it by itself."""
+async def due(
+    house: World, text: str, *, kind: str = "task", rule: str | None = HOURLY, ago: float = 0.0, chat: int = ADMIN
+) -> int:
+    """A job of Ann's, or of who has this chat, that is due; its id. The schedule finds it by itself."""
     async with connected(house.settings.database_url) as database, database.transaction() as tx:
-        row = {"kind": kind, "person": ADMIN, "lane": str(ADMIN), "text": text, "rule": rule, "zone": "UTC"}
+        row = {"kind": kind, "person": chat, "lane": str(chat), "text": text, "rule": rule, "zone": "UTC"}
         made = insert(table).values(row | {"next_due": time.time() - ago, "made_at": 0.0}).returning(table.c.id)
         return int((await tx.execute(made)).scalar_one())
 
 
-async def known(house: World) -> None:
-    """Ann has written to the bot before."""
-    house.ann.send("/id")
-    await house.answered()
+async def known(house: World, chat: int = ADMIN) -> None:
+    """Ann, or who has this chat, has written to the bot before."""
+    house.api.person(chat).send("/id")
+    await house.answered(chat=chat)
 
 
 async def job(house: World, number: int) -> dict[str, object]:
@@ -50,6 +53,10 @@ async def noted(house: World, number: int) -> dict[str, object]:
 def results_of(house: World) -> list[str]:
     """What tools gave in the conversation so far."""
     return [one["content"] for one in house.endpoint.requests[-1].body["messages"] if one["role"] == "tool"]
+
+
+def has_said(house: World, text: str, chat: int = ADMIN) -> bool:
+    return any(text in one for one in house.texts(chat))
 
 
 def starting(house: World, text: str) -> list[ChatMessage]:
@@ -101,7 +108,7 @@ async def test_the_model_is_told_what_is_wrong_and_asks_for_a_city_where_that_is
         ]
         for number, arguments in enumerate(asked):
             house.ann.send(f"@@tool:schedule {arguments}@@@@say:Said {number}.@@")
-            await house.api.until(lambda number=number: f"Said {number}." in house.texts())
+            await house.api.until(partial(has_said, house, f"Said {number}."))
         results = results_of(house)
         for told, result in zip(
             (
@@ -165,6 +172,32 @@ async def test_a_person_who_writes_goes_before_a_due_task_which_goes_on_after_th
             assert len(texts) == len(set(texts))
             for whole, together in await accounted(database):
                 assert whole == pytest.approx(together, abs=0.001)
+
+
+async def test_tasks_of_many_never_take_the_last_seat_from_whoever_writes(tmp_path: Path):
+    async with open_house(tmp_path, access="open", model_seats="2") as house:
+        for chat in range(21, 26):
+            await known(house, chat)
+        house.endpoint.hold()
+        for chat in range(21, 26):
+            await due(house, "@@say:The news.@@", chat=chat)
+        await house.endpoint.until(lambda: house.endpoint.running == 1)
+        async with connected(house.settings.database_url) as database:
+            async with asyncio.timeout(20):
+                while True:
+                    async with database.reading() as tx:
+                        begun = (await tx.execute(select(turns.c.id))).all()
+                    if len(begun) == 5:
+                        break
+                    await asyncio.sleep(0.05)
+        assert house.endpoint.running == 1
+        house.ann.send("@@say:Hello, Ann.@@")
+        await house.endpoint.until(lambda: house.endpoint.running == 2)
+        assert [one.body.get("priority", 0) for one in house.endpoint.requests] == [1, 0]
+        house.endpoint.release()
+        for chat in range(21, 26):
+            await house.api.until(partial(has_said, house, "The news.", chat))
+        assert house.texts() == ["Hello, Ann."]
 
 
 async def test_what_an_earlier_process_left_unnoted_is_noted_and_what_was_forgotten_is_gone(tmp_path: Path):

@@ -1,8 +1,6 @@
 """Time zones by the names people give them. Pure."""
 
 import re
-from functools import cache
-from importlib.resources import files
 
 from bot.due.unclear import Unclear
 from tools.base import ToolError
@@ -21,13 +19,3 @@ def find(words: str) -> str:
         return find_zone(words)[0]
     except ToolError as error:
         raise Unclear(str(error)) from None
-
-
-def known(name: str) -> bool:
-    """Whether this is the name of a zone, as the database of zones writes it."""
-    return name in _names()
-
-
-@cache
-def _names() -> frozenset[str]:
-    return frozenset((files("tzdata") / "zones").read_text().split())

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
-from bot.db import inbox, retention
+from bot.db import inbox, jobs, retention
 from bot.domain import Button, Lane, Part
 from bot.telegram.acts import TOO_OLD, Answer, Call, say
 
@@ -39,6 +39,7 @@ async def tapped(call: Call) -> Answer:
         return TOO_OLD
     if await retention.forgetting(call.tx, call.lane):
         return Answer(toast="I am at it.")
+    await jobs.remove_all(call.tx, call.person)  # what came due from now on would not be forgotten
     lanes = await retention.lanes_of(call.tx, call.lane.chat)
     woken = list[Lane]()
     for lane in lanes:

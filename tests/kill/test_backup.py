@@ -23,7 +23,7 @@ async def test_in_the_middle_of_a_backup(surround: Surround, tmp_path: Path):
     house = await surround(backup_dir=shelf.folder)
     await house.stored("select 1 from jobs where name = 'backup'")
     fill(house, 48)
-    for _ in range(3):
+    for _ in range(2):
         await ordered(house)
         async with asyncio.timeout(PATIENCE):
             while not any(one.stat().st_size > MIB for one in partial(shelf)):  # noqa: ASYNC110  # another process
