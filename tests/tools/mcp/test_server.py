@@ -19,7 +19,7 @@ async def test_tools_are_listed_named_and_made_of_what_the_server_says(context: 
     async with running(crooked()) as (server, changes):
         listing = await server.listed()
         tools = {one.name: server.tool(one) for one in listing.definitions}
-        assert len(tools) == 17  # of two pages
+        assert len(tools) == 19  # of two pages
         assert changes.told == [listing]
         echo, die, huge = tools["odd_echo"], tools["odd_die"], tools["odd_huge"]
         assert (echo.rule.ask, echo.changes, echo.repeatable, echo.outside) == ("never", False, True, True)
