@@ -9,18 +9,16 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from bot import endpoints
+from bot import endpoints, workshop
 from bot.agent import history
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
 from bot.answering import Answering
 from bot.approvals import Approvals
-from bot.approvals import Reach as ApprovalsReach
 from bot.aside import Aside
 from bot.attachments.reading import Reader
 from bot.attachments.sound import Transcriber
 from bot.catalogue.catalogue import Catalogue
-from bot.catalogue.stock import Where
 from bot.db import calls, lock, migrating, people
 from bot.db.engine import Database, connected, file_of
 from bot.db.inbox import Arrival
@@ -36,7 +34,6 @@ from bot.telegram import commands, errands, wire
 from bot.telegram.access import Access
 from bot.telegram.acts import Reach
 from bot.telegram.channel import ChatChannel
-from bot.telegram.errands import Errands
 from bot.telegram.eyes import Eyes
 from bot.telegram.files import Files
 from bot.telegram.gathering import Gathering
@@ -45,9 +42,7 @@ from bot.telegram.handlers import Handlers
 from bot.telegram.intake import Intake, Ways
 from bot.telegram.rations import Rations
 from bot.telegram.sender import Sender
-from bot.telegram.sourcing import Sourcing
 from bot.telegram.tasks import Tasks
-from bot.telegram.trials import Trials
 from bot.turns import Turns
 from bot.usage.keeper import Keeper
 from bot.usage.reconcile import CountersAt, Reconciliation
@@ -200,13 +195,13 @@ async def build(
         watches=watches,
     )
     aside = Aside(database, notices, sender.wake, watches)
-    catalogue = await _catalogue(settings, database, access, aside)
+    catalogue = await workshop.catalogue(settings, database, access, aside.tell)
     answering = Answering(settings, database, model, second, catalogue, aside.tell, Reader())
     answering.check_budget()
     warming = answering.warming()
     approvals = Approvals(
         database,
-        _asking(notices, access, sender.wake, lambda: worker.wake(), watches),
+        workshop.asking(notices, access, sender.wake, lambda: worker.wake(), watches),
         seconds=settings.approval_seconds,
     )
     turns = Turns(
@@ -244,7 +239,7 @@ async def build(
         "house": Jobs(
             {
                 **_jobs(database, answering.summaries(), keeping, sender),
-                errands.JOB: _errands(settings, database, catalogue, gestures, sender),
+                errands.JOB: workshop.errands(settings, database, catalogue, gestures, sender.wake),
             }
         ),
     }
@@ -271,45 +266,6 @@ async def build(
         admins=access.admins(),
         catalogue=catalogue,
     )
-
-
-def _asking(
-    notices: Notices,
-    access: Access,
-    wake_sender: Callable[[Lane], None],
-    wake_worker: Callable[[], None],
-    watches: Watches,
-) -> ApprovalsReach:
-    """What approvals need of the house."""
-    return ApprovalsReach(
-        admins=notices.admins,
-        is_admin=lambda person: access.standing(person) == "admin",
-        wake_sender=wake_sender,
-        wake_worker=wake_worker,
-        ended=lambda one: watches.end(one.item, one.lane, one.spans),
-    )
-
-
-def _where(settings: Settings) -> Where:
-    keys = tuple(key.get_secret_value() for key in settings.secrets_key)
-    room = min(settings.tools_prompt_tokens, settings.prompt_budget // 2)  # a small prompt is not for tools alone
-    return Where(settings.tools_dir, keys, settings.tools_private_hosts, room)
-
-
-async def _catalogue(settings: Settings, database: Database, access: Access, aside: Aside) -> Catalogue:
-    """The tools there are, the house's own and registered ones."""
-    where = _where(settings)
-    found = Catalogue(database, discover(), lambda person: access.standing(person) == "admin", where, aside.tell)
-    await found.load()
-    return found
-
-
-def _errands(
-    settings: Settings, database: Database, catalogue: Catalogue, gestures: Gestures, sender: Sender
-) -> Errands:
-    where, own = _where(settings), {tool.name: tool for tool in discover()}
-    adding, trials = Sourcing(database, where, own), Trials(database, catalogue, where, gestures)
-    return Errands(database, catalogue, {**adding.by_name(), **trials.by_name()}, sender.wake)
 
 
 def _jobs(database: Database, summaries: Runner, keeping: Keeping, sender: Sender) -> Mapping[str, Runner]:
