@@ -100,6 +100,7 @@ def pictures(_: dict[str, str]) -> dict[str, object]:
         {"type": "text", "text": "a picture"},
         image,
         {**image, "mimeType": "image/tiff"},
+        {**image, "data": "AAAAA"},
         {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
         {"type": "resource", "resource": {"uri": "file:///notes.txt", "text": "from a resource"}},
         {"type": "resource", "resource": {"uri": "file:///a.bin", "blob": "AAAA"}},

@@ -45,6 +45,7 @@ async def test_what_was_found_is_text_and_pictures_and_what_is_neither_is_named(
         assert found.text.splitlines() == [
             "a picture",
             "[left out: a picture]",
+            "[left out: a picture]",
             "[left out: sound]",
             "from a resource",
             "[left out: the file file:///a.bin]",
