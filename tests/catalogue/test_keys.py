@@ -43,6 +43,7 @@ def test_what_looks_like_a_key_is_seen(text: str):
         "endpoint weather GET https://api.example.com/v1/weather/{city}?units=metric\nThe weather of a city.\n"
         "city (string): the city, such as Tokyo\ntoken (string): a token of the page to go on with",
         "mcp https://mcp.example.com/mcp time",
+        "https://api.example.com/openapi.json shop getOrderByIdAndCustomerName listAllOfMyOldOrdersByDate",
         "https://example.com:8443/a/b/c/d/e/2024-10-05/openapi-3.1.0.json?version=3",
         "",
     ],
@@ -52,7 +53,7 @@ def test_what_tools_are_added_with_is_not_taken_for_a_key(text: str):
 
 
 @pytest.mark.parametrize("where", ["https://example.com/a/{}", "https://example.com/?v={}", "{}", "a-{}-key"])
-@pytest.mark.parametrize("size", [18, 24, 32, 48])
+@pytest.mark.parametrize("size", [24, 32, 48])
 def test_keys_made_by_chance_are_seen_nearly_always(where: str, size: int):
     chance = random.Random(size)
     made = [chance.randbytes(size) for _ in range(200)]
