@@ -9,13 +9,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from bot import endpoints, toolroom
+from bot import endpoints, workshop
 from bot.agent import history
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
 from bot.answering import Answering
 from bot.approvals import Approvals
-from bot.approvals import Reach as ApprovalsReach
 from bot.aside import Aside
 from bot.attachments.reading import Reader
 from bot.attachments.sound import Transcriber
@@ -201,8 +200,8 @@ async def build(
         watches=watches,
     )
     aside = Aside(database, notices, sender.wake, watches)
-    asking = _asking(notices, access, sender.wake, lambda: worker.wake(), watches)
-    tools = await toolroom.opened(settings, database, asking, aside.tell)
+    asking = workshop.asking(notices, access, sender.wake, lambda: worker.wake(), watches)
+    tools = await workshop.opened(settings, database, asking, aside.tell)
     later = await _later(settings, database, sender, lambda: worker.wake())
     answering = Answering(settings, database, model, second, tools.catalogue, aside.tell, Reader(), later.schedules)
     answering.check_budget()
@@ -272,23 +271,6 @@ async def build(
 def _gestures(bot: wire.Client, second: Endpoint | None) -> Gestures:
     members, admins = (commands.menu(standing, second=second is not None) for standing in ("member", "admin"))
     return Gestures(bot, members=members, admins=admins)
-
-
-def _asking(
-    notices: Notices,
-    access: Access,
-    wake_sender: Callable[[Lane], None],
-    wake_worker: Callable[[], None],
-    watches: Watches,
-) -> ApprovalsReach:
-    """What approvals need of the house."""
-    return ApprovalsReach(
-        admins=notices.admins,
-        is_admin=lambda person: access.standing(person) == "admin",
-        wake_sender=wake_sender,
-        wake_worker=wake_worker,
-        ended=lambda one: watches.end(one.item, one.lane, one.spans),
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +12,10 @@ import pytest
 
 from bot.agent.searching import DOORS, FIND, USE
 from bot.catalogue import catalogue
+from bot.catalogue.assembling import Supply, assemble
 from bot.catalogue.catalogue import Catalogue
 from bot.db.engine import Database
+from bot.db.sources import Source
 from bot.db.tables import approvals, inbox, tool_calls, turns
 from tests.catalogue.test_house import BOB, offered, result, say
 from tests.house import ADMIN, open_house, world
@@ -184,3 +187,29 @@ async def test_a_few_toolboxes_are_kept(database: Database, monkeypatch: pytest.
     assert house.kit(ADMIN, ADMIN, (), first.offered) is not first
     assert first.offer is others[0].offer
     assert house.crowded
+
+
+async def test_a_waiting_call_is_answered_by_its_own_name_though_its_grant_is_gone(
+    database: Database, model: Model
+) -> None:
+    asks = replace(many(200)[-1], source="", rule=Rule("always"))
+    desk = Desk(database, model, own(asks))
+    model.says.append(said("", using(asks.name, number=5)))
+    await desk.turns().run(await desk.ask("hello"))
+    [(question,)] = await desk.rows(approvals, "id")
+    async with database.transaction() as tx:
+        await desk.approvals.answer(tx, question, "once", (7, "Ann"), now=time.time())
+    desk.closed = {asks.name}
+    model.says.append(said("So be it."))
+    await desk.turns().run(desk.again(await desk.claim(), "hello"))
+    [(name, outcome, text)] = await desk.rows(tool_calls, "name", "outcome", "result")
+    assert (name, outcome) == (asks.name, "refused")
+    assert "may not be used by this person here" in text
+
+
+def test_the_names_of_the_doors_are_the_houses() -> None:
+    source = Source("company", "file", "/srv/tools/company.py")
+    supply = Supply(source, (replace(many(1)[0], name=FIND), many(1)[0]))
+    standing = assemble([], [supply], [], now=1.0)
+    assert list(standing.tools) == [many(1)[0].name]
+    assert FIND in str(standing.troubles["company"])

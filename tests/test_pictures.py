@@ -58,7 +58,7 @@ def waiting(began: asyncio.Event) -> Tool:
 
 
 SEEN = (Image("image/jpeg", b"\xff\xd8\xff small"),) * 2
-TOLD = "The week.\n[a picture was left out: it is damaged]\n[2 pictures follow]"
+TOLD = "[a picture was left out: it is damaged]\n[2 pictures follow]\nThe week."
 
 
 async def test_pictures_are_shown_behind_the_result_now_and_in_the_next_turn(database: Database):

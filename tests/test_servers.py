@@ -18,8 +18,7 @@ async def test_a_server_is_used_while_others_chat_and_when_it_hangs_or_is_gone(t
     drawn = io.BytesIO()
     Drawn.new("RGB", (1200, 900), "blue").save(drawn, "PNG")
     web.picture = drawn.getvalue()
-    settings = {"tools_private_hosts": "127.0.0.1", "access": "open", "thinking": "off"}
-    async with open_house(tmp_path, **settings) as house:
+    async with open_house(tmp_path, tools_private_hosts="127.0.0.1", access="open", thinking="off") as house:
 
         async def says(chat: int, text: str, wanted: str) -> None:
             """Something is written, and the newest answer is this."""

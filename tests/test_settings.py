@@ -133,6 +133,8 @@ def test_settings_cannot_be_changed() -> None:
         ("telegram_api_url", "http://[broken", "begins with http"),
         ("model_url", "http://me:hush@host/v1", "without a name, a password"),
         ("model_seats", "four", "must be a valid integer."),
+        ("secrets_key", "too short", "openssl rand -base64 32"),
+        ("tools_private_hosts", "http://printer.lan/", "hosts alone"),
         ("model_seats", "0", "must be greater than or equal to 1"),
         ("model_wait", "nan", "must be a finite number"),
         ("turn_seconds", "0", "must be greater than 0"),
@@ -189,6 +191,19 @@ def test_addresses_lose_what_is_added_by_the_house() -> None:
     assert settings.telegram_api_url == "http://tg:8081"
     assert settings.model_url == "http://gpu:8000/v1"
     assert given(telegram_token=TOKEN, model_url="https://host/llm/v1/").model_url == "https://host/llm/v1"
+
+
+def test_several_keys_seal_and_all_of_them_are_hidden() -> None:
+    old, new = "A" * 43 + "=", "b" * 43 + "="
+    found = given(telegram_token=TOKEN, secrets_key=f"{new}, {old}")
+    assert [key.get_secret_value() for key in found.secrets_key] == [new, old]
+    assert {old, new} <= set(found.secrets())
+    assert old not in repr(found)
+
+
+def test_private_hosts_are_read_whatever_their_letters() -> None:
+    found = given(telegram_token=TOKEN, tools_private_hosts="Printer.lan, 192.168.1.10:8080 ::1")
+    assert found.tools_private_hosts == {"printer.lan", "192.168.1.10:8080", "::1"}
 
 
 @pytest.mark.parametrize(

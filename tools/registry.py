@@ -47,7 +47,9 @@ def discover(registered: Iterable[Tool] = (), package: ModuleType = tools) -> Re
 
 
 def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
-    """What the model is told, in the shape of OpenAI functions, sorted by name and reduced to what is rendered."""
+    """What the model is told, in the shape of OpenAI functions, reduced to what is rendered: the house's own first, so
+    that prompts with different others begin alike, and each in the order of their names.
+    """
     return [
         {
             "type": "function",
@@ -57,7 +59,7 @@ def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
                 "parameters": rendered(tool.input_schema if tool.told is None else tool.told),
             },
         }
-        for tool in sorted(tools, key=lambda tool: tool.name)
+        for tool in sorted(tools, key=lambda tool: (bool(tool.source), tool.name))
     ]
 
 

@@ -72,8 +72,10 @@ class Toolbox:
 
 
 async def _seen(found: Found, see: See | None) -> tuple[tuple[Image, ...], str]:
-    """The pictures of a result as the model gets them, and its text, which names those that cannot be shown."""
-    images, said = [], [found.text]
+    """The pictures of a result as the model gets them, and its text, which begins with what became of them: its end may
+    be cut.
+    """
+    images, said = [], []
     for one in found.images:
         try:
             fit = await (see or _blind)(one)
@@ -83,7 +85,7 @@ async def _seen(found: Found, see: See | None) -> tuple[tuple[Image, ...], str]:
             images.append(Image(fit.media_type, fit.data))
     if images:
         said.append("[a picture follows]" if len(images) == 1 else f"[{len(images)} pictures follow]")
-    return tuple(images), "\n".join(filter(None, said))
+    return tuple(images), "\n".join(filter(None, [*said, found.text]))
 
 
 async def _blind(picture: Picture) -> Picture:

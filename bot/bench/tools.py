@@ -214,7 +214,7 @@ def _conditions(wish: Wish, pool: int, guessed: int) -> tuple[tuple[str, str], .
     return (
         (
             "registered",
-            f"{wish.registered} tools for each case: its own, and others drawn from {pool} (always the same)",
+            f"{min(wish.registered, pool)} tools a case: its own, and others drawn from {pool}, in every run the same",
         ),
         ("beside them", "the house's own tools, which stand in every prompt; a case may need one of those"),
         ("in the prompt", f"at most {wish.room} tokens; a conversation that begins with the message of the case"),

@@ -8,6 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -15,6 +16,8 @@ HIDDEN = "[hidden]"
 """What stands in the place of a secret, wherever it would be shown or kept."""
 
 _LEAST = 20  # characters of a word that chance has made
+_WINDOW = 32  # characters that are looked at together: a key may stand among others
+_RESTLESS = 0.5  # names in camel case change less often between small letters, capitals and digits
 _BITS = 3.2  # a character of such a word tells at least so much; words of a language and names tell less
 
 _NAMES = r"(?:api[_-]?)?key|token|secret|pass(?:word|wd|phrase)?|auth(?:orization)?|credentials?|signature|sig|bearer"
@@ -88,6 +91,17 @@ def is_by_chance(word: str) -> bool:
         return False
     if re.fullmatch(r"[0-9a-fA-F-]{20,}", word) and re.search(r"[a-fA-F]", word):
         return True
-    counts = Counter(word)
-    bits = -sum(count / len(word) * math.log2(count / len(word)) for count in counts.values())
-    return bits >= _BITS and len(re.findall(r"[0-9]+", word)) >= 3
+    if max(_bits(word[at : at + _WINDOW]) for at in range(0, max(1, len(word) - _WINDOW + 1), _WINDOW // 4)) < _BITS:
+        return False
+    return len(re.findall(r"[0-9]+", word)) >= 3 or _changes(word) >= _RESTLESS
+
+
+def _bits(word: str) -> float:
+    """What a character of a word tells, in bits, by how often each occurs in it."""
+    return -sum(count / len(word) * math.log2(count / len(word)) for count in Counter(word).values())
+
+
+def _changes(word: str) -> float:
+    """How often small letters, capitals, digits and signs follow one another, of the times that they could."""
+    kinds = ["0" if sign.isdigit() else "A" if sign.isupper() else "a" if sign.islower() else "-" for sign in word]
+    return sum(one != other for one, other in pairwise(kinds)) / (len(word) - 1)

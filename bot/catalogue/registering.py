@@ -15,7 +15,6 @@ from bot.db.engine import Transaction
 from bot.db.sources import Source
 from bot.db.tools import StoredTool
 from bot.errors import ChangeRefused, NeedsConfirming
-from tools import wary
 from tools.base import Rule, definition_hash, definition_of, hash_of
 
 
@@ -78,6 +77,8 @@ async def remove(act: Act, name: str) -> tuple[str, ...]:
     """
     source = await sources.find(act.tx, name)
     if source is not None:
+        if source.kind == "file" and source.trouble is None:
+            raise ChangeRefused(f"{name} stands in TOOLS_DIR: delete it there, then reload; or disable it here.")
         mine = tuple(one.name for one in await tools.all_of(act.tx) if one.source == name)
         await tools.remove(act.tx, list(mine))
         await sources.remove(act.tx, name)
@@ -149,6 +150,8 @@ async def _is_tool(act: Act, name: str) -> bool:
 
 def flags_of(definition: Mapping[str, Any]) -> tuple[str, ...]:
     """Why the words of a definition want a second look; often nothing."""
+    from tools import wary  # its lists of words are not wanted by a house without strangers
+
     return wary.flags(f"{definition.get('name', '')}\n{definition.get('description', '')}\n{_words(definition)}")
 
 

@@ -21,6 +21,7 @@ from bot.db.patience import patiently
 from bot.db.sources import Source
 from bot.db.tools import StoredTool
 from bot.errors import SettingsRefused
+from bot.settings import Settings
 from tools.base import Tool
 from tools.threads import in_thread
 
@@ -44,6 +45,13 @@ class Where:
 
 
 HERE = Where()
+
+
+def where(settings: Settings) -> Where:
+    """The same, of the settings. A small prompt is not for tools alone."""
+    keys = tuple(key.get_secret_value() for key in settings.secrets_key)
+    room = min(settings.tools_prompt_tokens, settings.prompt_budget // 2)
+    return Where(settings.tools_dir, keys, settings.tools_private_hosts, room)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 Reads only; the rows are written by calls.py as the calls happen. Functions work inside the caller's transaction `tx`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,4 +50,5 @@ async def newest(tx: AsyncConnection, *, name: str | None = None, most: int) -> 
     query = select(*_COLUMNS).select_from(joined).order_by(_c.id.desc()).limit(most)
     if name is not None:
         query = query.where(_c.name == name)
-    return [Called(*row) for row in await tx.execute(query)]
+    rows: Iterable[Any] = await tx.execute(query)
+    return [Called(*row) for row in rows]

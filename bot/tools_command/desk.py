@@ -12,7 +12,7 @@ from pathlib import Path
 from bot.catalogue.cards import Own
 from bot.catalogue.registering import Act
 from bot.catalogue.sealing import Sealer
-from bot.catalogue.stock import Where
+from bot.catalogue.stock import Where, where
 from bot.catalogue.words import Name
 from bot.db import looking, people
 from bot.db.audit import MACHINE
@@ -56,7 +56,5 @@ async def opened(env_file: Path) -> AsyncIterator[Desk]:
     """The desk, by the settings. Raises what is wrong with them, or that there is no database of this version."""
     settings = load(env_file)
     looking.present(settings.database_url)
-    keys = tuple(key.get_secret_value() for key in settings.secrets_key)
-    where = Where(settings.tools_dir, keys, settings.tools_private_hosts)
     async with connected(settings.database_url) as database:
-        yield Desk(database, where, {tool.name: tool for tool in discover()})
+        yield Desk(database, where(settings), {tool.name: tool for tool in discover()})

@@ -52,6 +52,17 @@ def test_what_the_first_words_fit_stands_there_and_what_was_used_of_late(shelf: 
     assert len(names) < 20
 
 
+def test_prompts_with_different_tools_begin_with_the_same_ones(shelf: Shelf) -> None:
+    there = {**shelf.tools, **{tool.name: tool for tool in shelf.doors}}
+    one, other = (
+        definitions(there[name] for name in picked(shelf, [text], [], BUDGET))
+        for text in ("archive a budget", "update the holiday")
+    )
+    assert one[:5] == other[:5]
+    assert [shown["function"]["name"] for shown in one[:5]] == ["clock", FIND, "recall", "remember", USE]
+    assert one[5:] != other[5:]
+
+
 def test_a_small_budget_is_kept_to_and_the_doors_stand_first(shelf: Shelf) -> None:
     used = list(shelf.tools)
     for budget in (150, 300, 700, 2000):

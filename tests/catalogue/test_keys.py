@@ -2,11 +2,9 @@
 
 import base64
 import json
-import secrets
+import random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from bot.catalogue.keys import HIDDEN, holds_a_secret, masked
 
@@ -45,6 +43,7 @@ def test_what_looks_like_a_key_is_seen(text: str):
         "endpoint weather GET https://api.example.com/v1/weather/{city}?units=metric\nThe weather of a city.\n"
         "city (string): the city, such as Tokyo\ntoken (string): a token of the page to go on with",
         "mcp https://mcp.example.com/mcp time",
+        "https://api.example.com/openapi.json shop getOrderByIdAndCustomerName listAllOfMyOldOrdersByDate",
         "https://example.com:8443/a/b/c/d/e/2024-10-05/openapi-3.1.0.json?version=3",
         "",
     ],
@@ -53,15 +52,14 @@ def test_what_tools_are_added_with_is_not_taken_for_a_key(text: str):
     assert not holds_a_secret(text)
 
 
-@settings(max_examples=60)
-@given(
-    st.binary(min_size=24, max_size=48),
-    st.sampled_from(["https://example.com/a/{}", "https://example.com/?v={}", "{}"]),
-)
-def test_keys_made_by_chance_are_seen_nearly_always(raw: bytes, where: str):
-    made = secrets.token_bytes(24) + raw  # hypothesis likes zeros, and those are no key
-    assert holds_a_secret(where.format(base64.urlsafe_b64encode(made).decode()))
-    assert holds_a_secret(where.format(made.hex()))
+@pytest.mark.parametrize("where", ["https://example.com/a/{}", "https://example.com/?v={}", "{}", "a-{}-key"])
+@pytest.mark.parametrize("size", [24, 32, 48])
+def test_keys_made_by_chance_are_seen_nearly_always(where: str, size: int):
+    chance = random.Random(size)
+    made = [chance.randbytes(size) for _ in range(200)]
+    for written in (lambda raw: base64.urlsafe_b64encode(raw).decode(), bytes.hex):
+        seen = sum(holds_a_secret(where.format(written(raw))) for raw in made)
+        assert seen >= 190
 
 
 def test_secrets_in_arguments_are_hidden_by_their_names_and_by_their_looks():

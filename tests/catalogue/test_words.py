@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from bot.catalogue import words
+from bot.catalogue.adding import Added
 from bot.catalogue.cards import Card
 from bot.catalogue.registering import Difference
+from bot.db.called import Called
 from bot.db.grants import Grant
 from bot.db.sources import Source
 from tests.catalogue.registered import definition
@@ -87,3 +89,30 @@ def test_a_difference_shows_what_went_and_what_came():
     assert same[1:] == ["It is as it was accepted."]
     new = list(words.difference(Difference("shop_list", None, TOLD, "h", ())))
     assert "It brings words of strangers." in new
+
+
+def test_a_call_is_told_with_its_answer_and_a_source_with_its_trouble():
+    call = Called(1, 4, "8", 8, "ring", '{"token": "x"}', 12, 10.0, 10.25, "ok", "done", "once", 7, 0.0, 9.0)
+    assert words.called(call, lambda number: f"P{number}") == (
+        '1970-01-01 00:00:10 ring {"token": "[hidden]"} · P8 in 8, turn 4 · ok · 250 ms · 12 characters'
+        " · asked: once by P7 after 9 s"
+    )
+    waits = replace(call, arguments="x" * 500, size=None, began_at=None, ended_at=None, outcome=None, answer=None)
+    assert words.called(waits).startswith("– ring xxx")
+    assert words.called(waits).endswith("x… · 8 in 8, turn 4 · done · – · – · asked: open")
+    expired = replace(call, answer="expired", answered_by=None, answered_at=None)
+    assert words.called(expired).endswith("asked: expired")
+    lines = list(words.shown_source(replace(SHOP, trouble="it is\naway", added_by=7, enabled=False)))
+    assert lines == [
+        "shop: OpenAPI, off",
+        "At: https://shop.example/openapi.json",
+        "Trouble: it is\\naway",
+        "Added: 1970-01-01 00:00:00 UTC, by 7",
+    ]
+
+
+def test_what_was_added_is_told_with_what_is_to_be_done():
+    assert list(words.added(Added("shop", (), (), 0))) == ["shop has nothing new."]
+    told = list(words.added(Added("shop", ("shop_a",), (("shop_b", "hidden\u202e"),), 9)))
+    assert told[0].endswith("shop_a. 9 tokens of a prompt, estimated.")
+    assert told[1] == "shop_b waits, for its words want a second look: hidden\\u202e. Accept it to have it used."

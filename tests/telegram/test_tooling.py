@@ -1,12 +1,15 @@
 """/tools, /grant and /revoke: admins look after tools by words and buttons; late and forged taps change nothing."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 
+from bot.catalogue.documents import Operation
 from bot.catalogue.words import FROM_WHEN
 from bot.db import audit, called, grants, people, sources, tools
 from bot.db.engine import Database
+from bot.db.sources import Source
 from bot.db.tables import tool_calls
 from bot.db.tools import StoredTool
 from bot.telegram.acts import PAGE, TOO_OLD
@@ -259,3 +262,32 @@ async def test_sources_in_trouble_say_so(front: Front):
     told = await said(front, "/tools")
     assert "shop · OpenAPI · https://shop.example/openapi.json · on: it does\\nnot answer · 2 tools" in told
     assert "shop_list · not available: it does\\nnot answer" in told
+
+
+async def test_late_and_forged_buttons_of_a_document_are_too_old(front: Front, database: Database):
+    sealed = seal("shop")
+    for data in (
+        f"list:{sealed}",
+        "list:x:1",
+        f"tick:{sealed}:5000",
+        f"tick:{sealed}:x",
+        f"make:{sealed}",
+        f"host:{sealed}",
+    ):
+        assert await tap(front, f"tools:{data}") == TOO_OLD.toast, data
+
+
+async def test_a_long_document_is_several_pages_and_what_is_added_has_no_button(front: Front, database: Database):
+    offered = [asdict(Operation(f"op{at}", "GET", f"/{at}", f"op{at}", "", "shop.example")) for at in range(25)]
+    options = {"offered": offered, "hosts": ["shop.example"], "routes": [{"name": "shop_list", "operation": "op10"}]}
+    async with database.transaction() as tx:
+        await sources.put(tx, Source("shop", "openapi", "https://shop.example/openapi.json", options, added_at=0.0))
+    await tap(front, f"tools:list:{seal('shop')}:1")
+    assert "11. op10 · GET /10 · added" in drawn(front)
+    await tap(front, f"tools:tick:{seal('shop')}:11")
+    buttons = front.bot.of("edit_message_text")[-1]["reply_markup"].inline_keyboard
+    labels = [button.text for row in buttons for button in row]
+    assert labels == ["✓ 12", *map(str, range(13, 21)), "◀", "▶", "Add 1"]
+    assert await tap(front, f"tools:make:{seal('shop')}") == "They are added."
+    (errand,) = await front.items(kind="house")
+    assert json.loads(errand.body)["words"] == "shop 12"

@@ -21,7 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from tools.mcp.place import Program
-from tools.mcp.wire import HEAVY, Lines, Pace, TooLong, weight
+from tools.mcp.wire import HEAVY, Lines, Pace, TooLong, answered, weight
 
 GARBAGE = 100  # lines that are no messages, after which the server is given up
 TOLD = 200  # lines of its stderr that are logged, of one run
@@ -123,9 +123,7 @@ class Pipe:
         if isinstance(line, TooLong):
             if line.id is None:
                 self._end("it wrote a message that is too long")
-                return
-            error = ErrorData(code=INTERNAL_ERROR, message="The result is too large to be taken.")
-            await self._to_us.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=line.id, error=error)))
+            await self._fail(line.id, "The result is too large to be taken.")
             return
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -133,8 +131,15 @@ class Pipe:
             self._garbage += 1
             if self._garbage == GARBAGE:
                 self._end("it writes what is not the protocol")
+            await self._fail(answered(line), "It answered with something that is not a result.")
             return
         await self._to_us.send(SessionMessage(message))
+
+    async def _fail(self, id: int | None, why: str) -> None:
+        """Answer for the server, where it is known whom: else the call would wait till its time is over."""
+        if id is not None:
+            error = ErrorData(code=INTERNAL_ERROR, message=why)
+            await self._to_us.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=id, error=error)))
 
     async def _write(self) -> None:
         assert self._process.stdin is not None

@@ -163,10 +163,11 @@ class Server:
 
     def _fail(self, why: str, *, steady: bool) -> None:
         self._failures = 1 if steady else self._failures + 1
+        level = logging.WARNING if self._failures == 1 or why != self.trouble else logging.DEBUG
         self._line, self.trouble = None, why
         self._tell()
         fields = {"action": "mcp.lost", "server": self.name, "why": why, "failures": self._failures}
-        log.warning("an MCP server is not available", extra=fields)
+        log.log(level, "an MCP server is not available", extra=fields)
 
     def _tell(self) -> None:
         self._state.set()

@@ -48,7 +48,7 @@ class Lines:
             self._line.clear()
             self._skips = False
             if skipped or parts(line) > PARTS:
-                yield TooLong(_id(line[:_HEAD]))
+                yield TooLong(answered(line))
             elif line.strip():
                 yield line
         self._add(rest)
@@ -78,9 +78,9 @@ def weight(message: bytes | bytearray) -> int:
     return len(message) // _TEXT_BYTES + _MESSAGE + _PART * parts(message)
 
 
-def _id(head: bytes) -> int | None:
-    """The id of an answer, if it stands before the result: behind it or inside it might be another."""
-    before = re.split(rb'"(?:result|error|params|method)"', head, maxsplit=1)[0]
+def answered(message: bytes) -> int | None:
+    """The id of the request that a message answers, where it stands before the result: elsewhere might be another."""
+    before = re.split(rb'"(?:result|error|params|method)"', message[:_HEAD], maxsplit=1)[0]
     match = _ID.search(before)
     return int(match[1]) if match else None
 

@@ -102,13 +102,16 @@ def _sections(tool: Offered) -> tuple[dict[str, float], ...]:
 
 
 def _fields(tool: Offered) -> dict[str, Mapping[str, Any]]:
-    fields = tool.input_schema.get("properties") or {}
+    fields = tool.input_schema.get("properties")
+    if not isinstance(fields, Mapping):
+        return {}
     return {name: field for name, field in fields.items() if isinstance(field, Mapping)}
 
 
 def _choices(field: Mapping[str, Any]) -> Sequence[Any]:
     inner = field.get("items")
-    return field.get("enum") or (inner.get("enum") if isinstance(inner, Mapping) else None) or ()
+    choices = field.get("enum") or (inner.get("enum") if isinstance(inner, Mapping) else None)
+    return choices if isinstance(choices, list) else ()
 
 
 def _rarity(parts: Sequence[Sequence[Mapping[str, float]]]) -> dict[str, float]:
@@ -119,7 +122,9 @@ def _rarity(parts: Sequence[Sequence[Mapping[str, float]]]) -> dict[str, float]:
 
 def _shape(tool: Offered, sections: Sequence[Mapping[str, float]], rarity: Mapping[str, float]) -> Shape:
     fields = _fields(tool)
-    kinds = [fields[name].get("type") for name in tool.input_schema.get("required") or () if name in fields]
+    required = tool.input_schema.get("required")
+    needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
+    kinds = [field.get("type") for name, field in fields.items() if name in needed]
     return Shape(
         tool.name,
         tool.thinking,

@@ -10,6 +10,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 
 _WORD = re.compile(r"(?:[^\W\d_]|[\u0900-\u0dff\u0e31-\u0e4e])+|\d+(?:[.,:/]\d+)*")
+_PLAIN_WORD = re.compile(r"[a-z]+|\d+(?:[.,:/]\d+)*")  # the same, three times as fast, where there is nothing but ASCII
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _ENDING = re.compile(  # the longest first
     "(?<=...)(?:ational|ization|isation|ations|ation|ments|ment|ingly|ities|ness|ings|ators|ator|ions|ion|ity|ing|ers|ies|"
@@ -24,7 +25,7 @@ def words(text: str) -> list[str]:
     """The words and numbers of a text in small letters; names are parted at underscores and humps, accents are gone."""
     parted = _HUMP.sub(" ", text)
     if parted.isascii():
-        return _WORD.findall(parted.lower())
+        return _PLAIN_WORD.findall(parted.lower())
     plain = unicodedata.normalize("NFKD", parted).casefold().replace("ı", "i")
     return _WORD.findall("".join(sign for sign in plain if not unicodedata.combining(sign)))
 

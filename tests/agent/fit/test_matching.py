@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bot.agent.fit import matching, wording
 from bot.agent.fit.offer import Offer, index
@@ -63,6 +65,23 @@ def test_nothing_in_common_is_nothing(offer: Offer) -> None:
     found = numbers("Why do cats purr?", offer)
     assert (found["hit"], found["title"], found["about"], found["score"]) == (0, 0, 0, 0)
     assert found["rest"] > 0
+
+
+schemas = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["properties", "required", "items", "enum", "type", "description"]), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(st.sampled_from(["properties", "required", "type"]), schemas))
+def test_a_schema_of_any_shape_is_held_against(schema: dict[str, Any]) -> None:
+    offer = index([Made("anything", "Do anything.", schema), AREA])
+    assert matching.matches(wording.read("area of a triangle"), offer)[0].tool.name == "triangle_area"
 
 
 def test_the_numbers_a_tool_needs_are_looked_for(offer: Offer) -> None:

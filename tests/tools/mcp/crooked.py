@@ -25,6 +25,8 @@ TOOLS: dict[str, dict[str, Any]] = {
         "huge": {},
         "endless": {},
         "many": {},
+        "answer": READS,
+        "write": READS,
         "wait": READS,
         "cancelled": READS,
         "garbage": READS,
@@ -68,6 +70,11 @@ def garbage(_: dict[str, str]) -> dict[str, object]:
     return text("garbage was written")
 
 
+def write(arguments: dict[str, str]) -> dict[str, object]:
+    sys.stdout.write(arguments["text"] + "\n")
+    return text("written")
+
+
 def endless(_: dict[str, str]) -> dict[str, object]:
     sys.stdout.write('{"result": {"content": [], "id": 5, "pad": "' + "x" * 4_300_000 + '"}, "jsonrpc": "2.0"}\n')
     sys.stdout.flush()
@@ -93,6 +100,7 @@ def pictures(_: dict[str, str]) -> dict[str, object]:
         {"type": "text", "text": "a picture"},
         image,
         {**image, "mimeType": "image/tiff"},
+        {**image, "data": "AAAAA"},
         {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
         {"type": "resource", "resource": {"uri": "file:///notes.txt", "text": "from a resource"}},
         {"type": "resource", "resource": {"uri": "file:///a.bin", "blob": "AAAA"}},
@@ -107,6 +115,8 @@ DOING: dict[str, Callable[[dict[str, str]], dict[str, object]]] = {
     "die": die,
     "huge": lambda _: text("x" * 4_300_000),
     "endless": endless,
+    "answer": lambda arguments: json.loads(arguments["text"]),
+    "write": write,
     "many": lambda _: {"content": [{"type": "text", "text": ""}] * 20_000},
     "cancelled": lambda _: text(json.dumps(cancelled)),
     "garbage": garbage,

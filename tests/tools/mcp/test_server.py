@@ -19,7 +19,7 @@ async def test_tools_are_listed_named_and_made_of_what_the_server_says(context: 
     async with running(crooked()) as (server, changes):
         listing = await server.listed()
         tools = {one.name: server.tool(one) for one in listing.definitions}
-        assert len(tools) == 17  # of two pages
+        assert len(tools) == 19  # of two pages
         assert changes.told == [listing]
         echo, die, huge = tools["odd_echo"], tools["odd_die"], tools["odd_huge"]
         assert (echo.rule.ask, echo.changes, echo.repeatable, echo.outside) == ("never", False, True, True)
@@ -44,6 +44,7 @@ async def test_what_was_found_is_text_and_pictures_and_what_is_neither_is_named(
         assert found.images == (Picture("image/png", b"\x89PNG\r\n\x1a\n picture"),) * 4
         assert found.text.splitlines() == [
             "a picture",
+            "[left out: a picture]",
             "[left out: a picture]",
             "[left out: sound]",
             "from a resource",
