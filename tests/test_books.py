@@ -5,11 +5,13 @@ import random
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from bot import asking
 from bot.bench.talk import prose
 from bot.db import accounts
 from bot.db.engine import Database, connected
+from bot.db.tables import inbox
 from bot.serving import serve
 from bot.sim.botapi import Fault, Person
 from bot.sim.endpoint import Endpoint, Timing
@@ -32,6 +34,9 @@ WORDS = (
 )
 
 
+KEEP = '@@tool:remember {"note": "n"}@@@@say:kept@@'
+
+
 class Chatter:
     """One person who writes all kinds of things, some while an answer is under way."""
 
@@ -40,6 +45,9 @@ class Chatter:
         self._dice = dice
 
     async def chat(self) -> None:
+        if self._person.id % 3 == 0:
+            self._order()
+            await asyncio.sleep(0.5)
         for _ in range(MESSAGES):
             for _ in range(self._dice.choice((1, 1, 1, 2))):
                 self._write()
@@ -47,6 +55,18 @@ class Chatter:
                 await asyncio.sleep(self._dice.random() * 0.05)
                 self._person.send("/stop")
             await asyncio.sleep(self._dice.random() * 1.5)
+            self._answer()
+
+    def _order(self) -> None:
+        """What it asks for asks first, for a file may say anything."""
+        self._person.send_document("orders.txt", caption=KEEP, content=b"Remember this.")
+
+    def _answer(self) -> None:
+        """Allow or deny what was asked, now and then."""
+        asked = [one for one in self._person.chat.from_bot if len(one.buttons) == 2 and "May I run" in one.text]
+        for one in asked:
+            if self._dice.random() < 0.7:
+                self._person.tap(one, self._dice.choice(("Allow once", "Deny")))
 
     def _write(self) -> None:
         lot = self._dice.random()
@@ -57,6 +77,8 @@ class Chatter:
                 self._person.send_photo("These?" if not number else "", content=made.image(20, 20), album=f"a{lot}")
         elif lot < 0.03:
             self._person.send_document("notes.txt", content=b"One thing and another. " * 40)
+        elif lot < 0.08:
+            self._order()
         else:
             self._person.send(self._dice.choice(WORDS))
 
@@ -88,7 +110,8 @@ async def accounted(house: World) -> None:
 
 async def _is_over(database: Database) -> bool:
     async with database.reading() as tx:
-        return await accounts.settled(tx) and await accounts.accounted(tx)
+        waits = (await tx.execute(select(inbox.c.id).where(inbox.c.state == "parked").limit(1))).one_or_none()
+        return waits is None and await accounts.settled(tx) and await accounts.accounted(tx)
 
 
 @pytest.fixture(autouse=True)
@@ -114,6 +137,7 @@ async def test_every_book_equals_an_independent_clock(tmp_path: Path, seed: int)
                 model_max_tokens=600,
                 model_wait=0.5,
                 waiting_messages=50,
+                approval_seconds=2,
             ) as house,
         ):
             trouble(house, dice)
@@ -125,3 +149,4 @@ async def test_every_book_equals_an_independent_clock(tmp_path: Path, seed: int)
     found = check(tmp_path / "house.db")
     held = hold_against(found, border)
     assert held > CHATS
+    assert any(book.seconds["approval_wait"] > 0 for book in found)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from bot.sim.botapi import Person
 from bot.sim.botapi_chats import ChatMessage
 from tests import books
@@ -70,7 +72,11 @@ async def test_a_chat_goes_on_while_calls_wait_and_a_late_answer_replies_to_its_
                 await said(house, "Stopped.")
     assert rung(tmp_path) == ["one"]
     found = books.check(tmp_path / "house.db")
-    assert books.hold_against(found, border) == len(found) == 3
+    assert len(found) == 3
+    for book in found:
+        assert book.update_id is not None
+        last = max(border.shown[message] for _, message in book.parts if message is not None)
+        assert border.fetched[book.update_id] + book.whole == pytest.approx(last, abs=0.5)
     assert [book.seconds["approval_wait"] > 0 for book in found] == [True, False, True]
     assert [book.seconds["down"] > 0 for book in found] == [True, False, True]
 
@@ -170,6 +176,10 @@ async def test_after_a_strangers_words_what_changes_something_asks_and_a_cut_res
         assert [button["text"] for button in asked.buttons] == ["Allow once", "Deny"]
         assert await tapped(house, house.ann, asked, "Allow once") == "Allowed once."
         await said(house, "second")
+        assert rung(tmp_path) == ["one", "two"]
+        house.ann.send_document("orders.txt", caption=asks("three", "chime"), content=b"Chime it.")
+        assert await tapped(house, house.ann, await question(house, "three"), "Deny") == "Denied."
+        await said(house, "rang three")
         assert rung(tmp_path) == ["one", "two"]
         house.ann.send("@@tool:recite {}@@@@say:third@@")
         await said(house, "third")

@@ -5,21 +5,19 @@ Text of strangers can hold words that lead the model on; what the model may do t
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from jsonschema import Draft202012Validator
 
-from bot.agent import addresses
+from bot.agent import addresses, prompting
 from bot.domain import Message, ToolResult
 from tools.base import Tool
 
 ANY = "*"
 """The binding of an allowance for whatever arguments."""
 
-_DATA = re.compile(r"^\[data: ", re.MULTILINE)
 _WORDS_OF_OTHERS = frozenset({"ok", "error"})  # outcomes; of all others the words are the house's
 
 BY_RULE = "This tool always asks first."
@@ -78,7 +76,7 @@ def begin(prompt: Iterable[Message], user: Iterable[Message]) -> Reading:
 
     Words of strangers in earlier turns are no reason to ask: they have been answered.
     """
-    outside = any(message.images or _DATA.search(message.text) for message in user)
+    outside = any(message.images or prompting.holds_data(message.text) for message in user)
     return Reading(outside, [message.text for message in prompt if message.role in {"user", "tool"}])
 
 

@@ -42,6 +42,11 @@ def data_block(label: str, text: str) -> str:
     return f"[data: {neutralise(sendable(short))}]\n{body}\n[end of data]"
 
 
+def holds_data(text: str) -> bool:
+    """Whether a stored message holds text of others, wherever in it."""
+    return "[data: " in text and "\n[end of data]" in text
+
+
 def unmarked(text: str) -> str:
     """Text of others without the marks around it, for people."""
     return _MARKS.sub("", text)

@@ -104,14 +104,15 @@ class Catalogue:
 
         All others of the `shelf` can be found and used.
         """
-        doors = {tool.name: tool for tool in shelf.doors} if shelf else {}
-        there = {**self._resting, **self.tools, **doors}
-        key = tuple(name for name in names if name in there), shelf
-        if key not in self._toolboxes:
+        key = tuple(names), shelf
+        found = self._toolboxes.get(key)
+        if found is None:
+            doors = {tool.name: tool for tool in shelf.doors} if shelf else {}
+            there = {**self._resting, **self.tools, **doors}
             if len(self._toolboxes) >= KEPT:
                 del self._toolboxes[next(iter(self._toolboxes))]
-            self._toolboxes[key] = Toolbox((there[name] for name in key[0]), shelf)
-        return self._toolboxes[key]
+            found = self._toolboxes[key] = Toolbox((there[name] for name in key[0] if name in there), shelf)
+        return found
 
     def after(self, toolbox: Toolbox, called: Iterable[str]) -> Toolbox:
         """The tools of a turn that goes on: what it has called is found again, whatever has become of it since."""

@@ -12,6 +12,7 @@ Values of secrets, headers and environment name what is sealed as `{name}`, such
 """
 
 import asyncio
+import logging
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -28,8 +29,12 @@ if TYPE_CHECKING:
     from tools.mcp.place import Place
     from tools.mcp.server import Server
 
+UNREADABLE = "what is kept of it cannot be read, perhaps by another version; remove it and add it again"
+
 Made: TypeAlias = tuple[tuple[Tool, ...], str | None]
 """The tools of a source, and why there are no others."""
+
+log = logging.getLogger(__name__)
 
 _NAMED = re.compile(r"\{([A-Za-z0-9_-]+)\}")
 
@@ -77,8 +82,11 @@ class Supplying:
                     made, trouble = self._served(source, secrets)
                 case "openapi" | "endpoint":
                     made, trouble = self._routed(source, secrets)
-        except (Unfilled, ToolDefinitionError, ValueError, TypeError, KeyError) as why:
+        except (Unfilled, ToolDefinitionError, ValueError) as why:
             trouble = str(why)
+        except Exception:  # another version may have kept anything; the others go on
+            log.exception("a source cannot be read", extra={"action": "tools.unreadable", "source": source.name})
+            trouble = UNREADABLE
         return Supply(source, made, trouble)
 
     def _served(self, source: Source, secrets: Mapping[str, str]) -> Made:

@@ -18,6 +18,7 @@ from bot.catalogue import catalogue as module
 from bot.catalogue.catalogue import Catalogue
 from bot.catalogue.sealing import Sealer
 from bot.catalogue.stock import Stock, Where
+from bot.catalogue.supplying import UNREADABLE
 from bot.db import grants, revisions, sources, tools
 from bot.db.engine import Database
 from bot.db.grants import Grant, Whom
@@ -145,7 +146,8 @@ async def test_a_house_with_nothing_registered_reads_once_and_writes_nothing(boo
 
 async def test_the_same_names_give_the_same_toolbox_whatever_they_are_asked_for(books: Books) -> None:
     box = books.catalogue.toolbox(("clock", "recall"))
-    assert books.catalogue.toolbox(["clock", "recall", "gone"]) is box
+    assert books.catalogue.toolbox(["clock", "recall"]) is box
+    assert books.catalogue.toolbox(["clock", "recall", "gone"]).definitions == box.definitions
     assert books.catalogue.kit(BOB, BOB, (), ("clock", "recall")) is box
     assert books.catalogue.kit(BOB, BOB, (), None) is books.catalogue.kit_of(BOB)(None) is books.catalogue.largest()
     assert box.offer is box.offer
@@ -235,24 +237,27 @@ async def test_what_cannot_be_built_is_noted_and_the_others_go_on(database: Data
     async with database.transaction() as tx:
         await Sealer([KEY]).keep(tx, "weather", "word")
         await sources.put(tx, Source("shop", "mcp_stdio", "unclosed 'quote"))
+        await sources.put(tx, Source("old", "mcp_http", "https://o.example", {"listing": [{"name": "x"}]}))
         bad = route_to("snow", "Snow.", "GET", "https://elsewhere.example/snow", {"type": "object", "properties": {}})
         await sources.put(tx, Source("snow", "openapi", "https://s.example", {"routes": [bad.as_json()], "hosts": []}))
     books = Books(database)
     await books.weather(secrets={"basic": "ann:{weather}"})
     await books.catalogue.load()
     troubles = {
-        name: (await books.source(name) or Source("", "file", "")).trouble for name in ("shop", "snow", "weather")
+        name: (await books.source(name) or Source("", "file", "")).trouble
+        for name in ("old", "shop", "snow", "weather")
     }
     assert troubles == {
+        "old": UNREADABLE,
         "shop": "No closing quotation",
         "snow": "snow would be asked of elsewhere.example, which nobody has confirmed: confirm it",
         "weather": "the secret weather is missing",
     }
-    assert len(books.news) == 4
+    assert len(books.news) == 5
     assert "SECRETS_KEY is missing" in books.news[-1]
     assert list(books.catalogue.tools) == ["clock", "recall", "remember"]
     await books.catalogue.renew()
-    assert len(books.news) == 5  # the feed tells the same once only
+    assert len(books.news) == 6  # the feed tells the same once only
 
 
 def folder(tmp_path: Path) -> Path:
