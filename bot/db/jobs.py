@@ -210,9 +210,9 @@ async def remove(tx: AsyncConnection, job: int, *, person: int) -> Job | None:
     return found
 
 
-async def remove_all(tx: AsyncConnection, person: int) -> int:
-    """Delete every job of somebody; how many there were."""
-    return (await tx.execute(delete(jobs).where(jobs.c.person == person))).rowcount
+async def remove_all(tx: AsyncConnection, person: int) -> None:
+    """Delete every job of somebody."""
+    await tx.execute(delete(jobs).where(jobs.c.person == person))
 
 
 async def put_house(tx: AsyncConnection, new: NewJob, *, now: float) -> None:
@@ -235,7 +235,7 @@ def inbox_row(job: Job, *, late: float = 0.0, left_out: bool = False) -> dict[st
     if job.kind == "house":
         body: dict[str, Any] = {"job": job.name}
     else:
-        body = {"person": job.person, "name": job.called, "texts": [job.text], "rule": job.rule}
+        body = {"person": job.person, "name": job.called, "texts": [job.text]}
         body |= {"late": late, "left_out": left_out} if late or left_out else {}
     return {
         "kind": job.kind,
