@@ -13,6 +13,8 @@ from typing import Any
 import tools
 from tools.base import Tool
 from tools.schema import ToolDefinitionError
+from tools.tokens import neutralise
+from tools.wary import harmless
 
 RENDERED = ("description", "enum", "items", "nullable", "properties", "required", "type")
 
@@ -49,18 +51,37 @@ def discover(registered: Iterable[Tool] = (), package: ModuleType = tools) -> Re
 def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
     """What the model is told, in the shape of OpenAI functions, reduced to what is rendered: the house's own first, so
     that prompts with different others begin alike, and each in the order of their names.
+
+    Words of others lose what the template or nobody would see in them, also those that an admin has accepted.
     """
     return [
         {
             "type": "function",
             "function": {
                 "name": tool.name,
-                "description": tool.description,
-                "parameters": rendered(tool.input_schema if tool.told is None else tool.told),
+                "description": harmless(tool.description) if tool.source else tool.description,
+                "parameters": _parameters(tool),
             },
         }
         for tool in sorted(tools, key=lambda tool: (bool(tool.source), tool.name))
     ]
+
+
+def _parameters(tool: Tool) -> Any:
+    shown = rendered(tool.input_schema if tool.told is None else tool.told)
+    return _harmless(shown) if tool.source else shown
+
+
+def _harmless(value: Any) -> Any:
+    """Names and choices are written back by the model as they stand, so only tokens are broken in them."""
+    if isinstance(value, str):
+        return neutralise(value)
+    if isinstance(value, list):
+        return [_harmless(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    told = {neutralise(key): _harmless(inner) for key, inner in value.items()}
+    return told | {"description": harmless(told["description"])} if isinstance(told.get("description"), str) else told
 
 
 def rendered(schema: dict[str, Any]) -> dict[str, Any]:

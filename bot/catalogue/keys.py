@@ -45,6 +45,11 @@ def holds_a_secret(text: str) -> bool:
     return any(map(_address_holds, addresses)) or any(map(is_by_chance, _WORD.findall(rest)))
 
 
+def is_named_so(name: str) -> bool:
+    """Whether a header, a variable or an argument of this name holds a secret."""
+    return bool(_NAMED.search(name))
+
+
 def masked(arguments: str) -> str:
     """The JSON of a call's arguments with every secret in it hidden; no JSON is hidden whole if it holds one."""
     try:
@@ -59,7 +64,7 @@ def _masked(value: Any, name: str = "") -> Any:
         return {key: _masked(one, str(key)) for key, one in value.items()}
     if isinstance(value, list):
         return [_masked(one, name) for one in value]
-    hides = isinstance(value, str) and (bool(_NAMED.search(name)) or holds_a_secret(value))
+    hides = isinstance(value, str) and (is_named_so(name) or holds_a_secret(value))
     return HIDDEN if hides and value else value
 
 

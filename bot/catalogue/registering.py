@@ -87,9 +87,9 @@ async def remove(act: Act, name: str) -> tuple[str, ...]:
     found = await card(act.tx, act.own, name)
     if not found.is_removable:
         raise ChangeRefused(f"{name} cannot be removed alone; it can be disabled.")
-    assert found.source is not None
-    routes = [one for one in found.source.options.get("routes", ()) if one["name"] != name]
-    await sources.put(act.tx, replace(found.source, options={**found.source.options, "routes": routes}))
+    if found.source is not None and "routes" in found.source.options:
+        routes = [one for one in found.source.options["routes"] if one["name"] != name]
+        await sources.put(act.tx, replace(found.source, options={**found.source.options, "routes": routes}))
     await tools.remove(act.tx, [name])
     await act.note("removed", f"tool {name}", dict(found.told), None)
     return (name,)

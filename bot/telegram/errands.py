@@ -4,17 +4,20 @@ deleting a message. The answer is sent to the admin who asked.
 An item outlives the process; what may not simply run again is not run a second time.
 """
 
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from bot.catalogue.catalogue import Catalogue
 from bot.db import inbox, outbox
 from bot.db.audit import By
 from bot.db.engine import Database, Transaction
+from bot.db.patience import patiently
 from bot.domain import InboxItem, Lane, Part
-from bot.errors import ChangeRefused, SettingsRefused
+from bot.errors import ChangeRefused, SettingsRefused, StoreUnavailable
 from bot.telegram.acts import Answer, Call, say
 from bot.usage.plain import plain
 
@@ -79,10 +82,12 @@ class Errands:
         body = item.body
         errand = Errand(item, body["person"], body["name"], Lane.parse(body["lane"]), body.get("words", ""))
         try:
-            await self._end(errand, await self._runners[body["do"]](errand))
+            finish = await self._runners[body["do"]](errand)
+            await patiently(partial(self._end, errand, finish))  # what was done is not done again for the database
         except (ChangeRefused, SettingsRefused) as refused:
-            await self._end(errand, telling(plain(str(refused))))
-        await self._catalogue.renew()
+            await patiently(partial(self._end, errand, telling(plain(str(refused)))))
+        with contextlib.suppress(StoreUnavailable):  # the errand is done, and this is noticed a little later
+            await self._catalogue.renew()
 
     async def _end(self, errand: Errand, finish: Finish) -> None:
         now = time.time()

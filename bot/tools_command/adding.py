@@ -1,15 +1,18 @@
 """Adding tools on the machine: by what is named, a document, an endpoint, an MCP server at a URL or started here."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bot.catalogue import adding, documents, offers, words
+from bot.catalogue import adding, documents, keys, offers, words
 from bot.catalogue.describing import name_of, schema_of
 from bot.catalogue.documents import Looked
 from bot.catalogue.offers import Offer, Wish
 from bot.errors import ChangeRefused, NeedsConfirming
 from bot.tools_command.desk import Desk
 from bot.usage.plain import plain
+
+_BY_NAME = re.compile(r"\{[A-Za-z0-9_-]+\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ async def add(desk: Desk, asked: Asked) -> list[str]:
     if asked.mcp + asked.stdio + (asked.method is not None) > 1:
         raise ChangeRefused("Take one of --mcp, --stdio and --endpoint.")
     wish = _wish(desk, asked)
+    _bare_of_secrets(wish, confirmed=asked.confirmed)
     if asked.mcp or asked.stdio:
         offer = await offers.server(wish, await desk.secrets(), remote=asked.mcp)
         return await _added(desk, offer, asked.pick)
@@ -85,6 +89,17 @@ def _wish(desk: Desk, asked: Asked) -> Wish:
         environment=dict(_pair("--environment", one, "=") for one in asked.environment),
         private=desk.where.private,
     )
+
+
+def _bare_of_secrets(wish: Wish, *, confirmed: bool) -> None:
+    """What is kept in the open, and shown in lists, shall hold no secret but by its name."""
+    for name, value in {**wish.headers, **wish.environment}.items():
+        if keys.holds_a_secret(_BY_NAME.sub("", value)) or (keys.is_named_so(name) and not _BY_NAME.search(value)):
+            why = f"The value of {name} looks like a secret and would be kept in the open."
+            raise ChangeRefused(f"{why} Keep it with `canvasgram tools secret set NAME` and write {{NAME}} here.")
+    if keys.holds_a_secret(wish.address) and not confirmed:
+        why = "The address looks as if it held a secret; it would be kept in the open and shown in lists."
+        raise NeedsConfirming(why, ("Say --yes if it may be.",))
 
 
 def _pair(option: str, text: str, between: str) -> tuple[str, str]:

@@ -60,7 +60,9 @@ def add_(  # noqa: PLR0913  # an option is an argument here
     environment: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE for the command; {name} for a secret.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Calls may go to other hosts than the document's.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Calls may go to other hosts, or the address may be shown.")
+    ] = False,
     env_file: EnvFile = ENV,
 ) -> None:
     """Add tools: of an OpenAPI document, one endpoint, or an MCP server. Admins alone may use them until you grant."""

@@ -8,10 +8,11 @@ from telegram import Bot
 
 from bot.catalogue.catalogue import Catalogue
 from bot.catalogue.stock import Where
-from bot.db import audit, inbox
+from bot.db import audit, inbox, outbox, patience
 from bot.db.audit import Change
 from bot.db.engine import Database
 from bot.domain import InboxItem
+from bot.errors import StoreUnavailable
 from bot.telegram.errands import Errands
 from bot.telegram.gestures import Gestures
 from bot.telegram.trials import Trials
@@ -99,6 +100,22 @@ async def test_after_a_crash_only_what_is_repeatable_runs_again(desk: Desk):
     await desk.ask("/tools try look")
     await desk.run(attempt=2)
     assert ran == ["look"]
+
+
+async def test_what_ran_does_not_run_again_while_the_database_is_away(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(patience, "AGAIN_SECONDS", 0.0)
+    real, failures = outbox.add, [StoreUnavailable("full"), StoreUnavailable("full")]
+
+    async def add(*given: Any, **named: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await real(*given, **named)
+
+    await desk.ask('/tools try order {"what": "tea"}')
+    monkeypatch.setattr(outbox, "add", add)
+    assert len(await desk.run()) == 1
+    assert (ran, failures) == (["tea"], [])
+    assert len(await desk.changes()) == 1
 
 
 async def test_what_cannot_be_tried_is_said(desk: Desk):
