@@ -69,10 +69,11 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What comes of a tap: a line for whoever tapped, and the lanes to wake."""
+    """What comes of a tap: a line for whoever tapped, the lanes to wake, and whether it `settled` the question."""
 
     toast: str
     lanes: tuple[Lane, ...] = ()
+    settled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +143,12 @@ class Approvals:
             mine = found.answered_by == person
             return Heard("You have answered this." if mine else _TOLD[found.answer].format("another admin"))
         if found.expires_at <= now:
-            return Heard(TOO_LATE, await self._settle(tx, [found], "expired", None, now=now))
+            return Heard(TOO_LATE, await self._settle(tx, [found], "expired", None, now=now), settled=True)
         lanes = await self._settle(tx, [found], word, person, name, now=now)
         if word == "here" and found.binding is not None:
             call = Call(found.asker, found.lane.chat, found.tool, found.hash, found.binding)
             await stored.allow(tx, call, until=now + HERE_SECONDS, by=person, now=now)
-        return Heard(_TOAST[word], lanes)
+        return Heard(_TOAST[word], lanes, settled=True)
 
     def may_answer(self, question: Question, person: int) -> bool:
         """Whether a question is this person's to answer."""

@@ -89,9 +89,11 @@ class Playing:
             if isinstance(event, RunTools):
                 came = await self._hands.run(event, self._running)
                 if isinstance(came, Parked):
-                    self.parked = True
-                    await self._record.park(event.step, came.waiting)
-                    return None
+                    self.parked = await self._record.park(event.step, came.waiting)
+                    if self.parked:
+                        return None
+                    self._running.stop()
+                    continue
                 event = await self._next(came)
                 continue
             with logs.bind(turn=self._opened.id):

@@ -85,11 +85,18 @@ class Record:
         await self.write(closing, lambda tx, now: self._store(tx, event, said, now))
         self._hands.gate.tell()
 
-    async def park(self, step: int, waiting: Sequence[Waiting]) -> None:
-        """The turn waits for a person: the lane is free, and what it has shown is taken back until it goes on."""
-        items = [item.id for item in self._ask.items]
+    async def park(self, step: int, waiting: Sequence[Waiting]) -> bool:
+        """The turn waits for a person: the lane is free, and what it has shown is taken back until it goes on.
+
+        False: it was stopped meanwhile, and asks nobody.
+        """
+        items, parked = [item.id for item in self._ask.items], False
 
         async def park(tx: Transaction, now: float) -> None:
+            nonlocal parked
+            if await parking.stopped(tx, items):
+                return
+            parked = True
             await self._hands.gate.ask(tx, step, waiting, now=now)
             await outbox.add(tx, item=items[0], lane=self._ask.lane, parts=(), now=now)
             spans = self._desk.measured(_waits(await parking.waited(tx, items[0])))
@@ -97,6 +104,7 @@ class Record:
 
         await self.write(None, park)
         self._hands.gate.tell()
+        return parked
 
     async def move(self, to: Which, failed: Closing, event: CallModel) -> None:
         """The same is asked at the other endpoint."""

@@ -13,7 +13,9 @@ from bot.db import conversations, inbox
 from bot.db.engine import Database
 from bot.db.tables import approvals, outbox, tool_calls, turns
 from bot.db.tables import inbox as inbox_table
+from bot.domain import Reply
 from bot.gate import CHANGED, DENIED, EXPIRED, NOBODY, STOPPED, TOO_MANY
+from bot.hands import NOT_RUN
 from tests.turning import LANE, Desk, Model, call, said
 from tools.base import Rule, Tool, tool
 
@@ -259,6 +261,31 @@ async def test_a_call_beyond_the_most_of_a_turn_is_refused(database: Database, m
     model.says = [said("", call("look"), call("listen", id="b")), said("", call("look", id="c")), said("Enough.")]
     await desk.turns().run(await desk.ask("look"))
     assert (await desk.rows(tool_calls, "outcome", "result"))[2] == ("refused", TOO_MANY.format(2))
+
+
+async def test_a_stop_that_meets_a_turn_about_to_wait_ends_it_and_nobody_is_asked(
+    database: Database, model: Model, bell: Bell
+):
+    desk = Desk(database, model, [bell.made()])
+
+    async def stop() -> Reply:
+        async with database.transaction() as tx:  # the process learns of it a moment later
+            assert (await inbox.stop(tx, LANE, before=99, now=time.time())).running
+        return said("", ring())
+
+    model.says = [stop]
+    await desk.turns().run(await desk.ask("ring"))
+    assert await desk.rows(approvals, "id") == []
+    assert await desk.rows(tool_calls, "outcome", "result") == [("interrupted", NOT_RUN)]
+    assert (await desk.answers())[-1] == "Stopped."
+
+
+async def test_what_rests_is_not_asked_about(database: Database, model: Model, bell: Bell):
+    desk = Desk(database, model, [bell.made()], resting={"ring"})
+    model.says = [said("", ring()), said("It rests.")]
+    await desk.turns().run(await desk.ask("ring"))
+    assert await desk.rows(tool_calls, "outcome") == [("refused",)]
+    assert await desk.rows(approvals, "id") == []
 
 
 async def test_two_questions_of_one_step_are_answered_one_by_one(database: Database, model: Model, bell: Bell):

@@ -146,6 +146,7 @@ class Desk:
     news: list[str] = field(default_factory=list)
     admins: list[int] = field(default_factory=list)
     closed: set[str] = field(default_factory=set)  # tools that nobody may use
+    resting: set[str] = field(default_factory=set)
     most: int = 16
     patience: float = 900.0
     woken: list[Lane] = field(default_factory=list)
@@ -158,6 +159,9 @@ class Desk:
         """How people are asked about calls."""
         reach = Reach(self._reachable, lambda one: one in self.admins, self.woken.append, self._wake, self.ended.append)
         return Approvals(self.database, reach, seconds=self.patience)
+
+    def _granted(self, tool: str, person: int, chat: int) -> bool:
+        return tool not in self.closed
 
     async def _reachable(self, tx: Transaction) -> list[int]:
         return self.admins
@@ -174,7 +178,7 @@ class Desk:
                 context_for=self._context,
                 plan=self._plan(),
                 inquire=self.inquire,
-                guard=Guard(self.approvals, lambda tool, person, chat: tool not in self.closed, self.most),
+                guard=Guard(self.approvals, self._granted, self.most, self.resting.__contains__),
                 seconds=self.seconds,
             ),
             wake=lambda: None,

@@ -44,6 +44,12 @@ async def waited(tx: AsyncConnection, item: int) -> Waited | None:
     return Waited(asked_at, agreed_at, agreed_at if retaken_at is None else retaken_at)
 
 
+async def stopped(tx: AsyncConnection, items: Sequence[int]) -> bool:
+    """Whether a /stop has met one of these items, which run."""
+    met = select(inbox.c.id).where(inbox.c.id.in_(items), inbox.c.stopped.is_(True)).limit(1)
+    return (await tx.execute(met)).one_or_none() is not None
+
+
 async def park(tx: AsyncConnection, turn: int, items: Sequence[int], *, spans: str, now: float) -> None:
     """The turn waits for a person from now on; `spans` is what was measured of it, earlier waits included."""
     await tx.execute(update(turns).where(turns.c.id == turn).values(state="parked"))

@@ -27,8 +27,8 @@ async def tapped(call: Call) -> Answer:
         return TOO_OLD
     by = (call.person, call.name)
     heard = await call.reach.approvals.answer(call.tx, int(number), cast(Word, word), by, now=call.now)
-    woken = tuple(partial(call.reach.wake_sender, lane) for lane in dict.fromkeys(heard.lanes))
-    return Answer(toast=heard.toast, then=(call.reach.wake_worker, *woken) if woken else ())
+    woken = (partial(call.reach.wake_sender, lane) for lane in dict.fromkeys(heard.lanes))
+    return Answer(toast=heard.toast, then=(call.reach.wake_worker, *woken) if heard.settled else ())
 
 
 async def show(call: Call) -> Answer:

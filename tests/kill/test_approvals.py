@@ -3,6 +3,7 @@ only as it was shown; the books of the turn are whole.
 """
 
 import signal
+from functools import partial
 
 import pytest
 
@@ -38,6 +39,7 @@ async def dies(house: Surroundings, when: str, chat: int) -> bool:
     house.api.person(chat).send(f"{house.bells.call('toll', f'bell-{chat}')}@@say:tolled {chat}@@")
     try:
         asked = await house.until(lambda: question(house, chat))
+        assert asked is not None
         house.api.person(chat).tap(asked, "Allow once")
         await house.until(lambda: told(house, chat))
         await house.gateway.while_alive(house.at_rest())
@@ -54,14 +56,17 @@ async def goes_on(house: Surroundings, chat: int) -> None:
         await house.until(lambda: told(house, chat) or question(house, chat))
         asked = question(house, chat)
         if asked is not None:
-            tap = house.api.person(chat).tap(asked, "Allow once")
-            await house.until(lambda tap=tap: tap.answer)
-            await house.until(lambda asked=asked: told(house, chat) or not asked.buttons)
+            house.api.person(chat).tap(asked, "Allow once")
+            await house.until(partial(is_heard, house, asked, chat))
     await house.at_rest()
 
 
 def question(house: Surroundings, chat: int) -> ChatMessage | None:
     return next((one for one in house.messages(chat) if f"bell-{chat}" in one.text and one.buttons), None)
+
+
+def is_heard(house: Surroundings, asked: ChatMessage, chat: int) -> bool:
+    return told(house, chat) or not asked.buttons
 
 
 def told(house: Surroundings, chat: int) -> bool:

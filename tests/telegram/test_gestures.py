@@ -10,7 +10,7 @@ import pytest
 from bot.domain import Button, Lane, Part
 from bot.sim.botapi import BotApi, Limits
 from bot.telegram import commands
-from bot.telegram.gestures import Gestures
+from bot.telegram.gestures import TRIES, Gestures
 from bot.telegram.wire import bot_for
 
 ANN = 7
@@ -51,10 +51,20 @@ async def test_a_tap_is_answered_and_its_message_redrawn():
 async def test_menus_are_set_for_everybody_and_for_each_admin():
     async with telegram() as (api, gestures):
         await gestures.menus([ANN])
-        assert [one["command"] for one in api.commands][-2:] == ["invite", "people"]
+        assert [one["command"] for one in api.commands][-3:] == ["invite", "people", "tools"]
         await gestures.member_menu(ANN)
         methods = [call.method for call in api.calls if call.method.endswith("MyCommands")]
         assert methods == ["setMyCommands", "setMyCommands", "deleteMyCommands"]
+
+
+async def test_somebodys_message_is_taken_out_of_the_chat_and_one_that_is_not_there_is_said():
+    async with telegram() as (api, gestures):
+        message = api.person(ANN, "Ann").send("a secret").message_id
+        assert await gestures.delete(Lane(ANN), message)
+        assert [one.text for one in api.chat(ANN).deleted] == ["a secret"]
+        gestures._patience = 0.01
+        assert not await gestures.delete(Lane(ANN), message)
+        assert len(api.calls_of("deleteMessage")) == 1 + TRIES
 
 
 @pytest.mark.parametrize("query", ["1", ""])
