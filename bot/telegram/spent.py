@@ -5,7 +5,7 @@ Unknown is said to be unknown, and a sum with unknown parts is "at least". No ra
 
 from bot.db.usage import Everybody, Ranked, Spent
 
-NAME = 16  # characters of a name
+WIDTH = 35  # characters of a line that a phone shows whole
 
 
 def lines(last: Spent | None, today: Spent, month: Spent) -> str:
@@ -22,15 +22,16 @@ def ranking(today: Spent, month: Everybody) -> str:
         return "Nothing yet in the last 30 days."
     told = ["Everybody:", _line("Today", today), _line("30 d", month.whole)]
     for heading, ranked in (("People, canvases in 30 d:", month.people), ("Chats, canvases in 30 d:", month.chats)):
-        told += [heading, *(f"{number}. {_place(one)}" for number, one in enumerate(ranked, start=1))]
+        told += [heading, *(_place(number, one) for number, one in enumerate(ranked, start=1))]
     return "\n".join(told)
 
 
-def _place(one: Ranked) -> str:
-    name = " ".join(one.name.split())
-    cut = name if len(name) <= NAME else f"{name[: NAME - 1]}…"
+def _place(number: int, one: Ranked) -> str:
+    name, before = " ".join(one.name.split()), f"{number}. "
     canvases = "unknown" if one.spent.canvases is None else _count(one.spent.canvases, one.spent)
-    return f"{cut}: {canvases}, {seconds(one.spent.seconds)}"
+    behind = f": {canvases}, {seconds(one.spent.seconds)}"
+    room = WIDTH - len(before) - len(behind)
+    return f"{before}{name if len(name) <= room else f'{name[: room - 1]}…'}{behind}"
 
 
 def _line(what: str, spent: Spent) -> str:

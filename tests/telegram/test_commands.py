@@ -300,6 +300,12 @@ def test_a_ranking_is_short_lines_too(today: Spent, month: Spent, people: list[R
     assert max(map(len, lines)) < 36
 
 
+def test_the_tenth_of_a_ranking_is_a_short_line_too():
+    took = Spent(1, 1, 1, 1, 123_456_789, 7200.0, whole=False)
+    chats = tuple(Ranked("-1009999999999999", took) for _ in range(10))
+    assert max(map(len, spent.ranking(took, Everybody(took, (), chats)).split("\n"))) < 36
+
+
 @given(st.integers(0, 10**11))
 def test_a_short_count_is_never_more_than_the_count(number: int):
     text = spent.short(number)
