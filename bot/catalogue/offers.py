@@ -36,13 +36,15 @@ class Offer:
 class Wish:
     """What an admin wants to add under a name; `headers` and `environment` name secrets as `{name}`.
 
-    `private` are the hosts of private networks that may be reached.
+    `home` is a folder that a program may keep, None: it gets an empty one that is deleted when it ends. `private` are
+    the hosts of private networks that may be reached.
     """
 
     name: str
     address: str
     headers: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    home: str | None = None
     private: frozenset[str] = frozenset()
 
 
@@ -65,7 +67,8 @@ def named(name: str) -> str:
 
 async def server(wish: Wish, secrets: Mapping[str, str], *, remote: bool) -> Offer:
     """An MCP server, at a URL (`remote`) or started here by a command. Raises ChangeRefused if it does not answer."""
-    options: dict[str, Any] = {"headers": dict(wish.headers)} if remote else {"environment": dict(wish.environment)}
+    here = {"environment": dict(wish.environment), "home": wish.home}
+    options: dict[str, Any] = {"headers": dict(wish.headers)} if remote else here
     source = Source(named(wish.name), "mcp_http" if remote else "mcp_stdio", wish.address, options)
     listing = await _listed(wish.name, _place(source, secrets, wish.private))
     kept = {**options, "listing": [one.as_json() for one in listing.definitions]}

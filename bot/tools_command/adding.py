@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from bot.catalogue import adding, documents, keys, offers, words
 from bot.catalogue.describing import name_of, schema_of
@@ -29,6 +30,7 @@ class Asked:
     pick: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
+    home: str | None = None
     confirmed: bool = False
 
 
@@ -87,6 +89,7 @@ def _wish(desk: Desk, asked: Asked) -> Wish:
         address=asked.address,
         headers=dict(_pair("--header", one, ":") for one in asked.headers),
         environment=dict(_pair("--environment", one, "=") for one in asked.environment),
+        home=str(Path(asked.home).absolute()) if asked.home else None,  # a gateway may run elsewhere
         private=desk.where.private,
     )
 

@@ -60,6 +60,9 @@ def add_(  # noqa: PLR0913  # an option is an argument here
     environment: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE for the command; {name} for a secret.")
     ] = None,
+    home: Annotated[
+        str | None, typer.Option(help="A folder the command may keep; else it gets an empty one for a while.")
+    ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="Calls may go to other hosts, or the address may be shown.")
     ] = False,
@@ -71,7 +74,7 @@ def add_(  # noqa: PLR0913  # an option is an argument here
     several = (tuple(some or ()) for some in (parameter, pick, header, environment))
     parameters, picked, headers, variables = several
     asked = Asked(
-        *(address, name, mcp, stdio, endpoint, description, parameters, picked, headers, variables), confirmed=yes
+        *(address, name, mcp, stdio, endpoint, description, parameters, picked, headers, variables, home), confirmed=yes
     )
     _print(_at(env_file, lambda desk: add(desk, asked)))
 
