@@ -200,7 +200,7 @@ async def say(house: World, text: str, answer: str) -> None:
 
 async def test_a_cut_takes_over_the_summary_made_ahead_in_the_whole_house(tmp_path: Path):
     async with (
-        open_house(tmp_path, prompt_budget=2000, thinking="off", warm_up="off", summary="on") as house,
+        open_house(tmp_path, prompt_budget=2200, thinking="off", warm_up="off", summary="on") as house,
         connected(house.settings.database_url) as database,
     ):
         await say(house, "My locker code is 4711.", "Noted.")

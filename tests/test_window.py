@@ -87,11 +87,11 @@ async def test_with_thinking_the_front_holds_too_and_reasoning_stays_out_of_late
 
 
 async def test_a_long_conversation_is_cut_within_the_budget_and_the_chat_is_told_once(tmp_path: Path):
-    async with open_house(tmp_path, prompt_budget=2000, thinking="off") as house:
+    async with open_house(tmp_path, prompt_budget=2100, thinking="off") as house:
         firsts = await converse(house, *(f"number {n} {LONG}@@repeat:240 word @@" for n in range(TURNS)))
         notices = [one for one in house.api.chat(ADMIN).from_bot if one.text == CUT]
     assert [one.silent for one in notices] == [True]
-    assert all(one.prompt_tokens <= 2000 for one in firsts)
+    assert all(one.prompt_tokens <= 2100 for one in firsts)
     lengths = [len(one.body["messages"]) for one in firsts]
     cuts = [n for n in range(1, TURNS) if lengths[n] < lengths[n - 1]]
     assert len(cuts) >= 2
