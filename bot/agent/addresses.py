@@ -56,6 +56,12 @@ def stands_in(address: str, texts: Iterable[str]) -> bool:
     return wanted is not None and any(wanted in _normals(text, wanted) for text in texts)
 
 
+def is_begun_in(address: str, text: str) -> bool:
+    """Whether a text holds this address or a longer one that begins with it."""
+    wanted = normal(address)
+    return wanted is not None and any(one.startswith(wanted) for one in _normals(text, wanted))
+
+
 def _normals(text: str, wanted: str) -> Iterator[str]:
     """The addresses in a text that may be the wanted one."""
     host = re.split(r"[/?:]", wanted, maxsplit=1)[0]

@@ -59,16 +59,19 @@ Verdict = Run | Ask | Refuse
 @dataclass(slots=True)
 class Reading:
     """What a turn has read so far: `outside`, whether words of strangers are in it, and the `texts` addresses may
-    stand in.
+    stand in; so they may in `results`, each beside the arguments of its call, which it may only repeat.
     """
 
     outside: bool = False
     texts: list[str] = field(default_factory=list)
+    results: list[tuple[str, str]] = field(default_factory=list)
 
     def read(self, tool: Tool | None, result: ToolResult) -> None:
         """A result came; one of a tool that is not known any more may be anybody's words."""
-        self.texts.append(result.text)
-        self.outside |= result.outcome in _WORDS_OF_OTHERS and (tool is None or tool.outside)
+        is_outside = result.outcome in _WORDS_OF_OTHERS and (tool is None or tool.outside)
+        if is_outside or result.outcome == "ok":  # what the house says was wrong names what the model sent
+            self.results.append((result.text, _given(tool, result.call.arguments)))
+        self.outside |= is_outside
 
 
 def begin(prompt: Iterable[Message], user: Iterable[Message]) -> Reading:
@@ -107,7 +110,22 @@ def _may_open(tool: Tool, arguments: Mapping[str, Any], reading: Reading) -> boo
     if tool.opens is None or (opened := arguments.get(tool.opens)) is None:
         return True
     several = opened if isinstance(opened, list) else [opened]
-    return all(isinstance(one, str) and addresses.stands_in(one, reading.texts) for one in several)
+    return all(isinstance(one, str) and _is_given(one, reading) for one in several)
+
+
+def _is_given(address: str, reading: Reading) -> bool:
+    """Whether somebody else than the model gave the address: what a result repeats of its call is the model's own."""
+    return addresses.stands_in(address, reading.texts) or any(
+        addresses.stands_in(address, [text]) and not addresses.is_begun_in(address, given)
+        for text, given in reading.results
+    )
+
+
+def _given(tool: Tool | None, arguments: str) -> str:
+    """The arguments of a call without the address it was let open."""
+    if tool is None or tool.opens is None:
+        return arguments
+    return json.dumps({key: value for key, value in json.loads(arguments).items() if key != tool.opens})
 
 
 def _fits(when: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> bool:
