@@ -17,7 +17,7 @@ from bot.attachments.reading import Reader
 from bot.catalogue.catalogue import Catalogue
 from bot.db.engine import Database, Transaction
 from bot.db.notes import ChatNotes
-from bot.domain import ChannelFor, Lane
+from bot.domain import CANVAS, ChannelFor, Lane
 from bot.endpoints import Endpoint
 from bot.errors import AttachmentUnusable, SettingsRefused
 from bot.gate import Guard
@@ -60,6 +60,12 @@ class Answering:
                 f"PROMPT_BUDGET of {budget} tokens is too small: system text and tools alone take about {least}, and a "
                 f"message needs {MESSAGE_TOKENS}. Example: PROMPT_BUDGET={2 * (least + MESSAGE_TOKENS)}"
             )
+
+    @property
+    def most_canvases(self) -> int:
+        """What a turn takes at most if no call fails: a thought each step, and an answer with twice the room."""
+        settings = self.settings
+        return settings.turn_steps * (settings.thinking_canvases + 2 * -(-settings.model_max_tokens // CANVAS))
 
     def means(
         self,

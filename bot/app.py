@@ -44,7 +44,7 @@ from bot.telegram.gathering import Gathering
 from bot.telegram.gestures import Gestures
 from bot.telegram.handlers import Handlers
 from bot.telegram.intake import Intake, Ways
-from bot.telegram.rations import Rations
+from bot.telegram.rations import Portions, Rations
 from bot.telegram.reminders import Reminders
 from bot.telegram.sender import Sender
 from bot.telegram.tasks import Tasks
@@ -210,7 +210,13 @@ async def build(
         answering.means(partial(ChatChannel, sender), sender.wake, warming.again, watches, tools.guard),
         wake=lambda: worker.wake(),
     )
-    rations = Rations(turns, database, access, a_day=settings.canvases_a_day, wake_sender=sender.wake)
+    rations = Rations(
+        turns,
+        database,
+        access,
+        portions=Portions(settings.canvases_a_day, answering.most_canvases),
+        wake_sender=sender.wake,
+    )
     housekeeping = Housekeeping(settings, database, warming, aside.tell)
     reach = Reach(
         access=access,

@@ -6,6 +6,7 @@ what it has cost. What is refused is kept as a turn without an answer, so that /
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from bot.agent import history
@@ -26,8 +27,16 @@ ENDING = "limit"
 """How the turn of a refused message ended."""
 
 
+@dataclass(frozen=True, slots=True)
+class Portions:
+    """In canvases: what the settings give a member a day (None: as many as they like), and the most one turn takes."""
+
+    a_day: int | None
+    a_turn: int
+
+
 class Rations:
-    """Turns for those who may have them; `a_day` is what the settings give a member, None: as much as they like."""
+    """Turns for those who may have them."""
 
     def __init__(
         self,
@@ -35,7 +44,7 @@ class Rations:
         database: Database,
         access: Access,
         *,
-        a_day: int | None,
+        portions: Portions,
         wake_sender: Callable[[Lane], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -44,16 +53,18 @@ class Rations:
         self._turns = turns
         self._database = database
         self._access = access
-        self._a_day = a_day
+        self._portions = portions
         self._wake_sender = wake_sender
         self._clock = clock
         self._limits: dict[tuple[int, Standing | None], int | None] = {}
-        self._plenty: dict[int, int] = {}  # the day on which a person's last turn left them enough
+        self._free: dict[int, tuple[int, int]] = {}  # by person: a day, and turns of it that cannot take too much
 
     async def run(self, ask: Ask, complete: Complete | None = None) -> None:
         """See Turns.run."""
-        has_plenty = self._plenty.get(ask.person) == self._today()
-        mine = None if has_plenty else await self._share(ask.person)
+        if self._is_free(ask.person):
+            await self._turns.run(ask, complete)
+            return
+        mine = await self._share(ask.person)
         if mine is not None and mine.is_used_up:
             complete = partial(self._refused, ask, complete, mine)
         await self._turns.run(ask, complete)
@@ -63,7 +74,15 @@ class Rations:
     def changed(self) -> None:
         """Somebody's limit is another one now."""
         self._limits.clear()
-        self._plenty.clear()
+        self._free.clear()
+
+    def _is_free(self, person: int) -> bool:
+        """Whether a turn needs no look at what they have used; each such turn is one fewer."""
+        day, turns = self._free.get(person, (0, 0))
+        if day != self._today() or not turns:
+            return False
+        self._free[person] = day, turns - 1
+        return True
 
     async def _share(self, person: int) -> Share | None:
         """How a person stands today; None: without a limit."""
@@ -77,7 +96,7 @@ class Rations:
         who = person, self._access.standing(person)
         if who not in self._limits:
             async with self._database.reading() as tx:
-                self._limits[who] = await limit_of(tx, *who, self._a_day)
+                self._limits[who] = await limit_of(tx, *who, self._portions.a_day)
         return self._limits[who]
 
     def _today(self) -> int:
@@ -110,9 +129,9 @@ class Rations:
         """One notice a day."""
         assert mine.limit is not None
         if mine.used < MOSTLY * mine.limit:
-            self._plenty[ask.person] = self._today()
+            turns = int((MOSTLY * mine.limit - mine.used) / self._portions.a_turn)
+            self._free[ask.person] = self._today(), turns
             return
-        self._plenty.pop(ask.person, None)
         now = self._clock()
         used = f"You have used about {mine.used} of your {canvases(mine.limit)} of today."
         line = f"{used} There are new ones {mine.again}."

@@ -87,3 +87,26 @@ async def test_a_turn_that_has_begun_is_ended_whatever_it_takes(tmp_path: Path):
         await house.answered(2, chat=BOB)
         assert house.texts(BOB)[0] == "It is 42."
         assert len(house.endpoint.requests) == 2
+
+
+async def test_with_plenty_left_nobody_looks_at_each_turn_and_the_limit_holds_all_the_same(tmp_path: Path):
+    small = {
+        "canvases_a_day": "5",
+        "turn_steps": 1,
+        "model_max_tokens": 256,
+        "thinking_canvases": 1,
+    }  # at most three a turn
+    async with open_house(tmp_path, access="open", **small) as house:
+        for number in range(1, 4):
+            await say(house, f"@@say:{number}@@", number)
+        assert (await say(house, "@@say:4@@", 5)).startswith("You have used about 4 of your 5 canvases of today.")
+        await say(house, "@@say:5@@", 6)
+        assert (await say(house, "@@say:6@@", 7)).startswith("You have used up your 5 canvases of today")
+
+
+async def test_a_limit_that_is_lowered_holds_for_the_next_message(tmp_path: Path):
+    async with open_house(tmp_path, access="open", canvases_a_day="500") as house:
+        assert await say(house, "@@say:One.@@", 1) == "One."
+        house.ann.send(f"/limits {BOB} 1")
+        await house.answered()
+        assert (await say(house, "@@say:Two.@@", 2)).startswith("You have used up your 1 canvas of today")
