@@ -131,9 +131,16 @@ def place_of(source: Source, secrets: Mapping[str, str], private: frozenset[str]
 
     options = source.options
     if source.kind == "mcp_http":
-        return Remote(source.address, filled(options.get("headers", {}), secrets), private)
-    home = Path(options["home"]) if options.get("home") else None
-    return Program(tuple(shlex.split(source.address)), home, filled(options.get("environment", {}), secrets))
+        headers = options.get("headers", {})
+        return Remote(source.address, filled(headers, secrets), private, _named(headers, secrets))
+    home, environment = Path(options["home"]) if options.get("home") else None, options.get("environment", {})
+    command, given = tuple(shlex.split(source.address)), _named(environment, secrets)
+    return Program(command, home, filled(environment, secrets), given)
+
+
+def _named(texts: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
+    """The secrets that these texts name."""
+    return {name: secrets[name] for text in texts.values() for name in _NAMED.findall(text) if name in secrets}
 
 
 def filled(texts: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:

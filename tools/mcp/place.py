@@ -1,4 +1,7 @@
-"""Where an MCP server is: a program of this machine, or a URL. Values only."""
+"""Where an MCP server is: a program of this machine, or a URL. Values only.
+
+`secrets` are those it is given: what it repeats of them is masked.
+"""
 
 import shlex
 from collections.abc import Mapping
@@ -17,6 +20,7 @@ class Program:
     command: tuple[str, ...]
     home: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __str__(self) -> str:
         return shlex.join(self.command)
@@ -32,6 +36,7 @@ class Remote:
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     private: frozenset[str] = frozenset()
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __str__(self) -> str:
         return self.url

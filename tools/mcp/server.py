@@ -8,10 +8,11 @@ import importlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tools.base import Found, Rule, Tool, ToolContext, ToolError
+from tools.http.service import MASK, Secrets
 from tools.mcp.definitions import Definition, Listing, Told, listing
 from tools.mcp.place import Place
 from tools.mcp.reasons import Gone, reason
@@ -53,6 +54,7 @@ class Server:
         self.name = name
         self.place = place
         self.trouble: str | None = None
+        self._kept = Secrets(place.secrets).texts()
         self._changed = changed
         self._limits = limits
         self._wanted = asyncio.Event()
@@ -79,7 +81,7 @@ class Server:
         try:
             await hold(self.name, self.place, patience, self._begin, self._hear)
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 whatever a server does, the next attempt is made
-            self._fail(reason(error), steady=clock() - began > STEADY)
+            self._fail(self._masked(reason(error)), steady=clock() - began > STEADY)
 
     def tool(self, definition: Definition) -> Tool:
         """A tool of this server, listed now or kept since earlier.
@@ -131,14 +133,27 @@ class Server:
 
     async def _asked(self, line: "Line", tool: str, arguments: dict[str, Any]) -> Found:
         try:
-            return await line.call(tool, arguments)
+            return await self._told(line, tool, arguments)
         except Gone as gone:
             if not gone.unheard:
                 raise self._unavailable(f"{gone}, and what the call did is unknown") from gone
         try:
-            return await (await self._connected()).call(tool, arguments)
+            return await self._told(await self._connected(), tool, arguments)
         except Gone as gone:
             raise self._unavailable(str(gone)) from gone
+
+    async def _told(self, line: "Line", tool: str, arguments: dict[str, Any]) -> Found:
+        """The answer without any secret that the server may have repeated."""
+        try:
+            found = await line.call(tool, arguments)
+            return replace(found, text=self._masked(found.text))
+        except ToolError as error:
+            raise ToolError(self._masked(str(error))) from None
+
+    def _masked(self, text: str) -> str:
+        for secret in self._kept:
+            text = text.replace(secret, MASK)
+        return text
 
     async def _connected(self) -> "Line":
         self._wanted.set()

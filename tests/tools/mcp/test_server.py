@@ -64,6 +64,14 @@ async def test_what_was_found_is_text_and_pictures_and_what_is_neither_is_named(
         assert (await server.call("echo", {"text": "still here"})).text == "still here"
 
 
+async def test_what_a_server_repeats_of_its_secrets_is_masked():
+    given = {"environment": {"KEY": "Bearer sesame-4711", "ZONE": "Europe/Oslo"}, "secrets": {"key": "sesame-4711"}}
+    async with running(crooked(**given)) as (server, _):
+        assert "sesame" not in repr(server.place)
+        seen = json.loads((await server.call("environment", {})).text)
+        assert (seen["KEY"], seen["ZONE"]) == ("Bearer •••", "Europe/Oslo")
+
+
 async def test_a_program_gets_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("BOT_TOKEN", "a secret")
     async with running(crooked(environment={"KEY": "given"})) as (server, _):
