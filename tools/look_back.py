@@ -3,7 +3,7 @@
 from tools.base import ToolContext, tool
 
 
-@tool(repeatable=True, thinking="never", timeout=10)
+@tool(repeatable=True, thinking="never", timeout=10, outside=True)
 async def look_back(words: str, context: ToolContext) -> str:
     """Search earlier messages and documents of this chat, also those you no longer see.
 

@@ -13,5 +13,9 @@ async def test_that_nothing_is_found_is_said(context: ToolContext):
     assert (await run(look_back, {"words": "zebra"}, context)).startswith("Nothing earlier")
 
 
+def test_what_is_found_may_be_words_of_others():
+    assert look_back.outside
+
+
 def test_it_is_light_and_harmless():
     assert (look_back.repeatable, look_back.thinking) == (True, "never")
