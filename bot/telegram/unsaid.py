@@ -20,7 +20,7 @@ TOLD = (
 
 def is_secret(words: str) -> bool:
     """Whether what follows /tools must not be used or kept: any word of /tools secret, and what looks like a key."""
-    return words.split(maxsplit=1)[:1] == ["secret"] or holds_a_secret(words)
+    return words.lower().split(maxsplit=1)[:1] == ["secret"] or holds_a_secret(words)
 
 
 async def unsay(call: Call) -> Answer:

@@ -25,6 +25,7 @@ async def front(database: Database) -> Front:
     "words",
     [
         "secret set weather hunter2",
+        "Secret set weather hunter2",
         "secret",
         f"add https://api.example/openapi.json {KEY}",
         "add https://ann:hunter2@api.example/openapi.json",
