@@ -80,7 +80,7 @@ class Heard:
 class Reach:
     """What approvals need of the house: `admins` who can be written to now, who is one, and whom to wake.
 
-    `ended` hears of turns that were ended where they waited, once that is committed.
+    `ended` hears of turns that were ended where they waited, once that is committed; their lanes need not be woken.
     """
 
     admins: Callable[[Transaction], Awaitable[Sequence[int]]]
@@ -109,9 +109,12 @@ class Approvals:
         return [Lane(admin) for admin in await self._reach.admins(tx)]
 
     async def allowed(self, tx: Transaction, asker: Asker, tool: Tool, binding: str, *, now: float) -> bool:
-        """Whether such a call of theirs was allowed in this chat for a while, and the tool is the same since."""
+        """Whether such a call of theirs was allowed in this chat for a while by somebody who may allow it now, and the
+        tool is the same since.
+        """
         call = Call(asker.person, asker.lane.chat, tool.name, definition_hash(tool), binding)
-        return await stored.allowed(tx, call, now=now)
+        by = await stored.allowed_by(tx, call, now=now)
+        return by is not None and (tool.rule.who == "asker" or self._reach.is_admin(by))
 
     async def of_turn(self, tx: Transaction, turn: int) -> dict[tuple[int, str], Question]:
         """What was asked in a turn, by step and call."""

@@ -152,4 +152,5 @@ def _answered(question: Question, tool: Tool, one: Wanted) -> Verdict:
         case "stopped":
             return Refuse(STOPPED)
     is_same = definition_hash(tool) == question.hash and questions.stored(one.arguments) == question.arguments
-    return Run(question.id) if is_same else Refuse(CHANGED)
+    was_theirs = question.who == "admins" or tool.rule.who == "asker"
+    return Run(question.id) if is_same and was_theirs else Refuse(CHANGED)

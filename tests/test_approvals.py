@@ -211,6 +211,28 @@ async def test_what_was_allowed_here_asks_no_more_until_something_is_another(
     assert (await desk.rows(turns, "state"))[-1] == ("parked",)
 
 
+async def test_what_only_admins_may_allow_now_is_not_allowed_by_an_asker_before(
+    database: Database, model: Model, bell: Bell
+):
+    desk = Desk(database, model, [bell.made()], admins=[1])
+    model.says = [said("", ring())]
+    await parked(desk, "ring")
+    assert await answered(desk, "here") == "Allowed here."
+    desk.tools = [bell.made(Rule("always", who="admins"))]
+    model.says = [said("Not any more.")]
+    await goes_on(desk, "ring")
+    assert await desk.rows(tool_calls, "outcome", "result") == [("refused", CHANGED)]
+    model.says = [said("", ring())]
+    await desk.turns().run(await desk.ask("again"))
+    assert (await desk.rows(turns, "state"))[-1] == ("parked",)
+    assert await answered(desk, "here", (1, "Dee"), question=2) == "Allowed here."
+    model.says = [said("It rang.")]
+    await goes_on(desk, "again")
+    model.says = [said("", ring()), said("Twice.")]
+    await desk.turns().run(await desk.ask("and again"))
+    assert bell.rung == ["door", "door"]
+
+
 async def test_after_text_from_outside_what_changes_something_asks_whatever_was_allowed(
     database: Database, model: Model, bell: Bell
 ):

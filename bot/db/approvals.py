@@ -147,10 +147,11 @@ async def allow(tx: AsyncConnection, call: Call, *, until: float, by: int, now: 
     await tx.execute(insert(allowances).values(row))
 
 
-async def allowed(tx: AsyncConnection, call: Call, *, now: float) -> bool:
-    """Whether such a call need not ask."""
-    found = select(allowances.c.id).where(_fits(call), allowances.c.until > now).limit(1)
-    return (await tx.execute(found)).one_or_none() is not None
+async def allowed_by(tx: AsyncConnection, call: Call, *, now: float) -> int | None:
+    """Who has allowed such calls until later than now; None: nobody."""
+    found = select(allowances.c.given_by).where(_fits(call), allowances.c.until > now).limit(1)
+    by: int | None = (await tx.execute(found)).scalar_one_or_none()
+    return by
 
 
 async def allowances_of(tx: AsyncConnection, person: int | None, *, now: float) -> list[Allowance]:
