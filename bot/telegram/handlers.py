@@ -148,7 +148,7 @@ class Handlers:
         if visit.message and visit.item.shape in {"command", "new", "deep"}:
             return commands.choose(visit.message.text or visit.message.caption or "", standing)
         if visit.message is None:
-            return commands.edited(visit.edited.text or "" if visit.edited else "", standing)
+            return commands.edited((visit.edited.text or visit.edited.caption or "") if visit.edited else "", standing)
         return (partial(self._refusals.message, visit), "") if standing else (door.knocked, "")
 
     async def _finish(self, visits: Sequence[Visit], standing: Standing | None, act: Act, words: str) -> None:

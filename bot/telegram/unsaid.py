@@ -26,7 +26,7 @@ def is_secret(words: str) -> bool:
 async def unsay(call: Call) -> Answer:
     """Keep nothing of the message, have it deleted, and say what to do instead."""
     message: dict[str, Any] = call.item.body.get("message") or call.item.body["edited_message"]
-    logs.hide(word for word in str(message.get("text", "")).split() if holds_a_secret(word))
+    logs.hide(word for word in str(message.get("text", message.get("caption"))).split() if holds_a_secret(word))
     await inbox.forget_body(call.tx, [call.item.id])
     sent = await errands.write(call, "unsay", {"message": message["message_id"]})
     return Answer(parts=(part(TOLD),), then=sent.then)

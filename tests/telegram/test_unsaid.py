@@ -54,8 +54,10 @@ async def test_no_line_of_the_log_shows_it(front: Front, capsys: pytest.CaptureF
         root.handlers = [one for one in root.handlers if not isinstance(one, logs._Handler)]
 
 
-async def test_what_was_edited_into_a_secret_is_not_kept_either(front: Front):
+@pytest.mark.parametrize("words", ["text", "caption"])
+async def test_what_was_edited_into_a_secret_is_not_kept_either(front: Front, words: str):
     message = front.message(text=f"/tools add https://api.example/ {KEY}", person=ADMIN, message_id=9)["message"]
+    message[words] = message.pop("text")
     await front.store({"edited_message": message})
     (sent,) = await front.handle()
     assert sent.text == TOLD
