@@ -51,7 +51,12 @@ async def revoked(call: Call) -> Answer:
     """A button of the list: such calls ask again."""
     if not _NUMBER.fullmatch(call.words):
         return TOO_OLD
+    standing = await approvals.allowances_of(call.tx, _whose(call), now=call.now)
     was = await approvals.revoke(call.tx, int(call.words), _whose(call))
+    for one in standing:
+        if one.id == int(call.words) and one.person != call.person:
+            before = {"tool": one.tool, "allowed": bound(one.binding), "until": _moment(one.until)}
+            await call.note("took back what was allowed", f"person {one.person}", before, None)
     shown = (await show(call)).parts
     toast = "It asks again." if was else "This is not allowed any more."
     return Answer(toast=toast, redraw=shown[0] if len(shown) == 1 else None)

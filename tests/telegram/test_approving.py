@@ -7,7 +7,7 @@ import pytest
 from bot.agent.calls import Wanted
 from bot.agent.caution import Ask
 from bot.approvals import NOT_YOURS, TOO_LATE, Asker, Waiting
-from bot.db import approvals, calls, parking, turns
+from bot.db import approvals, audit, calls, parking, turns
 from bot.db.approvals import Call
 from bot.db.engine import Database
 from bot.db.turns import NewTurn
@@ -118,13 +118,26 @@ async def test_allowances_are_listed_and_taken_back_by_whose_they_are(front: Fro
     assert second == 2
 
 
+async def test_that_an_admin_takes_back_what_somebody_else_may_do_is_written_down(front: Front):
+    async with front.database.transaction() as tx:
+        for person in (ANNA, ADMIN):
+            call = Call(person, person, "ring", "hash", "*")
+            await approvals.allow(tx, call, until=front.now + 10, by=person, now=front.now)
+    for number in (1, 1, 2):
+        await front.tap(f"revoke:{number}", ADMIN)
+    async with front.database.reading() as tx:
+        [change] = await audit.changes(tx)
+    assert (change.who, change.what, change.subject) == (ADMIN, "took back what was allowed", f"person {ANNA}")
+    assert change.before["tool"] == "ring"
+
+
 async def test_an_allowance_ends_with_the_person_the_chat_and_the_day(front: Front):
     call = Call(ANNA, ANNA, "ring", "hash", "*")
     for ending in ("/people remove", "/forget", "the day"):
         await front.let_in(ANNA)
         async with front.database.transaction() as tx:
             await approvals.allow(tx, call, until=front.now + 10, by=ANNA, now=front.now)
-            assert await approvals.allowed(tx, call, now=front.now)
+            assert await approvals.allowed_by(tx, call, now=front.now) == ANNA
         if ending == "/people remove":
             await front.write(f"/people remove {ANNA}", ADMIN)
         elif ending == "/forget":
@@ -132,7 +145,7 @@ async def test_an_allowance_ends_with_the_person_the_chat_and_the_day(front: Fro
         else:
             front.now += 11
         async with front.database.reading() as tx:
-            assert not await approvals.allowed(tx, call, now=front.now), ending
+            assert await approvals.allowed_by(tx, call, now=front.now) is None, ending
 
 
 async def test_a_removed_person_leaves_no_question_and_no_turn_behind(front: Front):
