@@ -243,7 +243,7 @@ async def build(
             database, reach, _gathering(settings, bot, answering.reader), most_waiting=settings.waiting_messages
         ),
         "reminder": later.settling.behind(Reminders(database, access, later.diary, sender.wake)),
-        "task": later.settling.behind(Tasks(database, access, rations)),
+        "task": later.settling.behind(Tasks(database, access, rations, asking.ended)),
         "house": housekeeping.jobs(
             notices, {"summary": answering.summaries(), **tools.errands(gestures, sender.wake)}, sender.wake
         ),

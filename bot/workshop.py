@@ -11,6 +11,7 @@ from bot.catalogue.catalogue import Catalogue, Tell
 from bot.catalogue.stock import where
 from bot.db.engine import Database
 from bot.db.notices import Notices
+from bot.db.parking import Ended
 from bot.domain import Lane, Runner
 from bot.gate import Guard
 from bot.settings import Settings
@@ -71,10 +72,15 @@ def asking(
     watches: Watches,
 ) -> Reach:
     """What approvals need of the house."""
+
+    def ended(one: Ended) -> None:
+        watches.end(one.item, one.lane, one.spans)
+        wake_sender(one.lane)
+
     return Reach(
         admins=notices.admins,
         is_admin=lambda person: access.standing(person) == "admin",
         wake_sender=wake_sender,
         wake_worker=wake_worker,
-        ended=lambda one: watches.end(one.item, one.lane, one.spans),
+        ended=ended,
     )

@@ -146,7 +146,7 @@ class Life:
         settling = Settling(self.database, lambda lane: None, self.clock)
         diary = Diary(self.database, Bounds(), lambda: None, self.clock)
         reminders = Reminders(self.database, self.access, diary, lambda lane: None, self.clock)
-        tasks = Tasks(self.database, self.access, Answers(self.database, self.clock))
+        tasks = Tasks(self.database, self.access, Answers(self.database, self.clock), lambda _: None)
         self.runners = {
             "reminder": settling.behind(reminders),
             "task": settling.behind(tasks),

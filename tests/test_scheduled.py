@@ -166,7 +166,10 @@ async def test_a_person_who_writes_goes_before_a_due_task_which_goes_on_after_th
                 ended = (await tx.execute(select(turns.c.item, turns.c.ending).order_by(turns.c.ended_at))).all()
                 cut = (await tx.execute(select(model_calls.c.outcome).order_by(model_calls.c.id))).scalars().all()
             task, hello = (next(one.id for one in reversed(items) if one.kind == kind) for kind in ("task", "update"))
-            assert {(one.state, one.attempt) for one in items} == {("done", 1)}
+            assert {(one.id == task, one.state, one.attempt) for one in items} == {
+                (True, "done", 2),
+                (False, "done", 1),
+            }
             assert [row.item for row in ended] == [hello, task]
             assert cut[0] == "cancelled"
             assert len(texts) == len(set(texts))

@@ -305,7 +305,9 @@ async def done(tx: AsyncConnection, ids: Sequence[int], *, spans: str | None = N
 async def step_back(tx: AsyncConnection, ids: Sequence[int]) -> None:
     """These running items gave way and are new again, which is no attempt that failed."""
     running = update(inbox).where(_THESE, inbox.c.state == "running")
-    await tx.execute(running.values(state="new", attempt=inbox.c.attempt - 1), {"ids": list(ids)})
+    # One whose turn has begun keeps its first: the next is not that, and the turn stays in its conversation.
+    attempt = case((and_(inbox.c.turn.is_not(None), inbox.c.attempt == 1), 1), else_=inbox.c.attempt - 1)
+    await tx.execute(running.values(state="new", attempt=attempt), {"ids": list(ids)})
 
 
 async def put_back(tx: AsyncConnection, item: int, lane: Lane, *, now: float) -> bool:

@@ -162,7 +162,7 @@ async def write(tx: AsyncConnection, written: Sequence[Written], *, now: float) 
 
 async def run_now(tx: AsyncConnection, job: int, row: Mapping[str, Any], *, now: float) -> bool:
     """Write an inbox row of a job beside its due times; False while an earlier one is not done."""
-    waits = and_(inbox.c.job == job, inbox.c.state.in_(("new", "running")))
+    waits = and_(inbox.c.job == job, inbox.c.state.in_(("new", "running", "parked")))
     if (await tx.execute(select(inbox.c.id).where(waits).limit(1))).one_or_none() is not None:
         return False
     made = await tx.execute(_WRITE, dict(row) | {"job": job, "due_at": now, "received_at": now})

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy import and_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from bot.db import outbox
 from bot.db import turns as stored
 from bot.db.tables import inbox, turns
 from bot.domain import Lane
@@ -81,6 +82,7 @@ async def end(tx: AsyncConnection, person: int, *, why: str, now: float) -> list
     ended = []
     for turn, item, lane in found:
         await stored.fail(tx, item, why=why, now=now)
+        await outbox.add(tx, item=item, lane=Lane.parse(lane), parts=(), now=now)  # what it has shown is taken back
         agreed = {"agreed_at": now, "retaken_at": now}
         await tx.execute(
             update(inbox).where(inbox.c.turn == turn, inbox.c.agreed_at.is_(None), inbox.c.asked_at.is_not(None)),

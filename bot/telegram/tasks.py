@@ -6,12 +6,14 @@ Its body is {"person", "name", "texts"}, and the "turn" whose messages these are
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
-from bot.db import attachments, inbox, jobs, turns
+from bot.db import attachments, inbox, jobs, outbox, turns
 from bot.db.engine import Database
 from bot.db.jobs import Job
-from bot.domain import TASKS, Attachment, InboxItem
+from bot.db.parking import Ended
+from bot.domain import TASKS, Attachment, InboxItem, Lane
 from bot.opening import Ask
 from bot.telegram.access import NOT_LET_IN, Access
 from bot.telegram.acts import Turns
@@ -25,19 +27,20 @@ SHOWN = 60  # characters of a task that its answer begins with
 
 
 class Tasks:
-    """Gives tasks to turns."""
+    """Gives tasks to turns. `ended` hears of one that had begun, and ends here without an answer."""
 
-    def __init__(self, database: Database, access: Access, turns: Turns) -> None:
+    def __init__(self, database: Database, access: Access, turns: Turns, ended: Callable[[Ended], None]) -> None:
         self._database = database
         self._access = access
         self._turns = turns
+        self._ended = ended
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
         assert item.lane is not None
         person = int(item.body["person"])
         if self._access.standing(person) not in {"admin", "member"}:
-            await self._end(item, person, NOT_LET_IN)
+            await self._end(item, item.lane, person, NOT_LET_IN)
             return
         texts, came = tuple(item.body["texts"]), await self._came(item.body.get("turn"))
         deep = bool(item.body.get("deep"))
@@ -47,20 +50,25 @@ class Tasks:
         elif (job := await self._job(item)) is not None:
             await self._turns.run(due(ask, item, job))
         else:
-            await self._end(item, person, GONE)
+            await self._end(item, item.lane, person, GONE)
 
     async def _job(self, item: InboxItem) -> Job | None:
         """The job whose due time this is, while it is there."""
         async with self._database.reading() as tx:
             return await jobs.find(tx, item.job or 0)
 
-    async def _end(self, item: InboxItem, person: int, why: str) -> None:
+    async def _end(self, item: InboxItem, lane: Lane, person: int, why: str) -> None:
+        """What a turn that gave way has shown is taken back."""
         now = time.time()
         async with self._database.transaction() as tx:
-            await turns.fail(tx, item.id, why=why, now=now)
+            has_begun = await turns.fail(tx, item.id, why=why, now=now)
+            if has_begun:
+                await outbox.add(tx, item=item.id, lane=lane, parts=(), now=now)
             if why == NOT_LET_IN:
                 await jobs.remove_all(tx, person)
             await inbox.done(tx, [item.id], now=now)
+        if has_begun:
+            self._ended(Ended(item.id, lane, item.measured))
 
     async def _came(self, turn: int | None) -> tuple[tuple[Attachment, ...], ...]:
         """What came with the messages of a turn."""

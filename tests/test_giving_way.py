@@ -1,0 +1,126 @@
+"""Due tasks that wait for people, in the whole house: that gave way to a message, or wait for a question's answer."""
+
+import asyncio
+from pathlib import Path
+
+from sqlalchemy import delete, select
+
+from bot.db import jobs
+from bot.db.engine import connected
+from bot.db.tables import inbox
+from bot.db.tables import jobs as table
+from bot.sim.endpoint import Endpoint, Timing
+from tests import books
+from tests.house import World, long_story, open_house, world
+from tests.ringing import hung, rung
+from tests.test_parking import asks, question, said, tapped
+from tests.test_scheduled import due, has_said, known, noted, starting
+
+
+def slow() -> Endpoint:
+    return Endpoint(timing=Timing(canvas_seconds=0.05))
+
+
+async def gave_way(house: World, message: str) -> int:
+    """A due task of Ann's has shown something when she writes this; her answer is held. Returns the job."""
+    await known(house)
+    job = await due(house, long_story())
+    await house.endpoint.until(lambda: any(request.canvases for request in house.endpoint.requests))
+    house.endpoint.hold()
+    await house.api.until(lambda: starting(house, "word"))
+    house.ann.send(message)
+    await house.endpoint.until(lambda: any(one.cancelled for one in house.endpoint.requests))
+    return job
+
+
+async def state(house: World, number: int) -> str:
+    async with connected(house.settings.database_url) as database, database.reading() as tx:
+        return str((await tx.execute(select(inbox.c.state).where(inbox.c.job == number))).scalar_one())
+
+
+async def is_done(house: World, number: int) -> None:
+    async with asyncio.timeout(20):
+        while await state(house, number) != "done":  # noqa: ASYNC110  # it is told to nobody
+            await asyncio.sleep(0.05)
+
+
+async def test_a_task_that_gave_way_to_a_new_conversation_stays_in_its_own(tmp_path: Path):
+    async with world(tmp_path, slow()) as house:
+        async with house.gateway():
+            house.ann.send("@@say:An old word.@@")
+            await said(house, "An old word.")
+            job = await due(house, long_story())
+            await house.endpoint.until(lambda: any(one.canvases for one in house.endpoint.requests[1:]))
+            house.endpoint.hold()
+            await house.api.until(lambda: starting(house, "word"))
+            house.ann.send("/new")
+            await said(house, "Your notes stay.")
+            house.endpoint.release()
+            await noted(house, job)
+            await house.api.until(lambda: house.api.chat(house.ann.id).from_bot[-1].buttons, 30)  # Continue
+        again = house.endpoint.requests[-1].body["messages"]
+        assert any("An old word." in str(one["content"]) for one in again)
+    books.check(tmp_path / "house.db")
+
+
+async def test_a_task_that_gave_way_and_whose_job_is_deleted_takes_back_what_it_has_shown(tmp_path: Path):
+    async with world(tmp_path, slow()) as house, house.gateway():
+        job = await gave_way(house, "@@say:Hello, Ann.@@")
+        async with connected(house.settings.database_url) as database, database.transaction() as tx:
+            await tx.execute(delete(table).where(table.c.id == job))
+        house.endpoint.release()
+        await said(house, "Hello, Ann.")
+        await is_done(house, job)
+        await house.api.until(lambda: not starting(house, "word"))
+    books.check(tmp_path / "house.db")
+
+
+async def test_a_removed_persons_task_that_gave_way_takes_back_what_it_has_shown(tmp_path: Path):
+    async with world(tmp_path, slow(), access="open") as house, house.gateway():
+        await known(house)
+        bob = house.api.person(8, "Bob")
+        await known(house, 8)
+        job = await due(house, long_story(), chat=8)
+        await house.endpoint.until(lambda: any(request.canvases for request in house.endpoint.requests))
+        house.endpoint.hold()
+        await house.api.until(lambda: has_said(house, "word", 8))
+        bob.send("@@say:Hello, Bob.@@")
+        await house.endpoint.until(lambda: any(one.cancelled for one in house.endpoint.requests))
+        house.ann.send("/people block 8")
+        await said(house, "is blocked.")
+        house.endpoint.release()
+        await is_done(house, job)
+        await house.api.until(lambda: not has_said(house, "word", 8))
+    books.check(tmp_path / "house.db")
+
+
+async def test_a_task_that_waits_for_an_answer_is_not_run_beside_itself_and_its_account_adds_up(tmp_path: Path):
+    async with world(tmp_path, tools_dir=hung(tmp_path)) as house:
+        async with house.gateway():
+            await known(house)
+            job = await due(house, asks("one"), rule=None)
+            asked = await question(house, "one")
+            async with connected(house.settings.database_url) as database, database.transaction() as tx:
+                found = await jobs.find(tx, job)
+                assert found is not None
+                assert not await jobs.run_now(tx, job, jobs.inbox_row(found), now=1.0)
+        async with house.gateway():
+            await tapped(house, house.ann, asked, "Allow once")
+            await said(house, "rang one")
+            assert (await noted(house, job))["state"] == "done"
+    assert rung(tmp_path) == ["one"]
+    [book] = books.check(tmp_path / "house.db")
+    assert book.seconds["approval_wait"] > 0
+
+
+async def test_a_task_that_waits_for_an_answer_and_whose_job_is_deleted_ends_with_its_account(tmp_path: Path):
+    async with open_house(tmp_path, tools_dir=hung(tmp_path)) as house:
+        await known(house)
+        job = await due(house, asks("one"))
+        asked = await question(house, "one")
+        async with connected(house.settings.database_url) as database, database.transaction() as tx:
+            await tx.execute(delete(table).where(table.c.id == job))
+        await tapped(house, house.ann, asked, "Allow once")
+        await is_done(house, job)
+    assert rung(tmp_path) == []
+    books.check(tmp_path / "house.db")
