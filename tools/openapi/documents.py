@@ -72,9 +72,7 @@ async def fetch_document(address: str, *, secrets: Secrets = NONE, reach: Reach 
     """The document at a URL. Raises ToolDefinitionError, also when it cannot be fetched."""
     try:
         service = Service("The document", frozenset({host_of(checked(address))}), secrets, reach)
-        answer = await service.send(
-            Asked("GET", address, {"Accept": "application/json, application/yaml, */*;q=0.5"}), BYTES
-        )
+        answer = await service.send(Asked("GET", address, {"Accept": ACCEPT}), BYTES)
     except ToolError as error:
         raise ToolDefinitionError(str(error)) from error
     if answer.status != 200:
