@@ -21,8 +21,11 @@ from bot.domain import Lane, Part
 from bot.errors import GatewayRunning, RestoreRefused, SchemaUnknown
 from bot.forgetting import FORGOTTEN
 from bot.restoring import Restored, restore
+from tests import books
 from tests.db.test_migrating import downgrade
 from tests.house import ADMIN, World, world
+from tests.ringing import hung, rung
+from tests.test_parking import asks, question, said, tapped
 
 BOB = 8
 NOW = 1_795_000_000.0
@@ -171,7 +174,7 @@ async def test_every_row_in_doubt_is_settled_and_no_due_time_is_met_again(databa
         await inbox_room.add(tx, kind="house", lane=None, sender=None, body={"job": "backup"}, now=NOW - 9)
         forget = {"job": "forget", "person": 7, "asked_at": NOW - 9, "tell": True}
         await inbox_room.add(tx, kind="house", lane=Lane(7), sender=None, body=forget, now=NOW - 9)
-        made = {"kind": "reminder", "made_at": NOW - 99}
+        made = {"kind": "reminder", "text": "stretch", "made_at": NOW - 99}
         daily = "DTSTART:20261101T080000\nRRULE:FREQ=DAILY"
         await tx.execute(
             insert(jobs),
@@ -273,3 +276,35 @@ async def test_a_backup_with_its_log_beside_it_is_taken_with_it(database_url: st
         assert [one.name for one in await people.everyone(tx)] == ["Bob"]
         assert (await tx.execute(select(messages.c.id))).all() == []
         assert (await tx.execute(select(inbox.c.id))).all() == []
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+async def test_a_call_that_was_asked_about_in_the_backup_is_not_run_again_unasked(tmp_path: Path, waiting: bool):
+    async with world(tmp_path, tools_dir=hung(tmp_path)) as house:
+        async with house.gateway():
+            house.ann.send(asks("one"))
+            asked = await question(house, "one")
+            backup = await shelf(house, tmp_path).add(now=time.time())
+            await tapped(house, house.ann, asked, "Allow here")
+            await said(house, "rang one")
+            house.ann.send("/grant ring everyone")
+            await house.api.until(lambda: any(text.startswith("ring may be used by") for text in house.texts()))
+        made = await put_back(house, backup, waiting=waiting)
+        assert made.settled.dropped == (0 if waiting else 1)
+        url = house.settings.database_url
+        assert rows(url, "SELECT whom FROM grants WHERE tool = 'ring'") == [("everyone",)]
+        assert rows(url, "SELECT tool FROM allowances") == [("ring",)]
+        async with house.gateway():
+            await say(house, "after")
+            assert rung(tmp_path) == ["one"]
+            if waiting:
+                house.ann.send("/stop")
+                await house.api.until(lambda: any(text.endswith("Stopped.") for text in house.texts()))
+            else:
+                assert await tapped(house, house.ann, asked, "Allow once") == "This was stopped."
+            house.ann.send(asks("one", then="allowed"))
+            await said(house, "allowed one")
+    assert rung(tmp_path) == ["one", "one"]
+    assert rows(url, "SELECT 1 FROM inbox WHERE state <> 'done'") == []
+    assert rows(url, "SELECT answer FROM approvals") == [("stopped",)]
+    books.check(tmp_path / "house.db")

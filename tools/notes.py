@@ -5,10 +5,10 @@ from tools.base import ToolContext, tool
 
 @tool(thinking="never", timeout=10, changes=True)
 async def remember(note: str, context: ToolContext) -> str:
-    """Keep a fact about this chat for later, only when asked to remember.
+    """Keep a fact of this chat for later, only when asked to remember.
 
     Args:
-        note: One short sentence, at most 300 characters.
+        note: One sentence, at most 300 characters.
     """
     return f"Remembered as note {await context.notes.add(' '.join(note.split()))}."
 

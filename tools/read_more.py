@@ -7,11 +7,11 @@ PIECE = 6000  # characters
 
 @tool(repeatable=True, thinking="never", timeout=10, outside=True)
 async def read_more(number: int, start: int, context: ToolContext) -> str:
-    """Go on reading a tool result of which characters were left out.
+    """Go on reading a cut result.
 
     Args:
-        number: The number told where it was cut.
-        start: The character to go on from.
+        number: Told at the cut.
+        start: Character to go on from.
     """
     whole = await context.past.result(number)
     if whole is None:

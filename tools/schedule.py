@@ -5,12 +5,12 @@ from tools.base import ToolContext, ToolError, tool
 
 @tool(thinking="never", timeout=30, changes=True)
 async def schedule(context: ToolContext, when: str = "", text: str = "", task: bool = False, remove: int = 0) -> str:
-    """Remind later, or do a task at set times. No arguments: list.
+    """Remind later, or do a task at times. Alone: list.
 
     Args:
-        when: Date and time or period, in English.
-        text: What to say or do.
-        task: Whether you do it.
+        when: Time or period in English.
+        text: To say or do.
+        task: You do it.
         remove: Its number.
     """
     schedules = context.schedules

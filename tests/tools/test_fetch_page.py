@@ -224,7 +224,7 @@ async def test_cancelling_ends_the_reading():
 
 
 def test_the_extractor_never_enters_the_process_that_offers_the_tools():
-    seen = "import sys; from tools.registry import discover; assert len(discover()) == 7; print(sorted(sys.modules))"
+    seen = "import sys; from tools.registry import discover; assert len(discover()) == 8; print(sorted(sys.modules))"
     modules = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout
     assert "'tools.readable'" in modules
     assert "'trafilatura" not in modules
