@@ -6,6 +6,7 @@ Sizes are estimates, held against what the server counted for the chat's last pr
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from bot.agent.prompting import closing
 from bot.domain import Message
 
 # What a cut keeps is computed again. Keeping half would double all prefill in the long run, a quarter adds a third.
@@ -96,6 +97,6 @@ def without_images(message: Message, mark: str) -> Message:
 def _short(message: Message) -> Message:
     message = without_images(message, NO_IMAGE)
     if message.role == "tool" and len(message.text) > RESULT:
-        left_out = len(message.text) - RESULT
-        return replace(message, text=f"{message.text[:RESULT]}\n[… {left_out} characters left out]")
+        kept, left_out = message.text[:RESULT], len(message.text) - RESULT
+        return replace(message, text=f"{kept}{closing(message.text, kept)}\n[… {left_out} characters left out]")
     return message

@@ -19,6 +19,7 @@ HOUSE = (
     "these marks."
 )
 LABEL = 80  # characters of a data block's label
+END = "\n[end of data]"
 
 _FILE = re.compile(r"^\[data: file [^\]\n]*\]\n.*?^\[end of data\]$\n?", re.DOTALL | re.MULTILINE)
 _MARKS = re.compile(r"^\[data: [^\]\n]*\]\n|\n\[end of data\]$", re.MULTILINE)
@@ -39,12 +40,17 @@ def data_block(label: str, text: str) -> str:
     """Text of others, marked as data. `label` says what it is, such as `quoted message of Anna`; it is cut to 80."""
     short = " ".join(re.sub(r"[\[\]]", " ", label).split())[:LABEL].rstrip()
     body = _MARK.sub(f"[{ZERO_WIDTH_SPACE}", neutralise(sendable(text)))
-    return f"[data: {neutralise(sendable(short))}]\n{body}\n[end of data]"
+    return f"[data: {neutralise(sendable(short))}]\n{body}{END}"
 
 
 def holds_data(text: str) -> bool:
     """Whether a stored message holds text of others, wherever in it."""
-    return "[data: " in text and "\n[end of data]" in text
+    return "[data: " in text and END in text
+
+
+def closing(text: str, kept: str) -> str:
+    """What ends the data block of a text of which only the beginning is `kept`; nothing where none was cut."""
+    return END if holds_data(text) and "[data: " in kept and END not in kept else ""
 
 
 def unmarked(text: str) -> str:

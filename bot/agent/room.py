@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bot.agent.history import BYTES_A_TOKEN, TOKENS_A_MESSAGE, TOKENS_AN_IMAGE, estimate, without_images
+from bot.agent.prompting import END, closing
 from bot.domain import Message
 
 LEAST = 500  # characters that stay of any result
 NO_ROOM = "[a picture was here; there was no room for it]"
-_LEFT_OUT = "\n[… {} characters left out]"
+_LEFT_OUT = "\n[… {} characters left out{}]"
+_MORE = "; read_more with number {} and start {} goes on"
 _NOTE = len(_LEFT_OUT.encode()) + 8  # bytes, its number included
-_BEFORE = re.compile(r"\n\[… (\d+) characters left out]\Z")
+_BEFORE = re.compile(r"\n\[… (\d+) characters left out(?:; read_more with number (\d+) and start (\d+) goes on)?]\Z")
 
 
 class Room:
@@ -62,10 +64,14 @@ def _shortened(result: Message, tokens: int) -> Message:
     if estimate([result]) <= tokens or len(result.text) <= LEAST + _NOTE:
         return result
     before = _BEFORE.search(result.text)  # the toolbox has shortened it already
-    text = result.text[: before.start()] if before else result.text
+    whole = result.text[: before.start()] if before else result.text
+    text = whole.removesuffix(END)
+    note = _NOTE + len(result.text) - len(text) if before else _NOTE + len(END)
     pictures = TOKENS_AN_IMAGE * len(result.images)
-    room = max(0, (tokens - TOKENS_A_MESSAGE - pictures) * BYTES_A_TOKEN - _NOTE)
+    room = max(0, (tokens - TOKENS_A_MESSAGE - pictures) * BYTES_A_TOKEN - note)
     kept = text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
     kept = kept if len(kept) >= LEAST else text[:LEAST]
-    left_out = len(text) - len(kept) + (int(before[1]) if before else 0)
-    return replace(result, text=kept + _LEFT_OUT.format(left_out))
+    cut = len(text) - len(kept)
+    left_out = cut + (int(before[1]) if before else 0)
+    more = _MORE.format(before[2], max(0, int(before[3]) - cut)) if before and before[2] else ""
+    return replace(result, text=kept + closing(whole, kept) + _LEFT_OUT.format(left_out, more))

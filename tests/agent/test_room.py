@@ -1,9 +1,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.agent import history, toolbox
 from bot.agent.history import estimate
 from bot.agent.room import LEAST, NO_ROOM, Room
 from bot.domain import Image, Message, ToolCall
+from tools.base import tool
 
 
 def told(*texts: str) -> list[Message]:
@@ -42,6 +44,26 @@ def test_what_the_toolbox_has_left_out_counts_too():
     [result] = Room(500).fit(told("x" * 8000 + "\n[… 12000 characters left out]"))
     kept, note = result.text.split("\n")
     assert note == f"[… {20_000 - len(kept)} characters left out]"
+
+
+@tool(outside=True)
+async def fetch() -> str:
+    """Fetch."""
+    return ""
+
+
+def test_words_of_others_stay_marked_and_can_be_read_on_where_they_are_cut_again():
+    words = "".join(f"{number:05d} " for number in range(5000))
+    marked = toolbox.told(fetch, words, len(words), 7)
+    assert "characters left out; read_more with number 7 and start 8000 goes on]" in marked
+    [result] = Room(500).fit(told(marked))
+    assert estimate([result]) <= 500
+    head, kept, end, note = result.text.split("\n")
+    assert (head, end) == ("[data: result of fetch]", "[end of data]")
+    left_out = len(words) - len(kept)
+    assert note == f"[… {left_out} characters left out; read_more with number 7 and start {len(kept)} goes on]"
+    [old] = history.shortened([Message("tool", marked, call_id="0")])
+    assert old.text.split("\n")[-2] == "[end of data]"
 
 
 def test_pictures_take_room_and_leave_before_the_words_do():
