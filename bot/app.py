@@ -248,7 +248,9 @@ async def build(
             notices, {"summary": answering.summaries(), **tools.errands(gestures, sender.wake)}, sender.wake
         ),
     }
-    worker = Worker(database, runners, cut=turns.stop, give_up=later.settling.behind_giving_up(aside))
+    worker = Worker(
+        database, runners, cut=turns.stop, yields=turns.yields, give_up=later.settling.behind_giving_up(aside)
+    )
     eyes = Eyes(bot, worker.busy)
 
     def arrived(arrivals: Sequence[Arrival]) -> None:

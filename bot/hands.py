@@ -87,6 +87,17 @@ class Hands:
 
     async def run(self, event: RunTools, running: Running) -> tuple[ToolResult, ...] | Parked:
         """The results of a step, in the order of its calls; those known already are not run again."""
+        running.acting_since = time.monotonic() if any(map(self._runs_once, self._sorted.ready)) else None
+        try:
+            return await self._run(event, running)
+        finally:
+            running.acting_since = None
+
+    def _runs_once(self, one: Wanted) -> bool:
+        tool = self._toolbox.tools.get(one.call.name)
+        return tool is None or not tool.repeatable
+
+    async def _run(self, event: RunTools, running: Running) -> tuple[ToolResult, ...] | Parked:
         self._results |= {(event.step, refused.call.id): refused for refused in self._sorted.refused}
         # What came is stored by tasks of its own, which the end of the turn does not cut.
         async with asyncio.TaskGroup() as storing:

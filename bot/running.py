@@ -42,6 +42,7 @@ class Running:
         self.left = seconds
         self.stopped = False
         self.failures = Failures()
+        self.acting_since: float | None = None  # monotonic; None: cutting it now leaves nothing half done
         self._work: asyncio.Task[Any] | None = None
         self._awake = asyncio.Event()
 

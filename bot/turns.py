@@ -1,6 +1,7 @@
 """Which turns run: at most one a lane, each with the handle by which it is stopped or told to try again now."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 from bot.domain import Lane
@@ -8,6 +9,8 @@ from bot.errors import StoreUnavailable
 from bot.opening import Ask
 from bot.playing import Means, Playing
 from bot.running import Running
+
+ACTING_SECONDS = 5.0  # tools of a due task may take so long to come to their end before a person goes first
 
 Complete = Callable[[Running], Awaitable[Ask | None]]
 
@@ -27,6 +30,12 @@ class Turns:
             return False
         running.stop()
         return True
+
+    def yields(self, lane: Lane) -> bool:
+        """Whether what runs in this lane may give way now: not in the middle of calls that are not run again."""
+        running = self._running.get(lane.key)
+        since = running.acting_since if running is not None else None
+        return since is None or time.monotonic() - since >= ACTING_SECONDS
 
     def go_on(self, lane: Lane) -> None:
         """What runs in this lane waits no longer before it tries again: what it may do has changed."""

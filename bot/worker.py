@@ -17,6 +17,7 @@ from bot.domain import InboxItem, ItemKind, Lane, Runner
 from bot.errors import CanvasgramError, StoreUnavailable
 
 MOST_ATTEMPTS = 10  # an item that was running at so many deaths of the process is taken for their cause
+YIELD_SECONDS = 0.1  # until it is looked again whether a due task may give way
 GRACE = 4.0  # seconds; delivering has as many again, and supervisors kill at ten
 
 GiveUp = Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
@@ -28,16 +29,25 @@ log = logging.getLogger(__name__)
 class Worker:
     """Runs what the inbox holds until it is told to drain.
 
-    `cut(lane, item)` ends what runs in a lane when a waiting item asks for it; `give_up(items, why)` sets items aside.
+    `cut(lane, item)` ends what runs in a lane when a waiting item asks for it; `yields(lane)`: a due task that runs in
+    it may give way at this moment; `give_up(items, why)` sets items aside.
     """
 
     def __init__(
-        self, database: Database, runners: Mapping[ItemKind, Runner], *, cut: Cut, give_up: GiveUp, grace: float = GRACE
+        self,
+        database: Database,
+        runners: Mapping[ItemKind, Runner],
+        *,
+        cut: Cut,
+        give_up: GiveUp,
+        yields: Callable[[Lane], bool] = lambda _: True,
+        grace: float = GRACE,
     ) -> None:
         self._database = database
         self._runners = runners
         self._cut = cut
         self._give_up = give_up
+        self._yields = yields
         self._grace = grace
         self._tasks: set[asyncio.Task[None]] = set()
         self._lanes: dict[str, int] = {}
@@ -108,11 +118,18 @@ class Worker:
             task.add_done_callback(self._tasks.discard)
             if group[0].kind == "task" and group[0].job is not None:
                 self._polite[group[0].id] = task
-        for giving_way in claimed.yielding:
-            if polite := self._polite.pop(giving_way, None):
-                self._giving_way.add(giving_way)
-                polite.cancel()
-        return claimed.ripe_at
+        later = [item for lane, item in claimed.yielding if not self._give_way(lane, item)]
+        soon = time.time() + YIELD_SECONDS
+        return min(soon, claimed.ripe_at or soon) if later else claimed.ripe_at
+
+    def _give_way(self, lane: Lane, item: int) -> bool:
+        """Have a due task give way; False if it does so a little later."""
+        if item in self._polite and not self._yields(lane):
+            return False
+        if polite := self._polite.pop(item, None):
+            self._giving_way.add(item)
+            polite.cancel()
+        return True
 
     async def _do(self, items: tuple[InboxItem, ...]) -> None:
         first = items[0]

@@ -7,7 +7,7 @@ from sqlalchemy import delete, select
 
 from bot.db import jobs
 from bot.db.engine import connected
-from bot.db.tables import inbox
+from bot.db.tables import inbox, tool_calls
 from bot.db.tables import jobs as table
 from bot.sim.endpoint import Endpoint, Timing
 from tests import books
@@ -123,4 +123,53 @@ async def test_a_task_that_waits_for_an_answer_and_whose_job_is_deleted_ends_wit
         await tapped(house, house.ann, asked, "Allow once")
         await is_done(house, job)
     assert rung(tmp_path) == []
+    books.check(tmp_path / "house.db")
+
+
+SLOW = '''
+"""Work that is not run again."""
+
+import asyncio
+from pathlib import Path
+
+from tools.base import tool
+
+
+@tool
+async def work() -> str:
+    """Work for a while."""
+    here = Path(__file__)
+    here.with_name("began.txt").touch()
+    while not here.with_name("go.txt").exists():
+        await asyncio.sleep(0.02)
+    return "worked"
+'''
+
+
+async def test_a_task_in_the_middle_of_a_call_that_is_not_run_again_comes_to_its_end_first(tmp_path: Path):
+    folder = tmp_path / "own_tools"
+    folder.mkdir(mode=0o700)
+    (folder / "slow.py").write_text(SLOW, encoding="utf-8")
+    (folder / "slow.py").chmod(0o600)
+    async with open_house(tmp_path, tools_dir=folder) as house:
+        await known(house)
+        job = await due(house, "@@tool:work {}@@@@say:It is done.@@", rule=None)
+        async with asyncio.timeout(20):
+            while not (folder / "began.txt").exists():  # noqa: ASYNC110, ASYNC240  # it is told to nobody
+                await asyncio.sleep(0.05)
+        house.ann.send("@@say:Hello, Ann.@@")
+        async with connected(house.settings.database_url) as database, asyncio.timeout(20):
+            seen = select(inbox.c.id).where(inbox.c.kind == "update", inbox.c.seen_at.is_not(None))
+            while True:
+                async with database.reading() as tx:
+                    if (await tx.execute(seen)).first():
+                        break
+                await asyncio.sleep(0.05)
+        (folder / "go.txt").touch()
+        await said(house, "Hello, Ann.")
+        await said(house, "It is done.")
+        await noted(house, job)
+        async with connected(house.settings.database_url) as database, database.reading() as tx:
+            came = (await tx.execute(select(tool_calls.c.outcome, tool_calls.c.result))).all()
+    assert [(one.outcome, "worked" in one.result) for one in came] == [("ok", True)]
     books.check(tmp_path / "house.db")

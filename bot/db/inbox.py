@@ -87,7 +87,7 @@ class Claimed:
     cutting: tuple[tuple[Lane, int], ...]
     ripe_at: float | None
     left: bool
-    yielding: tuple[int, ...] = ()
+    yielding: tuple[tuple[Lane, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ async def claim(tx: AsyncConnection, *, now: float) -> Claimed:
     groups = tuple(tuple(_item(row, now) for row in group) for group in taken)
     cuts = tuple((Lane.parse(row.lane), int(row.id)) for row in cutting)
     left = len(rows) > len(ids) or len(seen) == _LOOK_AT
-    return Claimed(groups, cuts, ripe_at, left, tuple(yielding.values()))
+    return Claimed(groups, cuts, ripe_at, left, tuple((Lane.parse(lane), item) for lane, item in yielding.items()))
 
 
 def choose(

@@ -153,7 +153,7 @@ def _asked() -> None:
 
 
 def downgrade() -> None:
-    with op.batch_alter_table("tool_calls", schema=None) as batch_op:
+    with op.batch_alter_table("tool_calls", table_kwargs={"sqlite_autoincrement": True}) as batch_op:
         batch_op.drop_column("approval")
         batch_op.drop_column("whole")
         batch_op.drop_column("size")

@@ -52,7 +52,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_index("ix_inbox_job_due_at", "inbox")
-    with op.batch_alter_table("inbox", schema=None) as batch_op:
+    with op.batch_alter_table("inbox", table_kwargs={"sqlite_autoincrement": True}) as batch_op:
         batch_op.drop_column("due_at")
         batch_op.drop_column("job")
     with op.batch_alter_table("people", schema=None) as batch_op:

@@ -73,7 +73,7 @@ async def test_a_due_task_at_work_gives_way_to_whatever_a_person_sends(lanes: La
     assert (await lanes.claim()).yielding == ()
     message = await lanes.written(shape)
     claimed = await lanes.claim()
-    assert (claimed.groups, claimed.yielding, claimed.cutting, claimed.left) == ((), (task,), (), True)
+    assert (claimed.groups, claimed.yielding, claimed.cutting, claimed.left) == ((), ((LANE, task),), (), True)
     async with lanes._database.transaction() as tx:
         await inbox.step_back(tx, [task])
     assert await lanes.taken() == [message]
