@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from jsonschema import Draft202012Validator
+from referencing import Registry
 
 from bot.agent import addresses, prompting
 from bot.domain import Message, ToolResult
@@ -133,6 +134,7 @@ def _fits(when: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> bool:
     if when is None:
         return True
     try:
-        return bool(Draft202012Validator(when).is_valid(dict(arguments)))
+        # With a registry of its own it fetches nothing, whatever the schema refers to.
+        return bool(Draft202012Validator(when, registry=Registry()).is_valid(dict(arguments)))
     except Exception:  # noqa: BLE001 a schema that an admin wrote may be anything; the careful way is to ask
         return True

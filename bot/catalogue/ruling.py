@@ -9,6 +9,7 @@ from jsonschema.exceptions import SchemaError
 
 from bot.errors import ChangeRefused
 from tools.base import Rule
+from tools.schema import ToolDefinitionError
 
 Ask = Literal["never", "once", "always"]
 Who = Literal["asker", "admins"]
@@ -38,11 +39,18 @@ def read(words: str) -> Rule | None:
 
 
 def _schema(text: str) -> dict[str, Any]:
+    from tools.checkable import checkable  # hardly any rule is about arguments
+
     try:
         schema: dict[str, Any] = json.loads(text)
         Draft202012Validator.check_schema(schema)
+        unchecked = checkable(schema).reported
+    except ToolDefinitionError as error:
+        raise ChangeRefused(f"What stands behind `when` cannot be used: {error}.") from None
     except (ValueError, RecursionError) as error:
         raise ChangeRefused(f"What stands behind `when` is no JSON: {str(error)[:100]}.") from None
     except SchemaError as error:
         raise ChangeRefused(f"What stands behind `when` is no JSON Schema: {error.message[:200]}.") from None
+    if unchecked:
+        raise ChangeRefused(f"What stands behind `when` cannot be used: {unchecked[0]}.")
     return schema

@@ -1,5 +1,6 @@
 """Which calls run, which ask and which are refused, by rule and by what the turn has read."""
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +13,7 @@ from bot.agent import caution
 from bot.agent.caution import ANY, Ask, Reading, Refuse, Run, bound_to, judge
 from bot.agent.prompting import data_block, stamp
 from bot.domain import Image, Message, ResultOutcome, ToolCall, ToolResult
+from tests.tools.site import answer, site
 from tools.base import Rule, Tool, tool
 
 
@@ -50,6 +52,15 @@ def test_a_rule_may_be_about_some_arguments_only():
     assert asked.why == caution.BY_ARGUMENTS
     broken = made(Rule("always", when={"type": 7}))
     assert isinstance(judge(broken, HERE, Reading()), Ask)
+
+
+async def test_a_rule_fetches_nothing_and_asks_where_it_refers_elsewhere():
+    async with site({"/rule": answer("true", "application/json")}) as elsewhere:
+        rule = Rule("always", when={"$ref": f"http://127.0.0.1:{elsewhere.port}/rule"})
+        assert isinstance(await asyncio.to_thread(judge, made(rule), HERE, Reading()), Ask)
+        assert elsewhere.heard == []
+    inside = Rule("always", when={"$defs": {"a": {"minimum": 100}}, "properties": {"amount": {"$ref": "#/$defs/a"}}})
+    assert judge(made(inside), HERE | {"amount": 9}, Reading()) == Run()
 
 
 def test_an_allowance_is_bound_to_the_host_or_to_the_arguments():

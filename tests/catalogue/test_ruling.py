@@ -16,6 +16,7 @@ from tools.base import Rule
         ("once admins", Rule("once", None, "admins")),
         ('always asker when {"required": ["x"]}', Rule("always", {"required": ["x"]}, "asker")),
         ('once when\n{"properties":\n{}}', Rule("once", {"properties": {}})),
+        ('once when {"not": {"required": ["x"]}}', Rule("once", {"not": {"required": ["x"]}})),
     ],
 )
 def test_what_is_meant(words: str, rule: Rule | None):
@@ -30,6 +31,8 @@ def test_what_is_meant(words: str, rule: Rule | None):
         ("always everyone", "A rule is never"),
         ("always when {oops}", "no JSON"),
         ('always when {"type": 3}', "no JSON Schema"),
+        ('always when {"properties": {"x": {"$ref": "http://127.0.0.1/x"}}}', "only references within"),
+        ('always when {"properties": {"x": {"pattern": "(a+)+$"}}}', "cannot be used: x has a pattern"),
         ("always when {" + '"a":{' * 5000 + "}" * 5001, "no JSON"),
     ],
 )
