@@ -13,6 +13,7 @@ from sqlalchemy import Row, and_, bindparam, case, func, insert, or_, select, up
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from bot.db.claiming import began, choose, giving_way
 from bot.db.tables import inbox
 from bot.domain import InboxItem, ItemKind, Lane, Shape
 
@@ -176,10 +177,10 @@ async def claim(tx: AsyncConnection, *, now: float) -> Claimed:
     """Take everything that may start: control items, and of each idle lane its oldest item with what joins it."""
     seen = (await tx.execute(_CLAIMABLE)).all()
     running, rows = [row for row in seen if row.state == "running"], [row for row in seen if row.state == "new"]
-    busy = {row.lane: _began(row) for row in running if row.lane}
+    busy = {row.lane: began(row) for row in running if row.lane}
     stopping = {row.sender for row in seen if row.shape == "stop"}
     taken, cutting, ripe_at = choose(rows, busy, stopping, now)
-    yielding = _giving_way(running, rows)
+    yielding = giving_way(running, rows)
     cutting = [row for row in cutting if row.lane not in yielding]  # what gives way need not be cut
     ids = [row.id for group in taken for row in group]
     if ids:
@@ -192,87 +193,6 @@ async def claim(tx: AsyncConnection, *, now: float) -> Claimed:
     cuts = tuple((Lane.parse(row.lane), int(row.id)) for row in cutting)
     left = len(rows) > len(ids) or len(seen) == _LOOK_AT
     return Claimed(groups, cuts, ripe_at, left, tuple((Lane.parse(lane), item) for lane, item in yielding.items()))
-
-
-def choose(
-    rows: Sequence[Row[Any]], busy: Mapping[str, float | None], stopping: set[int | None], now: float
-) -> tuple[list[list[Row[Any]]], list[Row[Any]], float | None]:
-    """Judge waiting rows (oldest first): groups to take, each /new that cuts its lane, when a held lane is ripe.
-
-    `busy` lanes run something since the moment given; a /new cuts what had begun when it came. Whoever is `stopping`
-    has a /stop under way: what they wrote waits until it is known what the stop drops.
-    """
-    by_lane: dict[str, list[Row[Any]]] = {}
-    groups = [[row] for row in rows if row.lane is None]
-    for row in rows:
-        if row.lane is not None:
-            by_lane.setdefault(row.lane, []).append(row)
-    cutting, ripe_at = [], None
-    for lane, found in by_lane.items():
-        waiting_rows = _politely(found)
-        began, group = busy.get(lane), _together(waiting_rows)
-        ripe = group[-1].not_before
-        if lane in busy:
-            group = []
-        elif ripe is not None and ripe > now:
-            ripe_at = min(ripe, ripe_at or ripe)
-            continue
-        elif group[0].sender in stopping:
-            continue
-        else:
-            groups.append(group)
-            began = _began(group[0])  # before a restart, if at all
-        cutting += _cuts(waiting_rows[len(group) :], began)
-    return groups, cutting, ripe_at
-
-
-def _began(row: Row[Any]) -> float | None:
-    """When an item was taken; once a person was asked, after the answer. None: it was not, yet."""
-    taken: float | None = row.taken_at if row.agreed_at is None else row.retaken_at
-    return taken
-
-
-def _giving_way(running: Sequence[Row[Any]], waiting_rows: Sequence[Row[Any]]) -> dict[str, int]:
-    """The due tasks that run where a message of a person waits, by lane."""
-    written = {row.lane for row in waiting_rows if row.kind == "update"}
-    return {row.lane: row.id for row in running if row.lane in written and _is_due_task(row)}
-
-
-def _politely(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
-    """The rows of a lane, due tasks behind what people wrote; not behind the house's own, such as a /forget."""
-    held, found = list[Row[Any]](), list[Row[Any]]()
-    for row in rows:
-        if row.kind == "house":
-            found += held
-            held = []
-        (held if _is_due_task(row) else found).append(row)
-    return found + held
-
-
-def _is_due_task(row: Row[Any]) -> bool:
-    return bool(row.kind == "task" and row.job is not None)
-
-
-def _cuts(rows: Sequence[Row[Any]], began: float | None) -> list[Row[Any]]:
-    """The first /new among these rows that came after something had begun."""
-    return [row for row in rows if row.shape == "new" and began is not None and row.received_at >= began][:1]
-
-
-def _together(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
-    """The oldest row of a lane and those answered with it: the rest of its turn, or the texts that follow it."""
-    first = rows[0]
-    if first.turn is not None:
-        return [row for row in rows if row.turn == first.turn]
-    group = [first]
-    for row in rows[1:]:
-        is_rest = group[-1].not_before is not None  # of a paste that Telegram has cut
-        if first.shape != "text" and not (first.shape == "deep" and is_rest):
-            break
-        alike = (row.shape, row.stale, row.sender, row.stopped) == ("text", first.stale, first.sender, first.stopped)
-        if not alike or row.turn is not None:
-            break
-        group.append(row)
-    return group
 
 
 def _item(row: Row[Any], now: float) -> InboxItem:
