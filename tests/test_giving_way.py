@@ -155,7 +155,7 @@ async def test_a_task_in_the_middle_of_a_call_that_is_not_run_again_comes_to_its
         await known(house)
         job = await due(house, "@@tool:work {}@@@@say:It is done.@@", rule=None)
         async with asyncio.timeout(20):
-            while not (folder / "began.txt").exists():  # noqa: ASYNC110, ASYNC240  # it is told to nobody
+            while not (folder / "began.txt").exists():  # noqa: ASYNC110  # it is told to nobody
                 await asyncio.sleep(0.05)
         house.ann.send("@@say:Hello, Ann.@@")
         async with connected(house.settings.database_url) as database, asyncio.timeout(20):

@@ -4,6 +4,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -31,12 +32,16 @@ def test_migrations_lead_to_the_schema_of_the_tables(database_url: str):
 
 def downgrade(url: str, revision: str) -> set[str]:
     """Undo migrations down to a revision; the tables that are left."""
+    return moved(url, command.downgrade, revision)
+
+
+def moved(url: str, move: Callable[[Config, str], None], revision: str) -> set[str]:
     config = Config()
     config.set_main_option("script_location", str(Path(migrations.__file__).parent))
     engine = create_engine(url.replace("+aiosqlite", ""))
     with engine.connect() as connection:
         config.attributes["connection"] = connection
-        command.downgrade(config, revision)
+        move(config, revision)
         connection.commit()
         names = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars().all()
     engine.dispose()
@@ -46,6 +51,43 @@ def downgrade(url: str, revision: str) -> set[str]:
 def test_migrations_can_be_undone(database_url: str):
     names = downgrade(database_url, "base")
     assert names <= {"alembic_version", "sqlite_sequence"}
+
+
+def schema(file: Path) -> dict[str, str]:
+    with closing(sqlite3.connect(file)) as connection:
+        return dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite%'"))
+
+
+def fill(connection: sqlite3.Connection, table: str, **given: object) -> None:
+    """One more row, with something in each column that needs it."""
+    row = dict(given)
+    for _, name, kind, needed, default, _ in connection.execute(f"PRAGMA table_info({table})"):
+        if needed and default is None and name != "id":
+            row.setdefault(name, "x" if kind == "TEXT" else 1)
+    places = ", ".join("?" * len(row))
+    connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", [*row.values()])
+
+
+def test_a_filled_database_of_before_tools_and_jobs_keeps_its_rows_and_becomes_as_a_new_one(
+    database_url: str, tmp_path: Path
+):
+    file = tmp_path / "old.db"
+    url = f"sqlite+aiosqlite:///{file}"
+    moved(url, command.upgrade, "0003")
+    tables = ("messages", "tool_calls", "model_calls", "accounts")
+    with closing(sqlite3.connect(file)) as connection, connection:
+        for number in range(1, 6):
+            fill(connection, "inbox", turn=number)
+            fill(connection, "turns", item=number)
+            for table in tables:
+                fill(connection, table, turn=number)
+    migrate(url)
+    assert schema(file) == schema(file_of(database_url))
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        for table in ("inbox", "turns", *tables):
+            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (5,)
+        assert connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'turns'").fetchone() == (5,)
 
 
 def test_a_current_database_is_left_as_it_is(database_url: str):
