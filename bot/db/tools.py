@@ -12,7 +12,7 @@ from sqlalchemy import Row, delete, select
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.tables import grants, tools
+from bot.db.tables import allowances, grants, tools
 
 Definition = Mapping[str, Any]
 """What a tool says of itself, as JSON; see tools.base.definition_of."""
@@ -70,7 +70,8 @@ async def put(tx: AsyncConnection, tool: StoredTool) -> None:
 
 
 async def remove(tx: AsyncConnection, names: list[str]) -> None:
-    """Forget these tools, and who might use them."""
+    """Forget these tools, who might use them, and what was allowed ahead."""
+    await tx.execute(delete(allowances).where(allowances.c.tool.in_(names)))
     await tx.execute(delete(grants).where(grants.c.tool.in_(names)))
     await tx.execute(delete(tools).where(tools.c.name.in_(names)))
 

@@ -5,7 +5,8 @@ import pytest
 from bot.catalogue import registering
 from bot.catalogue.cards import card, cards
 from bot.catalogue.registering import accept, difference, enable, remove, rule
-from bot.db import grants, sources
+from bot.db import approvals, grants, sources
+from bot.db.approvals import Call
 from bot.db.engine import Database
 from bot.db.grants import Grant
 from bot.errors import ChangeRefused, NeedsConfirming
@@ -68,9 +69,12 @@ async def test_what_there_is_not_is_said(house: Registered):
 async def test_a_source_goes_with_its_tools_and_their_grants(house: Registered):
     async with house.act() as act:
         await grants.give(act.tx, Grant("shop_list", "everyone"))
+        for tool in ("shop_order", "clock"):
+            await approvals.allow(act.tx, Call(7, 7, tool, "hash", "*"), until=9e9, by=1, now=1.0)
         assert await remove(act, "shop") == ("shop_list", "shop_order")
         assert await sources.find(act.tx, "shop") is None
         assert await grants.all_of(act.tx) == []
+        assert [one.tool for one in await approvals.allowances_of(act.tx, None, now=1.0)] == ["clock"]
         assert {one.name for one in await cards(act.tx, OWN)} == set(OWN)
     (change,) = await house.changes()
     assert (change.what, change.subject, change.before["tools"]) == (
