@@ -1,6 +1,7 @@
 """Whoever has used up the day's canvases is told so, once nearly, then for every message; /retry answers it later."""
 
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import select, update
 
@@ -90,7 +91,7 @@ async def test_a_turn_that_has_begun_is_ended_whatever_it_takes(tmp_path: Path):
 
 
 async def test_with_plenty_left_nobody_looks_at_each_turn_and_the_limit_holds_all_the_same(tmp_path: Path):
-    small = {
+    small: dict[str, Any] = {
         "canvases_a_day": "5",
         "turn_steps": 1,
         "model_max_tokens": 256,
