@@ -7,18 +7,11 @@ from typing import Any
 from tools.base import Rule, Tool, ToolContext, ToolError
 from tools.http.answers import told
 from tools.http.requests import asked_of
-from tools.http.routes import Route, route_to
+from tools.http.routes import Route
 from tools.http.service import SAFE, SECONDS, Service
 from tools.schema import ToolDefinitionError
 
 GRACE = 2.0  # seconds beyond those of an exchange, so that what it says of itself is heard
-
-
-def endpoint_tool(
-    name: str, description: str, method: str, url: str, schema: Mapping[str, Any], *, service: Service
-) -> Tool:
-    """The tool that is one plain endpoint; see `route_to` and `tool_of`."""
-    return tool_of(route_to(name, description, method, url, schema), service)
 
 
 def tool_of(route: Route, service: Service) -> Tool:

@@ -10,8 +10,7 @@ from typing import Any
 
 import httpx
 
-from tools.base import Tool, ToolError
-from tools.http.calls import tool_of
+from tools.base import ToolError
 from tools.http.routes import Route, route_from
 from tools.http.service import NONE, PUBLIC, Asked, Secrets, Service, checked
 from tools.killable import Limits, Stopped, run_apart
@@ -131,11 +130,6 @@ async def routes_of(document: Document, picked: Sequence[str], prefix: str = "")
     for why in found.left_out.values():
         raise ToolDefinitionError(f"{why}.")
     return list(found.routes)
-
-
-async def tools_of(document: Document, picked: Sequence[str], service: Service, prefix: str = "") -> list[Tool]:
-    """The tools that are the operations picked; see `routes_of` and `tools.http.calls.tool_of`."""
-    return [tool_of(route, service) for route in await routes_of(document, picked, prefix)]
 
 
 async def _apart(work: Callable[..., dict[str, Any]], body: bytes, **arguments: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tools.arguments import ArgumentsRefused, check
 from tools.base import Rule, Tool, ToolContext, ToolError
 from tools.http import service as services
 from tools.http.answers import told
-from tools.http.calls import endpoint_tool, tool_of
+from tools.http.calls import tool_of
 from tools.http.requests import asked_of
 from tools.http.routes import route_from, route_to
 from tools.http.service import Answer, Asked, Secrets, Service
@@ -41,7 +41,7 @@ def ship(
 ) -> Tool:
     service = Service("shipyard", frozenset({desk.host("api.test")}), secrets or Secrets(), desk.reach())
     service = replace(service, **more)
-    return endpoint_tool("ship", "About a ship.", method, desk.at("api.test", path), SHIP, service=service)
+    return tool_of(route_to("ship", "About a ship.", method, desk.at("api.test", path), SHIP), service)
 
 
 async def called(tool: Tool, context: ToolContext, **arguments: object) -> Any:
@@ -165,7 +165,7 @@ async def test_secrets_are_not_asked_of_the_model(context):
     async with open_desk() as desk:
         reach = desk.reach("api.test")
         service = Service("s", frozenset({desk.host("api.test")}), Secrets({}, {"appid": "secret"}), reach)
-        tool = endpoint_tool("find", "Finds.", "GET", desk.at("api.test", "/find"), schema, service=service)
+        tool = tool_of(route_to("find", "Finds.", "GET", desk.at("api.test", "/find"), schema), service)
         await called(tool, context, q="x")
     assert desk.heard[0].query == "q=x&appid=secret"
     assert tool.told is not None
@@ -219,7 +219,7 @@ async def test_a_private_host_is_reached_only_if_it_is_named(context):
             (("127.0.0.1",), None),
         ):
             service = Service("home", frozenset({desk.host("127.0.0.1")}), reach=Reach(private=frozenset(private)))
-            tool = endpoint_tool("ship", "Ship.", "GET", address, SHIP, service=service)
+            tool = tool_of(route_to("ship", "Ship.", "GET", address, SHIP), service)
             if complaint:
                 with pytest.raises(ToolError, match=complaint):
                     await called(tool, context, id="1", days=1)

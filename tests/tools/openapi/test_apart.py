@@ -11,10 +11,11 @@ from tests.tools.http.desk import Heard, open_desk, redirect
 from tests.tools.openapi.documents import MERGING, SHIPS
 from tools.arguments import check
 from tools.base import Rule
+from tools.http.calls import tool_of
 from tools.http.service import Secrets, Service
 from tools.killable import Limits
 from tools.openapi import documents
-from tools.openapi.documents import fetch_document, read_document, tools_of
+from tools.openapi.documents import fetch_document, read_document, routes_of
 from tools.schema import ToolDefinitionError
 
 URL = "https://ships.test/docs/openapi.yaml"
@@ -28,7 +29,7 @@ async def test_operations_become_tools_that_call_the_service(context):
         private = desk.reach("api.test")
         service = Service("shipyard", frozenset({document.host}), Secrets({}, {"api_key": "secret"}), private)
         picked = ["showShip", "put /ships/{shipId}", "add_ship", "countShips", "writeLog", "mixLog"]
-        tools = {tool.name: tool for tool in await tools_of(document, picked, service)}
+        tools = {route.name: tool_of(route, service) for route in await routes_of(document, picked)}
 
         async def call(tool: str, **arguments: object) -> tuple[Heard, str]:
             before = len(desk.heard)

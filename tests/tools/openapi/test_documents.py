@@ -9,10 +9,11 @@ from starlette.responses import Response
 from tests.tools.http.desk import open_desk
 from tests.tools.openapi.documents import DO, PARAMETER, SCHEMA, SHIPS, SMALL, deep, laughing, small
 from tools.arguments import ArgumentsRefused, check
+from tools.http.calls import tool_of
 from tools.http.routes import route_from
 from tools.http.service import Service
 from tools.openapi import documents, reading
-from tools.openapi.documents import fetch_document, read_document, routes_of, tools_of, usable_routes
+from tools.openapi.documents import fetch_document, read_document, routes_of, usable_routes
 from tools.schema import ToolDefinitionError
 
 URL = "https://ships.test/docs/openapi.yaml"
@@ -87,8 +88,8 @@ async def test_a_foreign_host_waits_for_an_admin():
     [route] = await routes_of(document, ["lookElsewhere"])
     assert route.address == "https://other.test/api/elsewhere"
     with pytest.raises(ToolDefinitionError, match=r"asked of other\.test, which nobody has confirmed"):
-        await tools_of(document, ["lookElsewhere"], Service("s", frozenset({document.host})))
-    assert await tools_of(document, ["lookElsewhere"], Service("s", frozenset({document.host, *document.foreign})))
+        tool_of(route, Service("s", frozenset({document.host})))
+    assert tool_of(route, Service("s", frozenset({document.host, *document.foreign})))
 
 
 @pytest.mark.parametrize(
@@ -386,7 +387,7 @@ async def test_the_address_of_a_document_must_be_one():
 
 async def test_original_limits_hold_for_arguments():
     [route] = await routes_of(await read_document(SHIPS, URL), ["paint-ship"])
-    [tool] = await tools_of(await read_document(SHIPS, URL), ["paint-ship"], Service("s", frozenset({"ships.test"})))
+    tool = tool_of(route, Service("s", frozenset({"ships.test"})))
     assert tool.told == route.told
     for arguments in ({"shipId": 0, "name": "a"}, {"shipId": 1, "name": "a" * 21}, {"shipId": 1}):
         with pytest.raises(ArgumentsRefused):
