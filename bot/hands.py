@@ -25,7 +25,7 @@ from tools.read_more import read_more
 
 INTERRUPTED = "This was interrupted before it ended; what it did is unknown."
 NOT_RUN = "This was not run: the turn was over before."
-UNKNOWN = "The process ended while this ran: its outcome is unknown. Say so, and do not run it again unasked."
+UNKNOWN = "This was interrupted while it ran: its outcome is unknown. Say so, and do not run it again unasked."
 SIDE_BY_SIDE = 4  # calls of one turn that run at once
 
 ByCall = Mapping[tuple[int, str], ToolResult]

@@ -75,6 +75,19 @@ async def test_a_task_that_gave_way_and_whose_job_is_deleted_takes_back_what_it_
     books.check(tmp_path / "house.db")
 
 
+async def test_the_button_of_a_task_that_gave_way_stops_that_task_and_not_what_runs_before_it(tmp_path: Path):
+    async with world(tmp_path, slow()) as house, house.gateway():
+        job = await gave_way(house, "@@say:Hello, Ann.@@")
+        await house.endpoint.until(lambda: len(house.endpoint.requests) == 2)
+        shown = next(one for one in house.api.chat(house.ann.id).from_bot if one.text.startswith("word"))
+        assert await tapped(house, house.ann, shown, "⏹ Stop") == "Stopped."
+        house.endpoint.release()
+        await said(house, "Hello, Ann.")
+        await noted(house, job)
+        await house.api.until(lambda: any(text.endswith("Stopped.") for text in house.texts()))
+    assert [book.ending for book in books.check(tmp_path / "house.db")] == ["stopped", "answered"]
+
+
 async def test_a_removed_persons_task_that_gave_way_takes_back_what_it_has_shown(tmp_path: Path):
     async with world(tmp_path, slow(), access="open") as house, house.gateway():
         await known(house)

@@ -282,16 +282,27 @@ async def stop(tx: AsyncConnection, lane: Lane, *, before: int, now: float, park
     waiting messages are dropped.
     """
     earlier = and_(inbox.c.lane == lane.key, inbox.c.id < before)
-    running = await tx.execute(update(inbox).where(earlier, _BEGUN).values(stopped=True))
+    marked = update(inbox).values(stopped=True)
+    # Whoever asks for those that are `parked` means one turn: of what has begun, that which runs before what waits.
+    met = (await tx.execute(marked.where(earlier, inbox.c.state == "running"))).rowcount if parked else 0
+    met = met or (await tx.execute(marked.where(earlier, _BEGUN))).rowcount
     dropped, waiting_turns = 0, list[int]()
-    if running.rowcount == 0 and parked:
+    if not met and parked:
         theirs = select(inbox.c.turn).distinct().where(earlier, inbox.c.state == "parked")
         waiting_turns = list((await tx.execute(theirs)).scalars())
-    if running.rowcount == 0 and not waiting_turns:
+    if not met and not waiting_turns:
         dropped = await drop(tx, lane, upto=before, now=now)
     here = and_(inbox.c.lane == lane.key, _WAITS)
     still = (await tx.execute(select(func.count()).select_from(inbox).where(here))).scalar_one()
-    return Stopped(running.rowcount > 0, dropped, int(still), tuple(waiting_turns))
+    return Stopped(met > 0, dropped, int(still), tuple(waiting_turns))
+
+
+async def stop_turn(tx: AsyncConnection, lane: Lane, item: int) -> bool | None:
+    """The turn that began with this item is to stop: whether it runs, or goes on later; None: it is over."""
+    mine = and_(inbox.c.lane == lane.key, inbox.c.id == item, _BEGUN)
+    met = await tx.execute(update(inbox).where(mine).values(stopped=True).returning(inbox.c.state))
+    state = met.scalar_one_or_none()
+    return None if state is None else state == "running"
 
 
 async def drop(tx: AsyncConnection, lane: Lane, *, upto: int, now: float) -> int:

@@ -31,11 +31,12 @@ async def _nothing(call: Call) -> Answer:
 
 
 async def _stop(call: Call, item: int) -> Answer:
-    stopped = await inbox.stop(call.tx, call.lane, before=item + 1, now=call.now)
-    if not stopped.running:
+    runs = await inbox.stop_turn(call.tx, call.lane, item)
+    if runs is None:
         return Answer(toast="This has ended already.")
-    # The turn of `item` still runs, so whatever runs in its lane and began before this tap is that turn.
-    return Answer(toast="Stopped.", then=(partial(call.reach.turns.stop, call.lane, call.item.id),))
+    # A due task may have given way: then what runs in its lane is another turn.
+    cut = partial(call.reach.turns.stop, call.lane, call.item.id)
+    return Answer(toast="Stopped.", then=(cut,) if runs else ())
 
 
 async def _drop(call: Call, item: int) -> Answer:

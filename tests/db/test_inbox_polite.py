@@ -105,3 +105,19 @@ async def test_a_due_task_does_not_step_behind_what_the_house_does_in_its_lane(l
     for expected in (task, house, message):
         assert await lanes.taken() == [expected]
         await lanes.end(expected)
+
+
+async def test_a_stop_means_what_runs_and_not_the_task_that_gave_way_to_it(lanes: Lanes):
+    task = await lanes.due()
+    assert await lanes.taken() == [task]
+    async with lanes._database.transaction() as tx:
+        await tx.execute(update(table).where(table.c.id == task).values(turn=1))
+        await inbox.step_back(tx, [task])
+    message = await lanes.written()
+    assert await lanes.taken() == [message]
+    for expected in ([message], [task]):
+        async with lanes._database.transaction() as tx:
+            assert (await inbox.stop(tx, LANE, before=99, now=NOW, parked=True)).running
+            met = (await tx.execute(select(table.c.id).where(table.c.stopped, table.c.state != "done"))).scalars().all()
+        assert list(met) == expected
+        await lanes.end(*expected)
