@@ -9,6 +9,7 @@ from bot.db import jobs
 from bot.db.engine import connected
 from bot.db.tables import inbox, tool_calls
 from bot.db.tables import jobs as table
+from bot.forgetting import FORGOTTEN
 from bot.sim.endpoint import Endpoint, Timing
 from tests import books
 from tests.house import World, long_story, open_house, world
@@ -137,6 +138,35 @@ async def test_a_task_that_waits_for_an_answer_and_whose_job_is_deleted_ends_wit
         await is_done(house, job)
     assert rung(tmp_path) == []
     books.check(tmp_path / "house.db")
+
+
+async def forgotten(house: World) -> None:
+    house.ann.send("/forget")
+    await house.api.until(lambda: starting(house, "Shall I forget"))
+    house.ann.tap(starting(house, "Shall I forget")[-1], "Forget it all")
+    house.endpoint.release()
+    await house.api.until(lambda: FORGOTTEN in house.texts())
+
+
+async def test_what_waited_for_an_answer_when_all_was_forgotten_ends_with_its_account(tmp_path: Path):
+    async with open_house(tmp_path, tools_dir=hung(tmp_path)) as house:
+        await known(house)
+        await due(house, asks("canary"))
+        await question(house, "canary")
+        await forgotten(house)
+    assert rung(tmp_path) == []
+    assert b"canary" not in (tmp_path / "house.db").read_bytes()
+    assert [book.ending for book in books.check(tmp_path / "house.db")] == ["failed"]
+
+
+async def test_what_gave_way_when_all_was_forgotten_takes_back_what_it_has_shown(tmp_path: Path):
+    async with world(tmp_path, slow()) as house, house.gateway():
+        await gave_way(house, "@@say:Hello, Ann.@@")
+        await house.endpoint.until(lambda: len(house.endpoint.requests) == 2)
+        await forgotten(house)
+        await house.api.until(lambda: not starting(house, "word"))
+    assert b"word10" not in (tmp_path / "house.db").read_bytes()
+    assert {book.ending for book in books.check(tmp_path / "house.db")} == {"failed", "stopped"}
 
 
 SLOW = '''

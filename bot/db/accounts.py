@@ -30,7 +30,8 @@ _COURSE = select(
     turns.c.began_at,
     turns.c.ended_at,
     _ENDED_OR_LAST.label("settled_at"),
-    (turns.c.state == "failed").label("failed"),
+    # A /forget may have come before the account.
+    and_(turns.c.state.in_(("failed", "forgotten")), turns.c.ending == "failed").label("failed"),
 ).join(inbox, inbox.c.id == turns.c.item)
 _IS_ONE = turns.c.item.in_(bindparam("items", expanding=True))
 _DELIVERED = _COURSE.where(_IS_ONE, turns.c.ended_at.is_not(None), ~_WAITING)
