@@ -31,7 +31,7 @@ _COURSE = select(
     turns.c.ended_at,
     _ENDED_OR_LAST.label("settled_at"),
     # A /forget may have come before the account.
-    and_(turns.c.state.in_(("failed", "forgotten")), turns.c.ending == "failed").label("failed"),
+    or_(turns.c.state == "failed", and_(turns.c.state == "forgotten", turns.c.ending == "failed")).label("failed"),
 ).join(inbox, inbox.c.id == turns.c.item)
 _IS_ONE = turns.c.item.in_(bindparam("items", expanding=True))
 _DELIVERED = _COURSE.where(_IS_ONE, turns.c.ended_at.is_not(None), ~_WAITING)
