@@ -143,7 +143,7 @@ async def test_a_task_that_waits_for_an_answer_and_whose_job_is_deleted_ends_wit
 async def forgotten(house: World) -> None:
     house.ann.send("/forget")
     await house.api.until(lambda: starting(house, "Shall I forget"))
-    house.ann.tap(starting(house, "Shall I forget")[-1], "Forget it all")
+    await tapped(house, house.ann, starting(house, "Shall I forget")[-1], "Forget it all")
     house.endpoint.release()
     await house.api.until(lambda: FORGOTTEN in house.texts())
 
