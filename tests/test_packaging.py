@@ -205,4 +205,3 @@ def test_ci_is_a_script_that_runs_every_check() -> None:
     text = script.read_text(encoding="utf-8")
     for check in ("uv sync --locked", "ruff check", "ruff format --check", "mypy", "lint-imports", "alembic", "pytest"):
         assert check in text
-    assert "--cov-fail-under=90" in text

@@ -155,13 +155,6 @@ async def add(
     return int(made.scalar_one())
 
 
-async def promised(tx: AsyncConnection, body: Mapping[str, Any]) -> bool:
-    """Whether work of the house's own with just this body is still to be done."""
-    waits = and_(inbox.c.kind == "house", inbox.c.state.in_(("new", "running")))
-    same = select(inbox.c.id).where(waits, inbox.c.body == json.dumps(body, ensure_ascii=False)).limit(1)
-    return (await tx.execute(same)).one_or_none() is not None
-
-
 async def recover(tx: AsyncConnection, *, now: float) -> None:
     """At start: what ran when the process died is new again; its turn goes on from what is stored.
 
