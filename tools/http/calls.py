@@ -9,6 +9,7 @@ from tools.http.answers import told
 from tools.http.requests import asked_of
 from tools.http.routes import Route
 from tools.http.service import SAFE, SECONDS, Service
+from tools.opening import opens
 from tools.schema import ToolDefinitionError
 
 GRACE = 2.0  # seconds beyond those of an exchange, so that what it says of itself is heard
@@ -47,6 +48,7 @@ def tool_of(route: Route, service: Service) -> Tool:
         rule=Rule() if safe else Rule("always"),
         changes=not safe,
         outside=True,
+        opens=opens(route.checked, route.checked),
         source=service.name,
         address=f"{route.method} {route.address}",
         told=route.told,

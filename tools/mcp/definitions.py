@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tools.base import NAME
+from tools.opening import opens
 from tools.reducing import reduced
 from tools.schema import ToolDefinitionError
 
@@ -17,8 +18,6 @@ TOOLS = 200  # of one server
 NAME_LENGTH = 200  # characters
 DESCRIPTION = 2000  # characters; it is in every prompt that offers the tool
 SCHEMA = 30_000  # characters of JSON before it is reduced
-
-_OPENS = ("url", "uri")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def _definition(server: str, told: Told) -> tuple[Definition, list[str]]:
         told=schema.schema,
         reads=told.read_only,
         repeatable=told.read_only or told.idempotent,
-        opens=_opens(told.schema, schema.checked),
+        opens=opens(told.schema, schema.checked),
     )
     return definition, [*remarks, *schema.reported]
 
@@ -129,15 +128,3 @@ def _name(server: str, remote: str) -> str:
     if not plain or not NAME.fullmatch(name) or len(remote) > NAME_LENGTH:
         raise _Unusable("no name of at most 64 letters, digits and _ can be made of its own")
     return name
-
-
-def _opens(schema: Mapping[str, Any], kept: Mapping[str, Any]) -> str | None:
-    """The first argument that is an address, by its format or its name: what it leads to is judged before a call."""
-    properties = schema.get("properties")
-    if not isinstance(properties, dict):
-        return None
-    for name, one in properties.items():
-        is_address = name in _OPENS or (isinstance(one, dict) and one.get("format") in _OPENS)
-        if is_address and name in kept.get("properties", {}):
-            return str(name)
-    return None

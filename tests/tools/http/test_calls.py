@@ -48,6 +48,14 @@ async def called(tool: Tool, context: ToolContext, **arguments: object) -> Any:
     return await tool.function(check(tool, arguments), context)
 
 
+async def test_an_argument_that_is_an_address_is_judged_as_one():
+    schema = {"type": "object", "properties": {"q": {"type": "string"}, "url": {"type": "string"}}}
+    async with open_desk() as desk:
+        service = Service("short", frozenset({desk.host("api.test")}), Secrets(), desk.reach())
+        route = route_to("shorten", "Make it short.", "GET", desk.at("api.test", "/short"), schema)
+    assert tool_of(route, service).opens == "url"
+
+
 async def test_a_question_carries_its_arguments_encoded_and_nothing_else(context):
     async with open_desk() as desk:
         tool = ship(desk)
