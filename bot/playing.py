@@ -28,7 +28,7 @@ from bot.usage.watch import Watches
 from bot.way import Places, Way
 from tools.base import ToolContext
 
-AROUND = 80  # tokens kept for what the house and the template put around the steps of a turn
+AROUND = 128  # tokens kept for what the house and the template put around the steps of a turn
 NARROWER = 3  # times a prompt that the endpoint calls too long is made again with half the budget
 
 

@@ -66,7 +66,8 @@ def _shortened(result: Message, tokens: int) -> Message:
     before = _BEFORE.search(result.text)  # the toolbox has shortened it already
     whole = result.text[: before.start()] if before else result.text
     text = whole.removesuffix(END)
-    note = _NOTE + len(result.text) - len(text) if before else _NOTE + len(END)
+    # The longer note holds many digits, and each of them is a token.
+    note = 2 * (_NOTE + len(result.text) - len(text)) if before else _NOTE + len(END)
     pictures = TOKENS_AN_IMAGE * len(result.images)
     room = max(0, (tokens - TOKENS_A_MESSAGE - pictures) * BYTES_A_TOKEN - note)
     kept = text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
