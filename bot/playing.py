@@ -28,7 +28,8 @@ from bot.usage.watch import Watches
 from bot.way import Places, Way
 from tools.base import ToolContext
 
-AROUND = 128  # tokens kept for what the house and the template put around the steps of a turn
+AROUND = 80  # tokens kept for what the house and the template put around the steps of a turn
+SURE = 0.93  # of the room of a turn, for what its tools bring is estimated before a server counts it
 NARROWER = 3  # times a prompt that the endpoint calls too long is made again with half the budget
 
 
@@ -153,7 +154,7 @@ class Playing:
             thinking=plan.canvases,
             may_think=opened.may_think,
             continues=self._way.place.continues,
-            room=max(0, opened.room - AROUND),
+            room=max(0, int(SURE * opened.room) - AROUND),
             played=len(opened.replies),
         )
 

@@ -145,7 +145,7 @@ async def test_thoughts_tools_and_long_answers_keep_every_prompt_within_the_budg
         for number in range(20):
             await turns.run(await desk.ask(question(number, 50)))
     assert max(one.prompt_tokens for one in endpoint.requests) <= BUDGET // 2
-    assert any("continue_final_message" in one.body for one in endpoint.requests)
+    assert thinking == "on" or any("continue_final_message" in one.body for one in endpoint.requests)
 
 
 async def converse(house: World, chat: int, turns: int) -> None:
