@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, async_playwright, expect
 
 CANDIDATES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [
@@ -38,6 +38,7 @@ async def chromium() -> AsyncIterator[Browser]:
         if os.environ.get("CI"):  # noqa: TID251 - the tests' own switch; the house reads its settings elsewhere
             pytest.fail(MISSING)
         pytest.skip(MISSING)
+    expect.set_options(timeout=20_000)  # a busy machine is no finding
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
         yield browser
