@@ -69,7 +69,7 @@ async def cut(desk: Desk) -> int | None:
 
 
 async def test_old_results_are_shortened_before_turns_leave(database: Database, model: Model):
-    desk = Desk(database, model, [dig], budget=2300)
+    desk = Desk(database, model, [dig], budget=2450)
     model.says = [DIG, OK, DIG, OK, OK, OK]
     prompts = await say(desk, model, "dig", "again", "thanks", LONG)
     assert [len(one) for one in prompts] == [2, 6, 10, 12]

@@ -20,12 +20,12 @@ PROSE = prose(150, 1)[1:] + " "
 pytestmark = pytest.mark.timeout(180)
 
 
-async def books(house: Surroundings) -> list[Book]:
-    """All accounts, once everything is answered and accounted for."""
+async def books(house: Surroundings, *, gaps: int = 0) -> list[Book]:
+    """All accounts, once everything is answered and accounted for; see tests.books.check."""
     await house.at_rest()
     await house.stored("select 1 where not exists (select 1 from inbox where spans is not null)")
     house.accounted()
-    return check(house.folder / "house.db")
+    return check(house.folder / "house.db", gaps=gaps)
 
 
 async def outage(house: Surroundings, *, kill: bool = True) -> tuple[float, float]:
@@ -124,6 +124,6 @@ async def test_killed_again_and_again_while_telegram_is_away(surround: Surround)
 async def test_a_sweep_of_kills_leaves_whole_books(surround: Surround):
     house = await surround(crowd.endpoint(), model_max_tokens=4096, start=False)
     await swept(house, Chatter, 3, 60, 10)
-    found = await books(house)
+    found = await books(house, gaps=1)
     assert any(book.seconds["down"] for book in found)
     assert len(found) > 20

@@ -21,7 +21,11 @@ async def test_around_every_commit(surround: Surround, when: str):
         await house.gateway.start()
         await forgotten(house, commit)
         commit += 1
-    await forgotten(house, commit)
+    try:
+        await forgotten(house, commit)
+    except Died:  # a commit of the house's own came late, and it was armed for so many
+        await house.gateway.start()
+        await forgotten(house, commit)
     assert commit > 6
 
 
