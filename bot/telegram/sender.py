@@ -125,19 +125,20 @@ class Sender:
         try:
             while True:
                 try:
-                    return await courier.run()
+                    await courier.run()
+                    self._watches.leave(courier.lane)  # what is left when we stop is measured to the last beat
+                    return
                 except Stopping:
-                    return None
+                    return
                 except Exception:  # noqa: BLE001 a bug in one lane must not stop the others
                     _log.exception("a lane stumbled", extra={"action": "sender.stumbled", "lane": courier.lane.key})
                     courier.showing, courier.due = None, True
                 with self._watches.delivery(courier.lane).at("back-off"):
                     await self._pace.sleep(_AFTER_A_BUG)
         except Stopping:
-            return None
+            return
         finally:
             del self._couriers[courier.lane]
-            self._watches.leave(courier.lane)
             self._rest()
 
     def _rest(self) -> None:

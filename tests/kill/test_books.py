@@ -20,12 +20,12 @@ PROSE = prose(150, 1)[1:] + " "
 pytestmark = pytest.mark.timeout(180)
 
 
-async def books(house: Surroundings, *, gaps: int = 0) -> list[Book]:
+async def books(house: Surroundings) -> list[Book]:
     """All accounts, once everything is answered and accounted for; see tests.books.check."""
     await house.at_rest()
     await house.stored("select 1 where not exists (select 1 from inbox where spans is not null)")
     house.accounted()
-    return check(house.folder / "house.db", gaps=gaps)
+    return check(house.folder / "house.db")
 
 
 async def outage(house: Surroundings, *, kill: bool = True) -> tuple[float, float]:
@@ -121,9 +121,24 @@ async def test_killed_again_and_again_while_telegram_is_away(surround: Surround)
     assert len(book.parts) > 1
 
 
+async def test_stopped_in_good_order_while_telegram_wants_a_chat_left_alone(surround: Surround):
+    house = await surround()
+    flood = house.api.inject(Fault.flood(1), "sendMessage", times=None)
+    house.ann.send("@@say:here I am@@")
+    await house.stored("select 1 from turns where ended_at is not null")
+    for _ in range(3):
+        await house.until(lambda seen=flood.hits: flood.hits > seen)
+        await house.gateway.terminate()
+        await house.gateway.start()
+    flood.lift()
+    (book,) = await books(house)
+    assert book.seconds["down"] > 0
+    assert book.seconds["telegram"] > 0
+
+
 async def test_a_sweep_of_kills_leaves_whole_books(surround: Surround):
     house = await surround(crowd.endpoint(), model_max_tokens=4096, start=False)
     await swept(house, Chatter, 3, 60, 10)
-    found = await books(house, gaps=1)
+    found = await books(house)
     assert any(book.seconds["down"] for book in found)
     assert len(found) > 20

@@ -1,6 +1,8 @@
 """What delivering takes is Telegram's, and only the turns of its own lane are charged for it."""
 
+import time
 from collections.abc import AsyncIterator
+from unittest.mock import ANY
 
 import pytest
 
@@ -8,6 +10,7 @@ from bot.db.engine import Database
 from bot.domain import InboxItem, Lane, Part
 from bot.sim.botapi import BotApi, Fault, Limits
 from bot.telegram.sender import Sender
+from bot.usage.intervals import Span
 from bot.usage.watch import Watch, Watches
 from tests.telegram.office import ANN, PostOffice
 
@@ -53,7 +56,7 @@ async def test_a_flood_is_telegrams_wish_and_no_back_off_of_ours(office: PostOff
         watch = watched(sender)
         await delivered(office, sender, watch)
     assert lasted(watch, "Telegram") >= 1
-    assert lasted(watch, "back-off") < 0.001
+    assert lasted(watch, "back-off") == 0
 
 
 async def test_another_lane_is_not_charged(office: PostOffice):
@@ -62,3 +65,16 @@ async def test_another_lane_is_not_charged(office: PostOffice):
         watch, other = watched(sender), watched(sender, 2, Lane(8))
         await delivered(office, sender, watch)
     assert [span.kind for span in other.spans(0.0)] == ["own"]
+
+
+async def test_what_is_left_when_the_sender_stops_is_measured_on(office: PostOffice):
+    flood = office.api.inject(Fault.flood(3), "sendMessage")
+    async with office.sender() as sender:
+        watch = watched(sender)
+        await office.store((Part("hello"),))
+        watch.over = True
+        sender.wake(ANN)
+        await office.api.until(lambda: flood.hits)
+        sender.stop()
+    now = time.time()
+    assert sender._watches.spans(watch, now)[-1] == Span("own", ANY, now)
