@@ -88,6 +88,12 @@ class LaneCalls:
         """Telegram answers: the next failure is a first one."""
         self._failures = 0
 
+    async def back_off(self, outcome: NotDelivered | Unknown) -> None:
+        """Wait until the same may be tried again."""
+        if seconds := self.pause(outcome):
+            with self.track.at("back-off"):
+                await self.office.pace.sleep(seconds)
+
     def pause(self, outcome: NotDelivered | Unknown | Refused) -> float:
         """Seconds before the same may be tried again; a flood is left to the budget, for the whole chat."""
         if isinstance(outcome, NotDelivered) and outcome.reason == "flood":

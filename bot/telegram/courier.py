@@ -109,9 +109,7 @@ class Courier:
                 if is_first:
                     post(partial(outbox.released, row=row.id, why=outcome.why))
                 _log.info("a call failed; trying again", extra={"action": "sender.again", "why": outcome.why})
-                if seconds := self._calls.pause(outcome):
-                    with self._calls.track.at("back-off"):
-                        await self._office.pace.sleep(seconds)
+                await self._calls.back_off(outcome)
             case Refused("gone") if not is_first:
                 self.due = True
                 post(partial(outbox.gone, row=row.id))

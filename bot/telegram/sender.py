@@ -126,13 +126,14 @@ class Sender:
             while True:
                 try:
                     await courier.run()
-                    self._watches.leave(courier.lane)  # what is left when we stop is measured to the last beat
-                    return
                 except Stopping:
-                    return
+                    return  # what is left is measured to the last beat
                 except Exception:  # noqa: BLE001 a bug in one lane must not stop the others
                     _log.exception("a lane stumbled", extra={"action": "sender.stumbled", "lane": courier.lane.key})
                     courier.showing, courier.due = None, True
+                else:
+                    self._watches.leave(courier.lane)
+                    return
                 with self._watches.delivery(courier.lane).at("back-off"):
                     await self._pace.sleep(_AFTER_A_BUG)
         except Stopping:

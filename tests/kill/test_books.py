@@ -1,6 +1,7 @@
 """Killed or stopped while an answer was made or delivered, or a tool ran: the books of all turns are whole."""
 
 import time
+from functools import partial
 
 import pytest
 
@@ -126,8 +127,8 @@ async def test_stopped_in_good_order_while_telegram_wants_a_chat_left_alone(surr
     flood = house.api.inject(Fault.flood(1), "sendMessage", times=None)
     house.ann.send("@@say:here I am@@")
     await house.stored("select 1 from turns where ended_at is not null")
-    for _ in range(3):
-        await house.until(lambda seen=flood.hits: flood.hits > seen)
+    for life in (1, 2, 3):
+        await house.until(partial(lambda so_many: flood.hits >= so_many, life))
         await house.gateway.terminate()
         await house.gateway.start()
     flood.lift()
