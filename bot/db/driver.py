@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import aiosqlite
+import sqlalchemy
 
 
 class Connection(aiosqlite.Connection):
@@ -71,10 +72,7 @@ class Cursor:
         return self
 
     async def execute(self, sql: str, parameters: Iterable[Any] = ()) -> "Cursor":
-        if sql.startswith("BEGIN"):
-            self._connection.begin_with_next(sql)
-        else:
-            self._keep(await self._connection.trip(sql, parameters))
+        self._keep(await self._connection.trip(sql, parameters))
         return self
 
     async def executemany(self, sql: str, parameters: Iterable[Iterable[Any]]) -> "Cursor":
@@ -96,3 +94,10 @@ def connect(file: str, **options: Any) -> Connection:
     connection = Connection(partial(sqlite3.connect, file, **options), iter_chunk_size=64)
     connection._thread.daemon = True  # noqa: SLF001  # as SQLAlchemy does for the connections it opens itself
     return connection
+
+
+def beneath(connection: sqlalchemy.Connection) -> Connection:
+    """The open file that SQLAlchemy's connection stands for."""
+    file = connection.connection.driver_connection
+    assert isinstance(file, Connection)
+    return file

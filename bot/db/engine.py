@@ -55,6 +55,7 @@ class Database:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
         self._writing = asyncio.Lock()
+        self._writer: AsyncConnection | None = None
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
@@ -63,10 +64,31 @@ class Database:
         Raises StoreUnavailable when the database cannot be written (disk full, locked by another program).
         """
         with _translated():
-            async with self._writing, self._engine.connect() as connection:
+            async with self._writing, self._kept() as connection, connection.begin():
+                yield connection
+
+    @contextlib.asynccontextmanager
+    async def _kept(self) -> AsyncIterator[AsyncConnection]:
+        """The connection that writes, kept from one transaction to the next; after an error it is another one.
+
+        To take one from the pool and give it back costs as much as what is written meanwhile.
+        """
+        connection, self._writer = self._writer, None
+        async with contextlib.AsyncExitStack() as closing:
+            if connection is None:
+                connection = await closing.enter_async_context(self._engine.connect())
                 await connection.execution_options(immediate=True)
-                async with connection.begin():
-                    yield connection
+            else:
+                closing.push_async_exit(connection)
+            yield connection
+            closing.pop_all()
+            self._writer = connection
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        if self._writer is not None:
+            await self._writer.close()
+        await self._engine.dispose()
 
     @contextlib.asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
@@ -82,7 +104,7 @@ class Database:
         """
         with _translated():
             async with self._writing, self._engine.connect() as connection:
-                file = await _beneath(connection)
+                file = await connection.run_sync(driver.beneath)
                 await file.trip(f"PRAGMA busy_timeout={_SCRUB_MS}", ())
                 try:
                     [(busy, *_)] = (await file.trip("PRAGMA wal_checkpoint(TRUNCATE)", ()))[0]
@@ -98,7 +120,7 @@ class Database:
         """
         with _translated():
             async with self._engine.connect() as connection:
-                file = await _beneath(connection)
+                file = await connection.run_sync(driver.beneath)
                 await file.trip("PRAGMA wal_checkpoint(PASSIVE)", ())
         async with self.transaction() as tx:
             await tx.exec_driver_sql(f"PRAGMA analysis_limit={_ANALYSED}")
@@ -106,13 +128,6 @@ class Database:
             if (await tx.exec_driver_sql(_LEARNT)).one_or_none() is not None:
                 await tx.exec_driver_sql(_UNLEARN)
                 await tx.exec_driver_sql("ANALYZE sqlite_schema")  # read by this connection at once
-
-
-async def _beneath(connection: AsyncConnection) -> driver.Connection:
-    """The file's own connection, outside of any transaction."""
-    file = (await connection.get_raw_connection()).driver_connection
-    assert isinstance(file, driver.Connection)
-    return file
 
 
 @contextlib.contextmanager
@@ -139,10 +154,11 @@ async def connected(url: str) -> AsyncIterator[Database]:
     )
     event.listen(engine.sync_engine, "connect", _set_up)
     event.listen(engine.sync_engine, "begin", _begin)
+    database = Database(engine)
     try:
-        yield Database(engine)
+        yield database
     finally:
-        await engine.dispose()
+        await database.close()
 
 
 def private(file: Path) -> None:
@@ -161,4 +177,4 @@ def _set_up(connection: Any, _record: object) -> None:
 
 def _begin(connection: Connection) -> None:
     immediate = connection.get_execution_options().get("immediate", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+    driver.beneath(connection).begin_with_next("BEGIN IMMEDIATE" if immediate else "BEGIN")

@@ -91,4 +91,4 @@ def _set_up(connection: sqlite3.Connection, _record: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN")
+    driver.beneath(connection).begin_with_next("BEGIN")
