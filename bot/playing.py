@@ -110,7 +110,7 @@ class Playing:
         told: Told | None = None
         while True:
             now = time.time()
-            async with self._means.database.transaction() as tx:
+            async with self._means.database.transaction(durable=False) as tx:
                 opened = await opening.begin(tx, self._means.plan, self._ask, told, budget=budget, now=now)
                 if isinstance(opened, Opened):
                     return await self._start(tx, opened, now)

@@ -80,9 +80,13 @@ class Record:
         await self._store(tx, event, await self._unsaid(tx, said), now)
 
     async def keep(self, event: Event, said: tuple[Message, ...], closing: Closing | None = None) -> None:
-        """Close the call, if there was one, and store what was said and what follows from it."""
+        """Close the call, if there was one, and store what was said and what follows from it.
+
+        Tools may not run twice, so that what they are to do is on the disk before they do it.
+        """
         self._said.extend(said)
-        await self.write(closing, lambda tx, now: self._store(tx, event, said, now))
+        durable = isinstance(event, RunTools)
+        await self.write(closing, lambda tx, now: self._store(tx, event, said, now), durable=durable)
         self._hands.gate.tell()
 
     async def park(self, step: int, waiting: Sequence[Waiting]) -> bool:
@@ -127,12 +131,12 @@ class Record:
 
         await self.write(asked.closing, fail)
 
-    async def write(self, closing: Closing | None, then: Write | None = None) -> None:
+    async def write(self, closing: Closing | None, then: Write | None = None, *, durable: bool = True) -> None:
         """Close a call together with what follows from it, once the database can be written."""
 
         async def write() -> None:
             now = time.time()
-            async with self._desk.database.transaction() as tx:
+            async with self._desk.database.transaction(durable=durable) as tx:
                 if closing is not None:
                     await calls.close_call(tx, closing, now=now)
                 if then is not None:

@@ -104,7 +104,7 @@ class Worker:
             return time.time() + AGAIN_SECONDS
 
     async def _take(self, tasks: asyncio.TaskGroup) -> float | None:
-        async with self._database.transaction() as tx:
+        async with self._database.transaction(durable=False) as tx:
             if not self._recovered:
                 await inbox.recover(tx, now=time.time())
             claimed = await inbox.claim(tx, now=time.time())

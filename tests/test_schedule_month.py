@@ -86,10 +86,10 @@ class Mortal(Database):
         self.doing, self.commits = doing, 0
 
     @contextlib.asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+    async def transaction(self, *, durable: bool = True) -> AsyncIterator[AsyncConnection]:
         self.commits += 1
         here = self.commits
-        async with self._whole.transaction() as tx:
+        async with self._whole.transaction(durable=durable) as tx:
             yield tx
             self._die(Seam(self.doing, here, "before"))
         self._die(Seam(self.doing, here, "after"))
@@ -283,8 +283,7 @@ def report(made: dict[int, NewJob], month: Month) -> tuple[list[str], Counter[st
 @pytest.fixture
 async def unsynced(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
     """A process that dies in these tests leaves the machine running, so that nothing need be synced to the disk."""
-    pragmas = [one.replace("synchronous=FULL", "synchronous=OFF") for one in engine._PRAGMAS]
-    monkeypatch.setattr(engine, "_PRAGMAS", pragmas)
+    monkeypatch.setattr(engine, "_SYNCED", dict.fromkeys((True, False), "PRAGMA synchronous=OFF"))
     async with connected(database_url) as database:
         yield database
 

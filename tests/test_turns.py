@@ -127,7 +127,7 @@ async def test_a_stop_for_a_later_item_leaves_the_turn_alone(database: Database,
 
 
 async def test_a_reply_is_held_while_the_disk_is_full_and_not_asked_for_again(database: Database, model: Model):
-    flaky = Flaky(database._engine)
+    flaky = Flaky(database)
 
     def full_for_a_moment() -> None:
         flaky.full = True
@@ -154,7 +154,7 @@ async def test_a_reply_is_held_while_the_disk_is_full_and_not_asked_for_again(da
 
 
 async def test_a_full_disk_while_the_endpoint_is_away_loses_nothing(database: Database, model: Model):
-    flaky = Flaky(database._engine)
+    flaky = Flaky(database)
     desk = Desk(flaky, model)
 
     async def away() -> Reply:
@@ -186,7 +186,7 @@ async def test_what_a_call_took_is_kept_when_the_house_goes_down_under_it(databa
 async def test_going_down_is_not_held_up_by_a_database_that_cannot_be_written(
     database: Database, model: Model, full: bool
 ):
-    flaky = Flaky(database._engine)
+    flaky = Flaky(database)
     desk = Desk(flaky, model)
     model.says = [forever]
     async with asyncio.timeout(30.0), asyncio.TaskGroup() as tasks:
@@ -197,7 +197,6 @@ async def test_going_down_is_not_held_up_by_a_database_that_cannot_be_written(
             await killed(task)
         else:
             async with database._writing:
-                flaky._writing = database._writing
                 await killed(task)
     assert await desk.rows(model_calls, "outcome") == [(None,)]
 

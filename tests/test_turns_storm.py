@@ -36,8 +36,7 @@ class Storm:
     model: Model = field(default_factory=Model)
 
     def desk(self) -> Desk:
-        flaky = Flaky(self.database._engine)
-        flaky._writing = self.database._writing
+        flaky = Flaky(self.database)
         seconds, wait = self.dice.choice([60.0, 60.0, 0.08]), self.dice.choice([60.0, 0.05])
         return Desk(flaky, self.model, self.tools(), seconds=seconds, wait=wait, steps=6, thinking="auto")
 

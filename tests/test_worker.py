@@ -26,15 +26,22 @@ Run = Callable[[tuple[InboxItem, ...]], Awaitable[None]]
 class Flaky(Database):
     """A database that cannot be written while `full` is set."""
 
-    full = False
-    refused = 0
+    def __init__(self, whole: Database) -> None:
+        self.whole = whole
+        self.full = False
+        self.refused = 0
 
     @contextlib.asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+    async def transaction(self, *, durable: bool = True) -> AsyncIterator[AsyncConnection]:
         if self.full:
             self.refused += 1
             raise StoreUnavailable("the disk is full")
-        async with super().transaction() as tx:
+        async with self.whole.transaction(durable=durable) as tx:
+            yield tx
+
+    @contextlib.asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        async with self.whole.reading() as tx:
             yield tx
 
 
@@ -48,7 +55,7 @@ class Corridor:
 
     async def arrive(self, *numbers: int, lane: Lane | None = LANE) -> None:
         arrived = [Arrival(number, "text", lane, 7, "{}", stale=False, not_before=None) for number in numbers]
-        async with Database.transaction(self.database) as tx:
+        async with self.database.whole.transaction() as tx:
             await inbox.store(tx, arrived, now=time.time())
 
     async def states(self) -> list[tuple[str, str | None]]:
@@ -89,7 +96,7 @@ class Corridor:
 def corridor(database: Database, monkeypatch: pytest.MonkeyPatch) -> Corridor:
     monkeypatch.setattr(patience, "AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(room, "AGAIN_SECONDS", 0.01)
-    made = Corridor(Flaky(database._engine), run=lambda items: made.done(items))
+    made = Corridor(Flaky(database), run=lambda items: made.done(items))
     return made
 
 

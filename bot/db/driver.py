@@ -15,40 +15,40 @@ import sqlalchemy
 class Connection(aiosqlite.Connection):
     """A connection whose cursors hold all rows once `execute` has returned. BEGIN travels with the next statement."""
 
-    _begin: str | None = None
+    _begin: tuple[str, ...] = ()
 
     def cursor(self) -> "Cursor":  # type: ignore[override]  # SQLAlchemy enters what it gets; theirs makes a trip for it
         return Cursor(self)
 
-    def begin_with_next(self, sql: str) -> None:
-        """Send this BEGIN along with the next statement."""
-        self._begin = sql
+    def begin_with_next(self, *statements: str) -> None:
+        """Send these, of which the last is BEGIN, along with the next statement."""
+        self._begin = statements
 
     async def trip(self, sql: str, parameters: Any, *, many: bool = False) -> "Outcome":
         """Run one statement in the thread and bring all of its rows back."""
-        begin, self._begin = self._begin, None
+        begin, self._begin = self._begin, ()
         return await self._execute(_run, self._conn, begin, sql, parameters, many)  # type: ignore[no-any-return,no-untyped-call]
 
     async def commit(self) -> None:
         """Commit, unless nothing has been sent since BEGIN."""
-        if self._begin is None:
+        if not self._begin:
             await super().commit()
-        self._begin = None
+        self._begin = ()
 
     async def rollback(self) -> None:
         """Roll back, unless nothing has been sent since BEGIN."""
-        if self._begin is None:
+        if not self._begin:
             await super().rollback()
-        self._begin = None
+        self._begin = ()
 
 
 Outcome = tuple[list[Any], Any, int, int | None]
 """Rows, description, row count and last row id, as the standard cursor has them."""
 
 
-def _run(connection: sqlite3.Connection, begin: str | None, sql: str, parameters: Any, many: bool) -> Outcome:
-    if begin is not None:
-        connection.execute(begin)
+def _run(connection: sqlite3.Connection, begin: tuple[str, ...], sql: str, parameters: Any, many: bool) -> Outcome:
+    for one in begin:
+        connection.execute(one)
     cursor = connection.executemany(sql, parameters) if many else connection.execute(sql, parameters)
     try:
         rows = cursor.fetchall() if cursor.description else []

@@ -1,4 +1,4 @@
-"""The database itself: opens it, and gives transactions. Owns how SQLite is set up (WAL, full sync, 0600 files).
+"""The database itself: opens it, and gives transactions. Owns how SQLite is set up (WAL, what is synced, 0600 files).
 
 A write transaction is `BEGIN IMMEDIATE` and one at a time in this process: a deferred one that reads before it writes
 fails when another commits in between.
@@ -9,6 +9,7 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -33,12 +34,16 @@ _UNLEARN = "DELETE FROM sqlite_stat1 WHERE tbl IN ('inbox', 'outbox', 'jobs')"
 
 _PRAGMAS = (
     "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",  # what is acknowledged to Telegram must survive a power cut
     "PRAGMA foreign_keys=ON",
     f"PRAGMA busy_timeout={_BUSY_MS}",  # other commands may write beside the running gateway
     "PRAGMA journal_size_limit=67108864",
     "PRAGMA secure_delete=ON",  # what is deleted is overwritten, too
 )
+
+
+# A sync to the disk costs more than all statements of a transaction. What is acknowledged to Telegram must survive a
+# power cut, and so must what is about to be sent; what leads from one to the other may be done again.
+_SYNCED = {True: "PRAGMA synchronous=FULL", False: "PRAGMA synchronous=NORMAL"}
 
 
 def file_of(url: str) -> Path:
@@ -49,45 +54,54 @@ def file_of(url: str) -> Path:
     return Path(name)
 
 
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    connection: AsyncConnection
+    file: driver.Connection
+
+
 class Database:
     """The open database; build it with `connected`."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
         self._writing = asyncio.Lock()
-        self._writer: AsyncConnection | None = None
+        self._writer: _Writer | None = None
 
     @contextlib.asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+    async def transaction(self, *, durable: bool = True) -> AsyncIterator[AsyncConnection]:
         """One write transaction: committed when the block ends, rolled back when it raises.
 
-        Raises StoreUnavailable when the database cannot be written (disk full, locked by another program).
+        It survives the death of this process, and that of the machine if it is `durable`: else it is on the disk no
+        later than the next one that is. Raises StoreUnavailable when the database cannot be written (disk full, locked
+        by another program).
         """
         with _translated():
-            async with self._writing, self._kept() as connection, connection.begin():
-                yield connection
+            async with self._writing, self._kept() as writer, writer.connection.begin():
+                writer.file.begin_with_next(_SYNCED[durable], "BEGIN IMMEDIATE")
+                yield writer.connection
 
     @contextlib.asynccontextmanager
-    async def _kept(self) -> AsyncIterator[AsyncConnection]:
-        """The connection that writes, kept from one transaction to the next; after an error it is another one.
+    async def _kept(self) -> AsyncIterator["_Writer"]:
+        """What writes, kept from one transaction to the next; after an error it is another one.
 
-        To take one from the pool and give it back costs as much as what is written meanwhile.
+        To take a connection from the pool and give it back costs as much as what is written meanwhile.
         """
-        connection, self._writer = self._writer, None
+        writer, self._writer = self._writer, None
         async with contextlib.AsyncExitStack() as closing:
-            if connection is None:
+            if writer is None:
                 connection = await closing.enter_async_context(self._engine.connect())
-                await connection.execution_options(immediate=True)
+                writer = _Writer(connection, await connection.run_sync(driver.beneath))
             else:
-                closing.push_async_exit(connection)
-            yield connection
+                closing.push_async_exit(writer.connection)
+            yield writer
             closing.pop_all()
-            self._writer = connection
+            self._writer = writer
 
     async def close(self) -> None:
         """Let go of the file."""
         if self._writer is not None:
-            await self._writer.close()
+            await self._writer.connection.close()
         await self._engine.dispose()
 
     @contextlib.asynccontextmanager
@@ -176,5 +190,4 @@ def _set_up(connection: Any, _record: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    immediate = connection.get_execution_options().get("immediate", False)
-    driver.beneath(connection).begin_with_next("BEGIN IMMEDIATE" if immediate else "BEGIN")
+    driver.beneath(connection).begin_with_next("BEGIN")

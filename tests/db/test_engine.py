@@ -63,10 +63,11 @@ async def test_read_then_write_from_many_tasks_never_collides(database: Database
 
 async def test_commits_are_synced_to_the_disk_and_the_file_is_private(database: Database, database_url: str):
     async with database.reading() as tx:
-        assert (await tx.execute(text("PRAGMA synchronous"))).scalar_one() == 2  # FULL
         assert (await tx.execute(text("PRAGMA journal_mode"))).scalar_one() == "wal"
-    async with database.transaction() as tx:
-        await tx.execute(insert(notices).values(ROW))
+    for durable in (True, False, True):
+        async with database.transaction(durable=durable) as tx:
+            assert (await tx.execute(text("PRAGMA synchronous"))).scalar_one() == (2 if durable else 1)  # FULL, NORMAL
+            await tx.execute(insert(notices).values(ROW | {"subject": "a"}).prefix_with("OR REPLACE"))
     file = file_of(database_url)
     for one in (file, Path(f"{file}-wal")):
         assert stat.S_IMODE(one.stat().st_mode) == 0o600

@@ -148,7 +148,7 @@ async def test_a_database_that_cannot_be_written_loses_no_account(database: Data
     watches, first = Watches(), await item(database, 1)
     await turn(database, first)
     await part(database, first, "done")
-    flaky = Flaky(database._engine)
+    flaky = Flaky(database)
     watches.open(taken(first), LANE)
     async with keeping(flaky, watches):
         flaky.full = True
@@ -160,7 +160,7 @@ async def test_a_database_that_cannot_be_written_loses_no_account(database: Data
 
 
 async def test_a_process_ends_even_if_nothing_can_be_written(database: Database):
-    flaky = Flaky(database._engine)
+    flaky = Flaky(database)
     async with keeping(flaky, Watches()):
         flaky.full = True
     assert await column(database, select(lives.c.ended_at)) == [None]
