@@ -8,6 +8,7 @@ import contextlib
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,13 +17,14 @@ from telegram import Bot
 from telegram.error import Conflict, EndPointNotFound, Forbidden, InvalidToken, RetryAfter, TelegramError
 
 from bot.db import inbox
-from bot.db.engine import Database
+from bot.db.engine import Database, Transaction
 from bot.db.inbox import ASKING, Arrival
 from bot.errors import StoreUnavailable, TelegramConflict, TelegramRefused
 from bot.telegram import envelope, wire
 from bot.telegram.outcomes import seconds
 
 LONGEST_PAUSE = 30.0
+REMEMBERED = 1000  # people whose waiting messages need not be counted anew
 WANTED = ["message", "edited_message", "callback_query", "my_chat_member", "stopped_message_generation"]
 
 log = logging.getLogger(__name__)
@@ -49,6 +51,7 @@ class Intake:
         self._patience = patience
         self._conflict_since = self._conflict_at = -math.inf
         self._heard = time.monotonic()  # Telegram has just said who we are
+        self._may_wait: dict[int, int] = {}  # messages of a person, at most; of others it is not known
 
     def is_fresh(self) -> bool:
         """Whether Telegram answered a poll lately: two long polls ago at most."""
@@ -139,15 +142,26 @@ class Intake:
         return max((arrival.update_id for arrival in arrivals), default=None)
 
     async def _store(self, arrivals: Sequence[Arrival], now: float) -> None:
-        texts = {one.sender for one in arrivals if one.shape in ASKING and one.sender is not None}
+        texts = Counter(one.sender for one in arrivals if one.shape in ASKING and one.sender is not None)
         async with self._database.transaction() as tx:
-            kept = self._bounded(arrivals, await inbox.waiting(tx, texts) if texts else {})
+            counts = await self._waiting(tx, texts)
+            kept = self._bounded(arrivals, counts)
             if any(one.shape == "overflow" for one in kept):
                 known = await inbox.known(tx, [one.update_id for one in arrivals])
                 new = [one for one in arrivals if one.update_id not in known]
-                kept = self._bounded(new, await inbox.waiting(tx, texts))
+                counts = await self._waiting(tx, texts)
+                kept = self._bounded(new, counts)
             await inbox.store(tx, kept, now=now)
+        self._may_wait |= counts
         self._ways.arrived(kept)
+
+    async def _waiting(self, tx: Transaction, texts: Counter[int]) -> dict[int, int]:
+        """How many messages of these people wait, at most; counted where that and what came may be too many."""
+        if len(self._may_wait) > REMEMBERED:
+            self._may_wait.clear()
+        near = [one for one, came in texts.items() if self._may_wait.get(one, math.inf) + came > self._most_waiting]
+        waiting = dict.fromkeys(near, 0) | await inbox.waiting(tx, near) if near else {}
+        return {one: self._may_wait[one] for one in texts if one not in waiting} | waiting
 
     def _bounded(self, arrivals: Sequence[Arrival], counts: dict[int, int]) -> list[Arrival]:
         return [self._bound(one, counts) for one in arrivals]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import select, text
+from sqlalchemy import select, text, update
 from telegram import Bot
 
 from bot.db.engine import Database
@@ -19,6 +19,7 @@ from bot.db.tables import inbox
 from bot.errors import TelegramConflict, TelegramRefused
 from bot.serving import serve
 from bot.sim.botapi import BotApi, Fault
+from bot.telegram import intake as room
 from bot.telegram.intake import Intake, Ways
 from bot.telegram.polls import whole_updates
 from bot.telegram.wire import bot_for
@@ -215,9 +216,31 @@ async def test_updates_that_come_twice_do_not_count_against_a_person(door: Door)
     assert ann.chat.id == 7
 
 
-def _message(number: int) -> dict[str, object]:
+async def test_who_has_been_answered_may_write_again(door: Door, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(room, "REMEMBERED", 1)
+    intake = Intake(door.bot, door.database, Ways(door.count, door.alarm), most_waiting=2)
+
+    async def shapes(*numbers: int, sender: int = 7) -> list[str]:
+        for number in numbers:
+            await intake._keep([{"update_id": number, "message": _message(number, sender)}])
+        return [shape for update_id, shape in await door.rows() if update_id in numbers]
+
+    assert await shapes(1, 2, 3) == ["text", "text", "overflow"]
+    assert await shapes(4, 5, 6, sender=8) == ["text", "text", "overflow"]
+    async with door.database.transaction() as tx:
+        await tx.execute(update(inbox).where(inbox.c.sender == 7).values(state="done"))
+    assert await shapes(7, 8, 9) == ["text", "text", "overflow"]
+
+
+def _message(number: int, sender: int = 7) -> dict[str, object]:
     chat = {"id": 7, "type": "private"}
-    return {"message_id": number, "date": int(time.time()), "chat": chat, "from": {"id": 7}, "text": f"number {number}"}
+    return {
+        "message_id": number,
+        "date": int(time.time()),
+        "chat": chat,
+        "from": {"id": sender},
+        "text": f"number {number}",
+    }
 
 
 @pytest.mark.parametrize(
