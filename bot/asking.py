@@ -152,8 +152,9 @@ class Asking:
         cut: list[Reply] = []
         try:
             given = await running.work(self._call(request, running, channel, cut.append))
-        except asyncio.CancelledError:
-            await self._book.let_go(Closing(call, cut[-1] if cut else None, "cancelled", "the gateway was stopped"))
+        except asyncio.CancelledError as cancelled:
+            why = str(cancelled) or "the gateway was stopped"
+            await self._book.let_go(Closing(call, cut[-1] if cut else None, "cancelled", why))
             raise
         partial = cut[-1] if cut else None
         _note_canvases(running, given.partial if isinstance(given, CallFailed) else given or partial)

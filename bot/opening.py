@@ -35,7 +35,7 @@ class Ask:
 
     `attachments` is what came with each of them, empty if nothing did with any. `items` are done when the turn is over.
     `silent`: the answer makes no sound; `preface` is put before it. `deep`: the second endpoint is asked for.
-    `priority` is that of its model calls.
+    `goes_on`: it is the last answer that is to go on. `priority` is that of its model calls.
     """
 
     items: tuple[InboxItem, ...]
@@ -49,6 +49,7 @@ class Ask:
     silent: bool = False
     preface: str = ""
     deep: bool = False
+    goes_on: bool = False
     priority: int = PEOPLE
 
     @property

@@ -141,7 +141,7 @@ class Playing:
         means, ask = self._means, self._ask
         asked = await means.guard.approvals.of_turn(tx, opened.id) if opened.is_found else {}
         asker = Asker(opened.id, ask.person, ask.name, ask.lane)
-        reading = caution.begin(opened.prompt, opened.user)
+        reading = caution.begin(opened.prompt, opened.user, goes_on=ask.goes_on)
         gate = Gate(means.guard, asker, opened.toolbox, reading, asked)
         context = partial(means.context_for, ask)
         return Hands(means.database, opened.id, opened.toolbox, gate, context, results)

@@ -128,7 +128,7 @@ class Worker:
             return False
         if polite := self._polite.pop(item, None):
             self._giving_way.add(item)
-            polite.cancel()
+            polite.cancel("it gave way to a message")
         return True
 
     async def _do(self, items: tuple[InboxItem, ...]) -> None:

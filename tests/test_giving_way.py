@@ -1,6 +1,8 @@
 """Due tasks that wait for people, in the whole house: that gave way to a message, or wait for a question's answer."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from sqlalchemy import delete, select
@@ -62,6 +64,9 @@ async def test_a_task_that_gave_way_to_a_new_conversation_stays_in_its_own(tmp_p
         again = house.endpoint.requests[-1].body["messages"]
         assert any("An old word." in str(one["content"]) for one in again)
     books.check(tmp_path / "house.db")
+    with closing(sqlite3.connect(tmp_path / "house.db")) as database:
+        cut = database.execute("select error from model_calls where outcome = 'cancelled'").fetchall()
+    assert cut == [("it gave way to a message",)]
 
 
 async def test_a_task_that_gave_way_and_whose_job_is_deleted_takes_back_what_it_has_shown(tmp_path: Path):
@@ -173,6 +178,8 @@ SLOW = '''
 """Work that is not run again."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from tools.base import tool

@@ -75,13 +75,14 @@ class Reading:
         self.outside |= is_outside
 
 
-def begin(prompt: Iterable[Message], user: Iterable[Message]) -> Reading:
+def begin(prompt: Iterable[Message], user: Iterable[Message], *, goes_on: bool = False) -> Reading:
     """What a turn has read before its first call: its `prompt`, in which `user` are its own messages.
 
-    Words of strangers in earlier turns are no reason to ask: they have been answered.
+    Words of strangers in earlier turns are no reason to ask: they have been answered; unless the answer `goes_on`.
     """
-    outside = any(message.images or prompting.holds_data(message.text) for message in user)
-    return Reading(outside, [message.text for message in prompt if message.role in {"user", "tool"}])
+    read = [message for message in prompt if message.role in {"user", "tool"}]
+    outside = any(message.images or prompting.holds_data(message.text) for message in (read if goes_on else user))
+    return Reading(outside, [message.text for message in read])
 
 
 def judge(tool: Tool, arguments: Mapping[str, Any], reading: Reading) -> Verdict:

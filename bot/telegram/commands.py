@@ -152,13 +152,16 @@ async def again(call: Call, last: LastTurn) -> Answer:
     return await ask(call, last.texts, of=last.id, deep=last.deep)
 
 
-async def ask(call: Call, texts: tuple[str, ...], of: int | None = None, *, deep: bool = False) -> Answer:
+async def ask(
+    call: Call, texts: tuple[str, ...], of: int | None = None, *, deep: bool = False, goes_on: bool = False
+) -> Answer:
     """Have these messages answered as if the person had sent them; `of` is the turn whose they are, if any's.
 
-    `deep`: by the second endpoint.
+    `deep`: by the second endpoint; `goes_on`: the last answer is to go on.
     """
     body = {"person": call.person, "name": call.name, "texts": texts} | ({"turn": of} if of is not None else {})
     body |= {"deep": True} if deep else {}
+    body |= {"goes_on": True} if goes_on else {}
     await inbox.add(call.tx, kind="task", lane=call.lane, sender=call.person, body=body, now=call.now)
     return Answer(then=(call.reach.wake_worker,))
 

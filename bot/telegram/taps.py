@@ -80,7 +80,7 @@ async def _more(call: Call, turn: int) -> Answer:
         return Answer(toast="This is not the last answer any more.", gestures=strip)
     if await inbox.busy(call.tx, call.lane):
         return Answer(toast="Something newer is under way already.", gestures=strip)
-    asked = await commands.ask(call, (GO_ON,), deep=last.deep)
+    asked = await commands.ask(call, (GO_ON,), deep=last.deep, goes_on=True)
     return Answer(toast="I go on.", then=asked.then, gestures=strip)
 
 

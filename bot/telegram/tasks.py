@@ -2,7 +2,8 @@
 the due time of a job.
 
 Its body is {"person", "name", "texts"}, and the "turn" whose messages these are if something may have come with them;
-"deep" if the second endpoint is to answer. The person must still be let in when it runs.
+"deep" if the second endpoint is to answer, "goes_on" if the last answer is to go on. The person must still be let in
+when it runs.
 """
 
 import time
@@ -43,8 +44,8 @@ class Tasks:
             await self._end(item, item.lane, person, NOT_LET_IN)
             return
         texts, came = tuple(item.body["texts"]), await self._came(item.body.get("turn"))
-        deep = bool(item.body.get("deep"))
-        ask = Ask(items, item.lane, person, str(item.body["name"]), texts, came, deep=deep)
+        deep, goes_on = bool(item.body.get("deep")), bool(item.body.get("goes_on"))
+        ask = Ask(items, item.lane, person, str(item.body["name"]), texts, came, deep=deep, goes_on=goes_on)
         if item.job is None:
             await self._turns.run(ask)
         elif (job := await self._job(item)) is not None:

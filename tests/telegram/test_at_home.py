@@ -1,5 +1,8 @@
 """With the whole house: what a person types and taps about thinking, cost, the prompt, and an answer that was cut."""
 
+import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from bot.sim.botapi_chats import ChatMessage
@@ -75,3 +78,6 @@ async def test_an_answer_cut_at_its_length_goes_on_at_a_tap_once(tmp_path: Path)
         await house.api.until(lambda: not cut.buttons)
         house.endpoint.release()
         assert (await house.answered(count + 1))[-1] == "The end."
+    with closing(sqlite3.connect(tmp_path / "house.db")) as database:
+        [[body]] = database.execute("select body from inbox where kind = 'task'").fetchall()
+    assert json.loads(body)["goes_on"]
