@@ -14,11 +14,11 @@ from typing import NoReturn
 
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
-from sqlalchemy.pool import Pool
 
 import bot.app  # what `run` imports when it is called
 import tools
 from bot.__main__ import main
+from bot.db import driver
 
 TOOLS = Path(__file__).with_name("tools_found")
 BOMB = Path("bomb")
@@ -43,8 +43,8 @@ class Bomb:
         if self._left == 0 and self._when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def committed(self, *_: object) -> None:
-        """A connection is given back: its transaction is over."""
+    def committed(self) -> None:
+        """A transaction was committed."""
         if self._left <= 0 and self._when == "after":
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -72,8 +72,7 @@ def _live(folder: Path) -> NoReturn:
         os.dup2(ours, theirs)
     bomb = Bomb()
     signal.signal(signal.SIGUSR1, bomb.arm)
-    event.listen(Engine, "commit", bomb.committing)
-    event.listen(Pool, "checkin", bomb.committed)
+    _watch(bomb)
     sys.argv = ["canvasgram", "run", "--env-file", ".env"]
     code = 1
     try:
@@ -84,6 +83,18 @@ def _live(folder: Path) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _watch(bomb: Bomb) -> None:
+    """Tell it of every commit."""
+    commit = driver.Connection.commit
+
+    async def committed(connection: driver.Connection) -> None:
+        await commit(connection)
+        bomb.committed()
+
+    event.listen(Engine, "commit", bomb.committing)
+    driver.Connection.commit = committed  # type: ignore[assignment,method-assign]
 
 
 if __name__ == "__main__":
