@@ -1,7 +1,7 @@
-"""The commands: `setup`, `run`, `demo`, `bench …`, `report`, `turn`, `jobs …`, `restore`, `migrate`.
+"""The commands: `setup`, `run`, `demo`, `check`, `report`, `turn`, `jobs`, `restore`, `migrate`, `bench`, `tools`.
 
-Owns printing, signals and exit codes. A command imports its rooms when it is called, so
-that each starts as fast as what it needs.
+Owns printing, signals and exit codes; the last two stand in their own rooms. A command imports its rooms when it is
+called, so that each starts as fast as what it needs; one that a signal may stop returns what there is to do.
 """
 
 import asyncio
