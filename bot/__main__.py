@@ -1,7 +1,7 @@
-"""The commands: `setup`, `run`, `demo`, `bench …`, `report`, `turn`, `jobs …`, `restore`, `migrate`.
+"""The commands: `setup`, `run`, `demo`, `check`, `report`, `turn`, `jobs`, `restore`, `migrate`, `bench`, `tools`.
 
-Owns printing, signals and exit codes. A command imports its rooms when it is called, so
-that each starts as fast as what it needs.
+Owns printing, signals and exit codes; the last two stand in their own rooms. A command imports its rooms when it is
+called, so that each starts as fast as what it needs; one that a signal may stop returns what there is to do.
 """
 
 import asyncio
@@ -19,29 +19,36 @@ from typing import Annotated
 
 import typer
 
+from bot.bench.cli import bench
 from bot.errors import CanvasgramError, QuestionRefused, SettingsRefused
 from bot.tools_command.cli import tools
 
 GRACE = 9.5  # seconds a stop may take; supervisors kill at ten
+
+Work = Callable[[asyncio.Event], Awaitable[int]]
+"""What a command leaves to be done until it ends or the event is set; returns the exit code."""
+
+
+def _finish(work: Work | None, **_: object) -> None:
+    """Do what a command has left to be done until a signal stops it."""
+    if work is not None:
+        raise typer.Exit(asyncio.run(_until_stopped(work)))
+
 
 cli = typer.Typer(
     help="A Telegram agent gateway for DiffusionGemma served by vLLM.",
     epilog="`canvasgram demo` needs nothing. For real use: `canvasgram setup`, then `canvasgram run`.",
     no_args_is_help=True,
     add_completion=False,
+    result_callback=_finish,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,  # they print local variables, and those hold the token
 )
-bench = typer.Typer(help="Measure the gateway on this machine.", no_args_is_help=True, rich_markup_mode=None)
 cli.add_typer(bench, name="bench")
 cli.add_typer(tools, name="tools")
 jobs = typer.Typer(rich_markup_mode=None, invoke_without_command=True)
 cli.add_typer(jobs, name="jobs")
 
-Measured = Annotated[str, typer.Option("--endpoint", help="The endpoint that is measured; `sim` simulates one.")]
-EndpointKey = Annotated[str | None, typer.Option("--key", help="Its key, if it wants one.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Fewer prompts, and streamed alone.")]
-ResultFolder = Annotated[Path | None, typer.Option("--out", help="Also write JSON, Markdown and a picture there.")]
 EnvFile = Annotated[Path, typer.Option(help="The file of settings; the environment goes before it.")]
 
 
@@ -87,7 +94,7 @@ def setup(
 
 
 @cli.command(epilog="Examples: canvasgram run · LOG_FORMAT=json canvasgram run --env-file /etc/canvasgram.env")
-def run(env_file: EnvFile = Path(".env")) -> None:
+def run(env_file: EnvFile = Path(".env")) -> Work:
     """Run the gateway until SIGTERM or Ctrl-C; nothing is lost by either. A second Ctrl-C leaves at once."""
     from bot.settings import load
 
@@ -100,7 +107,7 @@ def run(env_file: EnvFile = Path(".env")) -> None:
     logs.configure(settings.log_level, settings.log_format, settings.secrets())
     gc.freeze()
     gc.enable()
-    raise typer.Exit(asyncio.run(_until_stopped(functools.partial(app.run, settings, say=typer.echo))))
+    return functools.partial(app.run, settings, say=typer.echo)
 
 
 @cli.command(epilog='Examples: canvasgram demo · canvasgram demo --say "What is 19 % of 84.50?"')
@@ -109,109 +116,11 @@ def demo(
     model_key: Annotated[str | None, typer.Option(help="The key of that endpoint, if it wants one.")] = None,
     say: Annotated[str | None, typer.Option(help="Send this, print the exchange, and end.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of the chat page; 0 takes a free one.")] = 0,
-) -> None:
+) -> Work:
     """Try it without a token and without a GPU: a chat page on this machine, model and Telegram simulated."""
     from bot import demo as room
 
-    work = functools.partial(room.run, model_url=model_url, model_key=model_key, say=say, port=port)
-    raise typer.Exit(asyncio.run(_until_stopped(work)))
-
-
-@bench.command(epilog="Examples: canvasgram bench load · canvasgram bench load --only own,start --messages 300 --check")
-def load(  # noqa: PLR0913  # an option is an argument here
-    messages: Annotated[int, typer.Option(min=1, help="Messages a bot, for own time and processor time.")] = 120,
-    only: Annotated[
-        str, typer.Option(help="Some of the sections: own, start, crowd, words, tokens, faults, ledger, soak.")
-    ] = "",
-    soak: Annotated[float, typer.Option(min=0, help="Minutes of a soak: loss, order, latency, memory over time.")] = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Without the soak and the ledger of a million calls.")] = False,
-    folder: Annotated[
-        Path | None, typer.Option(help="Where the database lies while measured; else a temporary folder.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="End with 1 if a limit is missed.")] = False,
-) -> None:
-    """Drive the gateway over loopback, beside two yardsticks in the same run, and print where the time went."""
-    from bot.bench import load as room
-    from bot.bench import table
-
-    sections = tuple(only.split(",")) if only else ()
-    wish = room.Wish(messages=messages, only=sections, folder=folder, soak=soak, quick=quick)
-    report = asyncio.run(room.run(wish, functools.partial(typer.echo, err=True)))
-    typer.echo(table.as_json(report) if json else "\n".join(table.lines(report)))
-    if check and not report.holds:
-        raise typer.Exit(1)
-
-
-@bench.command(epilog="Examples: canvasgram bench direct --endpoint http://gpu:8000/v1 --out spark · --endpoint sim")
-def direct(
-    endpoint: Measured = "http://localhost:8000/v1",
-    key: EndpointKey = None,
-    quick: Quick = False,
-    out: ResultFolder = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
-) -> None:
-    """Measure an endpoint itself by the published protocols, with nothing in between; Ctrl-C prints what is done."""
-    from bot.bench import direct_run
-    from bot.bench.direct import Wish
-    from bot.bench.result_told import Form, tell
-
-    work = functools.partial(direct_run.run, direct_run.Address(endpoint, key), Wish(quick=quick))
-    form = Form(typer.echo, functools.partial(typer.echo, err=True), out, json)
-    raise typer.Exit(asyncio.run(_until_stopped(functools.partial(tell, work, form))))
-
-
-@bench.command(epilog="Examples: canvasgram bench gateway --endpoint http://gpu:8000/v1 --out spark · --endpoint sim")
-def gateway(
-    endpoint: Measured = "http://localhost:8000/v1",
-    key: EndpointKey = None,
-    quick: Quick = False,
-    out: ResultFolder = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
-) -> None:
-    """Measure the same prompts directly and as Telegram messages through the whole gateway, interval by interval."""
-    from bot.bench import direct_run
-    from bot.bench.result_told import Form, tell
-
-    work = functools.partial(direct_run.run_gateway, direct_run.Address(endpoint, key), quick=quick)
-    form = Form(typer.echo, functools.partial(typer.echo, err=True), out, json)
-    raise typer.Exit(asyncio.run(_until_stopped(functools.partial(tell, work, form))))
-
-
-@bench.command(
-    epilog="Examples: canvasgram bench thinking --data cases · canvasgram bench thinking --data a --data b --json"
-)
-def thinking(
-    data: Annotated[list[Path], typer.Option(help="A folder with cases.jsonl and tools.json; may be given again.")],
-    train: Annotated[
-        Path | None, typer.Option(help="Train on these cases, judge by folds, and write the weights there.")
-    ] = None,
-    costs: Annotated[bool, typer.Option(help="Play turns before the simulated endpoint, too.")] = True,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
-) -> None:
-    """Judge the choice to think: who needs tools, how fast it is told, and what it costs or saves."""
-    from bot.bench import thinking as room
-    from bot.bench import thinking_table
-
-    wish = room.Wish(tuple(data), train, costs)
-    report = asyncio.run(room.run(wish, functools.partial(typer.echo, err=True)))
-    typer.echo(thinking_table.as_json(report) if json else "\n".join(thinking_table.lines(report)))
-
-
-@bench.command("tools", epilog="Examples: canvasgram bench tools --data cases · --data a --data b --registered 1000")
-def many_tools(
-    data: Annotated[list[Path], typer.Option(help="A folder with cases.jsonl and tools.json; may be given again.")],
-    registered: Annotated[int, typer.Option(min=10, help="Tools registered for each case.")] = 200,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="End with 1 if a set reaches too few of its tools.")] = False,
-) -> None:
-    """Judge how the model reaches one of many tools: in its prompt, or among the first five that a search finds."""
-    from bot.bench import tools as room
-
-    report = room.run(room.Wish(tuple(data), registered), functools.partial(typer.echo, err=True))
-    typer.echo(room.as_json(report) if json else "\n".join(room.lines(report)))
-    if check and not report.holds:
-        raise typer.Exit(1)
+    return functools.partial(room.run, model_url=model_url, model_key=model_key, say=say, port=port)
 
 
 @cli.command(
@@ -223,7 +132,7 @@ def check(
     key: Annotated[str | None, typer.Option(help="Its key, if it wants one.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     env_file: EnvFile = Path(".env"),
-) -> None:
+) -> Work:
     """Find out what the endpoint really does, in at most 40 short calls: a row a finding, exit code by the worst."""
     from bot.check import command, table
 
@@ -234,7 +143,7 @@ def check(
         typer.echo(table.as_json(report) if json else "\n".join(table.lines(report)))
         return report.exit_code
 
-    raise typer.Exit(asyncio.run(_until_stopped(work)))
+    return work
 
 
 @cli.command(
@@ -391,7 +300,7 @@ class _Terminal:
             signal.signal(signal.SIGINT, before)
 
 
-async def _until_stopped(work: Callable[[asyncio.Event], Awaitable[int]]) -> int:
+async def _until_stopped(work: Work) -> int:
     """Do `work` with an event that SIGTERM and Ctrl-C set; a second signal, or GRACE after the first, ends it all."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""The composition root: builds every part once, hands each what it needs, starts and stops them in order."""
+"""The composition root: opens database, Telegram and endpoints, builds every part once, hands each what it needs."""
 
 import asyncio
 import contextlib
@@ -14,11 +14,9 @@ from bot.agent import history
 from bot.agent.llm import Llm
 from bot.agent.seats import Seats
 from bot.answering import Answering
-from bot.approvals import Approvals
 from bot.aside import Aside
 from bot.attachments.reading import Reader
 from bot.attachments.sound import Transcriber
-from bot.catalogue.catalogue import Catalogue
 from bot.db import calls, lock, migrating, people
 from bot.db.engine import Database, connected, file_of
 from bot.db.inbox import Arrival
@@ -27,7 +25,7 @@ from bot.diary import Bounds, Diary, Owner
 from bot.domain import ItemKind, Lane, Runner
 from bot.endpoints import Endpoint
 from bot.errors import SettingsRefused
-from bot.house import Rota
+from bot.household import House
 from bot.housekeeping import Housekeeping
 from bot.opening import Ask
 from bot.schedule import Schedule
@@ -50,9 +48,7 @@ from bot.telegram.sender import Sender
 from bot.telegram.tasks import Tasks
 from bot.turns import Turns
 from bot.usage.keeper import Keeper
-from bot.usage.reconcile import Reconciliation
 from bot.usage.watch import Watches
-from bot.warming import Warming
 from bot.worker import Worker
 
 FILES_SHARE = 4  # the part of a prompt that the pictures of one turn may take, and as much its files
@@ -102,7 +98,7 @@ def _seats(model: Llm, second: Endpoint | None) -> Mapping[str, Seats]:
 
 @contextlib.asynccontextmanager
 async def _pages(
-    settings: Settings, house: "House", database: Database, seats: Mapping[str, Seats]
+    settings: Settings, house: House, database: Database, seats: Mapping[str, Seats]
 ) -> AsyncIterator[None]:
     """Serve `/healthz` and `/metrics` while the block runs, if HTTP_PORT is set."""
     async with contextlib.AsyncExitStack() as serving:
@@ -122,61 +118,6 @@ async def _pages(
                 why = f"HTTP_PORT {settings.http_port} cannot be used ({error.strerror}). Example: HTTP_PORT=8081"
                 raise SettingsRefused(why) from None
         yield
-
-
-@dataclass(frozen=True, slots=True)
-class House:
-    """The parts that run, side by side."""
-
-    intake: Intake
-    worker: Worker
-    sender: Sender
-    eyes: Eyes
-    gestures: Gestures
-    warming: Warming
-    keeper: Keeper
-    reconciliation: Reconciliation
-    schedule: Schedule
-    rota: Rota
-    approvals: Approvals
-    admins: tuple[int, ...]
-    catalogue: Catalogue
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop`, or until Telegram will not have us any more; then fetch nothing more, let turns end within
-        their grace, deliver what is ready.
-        """
-        async with asyncio.TaskGroup() as tasks:
-            keeping = tasks.create_task(self.keeper.run(), name="keeper")
-            sending = tasks.create_task(self.sender.run(), name="sender")
-            tools = tasks.create_task(self.catalogue.run(), name="tools")
-            working = tasks.create_task(self.worker.run(), name="worker")
-            try:
-                await self._fetch(stop)
-            finally:
-                self.worker.drain()
-                await asyncio.wait([working])
-                tools.cancel()
-                self.sender.stop()
-                await asyncio.wait([sending])
-                self.keeper.stop()
-                await asyncio.wait([keeping])
-
-    async def _fetch(self, stop: asyncio.Event) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            guests = [
-                tasks.create_task(self.intake.run(), name="intake"),
-                tasks.create_task(self.eyes.run(), name="eyes"),
-                tasks.create_task(self.reconciliation.run(), name="reconciliation"),
-                tasks.create_task(self.schedule.run(), name="schedule"),
-                tasks.create_task(self.rota.run(), name="rota"),
-                tasks.create_task(self.approvals.run(), name="approvals"),
-                tasks.create_task(self.gestures.menus(self.admins), name="menus"),
-                tasks.create_task(self.warming.run(), name="warming"),
-            ]
-            await stop.wait()
-            for guest in guests:
-                guest.cancel()
 
 
 async def build(

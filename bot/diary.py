@@ -14,7 +14,6 @@ from bot.db.engine import Database, Transaction
 from bot.db.jobs import Job, JobKind, Missed, NewJob
 from bot.domain import Button, Lane, Part
 from bot.due import rules, saying
-from bot.due import zones as places
 from bot.due.rules import Rule
 from bot.due.unclear import Unclear
 from tools.threads import in_thread
@@ -169,11 +168,6 @@ def line(job: Job) -> str:
     text = " ".join(job.text.split())
     shown = text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
     return f"#{job.id} {mark} {shown} · {f'{how} · ' if how else ''}{state}"
-
-
-def place(words: str) -> str:
-    """The zone that somebody names. Raises Unclear."""
-    return places.find(words)
 
 
 def _kept(kind: JobKind, text: str) -> str:

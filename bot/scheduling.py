@@ -7,6 +7,7 @@ from bot import diary
 from bot.db import jobs
 from bot.diary import Diary, Owner, ZoneUnknown
 from bot.domain import Lane
+from bot.due import zones
 from bot.due.unclear import Unclear
 from tools.base import ToolError
 
@@ -69,7 +70,7 @@ class ChatSchedules:
             if is_known or not words:
                 raise
             try:
-                zone = diary.place(city)
+                zone = zones.find(city)
             except Unclear:
                 raise ZoneUnknown from None
         async with self._diary.database.transaction() as tx:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Select, Subquery, and_, case, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.reports import of_calls_alone, of_turns
+from bot.db.scopes import of_calls_alone, of_turns
 from bot.db.sums import Scope
 from bot.db.tables import accounts, model_calls, tool_calls, turns
 from bot.domain import CANVAS, CallOutcome

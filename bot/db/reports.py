@@ -1,7 +1,6 @@
 """Sums over the ledger for reports: model calls, turns with their accounts, tool calls; of all or a group at a time.
 
-Reads only. A turn belongs to a span of time by when it was received, with all its calls; a call without a turn by when
-it was made.
+Reads only; which rows a scope is about, scopes.py says.
 """
 
 from collections.abc import Sequence
@@ -15,8 +14,6 @@ from sqlalchemy import (
     and_,
     case,
     cast,
-    exists,
-    false,
     func,
     literal,
     or_,
@@ -25,6 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from bot.db.scopes import between, of_calls_alone, of_turns, with_model
 from bot.db.sums import (
     DAY,
     AgainSums,
@@ -195,7 +193,7 @@ async def turned(tx: AsyncConnection, scope: Scope, by: Group | None) -> list[Tu
         func.coalesce(func.sum(case((_t.thinking, _a.whole))), 0.0),
         *(func.coalesce(func.sum(column), 0.0) for column in _SECONDS),
     )
-    query = select(*columns).select_from(turns.outerjoin(accounts, _a.turn == _t.id)).where(*_turns(scope))
+    query = select(*columns).select_from(turns.outerjoin(accounts, _a.turn == _t.id)).where(*with_model(scope))
     rows = await _rows(tx, query, by if by in _OF_TURNS else None, None)
     return [_turn_sums(row) for row in rows if row[1]]
 
@@ -214,7 +212,7 @@ async def tools(tx: AsyncConnection, scope: Scope, by: Group | Literal["tool"] |
     if scope.is_everything and by not in _OF_TURNS:
         query = query.select_from(tool_calls)
     else:
-        query = query.select_from(turns.join(tool_calls, _c.turn == _t.id)).where(*_turns(scope))
+        query = query.select_from(turns.join(tool_calls, _c.turn == _t.id)).where(*with_model(scope))
     return [ToolSums(row[0], row[1], row[2], row[3], row[4]) for row in await tx.execute(query)]
 
 
@@ -223,14 +221,14 @@ async def asked(tx: AsyncConnection, scope: Scope, by: Group | Literal["tool"] |
     key = _q.tool if by == "tool" else _OF_TURNS.get(by or "", literal(None))
     waited = func.coalesce(func.sum(_q.answered_at - _q.asked_at), 0.0)
     query = select(key, _q.answer, func.count(), waited).select_from(approvals.join(turns, _q.turn == _t.id))
-    grouped = query.where(*_turns(scope)).group_by(*([key] if by == "tool" or by in _OF_TURNS else []), _q.answer)
+    grouped = query.where(*with_model(scope)).group_by(*([key] if by == "tool" or by in _OF_TURNS else []), _q.answer)
     return [AskedSums(row[0], row[1], row[2], row[3]) for row in await tx.execute(grouped)]
 
 
 async def account_rows(tx: AsyncConnection, scope: Scope, by: Group | None) -> list[tuple[Any, ...]]:
     """(key, then `Seconds` in order), an account a row."""
     key = _OF_TURNS.get(by or "", literal(None))
-    query = select(key, *_SECONDS).select_from(turns.join(accounts, _a.turn == _t.id)).where(*_turns(scope))
+    query = select(key, *_SECONDS).select_from(turns.join(accounts, _a.turn == _t.id)).where(*with_model(scope))
     return [tuple(row) for row in await tx.execute(query)]
 
 
@@ -238,7 +236,7 @@ async def tool_seconds(tx: AsyncConnection, scope: Scope) -> list[tuple[str, flo
     """Name and seconds, a tool call that ended a row."""
     took = (_c.ended_at - _c.began_at).label("took")
     query = select(_c.name, took).select_from(turns.join(tool_calls, _c.turn == _t.id))
-    return [(row.name, row.took) for row in await tx.execute(query.where(*_turns(scope), took.is_not(None)))]
+    return [(row.name, row.took) for row in await tx.execute(query.where(*with_model(scope), took.is_not(None)))]
 
 
 async def counted(tx: AsyncConnection, scope: Scope, *, daily: bool) -> list[tuple[int | None, str, int, int]]:
@@ -259,38 +257,6 @@ async def server(tx: AsyncConnection, scope: Scope) -> ServerSums:
         func.sum(readings.c.committed_seen),
         func.sum(readings.c.gap),
     )
-    compared = select(*told).where(readings.c.since.is_not(None), *_between(readings.c.read_at, scope))
+    compared = select(*told).where(readings.c.since.is_not(None), *between(readings.c.read_at, scope))
     row = (await tx.execute(compared)).one()
     return ServerSums(row[0], row[1], row[2], row[3])
-
-
-def _turns(scope: Scope) -> list[ColumnElement[bool]]:
-    if scope.model is None:
-        return of_turns(scope)
-    asked = exists().where(_m.turn == _t.id, _m.model == scope.model)
-    return [*of_turns(scope), asked]
-
-
-def of_turns(scope: Scope) -> list[ColumnElement[bool]]:
-    """Which turns: by their receipt, chat and person."""
-    found: list[ColumnElement[bool]] = _between(_t.received_at, scope)
-    if scope.chat is not None:
-        found.append(or_(_t.lane == scope.chat, _t.lane.startswith(f"{scope.chat}:", autoescape=True)))
-    if scope.user is not None:
-        found.append(_t.person == scope.user)
-    return found
-
-
-def of_calls_alone(scope: Scope) -> list[ColumnElement[bool]]:
-    """Which calls without a turn."""
-    found = _between(_m.created_at, scope)
-    if scope.is_of_turns:
-        found.append(false())
-    if scope.model is not None:
-        found.append(_m.model == scope.model)
-    return found
-
-
-def _between(moment: ColumnElement[float], scope: Scope) -> list[ColumnElement[bool]]:
-    first = [] if scope.since is None else [moment >= scope.since]
-    return first + ([] if scope.until is None else [moment < scope.until])

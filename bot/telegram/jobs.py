@@ -8,7 +8,7 @@ from bot.db import inbox, jobs
 from bot.db.jobs import Job
 from bot.diary import Owner
 from bot.domain import Button, Part
-from bot.due import rules, saying
+from bot.due import rules, saying, zones
 from bot.due.unclear import Unclear
 from bot.telegram.acts import TOO_OLD, Answer, Call, pages, say
 from bot.telegram.reminders import ASKED
@@ -44,7 +44,7 @@ async def zone(call: Call) -> Answer:
         )
         return say(f"{there} Send /zone and a city to set it, such as: /zone Berlin.")
     try:
-        name = diary.place(call.words[:60])
+        name = zones.find(call.words[:60])
     except Unclear as error:
         return say(str(error))
     moved = await call.reach.diary.move(call.tx, Owner(call.person, call.name, call.lane), name)

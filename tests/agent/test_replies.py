@@ -8,7 +8,7 @@ from bot.agent.calls import Wanted
 from bot.agent.markup import CONTROL
 from bot.agent.replies import Answer, Calls, Cut, Empty, Verdict, blank, judge, shown
 from bot.domain import Reply, ToolCall, ToolResult
-from tests.agent.offered import TOOLS, call, offered, reply
+from tests.agent.offered import PARIS, TOOLS, call, offered, refusal, reply, wanted
 from tests.agent.replay import Replay, ignore, recorded, replaying, request
 
 
@@ -16,25 +16,6 @@ async def judged(name: str) -> Verdict:
     """The verdict on a recorded answer that came through the real client."""
     async with replaying(Replay([recorded(name)])) as llm:
         return judge(await llm.call(request(), ignore, ignore), TOOLS)
-
-
-def wanted(verdict: Verdict) -> list[tuple[str, dict[str, object]]]:
-    """The calls of a verdict, all of which may run."""
-    assert isinstance(verdict, Calls)
-    assert all(isinstance(one, Wanted) for one in verdict.calls)
-    return [(one.call.name, one.arguments) for one in verdict.calls if isinstance(one, Wanted)]
-
-
-def refusal(verdict: Verdict) -> str:
-    """The words of the only call of a verdict, which is refused."""
-    assert isinstance(verdict, Calls)
-    (only,) = verdict.calls
-    assert isinstance(only, ToolResult)
-    assert only.outcome == "refused"
-    return only.text
-
-
-PARIS = [("get_weather", {"city": "Paris"})]
 
 
 @pytest.mark.parametrize(
@@ -176,90 +157,6 @@ def test_the_kept_arguments_are_the_repaired_ones():
     assert verdict.calls[0].call == ToolCall("chatcmpl-tool-GET_WEATHER", "get_weather", '{"city": "Paris", "days": 2}')
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'call:get_weather{city:<|"|>Paris<|"|>}',
-        'call:get_weather(city:<|"|>Paris<|"|>)',
-        'call:get_weather(city="Paris")',
-        "call:get_weather(city='Paris', )",
-        'call:get_weather{"city":"Paris"}',
-        "call:get_weather {city:Paris}",
-        ":call:call:GET_weather{city: Paris}",
-        '<|tool_call>call:get_weather{city:<|"|>Paris<|"|>}<tool_call|><|tool_response>',
-        "Let me look.\ncall:get_weather{city:Paris}\n",
-    ],
-)
-def test_a_call_that_leaked_into_the_text_is_run(text):
-    assert wanted(judge(reply(text), TOOLS)) == PARIS
-
-
-def test_values_of_a_leaked_call_are_read_as_they_are_written():
-    text = (
-        'call:send_message{text:<|"|>a, b: {c}<|"|>,to:[1, -2.5e3, true, null, word],'
-        'opts:{silent:true,"quo\\"te":"q\\n"},items:[{k:<|"|>x<|"|>},[]]}'
-    )
-    assert wanted(judge(reply(text), TOOLS)) == [
-        (
-            "send_message",
-            {
-                "text": "a, b: {c}",
-                "to": [1, -2500.0, True, None, "word"],
-                "opts": {"silent": True, 'quo"te': "q\n"},
-                "items": [{"k": "x"}, []],
-            },
-        )
-    ]
-
-
-def test_several_leaked_calls_in_a_row_are_all_run():
-    text = "call:get_weather{city:Paris}\ncall:get_weather{city:Rome}call:noargs{}"
-    assert wanted(judge(reply(text), TOOLS)) == [*PARIS, ("get_weather", {"city": "Rome"}), ("noargs", {})]
-
-
-@pytest.mark.parametrize("text", ["call:rm_rf{path:/}", "call:get_weather{city:", 'call:get_weather{city:<|"|>Par'])
-def test_a_leaked_call_that_cannot_run_is_refused(text):
-    assert refusal(judge(reply(text), TOOLS))
-
-
-def test_a_leaked_call_of_a_cut_reply_is_never_run():
-    assert judge(reply("Wait.\ncall:get_weather{city:Paris}", finish="length"), TOOLS) == Cut("call", "Wait.")
-
-
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("I would use call:get_weather{city:Paris} for that.", "I would use  for that."),
-        ("call:get_weather{city:Paris}\nThen I would tell you.", "Then I would tell you."),
-        ("First (call:get_weather{city:Paris}", "First ("),
-        ("He said: call:me(maybe)", "He said: call:me(maybe)"),
-        ("recall:get_weather{city:Paris}", "recall:get_weather{city:Paris}"),
-    ],
-)
-def test_a_call_in_the_middle_of_a_text_is_neither_run_nor_shown(text, left):
-    assert judge(reply(text), TOOLS) == Answer(left)
-
-
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("<|channel>thought\nhm<channel|>Hello", "Hello"),
-        ("Hello<|channel>thought\nhm", "Hello"),
-        ("<|channel>thought\nHello", "Hello"),
-        ("thought\nHello", "Hello"),
-        ("Hello<turn|>", "Hello"),
-        ("<|turn>model\nHello<turn|>\n<|turn>user\nAnd you?", "Hello"),
-        ("Hello<|tool_response>response:x{value:1}<tool_response|> there", "Hello there"),
-        ("Hello <|tool_call>rubbish<tool_call|>there", "Hello there"),
-        ("<unused145>Hello<eos>", "Hello"),
-        ("<|tu<|turn|>rn|>Hello", "Hello"),
-        ("a < b |> c and x<y>", "a < b |> c and x<y>"),
-    ],
-)
-def test_markup_in_a_text_is_taken_out(text, left):
-    assert judge(reply(text), TOOLS) == Answer(left)
-
-
 @pytest.mark.parametrize("text", ["", " \n\t", "\u200b\u2800\u3164", "<turn|>", "<|tool_call>call", "<|turn>", "\x00"])
 def test_a_text_nobody_could_see_is_empty(text):
     assert isinstance(judge(reply(text), TOOLS), Empty)
@@ -311,16 +208,6 @@ def test_more_calls_than_one_step_may_have_are_left_out_and_the_model_is_told():
     last = verdict.calls[-1]
     assert isinstance(last, ToolResult)
     assert last.text == "At most 16 calls run in one step; 484 were left out."
-
-
-def test_a_text_still_being_written_is_shown_without_markup():
-    assert shown("Hello <|tool_call>call:get_weather{ci") == "Hello"
-    assert shown("Let me see.\ncall:get_weather{ci") == "Let me see."
-    assert shown("<|channel>thought\nhm") == ""
-    assert [shown(f"So far. {cut}") for cut in ("<|tool_ca", "<|", '<|"', "<turn|", "call:", "call:get_w")] == [
-        "So far."
-    ] * 6
-    assert shown("if a <b") == "if a <b"
 
 
 MARKS = (

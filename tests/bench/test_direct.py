@@ -10,23 +10,16 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 from typer.testing import CliRunner
 
 from bot.__main__ import cli
 from bot.agent.server import Counters
-from bot.bench import direct, direct_run, direct_simulated, direct_tools, progress
+from bot.bench import direct, direct_run, direct_simulated, progress
 from bot.bench.direct import Wish, counted
-from bot.bench.direct_call import Target, asking, calling, find
 from bot.bench.direct_protocols import LONG, PROTOCOLS, SHORT_ANSWERS, Ask, Protocol, wished
 from bot.bench.direct_run import Address
 from bot.bench.result import STOPPED, Counted, Measured, Result
-from bot.domain import CallTimes, ToolCall, Usage
-from bot.domain import Reply as ModelReply
-from bot.errors import EndpointAway, EndpointRefused, KeyRefused, ServerAway, SettingsRefused
+from bot.errors import KeyRefused, ServerAway, SettingsRefused
 from bot.serving import serve
 from bot.sim.endpoint import ChatRequest, Endpoint, Profile, Reply, Timing
 
@@ -227,85 +220,6 @@ async def test_an_address_without_an_endpoint_is_named() -> None:
     async with serve(endpoint.app) as url:
         with pytest.raises(KeyRefused, match="wants a key"):
             await direct_run.run(Address(url), Wish(), asyncio.Event(), nothing)
-
-
-async def test_a_server_without_a_model_is_named() -> None:
-    async def none(request: Request) -> Response:
-        return Response(json.dumps({"data": []}), media_type="application/json")
-
-    async with serve(Starlette(routes=[Route("/v1/models", none)])) as url:
-        with pytest.raises(ServerAway, match="serves no model"):
-            await find(f"{url}/v1", None)
-
-
-@pytest.mark.parametrize(
-    ("fault", "model", "error", "words"),
-    [
-        (None, "zzz", EndpointRefused, "refused the request .HTTP 404.: .*zzz"),
-        ("reset", "diffusiongemma", EndpointAway, "cut the connection"),
-        ("busy", "diffusiongemma", EndpointAway, "HTTP 503"),
-    ],
-)
-async def test_whole_replies_fail_in_words(fault: str | None, model: str, error: type[Exception], words: str) -> None:
-    endpoint = direct_simulated.simulated(Timing.instant())
-    if fault:
-        endpoint.fault(fault, times=None)  # type: ignore[arg-type]  # a plain str
-    async with serve(endpoint.app) as url, calling(Target(f"{url}/v1", "k", model, None, "0.33.0")) as caller:
-        with pytest.raises(error, match=words):
-            await caller.call(asking("hello", 256), streamed=False)
-
-
-async def test_a_whole_reply_that_cannot_be_read_or_never_comes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    silent = asyncio.Event()
-
-    async def answer(request: Request) -> Response:
-        if silent.is_set():
-            await asyncio.sleep(60)
-        return Response('{"choices": []}', media_type="application/json")
-
-    app = Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])
-    async with serve(app) as url:
-        async with calling(Target(f"{url}/v1", None, "m", None, None)) as caller:
-            with pytest.raises(EndpointAway, match="cannot be read"):
-                await caller.call(asking("hello", 256), streamed=False)
-        monkeypatch.setattr("bot.bench.direct_call.SILENCE", 0.05)
-        silent.set()
-        async with calling(Target(f"{url}/v1", None, "m", None, None)) as caller:
-            with pytest.raises(EndpointAway, match=r"silent for 0\.05 s"):
-                await caller.call(asking("hello", 256), streamed=False)
-
-
-WEATHER = direct_tools.CASES[0]
-LISBON = '{"place": "Lisbon"}'
-
-
-@pytest.mark.parametrize(
-    ("calls", "finish", "verdict"),
-    [
-        ([("weather", LISBON)], "tool_calls", "right"),
-        ([("weather", '{"place": "Lisbon, Portugal", "days": 1}')], "tool_calls", "right"),
-        ([("call:Weather", LISBON)], "tool_calls", "mended"),
-        ([("weather", '{"place": "\\"Lisbon\\""}')], "tool_calls", "mended"),
-        ([("weather", '"{\\"place\\": \\"Lisbon\\"}"')], "tool_calls", "mended"),
-        ([("weather", LISBON)], "length", "wrong"),
-        ([("weather", '{"place": "Porto"}')], "tool_calls", "wrong"),
-        ([("weather", '{"place": "Lis')], "tool_calls", "wrong"),
-        ([("search_web", '{"query": "weather in Lisbon"}')], "tool_calls", "wrong"),
-        ([("weather", LISBON), ("weather", LISBON)], "tool_calls", "wrong"),
-        ([], "stop", "wrong"),
-    ],
-)
-def test_a_single_call_is_judged(calls: list[tuple[str, str]], finish: str, verdict: str) -> None:
-    made = tuple(ToolCall(str(place), *call) for place, call in enumerate(calls))
-    reply = ModelReply("", "", made, finish, Usage(), CallTimes(0.0))
-    assert direct_tools.judged(reply, WEATHER, direct_tools.offered().tools) == verdict
-
-
-def test_every_case_can_be_fulfilled() -> None:
-    tools = direct_tools.offered().tools
-    for case in direct_tools.CASES:
-        assert case.tool in tools
-        assert all(text in str(case.call[key]).lower() for key, text in case.must.items())
 
 
 def test_prompts_of_protocols_are_told_apart() -> None:

@@ -1,11 +1,11 @@
-"""Messages, keyboards and signs of life in the simulated Bot API, through the real client."""
+"""Messages and chats in the simulated Bot API, through the real client."""
 
 import pytest
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, MessageEntity
 from telegram.error import Forbidden
 
 from bot.sim.botapi import BotApi
-from tests.sim.telegram_client import refusal, updates
+from tests.sim.telegram_client import refusal
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Please use 'Bot:"),
@@ -153,148 +153,12 @@ async def test_a_photo_goes_out_and_comes_in(bot: Bot, api: BotApi):
     )
 
 
-@pytest.mark.parametrize(
-    ("markup", "reason"),
-    [
-        ("{", "can't parse reply keyboard markup JSON object"),
-        ([1], "object expected as reply markup"),
-        ({"odd": 1}, "inline keyboard expected"),
-        ({"inline_keyboard": [1]}, 'field "inline_keyboard" of the InlineKeyboardMarkup must be an Array of Arrays'),
-        ({"inline_keyboard": [[{"text": "x", "pay": True}] * 101]}, "reply markup is too long"),
-    ],
-)
-async def test_keyboards_are_judged(bot: Bot, api: BotApi, markup: object, reason: str):
-    assert await _markup_refusal(bot, api, markup) == f"Bad Request: {reason}"
-
-
-@pytest.mark.parametrize(
-    ("button", "reason"),
-    [
-        ("x", "can't parse inline keyboard button: expected an Object"),
-        ({"text": " "}, 'can\'t parse inline keyboard button: Field "text" must be a non-empty String'),
-        ({"text": "x"}, "can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard"),
-        ({"text": "x", "callback_data": "ü" * 33}, "BUTTON_DATA_INVALID"),
-        ({"text": "x", "callback_data": ""}, "BUTTON_DATA_INVALID"),
-        ({"text": "x", "copy_text": {"text": "x" * 257}}, "BUTTON_COPY_TEXT_INVALID"),
-        ({"text": "x", "url": "http://a"}, "inline keyboard button URL 'http://a' is invalid: Wrong HTTP URL"),
-    ],
-)
-async def test_buttons_are_judged(bot: Bot, api: BotApi, button: object, reason: str):
-    assert await _markup_refusal(bot, api, {"inline_keyboard": [[button]]}) == f"Bad Request: {reason}"
-
-
-async def _markup_refusal(bot: Bot, api: BotApi, markup: object) -> str:
-    api.person(1).send("hi")
-    arguments = {"chat_id": 1, "text": "x", "reply_markup": markup}
-    await refusal(bot.do_api_request("sendMessage", api_kwargs=arguments))
-    return api.calls[-1].description
-
-
-async def test_other_markup_is_taken_with_a_message_but_not_with_an_edit(bot: Bot, api: BotApi):
-    api.person(1).send("hi")
-    arguments = {"chat_id": 1, "text": "x", "reply_markup": {"remove_keyboard": True}}
-    sent = await bot.do_api_request("sendMessage", api_kwargs=arguments)
-    assert "reply_markup" not in sent
-    edit = {**arguments, "text": "y", "message_id": sent["message_id"]}
-    assert await refusal(bot.do_api_request("editMessageText", api_kwargs=edit)) == "Inline keyboard expected"
-    edit["reply_markup"] = {"inline_keyboard": [[{"text": "x", "copy_text": {"text": "x"}}]]}
-    edited = await bot.do_api_request("editMessageText", api_kwargs=edit)
-    assert edited["reply_markup"] == edit["reply_markup"]
-
-
 @pytest.mark.parametrize("name", ["link_preview_options", "reply_parameters"])
 async def test_options_must_be_objects(bot: Bot, api: BotApi, name: str):
     api.person(1).send("hi")
     for value, word in (("{", "parse"), ("[1]", "expected")):
         call = bot.do_api_request("sendMessage", api_kwargs={"chat_id": 1, "text": "x", name: value})
         assert word in await refusal(call)
-
-
-async def test_a_draft_is_shown_for_thirty_seconds_or_until_a_message(bot: Bot, api: BotApi):
-    ann = api.person(1)
-    ann.send("hi")
-    assert await bot.send_message_draft(1, 5, "", api_kwargs={"can_stop": True})
-    draft = ann.chat.draft
-    assert draft is not None
-    assert (draft.draft_id, draft.text, draft.can_stop) == (5, "", True)
-    api.clock.advance(31)
-    assert ann.chat.draft is None
-    await bot.send_message_draft(1, 5, "thinking")
-    await bot.send_message(1, "done")
-    assert ann.chat.draft is None
-
-
-async def test_drafts_are_for_private_chats_and_need_an_id(bot: Bot, api: BotApi):
-    ann = api.person(1)
-    ann.send("hi")
-    group = api.group(-100200, "Team", added_by=ann)
-    assert await refusal(bot.send_message_draft(group.id, 5, "")) == "Textdraft_peer_invalid"
-    assert await refusal(bot.send_message_draft(1, 0, "")) == "Draft_id must be non-zero"
-    assert await refusal(bot.send_message_draft(1, 1, "x" * 4097)) == "Message_too_long"
-
-
-async def test_stop_on_a_draft_is_an_update(bot: Bot, api: BotApi):
-    ann = api.person(1)
-    ann.send("hi")
-    with pytest.raises(LookupError):
-        ann.stop_draft()
-    await bot.send_message_draft(1, 5, "", api_kwargs={"can_stop": True})
-    ann.stop_draft()
-    assert ann.chat.draft is None
-    assert (await updates(bot))[-1]["stopped_message_generation"] == {"chat": ann.chat.raw, "draft_id": 5}
-    await bot.send_message_draft(1, 6, "", api_kwargs={"can_stop": True, "keep_on_stop": True})
-    ann.stop_draft()
-    assert ann.chat.draft is not None
-
-
-async def test_typing_lasts_five_seconds_or_until_a_message(bot: Bot, api: BotApi):
-    ann = api.person(1)
-    ann.send("hi")
-    await bot.send_chat_action(1, "typing")
-    assert ann.chat.typing == "typing"
-    api.clock.advance(6)
-    assert ann.chat.typing == ""
-    await bot.send_chat_action(1, "typing")
-    await bot.send_message(1, "x")
-    assert ann.chat.typing == ""
-    assert await refusal(bot.send_chat_action(1, "dancing")) == "Wrong parameter action in request"
-
-
-async def test_one_reaction_of_the_known_ones(bot: Bot, api: BotApi):
-    ann = api.person(1)
-    sent = ann.send("hi")
-    await bot.set_message_reaction(1, sent.message_id, "👀")
-    assert ann.chat.messages[0].reactions == ["👀"]
-    await bot.set_message_reaction(1, sent.message_id, [])
-    assert ann.chat.messages[0].reactions == []
-    assert await refusal(bot.set_message_reaction(1, sent.message_id, "🧊")) == "Reaction_invalid"
-    assert await refusal(bot.set_message_reaction(1, sent.message_id, ["👀", "👍"])) == "Reactions_too_many"
-    assert await refusal(bot.set_message_reaction(1, 4711, "👀")) == "Message to react not found"
-    for odd in ({"odd": 1}, {"type": "emoji", "emoji": "🧊"}):
-        arguments = {"chat_id": 1, "message_id": sent.message_id, "reaction": [odd]}
-        assert await refusal(bot.do_api_request("setMessageReaction", api_kwargs=arguments)) == "Reaction_invalid"
-
-
-async def test_a_tap_is_answered_once_it_is_known_and_not_too_old(bot: Bot, api: BotApi):
-    ann = api.person(1)
-    ann.send("hi")
-    keyboard = InlineKeyboardMarkup(
-        [[InlineKeyboardButton("Go", callback_data="go"), InlineKeyboardButton("Web", url="https://example.com")]]
-    )
-    await bot.send_message(1, "?", reply_markup=keyboard)
-    shown = ann.chat.from_bot[0]
-    for button in ("Web", "Elsewhere"):
-        with pytest.raises(LookupError):
-            ann.tap(shown, button)
-    tap = ann.tap(shown, "Go")
-    assert not tap.answer
-    assert "too_long" in await refusal(bot.answer_callback_query(tap.query_id, "x" * 201))
-    await bot.answer_callback_query(tap.query_id, "done")
-    assert tap.answer == {"text": "done", "show_alert": False}
-    stale = "Query is too old and response timeout expired or query id is invalid"
-    assert await refusal(bot.answer_callback_query("4711")) == stale
-    api.clock.advance(151)
-    assert await refusal(bot.answer_callback_query(tap.query_id)) == stale
 
 
 async def test_commands_are_kept_by_scope(bot: Bot, api: BotApi):

@@ -21,6 +21,9 @@ from bot.telegram.sender import Sender
 from bot.telegram.wire import bot_for
 
 ANN = Lane(7)
+ONE = "First block, which says something.\n\n"
+TWO = ONE + "Second block, which goes on.\n\n"
+THREE = TWO + "Third block, and the end."
 
 QUICK = Limits(private_gap=0.0, group_gap=0.0)
 """The real budgets, without the pauses between edits."""

@@ -5,13 +5,11 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 
 import pytest
 
 from bot.db import outbox
 from bot.db.engine import Database
-from bot.db.outbox import SENT_AGAIN, UNSURE
 from bot.domain import Button, Lane, Part
 from bot.serving import serve
 from bot.sim.botapi import BotApi, Fault, Limits
@@ -89,16 +87,6 @@ async def test_a_reply_to_a_deleted_message_arrives_without_it(office: PostOffic
     assert office.seen() == ["late"]
 
 
-async def test_what_was_left_is_delivered_at_the_start(office: PostOffice):
-    office.api.person(8, "Ben").send("hello")
-    await office.store((Part("one"),), item=1)
-    await office.store((Part("two"),), item=2, lane=Lane(8))
-    async with office.sender() as sender:
-        await office.api.until(lambda: office.seen(7) and office.seen(8))
-        await sender.rested()
-    assert (office.seen(7), office.seen(8)) == (["one"], ["two"])
-
-
 async def test_a_flood_cools_one_chat_and_its_message_arrives_afterwards(office: PostOffice):
     office.api.person(8, "Ben").send("hello")
     office.api.inject(Fault.flood(1), "sendMessage", chat_id=7)
@@ -127,74 +115,6 @@ async def test_what_surely_did_not_arrive_is_sent_again(office: PostOffice, fail
                 await sender.rested()
     assert office.seen() == ["hello"]
     assert await office.states() == ["done"]
-
-
-async def test_an_unknown_outcome_is_said_and_sent_again_only_when_asked(office: PostOffice):
-    office.api.inject(Fault.accept_then_drop(), "sendMessage")
-    async with office.sender() as sender:
-        row = await office.say(sender, "the answer")
-        await sender.rested()
-        assert office.seen() == ["the answer", UNSURE]
-        assert office.buttons()[1] == [f"again:{row}"]
-        for asked in (True, False):
-            async with office.database.transaction() as tx:
-                assert await outbox.send_again(tx, row, lane=ANN, now=time.time()) is asked
-            sender.wake(ANN)
-            await sender.rested()
-    assert office.seen() == ["the answer", SENT_AGAIN, "the answer"]
-    assert office.buttons() == [[], [], []]
-    assert await office.states() == ["unknown", "done", "done"]
-
-
-async def test_another_chat_cannot_ask_for_somebody_elses_answer(office: PostOffice):
-    office.api.inject(Fault.accept_then_drop(), "sendMessage")
-    async with office.sender() as sender:
-        row = await office.say(sender, "private")
-        await sender.rested()
-        async with office.database.transaction() as tx:
-            assert not await outbox.send_again(tx, row, lane=Lane(8), now=time.time())
-
-
-async def test_a_copy_of_unknown_outcome_is_said_too(office: PostOffice):
-    office.api.inject(Fault.accept_then_drop(), "sendMessage", when=lambda call: call.text == "the answer", times=2)
-    async with office.sender() as sender:
-        row = await office.say(sender, "the answer")
-        await sender.rested()
-        async with office.database.transaction() as tx:
-            await outbox.send_again(tx, row, lane=ANN, now=time.time())
-        sender.wake(ANN)
-        await sender.rested()
-    assert office.seen() == ["the answer", SENT_AGAIN, "the answer", UNSURE]
-
-
-async def test_a_question_rather_comes_twice_than_never(office: PostOffice):
-    """Without it nobody would hear of the answer; it is never asked about itself."""
-    office.api.inject(Fault.server_error(), "sendMessage", times=2)
-    office.api.inject(Fault.server_error(takes_effect=True), "sendMessage")
-    async with office.sender() as sender:
-        row = await office.say(sender, "the answer")
-        await sender.rested()
-    assert office.seen() == [UNSURE, UNSURE]
-    assert office.buttons() == [[f"again:{row}"]] * 2
-    assert await office.states() == ["unknown", "done"]
-
-
-async def test_a_notice_of_unknown_outcome_is_left_alone(office: PostOffice):
-    office.api.inject(Fault.drop(), "sendMessage")
-    async with office.sender() as sender:
-        await office.say(sender, "a notice", item=None)
-        await sender.rested()
-    assert office.seen() == []
-    assert await office.states() == ["unknown"]
-
-
-async def test_an_answer_that_cannot_be_read_is_an_unknown_outcome(office: PostOffice):
-    garbled = replace(Fault.server_error(takes_effect=True), status=200)
-    office.api.inject(garbled, "sendMessage")
-    async with office.sender() as sender:
-        await office.say(sender, "the answer")
-        await sender.rested()
-    assert office.seen() == ["the answer", UNSURE]
 
 
 async def test_refused_formatting_is_sent_plain(office: PostOffice):
@@ -256,77 +176,6 @@ async def test_a_token_that_is_refused_for_a_while_loses_nothing(office: PostOff
     office.api.inject(Fault.refuse("Unauthorized", 401), "sendMessage")
     async with office.sender() as sender:
         await office.say(sender, "hello")
-        await sender.rested()
-    assert office.seen() == ["hello"]
-
-
-@pytest.mark.parametrize("state", ["new", "sending", "open", "done", "unknown", "failed"])
-async def test_a_restart_goes_on_from_every_state(office: PostOffice, state: str):
-    (row,) = await office.store((Part("hello"),))
-    async with office.database.transaction() as tx:
-        sent = None
-        if state in ("sending", "open", "done"):
-            await outbox.take(tx, ANN)
-        if state in ("open", "done"):
-            sent = office.api.person(7).send("stands for a message").message_id
-            shown = Part("hello") if state == "done" else Part("hel")
-            await outbox.stands(tx, row, message_id=sent, body=shown, now=1.0)
-        if state == "unknown":
-            await outbox.unknown(tx, row, "lost", now=1.0)
-        if state == "failed":
-            await outbox.failed(tx, row, "refused", body=Part("hello"), now=1.0)
-    async with office.sender() as sender:
-        await sender.rested()
-    wanted = {
-        "new": (["hello"], ["sendMessage"]),
-        "sending": ([UNSURE], ["sendMessage"]),
-        "open": (["hello"], ["editMessageText", "sendMessage"]),  # it was no message of the bot's own
-        "done": ([], []),
-        "unknown": ([UNSURE], ["sendMessage"]),
-        "failed": ([], []),
-    }
-    assert (office.seen(), office.calls()) == wanted[state]
-
-
-async def test_killed_in_the_middle_of_a_send_it_says_so_after_the_restart(office: PostOffice):
-    office.api.inject(Fault.hang(after_effect=True), "sendMessage")
-    async with office.sender(kill=True) as sender:
-        await office.say(sender, "the answer")
-        await office.api.until(lambda: office.seen())
-    assert await office.states() == ["sending"]
-    async with office.sender() as sender:
-        await sender.rested()
-    assert office.seen() == ["the answer", UNSURE]
-
-
-async def test_stopping_waits_for_the_call_on_its_way_and_leaves_the_rest(office: PostOffice):
-    office.api.inject(Fault.slow(0.3, after_effect=True), "sendMessage")
-    async with office.sender() as sender:
-        await office.store(tuple(Part(f"part {n}") for n in range(6)))
-        sender.wake(ANN)
-        await office.api.until(lambda: office.calls())
-    states = await office.states()
-    assert states[0] == "done"
-    assert "sending" not in states
-    assert "new" in states
-
-
-async def test_stopping_gives_up_a_call_that_is_never_answered(office: PostOffice, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sender_room, "_GRACE", 0.2)
-    office.api.inject(Fault.hang(after_effect=True), "sendMessage")
-    async with office.sender() as sender:
-        await office.say(sender, "hello")
-        await office.api.until(lambda: office.seen())
-    assert await office.states() == ["sending"]
-
-
-async def test_what_comes_after_the_stop_waits_for_the_next_start(office: PostOffice):
-    async with office.sender() as sender:
-        sender.stop()
-        await office.say(sender, "hello")
-        office.channel(sender, 2).show("A whole block.\n\n")
-    assert office.calls() == []
-    async with office.sender() as sender:
         await sender.rested()
     assert office.seen() == ["hello"]
 

@@ -1,0 +1,122 @@
+"""The sub-commands of `canvasgram bench`: options in, figures out. Errors are printed by whoever runs them.
+
+A command imports its rooms when it is called; one that Ctrl-C may stop on its way returns what there is to do.
+"""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from bot.bench.result_told import Work
+
+bench = typer.Typer(help="Measure the gateway on this machine.", no_args_is_help=True, rich_markup_mode=None)
+
+Stoppable = Callable[[asyncio.Event], Awaitable[int]]
+"""Done until it ends or the event is set; returns the exit code."""
+
+Measured = Annotated[str, typer.Option("--endpoint", help="The endpoint that is measured; `sim` simulates one.")]
+EndpointKey = Annotated[str | None, typer.Option("--key", help="Its key, if it wants one.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer prompts, and streamed alone.")]
+ResultFolder = Annotated[Path | None, typer.Option("--out", help="Also write JSON, Markdown and a picture there.")]
+
+
+@bench.command(epilog="Examples: canvasgram bench load · canvasgram bench load --only own,start --messages 300 --check")
+def load(  # noqa: PLR0913  # an option is an argument here
+    messages: Annotated[int, typer.Option(min=1, help="Messages a bot, for own time and processor time.")] = 120,
+    only: Annotated[
+        str, typer.Option(help="Some of the sections: own, start, crowd, words, tokens, faults, ledger, soak.")
+    ] = "",
+    soak: Annotated[float, typer.Option(min=0, help="Minutes of a soak: loss, order, latency, memory over time.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Without the soak and the ledger of a million calls.")] = False,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where the database lies while measured; else a temporary folder.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="End with 1 if a limit is missed.")] = False,
+) -> None:
+    """Drive the gateway over loopback, beside two yardsticks in the same run, and print where the time went."""
+    from bot.bench import load as room
+    from bot.bench import table
+
+    sections = tuple(only.split(",")) if only else ()
+    wish = room.Wish(messages=messages, only=sections, folder=folder, soak=soak, quick=quick)
+    report = asyncio.run(room.run(wish, functools.partial(typer.echo, err=True)))
+    typer.echo(table.as_json(report) if json else "\n".join(table.lines(report)))
+    if check and not report.holds:
+        raise typer.Exit(1)
+
+
+@bench.command(epilog="Examples: canvasgram bench direct --endpoint http://gpu:8000/v1 --out spark · --endpoint sim")
+def direct(
+    endpoint: Measured = "http://localhost:8000/v1",
+    key: EndpointKey = None,
+    quick: Quick = False,
+    out: ResultFolder = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> Stoppable:
+    """Measure an endpoint itself by the published protocols, with nothing in between; Ctrl-C prints what is done."""
+    from bot.bench import direct_run
+    from bot.bench.direct import Wish
+
+    return _told(functools.partial(direct_run.run, direct_run.Address(endpoint, key), Wish(quick=quick)), out, json)
+
+
+@bench.command(epilog="Examples: canvasgram bench gateway --endpoint http://gpu:8000/v1 --out spark · --endpoint sim")
+def gateway(
+    endpoint: Measured = "http://localhost:8000/v1",
+    key: EndpointKey = None,
+    quick: Quick = False,
+    out: ResultFolder = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> Stoppable:
+    """Measure the same prompts directly and as Telegram messages through the whole gateway, interval by interval."""
+    from bot.bench import direct_run
+
+    return _told(functools.partial(direct_run.run_gateway, direct_run.Address(endpoint, key), quick=quick), out, json)
+
+
+@bench.command(
+    epilog="Examples: canvasgram bench thinking --data cases · canvasgram bench thinking --data a --data b --json"
+)
+def thinking(
+    data: Annotated[list[Path], typer.Option(help="A folder with cases.jsonl and tools.json; may be given again.")],
+    train: Annotated[
+        Path | None, typer.Option(help="Train on these cases, judge by folds, and write the weights there.")
+    ] = None,
+    costs: Annotated[bool, typer.Option(help="Play turns before the simulated endpoint, too.")] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """Judge the choice to think: who needs tools, how fast it is told, and what it costs or saves."""
+    from bot.bench import thinking as room
+    from bot.bench import thinking_table
+
+    wish = room.Wish(tuple(data), train, costs)
+    report = asyncio.run(room.run(wish, functools.partial(typer.echo, err=True)))
+    typer.echo(thinking_table.as_json(report) if json else "\n".join(thinking_table.lines(report)))
+
+
+@bench.command("tools", epilog="Examples: canvasgram bench tools --data cases · --data a --data b --registered 1000")
+def many_tools(
+    data: Annotated[list[Path], typer.Option(help="A folder with cases.jsonl and tools.json; may be given again.")],
+    registered: Annotated[int, typer.Option(min=10, help="Tools registered for each case.")] = 200,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="End with 1 if a set reaches too few of its tools.")] = False,
+) -> None:
+    """Judge how the model reaches one of many tools: in its prompt, or among the first five that a search finds."""
+    from bot.bench import tools as room
+
+    report = room.run(room.Wish(tuple(data), registered), functools.partial(typer.echo, err=True))
+    typer.echo(room.as_json(report) if json else "\n".join(room.lines(report)))
+    if check and not report.holds:
+        raise typer.Exit(1)
+
+
+def _told(measure: "Work", out: Path | None, as_json: bool) -> Stoppable:
+    from bot.bench.result_told import Form, tell
+
+    return functools.partial(tell, measure, Form(typer.echo, functools.partial(typer.echo, err=True), out, as_json))

@@ -1,0 +1,14 @@
+"""What every table stands on: the metadata they are all part of, how constraints are named, and the type of an id."""
+
+from sqlalchemy import BigInteger, Integer, MetaData
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself only under INTEGER

@@ -1,0 +1,148 @@
+"""What was said: lanes, their turns, the messages and calls of tools in them, what came with them, and notes."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from bot.db.tables.base import Id, metadata
+
+# A lane's current conversation; /new moves on to the next number.
+lanes = Table(
+    "lanes",
+    metadata,
+    Column("lane", Text, primary_key=True),
+    Column("conversation", Integer, nullable=False, server_default=text("1")),
+    Column("notes", Text),  # the chat's notes as they stood when the conversation began; NULL: not begun
+    Column("think", Text),  # auto, on or off, as the chat wants it; NULL: as the house does
+    Column("tools", Text),  # JSON: names its prompt offers, fixed between cuts; NULL: not begun
+    Column("consent", Text),  # what may go to an endpoint outside, in words (text notes files images); NULL: not asked
+    # Of this conversation; a /new forgets them.
+    Column("cut", Id),  # the newest turn that has left the prompt
+    Column("shortened", Id),  # the newest turn whose tool results are short and whose images are left out
+    Column("told_cut", Boolean, nullable=False, server_default=text("0")),  # the chat knows that something has left
+    Column("summary", Text),  # of what has left, as the prompt tells it
+    Column("summary_ahead", Text),  # of what leaves next, made in time
+    Column("summary_upto", Id),  # the newest turn that summary_ahead tells of
+)
+
+# running → ended, or failed: it was set aside. parked: it waits for a person.
+# replaced: a /retry took its place, it is left out of the history.
+turns = Table(
+    "turns",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("item", Id, nullable=False, unique=True),  # its first inbox item
+    Column("lane", Text, nullable=False),
+    Column("person", BigInteger, nullable=False),
+    Column("conversation", Integer, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("ending", Text),  # answered, cut, steps, seconds, stopped, …
+    Column("tools", Text, nullable=False),  # names offered, a JSON list
+    Column("thinking", Boolean, nullable=False),
+    Column("thinking_why", Text, nullable=False),
+    Column("endpoint", Text, nullable=False, server_default="main"),  # main or fallback
+    Column("endpoint_why", Text),  # why it is there; NULL: there is no other
+    Column("prompt", Integer),  # estimated tokens of its first prompt, to be held against what the server counted
+    Column("size", Integer, nullable=False, server_default=text("0")),  # estimated tokens of the whole of it
+    Column("short", Integer, nullable=False, server_default=text("0")),  # and with tool results shortened
+    Column("counted", Integer),  # what the server counted for its first prompt
+    Column("used", Text, nullable=False, server_default="[]"),  # names of the tools it called, a JSON list
+    Column("received_at", Float, nullable=False),
+    Column("began_at", Float, nullable=False),
+    Column("ended_at", Float),
+    Index("ix_turns_lane_conversation_state", "lane", "conversation", "state", "ended_at"),
+    Index("ix_turns_person_began_at", "person", "began_at"),
+    Index("ix_turns_received_at", "received_at", "person", "lane", "thinking", "ending"),
+    sqlite_autoincrement=True,
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("turn", Id, ForeignKey("turns.id"), nullable=False),
+    Column("role", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("calls", Text),  # JSON: [{id, name, arguments}]
+    Column("call_id", Text),
+    Column("reasoning", Text),
+    Column("made_at", Float, nullable=False),
+    Index("ix_messages_turn", "turn", "id"),
+    sqlite_autoincrement=True,
+)
+
+# What came with a message. An image is kept as the model gets it, a document and a voice as their text.
+attachments = Table(
+    "attachments",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("message", Id, ForeignKey("messages.id"), nullable=False),
+    Column("kind", Text, nullable=False),  # image, document or sound
+    Column("name", Text, nullable=False),
+    Column("media_type", Text, nullable=False),
+    Column("data", LargeBinary),  # of an image
+    Column("text", Text),  # of a document or a voice: all that was read, also what the prompt leaves out
+    Index("ix_attachments_message", "message"),
+    sqlite_autoincrement=True,
+)
+
+# wanted → running → done. `running` without a result after a crash: its outcome is unknown.
+tool_calls = Table(
+    "tool_calls",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("turn", Id, ForeignKey("turns.id"), nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("call_id", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("arguments", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("outcome", Text),
+    Column("result", Text),
+    Column("size", Integer),  # characters of the result before it was cut; NULL: there is none, or it is older
+    Column("whole", Text),  # a result that was cut, as it came, up to a bound
+    Column("approval", Id),  # the question a person was asked about it; NULL: nobody was
+    Column("began_at", Float),
+    Column("ended_at", Float),
+    UniqueConstraint("turn", "step", "call_id"),
+    Index("ix_tool_calls_turn_name", "turn", "name", "outcome", "began_at", "ended_at"),
+    sqlite_autoincrement=True,
+)
+
+# Pictures that tools found, as the model gets them.
+tool_images = Table(
+    "tool_images",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("turn", Id, ForeignKey("turns.id"), nullable=False),
+    Column("call_id", Text, nullable=False),
+    Column("media_type", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Index("ix_tool_images_turn_call_id", "turn", "call_id"),
+    sqlite_autoincrement=True,
+)
+
+notes = Table(
+    "notes",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("lane", Text, nullable=False),
+    Column("number", Integer, nullable=False),  # what people call it: 1, 2, 3 in its lane
+    Column("text", Text, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("person", BigInteger, nullable=False),
+    Column("made_at", Float, nullable=False),
+    UniqueConstraint("lane", "number"),
+    sqlite_autoincrement=True,
+)

@@ -1,0 +1,52 @@
+"""Who may write: people, how they are let in, strangers who knocked, and how much each may use."""
+
+from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, Table, Text, text
+
+from bot.db.tables.base import metadata
+
+people = Table(
+    "people",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),  # Telegram's user id
+    Column("name", Text, nullable=False),
+    Column("role", Text, nullable=False),  # admin, member or blocked
+    Column("since", Float, nullable=False),
+    Column("let_in_by", BigInteger),
+    Column("reachable", Boolean, nullable=False, server_default=text("1")),  # false once they block the bot
+    Column("zone", Text),  # an IANA name; NULL: not asked yet
+)
+
+# Single-use links: only the hash of the code is kept.
+invites = Table(
+    "invites",
+    metadata,
+    Column("code_hash", Text, primary_key=True),
+    Column("role", Text, nullable=False),
+    Column("made_by", BigInteger),
+    Column("made_at", Float, nullable=False),
+    Column("expires_at", Float, nullable=False),
+    Column("used_by", BigInteger),
+    Column("used_at", Float),
+)
+
+# Strangers who knocked; the code they were shown is kept as a hash, for an hour.
+strangers = Table(
+    "strangers",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    Column("code_hash", Text, nullable=False, unique=True),
+    Column("asked_at", Float, nullable=False),
+    Column("told_at", Float, nullable=False),
+    Column("expires_at", Float, nullable=False),
+)
+
+# How many canvases somebody may use a day; the settings hold where there is no row.
+limits = Table(
+    "limits",
+    metadata,
+    Column("person", BigInteger, primary_key=True, autoincrement=False),  # 0: every member without a row of their own
+    Column("canvases", Integer),  # NULL: as many as they like
+    Column("set_by", BigInteger, nullable=False),
+    Column("set_at", Float, nullable=False),
+)

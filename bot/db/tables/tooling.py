@@ -1,0 +1,143 @@
+"""What admins do about tools: sources, what they offer, who may use it, what was asked of a person, and the record."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from bot.db.tables.base import Id, metadata
+
+# Where registered tools come from.
+sources = Table(
+    "sources",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("kind", Text, nullable=False),  # file, openapi, endpoint, mcp_http or mcp_stdio
+    Column("address", Text, nullable=False),
+    Column("options", Text, nullable=False, server_default="{}"),  # JSON, of its kind
+    Column("enabled", Boolean, nullable=False, server_default=text("1")),
+    Column("trouble", Text),  # why it does not work; NULL: it does
+    Column("added_by", BigInteger),  # NULL: on the machine
+    Column("added_at", Float, nullable=False),
+)
+
+# Tools of sources, as they were accepted; of the house's own a row only where an admin has set something.
+tools = Table(
+    "tools",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("source", Text, nullable=False),  # empty: the house's own
+    Column("definition", Text, nullable=False),  # JSON
+    Column("hash", Text, nullable=False),
+    Column("enabled", Boolean, nullable=False, server_default=text("1")),
+    Column("pending", Text),  # JSON: a changed definition that waits for an admin; until then the tool is suspended
+    Column("flagged", Text),  # why its words want a second look; NULL: they do not, or an admin has looked
+    Column("rule", Text),  # JSON: an admin's own; NULL: the tool's
+    Column("changed_at", Float, nullable=False),
+    Index("ix_tools_source", "source"),
+)
+
+# Who may use a tool. Without a row: the house's own everyone, others admins only.
+grants = Table(
+    "grants",
+    metadata,
+    Column("tool", Text, primary_key=True),
+    Column("whom", Text, primary_key=True),  # everyone, admins, person or chat
+    Column("number", BigInteger, primary_key=True, autoincrement=False, server_default=text("0")),
+    Column("hash", Text, nullable=False),
+    Column("given_by", BigInteger),  # NULL: on the machine
+    Column("given_at", Float, nullable=False),
+)
+
+# What tools need to know and nobody may read: sealed with SECRETS_KEY.
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("sealed", Text, nullable=False),
+    Column("made_at", Float, nullable=False),
+)
+
+# Every change an admin made.
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("at", Float, nullable=False),
+    Column("who", BigInteger),  # NULL: the machine
+    Column("via", Text, nullable=False),  # telegram or command
+    Column("what", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("before", Text),  # JSON
+    Column("after", Text),  # JSON
+    Index("ix_audit_at", "at"),
+    sqlite_autoincrement=True,
+)
+
+# Counted up by every change a running gateway has to notice.
+revisions = Table(
+    "revisions",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("number", Integer, nullable=False),
+)
+
+# A call that waits for a person, or waited: what was shown is what runs.
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("turn", Id, ForeignKey("turns.id"), nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("call_id", Text, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("arguments", Text, nullable=False),  # JSON
+    Column("hash", Text, nullable=False),
+    Column("asker", BigInteger, nullable=False),
+    Column("lane", Text, nullable=False),
+    Column("who", Text, nullable=False),  # asker or admins: who may answer
+    Column("why", Text, nullable=False),  # it asks
+    Column("binding", Text),  # what an "Allow here" holds for: a host, a hash of the arguments, *; NULL: not to be had
+    Column("asked_at", Float, nullable=False),
+    Column("expires_at", Float, nullable=False),
+    Column("answer", Text),  # once, here, denied, expired or stopped; NULL: open
+    Column("answered_by", BigInteger),
+    Column("answered_at", Float),
+    UniqueConstraint("turn", "step", "call_id"),
+    Index("ix_approvals_open", "expires_at", sqlite_where=text("answer IS NULL")),
+    sqlite_autoincrement=True,
+)
+
+# The messages in which it was asked, one a chat.
+approval_messages = Table(
+    "approval_messages",
+    metadata,
+    Column("approval", Id, ForeignKey("approvals.id"), primary_key=True, autoincrement=False),
+    Column("outbox", Id, ForeignKey("outbox.id"), primary_key=True, autoincrement=False),
+)
+
+# "Allow here": such calls of a person in a chat do not ask until then.
+allowances = Table(
+    "allowances",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("person", BigInteger, nullable=False),
+    Column("chat", BigInteger, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("binding", Text, nullable=False),  # a host, a hash of the arguments, or * for whatever arguments
+    Column("until", Float, nullable=False),
+    Column("given_by", BigInteger, nullable=False),
+    Column("given_at", Float, nullable=False),
+    Index("ix_allowances_person_chat_tool", "person", "chat", "tool"),
+    sqlite_autoincrement=True,
+)

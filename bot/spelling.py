@@ -1,0 +1,130 @@
+"""How the values of settings are written: what each kind must look like, said in words that follow a setting's name."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator, BeforeValidator, SecretStr
+from pydantic_settings import NoDecode
+
+
+def _token(value: SecretStr) -> SecretStr:
+    if not re.fullmatch(r"[0-9]+:[A-Za-z0-9_-]+", value.get_secret_value()):
+        raise ValueError("must be the token @BotFather gave: digits, a colon, letters and digits")
+    return value
+
+
+def _key(value: SecretStr) -> SecretStr:
+    if not re.fullmatch(r"[\x21-\x7e]+", value.get_secret_value()):
+        raise ValueError("must be one word of plain letters, digits and signs")
+    return value
+
+
+def _web_address(value: str) -> str:
+    value = value.strip().rstrip("/")
+    try:
+        address = urlsplit(value)
+        port_is_readable = address.port != 0
+    except ValueError:
+        port_is_readable = False
+    if not port_is_readable or address.scheme not in {"http", "https"} or not address.hostname:
+        raise ValueError("must be a web address that begins with http:// or https://")
+    if address.username or address.password or address.query or address.fragment:
+        raise ValueError("must be an address alone, without a name, a password, `?` or `#`")
+    return value
+
+
+def _telegram_address(value: str) -> str:
+    return _web_address(value).removesuffix("/bot")
+
+
+def _model_address(value: str) -> str:
+    value = _web_address(value)
+    return value if urlsplit(value).path else f"{value}/v1"
+
+
+def place(url: str) -> tuple[str, int, str]:
+    """Where an address leads, however it is written: host, port and path."""
+    address = urlsplit(url)
+    host = (address.hostname or "").rstrip(".")
+    port = address.port or (443 if address.scheme == "https" else 80)
+    return ("127.0.0.1" if host == "localhost" else host), port, address.path
+
+
+def _database(value: str) -> str:
+    if value.startswith("postgres"):
+        raise ValueError("must be an SQLite database for now; PostgreSQL comes later")
+    if not re.fullmatch(r"sqlite\+aiosqlite:///[^?#]+", value) or value.endswith(":memory:"):
+        raise ValueError("must be an SQLite file")
+    return value
+
+
+def _identities(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    parts = [part for part in re.split(r"[\s,]+", value) if part]
+    if not all(re.fullmatch(r"[1-9][0-9]{0,15}", part) for part in parts):
+        raise ValueError("must be numbers of Telegram users, separated by commas")
+    return frozenset(int(part) for part in parts)
+
+
+def _hosts(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    parts = [part.lower() for part in re.split(r"[\s,]+", value) if part]
+    if not all(re.fullmatch(r"[a-z0-9_.:-]+", part) for part in parts):
+        raise ValueError("must be names or addresses of hosts alone, separated by commas")
+    return frozenset(parts)
+
+
+def _sealing_keys(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    parts = [part for part in re.split(r"[\s,]+", value) if part]
+    if not all(re.fullmatch(r"[A-Za-z0-9+/_-]{43}=", part) for part in parts):
+        raise ValueError("must be 32 random bytes in Base64, as `openssl rand -base64 32` prints them; several: commas")
+    return tuple(SecretStr(part) for part in parts)
+
+
+def _zone(value: str) -> str:
+    try:
+        return ZoneInfo(value.strip()).key
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        raise ValueError("must be the name of a time zone") from None
+
+
+def _text_or_file(value: str) -> str:
+    if value.startswith("@"):
+        path = Path(value[1:]).expanduser()
+        try:
+            value = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise ValueError(f"names the file {path}, which cannot be read ({error.strerror})") from None
+        except ValueError:
+            raise ValueError(f"names the file {path}, which is not UTF-8 text") from None
+    if not value.strip():
+        raise ValueError("must be a text, or @ and the name of a file that holds one")
+    return value.strip()
+
+
+def _lower(value: object) -> object:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+def _upper(value: object) -> object:
+    return value.strip().upper() if isinstance(value, str) else value
+
+
+Token = Annotated[SecretStr, AfterValidator(_token)]
+Key = Annotated[SecretStr, AfterValidator(_key)]
+TelegramAddress = Annotated[str, AfterValidator(_telegram_address)]
+ModelAddress = Annotated[str, AfterValidator(_model_address)]
+DatabaseAddress = Annotated[str, AfterValidator(_database)]
+Identities = Annotated[frozenset[int], NoDecode, BeforeValidator(_identities)]
+Hosts = Annotated[frozenset[str], NoDecode, BeforeValidator(_hosts)]
+SealingKeys = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_sealing_keys)]
+Zone = Annotated[str, AfterValidator(_zone)]
+TextOrFile = Annotated[str, AfterValidator(_text_or_file)]
+Lower, Upper = BeforeValidator(_lower), BeforeValidator(_upper)
