@@ -1,5 +1,7 @@
 """What many rooms' tests need: an empty database as the house has it."""
 
+import os
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -7,7 +9,17 @@ import pytest
 from hypothesis import settings
 
 from bot.db.engine import Database, connected
-from bot.db.migrating import migrate
+from tests.empty import placed
+
+MEMORY = Path("/dev/shm")  # where the operating system has it, and nothing is of value
+MOST = 4 * 2**30  # bytes that a run of all tests leaves far from filled
+
+
+def pytest_configure() -> None:
+    """Have the files of tests in memory where there is room for them: a slow disk is no finding, either."""
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MOST:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))  # noqa: TID251  # so pytest is told
+
 
 settings.register_profile("house", deadline=None)  # a busy machine is no finding
 settings.load_profile("house")
@@ -16,9 +28,7 @@ settings.load_profile("house")
 @pytest.fixture
 def database_url(tmp_path: Path) -> str:
     """A migrated database in a file of its own."""
-    url = f"sqlite+aiosqlite:///{tmp_path / 'canvasgram.db'}"
-    migrate(url)
-    return url
+    return placed(tmp_path / "canvasgram.db")
 
 
 @pytest.fixture

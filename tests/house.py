@@ -12,6 +12,7 @@ from bot.serving import serve
 from bot.settings import Settings, given
 from bot.sim.botapi import PATIENCE, BotApi, Limits, Person
 from bot.sim.endpoint import Endpoint
+from tests.empty import placed
 
 ADMIN = 7
 _WORDS = " ".join(f"word{n}" for n in range(200))  # more of them than a server looks for a pattern in
@@ -70,13 +71,16 @@ class World:
 @contextlib.asynccontextmanager
 async def world(tmp_path: Path, endpoint: Endpoint | None = None, **settings: Any) -> AsyncIterator[World]:
     """Both simulators, served; the gateway is started by `gateway`."""
+    file = tmp_path / "house.db"
+    if not file.exists():
+        placed(file)
     api, endpoint = BotApi(limits=Limits.none()), endpoint or Endpoint()
     async with serve(api.app) as telegram_url, serve(endpoint.app) as model_url:
         values = {
             "telegram_token": api.token,
             "telegram_api_url": telegram_url,
             "model_url": f"{model_url}/v1",
-            "database_url": f"sqlite+aiosqlite:///{tmp_path / 'house.db'}",
+            "database_url": f"sqlite+aiosqlite:///{file}",
             "admin_ids": str(ADMIN),
             "warm_up": "off",
             "thinking_read": "off",  # a row of the ledger that depends on how well words tell

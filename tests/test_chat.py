@@ -5,7 +5,6 @@ from pathlib import Path
 
 from bot.db import people
 from bot.db.engine import connected
-from bot.db.migrating import migrate
 from tests.house import open_house, world
 
 BOB = 8
@@ -13,7 +12,6 @@ BOB = 8
 
 async def test_the_first_admin_comes_in_by_a_link_and_taps_an_example(tmp_path: Path):
     async with world(tmp_path, admin_ids="") as house:
-        migrate(house.settings.database_url)
         async with connected(house.settings.database_url) as database:
             code = await people.invite(database, role="admin", minutes=15)
         async with house.gateway():

@@ -20,9 +20,9 @@ import bot.__main__ as command_line
 from bot import logs
 from bot.bench import load
 from bot.bench.figures import Report, Row, times
-from bot.db.migrating import migrate
 from bot.errors import CanvasgramError, GatewayRunning, SettingsRefused
 from bot.settings import Settings
+from tests.empty import placed
 
 TOKEN = "1234567890:AAE-not-a-real-token"
 
@@ -113,7 +113,7 @@ def test_migrate_makes_the_database_and_says_so(call: Call, folder: Path) -> Non
 @pytest.fixture
 def ledger(folder: Path) -> Path:
     """A ledger with one turn, and the settings that name it."""
-    migrate(f"sqlite+aiosqlite:///{folder / 'here.db'}")
+    placed(folder / "here.db")
     (folder / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nDATABASE_URL=sqlite+aiosqlite:///here.db\n")
     with contextlib.closing(sqlite3.connect(folder / "here.db")) as connection:
         connection.executescript(

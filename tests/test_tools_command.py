@@ -12,12 +12,12 @@ import pytest
 
 import bot.__main__ as command_line
 from bot.catalogue.words import FROM_WHEN
-from bot.db.migrating import migrate
 from bot.errors import ChangeRefused, NeedsConfirming
 from bot.settings import Settings
 from bot.tools_command import acts
 from bot.tools_command.adding import Asked, add
 from bot.tools_command.desk import Desk, opened
+from tests.empty import placed
 from tests.shop import Shop, open_shop
 
 TOKEN = "1234567890:AAE-not-a-real-token"
@@ -43,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in Settings.model_fields:
         monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.chdir(tmp_path)
-    migrate(f"sqlite+aiosqlite:///{tmp_path / 'here.db'}")
+    placed(tmp_path / "here.db")
     write_env(tmp_path, SECRETS_KEY=KEYS[0], TOOLS_PRIVATE_HOSTS="127.0.0.1")
     return tmp_path
 

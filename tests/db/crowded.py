@@ -12,8 +12,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bot.db.migrating import migrate
 from bot.usage.buckets import bucket
+from tests.empty import placed
 
 BEGIN = 1_780_000_000.0  # epoch seconds of the first turn
 DAYS = 90
@@ -26,7 +26,7 @@ _REPLY = '{"text": "' + "An answer of some length. " * 30 + '", "reasoning": "",
 
 def fill(file: Path, calls: int) -> None:
     """A migrated database at `file` with `calls` model calls, their turns, accounts and tool calls."""
-    migrate(f"sqlite+aiosqlite:///{file}")
+    placed(file)
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous=OFF")
         rows: dict[str, list[dict[str, Any]]] = {"turns": [], "model_calls": [], "tool_calls": [], "accounts": []}

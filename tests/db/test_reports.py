@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +11,11 @@ from hypothesis import strategies as st
 from bot.db import approvals, reports
 from bot.db.approvals import NewQuestion
 from bot.db.engine import Database, connected
-from bot.db.migrating import migrate
 from bot.db.sums import DAY, AgainSums, AskedSums, CallSums, Group, Scope, ServerSums, ToolSums, TurnSums
-from bot.db.tables import model_calls, readings, turns
+from bot.db.tables import readings
 from bot.domain import Lane
 from tests.db.ledger import NOON, Ledger
+from tests.empty import placed
 
 TODAY = int(NOON // DAY)
 
@@ -297,11 +296,7 @@ KEYS: dict[Any, Callable[[dict[str, Any]], Any]] = {
 async def test_sums_are_what_one_adds_up_by_hand(
     tmp_path_factory: pytest.TempPathFactory, some: list[dict[str, Any]], by: Group | None, model: str | None
 ):
-    url = f"sqlite+aiosqlite:///{one_file(tmp_path_factory)}"
-    async with connected(url) as database:
-        async with database.transaction() as tx:
-            for table in (model_calls, turns):
-                await tx.execute(table.delete())
+    async with connected(placed(tmp_path_factory.getbasetemp() / "by_hand.db")) as database:
         ledger = Ledger(database)
         for turn, lane in LANES.items():
             await ledger.turn(id=turn, lane=lane, person=PEOPLE[turn])
@@ -319,11 +314,3 @@ async def test_sums_are_what_one_adds_up_by_hand(
         for key, sum_ in found.items()
     }
     assert sums == {key: by_hand(group) for key, group in groups.items()}
-
-
-def one_file(factory: pytest.TempPathFactory) -> Path:
-    """A migrated database for all examples: migrating takes longer than asking."""
-    file = factory.getbasetemp() / "by_hand.db"
-    if not file.exists():
-        migrate(f"sqlite+aiosqlite:///{file}")
-    return file

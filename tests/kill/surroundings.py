@@ -18,6 +18,7 @@ from bot.sim.botapi_chats import ChatMessage
 from bot.sim.botapi_events import Changes
 from bot.sim.botapi_faults import Injection
 from bot.sim.endpoint import Endpoint
+from tests.empty import placed
 from tests.kill.gateway import PATIENCE, Gateway, Nursery
 
 ANN = 7
@@ -155,6 +156,7 @@ async def surroundings(
     folder: Path, endpoint: Endpoint | None, nursery: Nursery | None, **settings: object
 ) -> AsyncIterator[Surroundings]:
     """All of it, served; the gateway is started by the test, and gone when the block ends."""
+    placed(folder / "house.db")
     api, endpoint, bells = BotApi(limits=Limits.none()), endpoint or Endpoint(), Bells()
     async with api.served() as telegram, serve(endpoint.app) as model, serve(bells) as bells.url:
         values = {
