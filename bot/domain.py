@@ -49,8 +49,8 @@ class Lane:
 class InboxItem:
     """Something written down to be done. A control item has no lane and is taken at once; `taken_at`: this time.
 
-    `measured` is what is stored of how long its turn has taken, if that began before; the usage room reads it. `job` is
-    the job whose due time, at `due_at`, this is.
+    `begun`: its turn was begun before, and goes on; `measured` is what is stored of how long that has taken, which the
+    usage room reads. `job` is the job whose due time, at `due_at`, this is.
     """
 
     id: int
@@ -63,6 +63,7 @@ class InboxItem:
     stale: bool
     received_at: float
     taken_at: float = 0.0
+    begun: bool = False
     measured: str | None = None
     job: int | None = None
     due_at: float | None = None

@@ -108,9 +108,10 @@ class Playing:
     async def _begin(self, budget: int) -> Event | None:
         """Open the turn, or bring it back to where it stood; None if it had ended already."""
         told: Told | None = None
+        goes_on = any(item.begun for item in self._ask.items)  # perhaps with a tool that may not run twice
         while True:
             now = time.time()
-            async with self._means.database.transaction(durable=False) as tx:
+            async with self._means.database.transaction(durable=goes_on) as tx:
                 opened = await opening.begin(tx, self._means.plan, self._ask, told, budget=budget, now=now)
                 if isinstance(opened, Opened):
                     return await self._start(tx, opened, now)

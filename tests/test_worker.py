@@ -24,18 +24,20 @@ Run = Callable[[tuple[InboxItem, ...]], Awaitable[None]]
 
 
 class Flaky(Database):
-    """A database that cannot be written while `full` is set."""
+    """A database that cannot be written while `full` is set; `durable` is what was asked of its last transaction."""
 
     def __init__(self, whole: Database) -> None:
         self.whole = whole
         self.full = False
         self.refused = 0
+        self.durable = False
 
     @contextlib.asynccontextmanager
     async def transaction(self, *, durable: bool = True) -> AsyncIterator[AsyncConnection]:
         if self.full:
             self.refused += 1
             raise StoreUnavailable("the disk is full")
+        self.durable = durable
         async with self.whole.transaction(durable=durable) as tx:
             yield tx
 

@@ -200,6 +200,7 @@ def _item(row: Row[Any], now: float) -> InboxItem:
         stale=bool(row.stale),
         received_at=row.received_at,
         taken_at=now,
+        begun=row.turn is not None,
         measured=row.spans,
         job=row.job,
         due_at=row.due_at,
