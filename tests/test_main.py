@@ -307,6 +307,8 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
 def test_an_error_of_the_house_is_one_line(call: Call, failing: list[BaseException]) -> None:
     failing.append(GatewayRunning("Another gateway\nworks here."))
     assert call() == (1, "", "Another gateway works here.\n")
+    failing[0] = CanvasgramError("It says \x1b[2J\x9b.")
+    assert call() == (1, "", "It says \\x1b[2J\\x9b.\n")
 
 
 def test_errors_of_the_house_out_of_task_groups_are_one_line(call: Call, failing: list[BaseException]) -> None:
