@@ -1,6 +1,7 @@
 """`bench load`: what is measured, in which order, under which conditions. Builds the report; prints nothing."""
 
 import importlib.util
+import os
 import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from bot.bench import crowd, faults, ledger, machine, own_time, soak, starts, tokens
 from bot.bench.bots import BenchFailed
 from bot.bench.figures import ORDER, Report, Row
+from bot.errors import QuestionRefused
 from bot.sim.endpoint import COUNTING_RULE
 
 Say = Callable[[str], None]
@@ -74,14 +76,16 @@ SECTIONS: dict[str, Section] = {
 
 
 async def run(wish: Wish, say: Say = lambda line: None) -> Report:
-    """Measure what is wished for; `say` hears of every section as it begins. Raises BenchFailed."""
+    """Measure what is wished for; `say` hears of every section as it begins. Raises BenchFailed, QuestionRefused."""
     unknown = [name for name in wish.only if name not in SECTIONS]
     if unknown:
-        raise BenchFailed(f"There is no section {unknown[0]}; there are {', '.join(SECTIONS)}.")
+        raise QuestionRefused(f"There is no section {unknown[0]}; there are {', '.join(SECTIONS)}.")
     if "soak" in wish.only and wish.soak <= 0:
-        raise BenchFailed("A soak needs its length: --soak MINUTES.")
+        raise QuestionRefused("A soak needs its length: --soak MINUTES.")
     if importlib.util.find_spec("aiohttp") is None:
         raise BenchFailed("The bare loop needs aiohttp: install canvasgram with its extra, `canvasgram[bench]`.")
+    if wish.folder is not None and not os.access(wish.folder, os.W_OK | os.X_OK):
+        raise QuestionRefused(f"{wish.folder} is no folder in which databases can be made.")
     with tempfile.TemporaryDirectory(prefix="canvasgram-bench-", dir=wish.folder) as made:
         folder = Path(made)
         known = [*machine.conditions(folder), ("load before", machine.load_average())]

@@ -11,6 +11,7 @@ from bot.bench.figures import Row
 from bot.bench.load import Wish
 from bot.bench.stage import staged
 from bot.bench.talk import Model
+from bot.errors import QuestionRefused
 from bot.sim.endpoint import Endpoint
 
 
@@ -88,8 +89,16 @@ async def test_faults_end_well_for_ours_and_not_for_the_memory_loop(tmp_path: Pa
 
 
 async def test_an_unknown_section_is_named():
-    with pytest.raises(BenchFailed, match="There is no section speed; there are own, start"):
+    with pytest.raises(QuestionRefused, match="There is no section speed; there are own, start"):
         await load.run(Wish(only=("speed",)))
+
+
+async def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(QuestionRefused, match="nowhere is no folder"):
+        await load.run(Wish(only=("start",), folder=tmp_path / "nowhere"))
+    (tmp_path / "file").touch(0o600)
+    with pytest.raises(QuestionRefused, match="file is no folder"):
+        await load.run(Wish(only=("start",), folder=tmp_path / "file"))
 
 
 async def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch):
