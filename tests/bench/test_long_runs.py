@@ -42,6 +42,10 @@ async def test_both_ledgers_are_measured_in_turns(tmp_path: Path, monkeypatch: p
     limit = rows["ledger_slower"].limit
     assert limit is not None
     assert limit.most == 1.1
+    summed = rows["ledger_report"]
+    assert (summed.label, summed.unit) == ("report of 400 calls", "s")
+    assert summed.limit is not None
+    assert summed.limit.most == 2
     assert rows["ledger_full"].label == "ledger of 400 calls: own time, p50"
     assert "ledger" in dict(report.conditions)
 
