@@ -24,6 +24,7 @@ from bot.db.tables import (
     messages,
     model_calls,
     notes,
+    notices,
     outbox,
     tool_calls,
     tool_images,
@@ -42,6 +43,7 @@ _WORDLESS = {"notes": None, "summary": None, "summary_ahead": None, "summary_upt
 _REMEMBERS = or_(lanes.c.notes.is_not(None), lanes.c.summary.is_not(None), lanes.c.summary_ahead.is_not(None))
 _OVER = inbox.c.state.in_(("done", "dead"))
 _SPEAKS = and_(outbox.c.body.is_not(None), outbox.c.body != EMPTY)
+_QUOTES = "%(HTTP ___): %"  # what admins are told with the endpoint's own words, which may repeat what it was sent
 # Of a summary, or made before its turn began: a reply that is never read again.
 _LOOSE = and_(model_calls.c.turn.is_(None), model_calls.c.outcome.is_not(None), model_calls.c.reply.is_not(None))
 # What admins try out stays written down, but for the arguments.
@@ -63,6 +65,7 @@ class Scope:
     notes: ColumnElement[bool]
     jobs: ColumnElement[bool]
     audit: ColumnElement[bool]
+    notices: ColumnElement[bool]
     lanes: ColumnElement[bool]
 
 
@@ -77,6 +80,7 @@ def older(before: float) -> Scope:
         notes=notes.c.made_at < before,
         jobs=and_(jobs.c.state == "done", jobs.c.person.is_not(None), func.coalesce(jobs.c.last_due, 0) < before),
         audit=audit.c.at < before,
+        notices=notices.c.told_at < before,
         lanes=~exists().where(since),
     )
 
@@ -84,20 +88,22 @@ def older(before: float) -> Scope:
 def of_lane(lane: Lane, person: int, *, item: int, asked_at: float) -> Scope:
     """What came before inbox item `item`, asked for at `asked_at`, in a lane of this person; nothing runs in it.
 
-    Whatever a person did outside of lanes is meant too, and the replies that belong to nobody.
+    Whatever a person did outside of lanes is meant too, and the replies and the quotations that belong to nobody.
     """
     answers = and_(outbox.c.lane == lane.key, or_(outbox.c.made_at <= asked_at, outbox.c.item < item))
+    quoting = and_(outbox.c.item.is_(None), outbox.c.body.like(_QUOTES))
     first = outbox.alias("first")
     copied = select(first.c.id).where(first.c.lane == lane.key)
     here = or_(inbox.c.lane == lane.key, and_(inbox.c.lane.is_(None), inbox.c.sender == person))
     return Scope(
         turns=and_(turns.c.lane == lane.key, turns.c.item < item),
         inbox=and_(here, inbox.c.id < item),
-        outbox=or_(answers, outbox.c.copy_of.in_(copied)),
+        outbox=or_(answers, outbox.c.copy_of.in_(copied), and_(quoting, outbox.c.made_at <= asked_at)),
         calls=model_calls.c.created_at <= asked_at,
         notes=notes.c.lane == lane.key,
         jobs=and_(jobs.c.lane == lane.key, jobs.c.made_at <= asked_at),
         audit=and_(audit.c.who == person, audit.c.at <= asked_at),
+        notices=notices.c.told_at <= asked_at,
         lanes=lanes.c.lane == lane.key,
     )
 
@@ -114,6 +120,7 @@ async def forget(database: Database, scope: Scope) -> None:
     await _sweep(database, notes.c.id, scope.notes, _notes)
     await _sweep(database, jobs.c.id, scope.jobs, _jobs)
     await _sweep(database, audit.c.id, and_(scope.audit, _TRIED), _trials)
+    await _sweep(database, notices.c.subject, and_(scope.notices, notices.c.text.like(_QUOTES)), _notices)
     await _sweep(database, lanes.c.lane, and_(scope.lanes, _REMEMBERS), _lanes)
     await database.scrub()
 
@@ -214,9 +221,12 @@ async def _outbox(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bo
 
 async def _calls(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool]) -> None:
     """The endpoint's own words may repeat what it was sent; the house's before them stay."""
-    told = func.instr(model_calls.c.error, "): ")
-    error = case((told > 0, func.substr(model_calls.c.error, 1, told)), else_=model_calls.c.error)
-    await tx.execute(update(model_calls).where(which).values(reply=None, error=error))
+    await tx.execute(update(model_calls).where(which).values(reply=None, error=_unquoted(model_calls.c.error)))
+
+
+def _unquoted(text: Column[str]) -> ColumnElement[str]:
+    told = func.instr(text, "): ")
+    return case((told > 0, func.substr(text, 1, told)), else_=text)
 
 
 async def _notes(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool]) -> None:
@@ -232,6 +242,11 @@ async def _jobs(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool
 
 async def _trials(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool]) -> None:
     await tx.execute(update(audit).where(which).values(after=func.json_remove(audit.c.after, "$.arguments")))
+
+
+async def _notices(tx: AsyncConnection, _: Sequence[str], which: ColumnElement[bool]) -> None:
+    """The house's words before those of the endpoint stay."""
+    await tx.execute(update(notices).where(which).values(text=_unquoted(notices.c.text)))
 
 
 async def _lanes(tx: AsyncConnection, _: Sequence[str], which: ColumnElement[bool]) -> None:

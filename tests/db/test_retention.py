@@ -8,6 +8,7 @@ from sqlalchemy import LargeBinary, Text, insert, select
 
 from bot.db import retention
 from bot.db.engine import Database
+from bot.db.outgoing import written
 from bot.db.retention import EMPTY, MADE_UP
 from bot.db.tables import (
     approval_messages,
@@ -20,13 +21,14 @@ from bot.db.tables import (
     metadata,
     model_calls,
     notes,
+    notices,
     outbox,
     tool_calls,
     tool_images,
     tools,
     turns,
 )
-from bot.domain import Lane
+from bot.domain import Lane, Part
 
 WORD = "canary"
 
@@ -38,6 +40,7 @@ WIPED = {
     *("tool_images.data", "tool_images.media_type", "tool_images.call_id"),
     *("outbox.body", "outbox.error", "notes.text", "notes.author", "notes.lane"),
     *("jobs.text", "jobs.lane", "jobs.rule"),
+    "notices.text",  # but for the house's own words
     *("tool_calls.name", "turns.used", "audit.after"),  # but for tools there are, and the figures of a trial
     *("lanes.notes", "lanes.summary", "lanes.summary_ahead"),
 }
@@ -54,7 +57,7 @@ WORDLESS = {
     *("approvals.call_id", "approvals.tool", "approvals.hash", "approvals.lane", "approvals.who", "approvals.why"),
     *("approvals.answer", "allowances.tool", "allowances.hash", "allowances.binding"),  # a day's; /forget ends them
     *("people.name", "people.role", "strangers.name", "strangers.code_hash"),
-    *("invites.code_hash", "invites.role", "notices.subject", "notices.text"),
+    *("invites.code_hash", "invites.role", "notices.subject"),
     *("readings.endpoint", "readings.totals", "readings.why"),
     # What admins have set, and changed: of no chat.
     *("sources.name", "sources.kind", "sources.address", "sources.options", "sources.trouble"),
@@ -162,7 +165,28 @@ async def test_a_tool_that_never_was_loses_the_name_the_model_gave_it_and_those_
     assert set(json.loads(used)) == {"remember", "offered", "found", "gone"}
 
 
-@pytest.mark.parametrize("scope", [retention.older(150.0), retention.of_lane(Lane(7), 7, item=99, asked_at=150.0)])
+BOTH = [retention.older(150.0), retention.of_lane(Lane(7), 7, item=99, asked_at=150.0)]
+
+
+@pytest.mark.parametrize("scope", BOTH)
+async def test_what_admins_were_told_in_the_words_of_the_endpoint_goes(database: Database, scope: retention.Scope):
+    house = "The model endpoint refused a request: The endpoint refused the request (HTTP 400)"
+    async with database.transaction() as tx:
+        for subject, at in (("endpoint", 100.0), ("later", 200.0)):
+            await tx.execute(insert(notices).values(subject=subject, text=f"{house}: {WORD}", told_at=at))
+    for at in (100.0, 200.0):
+        body = written(Part(f"{house}: {WORD}"))
+        await put(database, outbox, lane="1", body=body, final=True, state="done", made_at=at)
+    told = written(Part("The model endpoint answers again."))
+    await put(database, outbox, lane="1", body=told, final=True, state="done", made_at=149.0)
+    await retention.forget(database, scope)
+    assert await words(database) == {"notices": 1, "outbox": 1}
+    async with database.reading() as tx:
+        kept = (await tx.execute(select(notices.c.text).where(notices.c.subject == "endpoint"))).scalar_one()
+    assert kept == house
+
+
+@pytest.mark.parametrize("scope", BOTH)
 async def test_of_a_tool_that_was_tried_the_arguments_go(database: Database, scope: retention.Scope):
     for at in (100.0, 200.0):
         row = {"at": at, "who": 7, "via": "telegram", "what": "tried", "subject": "tool clock"}
