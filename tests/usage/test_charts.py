@@ -52,7 +52,7 @@ def test_what_is_known_in_part_is_marked_as_at_least_so_much():
     told = chart(made("day", calls=some, turns=books), "x")
     assert told["canvases at least"] == [True, True, False, False]
     assert told["stacks at least"] == [True, False, False, False]
-    plain = told | {"canvases at least": [False] * 4, "stacks at least": [False] * 4}
+    plain = {**told, "canvases at least": [False] * 4, "stacks at least": [False] * 4}
     assert opened(drawn(told)).tobytes() != opened(drawn(plain)).tobytes()
 
 
