@@ -1,5 +1,6 @@
 """The command line: what it prints, how it ends, and how signals stop it."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -278,10 +279,13 @@ def test_bench_load_prints_its_figures_and_checks_them_if_asked(
 ) -> None:
     wishes = []
 
-    async def run(wish: load.Wish, say: load.Say) -> Report:
+    whole = [True, True, False]
+
+    async def run(wish: load.Wish, say: load.Say, stop: asyncio.Event) -> Report:
         wishes.append(wish)
         say("measuring: own")
-        return Report((Row("own_p50", "own time", "ms", {"memory": 10.0, "ours": ours}, times(2, 10.0)),))
+        row = Row("own_p50", "own time", "ms", {"memory": 10.0, "ours": ours}, times(2, 10.0))
+        return Report((row,), whole=whole.pop(0))
 
     monkeypatch.setattr(load, "run", run)
     ended, out, err = call("bench", "load", "--messages", "8", "--only", "own,start", "--json", "--check")
@@ -289,6 +293,10 @@ def test_bench_load_prints_its_figures_and_checks_them_if_asked(
     assert json.loads(out)["rows"][0]["verdict"] == ("over" if code else "ok")
     assert wishes == [load.Wish(messages=8, only=("own", "start"))]
     assert "own time, ms" in call("bench", "load")[1]
+    ended, out, _ = call("bench", "load", "--check")
+    assert (ended, out.splitlines()[0]) == (
+        *(130, "NOT WHOLE: It was stopped by hand. What follows was measured before that."),
+    )
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from bot.bench.talk import Model
 from bot.db.migrating import migrate
 from bot.sim.endpoint import Endpoint
 from bot.usage import telling
+from tools.threads import in_thread
 
 CALLS = 1_000_000
 A_TURN = 4  # model calls of a turn
@@ -59,7 +60,7 @@ _A_CHAT: Columns = {"lane": "CAST(:chat + i - 1 AS TEXT)", "conversation": "2"}
 async def measure(folder: Path, messages: int, calls: int = CALLS) -> list[Row]:
     """Rows of own time over `messages` on each database, there and back again, so that a drift meets both alike."""
     empty, full = folder / "empty", folder / "full"
-    fill(full / "ours" / "canvasgram.db", calls)
+    await in_thread(fill, full / "ours" / "canvasgram.db", calls)  # half a minute, in which Ctrl-C must be heard
     _made(empty / "ours" / "canvasgram.db")  # a gateway that has to migrate keeps what it loaded for that
     taken: dict[str, list[Timed]] = {"empty": [], "full": []}
     cpu = {"empty": 0.0, "full": 0.0}
