@@ -22,6 +22,7 @@ import typer
 from bot.bench.cli import bench
 from bot.errors import CanvasgramError, QuestionRefused, SettingsRefused
 from bot.tools_command.cli import tools
+from bot.usage.plain import plain
 
 GRACE = 9.5  # seconds a stop may take; supervisors kill at ten
 
@@ -61,7 +62,7 @@ def main() -> None:
         if known is None:
             logging.getLogger(__name__).critical("stopped by a fault of its own", exc_info=True)
             sys.exit(1)
-        typer.echo(" ".join(str(known).split()), err=True)  # one line, whatever its text
+        typer.echo(plain(" ".join(str(known).split())), err=True)  # one line, whatever its text
         sys.exit(2 if isinstance(known, SettingsRefused | QuestionRefused) else 1)
 
 
@@ -140,7 +141,7 @@ def check(
 
     async def work(stop: asyncio.Event) -> int:
         report = await command.run(wish, _on_the_terminal, stop)
-        typer.echo(table.as_json(report) if json else "\n".join(table.lines(report)))
+        typer.echo(table.as_json(report) if json else "\n".join(map(plain, table.lines(report))))
         return report.exit_code
 
     return work

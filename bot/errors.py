@@ -2,7 +2,7 @@
 
 CanvasgramError
 ├── SettingsRefused          a setting is missing or wrong
-├── QuestionRefused          a question to the ledger cannot be meant as it is written
+├── QuestionRefused          what is asked for cannot be meant as it is written
 ├── NothingFound             the ledger holds nothing of what was asked for
 ├── ChangeRefused            what an admin wants of the tools cannot be done as it was asked
 │   └── NeedsConfirming      it can, once they have read why they should look twice
@@ -39,7 +39,7 @@ class SettingsRefused(CanvasgramError):
 
 
 class QuestionRefused(CanvasgramError):
-    """A question to the ledger cannot be meant as it is written: says what is wrong, and how it may be written."""
+    """A question to the ledger, or a measurement, cannot be meant as it is written: says how it may be written."""
 
 
 class NothingFound(CanvasgramError):

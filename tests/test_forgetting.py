@@ -33,7 +33,7 @@ async def talk(house: World) -> None:
     await house.api.until(lambda: any(CANARY in text for text in house.texts()))
     house.ann.send(
         f'@@tool:remember {{"note": "{CANARY} likes tea"}}@@'
-        f'@@tool:calculate {{"expression": "{CANARY}"}}@@@@say:Kept.@@'
+        f'@@tool:calculate {{"expression": "{CANARY}"}}@@@@tool:{CANARY} {{}}@@@@say:Kept.@@'
     )
     await house.api.until(lambda: "Kept." in house.texts())
     house.ann.send_document(f"{CANARY}.txt", caption="@@say:Read.@@", content=f"All about {CANARY}.".encode())
@@ -79,6 +79,8 @@ async def test_forget_leaves_no_byte_of_a_text_in_any_file_and_every_figure(
     caplog.set_level(logging.DEBUG, "bot")
     async with open_house(tmp_path) as house:
         await talk(house)
+        house.ann.send(f'/tools try calculate {{"expression": "{CANARY}"}}')
+        await house.api.until(lambda: any("calculate" in text and "error after" in text for text in house.texts()))
         house.ann.send(f"/remind in 2 hours {CANARY}")
         await house.api.until(lambda: any("I remind you" in text for text in house.texts()))
         assert traces(tmp_path)

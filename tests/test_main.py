@@ -1,5 +1,6 @@
 """The command line: what it prints, how it ends, and how signals stop it."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -166,7 +167,10 @@ def test_a_picture_does_not_go_to_a_terminal(call: Call, monkeypatch: pytest.Mon
         (["report", "--by", "week"], 2, "--by must be one of"),
         (["report", "--user", "9"], 1, "There is nothing in the ledger for this."),
         (["report", "audit", "--since", "7d"], 1, "No admin has changed anything that this asks for."),
+        (["report", "audit", "--sort", "when"], 2, "report audit goes with"),
         (["report", "everything"], 2, "There is no report 'everything'."),
+        (["report", "--until", "9999-12-31"], 2, "--until must be a time from 1970 to 9998."),
+        (["report", "--user", "9" * 30], 2, "--user must be the number of a person."),
         (["turn", "x"], 2, "no id of a turn"),
         (["turn", "99"], 1, "There is no turn 99."),
     ],
@@ -275,10 +279,13 @@ def test_bench_load_prints_its_figures_and_checks_them_if_asked(
 ) -> None:
     wishes = []
 
-    async def run(wish: load.Wish, say: load.Say) -> Report:
+    whole = [True, True, False]
+
+    async def run(wish: load.Wish, say: load.Say, stop: asyncio.Event) -> Report:
         wishes.append(wish)
         say("measuring: own")
-        return Report((Row("own_p50", "own time", "ms", {"memory": 10.0, "ours": ours}, times(2, 10.0)),))
+        row = Row("own_p50", "own time", "ms", {"memory": 10.0, "ours": ours}, times(2, 10.0))
+        return Report((row,), whole=whole.pop(0))
 
     monkeypatch.setattr(load, "run", run)
     ended, out, err = call("bench", "load", "--messages", "8", "--only", "own,start", "--json", "--check")
@@ -286,6 +293,10 @@ def test_bench_load_prints_its_figures_and_checks_them_if_asked(
     assert json.loads(out)["rows"][0]["verdict"] == ("over" if code else "ok")
     assert wishes == [load.Wish(messages=8, only=("own", "start"))]
     assert "own time, ms" in call("bench", "load")[1]
+    ended, out, _ = call("bench", "load", "--check")
+    assert (ended, out.splitlines()[0]) == (
+        *(130, "NOT WHOLE: It was stopped by hand. What follows was measured before that."),
+    )
 
 
 @pytest.fixture
@@ -304,6 +315,8 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
 def test_an_error_of_the_house_is_one_line(call: Call, failing: list[BaseException]) -> None:
     failing.append(GatewayRunning("Another gateway\nworks here."))
     assert call() == (1, "", "Another gateway works here.\n")
+    failing[0] = CanvasgramError("It says \x1b[2J\x9b.")
+    assert call() == (1, "", "It says \\x1b[2J\\x9b.\n")
 
 
 def test_errors_of_the_house_out_of_task_groups_are_one_line(call: Call, failing: list[BaseException]) -> None:

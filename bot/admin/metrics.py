@@ -135,8 +135,9 @@ class _Calls:
         for kind, tokens in (("input", call.prompt_tokens), ("output", call.completion_tokens)):
             if tokens is not None:
                 self._tokens.labels("chat", call.model, kind).observe(tokens)
-        self._cached.labels(call.model).inc(call.cached_tokens or 0)
-        self._reasoning.labels(call.model).inc(call.reasoning_tokens or 0)
+        for counter, known in ((self._cached, call.cached_tokens), (self._reasoning, call.reasoning_tokens)):
+            if known is not None:
+                counter.labels(call.model).inc(known)
         if call.completion_tokens is None:
             self._uncounted.labels(call.purpose).inc()
         elif call.purpose != "decision":  # a reading is one step, and costs no canvas

@@ -38,17 +38,22 @@ def load(  # noqa: PLR0913  # an option is an argument here
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     check: Annotated[bool, typer.Option("--check", help="End with 1 if a limit is missed.")] = False,
-) -> None:
-    """Drive the gateway over loopback, beside two yardsticks in the same run, and print where the time went."""
+) -> Stoppable:
+    """Drive the gateway over loopback, beside two yardsticks, and print where the time went; Ctrl-C what is done."""
     from bot.bench import load as room
     from bot.bench import table
 
     sections = tuple(only.split(",")) if only else ()
     wish = room.Wish(messages=messages, only=sections, folder=folder, soak=soak, quick=quick)
-    report = asyncio.run(room.run(wish, functools.partial(typer.echo, err=True)))
-    typer.echo(table.as_json(report) if json else "\n".join(table.lines(report)))
-    if check and not report.holds:
-        raise typer.Exit(1)
+
+    async def work(stop: asyncio.Event) -> int:
+        report = await room.run(wish, functools.partial(typer.echo, err=True), stop)
+        typer.echo(table.as_json(report) if json else "\n".join(table.lines(report)))
+        if not report.whole:
+            return 130
+        return 1 if check and not report.holds else 0
+
+    return work
 
 
 @bench.command(epilog="Examples: canvasgram bench direct --endpoint http://gpu:8000/v1 --out spark · --endpoint sim")

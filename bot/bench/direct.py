@@ -23,8 +23,8 @@ OFF, ON, SERVERS_OWN = "off", "on", "the server's own choice"
 
 @dataclass(slots=True)
 class Taken:
-    """What has been measured so far. `before` and `after` are the server's counters at both ends; `calls` of ours came
-    back. `timings` and `details`: the server told its own times, and cached tokens.
+    """What has been measured so far. `before` and `after` are the server's counters, first and last; `calls` of ours
+    came back, `ours` of them before `after`. `timings` and `details`: the server told its own times, and cached tokens.
     """
 
     rows: list[Measured] = field(default_factory=list)
@@ -33,6 +33,7 @@ class Taken:
     before: Counters | None = None
     after: Counters | None = None
     calls: int = 0
+    ours: int = 0
     timings: bool = False
     details: bool = False
 
@@ -52,7 +53,7 @@ async def measure(target: Target, wish: Wish, taken: Taken, step: Step) -> None:
     async with calling(target) as caller:
         run = _Run(caller, target, taken, step)
         try:
-            taken.before = await server.counters(target.url, target.key)
+            taken.before = await look(target, taken)
             await run.first()
             await run.protocols(wish)
             if wish.tools:
@@ -71,6 +72,12 @@ async def until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
         working.cancel()
         stopping.cancel()
     return ended
+
+
+async def look(target: Target, taken: Taken) -> Counters | None:
+    """The server's counters now, also into `taken`; None where they cannot be read."""
+    taken.after, taken.ours = await server.counters(target.url, target.key), taken.calls
+    return taken.after
 
 
 class _Run:
@@ -113,7 +120,7 @@ class _Run:
                 verdicts.append(direct_tools.judged(reply, case, box.tools))
                 calls.append(self._noted(call))
             self._step(f"tools, thinking {words}", len(calls), len(cases))
-            await self._look()
+            await look(self._target, self._taken)
         finally:
             right, mended = verdicts.count("right"), verdicts.count("mended")
             if calls:
@@ -121,7 +128,7 @@ class _Run:
 
     async def _row(self, protocol: Protocol, *, streamed: bool, warm: Warmth = "warm") -> None:
         calls: list[Call] = []
-        before = await self._look()
+        before = await look(self._target, self._taken)
         began = monotonic()
         try:
             await self._answers(protocol, calls, streamed=streamed)
@@ -140,7 +147,7 @@ class _Run:
             )
             if calls:
                 self._taken.rows.append(row)
-        self._taken.rows[-1] = replace(row, counted=counted(before, await self._look()))
+        self._taken.rows[-1] = replace(row, counted=counted(before, await look(self._target, self._taken)))
 
     async def _answers(self, protocol: Protocol, calls: list[Call], *, streamed: bool) -> None:
         """Ask for all of a protocol, into `calls` as the answers come."""
@@ -156,10 +163,6 @@ class _Run:
         async with asyncio.TaskGroup() as tasks:
             for _ in range(protocol.at_once):
                 tasks.create_task(seat())
-
-    async def _look(self) -> Counters | None:
-        self._taken.after = await server.counters(self._target.url, self._target.key)
-        return self._taken.after
 
     async def _call(self, ask: Ask, *, streamed: bool) -> Call:
         reply, call = await self._caller.call(asking(ask.text, ask.most), streamed=streamed)

@@ -60,11 +60,21 @@ def _usage(taken: Taken) -> str:
 def _counters(taken: Taken) -> str:
     if taken.before is None or taken.after is None:
         return "not readable: steps a canvas are unknown, and whether others used the endpoint"
-    ended = (taken.after.requests or 0) - (taken.before.requests or 0)
-    ours = "all of them ours" if ended == taken.calls else f"{taken.calls} answers are ours: others used it, too"
-    others = f"{ended} requests ended there, {ours}"
+    others = _others(taken.before.requests, taken.after.requests, taken.ours)
     all_of_it = counted(taken.before, taken.after)
     if all_of_it is None:
         return f"{others}; no diffusion counters"
     steps = "unknown" if all_of_it.steps is None else f"{all_of_it.steps:.1f}"
     return f"{others}; {steps} denoising steps a canvas, over {all_of_it.canvases:.0f} canvases"
+
+
+def _others(before: int | None, after: int | None, ours: int) -> str:
+    if before is None or after is None:
+        return "requests are not counted, so whether others used it is unknown"
+    if after < before:
+        return "they began anew meanwhile, so whether others used it is unknown"
+    told = f"{after - before} requests ended there"
+    if after - before == ours:
+        return f"{told}, all of them ours"
+    why = "others used it, too" if after - before > ours else "there is another server behind this address"
+    return f"{told}, {ours} answers are ours: {why}"

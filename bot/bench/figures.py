@@ -62,10 +62,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All figures of a run, and the conditions they were measured under as (name, text)."""
+    """All figures of a run, and its conditions as (name, text); not `whole`, if it was stopped before its end."""
 
     rows: tuple[Row, ...]
     conditions: tuple[tuple[str, str], ...] = field(default_factory=tuple)
+    whole: bool = True
 
     @property
     def holds(self) -> bool:

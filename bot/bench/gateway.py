@@ -6,14 +6,15 @@ Telegram is simulated, the endpoint is the one that is measured. Where a turn's 
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from bot.bench import bots
 from bot.bench.bots import BenchFailed, Running, Where
-from bot.bench.direct import OFF, Taken
+from bot.bench.direct import OFF, Taken, look
+from bot.bench.direct import counted as between
 from bot.bench.direct_call import AT_ONCE, Target
 from bot.bench.direct_protocols import ANSWERS, ENOUGH, LONG_ANSWERS, Ask, Protocol, wished
 from bot.bench.progress import Step
@@ -47,12 +48,16 @@ async def measure(target: Target, folder: Path, taken: Taken, done: list[Turned]
     async with _opened(target, folder) as house:
         step("warming up, gateway", 0, 1)
         await house.ask([LONG_ANSWERS[0]])
-        await house.turns(1)
+        taken.calls += _ended(await house.turns(1))
         step("warming up, gateway", 1, 1)
+        before = await look(target, taken)
         for protocol in wished(ANSWERS, quick=quick):
             turned = await _protocol(house, protocol, step)
             done.append(turned)
-            taken.rows.append(row(turned))
+            taken.calls += _ended(turned.turns)
+            after = await look(target, taken)
+            taken.rows.append(replace(row(turned), counted=between(before, after)))
+            before = after
             taken.ended = failing(turned)
             if taken.ended:
                 break
@@ -120,6 +125,11 @@ def row(turned: Turned) -> Measured:
         calls=tuple(call for call, turn in zip(answered, turned.turns, strict=True) if turn.ending in _HAD),
         wall=max(ends, default=0.0) - min(begins, default=0.0),
     )
+
+
+def _ended(turns: Iterable[TurnRow]) -> int:
+    """Model calls that the server ended itself."""
+    return sum(call.outcome == "ok" for turn in turns for call in turn.calls)
 
 
 def failing(turned: Turned) -> str | None:

@@ -1,4 +1,5 @@
-"""What a large ledger costs a turn: the gateway on an empty database beside one on a million model calls, in turns.
+"""What a large ledger costs: a turn of the gateway on an empty database beside one on a million model calls, in turns;
+and a report of all of it.
 
 The rows are written straight into the file, for no gateway could answer so much before the measurement.
 """
@@ -16,12 +17,15 @@ from bot.bench.stage import FIRST_CHAT, Timed, staged
 from bot.bench.talk import Model
 from bot.db.migrating import migrate
 from bot.sim.endpoint import Endpoint
+from bot.usage import telling
+from tools.threads import in_thread
 
 CALLS = 1_000_000
 A_TURN = 4  # model calls of a turn
 OLD_CHATS = 500  # the bench's own are among them
 DAYS = 90
 SLOWER = 1.10
+REPORTED = 2.0  # seconds
 FIRST_QUESTION = 300_000
 
 _AT = ":begin + i * :step"
@@ -56,7 +60,7 @@ _A_CHAT: Columns = {"lane": "CAST(:chat + i - 1 AS TEXT)", "conversation": "2"}
 async def measure(folder: Path, messages: int, calls: int = CALLS) -> list[Row]:
     """Rows of own time over `messages` on each database, there and back again, so that a drift meets both alike."""
     empty, full = folder / "empty", folder / "full"
-    fill(full / "ours" / "canvasgram.db", calls)
+    await in_thread(fill, full / "ours" / "canvasgram.db", calls)  # half a minute, in which Ctrl-C must be heard
     _made(empty / "ours" / "canvasgram.db")  # a gateway that has to migrate keeps what it loaded for that
     taken: dict[str, list[Timed]] = {"empty": [], "full": []}
     cpu = {"empty": 0.0, "full": 0.0}
@@ -74,7 +78,16 @@ async def measure(folder: Path, messages: int, calls: int = CALLS) -> list[Row]:
                 before = stages[name].running.cpu() or 0.0
                 taken[name] += await in_a_row(stages[name], range(first, first + SLICE))
                 cpu[name] += (stages[name].running.cpu() or 0.0) - before
-    return rows(taken, cpu, calls)
+    told = await reported(full / "ours" / "canvasgram.db")
+    report = Row("ledger_report", f"report of {calls:,} calls", "s", {"ours": told}, at_most(REPORTED), digits=2)
+    return [*rows(taken, cpu, calls), report]
+
+
+async def reported(file: Path) -> float:
+    """Seconds until `canvasgram report` has summed up all of it; its start is left out."""
+    began = time.monotonic()
+    await telling.report(f"sqlite+aiosqlite:///{file}", telling.Wish(), now=time.time())
+    return time.monotonic() - began
 
 
 def rows(taken: dict[str, list[Timed]], cpu: dict[str, float], calls: int) -> list[Row]:

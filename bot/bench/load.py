@@ -1,6 +1,8 @@
 """`bench load`: what is measured, in which order, under which conditions. Builds the report; prints nothing."""
 
+import asyncio
 import importlib.util
+import os
 import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -8,7 +10,9 @@ from pathlib import Path
 
 from bot.bench import crowd, faults, ledger, machine, own_time, soak, starts, tokens
 from bot.bench.bots import BenchFailed
+from bot.bench.direct import until
 from bot.bench.figures import ORDER, Report, Row
+from bot.errors import QuestionRefused
 from bot.sim.endpoint import COUNTING_RULE
 
 Say = Callable[[str], None]
@@ -73,29 +77,37 @@ SECTIONS: dict[str, Section] = {
 }
 
 
-async def run(wish: Wish, say: Say = lambda line: None) -> Report:
-    """Measure what is wished for; `say` hears of every section as it begins. Raises BenchFailed."""
+async def run(wish: Wish, say: Say = lambda line: None, stop: asyncio.Event | None = None) -> Report:
+    """Measure what is wished for, or what is done of it when `stop` is set; `say` hears of every section as it begins.
+
+    Raises BenchFailed, QuestionRefused.
+    """
     unknown = [name for name in wish.only if name not in SECTIONS]
     if unknown:
-        raise BenchFailed(f"There is no section {unknown[0]}; there are {', '.join(SECTIONS)}.")
+        raise QuestionRefused(f"There is no section {unknown[0]}; there are {', '.join(SECTIONS)}.")
     if "soak" in wish.only and wish.soak <= 0:
-        raise BenchFailed("A soak needs its length: --soak MINUTES.")
+        raise QuestionRefused("A soak needs its length: --soak MINUTES.")
     if importlib.util.find_spec("aiohttp") is None:
         raise BenchFailed("The bare loop needs aiohttp: install canvasgram with its extra, `canvasgram[bench]`.")
-    with tempfile.TemporaryDirectory(prefix="canvasgram-bench-", dir=wish.folder) as made:
+    if wish.folder is not None and not os.access(wish.folder, os.W_OK | os.X_OK):
+        raise QuestionRefused(f"{wish.folder} is no folder in which databases can be made.")
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(
+        prefix="canvasgram-bench-",
+        dir=wish.folder,
+        ignore_cleanup_errors=True,  # a ledger that is being filled when all is stopped is still written to
+    ) as made:
         folder = Path(made)
         known = [*machine.conditions(folder), ("load before", machine.load_average())]
-        rows = await _sections(wish, folder, say)
+        whole = await until(stop or asyncio.Event(), _sections(wish, folder, say, rows))
     known += [("load after", machine.load_average()), ("pace", _pace(wish)), *NOTES]
-    return Report(tuple(rows), tuple(known))
+    return Report(tuple(rows), tuple(known), whole)
 
 
-async def _sections(wish: Wish, folder: Path, say: Say) -> list[Row]:
-    rows: list[Row] = []
+async def _sections(wish: Wish, folder: Path, say: Say, rows: list[Row]) -> None:
     for name in wish.sections:
         say(f"measuring: {name}")
         rows += await SECTIONS[name](wish, folder / name)
-    return rows
 
 
 def _pace(wish: Wish) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from bot.bench.result import Difference, Measured, Result, ToolCase
 from bot.bench.result_published import FIGURES, READING, Published
+from bot.usage.plain import plain
 
 UNKNOWN = "-"
 NOTES = (
@@ -115,8 +116,8 @@ def number(value: float | None, digits: int = 2) -> str:
 
 def _above(result: Result) -> Iterator[str]:
     if result.ended is not None:
-        yield f"NOT WHOLE: {result.ended} What follows was measured before that."
-    yield from (f"{name}: {text}" for name, text in result.conditions)
+        yield plain(f"NOT WHOLE: {result.ended} What follows was measured before that.")
+    yield from (plain(f"{name}: {text}") for name, text in result.conditions)
 
 
 def _row(row: Measured) -> Cells:

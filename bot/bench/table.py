@@ -5,12 +5,15 @@ from collections.abc import Iterator
 
 from bot.bench.bots import LABELS
 from bot.bench.figures import ORDER, Report, Row, Value
+from bot.bench.result import STOPPED
 
 _HEAD = ("", *(LABELS[name] for name in ORDER), "ours / memory", "ours, at most", "")
 
 
 def lines(report: Report) -> Iterator[str]:
     """A table of the figures, and below it the conditions."""
+    if not report.whole:
+        yield f"NOT WHOLE: {STOPPED} What follows was measured before that."
     cells = [_HEAD, *(_cells(row) for row in report.rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(_HEAD))]
     for number, line in enumerate(cells):
@@ -37,7 +40,9 @@ def as_json(report: Report) -> str:
         }
         for row in report.rows
     ]
-    return json.dumps({"rows": rows, "conditions": dict(report.conditions), "holds": report.holds}, indent=1)
+    return json.dumps(
+        {"whole": report.whole, "rows": rows, "conditions": dict(report.conditions), "holds": report.holds}, indent=1
+    )
 
 
 def _limit(row: Row) -> Value:

@@ -18,6 +18,7 @@ from bot.bench.figures import median, percentile
 from bot.bench.thinking_costs import Cost
 from bot.bench.thinking_data import Case, folds, read
 from bot.bench.thinking_training import ABROAD, Sample, out_of_fold, threshold, train
+from bot.errors import QuestionRefused
 from bot.sim.endpoint import COUNTING_RULE
 
 COSTS = (
@@ -83,10 +84,10 @@ class Report:
 
 
 async def run(wish: Wish, say: Say = lambda line: None) -> Report:
-    """Judge what lies in the folders. Raises BenchFailed if nothing does."""
+    """Judge what lies in the folders. Raises QuestionRefused if nothing does."""
     sets, taught = (_read(wish.folders, names) for names in (SETS, TAUGHT))
     if not sets:
-        raise BenchFailed(f"No cases.jsonl with tools.json lies in {', '.join(map(str, wish.folders))}.")
+        raise QuestionRefused(f"No cases.jsonl with tools.json lies in {', '.join(map(str, wish.folders))}.")
     told = []
     weights = shipped()
     for cases in sets:

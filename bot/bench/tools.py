@@ -17,10 +17,10 @@ from bot.agent.fit import wording
 from bot.agent.fit.ranking import ranked
 from bot.agent.searching import FOUND, Shelf, picked
 from bot.bench import machine
-from bot.bench.bots import BenchFailed
 from bot.bench.figures import median, percentile
 from bot.bench.thinking_data import Case, Described, read, read_tools
 from bot.bench.thinking_table import grid
+from bot.errors import QuestionRefused
 from tools.base import Tool, ToolContext
 from tools.registry import discover
 
@@ -106,10 +106,10 @@ class _Judged:
 
 
 def run(wish: Wish, say: Say = lambda line: None) -> Report:
-    """Judge what lies in the folders. Raises BenchFailed if nothing does."""
+    """Judge what lies in the folders. Raises QuestionRefused if nothing does."""
     pairs = [(folder, *pair) for folder in wish.folders for pair in SETS if (folder / pair[0]).exists()]
     if not pairs:
-        raise BenchFailed(f"No cases.jsonl with tools.json lies in {', '.join(map(str, wish.folders))}.")
+        raise QuestionRefused(f"No cases.jsonl with tools.json lies in {', '.join(map(str, wish.folders))}.")
     pool: dict[str, Described] = {}
     for folder, _, tools in pairs:
         pool = read_tools(folder / tools) | pool

@@ -39,7 +39,7 @@ def as_json(report: Report) -> str:
         "template": report.template,
         "findings": [asdict(finding) for finding in report.findings],
     }
-    return json.dumps(told, ensure_ascii=False, indent=2)
+    return json.dumps(told, indent=2)
 
 
 def _row(finding: Finding) -> Iterator[str]:

@@ -45,7 +45,8 @@ class RankedCall:
 
 @dataclass(frozen=True, slots=True)
 class RankedTurn:
-    """A turn with the sums of its calls; `counted` False: some call did not tell all its tokens.
+    """A turn with the sums of its calls; `counted` False: some call did not tell all its tokens, `cached_counted`: or
+    what was cached of them.
 
     `seconds` is the whole of its account, `waited` what it waited for its chat and for seats; None without an account.
     """
@@ -63,6 +64,7 @@ class RankedTurn:
     reasoning: int | None
     canvases: int | None
     counted: bool
+    cached_counted: bool
     tools: int
     waited: float | None
     seconds: float | None
@@ -172,6 +174,7 @@ def _shown(ids: list[int]) -> Select[Any]:
         *(_t.id, _t.lane, _t.person, _t.received_at, _t.thinking, _t.ending, func.count(_m.id)),
         *(func.sum(_m.prompt_tokens), func.sum(_m.cached_tokens), func.sum(_m.completion_tokens)),
         *(func.sum(_m.reasoning_tokens), func.sum(_CANVASES), func.count(case((told, 1))) == func.count(_m.id)),
+        func.count(_m.cached_tokens) == func.count(_m.id),
         *(ran, _a.lane_wait + _a.seat_wait, _a.whole),
     )
     joined = turns.outerjoin(model_calls, _m.turn == _t.id).outerjoin(accounts, _a.turn == _t.id)

@@ -17,15 +17,18 @@ from bot.db.tables import (
     approval_messages,
     approvals,
     attachments,
+    audit,
     inbox,
     jobs,
     lanes,
     messages,
     model_calls,
     notes,
+    notices,
     outbox,
     tool_calls,
     tool_images,
+    tools,
     turns,
 )
 from bot.domain import Lane, Part
@@ -34,12 +37,17 @@ BATCH = 50  # rows of one transaction
 _LOOK = 2000  # rows of one look, which holds no lock
 
 EMPTY: Final = written(Part(""))
+MADE_UP: Final = "(made up)"
+"""What a tool is called that there never was, once the name that the model gave it is forgotten."""
 _WORDLESS = {"notes": None, "summary": None, "summary_ahead": None, "summary_upto": None}
 _REMEMBERS = or_(lanes.c.notes.is_not(None), lanes.c.summary.is_not(None), lanes.c.summary_ahead.is_not(None))
 _OVER = inbox.c.state.in_(("done", "dead"))
 _SPEAKS = and_(outbox.c.body.is_not(None), outbox.c.body != EMPTY)
+_QUOTES = "%(HTTP ___): %"  # what admins are told with the endpoint's own words, which may repeat what it was sent
 # Of a summary, or made before its turn began: a reply that is never read again.
 _LOOSE = and_(model_calls.c.turn.is_(None), model_calls.c.outcome.is_not(None), model_calls.c.reply.is_not(None))
+# What admins try out stays written down, but for the arguments.
+_TRIED = and_(audit.c.what == "tried", func.json_extract(audit.c.after, "$.arguments").is_not(None))
 _UNDER_WAY = ("running", "parked")
 _ENDED = turns.c.state.not_in((*_UNDER_WAY, "forgotten"))
 
@@ -56,6 +64,8 @@ class Scope:
     calls: ColumnElement[bool]
     notes: ColumnElement[bool]
     jobs: ColumnElement[bool]
+    audit: ColumnElement[bool]
+    notices: ColumnElement[bool]
     lanes: ColumnElement[bool]
 
 
@@ -69,6 +79,8 @@ def older(before: float) -> Scope:
         calls=model_calls.c.created_at < before,
         notes=notes.c.made_at < before,
         jobs=and_(jobs.c.state == "done", jobs.c.person.is_not(None), func.coalesce(jobs.c.last_due, 0) < before),
+        audit=audit.c.at < before,
+        notices=notices.c.told_at < before,
         lanes=~exists().where(since),
     )
 
@@ -76,19 +88,22 @@ def older(before: float) -> Scope:
 def of_lane(lane: Lane, person: int, *, item: int, asked_at: float) -> Scope:
     """What came before inbox item `item`, asked for at `asked_at`, in a lane of this person; nothing runs in it.
 
-    Whatever a person did outside of lanes is meant too, and the replies that belong to nobody.
+    Whatever a person did outside of lanes is meant too, and the replies and the quotations that belong to nobody.
     """
     answers = and_(outbox.c.lane == lane.key, or_(outbox.c.made_at <= asked_at, outbox.c.item < item))
+    quoting = and_(outbox.c.item.is_(None), outbox.c.body.like(_QUOTES))
     first = outbox.alias("first")
     copied = select(first.c.id).where(first.c.lane == lane.key)
     here = or_(inbox.c.lane == lane.key, and_(inbox.c.lane.is_(None), inbox.c.sender == person))
     return Scope(
         turns=and_(turns.c.lane == lane.key, turns.c.item < item),
         inbox=and_(here, inbox.c.id < item),
-        outbox=or_(answers, outbox.c.copy_of.in_(copied)),
+        outbox=or_(answers, outbox.c.copy_of.in_(copied), and_(quoting, outbox.c.made_at <= asked_at)),
         calls=model_calls.c.created_at <= asked_at,
         notes=notes.c.lane == lane.key,
         jobs=and_(jobs.c.lane == lane.key, jobs.c.made_at <= asked_at),
+        audit=and_(audit.c.who == person, audit.c.at <= asked_at),
+        notices=notices.c.told_at <= asked_at,
         lanes=lanes.c.lane == lane.key,
     )
 
@@ -104,6 +119,8 @@ async def forget(database: Database, scope: Scope) -> None:
     await _sweep(database, model_calls.c.id, and_(scope.calls, _LOOSE), _calls)
     await _sweep(database, notes.c.id, scope.notes, _notes)
     await _sweep(database, jobs.c.id, scope.jobs, _jobs)
+    await _sweep(database, audit.c.id, and_(scope.audit, _TRIED), _trials)
+    await _sweep(database, notices.c.subject, and_(scope.notices, notices.c.text.like(_QUOTES)), _notices)
     await _sweep(database, lanes.c.lane, and_(scope.lanes, _REMEMBERS), _lanes)
     await database.scrub()
 
@@ -160,6 +177,7 @@ async def _turns(tx: AsyncConnection, some: Sequence[int], which: ColumnElement[
     await tx.execute(delete(tool_images).where(tool_images.c.turn.in_(of)))
     wordless = update(tool_calls).where(tool_calls.c.turn.in_(of))
     await tx.execute(wordless.values(arguments="{}", result=None, whole=None))
+    await _made_up(tx, of)
     await _questions(tx, of)
     await _calls(tx, of, model_calls.c.turn.in_(of))
     await _inbox(tx, of, and_(inbox.c.turn.in_(of), _OVER))
@@ -167,6 +185,17 @@ async def _turns(tx: AsyncConnection, some: Sequence[int], which: ColumnElement[
     # What a conversation tells of its beginning goes with the first of its turns.
     mine = and_(turns.c.id.in_(of), turns.c.lane == lanes.c.lane, turns.c.conversation == lanes.c.conversation)
     await tx.execute(update(lanes).where(exists().where(mine)).values(_WORDLESS))
+
+
+async def _made_up(tx: AsyncConnection, of: Sequence[int]) -> None:
+    """The name of a tool that nobody offered, and that there is none of, is a word of the model's."""
+    offered = func.json_each(turns.c.tools).table_valued("value")
+    was_offered = exists().where(turns.c.id == tool_calls.c.turn, offered.c.value == tool_calls.c.name)
+    known = or_(tool_calls.c.outcome != "refused", was_offered, exists().where(tools.c.name == tool_calls.c.name))
+    await tx.execute(update(tool_calls).where(tool_calls.c.turn.in_(of), ~known).values(name=MADE_UP))
+    names = select(func.json_group_array(tool_calls.c.name.distinct()))
+    used = names.where(tool_calls.c.turn == turns.c.id, tool_calls.c.name != MADE_UP).scalar_subquery()
+    await tx.execute(update(turns).where(turns.c.id.in_(of), turns.c.used != "[]").values(used=used))
 
 
 async def _questions(tx: AsyncConnection, of: Sequence[int]) -> None:
@@ -192,9 +221,12 @@ async def _outbox(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bo
 
 async def _calls(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool]) -> None:
     """The endpoint's own words may repeat what it was sent; the house's before them stay."""
-    told = func.instr(model_calls.c.error, "): ")
-    error = case((told > 0, func.substr(model_calls.c.error, 1, told)), else_=model_calls.c.error)
-    await tx.execute(update(model_calls).where(which).values(reply=None, error=error))
+    await tx.execute(update(model_calls).where(which).values(reply=None, error=_unquoted(model_calls.c.error)))
+
+
+def _unquoted(text: Column[str]) -> ColumnElement[str]:
+    told = func.instr(text, "): ")
+    return case((told > 0, func.substr(text, 1, told)), else_=text)
 
 
 async def _notes(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool]) -> None:
@@ -206,6 +238,15 @@ async def _notes(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[boo
 
 async def _jobs(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool]) -> None:
     await tx.execute(delete(jobs).where(which))
+
+
+async def _trials(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool]) -> None:
+    await tx.execute(update(audit).where(which).values(after=func.json_remove(audit.c.after, "$.arguments")))
+
+
+async def _notices(tx: AsyncConnection, _: Sequence[str], which: ColumnElement[bool]) -> None:
+    """The house's words before those of the endpoint stay."""
+    await tx.execute(update(notices).where(which).values(text=_unquoted(notices.c.text)))
 
 
 async def _lanes(tx: AsyncConnection, _: Sequence[str], which: ColumnElement[bool]) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, and_, case, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.steps import account
-from bot.db.tables import model_calls, people, turns
+from bot.db.tables import accounts, model_calls, people, turns
 from bot.domain import CANVAS, CallOutcome, Lane, Purpose, Which
 
 _CANVASES = (model_calls.c.completion_tokens + (CANVAS - 1)) // CANVAS
@@ -29,14 +29,17 @@ _COUNTED = (
     func.sum(_COST).label("canvases"),
     func.sum(case((_UNSURE, 1), else_=0)).label("gaps"),
 )
-_TOOK = (func.count(), func.coalesce(func.sum(turns.c.ended_at - turns.c.received_at), 0.0))
+_SECONDS = func.coalesce(accounts.c.whole, turns.c.ended_at - turns.c.received_at)
+_TOOK = (func.count(turns.c.id), func.coalesce(func.sum(_SECONDS), 0.0))
+_WITH_ACCOUNTS = turns.outerjoin(accounts, accounts.c.turn == turns.c.id)
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
     """Sums over model calls. Tokens are None when no call told; `whole` False: some did not, it was at least so much.
 
-    `canvases` is an estimate, ceil(output / 256) a call. `seconds` go from messages received to turns ended.
+    `canvases` is an estimate, ceil(output / 256) a call. `seconds` go from messages received to answers delivered, and
+    to turns ended where there is no account.
     """
 
     turns: int
@@ -139,15 +142,16 @@ async def details(tx: AsyncConnection, lane: Lane, turn: int) -> TurnSpent | Non
     )
     rows = await tx.execute(select(*columns).where(model_calls.c.turn == turn).order_by(model_calls.c.id))
     calls = tuple(CallSpent(**row._asdict()) for row in rows)
+    kept = await account(tx, turn)
     return TurnSpent(
         turn,
         found.thinking,
         found.thinking_why,
         found.endpoint,
         found.endpoint_why,
-        found.ended_at - found.received_at,
+        kept.get("whole", found.ended_at - found.received_at),
         calls,
-        await account(tx, turn),
+        kept,
     )
 
 
@@ -198,7 +202,7 @@ async def _names(tx: AsyncConnection, ids: Sequence[int]) -> dict[int, str]:
 async def _spent(tx: AsyncConnection, which: ColumnElement[bool]) -> Spent:
     counted = select(*_COUNTED).select_from(turns.join(model_calls, model_calls.c.turn == turns.c.id)).where(which)
     calls, inputs, outputs, canvases, gaps = (await tx.execute(counted)).one()
-    count, seconds = (await tx.execute(select(*_TOOK).where(which))).one()
+    count, seconds = (await tx.execute(select(*_TOOK).select_from(_WITH_ACCOUNTS).where(which))).one()
     return Spent(count, calls, inputs, outputs, canvases, seconds, whole=not gaps)
 
 
@@ -212,7 +216,8 @@ async def _shares(tx: AsyncConnection, begin: float) -> dict[tuple[int, str], Sp
     counted = select(*keys, *sums).select_from(one.join(turns, turns.c.id == one.c.turn)).where(*since).group_by(*keys)
     calls = {(row[0], row[1]): tuple(row[2:]) for row in await tx.execute(counted)}
     shares = {}
-    for person, lane, count, seconds in await tx.execute(select(*keys, *_TOOK).where(*since).group_by(*keys)):
+    took = select(*keys, *_TOOK).select_from(_WITH_ACCOUNTS).where(*since).group_by(*keys)
+    for person, lane, count, seconds in await tx.execute(took):
         called, inputs, outputs, canvases, gaps = calls.get((person, lane), (0, None, None, None, 0))
         shares[person, lane] = Spent(count, called, inputs, outputs, canvases, seconds, whole=not gaps)
     return shares

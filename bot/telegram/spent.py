@@ -4,6 +4,7 @@ Unknown is said to be unknown, and a sum with unknown parts is "at least". No ra
 """
 
 from bot.db.usage import Everybody, Ranked, Spent
+from bot.usage.figures import UNKNOWN
 
 WIDTH = 35  # characters of a line that a phone shows whole
 
@@ -28,8 +29,7 @@ def ranking(today: Spent, month: Everybody) -> str:
 
 def _place(number: int, one: Ranked) -> str:
     name, before = " ".join(one.name.split()), f"{number}. "
-    canvases = "unknown" if one.spent.canvases is None else _count(one.spent.canvases, one.spent)
-    behind = f": {canvases}, {seconds(one.spent.seconds)}"
+    behind = f": {_count(one.spent.canvases, one.spent)}, {seconds(one.spent.seconds)}"
     room = WIDTH - len(before) - len(behind)
     return f"{before}{name if len(name) <= room else f'{name[: room - 1]}…'}{behind}"
 
@@ -38,7 +38,8 @@ def _line(what: str, spent: Spent) -> str:
     if not spent.turns:
         return f"{what}: nothing yet"
     unit = "canvas" if spent.canvases == 1 else "canvases"
-    canvases = "canvases unknown" if spent.canvases is None else f"{_count(spent.canvases, spent)} {unit} est."
+    count = _count(spent.canvases, spent)
+    canvases = "canvases unknown" if count == UNKNOWN else f"{count} {unit} est."
     return f"{what}: {canvases}, {seconds(spent.seconds)}"
 
 
@@ -48,7 +49,7 @@ def _tokens(spent: Spent) -> str:
 
 def _count(number: int | None, spent: Spent) -> str:
     if number is None:
-        return "unknown"
+        return UNKNOWN if spent.calls else "0"
     return short(number) if spent.whole else f"≥{short(number)}"
 
 

@@ -14,6 +14,8 @@ T = TypeVar("T", bound=str)
 
 _AGO = re.compile(r"([0-9]{1,6})([hdw])")
 _UNITS = {"h": 3600, "d": DAY, "w": 7 * DAY}
+_NEW_YEAR_9999 = 253_370_764_800  # epoch seconds; what is later may not be told as a date
+_LARGEST = 2**63  # no database takes a larger number
 _CHAT = re.compile(r"-?[0-9]{1,20}(:[0-9]{1,20})?")
 WHEN = "a date such as 2026-11-03, a date and time (UTC) such as 2026-11-03T14:30, today, or 24h, 30d, 4w ago"
 SORTS: tuple[Sort, ...] = get_args(Sort)
@@ -32,6 +34,8 @@ def scope(
         raise QuestionRefused(f"--since {since} has not come yet.")
     if chat is not None and not _CHAT.fullmatch(chat):
         raise QuestionRefused("--chat must be the number of a chat, or chat:topic. Example: --chat 12345678")
+    if user is not None and not 0 < user < _LARGEST:
+        raise QuestionRefused("--user must be the number of a person. Example: --user 12345678")
     return Scope(first, last, chat, user, model)
 
 
@@ -47,6 +51,8 @@ def moment(option: str, text: str, now: float, *, whole_day: bool = False) -> fl
         seconds = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         raise QuestionRefused(f"{option} must be {WHEN}; {text!r} is none.") from None
+    if not 0 <= seconds < _NEW_YEAR_9999:
+        raise QuestionRefused(f"{option} must be a time from 1970 to 9998.")
     return seconds + DAY if whole_day and re.fullmatch(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}", text.strip()) else seconds
 
 

@@ -30,7 +30,9 @@ Json = Mapping[str, Any]
 
 
 def chart(report: Report, title: str) -> Json:
-    """What stands in the picture. A value that is not known is None, and leaves a gap."""
+    """What stands in the picture. A value that is not known is None, and leaves a gap; "at least" says of which parts
+    are not known.
+    """
     entries = list(_every_day(report.shown)) if report.question.by == "day" else report.shown
     shown = entries[-MOST:] if report.question.by == "day" else entries[:MOST]
     left_out = len(entries) - len(shown)
@@ -39,7 +41,9 @@ def chart(report: Report, title: str) -> Json:
         "labels": [plain(one.label)[:_LABEL] for one in shown],
         "stacks": _tool_calls(shown) if report.question.by == "tool" else _seconds(shown),
         "unit": "tool calls" if report.question.by == "tool" else "seconds",
+        "stacks at least": [report.question.by != "tool" and _lacks_accounts(one) for one in shown],
         "canvases": [_canvases(one) for one in shown],
+        "canvases at least": [_lacks_counts(one) for one in shown],
         "cached": [
             one.calls.cached / one.calls.cached_of if one.calls and one.calls.cached_of else None for one in shown
         ],
@@ -115,6 +119,17 @@ def _canvases(entry: Entry) -> int | None:
     return calls.canvases if calls.canvases_known or not calls.costing else None
 
 
+def _lacks_accounts(entry: Entry) -> bool:
+    return entry.turns is not None and 0 < entry.turns.settled < entry.turns.turns
+
+
+def _lacks_counts(entry: Entry) -> bool:
+    calls = entry.calls
+    return (
+        calls is not None and calls.canvases_known > 0 and (calls.canvases_known < calls.costing or calls.partial > 0)
+    )
+
+
 def _stacked(axes: "Axes", chart: Json) -> None:
     places = range(len(chart["labels"]))
     floor = [0.0] * len(places)
@@ -124,6 +139,7 @@ def _stacked(axes: "Axes", chart: Json) -> None:
         floor = [below + value for below, value in zip(floor, values, strict=True)]
     unknown = [place for place in places if chart["stacks"] and chart["stacks"][0]["values"][place] is None]
     _mark_unknown(axes, unknown)
+    _mark_least(axes, floor, chart["stacks at least"])
     axes.set_ylabel(chart["unit"])
     _name(axes, chart["labels"])
     if chart["stacks"]:
@@ -136,6 +152,7 @@ def _below(axes: "Axes", chart: Json) -> None:
     places = range(len(chart["labels"]))
     axes.bar(places, [value or 0 for value in chart["canvases"]], color="#4e79a7", width=0.8)
     _mark_unknown(axes, [place for place in places if chart["canvases"][place] is None])
+    _mark_least(axes, [value or 0 for value in chart["canvases"]], chart["canvases at least"])
     axes.set_ylabel("canvases (estimated)")
     _name(axes, chart["labels"])
     shares = axes.twinx()
@@ -148,6 +165,12 @@ def _below(axes: "Axes", chart: Json) -> None:
 def _mark_unknown(axes: "Axes", places: Sequence[int]) -> None:
     for place in places:
         axes.text(place, 0, "unknown", rotation=90, ha="center", va="bottom", color="#79706e", fontsize=8)
+
+
+def _mark_least(axes: "Axes", heights: Sequence[float], least: Sequence[bool]) -> None:
+    for place, height in enumerate(heights):
+        if least[place]:
+            axes.text(place, height, "≥", ha="center", va="bottom", color="#79706e", fontsize=9)
 
 
 def _name(axes: "Axes", labels: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 A rate stands only beside the output length it was made at, and never for a reply of one canvas.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from bot.db.rankings import RankedCall, RankedTurn
@@ -60,11 +60,19 @@ def _turn(one: RankedTurn) -> tuple[str, ...]:
         "yes" if one.thinking else "no",
         f"{one.calls}",
         f"{one.tools}",
-        *(_count(number, whole=one.counted) for number in (one.input, one.cached, one.output, one.canvases)),
+        *((_count(number, whole=whole) if one.calls else "0") for number, whole in _sums(one)),
         _time(one.waited),
         _time(one.seconds),
         one.ending or "running",
     )
+
+
+def _sums(one: RankedTurn) -> Iterator[tuple[int | None, bool]]:
+    """Counts of its calls, and whether all told theirs."""
+    yield one.input, one.counted
+    yield one.cached, one.counted and one.cached_counted
+    yield one.output, one.counted
+    yield one.canvases, one.counted
 
 
 def _call(one: RankedCall) -> tuple[str, ...]:

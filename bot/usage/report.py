@@ -20,6 +20,7 @@ EXACT = 20_000
 """Up to so many turns percentiles are taken from the turns themselves."""
 
 T = TypeVar("T", CallSums, TurnSums)
+S = TypeVar("S", ToolSums, AskedSums, AgainSums)
 Durations = Mapping[tuple[Key, str], Sequence[float] | Mapping[int, int]]
 """By group and kind: durations in seconds, or counts by bucket."""
 
@@ -143,16 +144,18 @@ def report(question: Question, found: Found) -> Report:
     called = found.calls if by != "tool" else ()
     again = found.again if by != "tool" else ()
     spreads = _spreads(found.durations)
+    calls_of, turns_of = {one.key: one for one in called}, {one.key: one for one in turned}
+    tools_of, asked_of, again_of = _grouped(tooled), _grouped(found.asked), _grouped(again)
     keys = dict.fromkeys(one.key for some in (called, turned, tooled) for one in some) if by else {}
     entries = [
         Entry(
             key=key,
             label=label(by, key),
-            calls=_of(called, key),
-            turns=_of(turned, key),
-            tools=_tools([one for one in tooled if one.key == key]) if tooled else None,
-            asked=_asked([one for one in found.asked if one.key == key]) if tooled else None,
-            again=_reasons(one for one in again if one.key == key),
+            calls=calls_of.get(key),
+            turns=turns_of.get(key),
+            tools=_tools(tools_of.get(key, ())) if tooled else None,
+            asked=_asked(asked_of.get(key, ())) if tooled else None,
+            again=_reasons(again_of.get(key, ())),
             spreads=spreads.get(key, {}),
         )
         for key in keys
@@ -193,8 +196,11 @@ def _whole(found: Found) -> Entry:
     )
 
 
-def _of(sums: Iterable[T], key: Key) -> T | None:
-    return next((one for one in sums if one.key == key), None)
+def _grouped(sums: Iterable[S]) -> dict[Key, list[S]]:
+    groups: dict[Key, list[S]] = {}
+    for one in sums:
+        groups.setdefault(one.key, []).append(one)
+    return groups
 
 
 def _added(sums: Sequence[T]) -> T | None:

@@ -23,6 +23,7 @@ from bot.usage.report import Question, Report
 Format = Literal["table", "csv", "json", "md", "png"]
 What = Literal["turns", "calls"]
 TOP = 20
+SORT: Sort = "tokens"
 FORMATS: tuple[Format, ...] = get_args(Format)
 WHATS: tuple[What, ...] = get_args(What)
 
@@ -43,7 +44,7 @@ class Wish:
     form: str = "table"
     what: str | None = None
     top: int | None = None
-    sort: str = "tokens"
+    sort: str = SORT
 
 
 async def report(url: str, wish: Wish, *, now: float) -> str | bytes:
@@ -52,6 +53,8 @@ async def report(url: str, wish: Wish, *, now: float) -> str | bytes:
     form = asking.one_of("--format", wish.form, FORMATS)
     if wish.what is not None:
         return await _ranking(url, wish, scope, form)
+    if wish.top is not None or wish.sort != SORT:
+        raise QuestionRefused("--top and --sort go with --list turns or --list calls.")
     by = None if wish.by is None else asking.one_of("--by", wish.by, asking.BYS)
     if form == "png" and by is None:
         by = "day"  # a picture of one bar says little
@@ -78,7 +81,7 @@ async def changed(url: str, wish: Wish, *, now: float) -> str:
     """What admins changed, in the wanted format; of the wish count the span of time, the user, the format and `top`."""
     scope = asking.scope(wish.since, wish.until, wish.chat, wish.user, wish.model, now=now)
     form = asking.one_of("--format", wish.form, FORMATS)
-    if form == "png" or {wish.chat, wish.model, wish.by, wish.what} != {None}:
+    if form == "png" or wish.sort != SORT or {wish.chat, wish.model, wish.by, wish.what} != {None}:
         raise QuestionRefused("report audit goes with --since, --until, --user, --top, --format and --out alone.")
     async with looked_at(url) as database, database.reading() as tx:
         found = await audit.changes(tx, since=scope.since, until=scope.until, who=scope.user, most=wish.top)

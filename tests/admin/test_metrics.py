@@ -47,6 +47,14 @@ async def test_what_a_call_did_not_tell_is_in_no_sum(database: Database):
     assert told[seconds % 'gen_ai_request_model="m"'] == "2.5"
 
 
+async def test_a_server_that_tells_nothing_of_cache_and_thought_has_no_series_of_noughts(database: Database):
+    counted = {"purpose": "turn", "outcome": "ok", "prompt_tokens": 100, "completion_tokens": 257}
+    told = await page(database, (model_calls, CALL | counted))
+    assert not any(name.startswith(("canvasgram_cached_tokens", "canvasgram_reasoning_tokens")) for name in told)
+    told = await page(database, (model_calls, CALL | counted | {"cached_tokens": 0}))
+    assert told['canvasgram_cached_tokens_total{model="m"}'] == "0.0"
+
+
 async def test_a_reading_costs_no_canvas(database: Database):
     told = await page(
         database, (model_calls, CALL | {"purpose": "decision", "outcome": "ok", "completion_tokens": 300})

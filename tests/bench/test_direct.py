@@ -7,6 +7,7 @@ import asyncio
 import io
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from rich.console import Console
@@ -16,6 +17,8 @@ from bot.__main__ import cli
 from bot.agent.server import Counters
 from bot.bench import direct, direct_run, direct_simulated, progress
 from bot.bench.direct import Wish, counted
+from bot.bench.direct_call import Target
+from bot.bench.direct_conditions import conditions
 from bot.bench.direct_protocols import LONG, PROTOCOLS, SHORT_ANSWERS, Ask, Protocol, wished
 from bot.bench.direct_run import Address
 from bot.bench.result import STOPPED, Counted, Measured, Result
@@ -128,6 +131,37 @@ async def test_an_endpoint_that_dies_half_way_leaves_what_was_done() -> None:
     assert result.exit_code == 1
     assert result.ended == "The endpoint failed in the middle of the reply."
     assert [(row.key, len(row.calls), row.wanted) for row in result.rows] == [("first", 1, 1), ("short", 1, 2)]
+
+
+async def test_what_came_back_after_the_last_look_at_the_counters_is_not_laid_to_others() -> None:
+    endpoint = direct_simulated.simulated(Timing.instant())
+    stop = asyncio.Event()
+
+    def step(what: str, done: int, total: int) -> None:
+        if what == BRIEF.label and done == 1:
+            endpoint.hold()
+            stop.set()
+
+    result = await direct_run.run(Address("sim"), Wish((BRIEF,)), stop, step, endpoint)
+    endpoint.release()
+    told = dict(result.conditions)["server's own counters"]
+    assert told.startswith("2 requests ended there, all of them ours")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (None, None, "requests are not counted, so whether others used it is unknown"),
+        (9, 1, "they began anew meanwhile, so whether others used it is unknown"),
+        (1, 3, "2 requests ended there, 3 answers are ours: there is another server behind this address"),
+        (1, 4, "3 requests ended there, all of them ours"),
+        (1, 5, "4 requests ended there, 3 answers are ours: others used it, too"),
+    ],
+)
+def test_what_the_counters_say_of_others(before: int | None, after: int | None, words: str) -> None:
+    taken = direct.Taken(before=Counters(requests=before), after=Counters(requests=after), ours=3)
+    told = dict(conditions(Target("http://gpu/v1", None, "m", None, "0.33.0"), taken, datetime.now(UTC)))
+    assert told["server's own counters"] == f"{words}; no diffusion counters"
 
 
 async def test_a_dead_endpoint_is_said_before_anything_is_measured() -> None:

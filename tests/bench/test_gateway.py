@@ -38,6 +38,10 @@ async def test_both_ways_stand_side_by_side_and_the_difference_is_explained() ->
         assert [call.output for call in through.calls] == [call.output for call in direct.calls]
         assert (through.canvases, through.at_once) == (direct.canvases, direct.at_once)
         assert (through.calls[0].prompt or 0) > (direct.calls[0].prompt or 0)
+        assert through.counted is not None
+        assert through.counted.canvases == through.canvases
+    told = dict(result.conditions)["server's own counters"]
+    assert told.startswith(f"{len(endpoint.requests)} requests ended there, all of them ours")
     assert len(result.differences) == len(ANSWERS)
     for one in result.differences:
         assert one.direct + one.longer_model + one.beside_model == pytest.approx(one.gateway)

@@ -1,16 +1,19 @@
 """The whole bench with real processes, in small: that figures come from measurements. No figure is judged here but the
 faults, which are right or wrong on any machine."""
 
+import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
-from bot.bench import bots, load
+from bot.bench import bots, load, table
 from bot.bench.bots import BenchFailed, Where
 from bot.bench.figures import Row
 from bot.bench.load import Wish
 from bot.bench.stage import staged
 from bot.bench.talk import Model
+from bot.errors import QuestionRefused
 from bot.sim.endpoint import Endpoint
 
 
@@ -88,8 +91,35 @@ async def test_faults_end_well_for_ours_and_not_for_the_memory_loop(tmp_path: Pa
 
 
 async def test_an_unknown_section_is_named():
-    with pytest.raises(BenchFailed, match="There is no section speed; there are own, start"):
+    with pytest.raises(QuestionRefused, match="There is no section speed; there are own, start"):
         await load.run(Wish(only=("speed",)))
+
+
+async def test_what_is_done_is_kept_when_it_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = asyncio.Event()
+
+    async def quick(wish: Wish, folder: Path) -> list[Row]:
+        return [Row("own", "own time", "ms", {"ours": 1.0})]
+
+    async def endless(wish: Wish, folder: Path) -> list[Row]:
+        stop.set()
+        await asyncio.Event().wait()
+        return []
+
+    monkeypatch.setattr(load, "SECTIONS", {"own": quick, "start": endless, "crowd": quick})
+    report = await load.run(Wish(only=("own", "start", "crowd"), folder=tmp_path), stop=stop)
+    assert ([row.key for row in report.rows], report.whole) == (["own"], False)
+    assert next(table.lines(report)).startswith("NOT WHOLE: It was stopped by hand.")
+    assert json.loads(table.as_json(report))["whole"] is False
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(QuestionRefused, match="nowhere is no folder"):
+        await load.run(Wish(only=("start",), folder=tmp_path / "nowhere"))
+    (tmp_path / "file").touch(0o600)
+    with pytest.raises(QuestionRefused, match="file is no folder"):
+        await load.run(Wish(only=("start",), folder=tmp_path / "file"))
 
 
 async def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch):

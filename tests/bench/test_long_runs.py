@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from bot.bench import ledger, load, soak
-from bot.bench.bots import BenchFailed
 from bot.bench.load import Wish
 from bot.bench.soak import Moment, Run
 from bot.bench.stage import Timed
 from bot.bench.talk import Model
+from bot.errors import QuestionRefused
 
 
 def test_a_ledger_is_filled_with_ended_turns(tmp_path: Path) -> None:
@@ -42,6 +42,10 @@ async def test_both_ledgers_are_measured_in_turns(tmp_path: Path, monkeypatch: p
     limit = rows["ledger_slower"].limit
     assert limit is not None
     assert limit.most == 1.1
+    summed = rows["ledger_report"]
+    assert (summed.label, summed.unit) == ("report of 400 calls", "s")
+    assert summed.limit is not None
+    assert summed.limit.most == 2
     assert rows["ledger_full"].label == "ledger of 400 calls: own time, p50"
     assert "ledger" in dict(report.conditions)
 
@@ -102,5 +106,5 @@ def test_what_a_run_measures() -> None:
 
 
 async def test_a_soak_without_a_length_is_refused() -> None:
-    with pytest.raises(BenchFailed, match="--soak MINUTES"):
+    with pytest.raises(QuestionRefused, match="--soak MINUTES"):
         await load.run(Wish(only=("soak",)))

@@ -127,6 +127,12 @@ def test_a_page_of_markdown_holds_every_table() -> None:
     assert told.index("date: today") < told.index("What was measured")
 
 
+def test_words_of_a_server_give_a_terminal_nothing_to_obey() -> None:
+    evil = replace(RESULT, conditions=(("endpoint", "model a\x1b[2Jb\x9b2Jc\u202ed"),), ended="HTTP 400: \x1b[8m.")
+    for lines in (result_table.lines(evil), result_table.markdown(evil), result_json.as_json(evil).splitlines()):
+        assert all(line.isprintable() for line in lines)
+
+
 def test_files_are_written_and_the_picture_is_one(tmp_path: Path) -> None:
     files = result_files.write(RESULT, tmp_path / "deep" / "er")
     assert [file.suffix for file in files] == [".json", ".md", ".png"]

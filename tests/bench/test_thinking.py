@@ -17,6 +17,7 @@ from bot.bench.thinking import Pace, Report, Told, Wish, auc
 from bot.bench.thinking_costs import Cost, Scene
 from bot.bench.thinking_data import folds, read
 from bot.bench.thinking_training import Sample, judgement, out_of_fold, threshold, train
+from bot.errors import QuestionRefused
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "thinking"
 
@@ -87,7 +88,7 @@ def test_what_is_no_set_of_cases_is_named(tmp_path: Path, cases: str, tools: str
 
 
 async def test_a_folder_without_cases_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BenchFailed, match="No cases"):
+    with pytest.raises(QuestionRefused, match="No cases"):
         await thinking.run(Wish((tmp_path,)))
 
 
@@ -185,7 +186,7 @@ def test_the_command_prints_json_and_names_what_is_missing(folder: Path, tmp_pat
     assert min(told[one]["auc"] for one in ("irrelevance", "chatable")) <= told["together"]["auc"] <= 1
     assert told["together"]["recall"] == told["simple"]["recall"]
     gone = CliRunner().invoke(cli, ["bench", "thinking", "--data", str(tmp_path / "gone")])
-    assert isinstance(gone.exception, BenchFailed)
+    assert isinstance(gone.exception, QuestionRefused)
 
 
 async def test_only_sets_to_learn_from_are_trained_on(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from bot.__main__ import cli
 from bot.bench import tools
-from bot.bench.bots import BenchFailed
 from bot.bench.tools import TOGETHER, Pace, Report, Told, Wish
+from bot.errors import QuestionRefused
 from tests.many import many
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "thinking"
@@ -61,7 +61,7 @@ def test_cases_that_do_not_say_what_they_need_need_what_fits_best(folder: Path) 
 
 
 def test_a_folder_without_cases_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BenchFailed, match="No cases"):
+    with pytest.raises(QuestionRefused, match="No cases"):
         tools.run(Wish((tmp_path,)))
 
 

@@ -14,7 +14,7 @@ import typer.testing
 
 import bot.__main__ as command_line
 from bot.check import command
-from bot.check.findings import EXIT_CODES, Report
+from bot.check.findings import EXIT_CODES, Finding, Report
 from bot.check.probe import Wish
 from bot.errors import SettingsRefused
 from bot.serving import serve
@@ -82,6 +82,14 @@ def test_the_report_is_printed_and_ends_with_its_code(
     assert ended.exit_code == 3
     assert ended.stdout.splitlines()[0] == first
     assert ended.stderr == ""
+
+
+def test_words_of_a_server_give_a_terminal_nothing_to_obey(monkeypatch: pytest.MonkeyPatch) -> None:
+    evil = Finding("model", "warn", "Serves a\x1b[2Jb\x9b2Jc\u202ed.", "calls name the model", "ask \x1b[8m")
+    for words in ([], ["--json"]):
+        shown = told(monkeypatch, report(evil), *words).stdout
+        assert shown.replace("\n", "").isprintable()
+        assert "\\x1b[2J" in shown or "\\u001b[2J" in shown
 
 
 def test_progress_is_shown_on_a_terminal_and_goes_away(

@@ -80,6 +80,16 @@ async def test_a_turn_is_ranked_with_the_sums_of_its_calls(database: Database, l
     assert (third.turn, third.calls, third.counted, third.ending, third.seconds) == (other, 1, False, None, None)
 
 
+async def test_a_turn_says_whether_all_its_calls_told_what_was_cached(database: Database, ledger: Ledger):
+    whole, part = await ledger.turn(), await ledger.turn()
+    for turn in (whole, part):
+        await ledger.call(turn)
+    await ledger.call(part, purpose="decision", cached_tokens=None)
+    first, second = await turns(database, "tokens")
+    assert (first.turn, first.counted, first.cached, first.cached_counted) == (part, True, 250, False)
+    assert (second.turn, second.cached_counted) == (whole, True)
+
+
 @pytest.mark.parametrize(
     "sort", ["tokens", "input", "cached", "output", "reasoning", "canvases", "seconds", "waited", "when"]
 )

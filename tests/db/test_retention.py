@@ -1,5 +1,6 @@
 """Retention knows every column that may hold a word of anybody's; what is younger, or still wanted, stays as it is."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,23 +8,27 @@ from sqlalchemy import LargeBinary, Text, insert, select
 
 from bot.db import retention
 from bot.db.engine import Database
-from bot.db.retention import EMPTY
+from bot.db.outgoing import written
+from bot.db.retention import EMPTY, MADE_UP
 from bot.db.tables import (
     approval_messages,
     approvals,
     attachments,
+    audit,
     inbox,
     lanes,
     messages,
     metadata,
     model_calls,
     notes,
+    notices,
     outbox,
     tool_calls,
     tool_images,
+    tools,
     turns,
 )
-from bot.domain import Lane
+from bot.domain import Lane, Part
 
 WORD = "canary"
 
@@ -35,28 +40,30 @@ WIPED = {
     *("tool_images.data", "tool_images.media_type", "tool_images.call_id"),
     *("outbox.body", "outbox.error", "notes.text", "notes.author", "notes.lane"),
     *("jobs.text", "jobs.lane", "jobs.rule"),
+    "notices.text",  # but for the house's own words
+    *("tool_calls.name", "turns.used", "audit.after"),  # but for tools there are, and the figures of a trial
     *("lanes.notes", "lanes.summary", "lanes.summary_ahead"),
 }
 WORDLESS = {
     *("inbox.kind", "inbox.shape", "inbox.lane", "inbox.state", "inbox.error", "inbox.spans"),
     *("lanes.lane", "lanes.think", "lanes.consent"),
     *("turns.lane", "turns.state", "turns.ending", "turns.tools", "turns.thinking_why", "turns.endpoint"),
-    *("turns.endpoint_why", "turns.used"),
+    "turns.endpoint_why",
     *("model_calls.purpose", "model_calls.again", "model_calls.endpoint", "model_calls.fingerprint"),
     *("model_calls.model", "model_calls.usage_missing", "model_calls.server_ms", "model_calls.finish_reason"),
     *("model_calls.outcome", "model_calls.request_id"),
-    *("tool_calls.call_id", "tool_calls.name", "tool_calls.state", "tool_calls.outcome"),
+    *("tool_calls.call_id", "tool_calls.state", "tool_calls.outcome"),
     *("outbox.lane", "outbox.state", "durations.kind"),
     *("approvals.call_id", "approvals.tool", "approvals.hash", "approvals.lane", "approvals.who", "approvals.why"),
     *("approvals.answer", "allowances.tool", "allowances.hash", "allowances.binding"),  # a day's; /forget ends them
     *("people.name", "people.role", "strangers.name", "strangers.code_hash"),
-    *("invites.code_hash", "invites.role", "notices.subject", "notices.text"),
+    *("invites.code_hash", "invites.role", "notices.subject"),
     *("readings.endpoint", "readings.totals", "readings.why"),
     # What admins have set, and changed: of no chat.
     *("sources.name", "sources.kind", "sources.address", "sources.options", "sources.trouble"),
     *("tools.name", "tools.source", "tools.definition", "tools.hash", "tools.pending", "tools.flagged", "tools.rule"),
     *("grants.tool", "grants.whom", "grants.hash", "secrets.name", "secrets.sealed", "revisions.name", "lanes.tools"),
-    *("audit.via", "audit.what", "audit.subject", "audit.before", "audit.after"),
+    *("audit.via", "audit.what", "audit.subject", "audit.before"),
     *("people.zone", "jobs.kind", "jobs.name", "jobs.zone", "jobs.missed", "jobs.state", "jobs.why_paused"),
 }
 
@@ -134,6 +141,60 @@ async def test_of_an_old_turn_figures_stay_and_of_a_younger_one_everything(datab
         parts = (await tx.execute(select(outbox.c.body).order_by(outbox.c.id))).scalars().all()
     assert [(row.completion_tokens, row.error) for row in rows] == [(5, "refused (HTTP 400)")]
     assert parts == [EMPTY, EMPTY, WORD, WORD]
+
+
+async def test_a_tool_that_never_was_loses_the_name_the_model_gave_it_and_those_there_are_keep_theirs(
+    database: Database,
+):
+    old = await turn(database, 100.0)
+    names = {"b": (WORD, "refused"), "c": ("offered", "refused"), "d": ("found", "refused"), "e": ("gone", "ok")}
+    for call_id, (name, outcome) in names.items():
+        made = {"turn": old, "step": 1, "call_id": call_id, "name": name, "arguments": "{}", "state": "done"}
+        await put(database, tool_calls, **made, outcome=outcome)
+    async with database.transaction() as tx:
+        told = {"tools": '["offered"]', "used": f'["{WORD}", "found", "offered"]'}
+        await tx.execute(turns.update().where(turns.c.id == old).values(told))
+        found = {"name": "found", "source": "shop", "definition": "{}", "hash": "", "changed_at": 1.0}
+        await tx.execute(insert(tools).values(found))
+    await retention.forget(database, retention.older(150.0))
+    assert await words(database) == {}
+    async with database.reading() as tx:
+        kept = (await tx.execute(select(tool_calls.c.name).order_by(tool_calls.c.call_id))).scalars().all()
+        used = (await tx.execute(select(turns.c.used))).scalar_one()
+    assert kept == ["remember", MADE_UP, "offered", "found", "gone"]
+    assert set(json.loads(used)) == {"remember", "offered", "found", "gone"}
+
+
+BOTH = [retention.older(150.0), retention.of_lane(Lane(7), 7, item=99, asked_at=150.0)]
+
+
+@pytest.mark.parametrize("scope", BOTH)
+async def test_what_admins_were_told_in_the_words_of_the_endpoint_goes(database: Database, scope: retention.Scope):
+    house = "The model endpoint refused a request: The endpoint refused the request (HTTP 400)"
+    async with database.transaction() as tx:
+        for subject, at in (("endpoint", 100.0), ("later", 200.0)):
+            await tx.execute(insert(notices).values(subject=subject, text=f"{house}: {WORD}", told_at=at))
+    for at in (100.0, 200.0):
+        body = written(Part(f"{house}: {WORD}"))
+        await put(database, outbox, lane="1", body=body, final=True, state="done", made_at=at)
+    told = written(Part("The model endpoint answers again."))
+    await put(database, outbox, lane="1", body=told, final=True, state="done", made_at=149.0)
+    await retention.forget(database, scope)
+    assert await words(database) == {"notices": 1, "outbox": 1}
+    async with database.reading() as tx:
+        kept = (await tx.execute(select(notices.c.text).where(notices.c.subject == "endpoint"))).scalar_one()
+    assert kept == house
+
+
+@pytest.mark.parametrize("scope", BOTH)
+async def test_of_a_tool_that_was_tried_the_arguments_go(database: Database, scope: retention.Scope):
+    for at in (100.0, 200.0):
+        row = {"at": at, "who": 7, "via": "telegram", "what": "tried", "subject": "tool clock"}
+        await put(database, audit, **row, after=json.dumps({"arguments": WORD, "outcome": "ok"}))
+    await retention.forget(database, scope)
+    async with database.reading() as tx:
+        kept = (await tx.execute(select(audit.c.after).order_by(audit.c.id))).scalars().all()
+    assert [json.loads(one) for one in kept] == [{"outcome": "ok"}, {"arguments": WORD, "outcome": "ok"}]
 
 
 @pytest.mark.parametrize("state", ["running", "parked"])

@@ -4,7 +4,7 @@ from typing import Any
 
 from bot.db import people, usage
 from bot.db.engine import Database
-from bot.db.tables import model_calls, turns
+from bot.db.tables import accounts, model_calls, turns
 from bot.db.usage import CallSpent, Spent, TurnSpent
 from bot.domain import Lane
 
@@ -71,6 +71,23 @@ async def test_the_last_turn_is_the_lanes_newest_ended_one(database: Database):
     await turn(database, 3, (3, 3, False), ended_at=None, state="running")
     await turn(database, 4, (4, 4, False), ended_at=300.0, lane="6")
     assert await last(database) == Spent(1, 1, 1, 1, 1, 1.0, whole=True)
+
+
+async def test_seconds_are_those_of_the_account_until_the_answer_is_delivered(database: Database):
+    await turn(database, 1, (100, 10, False))
+    await turn(database, 2, (100, 10, False), person=6, lane="6")
+    book = dict.fromkeys((one.name for one in accounts.columns), 0.0) | {"turn": 1, "whole": 7.25, "own": 7.25}
+    async with database.transaction() as tx:
+        await tx.execute(accounts.insert().values(book))
+    found, detailed = await last(database), await detail(database)
+    assert found is not None
+    assert detailed is not None
+    assert found.seconds == detailed.seconds == detailed.account["whole"] == 7.25
+    assert (await since(database)).seconds == 7.25
+    async with database.reading() as tx:
+        everybody = await usage.everybody(tx, 0.0, 9)
+    assert (everybody.whole.turns, everybody.whole.seconds) == (2, 7.25 + 4.5)
+    assert {one.name: one.spent.seconds for one in everybody.people} == {"5": 7.25, "6": 4.5}
 
 
 async def test_a_day_holds_all_turns_of_a_person_since_it_began(database: Database):

@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.db import calls
+from bot.db.calls import NewCall
 from bot.db.engine import Database
 from bot.db.usage import Everybody, Ranked, Spent
 from bot.telegram import spent
@@ -24,8 +26,22 @@ async def test_usage_of_somebody_new_is_one_line(front: Front):
     assert sent.text == "Nothing yet. Ask me something."
 
 
-async def test_usage_tells_the_last_turn_and_today(front: Front):
+async def uncounted(front: Front) -> None:
+    """A turn whose one model call came back without usage."""
+    new = NewCall(await front.answered("hi"), 1, "turn", None, "main", "m", False, 0, 1, 1, 1)
+    async with front.database.transaction() as tx:
+        await calls.open_call(tx, new, now=front.now)
+
+
+async def test_usage_of_a_turn_that_asked_no_model_is_nought_and_not_unknown(front: Front):
     await front.answered("hi")
+    (sent,) = await front.write("/usage")
+    lines = ["Last: 0 canvases est., 2.0 s", "Tokens: 0 in, 0 out"]
+    assert sent.text.splitlines() == [*lines, "Today: 0 canvases est., 2.0 s", "30 d: 0 canvases est., 2.0 s"]
+
+
+async def test_usage_tells_the_last_turn_and_today(front: Front):
+    await uncounted(front)
     (sent,) = await front.write("/usage")
     assert sent.text.splitlines() == [
         "Last: canvases unknown, 2.0 s",
@@ -36,7 +52,7 @@ async def test_usage_tells_the_last_turn_and_today(front: Front):
 
 
 async def test_usage_after_a_day_has_the_last_turn_and_an_empty_day(front: Front):
-    await front.answered("hi")
+    await uncounted(front)
     front.now += 2 * 86_400
     (sent,) = await front.write("/usage")
     assert sent.text.splitlines()[2:] == ["Today: nothing yet", "30 d: canvases unknown, 2.0 s"]

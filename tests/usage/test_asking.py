@@ -48,6 +48,12 @@ def test_so_long_ago_that_there_was_no_time():
         moment("--since", "99999w", NOW)
 
 
+@pytest.mark.parametrize("text", ["0001-01-01", "1969-12-31T23:59", "9999-12-31", "9999-01-01T00:00"])
+def test_a_time_that_no_ledger_can_hold_is_refused(text: str):
+    with pytest.raises(QuestionRefused, match="--until must be a time from 1970 to 9998"):
+        moment("--until", text, NOW, whole_day=True)
+
+
 def test_a_scope_of_everything_and_of_something():
     assert scope(None, None, None, None, None, now=NOW) == Scope()
     asked = scope("2024-10-01", "2024-10-03", "-100123:7", 5, "m", now=NOW)

@@ -46,6 +46,16 @@ def test_what_is_unknown_is_none_and_never_nought():
     assert chart(made("day", turns=[turns(20_000)]), "x")["canvases"] == [None]
 
 
+def test_what_is_known_in_part_is_marked_as_at_least_so_much():
+    some = [calls(20_000, canvases_known=1), calls(20_001, partial=1), calls(20_002), calls(20_003, **UNKNOWN)]
+    books = [turns(20_000, settled=1), turns(20_001), turns(20_002, settled=0), turns(20_003)]
+    told = chart(made("day", calls=some, turns=books), "x")
+    assert told["canvases at least"] == [True, True, False, False]
+    assert told["stacks at least"] == [True, False, False, False]
+    plain = {**told, "canvases at least": [False] * 4, "stacks at least": [False] * 4}
+    assert opened(drawn(told)).tobytes() != opened(drawn(plain)).tobytes()
+
+
 def test_a_day_on_which_nothing_happened_is_nought_and_not_left_out():
     told = chart(made("day", calls=[calls(20_000), calls(20_003)], turns=[turns(20_000), turns(20_003)]), "x")
     assert told["labels"] == ["2024-10-04", "2024-10-05", "2024-10-06", "2024-10-07"]

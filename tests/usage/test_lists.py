@@ -41,6 +41,7 @@ TURN = RankedTurn(
     reasoning=0,
     canvases=4,
     counted=True,
+    cached_counted=True,
     tools=1,
     waited=0.25,
     seconds=12.0,
@@ -103,6 +104,15 @@ def test_turns_one_a_line():
     assert (second["output"], second["seconds"], second["ending"], second["thinking"]) == (
         *("≥ 900", "unknown", "running", "yes"),
     )
+
+
+def test_a_turn_that_made_no_call_took_nothing_and_what_one_call_did_not_tell_makes_at_least():
+    nothing = replace(TURN, calls=0, input=None, cached=None, output=None, canvases=None)
+    some = replace(TURN, cached=300, cached_counted=False)
+    section = turns([nothing, some], "seconds")
+    first, second = (dict(zip(section.head, one, strict=True)) for one in section.lines)
+    assert [first[one] for one in ("input", "cached", "output", "canvases est.")] == ["0"] * 4
+    assert (second["input"], second["cached"]) == ("2,000", "≥ 300")
 
 
 def test_records_have_numbers_and_times_in_words():

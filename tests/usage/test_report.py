@@ -41,6 +41,29 @@ def test_the_whole_is_all_groups_added_up():
 PLAIN_BUT_CALLS = {name: getattr(calls(), name) for name in calls().__slots__ if name not in {"key", "calls"}}
 
 
+class Lane(str):
+    """A key that counts how often it is compared with another."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Lane.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_of_many_groups_none_is_looked_for_among_all_others():
+    keys = [Lane(number) for number in range(400)]
+    some = {"calls": [calls(key) for key in keys], "turns": [turns(key) for key in keys]}
+    some |= {"tools": [ToolSums(key, "ok", 1, 1, 0.5) for key in keys], "again": [AgainSums(keys[-1], "empty", 2)]}
+    found = made("chat", **some)
+    assert Lane.compared < 20 * len(keys)
+    assert len(found.entries) == len(keys)
+    assert sum(one.again.get("empty", 0) for one in found.entries) == 2
+
+
 def test_days_stand_in_order_and_all_else_by_canvases():
     days = made("day", calls=[calls(20_001), calls(None), calls(20_000)])
     assert [one.label for one in days.entries] == ["2024-10-04", "2024-10-05", NO_TURN]

@@ -98,6 +98,8 @@ async def test_turns_that_took_longest(filled: str):
         ({"what": "calls", "sort": "name"}, "--sort must be one of"),
         ({"what": "calls", "by": "day"}, "neither --by nor"),
         ({"what": "calls", "form": "png"}, "neither --by nor"),
+        ({"top": 5}, "--top and --sort go with --list"),
+        ({"sort": "input", "by": "day"}, "--top and --sort go with --list"),
         ({"since": "soon"}, "--since must be a date"),
     ],
 )
