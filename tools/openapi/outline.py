@@ -62,6 +62,14 @@ class Outline:
                     left -= 1
                     yield Operation(method.upper(), str(path), operation, item)
 
+    def unfollowed(self) -> Iterator[str]:
+        """Paths that are references which are not followed, each with why."""
+        for path, written in self.document["paths"].items():
+            try:
+                self.followed(written)
+            except Unreadable as why:
+                yield f"{str(path)[:100]}: {why}"
+
     def _item(self, written: object) -> Mapping[str, Any]:
         try:
             found = self.followed(written)
@@ -136,6 +144,8 @@ class Outline:
 
 def _need(scheme: Mapping[str, Any]) -> str:
     kind, place = scheme.get("type"), scheme.get("in")
+    if kind == "apiKey" and place == "cookie":
+        return f"a key in the cookie {str(scheme.get('name'))[:60]}, and cookies are not sent"
     if kind == "apiKey" and place in ("header", "query"):
         return f"a key in the {place} {str(scheme.get('name'))[:60]}"
     if kind == "http" and str(scheme.get("scheme")).lower() in ("bearer", "basic"):

@@ -23,7 +23,7 @@ def outline(body: bytes, base: str) -> dict[str, Any]:
         operations = list(there.operations())
     except Unreadable as why:
         return {"unreadable": str(why)}
-    problems = _problems(operations)
+    problems = [*_problems(operations), *there.unfollowed()]
     listed, hosts = [], {}
     for operation in operations:
         try:
