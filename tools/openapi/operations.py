@@ -5,6 +5,7 @@ Pure; runs in a killable process. Raises Unreadable for an operation that cannot
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tools.http.requests import FORM, KEY
@@ -58,6 +59,8 @@ def route_of(outline: Outline, operation: Operation, prefix: str) -> Route:
             else "its path is none: a ? or # stands in it, and what is behind that belongs to its parameters"
         )
     place, checked, told = (None, both.checked, both.schema) if media is None else _spread(media, whole, both)
+    if place is not None and media == FORM:
+        place = replace(place, forms=_forms(outline, operation))
     return Route(
         operation.key,
         name,
@@ -163,6 +166,21 @@ def _body(outline: Outline, operation: Operation, reported: list[str]) -> tuple[
     schema = inner.get("schema", {}) if isinstance(inner, Mapping) else {}
     sent = "application/json" if "*" in media else media.partition(";")[0].strip()
     return sent, schema, required
+
+
+def _forms(outline: Outline, operation: Operation) -> dict[str, Value]:
+    """The parts of a form whose way of being written the document names; what it says of files and headers is none."""
+    body: Any = outline.followed(operation.written.get("requestBody"))
+    inner: Any = outline.followed(next(each for kind, each in body["content"].items() if _is_form(str(kind))))
+    written = inner.get("encoding") if isinstance(inner, Mapping) else None
+    found = {}
+    for name, said in written.items() if isinstance(written, Mapping) else ():
+        style = said.get("style", "form") if isinstance(said, Mapping) else None
+        if isinstance(style, str) and style in STYLES["query"]:
+            explode = said.get("explode", style in ("form", "deepObject")) is True
+            as_json = "style" not in said and "explode" not in said and "json" in str(said.get("contentType"))
+            found[str(name)] = Value(str(name), str(name), "query", style, explode, as_json=as_json)
+    return found
 
 
 def _is_json(kind: str) -> bool:

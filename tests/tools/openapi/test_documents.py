@@ -10,6 +10,7 @@ from tests.tools.http.desk import open_desk
 from tests.tools.openapi.documents import DO, PARAMETER, SCHEMA, SHIPS, SMALL, deep, laughing, small
 from tools.arguments import ArgumentsRefused, check
 from tools.http.calls import tool_of
+from tools.http.requests import asked_of
 from tools.http.routes import route_from
 from tools.http.service import Service
 from tools.openapi import documents, reading
@@ -254,6 +255,26 @@ def test_a_body_that_need_not_be_and_cannot_be_sent_is_reported(method, content,
     [route] = reading.routes(body, URL, ["doIt"], "")["routes"]
     assert route["body"] is None
     assert any(f"its body is left out: {why}" in each for each in route["reported"])
+
+
+def test_parts_of_a_form_are_written_as_the_document_says():
+    parts = {"type": "object", "additionalProperties": {"type": "string"}}
+    names = {"type": "array", "items": {"type": "string"}}
+    form = {
+        "schema": {"type": "object", "properties": {"meta": parts, "tags": names, "more": parts, "plain": names}},
+        "encoding": {
+            "meta": {"style": "deepObject", "explode": True},
+            "tags": {"style": "form", "explode": False},
+            "more": {"contentType": "application/json"},
+            "plain": {"style": "no such", "headers": 7},
+            "odd": [],
+        },
+    }
+    content = {"application/x-www-form-urlencoded": form}
+    body = small("paths", to={"/x": {"post": {"operationId": "doIt", "requestBody": {"content": content}}}})
+    route = route_from(json.loads(json.dumps(reading.routes(body, URL, ["doIt"], "")["routes"][0])))
+    arguments = {"meta": {"k": "v"}, "tags": ["a", "b"], "more": {"k": 1}, "plain": ["c", "d"]}
+    assert asked_of(route, arguments, "key").body == b"meta[k]=v&tags=a,b&more=%7B%22k%22%3A1%7D&plain=c&plain=d"
 
 
 def test_a_path_that_refers_elsewhere_is_a_problem_beside_the_others():
