@@ -134,8 +134,17 @@ def place_of(source: Source, secrets: Mapping[str, str], private: frozenset[str]
         headers = options.get("headers", {})
         return Remote(source.address, filled(headers, secrets), private, _named(headers, secrets))
     home, environment = Path(options["home"]) if options.get("home") else None, options.get("environment", {})
-    command, given = tuple(shlex.split(source.address)), _named(environment, secrets)
-    return Program(command, home, filled(environment, secrets), given)
+    return Program(_command(source.address), home, filled(environment, secrets), _named(environment, secrets))
+
+
+def _command(written: str) -> tuple[str, ...]:
+    try:
+        command = tuple(shlex.split(written))
+    except ValueError as why:
+        raise ValueError(f"the command cannot be read: {why}") from None
+    if not command:
+        raise ValueError("there is no command: say which program is to be started")
+    return command
 
 
 def _named(texts: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:

@@ -127,6 +127,11 @@ def called(one: Called, name: Name = str) -> str:
     return f"{when} {plain(one.name)} {arguments} · {where} · {one.outcome or one.state} · {took} · {size}{asked}"
 
 
+def uncalled(tool: str | None) -> str:
+    """That there is no call, or none of one tool."""
+    return f"No call of {plain(tool[:64])} yet." if tool else "No tool was called yet."
+
+
 def _answer(one: Called, name: Name) -> str:
     if one.answer is None:
         return "open"

@@ -119,7 +119,7 @@ async def log(desk: Desk, name: str | None, most: int, *, as_json: bool) -> list
     if as_json:
         return [json.dumps([asdict(one) | {"arguments": masked(one.arguments)} for one in found], indent=1)]
     person = await desk.named()
-    return [words.called(one, person) for one in found] or ["No tool was called yet."]
+    return [words.called(one, person) for one in found] or [words.uncalled(name)]
 
 
 async def keep_secret(desk: Desk, name: str, value: str) -> str:

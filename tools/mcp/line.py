@@ -17,6 +17,7 @@ from mcp.client.subscriptions import SubscriptionLost
 from mcp_types import (
     CONNECTION_CLOSED,
     HEADER_MISMATCH,
+    PARSE_ERROR,
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
@@ -208,7 +209,7 @@ async def _open(place: Place, patience: Patience, line: Line, stack: contextlib.
             return await line.listed()
     except Exception as error:
         refused = next((one for one in causes(error) if isinstance(one, MCPError)), None)
-        if line.over is not None or refused is not None:
+        if line.over is not None or (refused is not None and refused.code != PARSE_ERROR):
             raise Gone(line.over or f"it refuses: {str(refused)[:200]}") from error
         raise
 

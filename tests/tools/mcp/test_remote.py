@@ -138,7 +138,7 @@ async def test_a_server_of_the_newest_protocol_asks_nothing_back_and_is_listened
 
 async def test_nobody_there_and_nonsense_are_told_apart():
     async with web() as (_, url), running(Remote(f"{url}/broken", private=HERE)) as (server, _):
-        with pytest.raises(ToolError, match="odd is not available: it refuses"):
+        with pytest.raises(ToolError, match="odd is not available: it does not speak the protocol"):
             await server.listed()
     async with running(Remote(f"{url}/mcp", private=HERE)) as (server, _):
         with pytest.raises(ToolError, match="odd is not available: its address does not answer"):
