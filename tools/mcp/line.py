@@ -72,6 +72,7 @@ class Line:
         self.news = asyncio.Event()
         self._tasks = tasks
         self._missed = 0
+        self._nonsense = f"{name} answered with something that is not a result."
         self.client: Client
 
     def end(self, why: str) -> None:
@@ -111,7 +112,7 @@ class Line:
         except MCPError as error:
             raise self._refused(error) from error
         except ValidationError as error:
-            raise ToolError(f"{self.name} answered with something that is not a result.") from error
+            raise ToolError(self._nonsense) from error
         self._missed = 0
         if isinstance(answer, InputRequiredResult):
             raise ToolError(f"{self.name} wants to ask more than its tool was given, which is not possible here.")
@@ -152,6 +153,8 @@ class Line:
         if error.message == _NO_SESSION:
             self.end("it has forgotten the connection")
             return Gone("it has forgotten the connection", unheard=True)
+        if error.code == PARSE_ERROR:  # in words of the SDK, which tell what stood there
+            return ToolError(self._nonsense)
         if error.code == HEADER_MISMATCH:
             self.news.set()
         return ToolError(f"{self.name} refused: {error.message[:500]}")

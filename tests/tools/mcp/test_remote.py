@@ -90,6 +90,7 @@ async def test_answers_that_are_too_large_packed_or_none_are_errors_of_their_cal
             "many_event": "is not available",
             "huge_event": "is not available",
             "page": "odd refused: Unexpected content type",
+            "garbage": r"^odd answered with something that is not a result\.$",
             "drop": "is not available",
         }.items():
             with pytest.raises(ToolError, match=words):
