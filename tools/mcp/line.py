@@ -35,6 +35,7 @@ from tools.mcp.definitions import TOOLS, Told, bounded
 from tools.mcp.pipe import Pipe
 from tools.mcp.place import Place, Program
 from tools.mcp.reasons import Gone, causes
+from tools.mcp.remote import TOO_LARGE
 from tools.mcp.remote import client as http_client
 from tools.mcp.results import found
 from tools.mcp.wire import LARGEST
@@ -72,7 +73,6 @@ class Line:
         self.news = asyncio.Event()
         self._tasks = tasks
         self._missed = 0
-        self._nonsense = f"{name} answered with something that is not a result."
         self.client: Client
 
     def end(self, why: str) -> None:
@@ -112,7 +112,7 @@ class Line:
         except MCPError as error:
             raise self._refused(error) from error
         except ValidationError as error:
-            raise ToolError(self._nonsense) from error
+            raise ToolError(f"{self.name} answered with something that is not a result.") from error
         self._missed = 0
         if isinstance(answer, InputRequiredResult):
             raise ToolError(f"{self.name} wants to ask more than its tool was given, which is not possible here.")
@@ -153,8 +153,8 @@ class Line:
         if error.message == _NO_SESSION:
             self.end("it has forgotten the connection")
             return Gone("it has forgotten the connection", unheard=True)
-        if error.code == PARSE_ERROR:  # in words of the SDK, which tell what stood there
-            return ToolError(self._nonsense)
+        if why := _unread(error):
+            return ToolError(f"{self.name} could not be heard: {why}.")
         if error.code == HEADER_MISMATCH:
             self.news.set()
         return ToolError(f"{self.name} refused: {error.message[:500]}")
@@ -212,9 +212,17 @@ async def _open(place: Place, patience: Patience, line: Line, stack: contextlib.
             return await line.listed()
     except Exception as error:
         refused = next((one for one in causes(error) if isinstance(one, MCPError)), None)
-        if line.over is not None or (refused is not None and refused.code != PARSE_ERROR):
-            raise Gone(line.over or f"it refuses: {str(refused)[:200]}") from error
+        if line.over is not None or refused is not None:
+            unread = refused and _unread(refused)
+            raise Gone(line.over or unread or f"it refuses: {str(refused)[:200]}") from error
         raise
+
+
+def _unread(error: MCPError) -> str | None:
+    """Why the SDK could not read an answer, in our words: in its own the answer would stand. None: it was read."""
+    if error.code != PARSE_ERROR:
+        return None
+    return f"its answer {TOO_LARGE}" if TOO_LARGE in error.message else "it does not speak the protocol"
 
 
 async def _watch(line: Line, patience: Patience, changed: Callable[[list[Told]], Awaitable[None]]) -> None:

@@ -85,12 +85,12 @@ async def test_answers_that_are_too_large_packed_or_none_are_errors_of_their_cal
     async with web() as (_, url), running(Remote(f"{url}/mcp", private=HERE)) as (server, changes):
         for name, words in {
             "huge": "too large",
-            "packed": "or packed",
+            "packed": r"^odd could not be heard: its answer is too large to be taken, or packed\.$",
             "many": "too large",
             "many_event": "is not available",
             "huge_event": "is not available",
             "page": "odd refused: Unexpected content type",
-            "garbage": r"^odd answered with something that is not a result\.$",
+            "garbage": r"^odd could not be heard: it does not speak the protocol\.$",
             "drop": "is not available",
         }.items():
             with pytest.raises(ToolError, match=words):
