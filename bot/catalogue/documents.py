@@ -130,19 +130,20 @@ async def pick(source: Source, operations: Sequence[str], secrets: Mapping[str, 
 async def refreshed(
     source: Source, secrets: Mapping[str, str], private: frozenset[str]
 ) -> tuple[Source, tuple[str, ...]]:
-    """The source as its document says today, and the operations that are gone from it. Raises ChangeRefused."""
+    """The source as its document says today, and what it has lost by that, a sentence each. Raises ChangeRefused."""
     document = await _fetched(source, secrets, private)
     there = {one.operation for one in document.operations}
     had = [one["operation"] for one in source.options.get("routes", ())]
     kept = [one for one in had if one in there]
+    lost = [f"{source.name} has no {one} any more." for one in had if one not in there]
     listed = [asdict(Operation(**asdict(one))) for one in document.operations[:OFFERED]]
     bare = replace(source, options={**source.options, "routes": [], "offered": listed, "chosen": []})
     if not kept:
-        return bare, tuple(had)
+        return bare, tuple(lost)
     usable = await _usable(source, document, kept)
     routes = [one.as_json() for one in usable.routes]
-    gone = tuple(one for one in had if one not in there or one in usable.left_out)
-    return replace(bare, options={**bare.options, "routes": routes}), gone
+    lost += [f"{source.name}: {sentence(why)}" for why in usable.left_out.values()]
+    return replace(bare, options={**bare.options, "routes": routes}), tuple(lost)
 
 
 async def _usable(source: Source, document: "Document", operations: Sequence[str]) -> "Usable":
