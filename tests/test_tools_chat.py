@@ -128,7 +128,8 @@ async def test_what_cannot_be_added_is_said_in_a_line(tmp_path: Path):
             (f"mcp {shop.url}/openapi.json", "is not available"),
             (f"{shop.at} shop nothing", "no operation 'nothing'"),
             (f"{shop.at} Shop!", "is no name for a source"),
-            ("what", "Use /tools add URL"),
+            ("what", "an MCP server, or\n/tools add endpoint NAME GET https://"),
+            (f"endpoint hats GET {shop.url}/{{kind}}\nHats.", "asks for 'kind', which is not described"),
             (f"endpoint hats BREW {shop.url}/x\nBrew.", "no method"),
         ):
             told = (await after(house, f"/tools add {words}", count=2))[1]

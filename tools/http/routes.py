@@ -102,7 +102,7 @@ def route_to(name: str, description: str, method: str, url: str, schema: Mapping
     missing = [one for one in asked if one not in known]
     if missing:
         raise ToolDefinitionError(
-            f"the URL asks for {missing[0][:60]!r}, which is no property of the schema: add it there"
+            f"the URL asks for {missing[0][:60]!r}, which is not described: describe a parameter of that name"
         )
     in_path = [Value(one, one, "path", "simple", False) for one in asked]
     rest = [one for one in known if one not in asked]
