@@ -32,7 +32,8 @@ class Supply:
 class Standing:
     """The tools that can be used, by name, and those that rest: known, but disabled, suspended or gone for now.
 
-    `rows` are to be written down, `troubles` noted of their sources; `waiting` wait for an admin since just now.
+    `rows` are to be written down, `forgotten` are rows to be deleted, `troubles` noted of their sources; `waiting` wait
+    for an admin since just now.
     """
 
     tools: Mapping[str, Tool]
@@ -40,6 +41,7 @@ class Standing:
     rows: tuple[StoredTool, ...] = ()
     troubles: Mapping[str, str | None] = field(default_factory=dict)
     waiting: tuple[StoredTool, ...] = ()
+    forgotten: tuple[str, ...] = ()
 
 
 def assemble(own: Iterable[Tool], supplies: Sequence[Supply], stored: Iterable[StoredTool], *, now: float) -> Standing:
@@ -50,9 +52,14 @@ def assemble(own: Iterable[Tool], supplies: Sequence[Supply], stored: Iterable[S
     rightful = _rightful(supplies, work.stored)
     for supply in supplies:
         work.supplied(supply, rightful)
-    work.gone({supply.source.name for supply in supplies})
+    work.gone({supply.source.name: supply for supply in supplies})
     return Standing(
-        dict(sorted(work.tools.items())), work.resting, tuple(work.rows), work.troubles(supplies), tuple(work.waiting)
+        dict(sorted(work.tools.items())),
+        work.resting,
+        tuple(work.rows),
+        work.troubles(supplies),
+        tuple(work.waiting),
+        tuple(work.forgotten),
     )
 
 
@@ -84,6 +91,7 @@ class _Assembling:
         self.resting: dict[str, Tool] = {}
         self.rows: list[StoredTool] = []
         self.waiting: list[StoredTool] = []
+        self.forgotten: list[str] = []
         self._places = dict.fromkeys(DOORS, "the house")
         self._left_out: dict[str, list[str]] = defaultdict(list)
         self._now = now
@@ -107,11 +115,17 @@ class _Assembling:
             row = self._row(tool, supply.source)
             self._place(tool, row if supply.source.enabled else replace(row, enabled=False))
 
-    def gone(self, given: set[str]) -> None:
-        """What was accepted once and nobody gives now: prompts that began with it go on naming it."""
+    def gone(self, given: Mapping[str, Supply]) -> None:
+        """What was accepted once and nobody gives now: prompts that began with it go on naming it. What nobody has
+        accepted, or set anything of, is forgotten: else a server that lists other names each time would fill the house.
+        """
         for name, row in self.stored.items():
-            if name not in self._places and row.source in given and row.definition:
+            if name in self._places or row.source not in given:
+                continue
+            if row.definition:
                 self.resting[name] = _as_accepted(row)
+            elif row.enabled and row.rule is None and given[row.source].trouble is None:
+                self.forgotten.append(name)
 
     def troubles(self, supplies: Sequence[Supply]) -> dict[str, str | None]:
         """What is to be noted of sources, where it is other than what was noted last."""

@@ -106,7 +106,7 @@ class Stock:
         async with self._database.reading() as tx:
             rows = await self._read(tx)
         standing = self._assembled(rows)
-        if standing.rows or standing.troubles or self._fresh(rows):
+        if standing.rows or standing.forgotten or standing.troubles or self._fresh(rows):
             async with self._database.transaction() as tx:
                 rows = await self._read(tx)
                 standing = self._assembled(rows)
@@ -114,6 +114,8 @@ class Stock:
                     await sources.put(tx, source)
                 for row in standing.rows:
                     await tools.put(tx, row)
+                if standing.forgotten:
+                    await tools.remove(tx, list(standing.forgotten))
                 await sources.troubled(tx, standing.troubles)
         return rows, standing
 

@@ -249,7 +249,7 @@ async def test_what_cannot_be_built_is_noted_and_the_others_go_on(database: Data
     }
     assert troubles == {
         "old": UNREADABLE,
-        "shop": "No closing quotation",
+        "shop": "the command cannot be read: No closing quotation",
         "snow": "snow would be asked of elsewhere.example, which nobody has confirmed: confirm it",
         "weather": "the secret weather is missing",
     }

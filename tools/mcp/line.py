@@ -38,7 +38,7 @@ from tools.mcp.reasons import Gone, causes
 from tools.mcp.remote import TOO_LARGE
 from tools.mcp.remote import client as http_client
 from tools.mcp.results import found
-from tools.mcp.wire import LARGEST
+from tools.mcp.wire import LARGEST, Calm
 
 PAGES = 50  # of one listing
 AGAIN = 60  # seconds at most between two attempts to listen for changes
@@ -71,6 +71,7 @@ class Line:
         self.name = name
         self.over: str | None = None
         self.news = asyncio.Event()
+        self.ended = asyncio.Event()
         self._tasks = tasks
         self._missed = 0
         self.client: Client
@@ -78,6 +79,7 @@ class Line:
     def end(self, why: str) -> None:
         """Nothing can be asked any more; the first reason counts."""
         self.over = self.over or why
+        self.ended.set()
         self.news.set()
 
     async def transport(self, place: Place, stack: contextlib.AsyncExitStack) -> Transport:
@@ -227,17 +229,21 @@ def _unread(error: MCPError) -> str | None:
 
 async def _watch(line: Line, patience: Patience, changed: Callable[[list[Told]], Awaitable[None]]) -> None:
     """List again whenever the server says so, and now and then unasked: what it says may be lost."""
+    calm, clock = Calm(patience.apart, patience.again), asyncio.get_running_loop().time
     while True:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience.again):
                 await line.news.wait()
         if line.over is not None:
             raise Gone(line.over)
+        pause = calm.wait(clock()) if line.news.is_set() else patience.apart
         line.news.clear()
         async with asyncio.timeout(patience.list):
             told = await line.listed()
         await changed(told)
-        await asyncio.sleep(patience.apart)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await line.ended.wait()
 
 
 @dataclass(frozen=True, slots=True)
