@@ -399,6 +399,17 @@ async def test_what_a_server_lists_besides_waits_for_an_admin(served: Books) -> 
         assert "hi" in await served.call("web_echo", text="hi")
 
 
+async def test_what_a_server_listed_for_a_while_and_nobody_accepted_leaves_no_row(database: Database) -> None:
+    books = await with_server(database, "http://127.0.0.1:9/mcp")
+    for name in ("grown", "blown"):
+        async with database.transaction() as tx:
+            await sources.put(tx, Source("web", "mcp_http", "http://127.0.0.1:9/mcp", {"listing": told("echo", name)}))
+        await books.catalogue.renew()
+        async with database.reading() as tx:
+            rows = [one.name for one in await tools.all_of(tx) if one.source]
+        assert rows == sorted(["web_echo", "web_grow", f"web_{name}"])
+
+
 async def test_a_server_that_is_away_keeps_its_tools_and_is_told_of(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
