@@ -74,7 +74,7 @@ async def _accept(call: Call, name: str) -> Answer:
 async def _rule(call: Call, rest: str) -> Answer:
     name, rule = _first(rest)
     after = await registering.rule(act_of(call), name, ruling.read(rule))
-    return say(f"{after.name}: {words.rule(after.rule)}.")
+    return say(f"{after.name}: {words.asks(after)}.")
 
 
 async def _log(call: Call, tool: str) -> Answer:

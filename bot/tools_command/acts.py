@@ -72,7 +72,7 @@ async def accept(desk: Desk, name: str, seen: str | None, *, flagged: bool) -> l
 async def rule(desk: Desk, name: str, wanted: str) -> str:
     async with desk.acting() as act:
         after = await registering.rule(act, name, ruling.read(wanted))
-    return f"{after.name}: {words.rule(after.rule)}."
+    return f"{after.name}: {words.asks(after)}."
 
 
 async def permit(desk: Desk, name: str, holder: str, *, granted: bool) -> str:
