@@ -129,6 +129,9 @@ async def test_operations_that_share_a_name_are_refused_with_both_named():
     with pytest.raises(ToolDefinitionError, match="'x' may be GET /a and POST /a"):
         await routes_of(document, ["x"])
     assert [route.method for route in await routes_of(document, ["POST /a"])] == ["POST"]
+    listed = [each.operation for each in document.operations]
+    assert listed == ["GET /a", "POST /a"]
+    assert [route.name for route in await routes_of(document, listed)] == ["get_a", "post_a"]
 
 
 UNREADABLE = [
