@@ -135,6 +135,8 @@ def test_the_houses_own_tools_are_listed_shown_switched_ruled_and_granted(call: 
         (["add", "false", "--stdio", "--name", "odd"], "odd is not available: "),
         (["add", "'false", "--stdio", "--name", "odd"], "The command cannot be read: No closing quotation.\n"),
         (["add", " ", "--stdio", "--name", "odd"], "There is no command: say which program is to be started.\n"),
+        (["add", "no-such-program x", "--stdio", "--name", "odd"], "no-such-program is in none of /"),
+        (["add", "./here/odd", "--stdio", "--name", "odd"], "./here/odd is no program. Say its whole path.\n"),
         (["grant", "clock", "--everyone"], "Whom? Say everyone,"),
         (["try", "nothing"], "nothing cannot be used now;"),
         (["try", "clock", "{"], "Arguments are JSON,"),

@@ -5,6 +5,7 @@ Makes the Source as it would be kept, in the options supplying.py reads, and the
 
 import asyncio
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -70,7 +71,9 @@ async def server(wish: Wish, secrets: Mapping[str, str], *, remote: bool) -> Off
     here = {"environment": dict(wish.environment), "home": wish.home}
     options: dict[str, Any] = {"headers": dict(wish.headers)} if remote else here
     source = Source(named(wish.name), "mcp_http" if remote else "mcp_stdio", wish.address, options)
-    listing = await _listed(wish.name, _place(source, secrets, wish.private))
+    place = _place(source, secrets, wish.private)
+    _found(place)
+    listing = await _listed(wish.name, place)
     kept = {**options, "listing": [one.as_json() for one in listing.definitions]}
     found = replace(source, options=kept)
     return Offer(found, made(found, wish.private), listing.reported)
@@ -111,6 +114,15 @@ def _place(source: Source, secrets: Mapping[str, str], private: frozenset[str]) 
         return place_of(source, secrets, private)
     except (Unfilled, ValueError) as why:
         raise ChangeRefused(sentence(str(why))) from None
+
+
+def _found(place: "Place") -> None:
+    """Refuse a program that is not there: it is looked for elsewhere than in the shell of whoever adds it."""
+    from tools.mcp.place import Program
+
+    if isinstance(place, Program) and shutil.which(place.command[0], path=place.path) is None:
+        where = "is no program" if "/" in place.command[0] else f"is in none of {place.path.replace(':', ', ')}"
+        raise ChangeRefused(f"{place.command[0][:100]} {where}. Say its whole path.")
 
 
 async def _listed(name: str, place: "Place") -> "Listing":

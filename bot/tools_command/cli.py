@@ -43,7 +43,7 @@ def list_(json: Json = False, env_file: EnvFile = ENV) -> None:
     "add",
     epilog="Examples: canvasgram tools add https://api.example.com/openapi.json --name shop --pick getItem · "
     "canvasgram tools add --mcp https://mcp.example.com/mcp --header 'Authorization: Bearer {shop}' · "
-    "canvasgram tools add --stdio 'uvx mcp-server-time' --name time",
+    "canvasgram tools add --stdio '/usr/local/bin/uvx mcp-server-time' --name time",
 )
 def add_(  # noqa: PLR0913  # an option is an argument here
     address: Annotated[str, typer.Argument(help="A URL; with --stdio a command.")],
