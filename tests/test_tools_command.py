@@ -152,6 +152,15 @@ def test_what_cannot_be_done_is_one_line_and_exit_code_1(call: Call, words: list
     assert rows("SELECT * FROM audit") == []
 
 
+def test_what_a_program_wrote_before_it_ended_is_shown(call: Call):
+    code, out, err = call("add", "sh -c 'echo it is out of order >&2'", "--stdio", "--name", "odd")
+    assert (code, out) == (1, "")
+    *wrote, why = err.splitlines()
+    assert wrote
+    assert all(line.endswith("server=odd | it is out of order") for line in wrote)
+    assert why.startswith("odd is not available: it ")
+
+
 async def test_what_a_server_answers_in_nonsense_is_one_line_too():
     async with open_shop() as shop:
         command = (sys.executable, "-m", "bot", "tools", "add", f"{shop.url}/v1/orders", "--mcp", "--name", "odd")

@@ -4,6 +4,7 @@ A command imports its rooms when it is called, as all commands do.
 """
 
 import asyncio
+import logging
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
@@ -239,11 +240,14 @@ def rotate_secrets(env_file: EnvFile = ENV) -> None:
 
 
 def _at(env_file: Path, work: Callable[["Desk"], Awaitable[T]]) -> T:
-    """Do something at the desk; what a gateway would log is said in its lines, but for a fault of our own."""
+    """Do something at the desk; what a gateway would log is said in its lines, but for a fault of our own, and for what
+    a program of this machine writes: nothing else tells why it ended.
+    """
     from bot import logs
     from bot.tools_command.desk import opened
 
     logs.configure("CRITICAL")
+    logging.getLogger("tools.mcp.pipe").setLevel(logging.INFO)
 
     async def doing() -> T:
         async with opened(env_file) as desk:
