@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from bot.catalogue.offers import Offer, Wish, made, named, sentence
+from bot.catalogue.offers import Offer, Wish, headed, made, named, sentence
 from bot.catalogue.supplying import Unfilled, filled
 from bot.db.sources import Source
 from bot.errors import ChangeRefused
@@ -89,7 +89,7 @@ def ticked(source: Source, operations: Sequence[str]) -> Source:
 
 async def look(wish: Wish, secrets: Mapping[str, str]) -> Looked:
     """Fetch a document. Raises ChangeRefused, saying what is wrong with it."""
-    bare = {"routes": [], "secrets": {"headers": dict(wish.headers)}, "chosen": []}
+    bare = {"routes": [], "secrets": {"headers": headed(wish.headers)}, "chosen": []}
     source = Source(named(wish.name), "openapi", wish.address, bare)
     document = await _fetched(source, secrets, wish.private)
     listed = [asdict(Operation(**asdict(one))) for one in document.operations[:OFFERED]]

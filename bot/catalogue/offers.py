@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 ABOUT_NAMES = "A name has small letters, digits and _, begins with a letter, and is at most 31 long"
 
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_OF_THE_WIRE = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"}
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -49,6 +54,16 @@ class Wish:
     private: frozenset[str] = frozenset()
 
 
+def headed(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers that can be sent with each call. Raises ChangeRefused for others."""
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name) or name.lower() in _OF_THE_WIRE:
+            raise ChangeRefused(f"{name[:60]!r} is no header that can be set.")
+        if not value.isascii() or not value.isprintable():
+            raise ChangeRefused(f"The value of {name[:60]} is none that a header can carry: plain ASCII is.")
+    return dict(headers)
+
+
 class _AnySecret(dict[str, str]):
     """Stands in for secrets where tools are made only to be looked at; their definitions do not depend on values."""
 
@@ -69,7 +84,7 @@ def named(name: str) -> str:
 async def server(wish: Wish, secrets: Mapping[str, str], *, remote: bool) -> Offer:
     """An MCP server, at a URL (`remote`) or started here by a command. Raises ChangeRefused if it does not answer."""
     here = {"environment": dict(wish.environment), "home": wish.home}
-    options: dict[str, Any] = {"headers": dict(wish.headers)} if remote else here
+    options: dict[str, Any] = {"headers": headed(wish.headers)} if remote else here
     source = Source(named(wish.name), "mcp_http" if remote else "mcp_stdio", wish.address, options)
     place = _place(source, secrets, wish.private)
     _found(place)
@@ -87,7 +102,7 @@ def endpoint(wish: Wish, method: str, description: str, schema: Mapping[str, Any
         route = route_to(named(wish.name), description, method, wish.address, schema)
     except (ToolDefinitionError, ToolError, ValueError) as why:
         raise ChangeRefused(sentence(str(why))) from None
-    options = {"routes": [route.as_json()], "hosts": [route.host], "secrets": {"headers": dict(wish.headers)}}
+    options = {"routes": [route.as_json()], "hosts": [route.host], "secrets": {"headers": headed(wish.headers)}}
     source = Source(wish.name, "endpoint", f"{route.method} {route.address}", options)
     return Offer(source, made(source, wish.private), route.reported)
 

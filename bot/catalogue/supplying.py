@@ -132,7 +132,11 @@ def place_of(source: Source, secrets: Mapping[str, str], private: frozenset[str]
     options = source.options
     if source.kind == "mcp_http":
         headers = options.get("headers", {})
-        return Remote(source.address, filled(headers, secrets), private, _named(headers, secrets))
+        said = filled(headers, secrets)
+        odd = [name for name, text in said.items() if not (text.isascii() and text.isprintable())]
+        if odd:
+            raise ValueError(f"no header can carry the secret in {odd[0]}: enter it again, in plain ASCII")
+        return Remote(source.address, said, private, _named(headers, secrets))
     home, environment = Path(options["home"]) if options.get("home") else None, options.get("environment", {})
     return Program(_command(source.address), home, filled(environment, secrets), _named(environment, secrets))
 

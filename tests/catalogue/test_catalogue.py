@@ -18,7 +18,7 @@ from bot.catalogue import catalogue as module
 from bot.catalogue.catalogue import Catalogue
 from bot.catalogue.sealing import Sealer
 from bot.catalogue.stock import Stock, Where
-from bot.catalogue.supplying import UNREADABLE
+from bot.catalogue.supplying import UNREADABLE, place_of
 from bot.db import grants, revisions, sources, tools
 from bot.db.engine import Database
 from bot.db.grants import Grant, Whom
@@ -258,6 +258,12 @@ async def test_what_cannot_be_built_is_noted_and_the_others_go_on(database: Data
     assert list(books.catalogue.tools) == ["clock", "recall", "remember"]
     await books.catalogue.renew()
     assert len(books.news) == 6  # the feed tells the same once only
+
+
+def test_a_secret_that_no_header_carries_is_told_by_its_header_alone() -> None:
+    source = Source("web", "mcp_http", "https://w.example/mcp", {"headers": {"X-Key": "Bearer {key}"}})
+    with pytest.raises(ValueError, match=r"^no header can carry the secret in X-Key: enter it again, in plain ASCII$"):
+        place_of(source, {"key": "schlüssel"}, frozenset())
 
 
 def folder(tmp_path: Path) -> Path:
