@@ -91,6 +91,10 @@ class Stock:
         lines = (self._loaded.refused, *(file.trouble for file in self._loaded.files))
         return tuple(line for line in lines if line is not None)
 
+    async def ask_servers(self) -> tuple[str, ...]:
+        """Have all servers say anew what they offer, while `run` runs; what went wrong, a line each."""
+        return await self._supplying.look()
+
     @property
     def trouble_changed(self) -> bool:
         """Whether a server went away or came back since rows were read last."""

@@ -73,6 +73,10 @@ class Supplying:
         """Why servers are not available, by source."""
         return self._servers.troubles() if self._servers is not None else {}
 
+    async def look(self) -> tuple[str, ...]:
+        """Have all servers listed anew; why some are not available, a line each."""
+        return await self._servers.look() if self._servers is not None else ()
+
     def _supply(self, source: Source, secrets: Mapping[str, str]) -> Supply:
         made: tuple[Tool, ...] = ()
         trouble = None
