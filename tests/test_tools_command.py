@@ -249,6 +249,7 @@ def test_a_program_of_this_machine_is_added_with_its_secrets_and_tried(call: Cal
     assert Path("servers/odd").is_dir()
     assert told.startswith("Added, for admins until it is granted: odd_")
     assert "hunter2" not in call.ok("show", "odd")
+    assert json.loads(call.ok("show", "odd", "--json"))["kind"] == "mcp_stdio"
     assert "odd · an MCP server on the machine · " in call.ok("list")
     assert rows("SELECT kind, added_by FROM sources") == [("mcp_stdio", None)]
     assert call.ok("secret", "remove", "odd_key") == "odd_key is gone. Still named by: odd\n".replace("odd\n", "odd.\n")

@@ -35,7 +35,10 @@ async def shown(desk: Desk, name: str, *, as_json: bool) -> list[str]:
     async with desk.database.reading() as tx:
         source = await sources.find(tx, name)
         if source is not None and source.kind != "endpoint":
-            return list(words.shown_source(source))
+            record = {
+                key: getattr(source, key) for key in ("name", "kind", "address", "enabled", "trouble", "added_by")
+            }
+            return [json.dumps(record, indent=1)] if as_json else list(words.shown_source(source))
         found = await card(tx, desk.own, name)
     if as_json:
         return [json.dumps(_record(found) | {"definition": dict(found.told)}, indent=1)]
