@@ -260,6 +260,22 @@ async def test_what_cannot_be_built_is_noted_and_the_others_go_on(database: Data
     assert len(books.news) == 6  # the feed tells the same once only
 
 
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("http://w.example/mcp", "web would be sent secrets unencrypted: register its https:// address"),
+        ("ftp://w.example/mcp", "Only addresses that begin with http:// or https:// can be asked"),
+        ("https://ann:word@w.example/mcp", "An address with a name or password in it is not asked"),
+    ],
+)
+def test_a_server_at_such_an_address_is_not_asked(address: str, why: str) -> None:
+    source = Source("web", "mcp_http", address, {"headers": {"X-Key": "{key}"}})
+    with pytest.raises(ValueError, match=why):
+        place_of(source, {"key": "word"}, frozenset({"127.0.0.1"}))
+    here = replace(source, address="http://127.0.0.1:8080/mcp")
+    assert place_of(here, {"key": "word"}, frozenset({"127.0.0.1"}))
+
+
 def test_a_secret_that_no_header_carries_is_told_by_its_header_alone() -> None:
     source = Source("web", "mcp_http", "https://w.example/mcp", {"headers": {"X-Key": "Bearer {key}"}})
     with pytest.raises(ValueError, match=r"^no header can carry the secret in X-Key: enter it again, in plain ASCII$"):
