@@ -119,6 +119,23 @@ async def test_an_mcp_server_is_added_by_its_url(tmp_path: Path):
         assert "hello" in tried
 
 
+async def test_a_reload_asks_servers_too(tmp_path: Path):
+    def says(house: World, text: str) -> bool:
+        return any(text in one for one in house.texts())
+
+    web = Web()
+    async with open_for_loopback(tmp_path) as house:
+        async with serve(web.app) as url:
+            await after(house, f"/tools add mcp {url}/mcp odd", count=2)
+            for grown in ("grown", "larger"):  # the first is asked of a server nobody has called yet
+                web.tools.append(grown)
+                house.ann.send("/tools reload")
+                await house.api.until(partial(says, house, f"odd_{grown} (new)"), 40.0)
+            await after(house, f"/tools add mcp {url}/mcp away", count=2)
+        house.ann.send("/tools reload")
+        await house.api.until(partial(says, house, "away is not available: its address does not answer."), 40.0)
+
+
 async def test_what_cannot_be_added_is_said_in_a_line(tmp_path: Path):
     async with open_shop() as shop, open_for_loopback(tmp_path) as house:
         for words, why in (
@@ -128,7 +145,8 @@ async def test_what_cannot_be_added_is_said_in_a_line(tmp_path: Path):
             (f"mcp {shop.url}/openapi.json", "is not available"),
             (f"{shop.at} shop nothing", "no operation 'nothing'"),
             (f"{shop.at} Shop!", "is no name for a source"),
-            ("what", "Use /tools add URL"),
+            ("what", "an MCP server, or\n/tools add endpoint NAME GET https://"),
+            (f"endpoint hats GET {shop.url}/{{kind}}\nHats.", "asks for 'kind', which is not described"),
             (f"endpoint hats BREW {shop.url}/x\nBrew.", "no method"),
         ):
             told = (await after(house, f"/tools add {words}", count=2))[1]

@@ -1,11 +1,14 @@
 """`canvasgram tools` on the machine: the same acts as in the chat, with programs and secrets; one line if it fails."""
 
+import asyncio
 import contextlib
 import io
 import json
+import logging
 import sqlite3
 import sys
-from collections.abc import AsyncIterator
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,6 +38,14 @@ async def greet(name: str) -> str:
     return f"Hello, {name}"
 """
 CROOKED = Path(__file__).parent / "tools" / "mcp" / "crooked.py"
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield
+    root.handlers, root.level = before, level
 
 
 @pytest.fixture(autouse=True)
@@ -96,9 +107,14 @@ def test_the_houses_own_tools_are_listed_shown_switched_ruled_and_granted(call: 
     assert call.ok("revoke", "clock", "everyone") == "clock may be used by: admins.\n"
     assert call.ok("grant", "clock", "12345") == f"clock may be used by: admins, person (12345).{FROM_WHEN}\n"
     assert call.ok("log") == "No tool was called yet.\n"
+    assert call.ok("log", "clock") == "No call of clock yet.\n"
     assert call.ok("log", "--json") == "[]\n"
-    assert rows("SELECT what, who, via FROM audit")[-1] == ("granted", None, "command")
-    assert rows("SELECT number FROM revisions WHERE name = 'tools'") == [(5,)]
+    assert call.ok("grant", "clock", "chat", "-100123") == (
+        f"clock may be used by: admins, chat -100123, person (12345).{FROM_WHEN}\n"
+    )
+    assert call.ok("revoke", "clock", "-100123") == "clock may be used by: admins, person (12345).\n"
+    assert rows("SELECT what, who, via FROM audit")[-2] == ("granted", None, "command")
+    assert rows("SELECT number FROM revisions WHERE name = 'tools'") == [(7,)]
 
 
 @pytest.mark.parametrize(
@@ -115,8 +131,19 @@ def test_the_houses_own_tools_are_listed_shown_switched_ruled_and_granted(call: 
         (["add", "https://x.example/a", "--mcp", "--header", "oops"], "--header is written as NAME: VALUE;"),
         (["add", "https://x.example/a", "--mcp", "--header", "X-Api-Key: abc"], "The value of X-Api-Key looks like"),
         (["add", "https://x.example/a", "--mcp", "--header", "X: sk-abcdefghijklmnop"], "The value of X looks like"),
+        (["add", "https://x.example/a", "--environment", "A=b"], "--environment goes with --stdio only.\n"),
+        (["add", "false", "--stdio", "--name", "odd", "--header", "X: a"], "--header goes with a URL only.\n"),
+        (["add", "https://x.example/a", "--mcp", "--parameter", "a: b"], "--parameter goes with --endpoint only.\n"),
+        (["add", "https://x.example/a", "--mcp", "--header", "X Y: a"], "'X Y' is no header that can be set.\n"),
+        (["add", "https://x.example/a", "--header", "Host: a"], "'Host' is no header that can be set.\n"),
+        (["add", "https://x.example/a", "--header", "X: ä"], "The value of X is none that a header can carry:"),
         (["add", "https://x.example/?key=abc", "--mcp"], "The address looks as if it held a secret;"),
         (["add", "false", "--stdio", "--name", "odd"], "odd is not available: "),
+        (["add", "'false", "--stdio", "--name", "odd"], "The command cannot be read: No closing quotation.\n"),
+        (["add", " ", "--stdio", "--name", "odd"], "There is no command: say which program is to be started.\n"),
+        (["add", "no-such-program x", "--stdio", "--name", "odd"], "no-such-program is in none of /"),
+        (["add", "./here/odd", "--stdio", "--name", "odd"], "./here/odd is no program. Say its whole path.\n"),
+        (["grant", "clock", "--everyone"], "Whom? Say everyone,"),
         (["try", "nothing"], "nothing cannot be used now;"),
         (["try", "clock", "{"], "Arguments are JSON,"),
         (["secret", "remove", "x"], "There is no secret called x.\n"),
@@ -129,6 +156,25 @@ def test_what_cannot_be_done_is_one_line_and_exit_code_1(call: Call, words: list
     assert err.startswith(why)
     assert err.count("\n") == 1
     assert rows("SELECT * FROM audit") == []
+
+
+def test_what_a_program_wrote_before_it_ended_is_shown(call: Call):
+    code, out, err = call("add", "sh -c 'echo it is out of order >&2'", "--stdio", "--name", "odd")
+    assert (code, out) == (1, "")
+    *wrote, why = err.splitlines()
+    assert wrote
+    assert all(line.endswith("server=odd | it is out of order") for line in wrote)
+    assert why.startswith("odd is not available: it ")
+
+
+async def test_what_a_server_answers_in_nonsense_is_one_line_too():
+    async with open_shop() as shop:
+        command = (sys.executable, "-m", "bot", "tools", "add", f"{shop.url}/v1/orders", "--mcp", "--name", "odd")
+        path = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(command_line.__file__).parent.parent)}
+        process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, env=path)
+        told = await process.communicate()
+    assert told == (b"", b"odd is not available: it does not speak the protocol.\n")
+    assert process.returncode == 1
 
 
 def test_without_a_database_none_is_made(call: Call, folder: Path):
@@ -186,9 +232,10 @@ def test_what_is_no_secret_is_refused(call: Call, monkeypatch: pytest.MonkeyPatc
 def test_without_a_key_no_secret_is_kept(call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch):
     write_env(folder)
     monkeypatch.setattr(sys, "stdin", io.StringIO("hunter2\n"))
-    code, _, err = call("secret", "set", "shop")
-    assert (code, err.count("\n")) == (2, 1)
-    assert err.startswith("SECRETS_KEY is missing")
+    for words in (("set", "shop"), ("rotate",)):
+        code, out, err = call("secret", *words)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert err.startswith("SECRETS_KEY is missing")
 
 
 def test_a_program_of_this_machine_is_added_with_its_secrets_and_tried(call: Call, monkeypatch: pytest.MonkeyPatch):
@@ -202,6 +249,7 @@ def test_a_program_of_this_machine_is_added_with_its_secrets_and_tried(call: Cal
     assert Path("servers/odd").is_dir()
     assert told.startswith("Added, for admins until it is granted: odd_")
     assert "hunter2" not in call.ok("show", "odd")
+    assert json.loads(call.ok("show", "odd", "--json"))["kind"] == "mcp_stdio"
     assert "odd · an MCP server on the machine · " in call.ok("list")
     assert rows("SELECT kind, added_by FROM sources") == [("mcp_stdio", None)]
     assert call.ok("secret", "remove", "odd_key") == "odd_key is gone. Still named by: odd\n".replace("odd\n", "odd.\n")

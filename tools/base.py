@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import date, datetime
 from enum import Enum
-from typing import Any, Literal, Protocol, TypedDict, Unpack, overload
+from typing import Any, Literal, Protocol, TypedDict, Unpack, get_args, overload
 
 from tools.schema import Signature, ToolDefinitionError, signature_of
 from tools.threads import in_thread
@@ -19,6 +19,8 @@ from tools.threads import in_thread
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 Thinking = Literal["never", "may", "needs"]
+Asks = Literal["never", "once", "always"]
+Answers = Literal["asker", "admins"]
 LENGTH = 8000  # characters of a result, unless a tool says otherwise
 
 
@@ -139,9 +141,20 @@ class Rule:
     `when` is a JSON Schema of arguments: only calls whose arguments fit it ask.
     """
 
-    ask: Literal["never", "once", "always"] = "never"
+    ask: Asks = "never"
     when: Mapping[str, Any] | None = None
-    who: Literal["asker", "admins"] = "asker"
+    who: Answers = "asker"
+
+    def __post_init__(self) -> None:
+        _one_of("a rule", "ask", self.ask, Asks)
+        _one_of("a rule", "who", self.who, Answers)
+        if not isinstance(self.when, Mapping | None):
+            raise ToolDefinitionError(f"a rule's when is a JSON Schema of the arguments, not {self.when!r:.60}")
+
+
+def _one_of(whose: str, what: str, said: object, words: Any) -> None:
+    if said not in get_args(words):
+        raise ToolDefinitionError(f"{whose} has {what}={said!r:.60}; it is one of {', '.join(get_args(words))}")
 
 
 NEVER = Rule()
@@ -182,6 +195,11 @@ class Tool:
             raise ToolDefinitionError(f"{self.name} has no description")
         if self.opens is not None and self.opens not in self.input_schema.get("properties", {}):
             raise ToolDefinitionError(f"{self.name} opens {self.opens}, which is none of its parameters")
+        if not isinstance(self.rule, Rule):
+            raise ToolDefinitionError(f'{self.name} has rule={self.rule!r:.60}; write it as Rule("always")')
+        _one_of(self.name, "thinking", self.thinking, Thinking)
+        if not (self.timeout > 0 and self.length > 0):
+            raise ToolDefinitionError(f"{self.name} needs a timeout and a length above 0")
 
 
 def definition_of(tool: Tool) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class Toolbox:
             return replace(_result(tool, call, text, "ok"), images=images)
         except ToolError as error:
             return _result(tool, call, str(error), "error")
-        except Exception as error:  # noqa: BLE001 a tool may raise anything, and the turn goes on
+        except (Exception, SystemExit) as error:  # noqa: BLE001 a tool may raise anything, and the turn goes on
             if limit.expired():
                 why = f"{tool.name} took longer than {tool.timeout:g} s and was stopped."
                 return _result(tool, call, why, "timeout")

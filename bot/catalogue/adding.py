@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bot.agent.searching import DOORS
 from bot.catalogue.cards import cost
 from bot.catalogue.offers import Offer
 from bot.catalogue.registering import Act, flags_of, shown
@@ -114,6 +115,7 @@ async def _free(act: Act, offered: Sequence[Tool], source: str) -> None:
     """Refuse names that other tools have: whoever was granted one shall not get another."""
     known = {one.name: one.source for one in await tools.all_of(act.tx)}
     for tool in offered:
-        holder = "the house" if tool.name in act.own else known.get(tool.name, source)
+        is_own = tool.name in act.own or tool.name in DOORS
+        holder = "the house" if is_own else known.get(tool.name, source)
         if holder != source:
             raise ChangeRefused(f"There is a tool {tool.name} already, of {holder or 'the house'}. Take another name.")

@@ -14,7 +14,7 @@ from bot.agent.searching import DOORS
 from bot.catalogue.cards import rule_of
 from bot.db.sources import Source
 from bot.db.tools import StoredTool
-from tools.base import Tool, ToolContext, ToolError, definition_hash, definition_of
+from tools.base import Tool, ToolContext, ToolError, ToolFunction, definition_hash, definition_of
 
 LONGEST = 1000  # characters of what is noted about a source
 
@@ -32,7 +32,8 @@ class Supply:
 class Standing:
     """The tools that can be used, by name, and those that rest: known, but disabled, suspended or gone for now.
 
-    `rows` are to be written down, `troubles` noted of their sources; `waiting` wait for an admin since just now.
+    `rows` are to be written down, `forgotten` are rows to be deleted, `troubles` noted of their sources; `waiting` wait
+    for an admin since just now.
     """
 
     tools: Mapping[str, Tool]
@@ -40,6 +41,7 @@ class Standing:
     rows: tuple[StoredTool, ...] = ()
     troubles: Mapping[str, str | None] = field(default_factory=dict)
     waiting: tuple[StoredTool, ...] = ()
+    forgotten: tuple[str, ...] = ()
 
 
 def assemble(own: Iterable[Tool], supplies: Sequence[Supply], stored: Iterable[StoredTool], *, now: float) -> Standing:
@@ -50,9 +52,14 @@ def assemble(own: Iterable[Tool], supplies: Sequence[Supply], stored: Iterable[S
     rightful = _rightful(supplies, work.stored)
     for supply in supplies:
         work.supplied(supply, rightful)
-    work.gone({supply.source.name for supply in supplies})
+    work.gone({supply.source.name: supply for supply in supplies})
     return Standing(
-        dict(sorted(work.tools.items())), work.resting, tuple(work.rows), work.troubles(supplies), tuple(work.waiting)
+        dict(sorted(work.tools.items())),
+        work.resting,
+        tuple(work.rows),
+        work.troubles(supplies),
+        tuple(work.waiting),
+        tuple(work.forgotten),
     )
 
 
@@ -64,7 +71,7 @@ def unavailable(name: str) -> str:
 def gone(name: str) -> Tool:
     """In the place of a tool that a turn has called and nobody knows any more."""
     anything = {"type": "object", "properties": {}, "additionalProperties": True}
-    return _at_rest(Tool(name, "It is not there any more.", anything, _nothing))
+    return Tool(name, "It is not there any more.", anything, _resting(name))
 
 
 def _rightful(supplies: Sequence[Supply], stored: Mapping[str, StoredTool]) -> dict[str, str]:
@@ -84,6 +91,7 @@ class _Assembling:
         self.resting: dict[str, Tool] = {}
         self.rows: list[StoredTool] = []
         self.waiting: list[StoredTool] = []
+        self.forgotten: list[str] = []
         self._places = dict.fromkeys(DOORS, "the house")
         self._left_out: dict[str, list[str]] = defaultdict(list)
         self._now = now
@@ -107,11 +115,17 @@ class _Assembling:
             row = self._row(tool, supply.source)
             self._place(tool, row if supply.source.enabled else replace(row, enabled=False))
 
-    def gone(self, given: set[str]) -> None:
-        """What was accepted once and nobody gives now: prompts that began with it go on naming it."""
+    def gone(self, given: Mapping[str, Supply]) -> None:
+        """What was accepted once and nobody gives now: prompts that began with it go on naming it. What nobody has
+        accepted, or set anything of, is forgotten: else a server that lists other names each time would fill the house.
+        """
         for name, row in self.stored.items():
-            if name not in self._places and row.source in given and row.definition:
-                self.resting[name] = _at_rest(_as_accepted(row))
+            if name in self._places or row.source not in given:
+                continue
+            if row.definition:
+                self.resting[name] = _as_accepted(row)
+            elif row.enabled and row.rule is None and given[row.source].trouble is None:
+                self.forgotten.append(name)
 
     def troubles(self, supplies: Sequence[Supply]) -> dict[str, str | None]:
         """What is to be noted of sources, where it is other than what was noted last."""
@@ -128,9 +142,9 @@ class _Assembling:
         if row is None or (row.enabled and not row.suspended):
             self.tools[tool.name] = tool
         elif row.pending is None:
-            self.resting[tool.name] = _at_rest(tool)
+            self.resting[tool.name] = replace(tool, function=_resting(tool.name))
         elif row.definition:  # of a definition that nobody has accepted no prompt ever tells
-            self.resting[tool.name] = _at_rest(_as_accepted(row))
+            self.resting[tool.name] = _as_accepted(row)
 
     def _row(self, tool: Tool, source: Source) -> StoredTool:
         """The row of a tool as it stands now; noted if it is other than the one stored."""
@@ -163,18 +177,15 @@ def _flags(definition: Mapping[str, Any]) -> str | None:
 
 
 def _as_accepted(row: StoredTool) -> Tool:
+    """A tool that rests, as it was accepted: what was accepted is its words, not what runs behind them."""
     told = {key: row.definition[key] for key in ("name", "description", "input_schema")}
-    return Tool(**told, function=_nothing, source=row.source, told=row.definition.get("told"))
+    return Tool(**told, function=_resting(row.name), source=row.source, told=row.definition.get("told"))
 
 
-def _at_rest(tool: Tool) -> Tool:
-    """A tool as prompts name it that began with it; a call of it says that it is not there."""
+def _resting(name: str) -> ToolFunction:
+    """What a call of a tool finds that prompts still name and that cannot be used."""
 
     async def rest(arguments: Mapping[str, Any], context: ToolContext) -> NoReturn:
-        raise ToolError(unavailable(tool.name))
+        raise ToolError(unavailable(name))
 
-    return replace(tool, function=rest)
-
-
-async def _nothing(arguments: Mapping[str, Any], context: ToolContext) -> NoReturn:
-    raise NotImplementedError
+    return rest

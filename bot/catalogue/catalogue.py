@@ -176,6 +176,10 @@ class Catalogue:
         await self.renew()
         return troubles
 
+    async def ask_servers(self) -> tuple[str, ...]:
+        """Have all servers say anew what they offer; what went wrong, a line each. It may take a minute."""
+        return await self._stock.ask_servers()
+
     async def renew(self) -> None:
         """Take over what is registered now; turns that run keep the tools they have."""
         async with self._renewing:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from bot.catalogue.offers import Offer, Wish, made, named, sentence
+from bot.catalogue.offers import Offer, Wish, headed, made, named, sentence
 from bot.catalogue.supplying import Unfilled, filled
 from bot.db.sources import Source
 from bot.errors import ChangeRefused
@@ -89,7 +89,7 @@ def ticked(source: Source, operations: Sequence[str]) -> Source:
 
 async def look(wish: Wish, secrets: Mapping[str, str]) -> Looked:
     """Fetch a document. Raises ChangeRefused, saying what is wrong with it."""
-    bare = {"routes": [], "secrets": {"headers": dict(wish.headers)}, "chosen": []}
+    bare = {"routes": [], "secrets": {"headers": headed(wish.headers)}, "chosen": []}
     source = Source(named(wish.name), "openapi", wish.address, bare)
     document = await _fetched(source, secrets, wish.private)
     listed = [asdict(Operation(**asdict(one))) for one in document.operations[:OFFERED]]
@@ -130,19 +130,20 @@ async def pick(source: Source, operations: Sequence[str], secrets: Mapping[str, 
 async def refreshed(
     source: Source, secrets: Mapping[str, str], private: frozenset[str]
 ) -> tuple[Source, tuple[str, ...]]:
-    """The source as its document says today, and the operations that are gone from it. Raises ChangeRefused."""
+    """The source as its document says today, and what it has lost by that, a sentence each. Raises ChangeRefused."""
     document = await _fetched(source, secrets, private)
     there = {one.operation for one in document.operations}
     had = [one["operation"] for one in source.options.get("routes", ())]
     kept = [one for one in had if one in there]
+    lost = [f"{source.name} has no {one} any more." for one in had if one not in there]
     listed = [asdict(Operation(**asdict(one))) for one in document.operations[:OFFERED]]
     bare = replace(source, options={**source.options, "routes": [], "offered": listed, "chosen": []})
     if not kept:
-        return bare, tuple(had)
+        return bare, tuple(lost)
     usable = await _usable(source, document, kept)
     routes = [one.as_json() for one in usable.routes]
-    gone = tuple(one for one in had if one not in there or one in usable.left_out)
-    return replace(bare, options={**bare.options, "routes": routes}), gone
+    lost += [f"{source.name}: {sentence(why)}" for why in usable.left_out.values()]
+    return replace(bare, options={**bare.options, "routes": routes}), tuple(lost)
 
 
 async def _usable(source: Source, document: "Document", operations: Sequence[str]) -> "Usable":

@@ -39,7 +39,7 @@ class Loaded:
 
 
 class _OpenToOthers(Exception):
-    """Somebody else may write here; the text says where, and what to do."""
+    """Somebody else may write here, or it cannot be told; the text says where, and what to do."""
 
 
 def load(folder: Path, own: Collection[Tool] = ()) -> Loaded:
@@ -56,6 +56,8 @@ def load(folder: Path, own: Collection[Tool] = ()) -> Loaded:
 
 def _text(path: Path) -> bytes:
     """What stands in a file, read from just the file that was looked at."""
+    if path.is_symlink() or not path.is_file():
+        raise _OpenToOthers(f"{path} is no plain file. Put the file itself there, no link and no folder.")
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
         _closed(path, os.fstat(file.fileno()))
         return file.read()

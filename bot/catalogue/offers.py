@@ -5,6 +5,7 @@ Makes the Source as it would be kept, in the options supplying.py reads, and the
 
 import asyncio
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 ABOUT_NAMES = "A name has small letters, digits and _, begins with a letter, and is at most 31 long"
+
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_OF_THE_WIRE = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,16 @@ class Wish:
     private: frozenset[str] = frozenset()
 
 
+def headed(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers that can be sent with each call. Raises ChangeRefused for others."""
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name) or name.lower() in _OF_THE_WIRE:
+            raise ChangeRefused(f"{name[:60]!r} is no header that can be set.")
+        if not value.isascii() or not value.isprintable():
+            raise ChangeRefused(f"The value of {name[:60]} is none that a header can carry: plain ASCII is.")
+    return dict(headers)
+
+
 class _AnySecret(dict[str, str]):
     """Stands in for secrets where tools are made only to be looked at; their definitions do not depend on values."""
 
@@ -68,9 +84,11 @@ def named(name: str) -> str:
 async def server(wish: Wish, secrets: Mapping[str, str], *, remote: bool) -> Offer:
     """An MCP server, at a URL (`remote`) or started here by a command. Raises ChangeRefused if it does not answer."""
     here = {"environment": dict(wish.environment), "home": wish.home}
-    options: dict[str, Any] = {"headers": dict(wish.headers)} if remote else here
+    options: dict[str, Any] = {"headers": headed(wish.headers)} if remote else here
     source = Source(named(wish.name), "mcp_http" if remote else "mcp_stdio", wish.address, options)
-    listing = await _listed(wish.name, _place(source, secrets, wish.private))
+    place = _place(source, secrets, wish.private)
+    _found(place)
+    listing = await _listed(wish.name, place)
     kept = {**options, "listing": [one.as_json() for one in listing.definitions]}
     found = replace(source, options=kept)
     return Offer(found, made(found, wish.private), listing.reported)
@@ -84,7 +102,7 @@ def endpoint(wish: Wish, method: str, description: str, schema: Mapping[str, Any
         route = route_to(named(wish.name), description, method, wish.address, schema)
     except (ToolDefinitionError, ToolError, ValueError) as why:
         raise ChangeRefused(sentence(str(why))) from None
-    options = {"routes": [route.as_json()], "hosts": [route.host], "secrets": {"headers": dict(wish.headers)}}
+    options = {"routes": [route.as_json()], "hosts": [route.host], "secrets": {"headers": headed(wish.headers)}}
     source = Source(wish.name, "endpoint", f"{route.method} {route.address}", options)
     return Offer(source, made(source, wish.private), route.reported)
 
@@ -111,6 +129,15 @@ def _place(source: Source, secrets: Mapping[str, str], private: frozenset[str]) 
         return place_of(source, secrets, private)
     except (Unfilled, ValueError) as why:
         raise ChangeRefused(sentence(str(why))) from None
+
+
+def _found(place: "Place") -> None:
+    """Refuse a program that is not there: it is looked for elsewhere than in the shell of whoever adds it."""
+    from tools.mcp.place import Program
+
+    if isinstance(place, Program) and shutil.which(place.command[0], path=place.path) is None:
+        where = "is no program" if "/" in place.command[0] else f"is in none of {place.path.replace(':', ', ')}"
+        raise ChangeRefused(f"{place.command[0][:100]} {where}. Say its whole path.")
 
 
 async def _listed(name: str, place: "Place") -> "Listing":

@@ -27,7 +27,7 @@ async def _refreshed(
     database: Database, source: Source, secrets: Mapping[str, str], private: frozenset[str]
 ) -> list[str]:
     try:
-        now, gone = await documents.refreshed(source, secrets, private)
+        now, lost = await documents.refreshed(source, secrets, private)
     except ChangeRefused as why:
         return [f"{source.name} stays as it was: {why}"]
     async with database.transaction() as tx:
@@ -35,4 +35,4 @@ async def _refreshed(
         if kept is not None and kept.options == source.options != now.options:
             await sources.put(tx, replace(kept, options=now.options))
             await revisions.bump(tx, revisions.TOOLS)
-    return [f"{source.name} has no {operation} any more." for operation in gone]
+    return [*lost]

@@ -43,6 +43,7 @@ class Sealer:
 
     async def again(self, tx: Transaction) -> int:
         """Seal every secret anew, so that it needs the first key only; how many there were. Raises as `opened`."""
+        self._fernet()
         values = await self.opened(tx)
         for name, value in values.items():
             await self.keep(tx, name, value)

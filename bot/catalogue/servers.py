@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 
+from tools.base import ToolError
 from tools.mcp.definitions import Listing
 from tools.mcp.place import Place
 from tools.mcp.server import Server
@@ -38,6 +39,20 @@ class Servers:
     def troubles(self) -> dict[str, str]:
         """Why servers are not available, by source; of one that is, nothing."""
         return {name: server.trouble for name, server in self._servers.items() if server.trouble is not None}
+
+    async def look(self) -> tuple[str, ...]:
+        """Have all of them listed anew, side by side; why some are not available, a line each."""
+
+        async def one(server: Server) -> str:
+            try:
+                await server.look()
+            except ToolError as why:
+                return str(why)
+            return ""
+
+        async with asyncio.TaskGroup() as tasks:
+            looks = [tasks.create_task(one(server), name=f"look at {name}") for name, server in self._servers.items()]
+        return tuple(line for look in looks if (line := look.result()))
 
     def begin(self, group: asyncio.TaskGroup) -> None:
         """Keep the connections in tasks of this group, also of servers that come later."""

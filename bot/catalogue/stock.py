@@ -91,6 +91,10 @@ class Stock:
         lines = (self._loaded.refused, *(file.trouble for file in self._loaded.files))
         return tuple(line for line in lines if line is not None)
 
+    async def ask_servers(self) -> tuple[str, ...]:
+        """Have all servers say anew what they offer, while `run` runs; what went wrong, a line each."""
+        return await self._supplying.look()
+
     @property
     def trouble_changed(self) -> bool:
         """Whether a server went away or came back since rows were read last."""
@@ -106,7 +110,7 @@ class Stock:
         async with self._database.reading() as tx:
             rows = await self._read(tx)
         standing = self._assembled(rows)
-        if standing.rows or standing.troubles or self._fresh(rows):
+        if standing.rows or standing.forgotten or standing.troubles or self._fresh(rows):
             async with self._database.transaction() as tx:
                 rows = await self._read(tx)
                 standing = self._assembled(rows)
@@ -114,6 +118,8 @@ class Stock:
                     await sources.put(tx, source)
                 for row in standing.rows:
                     await tools.put(tx, row)
+                if standing.forgotten:
+                    await tools.remove(tx, list(standing.forgotten))
                 await sources.troubled(tx, standing.troubles)
         return rows, standing
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from bot.catalogue.assembling import Supply
 from bot.db.sources import Source
-from tools.base import Tool
+from tools.base import Tool, ToolError
 from tools.schema import ToolDefinitionError
 
 if TYPE_CHECKING:
@@ -72,6 +72,10 @@ class Supplying:
     def troubles(self) -> dict[str, str]:
         """Why servers are not available, by source."""
         return self._servers.troubles() if self._servers is not None else {}
+
+    async def look(self) -> tuple[str, ...]:
+        """Have all servers listed anew; why some are not available, a line each."""
+        return await self._servers.look() if self._servers is not None else ()
 
     def _supply(self, source: Source, secrets: Mapping[str, str]) -> Supply:
         made: tuple[Tool, ...] = ()
@@ -126,16 +130,43 @@ class Supplying:
 
 
 def place_of(source: Source, secrets: Mapping[str, str], private: frozenset[str]) -> "Place":
-    """Where an MCP server is. Raises Unfilled, or ValueError for a command that cannot be read."""
+    """Where an MCP server is. Raises Unfilled, or ValueError for one that cannot be started or must not be asked."""
     from tools.mcp.place import Program, Remote
 
     options = source.options
     if source.kind == "mcp_http":
         headers = options.get("headers", {})
-        return Remote(source.address, filled(headers, secrets), private, _named(headers, secrets))
+        said = filled(headers, secrets)
+        _sendable(source, said, private)
+        return Remote(source.address, said, private, _named(headers, secrets))
     home, environment = Path(options["home"]) if options.get("home") else None, options.get("environment", {})
-    command, given = tuple(shlex.split(source.address)), _named(environment, secrets)
-    return Program(command, home, filled(environment, secrets), given)
+    return Program(_command(source.address), home, filled(environment, secrets), _named(environment, secrets))
+
+
+def _sendable(source: Source, headers: Mapping[str, str], private: frozenset[str]) -> None:
+    """Raises ValueError for an address that is none, and for headers that cannot or must not be sent there."""
+    from tools.http.service import checked
+    from tools.reach import Reach
+
+    try:
+        url = checked(source.address)
+    except ToolError as why:
+        raise ValueError(str(why).rstrip(".")) from None
+    if headers and url.scheme == "http" and not Reach(private=private).names(url):
+        raise ValueError(f"{source.name} would be sent secrets unencrypted: register its https:// address")
+    odd = [name for name, text in headers.items() if not (text.isascii() and text.isprintable())]
+    if odd:
+        raise ValueError(f"no header can carry the secret in {odd[0]}: enter it again, in plain ASCII")
+
+
+def _command(written: str) -> tuple[str, ...]:
+    try:
+        command = tuple(shlex.split(written))
+    except ValueError as why:
+        raise ValueError(f"the command cannot be read: {why}") from None
+    if not command:
+        raise ValueError("there is no command: say which program is to be started")
+    return command
 
 
 def _named(texts: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from bot.db.called import Called
 from bot.db.sources import Source
 from bot.usage.plain import plain
 from bot.usage.report import moment
-from tools.base import Rule
+from tools.base import NEVER, Rule
 
 KINDS = {
     "file": "a file of TOOLS_DIR",
@@ -55,8 +55,9 @@ def state(card: Card) -> str:
 
 def brief(card: Card, name: Name = str) -> str:
     """A tool in one line of a list."""
-    asks = f" · {rule(card.rule)}" if card.rule is not None and card.rule.ask != "never" else ""
-    return f"{plain(card.name)} · {state(card)} · {whom(card, name)} · {card.cost} tokens{asks}"
+    by = card.rule or _by_itself(card)
+    does = f" · {rule(by)}" if by is not None and by.ask != "never" else ""
+    return f"{plain(card.name)} · {state(card)} · {whom(card, name)} · {card.cost} tokens{does}"
 
 
 def whom(card: Card, name: Name = str) -> str:
@@ -71,14 +72,29 @@ def holder(one: Holder, name: Name = str) -> str:
     return f"chat {one.number}" if one.whom == "chat" else "everyone" if one == EVERYONE else "admins"
 
 
-def rule(one: Rule | None) -> str:
+def rule(one: Rule) -> str:
     """Whether calls of a tool ask first."""
-    if one is None:
-        return "asks as its source says"
     if one.ask == "never":
         return _ASKS["never"]
     when = "" if one.when is None else f", if its arguments fit {plain(json.dumps(one.when, ensure_ascii=False))}"
     return f"{_ASKS[one.ask]}, {'an admin' if one.who == 'admins' else 'whoever it is for'}{when}"
+
+
+def asks(card: Card) -> str:
+    """The same of a tool as it stands, with the reason where nobody has set it."""
+    if card.rule is not None:
+        return rule(card.rule)
+    by = _by_itself(card)
+    if by is None:
+        return "asks as its file says"
+    return f"{rule(by)} (by itself, since it changes {'nothing' if by.ask == 'never' else 'something'})"
+
+
+def _by_itself(card: Card) -> Rule | None:
+    """The rule of a tool nobody has ruled: of a service by what it changes; None: only its file tells."""
+    if card.source is None or card.source.kind == "file":
+        return card.rule
+    return Rule("always") if card.told.get("changes") else NEVER
 
 
 def shown(card: Card, name: Name = str) -> Iterator[str]:
@@ -89,7 +105,7 @@ def shown(card: Card, name: Name = str) -> Iterator[str]:
     else:
         yield f"From: {plain(card.source.name)}, {KINDS[card.source.kind]}, {plain(card.source.address)}"
     yield f"May use it: {whom(card, name)}"
-    yield f"Rule: {rule(card.rule)}{' (set by an admin)' if card.is_set else ''}"
+    yield f"Rule: {asks(card)}{' (set by an admin)' if card.is_set else ''}"
     yield f"Costs: {card.cost} tokens of every prompt that offers it, estimated"
     if card.flagged is not None:
         yield f"Flagged: {plain(card.flagged)}"
@@ -125,6 +141,11 @@ def called(one: Called, name: Name = str) -> str:
     asked = "" if one.asked_at is None else f" · asked: {_answer(one, name)}"
     where = f"{name(one.person)} in {one.lane}, turn {one.turn}"
     return f"{when} {plain(one.name)} {arguments} · {where} · {one.outcome or one.state} · {took} · {size}{asked}"
+
+
+def uncalled(tool: str | None) -> str:
+    """That there is no call, or none of one tool."""
+    return f"No call of {plain(tool[:64])} yet." if tool else "No tool was called yet."
 
 
 def _answer(one: Called, name: Name) -> str:

@@ -85,7 +85,7 @@ class Errands:
             finish = await self._runners[body["do"]](errand)
             await patiently(partial(self._end, errand, finish))  # what was done is not done again for the database
         except (ChangeRefused, SettingsRefused) as refused:
-            await patiently(partial(self._end, errand, telling(plain(str(refused)))))
+            await patiently(partial(self._end, errand, telling(*map(plain, str(refused).splitlines()))))
         with contextlib.suppress(StoreUnavailable):  # the errand is done, and this is noticed a little later
             await self._catalogue.renew()
 

@@ -71,22 +71,30 @@ async def made(call: Call, which: str) -> Answer:
     if source is None or not chosen:
         return TOO_OLD
     hosts = documents.foreign(source, chosen)
-    if hosts:
-        names = ", ".join(plain(one) for one in hosts)
-        asked = f"{plain(source.name)} is at {plain(source.address)}, but these calls would go to {names}. Let them?"
-        sure = Button("Let them", f"tools:host:{seal(source.name)}")
-        return Answer(redraw=Part(cut(asked), buttons=((sure, Button("No", f"tools:list:{seal(source.name)}:0")),)))
-    return await _send(call, source, chosen)
+    return Answer(redraw=_asked(source, hosts)) if hosts else await _send(call, source, chosen)
 
 
 async def confirmed(call: Call, which: str) -> Answer:
-    """The hosts of what is ticked are agreed to."""
-    source, _ = await _meant(call, f"{which}:0")
+    """The hosts that were shown are agreed to; where others have come since, they are shown first."""
+    sealed, _, shown = which.partition(":")
+    source, _ = await _meant(call, f"{sealed}:0")
     chosen = _chosen(source) if source else []
     if source is None or not chosen:
         return TOO_OLD
-    await adding.confirm(act_of(call), source.name, documents.foreign(source, chosen))
+    hosts = documents.foreign(source, chosen)
+    if hosts and seal(" ".join(hosts)) != shown:
+        return Answer(redraw=_asked(source, hosts))
+    await adding.confirm(act_of(call), source.name, hosts)
     return await _send(call, source, chosen)
+
+
+def _asked(source: Source, hosts: Sequence[str]) -> Part:
+    """Whether calls may go to these hosts; the button agrees to just them."""
+    names = ", ".join(plain(one) for one in hosts)
+    asked = f"{plain(source.name)} is at {plain(source.address)}, but these calls would go to {names}. Let them?"
+    sealed = seal(source.name)
+    sure = Button("Let them", f"tools:host:{sealed}:{seal(' '.join(hosts))}")
+    return Part(cut(asked), buttons=((sure, Button("No", f"tools:list:{sealed}:0")),))
 
 
 async def _send(call: Call, source: Source, chosen: Sequence[str]) -> Answer:

@@ -57,7 +57,7 @@ async def _sources(call: Call, found: Sequence[Card]) -> list[str]:
     lines = []
     for one in await sources.all_of(call.tx):
         mine = sum(card.source is not None and card.source.name == one.name for card in found)
-        lines.append(f"{words.source(one)} · {mine} tools")
+        lines.append(f"{words.source(one)} · {mine} tool{'' if mine == 1 else 's'}")
     return ["", "Sources:", *lines] if lines else []
 
 
@@ -71,7 +71,8 @@ async def removing(call: Call, name: str) -> Part:
         question = f"Remove the tool {name}?"
     else:
         mine = [one.name for one in await cards(call.tx, call.reach.own) if one.source and one.source.name == name]
-        question = f"Remove the source {name} with {len(mine)} tools? {', '.join(mine)}"
+        tools = "1 tool" if len(mine) == 1 else f"{len(mine)} tools"
+        question = f"Remove the source {name} with {tools}? {', '.join(mine)}"
     row = (Button("Remove", f"tools:gone:{seal(name)}"), Button("Keep", "tools:page:0"))
     return Part(cut(question), buttons=(row,))
 

@@ -74,14 +74,14 @@ async def _accept(call: Call, name: str) -> Answer:
 async def _rule(call: Call, rest: str) -> Answer:
     name, rule = _first(rest)
     after = await registering.rule(act_of(call), name, ruling.read(rule))
-    return say(f"{after.name}: {words.rule(after.rule)}.")
+    return say(f"{after.name}: {words.asks(after)}.")
 
 
 async def _log(call: Call, tool: str) -> Answer:
     """The last calls, or those of one tool, the newest first."""
     found = await called.newest(call.tx, name=tool or None, most=CALLS)
     if not found:
-        return say(f"No call of {tool[:64]} yet." if tool else "No tool was called yet.")
+        return say(words.uncalled(tool))
     name = await named(call)
     entries = [(words.called(one, name), ()) for one in found]
     return Answer(parts=pages("The last calls, the newest first:", entries, in_a_row=1))

@@ -52,6 +52,7 @@ class Trials:
     async def _reload(self, errand: Errand) -> Finish:
         troubles = await refreshing.refresh(self._database, self._where)
         troubles += await self._catalogue.reload()
+        troubles += await self._catalogue.ask_servers()
         lines = [plain(one) for one in troubles] or [WELL]
         return telling(*lines, f"{len(self._catalogue.tools)} tools can be used now.")
 

@@ -35,7 +35,10 @@ async def shown(desk: Desk, name: str, *, as_json: bool) -> list[str]:
     async with desk.database.reading() as tx:
         source = await sources.find(tx, name)
         if source is not None and source.kind != "endpoint":
-            return list(words.shown_source(source))
+            record = {
+                key: getattr(source, key) for key in ("name", "kind", "address", "enabled", "trouble", "added_by")
+            }
+            return [json.dumps(record, indent=1)] if as_json else list(words.shown_source(source))
         found = await card(tx, desk.own, name)
     if as_json:
         return [json.dumps(_record(found) | {"definition": dict(found.told)}, indent=1)]
@@ -72,7 +75,7 @@ async def accept(desk: Desk, name: str, seen: str | None, *, flagged: bool) -> l
 async def rule(desk: Desk, name: str, wanted: str) -> str:
     async with desk.acting() as act:
         after = await registering.rule(act, name, ruling.read(wanted))
-    return f"{after.name}: {words.rule(after.rule)}."
+    return f"{after.name}: {words.asks(after)}."
 
 
 async def permit(desk: Desk, name: str, holder: str, *, granted: bool) -> str:
@@ -119,7 +122,7 @@ async def log(desk: Desk, name: str | None, most: int, *, as_json: bool) -> list
     if as_json:
         return [json.dumps([asdict(one) | {"arguments": masked(one.arguments)} for one in found], indent=1)]
     person = await desk.named()
-    return [words.called(one, person) for one in found] or ["No tool was called yet."]
+    return [words.called(one, person) for one in found] or [words.uncalled(name)]
 
 
 async def keep_secret(desk: Desk, name: str, value: str) -> str:

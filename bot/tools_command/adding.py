@@ -38,6 +38,7 @@ async def add(desk: Desk, asked: Asked) -> list[str]:
     """Add it; the lines to print. Of a document without a pick only what there is to pick. Raises ChangeRefused."""
     if asked.mcp + asked.stdio + (asked.method is not None) > 1:
         raise ChangeRefused("Take one of --mcp, --stdio and --endpoint.")
+    _of_its_kind(asked)
     wish = _wish(desk, asked)
     _bare_of_secrets(wish, confirmed=asked.confirmed)
     if asked.mcp or asked.stdio:
@@ -51,6 +52,21 @@ async def add(desk: Desk, asked: Asked) -> list[str]:
     if not asked.pick:
         return list(_operations(looked))
     return await _picked(desk, wish, looked, asked)
+
+
+def _of_its_kind(asked: Asked) -> None:
+    """Refuse what would be passed over in silence."""
+    is_endpoint = asked.method is not None
+    for option, is_given, fits, kind in (
+        ("--environment", asked.environment, asked.stdio, "with --stdio"),
+        ("--home", asked.home, asked.stdio, "with --stdio"),
+        ("--header", asked.headers, not asked.stdio, "with a URL"),
+        ("--description", asked.description, is_endpoint, "with --endpoint"),
+        ("--parameter", asked.parameters, is_endpoint, "with --endpoint"),
+        ("--pick", asked.pick, not is_endpoint, "without --endpoint"),
+    ):
+        if is_given and not fits:
+            raise ChangeRefused(f"{option} goes {kind} only.")
 
 
 async def _picked(desk: Desk, wish: Wish, looked: Looked, asked: Asked) -> list[str]:

@@ -4,6 +4,7 @@ A command imports its rooms when it is called, as all commands do.
 """
 
 import asyncio
+import logging
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
@@ -43,7 +44,7 @@ def list_(json: Json = False, env_file: EnvFile = ENV) -> None:
     "add",
     epilog="Examples: canvasgram tools add https://api.example.com/openapi.json --name shop --pick getItem · "
     "canvasgram tools add --mcp https://mcp.example.com/mcp --header 'Authorization: Bearer {shop}' · "
-    "canvasgram tools add --stdio 'uvx mcp-server-time' --name time",
+    "canvasgram tools add --stdio '/usr/local/bin/uvx mcp-server-time' --name time",
 )
 def add_(  # noqa: PLR0913  # an option is an argument here
     address: Annotated[str, typer.Argument(help="A URL; with --stdio a command.")],
@@ -156,7 +157,15 @@ def rule(
 Whom = Annotated[list[str], typer.Argument(metavar="WHOM", help="everyone, admins, @name, a number, or chat NUMBER.")]
 
 
-@tools.command("grant", epilog="Examples: canvasgram tools grant shop_list everyone · … grant shop_list 12345678")
+# Numbers of groups are below zero: they are no options.
+NEGATIVE = {"ignore_unknown_options": True}
+
+
+@tools.command(
+    "grant",
+    context_settings=NEGATIVE,
+    epilog="Examples: canvasgram tools grant shop_list everyone · … grant shop_list 12345678",
+)
 def grant(name: Named, whom: Whom, env_file: EnvFile = ENV) -> None:
     """Let somebody use a tool."""
     from bot.tools_command import acts
@@ -164,7 +173,7 @@ def grant(name: Named, whom: Whom, env_file: EnvFile = ENV) -> None:
     _print([_at(env_file, lambda desk: acts.permit(desk, name, " ".join(whom), granted=True))])
 
 
-@tools.command("revoke", epilog="Example: canvasgram tools revoke clock everyone")
+@tools.command("revoke", context_settings=NEGATIVE, epilog="Example: canvasgram tools revoke clock everyone")
 def revoke(name: Named, whom: Whom, env_file: EnvFile = ENV) -> None:
     """Take a grant back."""
     from bot.tools_command import acts
@@ -231,8 +240,14 @@ def rotate_secrets(env_file: EnvFile = ENV) -> None:
 
 
 def _at(env_file: Path, work: Callable[["Desk"], Awaitable[T]]) -> T:
-    """Do something at the desk."""
+    """Do something at the desk; what a gateway would log is said in its lines, but for a fault of our own, and for what
+    a program of this machine writes: nothing else tells why it ended.
+    """
+    from bot import logs
     from bot.tools_command.desk import opened
+
+    logs.configure("CRITICAL")
+    logging.getLogger("tools.mcp.pipe").setLevel(logging.INFO)
 
     async def doing() -> T:
         async with opened(env_file) as desk:

@@ -1,6 +1,7 @@
 import asyncio
 import json
 import logging
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -54,6 +55,8 @@ async def fail(how: str) -> str:
             raise ToolError("There is no such page <turn|>.")
         case "late":
             raise TimeoutError("of its own")
+        case "exit":
+            sys.exit("secret detail of a library for the command line")
     raise RuntimeError("secret detail at line 7")
 
 
@@ -120,13 +123,31 @@ async def test_an_error_of_the_tool_is_told_to_the_model():
     assert (result.outcome, result.text) == ("error", "There is no such page <\u200bturn|>.")
 
 
-@pytest.mark.parametrize("how", ["bug", "late"])
+@tool
+def leave() -> str:
+    """Leave."""
+    raise SystemExit(2)
+
+
+async def test_a_tool_in_a_thread_that_leaves_ends_nothing_but_itself():
+    box = Toolbox([leave])
+    assert (await box.run(call("leave"), {}, CONTEXT)).text == "leave failed unexpectedly."
+
+
+@pytest.mark.parametrize("how", ["bug", "late", "exit"])
 async def test_an_unexpected_error_is_told_without_its_details_and_logged_by_its_class(how, caplog):
     with caplog.at_level(logging.WARNING):
         result = await BOX.run(call("fail"), {"how": how}, CONTEXT)
     assert (result.outcome, result.text) == ("error", "fail failed unexpectedly.")
     assert "secret" not in caplog.text
-    assert vars(caplog.records[0])["error"] == {"bug": "RuntimeError", "late": "TimeoutError"}[how]
+    assert (
+        vars(caplog.records[0])["error"]
+        == {
+            "bug": "RuntimeError",
+            "late": "TimeoutError",
+            "exit": "SystemExit",
+        }[how]
+    )
 
 
 async def test_a_tool_that_never_comes_back_is_stopped():

@@ -56,6 +56,7 @@ async def test_names_that_others_have_are_refused_and_nothing_is_kept(house: Reg
     for offer, picked, why in (
         (Offer(SHOP, (tool("shop_a"),)), None, "There is a tool shop_a already, of other"),
         (Offer(SHOP, (tool("clock"),)), None, "There is a tool clock already, of the house"),
+        (Offer(SHOP, (tool("find_tools"),)), None, "There is a tool find_tools already, of the house"),
         (Offer(replace(SHOP, name="other"), (tool("other_x"),)), None, "There is a source other already"),
         (Offer(SHOP, (tool("shop_b"),)), ["shop_x"], "No tool called shop_x is offered"),
     ):

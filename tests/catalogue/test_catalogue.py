@@ -18,7 +18,7 @@ from bot.catalogue import catalogue as module
 from bot.catalogue.catalogue import Catalogue
 from bot.catalogue.sealing import Sealer
 from bot.catalogue.stock import Stock, Where
-from bot.catalogue.supplying import UNREADABLE
+from bot.catalogue.supplying import UNREADABLE, place_of
 from bot.db import grants, revisions, sources, tools
 from bot.db.engine import Database
 from bot.db.grants import Grant, Whom
@@ -249,7 +249,7 @@ async def test_what_cannot_be_built_is_noted_and_the_others_go_on(database: Data
     }
     assert troubles == {
         "old": UNREADABLE,
-        "shop": "No closing quotation",
+        "shop": "the command cannot be read: No closing quotation",
         "snow": "snow would be asked of elsewhere.example, which nobody has confirmed: confirm it",
         "weather": "the secret weather is missing",
     }
@@ -258,6 +258,28 @@ async def test_what_cannot_be_built_is_noted_and_the_others_go_on(database: Data
     assert list(books.catalogue.tools) == ["clock", "recall", "remember"]
     await books.catalogue.renew()
     assert len(books.news) == 6  # the feed tells the same once only
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("http://w.example/mcp", "web would be sent secrets unencrypted: register its https:// address"),
+        ("ftp://w.example/mcp", "Only addresses that begin with http:// or https:// can be asked"),
+        ("https://ann:word@w.example/mcp", "An address with a name or password in it is not asked"),
+    ],
+)
+def test_a_server_at_such_an_address_is_not_asked(address: str, why: str) -> None:
+    source = Source("web", "mcp_http", address, {"headers": {"X-Key": "{key}"}})
+    with pytest.raises(ValueError, match=why):
+        place_of(source, {"key": "word"}, frozenset({"127.0.0.1"}))
+    here = replace(source, address="http://127.0.0.1:8080/mcp")
+    assert place_of(here, {"key": "word"}, frozenset({"127.0.0.1"}))
+
+
+def test_a_secret_that_no_header_carries_is_told_by_its_header_alone() -> None:
+    source = Source("web", "mcp_http", "https://w.example/mcp", {"headers": {"X-Key": "Bearer {key}"}})
+    with pytest.raises(ValueError, match=r"^no header can carry the secret in X-Key: enter it again, in plain ASCII$"):
+        place_of(source, {"key": "schlüssel"}, frozenset())
 
 
 def folder(tmp_path: Path) -> Path:
@@ -397,6 +419,17 @@ async def test_what_a_server_lists_besides_waits_for_an_admin(served: Books) -> 
         assert "is not available any more" in await served.call("web_echo", text="hi")
         await rest(served, "web", enabled=True)
         assert "hi" in await served.call("web_echo", text="hi")
+
+
+async def test_what_a_server_listed_for_a_while_and_nobody_accepted_leaves_no_row(database: Database) -> None:
+    books = await with_server(database, "http://127.0.0.1:9/mcp")
+    for name in ("grown", "blown"):
+        async with database.transaction() as tx:
+            await sources.put(tx, Source("web", "mcp_http", "http://127.0.0.1:9/mcp", {"listing": told("echo", name)}))
+        await books.catalogue.renew()
+        async with database.reading() as tx:
+            rows = [one.name for one in await tools.all_of(tx) if one.source]
+        assert rows == sorted(["web_echo", "web_grow", f"web_{name}"])
 
 
 async def test_a_server_that_is_away_keeps_its_tools_and_is_told_of(

@@ -28,8 +28,9 @@ async def test_what_cannot_be_used_keeps_nothing_else_away_and_is_said():
             await documents.picked(offer.source, looked.document, ["list-items"], private)
 
         shop.document["paths"]["/orders"]["post"]["requestBody"] = PHOTO["post"]["requestBody"]
-        now, gone = await documents.refreshed(offer.source, {}, private)
-        assert ([one["operation"] for one in now.options["routes"]], gone) == (["listItems"], ("orderItem",))
+        now, lost = await documents.refreshed(offer.source, {}, private)
+        assert [one["operation"] for one in now.options["routes"]] == ["listItems"]
+        assert [one[:67] for one in lost] == ["shop: The operation orderItem cannot be used: its body is multipart"]
         del shop.document["paths"]["/items/{kind}"]
-        now, gone = await documents.refreshed(now, {}, private)
-        assert (now.options["routes"], gone) == ([], ("listItems",))
+        now, lost = await documents.refreshed(now, {}, private)
+        assert (now.options["routes"], lost) == ([], ("shop has no listItems any more.",))

@@ -117,9 +117,16 @@ def test_a_file_of_somebody_else_is_refused(folder: Path) -> None:
     assert "belongs to another user" in (load(folder).refused or "")
 
 
-def test_a_link_and_a_folder_that_is_not_there_are_refused(folder: Path, tmp_path: Path) -> None:
-    (folder / "linked.py").symlink_to(write(tmp_path, "target.py", "x = 1"))
-    assert "linked.py cannot be read" in (load(folder).refused or "")
+def test_what_is_no_plain_file_and_a_folder_that_is_not_there_are_refused(folder: Path, tmp_path: Path) -> None:
+    odd = folder / "odd.py"
+    for make in (
+        lambda: odd.symlink_to(write(tmp_path, "target.py", "x = 1")),
+        odd.mkdir,
+        lambda: os.mkfifo(odd),  # to read it would wait for ever
+    ):
+        make()
+        assert "odd.py is no plain file. Put the file itself there" in (load(folder).refused or "")
+        odd.rmdir() if odd.is_dir() and not odd.is_symlink() else odd.unlink()
     assert "cannot be read (No such file" in (load(tmp_path / "nowhere").refused or "")
 
 

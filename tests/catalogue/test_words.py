@@ -35,6 +35,25 @@ def test_a_tool_in_one_line():
 @pytest.mark.parametrize(
     ("card", "told"),
     [
+        (CARD, "never asks (by itself, since it changes nothing)"),
+        (
+            replace(CARD, definition=TOLD | {"changes": True}),
+            "asks each time, whoever it is for (by itself, since it changes something)",
+        ),
+        (replace(CARD, source=replace(SHOP, kind="file")), "asks as its file says"),
+        (replace(CARD, rule=Rule("once"), is_set=True), "asks once a chat, whoever it is for"),
+        (replace(CARD, source=None, rule=NEVER), "never asks"),
+    ],
+)
+def test_whether_a_tool_asks_is_told_with_its_reason(card: Card, told: str):
+    assert words.asks(card) == told
+    line = words.brief(card)
+    assert line.endswith(" tokens") if "never" in told or "file" in told else told.startswith(line.split(" · ")[-1])
+
+
+@pytest.mark.parametrize(
+    ("card", "told"),
+    [
         (
             replace(CARD, state="in trouble", source=replace(SHOP, trouble="it does not\nanswer")),
             "not available: it does",

@@ -166,7 +166,8 @@ async def test_a_rule_is_set_by_words(front: Front):
         "who": "admins",
     }
     assert "shop_order · on · admins" in await said(front, "/tools")
-    assert await said(front, "/tools rule shop_order default") == "shop_order: asks as its source says."
+    told = await said(front, "/tools rule shop_order default")
+    assert told == "shop_order: never asks (by itself, since it changes nothing)."
     assert (await said(front, "/tools rule shop_order maybe")).startswith("A rule is never, once or always")
     assert (await said(front, "/tools rule")) == HOW_TO
 
@@ -275,6 +276,26 @@ async def test_late_and_forged_buttons_of_a_document_are_too_old(front: Front, d
         f"host:{sealed}",
     ):
         assert await tap(front, f"tools:{data}") == TOO_OLD.toast, data
+
+
+async def test_only_hosts_that_were_shown_are_agreed_to(front: Front, database: Database):
+    offered = [asdict(Operation(host, "GET", f"/{host}", host, "", f"{host}.example")) for host in ("near", "far")]
+    options = {"offered": offered, "hosts": ["shop.example"], "routes": [], "chosen": [0]}
+    async with database.transaction() as tx:
+        await sources.put(tx, Source("shop", "openapi", "https://shop.example/openapi.json", options, added_at=0.0))
+    sealed = seal("shop")
+    await tap(front, f"tools:make:{sealed}")
+    assert "would go to near.example. Let them?" in drawn(front)
+    await tap(front, f"tools:tick:{sealed}:1")  # another admin, meanwhile
+    for shown in (f":{seal('near.example')}", ""):
+        await tap(front, f"tools:host:{sealed}{shown}")
+        assert "would go to far.example, near.example. Let them?" in drawn(front)
+        assert await front.items(kind="house") == []
+    assert await tap(front, f"tools:host:{sealed}:{seal('far.example near.example')}") == "They are added."
+    async with database.reading() as tx:
+        kept = await sources.find(tx, "shop")
+    assert kept is not None
+    assert kept.options["hosts"] == ["shop.example", "far.example", "near.example"]
 
 
 async def test_a_long_document_is_several_pages_and_what_is_added_has_no_button(front: Front, database: Database):

@@ -1,6 +1,6 @@
 import asyncio
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import Enum
 from fractions import Fraction
@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict
 import pytest
 
 from tools.arguments import check
-from tools.base import Tool, ToolContext, ToolError, run, tool
+from tools.base import Rule, Tool, ToolContext, ToolError, run, tool
 from tools.schema import ToolDefinitionError
 
 
@@ -274,3 +274,30 @@ def test_a_tool_written_wrongly_is_refused_when_it_is_defined(function, complain
 def test_a_tool_needs_a_plain_name_and_a_description(name, description):
     with pytest.raises(ToolDefinitionError):
         Tool(name, description, {"type": "object"}, forecast.function)
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ({"rule": "always"}, r"weather has rule='always'; write it as Rule\(\"always\"\)"),
+        ({"thinking": "perhaps"}, "weather has thinking='perhaps'; it is one of never, may, needs"),
+        ({"timeout": -1}, "weather needs a timeout and a length above 0"),
+        ({"length": 0}, "weather needs a timeout and a length above 0"),
+    ],
+)
+def test_what_is_said_of_a_tool_is_looked_at_when_it_is_defined(said, complaint):
+    with pytest.raises(ToolDefinitionError, match=complaint):
+        replace(forecast, **said)
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ({"ask": "sometimes"}, "a rule has ask='sometimes'; it is one of never, once, always"),
+        ({"ask": "always", "who": "admin"}, "a rule has who='admin'; it is one of asker, admins"),
+        ({"when": "x"}, "a rule's when is a JSON Schema of the arguments, not 'x'"),
+    ],
+)
+def test_a_rule_that_nobody_could_keep_is_refused(said, complaint):
+    with pytest.raises(ToolDefinitionError, match=complaint):
+        Rule(**said)

@@ -42,12 +42,9 @@ def _body(body: Body, arguments: Mapping[str, Any]) -> bytes | None:
         if not content and not body.required:
             return None
     if body.media == FORM and isinstance(content, Mapping):
-        pieces = [piece for name, part in content.items() for piece in query_of(_of_form(name), part)]
+        written = {name: body.forms.get(name) or Value(name, name, "query", "form", True) for name in content}
+        pieces = [piece for name, part in content.items() for piece in query_of(written[name], part)]
         return "&".join(pieces).encode()
     if body.media.startswith("text/"):
         return plain(content).encode("utf-8", "replace")
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-
-
-def _of_form(name: str) -> Value:
-    return Value(name, name, "query", "form", True)

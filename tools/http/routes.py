@@ -4,7 +4,7 @@ Pure. A route holds no secret and is kept as JSON.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import httpx
@@ -23,13 +23,15 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 class Body:
     """What is sent along, as `media`: one argument as the `whole` of it, or the `fields` of an object, by argument.
 
-    Unless it is `required`, nothing is sent when none of them is given.
+    Unless it is `required`, nothing is sent when none of them is given. `forms` are the parts of a form, by their name
+    in it, that are written in another way than usual.
     """
 
     media: str
     whole: str | None = None
     fields: Mapping[str, str] | None = None
     required: bool = True
+    forms: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +74,14 @@ def route_from(kept: Mapping[str, Any]) -> Route:
         **{
             **kept,
             "values": tuple(Value(**value) for value in kept["values"]),
-            "body": None if body is None else Body(**body),
+            "body": None if body is None else _body_from(body),
             "reported": tuple(kept["reported"]),
         }
     )
+
+
+def _body_from(kept: Mapping[str, Any]) -> Body:
+    return Body(**{**kept, "forms": {name: Value(**value) for name, value in kept.get("forms", {}).items()}})
 
 
 def route_to(name: str, description: str, method: str, url: str, schema: Mapping[str, Any]) -> Route:
@@ -96,7 +102,7 @@ def route_to(name: str, description: str, method: str, url: str, schema: Mapping
     missing = [one for one in asked if one not in known]
     if missing:
         raise ToolDefinitionError(
-            f"the URL asks for {missing[0][:60]!r}, which is no property of the schema: add it there"
+            f"the URL asks for {missing[0][:60]!r}, which is not described: describe a parameter of that name"
         )
     in_path = [Value(one, one, "path", "simple", False) for one in asked]
     rest = [one for one in known if one not in asked]

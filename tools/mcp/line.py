@@ -17,6 +17,7 @@ from mcp.client.subscriptions import SubscriptionLost
 from mcp_types import (
     CONNECTION_CLOSED,
     HEADER_MISMATCH,
+    PARSE_ERROR,
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
@@ -34,9 +35,10 @@ from tools.mcp.definitions import TOOLS, Told, bounded
 from tools.mcp.pipe import Pipe
 from tools.mcp.place import Place, Program
 from tools.mcp.reasons import Gone, causes
+from tools.mcp.remote import TOO_LARGE
 from tools.mcp.remote import client as http_client
 from tools.mcp.results import found
-from tools.mcp.wire import LARGEST
+from tools.mcp.wire import LARGEST, Calm
 
 PAGES = 50  # of one listing
 AGAIN = 60  # seconds at most between two attempts to listen for changes
@@ -69,6 +71,7 @@ class Line:
         self.name = name
         self.over: str | None = None
         self.news = asyncio.Event()
+        self.ended = asyncio.Event()
         self._tasks = tasks
         self._missed = 0
         self.client: Client
@@ -76,6 +79,7 @@ class Line:
     def end(self, why: str) -> None:
         """Nothing can be asked any more; the first reason counts."""
         self.over = self.over or why
+        self.ended.set()
         self.news.set()
 
     async def transport(self, place: Place, stack: contextlib.AsyncExitStack) -> Transport:
@@ -151,6 +155,8 @@ class Line:
         if error.message == _NO_SESSION:
             self.end("it has forgotten the connection")
             return Gone("it has forgotten the connection", unheard=True)
+        if why := _unread(error):
+            return ToolError(f"{self.name} could not be heard: {why}.")
         if error.code == HEADER_MISMATCH:
             self.news.set()
         return ToolError(f"{self.name} refused: {error.message[:500]}")
@@ -209,23 +215,35 @@ async def _open(place: Place, patience: Patience, line: Line, stack: contextlib.
     except Exception as error:
         refused = next((one for one in causes(error) if isinstance(one, MCPError)), None)
         if line.over is not None or refused is not None:
-            raise Gone(line.over or f"it refuses: {str(refused)[:200]}") from error
+            unread = refused and _unread(refused)
+            raise Gone(line.over or unread or f"it refuses: {str(refused)[:200]}") from error
         raise
+
+
+def _unread(error: MCPError) -> str | None:
+    """Why the SDK could not read an answer, in our words: in its own the answer would stand. None: it was read."""
+    if error.code != PARSE_ERROR:
+        return None
+    return f"its answer {TOO_LARGE}" if TOO_LARGE in error.message else "it does not speak the protocol"
 
 
 async def _watch(line: Line, patience: Patience, changed: Callable[[list[Told]], Awaitable[None]]) -> None:
     """List again whenever the server says so, and now and then unasked: what it says may be lost."""
+    calm, clock = Calm(patience.apart, patience.again), asyncio.get_running_loop().time
     while True:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience.again):
                 await line.news.wait()
         if line.over is not None:
             raise Gone(line.over)
+        pause = calm.wait(clock()) if line.news.is_set() else patience.apart
         line.news.clear()
         async with asyncio.timeout(patience.list):
             told = await line.listed()
         await changed(told)
-        await asyncio.sleep(patience.apart)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await line.ended.wait()
 
 
 @dataclass(frozen=True, slots=True)

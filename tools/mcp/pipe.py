@@ -7,7 +7,6 @@ import asyncio
 import logging
 import os
 import signal
-import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process, SubprocessStreamProtocol
 from collections.abc import Callable
@@ -27,7 +26,6 @@ GARBAGE = 100  # lines that are no messages, after which the server is given up
 TOLD = 200  # lines of its stderr that are logged, of one run
 LINE = 300  # characters of each
 GRACE = 1.0  # seconds to end by itself once its input is closed, and again after it was asked to
-SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 _PIECE = 65536
 _STDERR = 4096
@@ -93,7 +91,7 @@ class Pipe:
 
     async def _start(self, home: Path) -> None:
         loop = asyncio.get_running_loop()
-        bare = {"PATH": f"{Path(sys.executable).parent}:{SYSTEM_PATH}", "LANG": "C.UTF-8", "HOME": str(home)}
+        bare = {"PATH": self._program.path, "LANG": "C.UTF-8", "HOME": str(home)}
         # What create_subprocess_exec does, but for the transport: without it a pipe that a child of the program still
         # holds could not be closed.
         self._transport, protocol = await loop.subprocess_exec(

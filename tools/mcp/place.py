@@ -4,9 +4,12 @@
 """
 
 import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,11 @@ class Program:
 
     def __str__(self) -> str:
         return shlex.join(self.command)
+
+    @property
+    def path(self) -> str:
+        """Where the command is looked for: the folder of this Python, then the system's, unless told otherwise."""
+        return self.environment.get("PATH", f"{Path(sys.executable).parent}:{SYSTEM_PATH}")
 
 
 @dataclass(frozen=True, slots=True)

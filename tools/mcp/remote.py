@@ -20,6 +20,8 @@ from tools.threads import in_thread
 CONNECTING = 5.0  # seconds
 LEAVING = 2.0  # seconds that saying goodbye to a server may take
 
+TOO_LARGE = "is too large to be taken, or packed"
+
 _LISTENS = "subscriptions/listen"  # a request that is answered as long as the connection lasts
 
 
@@ -27,7 +29,7 @@ class TooLarge(httpx2.StreamError):
     """The answer is longer than one may be; the SDK makes an error of it for the request alone."""
 
     def __init__(self) -> None:
-        super().__init__("it is too large to be taken, or packed")
+        super().__init__(TOO_LARGE)
 
 
 async def client(remote: Remote, reach: Reach | None = None) -> httpx2.AsyncClient:

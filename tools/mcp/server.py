@@ -119,6 +119,12 @@ class Server:
         assert self._listing is not None
         return self._listing
 
+    async def look(self) -> None:
+        """Have its tools listed anew: of a server that is connected soon, of another now. Raises ToolError."""
+        if self._line is not None:
+            self._line.news.set()
+        await self.listed()
+
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Found:
         """What a tool of the server finds, by the name that the server gives it. Raises ToolError."""
         line: Line | None = None

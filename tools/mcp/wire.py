@@ -1,5 +1,6 @@
 """Bounds on what a server may write: the length and parts of one message, and how much comes in a while. Pure."""
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ _PART = 64
 _TEXT_BYTES = 16  # of one weight
 _BURST = 4 * 1024 * 1024.0  # weight that may come at once
 _RATE = 256 * 1024.0  # and after that, a second
+
+_FREE = 5  # changes that are heard without waiting longer for the next
 
 HEAVY = LARGEST // _TEXT_BYTES
 """The weight of a message that was not read."""
@@ -99,3 +102,23 @@ class Pace:
         self._at = now
         self._left -= weight
         return max(0.0, -self._left / _RATE)
+
+
+class Calm:
+    """How long a server is not heard after it told of a change: `least`, and when it does so often twice as long each
+    time, `most` at last. One change is forgiven each `most`. Times in seconds.
+    """
+
+    def __init__(self, least: float, most: float) -> None:
+        self._least = least
+        self._most = most
+        self._count = 0.0
+        self._at: float | None = None
+
+    def wait(self, now: float) -> float:
+        """Count a change that was told just now."""
+        if self._at is not None:
+            self._count = max(0.0, self._count - (now - self._at) / self._most)
+        self._at = now
+        self._count += 1
+        return min(self._most, self._least * math.exp2(max(0.0, self._count - _FREE)))

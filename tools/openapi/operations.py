@@ -5,6 +5,7 @@ Pure; runs in a killable process. Raises Unreadable for an operation that cannot
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tools.http.requests import FORM, KEY
@@ -19,6 +20,8 @@ from tools.wary import harmless
 
 DESCRIPTION = 500  # characters
 BODY = "body"
+SENT = "JSON, forms and text, all that a model can write, are sent"
+NO_COOKIES = "cookies are not sent: they are somebody's login in a browser; see whether a key in a header does"
 # Set by whoever sends a request; a document may name them, an argument never fills them.
 OURS = frozenset(
     {
@@ -38,7 +41,7 @@ def route_of(outline: Outline, operation: Operation, prefix: str) -> Route:
         raise Unreadable("no name can be made of its operationId; give it one with letters")
     reported = ["it is marked as deprecated"] if operation.written.get("deprecated") is True else []
     wanted = _parameters(outline, operation, reported)
-    media, body, body_required = _body(outline, operation)
+    media, body, body_required = _body(outline, operation, reported)
     names = argument_names([(value.name, value.place) for value, _, _ in wanted])
     values = [_named(value, name) for (value, _, _), name in zip(wanted, names, strict=True)]
     whole = BODY if BODY not in names else "request_body"
@@ -51,9 +54,13 @@ def route_of(outline: Outline, operation: Operation, prefix: str) -> Route:
     missing = [one for one in names_in(address) if one not in {v.name for v in values if v.place == "path"}]
     if missing or "?" in operation.path or "#" in operation.path:
         raise Unreadable(
-            f"its path asks for {missing[0][:60]!r}, which is no parameter" if missing else "its path is none"
+            f"its path asks for {missing[0][:60]!r}, which is no parameter"
+            if missing
+            else "its path is none: a ? or # stands in it, and what is behind that belongs to its parameters"
         )
     place, checked, told = (None, both.checked, both.schema) if media is None else _spread(media, whole, both)
+    if place is not None and media == FORM:
+        place = replace(place, forms=_forms(outline, operation))
     return Route(
         operation.key,
         name,
@@ -106,8 +113,9 @@ def _parameter(outline: Outline, written: Mapping[str, Any], reported: list[str]
     required = read.required or place == "path"
     if place == "cookie" or (place == "header" and read.name.lower() in OURS):
         if required and place == "cookie":
-            raise Unreadable(f"it needs the cookie {read.name[:60]!r}, and cookies are not sent")
-        reported.append(f"the {place} {read.name[:60]} is left out")
+            raise Unreadable(f"it needs the cookie {read.name[:60]!r}, and {NO_COOKIES}")
+        why = "cookies are not sent" if place == "cookie" else "it is the house's to set"
+        reported.append(f"the {place} {read.name[:60]} is left out: {why}")
         return None
     value = _value(place, read, written)
     schema, as_json = _of_content(outline, written)
@@ -138,23 +146,41 @@ def _of_content(outline: Outline, written: Mapping[str, Any]) -> tuple[object, b
     return (inner.get("schema") if isinstance(inner, Mapping) else None), "json" in str(media)
 
 
-def _body(outline: Outline, operation: Operation) -> tuple[str | None, object, bool]:
-    """Media type, schema and whether there must be one; no media type: none is sent."""
+def _body(outline: Outline, operation: Operation, reported: list[str]) -> tuple[str | None, object, bool]:
+    """Media type, schema and whether there must be one; no media type: none is sent, which is reported."""
     written = outline.followed(operation.written.get("requestBody"))
-    if not isinstance(written, Mapping) or operation.method in ("GET", "HEAD"):
+    content = written.get("content") if isinstance(written, Mapping) else None
+    if not isinstance(written, Mapping) or not (content or written.get("required") is True):
         return None, None, False
-    content = written.get("content")
     kinds = [str(kind) for kind in content] if isinstance(content, Mapping) else []
     media = next((kind for fits in (_is_json, _is_form, _is_text) for kind in kinds if fits(kind)), None)
     required = written.get("required") is True
-    if media is None:
+    if media is None or operation.method in ("GET", "HEAD"):
+        what = f"{', '.join(kinds)[:80] or 'of no kind'}; {SENT}"
+        why = what if media is None else f"that of a {operation.method}, which servers may ignore; it is not sent"
         if required:
-            raise Unreadable(f"its body is {', '.join(kinds)[:80] or 'of no kind'}; JSON, forms and text are sent")
+            raise Unreadable(f"its body is {why}")
+        reported.append(f"its body is left out: it is {why}")
         return None, None, False
     inner = outline.followed(content[media]) if isinstance(content, Mapping) else None
     schema = inner.get("schema", {}) if isinstance(inner, Mapping) else {}
     sent = "application/json" if "*" in media else media.partition(";")[0].strip()
     return sent, schema, required
+
+
+def _forms(outline: Outline, operation: Operation) -> dict[str, Value]:
+    """The parts of a form whose way of being written the document names; what it says of files and headers is none."""
+    body: Any = outline.followed(operation.written.get("requestBody"))
+    inner: Any = outline.followed(next(each for kind, each in body["content"].items() if _is_form(str(kind))))
+    written = inner.get("encoding") if isinstance(inner, Mapping) else None
+    found = {}
+    for name, said in written.items() if isinstance(written, Mapping) else ():
+        style = said.get("style", "form") if isinstance(said, Mapping) else None
+        if isinstance(style, str) and style in STYLES["query"]:
+            explode = said.get("explode", style in ("form", "deepObject")) is True
+            as_json = "style" not in said and "explode" not in said and "json" in str(said.get("contentType"))
+            found[str(name)] = Value(str(name), str(name), "query", style, explode, as_json=as_json)
+    return found
 
 
 def _is_json(kind: str) -> bool:

@@ -4,8 +4,9 @@ Pure; runs in a killable process. The frame is read by openapi-pydantic, referen
 what it was not given. Each operation is read for itself: one that is broken keeps none of the others away.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urljoin
 
@@ -23,22 +24,30 @@ OPERATIONS = 3000
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation as it is written, with what its path says for all of its operations."""
+    """One operation as it is written, with what its path says for all of its operations; `shares`: its operationId is
+    that of others, too.
+    """
 
     method: str
     path: str
     written: Mapping[str, Any]
     shared: Mapping[str, Any] = field(default_factory=dict)
+    shares: bool = False
 
     @property
     def place(self) -> str:
         return f"{self.method} {self.path}"
 
     @property
-    def key(self) -> str:
-        """What it is picked by."""
+    def named(self) -> str:
+        """What the document calls it."""
         named = self.written.get("operationId")
         return named if isinstance(named, str) and named.strip() else self.place
+
+    @property
+    def key(self) -> str:
+        """What it is picked by."""
+        return self.place if self.shares else self.named
 
 
 class Outline:
@@ -51,8 +60,13 @@ class Outline:
         self._base = base
         self._resolver: Any = Registry().with_resource("", Resource.opaque(document)).resolver()
 
-    def operations(self) -> Iterator[Operation]:
+    def operations(self) -> list[Operation]:
         """Every operation that can be called, in the document's order, OPERATIONS at most."""
+        found = list(self._operations())
+        many = Counter(operation.named for operation in found)
+        return [replace(operation, shares=many[operation.named] > 1) for operation in found]
+
+    def _operations(self) -> Iterator[Operation]:
         left = OPERATIONS
         for path, written in self.document["paths"].items():
             item = self._item(written)
@@ -61,6 +75,14 @@ class Outline:
                 if left and isinstance(operation, Mapping) and str(path).startswith("/"):
                     left -= 1
                     yield Operation(method.upper(), str(path), operation, item)
+
+    def unfollowed(self) -> Iterator[str]:
+        """Paths that are references which are not followed, each with why."""
+        for path, written in self.document["paths"].items():
+            try:
+                self.followed(written)
+            except Unreadable as why:
+                yield f"{str(path)[:100]}: {why}"
 
     def _item(self, written: object) -> Mapping[str, Any]:
         try:
@@ -136,6 +158,8 @@ class Outline:
 
 def _need(scheme: Mapping[str, Any]) -> str:
     kind, place = scheme.get("type"), scheme.get("in")
+    if kind == "apiKey" and place == "cookie":
+        return f"a key in the cookie {str(scheme.get('name'))[:60]}, and cookies are not sent"
     if kind == "apiKey" and place in ("header", "query"):
         return f"a key in the {place} {str(scheme.get('name'))[:60]}"
     if kind == "http" and str(scheme.get("scheme")).lower() in ("bearer", "basic"):

@@ -20,10 +20,10 @@ def outline(body: bytes, base: str) -> dict[str, Any]:
     """Title, version, operations, hosts, needs and problems of a document; or `unreadable`."""
     try:
         there = Outline(load(body), base)
-        operations = list(there.operations())
+        operations = there.operations()
     except Unreadable as why:
         return {"unreadable": str(why)}
-    problems = _problems(operations)
+    problems = [*_problems(operations), *there.unfollowed()]
     listed, hosts = [], {}
     for operation in operations:
         try:
@@ -56,7 +56,7 @@ def _listed(operation: Operation) -> dict[str, str]:
 
 def _problems(operations: list[Operation]) -> list[str]:
     """What is wrong with the whole of it."""
-    counted = Counter(operation.key for operation in operations)
+    counted = Counter(operation.named for operation in operations)
     problems = [
         f"{key} is the name of {many} operations; none can be picked by it" for key, many in counted.items() if many > 1
     ]
@@ -71,7 +71,7 @@ def routes(body: bytes, base: str, picked: list[str], prefix: str) -> dict[str, 
     """The routes to the operations picked, by key, place or name, and why others cannot be used; or `unreadable`."""
     try:
         there = Outline(load(body), base)
-        operations = list(there.operations())
+        operations = there.operations()
         found = [_pick(operations, each) for each in picked]
     except Unreadable as why:
         return {"unreadable": str(why)}
@@ -90,6 +90,7 @@ def _pick(operations: list[Operation], wanted: str) -> Operation:
     found = found or [
         each for each in operations if wanted.strip().lower() in (each.place.lower(), tool_name(each.key))
     ]
+    found = found or [each for each in operations if wanted.strip() == each.named]
     if not found:
         known = ", ".join(each.key for each in operations[:20])
         raise Unreadable(f"there is no operation {wanted[:80]!r} in it; it has {known}"[:600])

@@ -367,7 +367,7 @@ def test_a_route_is_kept_as_json():
         ("GET", "https://{id}.test/", SHIP, "outside of its path"),
         ("GET", "https://a.test/x?id={id}", SHIP, "must end before its"),
         ("GET", "https://a.test/x?y=1", SHIP, "must end before its"),
-        ("GET", "https://a.test/{nothing}", SHIP, "asks for 'nothing', which is no property"),
+        ("GET", "https://a.test/{nothing}", SHIP, "asks for 'nothing', which is not described"),
         ("GET", "http://[::1", SHIP, "no web address"),
         ("GET", "https://a.test/", [], "must be a JSON object"),
         ("GET", "https://a.test/", {"type": "array"}, "describe an object"),

@@ -85,11 +85,12 @@ async def test_answers_that_are_too_large_packed_or_none_are_errors_of_their_cal
     async with web() as (_, url), running(Remote(f"{url}/mcp", private=HERE)) as (server, changes):
         for name, words in {
             "huge": "too large",
-            "packed": "or packed",
+            "packed": r"^odd could not be heard: its answer is too large to be taken, or packed\.$",
             "many": "too large",
             "many_event": "is not available",
             "huge_event": "is not available",
             "page": "odd refused: Unexpected content type",
+            "garbage": r"^odd could not be heard: it does not speak the protocol\.$",
             "drop": "is not available",
         }.items():
             with pytest.raises(ToolError, match=words):
@@ -138,7 +139,7 @@ async def test_a_server_of_the_newest_protocol_asks_nothing_back_and_is_listened
 
 async def test_nobody_there_and_nonsense_are_told_apart():
     async with web() as (_, url), running(Remote(f"{url}/broken", private=HERE)) as (server, _):
-        with pytest.raises(ToolError, match="odd is not available: it refuses"):
+        with pytest.raises(ToolError, match="odd is not available: it does not speak the protocol"):
             await server.listed()
     async with running(Remote(f"{url}/mcp", private=HERE)) as (server, _):
         with pytest.raises(ToolError, match="odd is not available: its address does not answer"):

@@ -180,6 +180,15 @@ async def test_what_changes_is_told_when_the_server_says_so():
         assert new == {"odd_grown"}
 
 
+async def test_one_that_dies_while_no_change_of_it_is_heard_is_made_anew_all_the_same():
+    async with running(crooked(), replace(QUICK, apart=600.0)) as (server, changes):
+        await server.call("grow", {})
+        await changes.until(lambda told: len(told) == 2)
+        with pytest.raises(ToolError, match="what the call did is unknown"):
+            await server.call("die", {})
+        assert (await server.call("echo", {"text": "again"})).text == "again"
+
+
 async def test_a_listing_that_never_ends_is_read_to_a_bound():
     async with running(crooked("cyclic")) as (server, _):
         listing = await server.listed()

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.mcp.wire import LARGEST, PARTS, Lines, Pace, TooLong, weight
+from tools.mcp.wire import LARGEST, PARTS, Calm, Lines, Pace, TooLong, weight
 
 
 @given(st.lists(st.binary(max_size=12).filter(lambda line: b"\n" not in line), max_size=8), st.integers(1, 9))
@@ -42,3 +42,16 @@ def test_a_message_of_very_many_values_is_not_read_and_a_long_text_is():
     found = list(Lines().feed(f"{many}\n{quoted}\n{strange}\n".encode()))
     assert found == [TooLong(3), quoted.encode(), TooLong(5)]
     assert weight(many.encode()) > 10 * weight(quoted.encode())
+
+
+def test_a_server_whose_tools_change_again_and_again_is_heard_ever_more_seldom():
+    calm, now, pauses = Calm(1.0, 600.0), 0.0, []
+    for _ in range(60):
+        pauses.append(calm.wait(now))
+        now += pauses[-1]
+    assert pauses[:5] == [1.0] * 5
+    assert pauses == sorted(pauses)
+    assert now / 60 > 200
+    assert max(pauses) <= 600.0
+    assert calm.wait(now + 36_000.0) == 1.0
+    assert Calm(0.0, 600.0).wait(0.0) == 0.0

@@ -158,6 +158,7 @@ class Web:
             "huge_event": Response(event, media_type="text/event-stream"),
             "packed": Response(packed, headers={"content-encoding": "gzip"}, media_type="application/json"),
             "page": Response("<html>", media_type="text/html"),
+            "garbage": JSONResponse({"what": "is this?"}),
             "drop": StreamingResponse(_nothing(), media_type="text/event-stream"),
         }
 

@@ -10,6 +10,7 @@ from tests.tools.http.desk import open_desk
 from tests.tools.openapi.documents import DO, PARAMETER, SCHEMA, SHIPS, SMALL, deep, laughing, small
 from tools.arguments import ArgumentsRefused, check
 from tools.http.calls import tool_of
+from tools.http.requests import asked_of
 from tools.http.routes import route_from
 from tools.http.service import Service
 from tools.openapi import documents, reading
@@ -53,11 +54,11 @@ async def test_a_document_is_listed_to_pick_from():
     assert listed["DELETE /ships/{shipId}"].name == "delete_ships_ship_id"
     assert document.foreign == ("other.test",)
     assert document.needs == (
+        "a key in the cookie c, and cookies are not sent",
         "a key in the query api_key",
         "a name and a password",
         "a token as Bearer",
         "a token as Bearer, which you have to obtain yourself (OAuth)",
-        "something that cannot be shown (apiKey cookie)",
     )
     assert document.problems == ()
     assert "paths" not in repr(document)
@@ -72,7 +73,10 @@ async def test_what_the_model_is_told_of_an_operation():
     assert show.told["properties"]["shipId"] == {"description": "Which (more than 0)", "type": "integer"}
     assert show.told["properties"]["fields"]["items"]["enum"] == ["no", "yes", "name"]
     assert show.told["required"] == ["shipId"]
-    assert show.reported[:2] == ("the header Accept is left out", "the cookie spy is left out")
+    assert show.reported[:2] == (
+        "the header Accept is left out: it is the house's to set",
+        "the cookie spy is left out: cookies are not sent",
+    )
     assert paint.description == "PUT /ships/{shipId} of Shipyard."
     assert paint.told["properties"]["launched"] == {
         "description": "YYYY-MM-DD; for example 2020-01-01",
@@ -125,6 +129,9 @@ async def test_operations_that_share_a_name_are_refused_with_both_named():
     with pytest.raises(ToolDefinitionError, match="'x' may be GET /a and POST /a"):
         await routes_of(document, ["x"])
     assert [route.method for route in await routes_of(document, ["POST /a"])] == ["POST"]
+    listed = [each.operation for each in document.operations]
+    assert listed == ["GET /a", "POST /a"]
+    assert [route.name for route in await routes_of(document, listed)] == ["get_a", "post_a"]
 
 
 UNREADABLE = [
@@ -193,6 +200,7 @@ def odd(name: str, **more: object) -> dict[str, object]:
     return {"name": name, "in": "query", "schema": {"type": "string"}, **more}
 
 
+SMALL_BODY = {"content": {"application/json": {"schema": {"type": "object"}}}}
 UNUSABLE = [
     (small(*PARAMETER, to=...), "its path asks for 'id', which is no parameter"),
     (small(*PARAMETER, to="x"), "its path asks for 'id'"),
@@ -216,7 +224,11 @@ UNUSABLE = [
     (small(*DO, "requestBody", to={"required": True, "content": {"image/png": {}}}), "its body is image/png"),
     (small(*SCHEMA, to={"$ref": "http://x.test/#/a"}), "only references within the document"),
     (small(*SCHEMA, "properties", "a", to={"items": {"$ref": "//x/y"}}), "body.a.items refers to"),
-    (small("paths", to={"/x?y": {"post": {"operationId": "doIt"}}}), "its path is none"),
+    (small("paths", to={"/x?y": {"post": {"operationId": "doIt"}}}), "its path is none: a ? or # stands in it"),
+    (
+        small("paths", to={"/x": {"get": {"operationId": "doIt", "requestBody": SMALL_BODY | {"required": True}}}}),
+        "its body is that of a GET, which servers may ignore; it is not sent",
+    ),
     (small("paths", to={"/x/{}": {"post": {"operationId": "doIt"}}}), "its path asks for ''"),
     (small("paths", to={"/x": {"post": {"operationId": "д"}, "get": {"operationId": "doIt"}}}), None),
 ]
@@ -231,6 +243,51 @@ def test_an_operation_that_cannot_be_called_is_refused_in_a_sentence(body, compl
     assert told["left_out"]["doIt"].startswith("The operation doIt cannot be used: ")
     assert complaint in told["left_out"]["doIt"]
     assert len(told["left_out"]["doIt"]) < 250
+
+
+@pytest.mark.parametrize(
+    ("method", "content", "why"),
+    [
+        ("post", {"multipart/form-data": {}}, "it is multipart/form-data; JSON, forms and text, all that a model can"),
+        ("post", {"application/xml": {}}, "it is application/xml; JSON, forms and text"),
+        ("get", {"application/json": {}}, "it is that of a GET, which servers may ignore; it is not sent"),
+    ],
+)
+def test_a_body_that_need_not_be_and_cannot_be_sent_is_reported(method, content, why):
+    body = small("paths", to={"/x": {method: {"operationId": "doIt", "requestBody": {"content": content}}}})
+    [route] = reading.routes(body, URL, ["doIt"], "")["routes"]
+    assert route["body"] is None
+    assert any(f"its body is left out: {why}" in each for each in route["reported"])
+
+
+def test_parts_of_a_form_are_written_as_the_document_says():
+    parts = {"type": "object", "additionalProperties": {"type": "string"}}
+    names = {"type": "array", "items": {"type": "string"}}
+    form = {
+        "schema": {"type": "object", "properties": {"meta": parts, "tags": names, "more": parts, "plain": names}},
+        "encoding": {
+            "meta": {"style": "deepObject", "explode": True},
+            "tags": {"style": "form", "explode": False},
+            "more": {"contentType": "application/json"},
+            "plain": {"style": "no such", "headers": 7},
+            "odd": [],
+        },
+    }
+    content = {"application/x-www-form-urlencoded": form}
+    body = small("paths", to={"/x": {"post": {"operationId": "doIt", "requestBody": {"content": content}}}})
+    route = route_from(json.loads(json.dumps(reading.routes(body, URL, ["doIt"], "")["routes"][0])))
+    arguments = {"meta": {"k": "v"}, "tags": ["a", "b"], "more": {"k": 1}, "plain": ["c", "d"]}
+    assert asked_of(route, arguments, "key").body == b"meta[k]=v&tags=a,b&more=%7B%22k%22%3A1%7D&plain=c&plain=d"
+
+
+def test_a_path_that_refers_elsewhere_is_a_problem_beside_the_others():
+    paths = {**SMALL["paths"], "/y": {"$ref": "https://x.test/y"}, "/z": {"$ref": "#/nowhere"}}
+    told = reading.outline(small("paths", to=paths), URL)
+    assert [each["operation"] for each in told["operations"]] == ["doIt"]
+    assert told["problems"] == [
+        "/y: it refers to 'https://x.test/y'; only references within the document (#/…) are followed",
+        "/z: it refers to '#/nowhere', which is not in the document",
+    ]
 
 
 def yaml(schema: str) -> bytes:
