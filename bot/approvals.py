@@ -27,7 +27,7 @@ from tools.base import Tool, definition_hash
 HERE_SECONDS = questions.HERE_HOURS * 3600.0
 
 ASKED_ADMINS = "I have asked the admins whether I may run {}. You can write on meanwhile; I answer here."
-NO_ADMIN = "Only an admin could allow me to run {}, and none can be reached now. So I do not run it."
+NO_ADMIN = "Only an admin who did not ask could allow me to run {}, and none can be reached now. So I do not run it."
 NOT_YOURS = "This is not yours to answer."
 TOO_LATE = "It is too late for that: nobody answered in time."
 
@@ -106,7 +106,7 @@ class Approvals:
         """Where a question is put; empty if nobody who may answer can be reached."""
         if who == "asker":
             return [asker.lane]
-        return [Lane(admin) for admin in await self._reach.admins(tx)]
+        return [Lane(admin) for admin in await self._reach.admins(tx) if admin != asker.person]
 
     async def allowed(self, tx: Transaction, asker: Asker, tool: Tool, binding: str, *, now: float) -> bool:
         """Whether such a call of theirs was allowed in this chat for a while by somebody who may allow it now, and the
@@ -114,7 +114,7 @@ class Approvals:
         """
         call = Call(asker.person, asker.lane.chat, tool.name, definition_hash(tool), binding)
         by = await stored.allowed_by(tx, call, now=now)
-        return by is not None and (tool.rule.who == "asker" or self._reach.is_admin(by))
+        return by is not None and (tool.rule.who == "asker" or self._is_other_admin(by, asker.person))
 
     async def of_turn(self, tx: Transaction, turn: int) -> dict[tuple[int, str], Question]:
         """What was asked in a turn, by step and call."""
@@ -154,8 +154,13 @@ class Approvals:
         return Heard(_TOAST[word], lanes, settled=True)
 
     def may_answer(self, question: Question, person: int) -> bool:
-        """Whether a question is this person's to answer."""
-        return self._reach.is_admin(person) if question.who == "admins" else person == question.asker
+        """Whether a question is this person's to answer; what only admins may allow is never the asker's own."""
+        if question.who == "admins":
+            return self._is_other_admin(person, question.asker)
+        return person == question.asker
+
+    def _is_other_admin(self, person: int, asker: int) -> bool:
+        return person != asker and self._reach.is_admin(person)
 
     async def stop(self, tx: Transaction, turns: Sequence[int], *, now: float) -> tuple[Lane, ...]:
         """A person stopped these parked turns: they come to their end when they are taken up again."""

@@ -22,7 +22,7 @@ from tools.base import Tool, definition_hash
 NOT_GRANTED = "{} may not be used by this person here; it was not run. Say so: an admin can change that."
 TOO_MANY = "This was not run: no more than {} tool calls may be made for one answer. Say what you found so far."
 CHANGED = "This was not run: the tool has changed since it was allowed. Say so; the person may ask again."
-NOBODY = "This was not run: only an admin could allow it, and none can be reached. Say so."
+NOBODY = "This was not run: only an admin who did not ask could allow it, and none can be reached. Say so."
 DENIED = "This was not run: {} did not allow it. Say so, and do not try it in another way."
 EXPIRED = "This was not run: nobody allowed it in time. Say so."
 STOPPED = "This was not run: the turn was stopped."

@@ -171,12 +171,21 @@ async def test_only_who_may_answers_and_only_once(database: Database, model: Mod
     assert not any(body["buttons"] for body in bodies)
 
 
-async def test_an_admin_may_allow_their_own_call(database: Database, model: Model, bell: Bell):
-    desk = Desk(database, model, [bell.made(Rule("always", who="admins"))], admins=[7])
+async def test_no_admin_allows_a_call_of_their_own_that_only_admins_may_allow(
+    database: Database, model: Model, bell: Bell
+):
+    desk = Desk(database, model, [bell.made(Rule("always", who="admins"))], admins=[1, 7])
     model.says = [said("", ring())]
     await parked(desk, "ring")
-    assert len(await desk.rows(outbox, "lane")) == 1
-    assert await answered(desk, "once", ANN) == "Allowed once."
+    assert [lane for [lane] in await desk.rows(outbox, "lane")] == ["1", "7"]
+    assert await answered(desk, "once", ANN) == NOT_YOURS
+    assert await answered(desk, "here", (1, "Dee")) == "Allowed here."
+    model.says = [said("Rung.")]
+    await goes_on(desk, "ring")
+    desk.admins = [7]
+    model.says = [said("", ring(id="b")), said("Nobody else is there.")]
+    await desk.turns().run(await desk.ask("ring again"))
+    assert (await desk.rows(tool_calls, "result"))[-1] == (NOBODY,)
 
 
 async def test_where_no_admin_can_be_reached_the_chat_is_told_at_once(database: Database, model: Model, bell: Bell):

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -119,11 +120,12 @@ def test_a_file_of_somebody_else_is_refused(folder: Path) -> None:
 
 def test_what_is_no_plain_file_and_a_folder_that_is_not_there_are_refused(folder: Path, tmp_path: Path) -> None:
     odd = folder / "odd.py"
-    for make in (
+    makers: tuple[Callable[[], object], ...] = (
         lambda: odd.symlink_to(write(tmp_path, "target.py", "x = 1")),
         odd.mkdir,
         lambda: os.mkfifo(odd),  # to read it would wait for ever
-    ):
+    )
+    for make in makers:
         make()
         assert "odd.py is no plain file. Put the file itself there" in (load(folder).refused or "")
         odd.rmdir() if odd.is_dir() and not odd.is_symlink() else odd.unlink()
