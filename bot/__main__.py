@@ -9,11 +9,8 @@ import functools
 import gc
 import importlib.metadata
 import logging
-import os
-import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -21,19 +18,15 @@ import typer
 
 from bot.bench.cli import bench
 from bot.errors import CanvasgramError, QuestionRefused, SettingsRefused
+from bot.terminal import Person, Work, hand_out, progress, until_stopped
 from bot.tools_command.cli import tools
 from bot.usage.plain import plain
-
-GRACE = 9.5  # seconds a stop may take; supervisors kill at ten
-
-Work = Callable[[asyncio.Event], Awaitable[int]]
-"""What a command leaves to be done until it ends or the event is set; returns the exit code."""
 
 
 def _finish(work: Work | None, **_: object) -> None:
     """Do what a command has left to be done until a signal stops it."""
     if work is not None:
-        raise typer.Exit(asyncio.run(_until_stopped(work)))
+        raise typer.Exit(asyncio.run(until_stopped(work)))
 
 
 cli = typer.Typer(
@@ -91,12 +84,13 @@ def setup(
 
     given = {"telegram_token": token, "model_url": model_url, "model_api_key": model_key, "database_url": database}
     chosen = {name: value for name, value in given.items() if value is not None}
-    asyncio.run(FirstRun(env_file, _Terminal(silent=yes or not sys.stdin.isatty()), chosen).lead())
+    asyncio.run(FirstRun(env_file, Person(silent=yes or not sys.stdin.isatty()), chosen).lead())
 
 
 @cli.command(epilog="Examples: canvasgram run · LOG_FORMAT=json canvasgram run --env-file /etc/canvasgram.env")
 def run(env_file: EnvFile = Path(".env")) -> Work:
     """Run the gateway until SIGTERM or Ctrl-C; nothing is lost by either. A second Ctrl-C leaves at once."""
+
     from bot.settings import load
 
     settings = load(env_file)  # a wrong setting is said before the slow imports
@@ -140,7 +134,7 @@ def check(
     wish = command.meant(endpoint, key, env_file)
 
     async def work(stop: asyncio.Event) -> int:
-        report = await command.run(wish, _on_the_terminal, stop)
+        report = await command.run(wish, progress, stop)
         typer.echo(table.as_json(report) if json else "\n".join(map(plain, table.lines(report))))
         return report.exit_code
 
@@ -175,15 +169,14 @@ def report(  # noqa: PLR0913  # an option is an argument here
     env_file: EnvFile = Path(".env"),
 ) -> None:
     """Show where tokens and seconds went, from the ledger; also beside a running gateway. Shows no texts."""
-    from bot.settings import load
     from bot.usage import telling
 
     wish = telling.Wish(since, until, chat, user, model, by, form, what, top, sort)
     if about not in {None, "audit"}:
         raise QuestionRefused(f"There is no report {about!r}. Use `canvasgram report` or `canvasgram report audit`.")
     told = telling.report if about is None else telling.changed
-    answer = asyncio.run(told(load(env_file).database_url, wish, now=time.time()))
-    _hand_out(answer, out)
+    answer = asyncio.run(told(_database(env_file), wish, now=time.time()))
+    hand_out(answer, out)
 
 
 @cli.command(epilog="Examples: canvasgram turn 1234 · canvasgram turn 1234 --texts")
@@ -194,11 +187,10 @@ def turn(
     env_file: EnvFile = Path(".env"),
 ) -> None:
     """Show one turn step by step: waits, calls, tools, thinking and why. Texts stay hidden unless asked for."""
-    from bot.settings import load
     from bot.usage import telling
     from bot.usage.turn import ANNOUNCED
 
-    told = asyncio.run(telling.step_by_step(load(env_file).database_url, number, texts=texts, json=json))
+    told = asyncio.run(telling.step_by_step(_database(env_file), number, texts=texts, json=json))
     if texts:
         typer.echo(ANNOUNCED, err=True)
     typer.echo(told)
@@ -208,11 +200,10 @@ def turn(
 def migrate(env_file: EnvFile = Path(".env")) -> None:
     """Bring the database to this version's schema, after a backup copy; `run` does it by itself."""
     from bot.db import migrating
-    from bot.settings import load
 
-    settings = load(env_file)
-    migrating.migrate(settings.database_url)
-    typer.echo(f"{settings.database_url} is up to date.")
+    url = _database(env_file)
+    migrating.migrate(url)
+    typer.echo(f"{url} is up to date.")
 
 
 @cli.command(epilog="Example, with the gateway stopped: canvasgram restore backups/canvasgram-20261120T033000Z.db")
@@ -226,9 +217,8 @@ def restore(
     """Put a backup in the database's place; nothing that was sent since is sent again. The gateway must not run."""
     from bot import restoring
     from bot.db.engine import file_of
-    from bot.settings import load
 
-    url = load(env_file).database_url
+    url = _database(env_file)
     made = asyncio.run(restoring.restore(url, file, waiting=waiting, now=time.time()))
     typer.echo("\n".join(restoring.told(made, file_of(url))))
 
@@ -239,9 +229,8 @@ def list_jobs(context: typer.Context, env_file: EnvFile = Path(".env")) -> None:
     if context.invoked_subcommand is not None:
         return
     from bot import orders
-    from bot.settings import load
 
-    typer.echo(asyncio.run(orders.listed(load(env_file).database_url)))
+    typer.echo(asyncio.run(orders.listed(_database(env_file))))
 
 
 @jobs.command("run", epilog="Examples: canvasgram jobs run backup · canvasgram jobs run retention")
@@ -251,70 +240,15 @@ def run_job(
 ) -> None:
     """Have a job of the house done now, by the gateway that runs or the next one that starts."""
     from bot import orders
-    from bot.settings import load
 
-    typer.echo(asyncio.run(orders.order(load(env_file).database_url, name, now=time.time())))
-
-
-def _on_the_terminal(done: int, total: int, what: str) -> None:
-    """Show how far something is, in a line that goes away; nothing where nobody looks."""
-    if sys.stderr.isatty():
-        line = f"{done}/{total} {what}" if done < total else ""
-        typer.echo(f"\r\x1b[K{line}", nl=False, err=True)
+    typer.echo(asyncio.run(orders.order(_database(env_file), name, now=time.time())))
 
 
-def _hand_out(answer: str | bytes, out: Path | None) -> None:
-    """Print an answer, or write it to a file only its owner may read."""
-    if out is None and isinstance(answer, bytes) and _is_terminal():
-        raise QuestionRefused("A picture is no text for a terminal. Example: --format png --out report.png")
-    if out is None:
-        typer.echo(answer, nl=isinstance(answer, str))
-        return
-    body = answer if isinstance(answer, bytes) else f"{answer}\n".encode()
-    try:
-        with os.fdopen(os.open(out, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(body)
-    except OSError as error:
-        raise QuestionRefused(f"{out} cannot be written: {error.strerror}.") from None
+def _database(env_file: Path) -> str:
+    """Where the ledger is; whoever looks at it needs no bot."""
+    from bot.settings import NO_BOT, load
 
-
-def _is_terminal() -> bool:
-    return sys.stdout.isatty()
-
-
-class _Terminal:
-    """The person at the terminal, or nobody when `silent`."""
-
-    def __init__(self, *, silent: bool) -> None:
-        self._silent = silent
-
-    def say(self, line: str) -> None:
-        typer.echo(line)
-
-    def ask(self, question: str, *, hidden: bool = False) -> str | None:
-        if self._silent:
-            return None
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # asyncio's own would not end the waiting
-        try:
-            return str(typer.prompt(question, hide_input=hidden))
-        finally:
-            signal.signal(signal.SIGINT, before)
-
-
-async def _until_stopped(work: Work) -> int:
-    """Do `work` with an event that SIGTERM and Ctrl-C set; a second signal, or GRACE after the first, ends it all."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def on_signal() -> None:
-        if stop.is_set():
-            os._exit(130)
-        stop.set()
-        loop.call_later(GRACE, os._exit, 1)  # whatever still hangs is stored, and goes on at the next start
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal)
-    return await work(stop)
+    return load(env_file, telegram_token=NO_BOT).database_url
 
 
 def _of_the_house(error: Exception) -> CanvasgramError | None:

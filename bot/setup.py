@@ -13,7 +13,7 @@ from bot.agent import server
 from bot.db import migrating, people
 from bot.db.engine import connected
 from bot.errors import KeyRefused, ServerAway, SettingsRefused, TelegramRefused
-from bot.settings import Settings, example, load
+from bot.settings import NO_BOT, Settings, example, load
 from bot.telegram.identity import BotIdentity, check_token
 
 ANSWERS = 3  # to one question, then it ends
@@ -57,7 +57,7 @@ class FirstRun:
 
     async def lead(self) -> None:
         """From questions to the link; raises SettingsRefused, or TelegramAway, with one clear line."""
-        load(self.env_file, **{"telegram_token": "0:unset", **self.chosen})  # what else is wrong is said before we ask
+        load(self.env_file, **{"telegram_token": NO_BOT, **self.chosen})  # what else is wrong is said before we ask
         bot = await self._bot()
         self.talk.say(f"Bot: @{bot.username} ({bot.name}).")
         self._save()

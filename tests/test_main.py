@@ -18,7 +18,7 @@ import typer
 
 import bot
 import bot.__main__ as command_line
-from bot import logs
+from bot import logs, terminal
 from bot.bench import load
 from bot.bench.figures import Report, Row, times
 from bot.errors import CanvasgramError, GatewayRunning, SettingsRefused
@@ -86,7 +86,7 @@ def test_without_a_command_the_commands_are_listed(call: Call) -> None:
         assert f"\n  {word} " in out + err
 
 
-@pytest.mark.parametrize("words", [["run"], ["migrate"], ["setup", "--yes"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("words", [["run"], ["setup", "--yes"]], ids=lambda words: words[0])
 def test_a_missing_setting_is_one_line_and_exit_code_2(call: Call, words: list[str]) -> None:
     code, out, err = call(*words)
     assert (code, out) == (2, "")
@@ -105,7 +105,7 @@ def test_a_wrong_option_is_exit_code_2(call: Call) -> None:
 
 
 def test_migrate_makes_the_database_and_says_so(call: Call, folder: Path) -> None:
-    (folder / "my.env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nDATABASE_URL=sqlite+aiosqlite:///here.db\n")
+    (folder / "my.env").write_text("DATABASE_URL=sqlite+aiosqlite:///here.db\n")
     code, out, _ = call("migrate", "--env-file", "my.env")
     assert (code, out) == (0, "sqlite+aiosqlite:///here.db is up to date.\n")
     assert (folder / "here.db").stat().st_size > 0
@@ -115,7 +115,7 @@ def test_migrate_makes_the_database_and_says_so(call: Call, folder: Path) -> Non
 def ledger(folder: Path) -> Path:
     """A ledger with one turn, and the settings that name it."""
     placed(folder / "here.db")
-    (folder / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nDATABASE_URL=sqlite+aiosqlite:///here.db\n")
+    (folder / ".env").write_text("DATABASE_URL=sqlite+aiosqlite:///here.db\n")
     with contextlib.closing(sqlite3.connect(folder / "here.db")) as connection:
         connection.executescript(
             """
@@ -154,7 +154,7 @@ def test_a_report_goes_to_a_file_of_its_owner(call: Call, ledger: Path) -> None:
 
 @pytest.mark.usefixtures("ledger")
 def test_a_picture_does_not_go_to_a_terminal(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_line, "_is_terminal", lambda: True)
+    monkeypatch.setattr(terminal, "_is_terminal", lambda: True)
     code, out, err = call("report", "--format", "png")
     assert (code, out) == (2, "")
     assert err == "A picture is no text for a terminal. Example: --format png --out report.png\n"
@@ -338,7 +338,7 @@ def test_a_fault_of_its_own_is_logged_without_the_token(call: Call, failing: lis
 STOPPED = """
 import asyncio
 import sys
-from bot import __main__ as command_line
+from bot import terminal
 
 async def work(stop):
     print("ready", flush=True)
@@ -348,8 +348,8 @@ async def work(stop):
         await asyncio.Event().wait()
     return 7
 
-command_line.GRACE = float(sys.argv[1])
-sys.exit(asyncio.run(command_line._until_stopped(work)))
+terminal.GRACE = float(sys.argv[1])
+sys.exit(asyncio.run(terminal.until_stopped(work)))
 """
 
 
@@ -380,7 +380,7 @@ def test_work_that_does_not_end_is_left_behind_in_time() -> None:
     with started("0.2", "hang") as process:
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 1
-    assert command_line.GRACE < 10
+    assert terminal.GRACE < 10
 
 
 def test_a_terminal_answers_or_nobody_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -391,10 +391,10 @@ def test_a_terminal_answers_or_nobody_does(monkeypatch: pytest.MonkeyPatch, caps
         return "yes"
 
     monkeypatch.setattr(typer, "prompt", prompt)
-    assert command_line._Terminal(silent=False).ask("Sure?", hidden=True) == "yes"
-    assert command_line._Terminal(silent=True).ask("Sure?") is None
+    assert terminal.Person(silent=False).ask("Sure?", hidden=True) == "yes"
+    assert terminal.Person(silent=True).ask("Sure?") is None
     assert asked == [("Sure?", True)]
-    command_line._Terminal(silent=True).say("hello")
+    terminal.Person(silent=True).say("hello")
     assert capsys.readouterr().out == "hello\n"
 
 

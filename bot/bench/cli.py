@@ -5,19 +5,17 @@ A command imports its rooms when it is called; one that Ctrl-C may stop on its w
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bot.terminal import Work
+
 if TYPE_CHECKING:
-    from bot.bench.result_told import Work
+    from bot.bench.result_told import Work as Measuring
 
 bench = typer.Typer(help="Measure the gateway on this machine.", no_args_is_help=True, rich_markup_mode=None)
-
-Stoppable = Callable[[asyncio.Event], Awaitable[int]]
-"""Done until it ends or the event is set; returns the exit code."""
 
 Measured = Annotated[str, typer.Option("--endpoint", help="The endpoint that is measured; `sim` simulates one.")]
 EndpointKey = Annotated[str | None, typer.Option("--key", help="Its key, if it wants one.")]
@@ -38,7 +36,7 @@ def load(  # noqa: PLR0913  # an option is an argument here
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     check: Annotated[bool, typer.Option("--check", help="End with 1 if a limit is missed.")] = False,
-) -> Stoppable:
+) -> Work:
     """Drive the gateway over loopback, beside two yardsticks, and print where the time went; Ctrl-C what is done."""
     from bot.bench import load as room
     from bot.bench import table
@@ -63,7 +61,7 @@ def direct(
     quick: Quick = False,
     out: ResultFolder = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
-) -> Stoppable:
+) -> Work:
     """Measure an endpoint itself by the published protocols, with nothing in between; Ctrl-C prints what is done."""
     from bot.bench import direct_run
     from bot.bench.direct import Wish
@@ -78,7 +76,7 @@ def gateway(
     quick: Quick = False,
     out: ResultFolder = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
-) -> Stoppable:
+) -> Work:
     """Measure the same prompts directly and as Telegram messages through the whole gateway, interval by interval."""
     from bot.bench import direct_run
 
@@ -121,7 +119,7 @@ def many_tools(
         raise typer.Exit(1)
 
 
-def _told(measure: "Work", out: Path | None, as_json: bool) -> Stoppable:
+def _told(measure: "Measuring", out: Path | None, as_json: bool) -> Work:
     from bot.bench.result_told import Form, tell
 
     return functools.partial(tell, measure, Form(typer.echo, functools.partial(typer.echo, err=True), out, as_json))

@@ -21,7 +21,7 @@ from bot.bench.progress import Step
 from bot.bench.result import STOPPED, Result
 from bot.errors import SettingsRefused
 from bot.serving import serve
-from bot.settings import given
+from bot.settings import NO_BOT, given
 from bot.sim.endpoint import Endpoint
 
 Work = Callable[[Target, Taken], Coroutine[None, None, None]]
@@ -93,7 +93,7 @@ async def _kept(address: Address, work: Work, stop: asyncio.Event, endpoint: End
 
 def _url(address: str) -> str:
     try:
-        return given(telegram_token="0:unset", model_url=address).model_url  # noqa: S106 - no bot of this name exists
+        return given(telegram_token=NO_BOT, model_url=address).model_url
     except SettingsRefused:
         example = "--endpoint http://localhost:8000/v1"
         raise SettingsRefused(f"--endpoint must be a web address, or `sim`. Example: {example}") from None

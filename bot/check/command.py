@@ -6,9 +6,7 @@ from pathlib import Path
 from bot.check.findings import Report
 from bot.check.judging import report
 from bot.check.probe import Progress, Wish, look
-from bot.settings import Settings, given, load
-
-_NO_BOT = "0:unset"  # a check needs no Telegram; no bot of this name exists
+from bot.settings import NO_BOT, Settings, given, load
 
 
 def meant(endpoint: str | None, key: str | None, env_file: Path) -> Wish:
@@ -17,9 +15,9 @@ def meant(endpoint: str | None, key: str | None, env_file: Path) -> Wish:
     A key of the settings is never sent to an endpoint named otherwise. Raises SettingsRefused.
     """
     if endpoint is not None:
-        settings = given(telegram_token=_NO_BOT, model_url=endpoint, model_api_key=key or None)
+        settings = given(telegram_token=NO_BOT, model_url=endpoint, model_api_key=key or None)
         return Wish(settings.model_url, _key(settings), tokens=_tokens(settings))
-    settings = load(env_file, telegram_token=_NO_BOT, **({"model_api_key": key} if key else {}))
+    settings = load(env_file, telegram_token=NO_BOT, **({"model_api_key": key} if key else {}))
     return Wish(settings.model_url, _key(settings), settings.model_name, _tokens(settings), settings.model_seats)
 
 

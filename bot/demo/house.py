@@ -17,7 +17,7 @@ from bot.db.accounts import TurnRow
 from bot.db.engine import Database, connected
 from bot.errors import CanvasgramError
 from bot.serving import serve
-from bot.settings import Settings, given
+from bot.settings import NO_BOT, Settings, given
 from bot.sim.botapi import BotApi, Person
 from bot.sim.endpoint import Endpoint, Timing
 from bot.sim.showcase import showcase
@@ -162,6 +162,6 @@ async def _simulated(endpoint: Endpoint | None) -> AsyncIterator[Model]:
 
 
 async def _real(real: RealModel) -> Model:
-    url = given(telegram_token="0:unset", model_url=real.url).model_url  # noqa: S106 - no bot of this name exists
+    url = given(telegram_token=NO_BOT, model_url=real.url).model_url
     served = await server.models(url, real.key)
     return Model(url, None, f"{served[0].name if served else 'no model'} at {url}")

@@ -17,7 +17,7 @@ from bot.catalogue.words import Name
 from bot.db import looking, people
 from bot.db.audit import MACHINE
 from bot.db.engine import Database, connected
-from bot.settings import load
+from bot.settings import NO_BOT, load
 from tools.registry import discover
 
 
@@ -54,7 +54,7 @@ class Desk:
 @contextlib.asynccontextmanager
 async def opened(env_file: Path) -> AsyncIterator[Desk]:
     """The desk, by the settings. Raises what is wrong with them, or that there is no database of this version."""
-    settings = load(env_file)
+    settings = load(env_file, telegram_token=NO_BOT)
     looking.present(settings.database_url)
     async with connected(settings.database_url) as database:
         yield Desk(database, where(settings), {tool.name: tool for tool in discover()})

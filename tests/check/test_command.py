@@ -13,6 +13,7 @@ import pytest
 import typer.testing
 
 import bot.__main__ as command_line
+from bot import terminal
 from bot.check import command
 from bot.check.findings import EXIT_CODES, Finding, Report
 from bot.check.probe import Wish
@@ -96,9 +97,9 @@ def test_progress_is_shown_on_a_terminal_and_goes_away(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    command_line._on_the_terminal(3, 20, "tools, whole")
+    terminal.progress(3, 20, "tools, whole")
     assert capsys.readouterr().err == "\r\x1b[K3/20 tools, whole"
-    command_line._on_the_terminal(20, 20, "done")
+    terminal.progress(20, 20, "done")
     assert capsys.readouterr().err == "\r\x1b[K"
 
 
