@@ -23,9 +23,11 @@ OFTEN = "That is too often: I do it every {minutes} minutes at most. Say it as: 
 
 _EVERY = r"(?:every|each|jede[nrsm]?|alle)"
 _ALONE = re.compile(_EVERY)
+_NAMES_A_DAY = re.compile(rf"\b(?:{days.DAY})\b")
 _OTHER = {"other": 2, "second": 2, "2nd": 2, "third": 3, "zweiten": 2, "zweite": 2, "dritten": 3, "dritte": 3}
 _NTH = r"(?:(?P<every>\d{1,6}|" + "|".join(_OTHER) + r")\.?\s+)?"
 _WORKING = r"(?:mo|mon|monday|montag)\s*(?:-|–|to|through|until|bis)\s*(?:fr|fri|friday|freitag)"
+_WORKING_WEEK = re.compile(rf"\b{_WORKING}\b")
 _DAYLIST = rf"(?:{days.DAY})(?:\s*(?:,|and|und|&|/)\s*(?:{days.DAY}))*"
 _ON = r"(?:\s*,?\s*(?:on|am|every|jeden)?\s*(?:the\s+)?)"
 _ORD = "|".join(sorted(days.ORDINALS, key=len, reverse=True))
@@ -46,6 +48,8 @@ def find(phrase: str, where: tzinfo, now: float, shortest: int) -> Rule:
     words, until = _until(phrase, where, now)
     found = hours.find(words)
     rest = _tidy(found.rest)
+    if found.after_midnight and _NAMES_A_DAY.search(rest):
+        raise Unclear("That is after midnight. Say the day it is by then, such as: every Saturday at 1:00.")
     if not found.times and _ALONE.fullmatch(rest):
         raise Unclear(HOW, told=False)
     freq, parts = _read(rest, rules.local(now, where))
@@ -64,7 +68,7 @@ def _tidy(rest: str) -> str:
 
 def _until(phrase: str, where: tzinfo, now: float) -> tuple[str, datetime | None]:
     found = re.fullmatch(r"(?P<words>.+?),?\s+(?:until|till|bis(?: zum)?)\s+(?P<day>.+)", phrase)
-    if found is None or found["day"].split()[0] in {"fr", "fri", "friday", "freitag"}:  # of `Monday until Friday`
+    if found is None or _WORKING_WEEK.search(phrase):
         return phrase, None
     start = rules.local(now, where)
     last = days.find(found["day"], start, time(23, 59))
@@ -170,7 +174,10 @@ def _monthly_weekday(found: re.Match[str], _: datetime) -> _Made:
 
 def _yearly(found: re.Match[str], start: datetime) -> _Made:
     named = found.groupdict().get("date")
-    day: date = days.find(named, start - timedelta(days=1), time()) if named else start.date()
+    try:
+        day: date = days.find(named, start - timedelta(days=1), time()) if named else start.date()
+    except Unclear as error:
+        raise error if error.told else Unclear(HOW, told=False) from None
     return "YEARLY", {"BYMONTH": str(day.month), "BYMONTHDAY": str(day.day)}
 
 
@@ -186,7 +193,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], _Made]]
             _by_clock,
         ),
         (r"(?:hourly|stündlich)", lambda _, __: ("HOURLY", {})),
-        (rf"(?:daily|täglich|{_EVERY}(?:\s+{_NTH}(?:days?|tage?n?|morgen|morning))?)", _daily),
+        (rf"(?:daily|everyday|täglich|{_EVERY}(?:\s+{_NTH}(?:days?|tage?n?|morgen|morning))?)", _daily),
         (
             rf"(?:{_EVERY}\s+|(?:on|an)\s+)?"
             r"(?:weekdays?|working days?|workdays?|werktags?|werktage?n?|wochentags|wochentage?)",
@@ -211,12 +218,13 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], _Made]]
             rf"(?:yearly|annually|jährlich|{_EVERY}\s+(?:years?|jahre?))(?:\s*,?\s*(?:on|am)?\s*(?P<date>.*\d.*))?",
             _yearly,
         ),
+        (rf"{_EVERY}\s+(?:the\s+)?(?P<nth>\d{{1,2}})(?:st|nd|rd|th|\.)", _monthly),
         (rf"{_EVERY}\s+(?P<date>.*\d.*)", _yearly),
         (rf"(?:on|am)\s+(?P<date>.*\d.*)\s+(?:of\s+)?{_EVERY}\s+(?:year|jahr)(?:es)?", _yearly),
     )
 )
 _RECURS = re.compile(
-    rf"\b(?:{_EVERY}|{_WORKING}|hourly|daily|weekly|monthly|yearly|annually|stündlich|täglich|wöchentlich|monatlich|"
+    rf"\b(?:{_EVERY}|{_WORKING}|hourly|daily|everyday|weekly|monthly|yearly|annually|stündlich|täglich|wöchentlich|monatlich|"
     r"jährlich|weekdays|weekends|werktags|wochentags|(?:mon|tues|wednes|thurs|fri|satur|sun)days|"
     r"(?:mon|diens|donners|frei|sams|sonn)tags|mittwochs|am wochenende)\b"
 )
