@@ -28,6 +28,7 @@ SOON = 3600.0  # seconds; with nothing due for longer the library that wakes is 
 BACK = 60.0  # seconds by which a clock is put back before due times are reckoned anew
 
 UNREADABLE = "its rule cannot be read"
+UNREACHABLE = "no message reached you when it was due"
 
 log = logging.getLogger(__name__)
 
@@ -81,9 +82,6 @@ class Schedule:
             written = await in_thread(planned, due, now)  # rules may take a while, and the loop must not
             async with self._database.transaction() as tx:
                 await jobs.write(tx, written, now=now)
-                for one in written:
-                    if one.broken:
-                        await jobs.pause(tx, one.job, why=UNREADABLE)
             if any(one.row for one in written):
                 self._wake()
             _log(written, now)
@@ -122,9 +120,10 @@ def _planned(job: Job, now: float) -> Written:
         made = plan.plan(job.next_due, rule, rules.zone(job.zone), job.missed, now)
     except (ValueError, KeyError):  # also what is raised for a zone that is not there any more
         log.exception("the rule of job %s cannot be read", job.id, extra={"action": "schedule.unreadable"})
-        return Written(job.id, job.next_due, None, None, broken=True)
+        return Written(job.id, job.next_due, None, job.next_due, paused=UNREADABLE)
     if made.due is None or not job.reachable:
-        return Written(job.id, job.next_due, made.due, made.next_due)
+        lost = made.due is not None and made.next_due is None
+        return Written(job.id, job.next_due, made.due, made.next_due, paused=UNREACHABLE if lost else None)
     late = now - made.due
     row = jobs.inbox_row(job, late=late if late > plan.LATE else 0.0, left_out=made.left_out)
     return Written(job.id, job.next_due, made.due, made.next_due, row)

@@ -240,6 +240,7 @@ def test_a_31st_that_is_missing_is_skipped():
         ("every day at 8:30 and 9", "the minutes must be the same"),
         ("every day until yesterday", "The last day of that is over"),
         ("every monday until tomorrow", "That never comes"),
+        ("every 12 hours until today", "That never comes"),
         ("3/1", "may be two days"),
         ("29.2.2027", "No calendar has the date “29.2.2027”"),
         ("eight thirty", "I do not know when that is"),
