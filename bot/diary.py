@@ -3,6 +3,7 @@
 Words are understood in a thread and outside of any transaction, for a date may take a second the first time.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -115,8 +116,11 @@ class Diary:
         return len([job for job, _ in moved if job.rule])
 
     async def next_due(self, job: Job) -> float | None:
-        """When a job that was paused is due next; None: never, for its time has passed."""
-        return await in_thread(_again, job, self.clock())
+        """When a job that was paused is due next; None: never, for its time has passed. Raises Unclear."""
+        try:
+            return await in_thread(_again, job, self.clock())
+        except (ValueError, KeyError):
+            raise Unclear("I cannot read when that was to be. Delete it, and ask for it anew.") from None
 
     async def _zone(self, person: int) -> str | None:
         async with self.database.reading() as tx:
@@ -162,13 +166,23 @@ def told(when: "When") -> str:
 
 def line(job: Job) -> str:
     """A job in a list."""
-    how = saying.rule(Rule.parse(job.rule)) if job.rule else ""
+    how = _how(job)
     mark = "⏰" if job.kind == "reminder" else "🤖"
-    next_time = f"{saying.moment(job.next_due, job.zone)} ({job.zone})" if job.next_due is not None else "under way"
-    state = f"paused{f', for {job.why_paused}' if job.why_paused else ''}" if job.state == "paused" else next_time
+    state = f"paused{f', for {job.why_paused}' if job.why_paused else ''}" if job.state == "paused" else _next_time(job)
     text = " ".join(job.text.split())
     shown = text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
     return f"#{job.id} {mark} {shown} · {f'{how} · ' if how else ''}{state}"
+
+
+def _how(job: Job) -> str:
+    try:
+        return saying.rule(Rule.parse(job.rule)) if job.rule else ""
+    except (ValueError, KeyError):
+        return "?"
+
+
+def _next_time(job: Job) -> str:
+    return "under way" if job.next_due is None else f"{saying.moment(job.next_due, job.zone)} ({job.zone})"
 
 
 def place(words: str) -> str:
@@ -194,9 +208,11 @@ def _moved(found: Sequence[Job], zone: str, now: float) -> list[tuple[Job, float
     """The jobs that another zone concerns; what happens once stays at its moment, and is told in the zone's time."""
     moved = list[tuple[Job, float | None]]()
     for job in found:
-        rule = Rule.parse(job.rule) if job.rule else None
-        if rule is None:
+        if not job.rule:
             moved.append((job, job.next_due))
-        elif rule.step is None:
-            moved.append((job, rules.next_after(rule, rules.zone(zone), now)))
+            continue
+        with contextlib.suppress(ValueError, KeyError):  # one that cannot be read is paused for it
+            rule = Rule.parse(job.rule)
+            if rule.step is None:
+                moved.append((job, rules.next_after(rule, rules.zone(zone), now)))
     return moved

@@ -58,6 +58,8 @@ def find(phrase: str, where: tzinfo, now: float, shortest: int) -> Rule:
     rule = _elapsed(freq, parts, found.times, now, where) or _calendar(freq, parts, found.times, where, now)
     if until is not None:
         rule = Rule(rule.begin, (*rule.parts, ("UNTIL", until.strftime(rules.STAMP))))
+    if any(_minutes(later) - _minutes(earlier) < shortest / 60 for earlier, later in pairwise(found.times)):
+        raise _often(shortest)
     _not_too_often(rule, where, now, shortest)
     return rule
 
@@ -112,17 +114,24 @@ def _listed(numbers: Iterable[int]) -> str:
     return ",".join(str(number) for number in sorted(set(numbers)))
 
 
+def _minutes(at: time) -> int:
+    return at.hour * 60 + at.minute
+
+
+def _often(shortest: int) -> Unclear:
+    return Unclear(OFTEN.format(minutes=max(1, shortest // 60)))
+
+
 def _not_too_often(rule: Rule, where: tzinfo, now: float, shortest: int) -> None:
-    often = Unclear(OFTEN.format(minutes=max(1, shortest // 60)))
     if rule.get("FREQ") == "SECONDLY" or (rule.step is not None and rule.step < shortest):
-        raise often
+        raise _often(shortest)
     few = rules.next_few(rule, where, now, 8)
     if not few:
         raise Unclear("That never comes. Say a later day after “until”.")
     # Where a clock is put on, two times of a day may come together; that is no more often.
     gaps = sorted(later - earlier for earlier, later in pairwise(few))
     if gaps and gaps[len(gaps) // 2] < shortest:
-        raise often
+        raise _often(shortest)
 
 
 def _number(found: re.Match[str]) -> dict[str, str]:

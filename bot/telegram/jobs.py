@@ -70,6 +70,8 @@ async def tapped(call: Call) -> Answer:
 
 
 async def _undo(call: Call, job: Job) -> Answer:
+    if job.state == "done":
+        return Answer(toast="It is done already.")
     await jobs.remove(call.tx, job.id, person=call.person)
     return Answer(toast="Undone.", redraw=Part(f"Undone: {job.text[:200]}"))
 
@@ -89,7 +91,10 @@ async def _pause(call: Call, job: Job) -> Answer:
 async def _resume(call: Call, job: Job) -> Answer:
     if job.state != "paused":
         return Answer(toast="It is not paused.")
-    next_due = await call.reach.diary.next_due(job)
+    try:
+        next_due = await call.reach.diary.next_due(job)
+    except Unclear as error:
+        return Answer(toast=str(error))
     if next_due is None:
         return Answer(toast="Its time has passed. Run it now, or delete it.")
     await jobs.resume(call.tx, job.id, next_due)

@@ -230,6 +230,8 @@ def test_a_31st_that_is_missing_is_skipped():
         ("every second", "That is too often: I do it every 5 minutes at most"),
         ("every minute", "too often"),
         ("every day at 8:00 and 8:01", "too often"),
+        ("every day at 8:00, 8:01 and 8:30", "too often"),
+        ("every monday at 16:00 and 16:04", "too often"),
         ("every blue moon", "I do not know how often that is"),
         ("every", "I do not know how often that is"),
         ("every 0 days", "Every 0 is not a period"),

@@ -180,6 +180,25 @@ async def test_a_job_is_deleted(front: Front):
     assert [one.id for one in await mine(front)] == [other]
 
 
+async def test_what_is_done_cannot_be_undone(front: Front):
+    job = await keep(front, rule=None)
+    async with front.database.transaction() as tx:
+        await tx.execute(update(table).values(state="done", next_due=None))
+    assert (await front.tap(f"job:undo:{job}"))[0] == "It is done already."
+
+
+@pytest.mark.parametrize(("rule", "zone"), [("nonsense", "Europe/Berlin"), (DAILY, "Mars/Phobos")])
+async def test_a_job_that_cannot_be_read_is_listed_and_deleted_and_hinders_nothing(front: Front, rule: str, zone: str):
+    job = await keep(front, rule=rule)
+    async with front.database.transaction() as tx:
+        await tx.execute(update(table).values(state="paused", why_paused="its rule cannot be read", zone=zone))
+    [shown] = await said(front, "/jobs")
+    assert "paused, for its rule cannot be read" in shown
+    assert (await front.tap(f"job:resume:{job}"))[0].startswith("I cannot read when that was to be.")
+    assert len(await said(front, "/zone Tokyo")) == 1
+    assert (await front.tap(f"job:delete:{job}"))[0] == f"#{job} is deleted."
+
+
 @pytest.mark.parametrize("verb", ["undo", "pause", "resume", "run", "delete"])
 async def test_nobody_touches_the_job_of_another(front: Front, verb: str):
     job = await keep(front)
