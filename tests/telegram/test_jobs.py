@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 from sqlalchemy import select, update
 
-from bot.db import inbox, jobs, zones
+from bot.db import inbox, jobs, settling, zones
 from bot.db.engine import Database
 from bot.db.jobs import Job, NewJob
 from bot.db.tables import inbox as inbox_table
@@ -162,6 +162,18 @@ async def test_what_happens_once_is_not_resumed_when_its_time_has_passed(front: 
     assert (await front.tap(f"job:resume:{job}"))[0] == "Its time has passed. Run it now, or delete it."
     front.now = NOW
     assert (await front.tap(f"job:resume:{job}"))[0] == f"#{job} is due Sat 21 Nov 2026, 16:00."
+
+
+async def test_what_happens_once_is_over_when_it_is_run_after_its_time(front: Front):
+    late, early = await keep(front, rule=None), await keep(front, rule=None)
+    for number, now in ((early, NOW), (late, NOW + 2 * DAY)):
+        front.now = now
+        await front.tap(f"job:pause:{number}")
+        await front.tap(f"job:run:{number}")
+        async with front.database.transaction() as tx:
+            await tx.execute(update(inbox_table).values(state="done", done_at=now))
+            await settling.settle(tx, number, now)
+    assert [(job.id, job.state) for job in await mine(front)] == [(early, "paused")]
 
 
 async def test_a_job_is_run_now_once_at_a_time_and_stays_due(front: Front):
