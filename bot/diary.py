@@ -128,8 +128,10 @@ class Diary:
 
     async def _fits(self, tx: Transaction, person: int) -> None:
         mine, all_of_them = await jobs.counts(tx, person)
+        if not (self.bounds.each and self.bounds.total):
+            raise Unclear("This bot keeps no reminders and tasks.")
         if mine >= self.bounds.each:
-            raise Unclear(f"You have {mine} jobs, and no more fit. Delete one with /jobs.")
+            raise Unclear(f"You have {mine} job{'s' * (mine > 1)}, and no more fit. Delete one with /jobs.")
         if all_of_them >= self.bounds.total:
             raise Unclear(f"This bot keeps {self.bounds.total} jobs for all its people, and they are taken.")
 

@@ -262,6 +262,22 @@ async def test_a_reminder_that_comes_late_says_so(front: Front):
     )
 
 
+async def test_a_reminder_that_waited_after_it_was_written_down_says_so_too(front: Front):
+    job = await keep(front)
+    await front.tap(f"job:run:{job}")
+    front.now += 1200
+    [sent] = await front.handle()
+    assert sent.text == "⏰ tea\n\n(This was due Fri 20 Nov 2026, 16:00, 20 minutes ago.)"
+
+
+@pytest.mark.parametrize("bounds", [Bounds(each=0), Bounds(total=0)])
+async def test_a_house_may_keep_no_jobs_at_all(database: Database, bounds: Bounds):
+    front = Front(database, bounds=bounds)
+    front.now = NOW
+    await front.let_in(ANNA)
+    assert await said(front, "/remind in 20 minutes tea") == ["This bot keeps no reminders and tasks."]
+
+
 async def test_a_zone_is_set_by_a_city_and_told_with_its_time(front: Front):
     [told] = await said(front, "/zone")
     assert told.startswith("Your time zone is Europe/Berlin, where it is 16:00.")
