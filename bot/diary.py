@@ -23,6 +23,8 @@ from tools.threads import in_thread
 if TYPE_CHECKING:
     from bot.due.understanding import When
 
+    Read = Callable[[str, str, float, int], tuple[When, str]]
+
 LONGEST = 1000  # characters of what is to be said or done
 SHOWN = 80  # characters of that in a list
 ELSEWHERE = ("UTC", "Asia/Tokyo", "America/New_York")  # what is the same in all of these needs no zone
@@ -71,13 +73,17 @@ class Diary:
         """Where somebody is, as far as it is known."""
         return await zones.find(tx, person) or self.bounds.zone
 
-    async def split(self, person: int, line: str) -> "tuple[When, str]":
-        """What a line such as `tomorrow at nine call Anna` means to somebody. Raises Unclear, or ZoneUnknown."""
-        return await in_thread(self._understood, _split, sendable(line), await self._zone(person))
+    async def split(self, person: int, line: str, said_at: float) -> "tuple[When, str]":
+        """What a line such as `tomorrow at nine call Anna`, written then, means to somebody.
+
+        Raises Unclear, or ZoneUnknown.
+        """
+        return await in_thread(self._understood, _split, sendable(line), await self._zone(person), said_at)
 
     async def understand(self, person: int, words: str) -> "When":
         """What words for a time mean to somebody. Raises Unclear, or ZoneUnknown."""
-        return (await in_thread(self._understood, _whole, sendable(words), await self._zone(person)))[0]
+        zone, now = await self._zone(person), self.clock()
+        return (await in_thread(self._understood, _whole, sendable(words), zone, now))[0]
 
     async def keep(self, tx: Transaction, owner: Owner, kind: JobKind, when: "When", text: str) -> Part:
         """Keep a job; what the person is told of it, with an Undo button. Raises Unclear where it does not fit."""
@@ -135,16 +141,25 @@ class Diary:
         if all_of_them >= self.bounds.total:
             raise Unclear(f"This bot keeps {self.bounds.total} jobs for all its people, and they are taken.")
 
-    def _understood(
-        self, read: "Callable[[str, str, float, int], tuple[When, str]]", words: str, zone: str | None
-    ) -> "tuple[When, str]":
-        now, shortest = self.clock(), self.bounds.shortest
+    def _understood(self, read: "Read", words: str, zone: str | None, said_at: float) -> "tuple[When, str]":
         if zone is not None:
-            return read(words, zone, now, shortest)
-        found = [read(words, place, now, shortest) for place in ELSEWHERE]
+            return self._to_come(read, words, zone, said_at)
+        found = [self._to_come(read, words, place, said_at) for place in ELSEWHERE]
         if len({when.next_few for when, _ in found}) > 1:
             raise ZoneUnknown
         return found[0]
+
+    def _to_come(self, read: "Read", words: str, zone: str, said_at: float) -> "tuple[When, str]":
+        """What the words meant when they were said, if that is still to come."""
+        now, shortest = self.clock(), self.bounds.shortest
+        when, text = read(words, zone, said_at, shortest)
+        if when.first > now:
+            return when, text
+        if when.rule is None:
+            from bot.due import moments
+
+            raise moments.past(now - when.first)
+        return read(words, zone, now, shortest)
 
 
 def _split(line: str, zone: str, now: float, shortest: int) -> "tuple[When, str]":

@@ -39,7 +39,7 @@ def find(phrase: str, where: tzinfo, now: float) -> float:
     if at is None:
         at = rules.instant(_named(phrase, rules.local(now, where)), where)
     if at <= now:
-        raise _past(now - at)
+        raise past(now - at)
     if at > now + FARTHEST * 366 * 86_400:
         raise Unclear(f"That is more than {FARTHEST} years ahead. Say an earlier time.")
     return at
@@ -111,7 +111,8 @@ def _later(day: date, count: float, unit: str) -> date:
     return days.months_on(day, int(count) * (12 if unit == "year" else 1))
 
 
-def _past(ago: float) -> Unclear:
+def past(ago: float) -> Unclear:
+    """What is said of a moment that was so many seconds ago."""
     if ago < ABOUT_NOW:
         return Unclear("That is now. Say a time to come, such as: in 10 minutes.")
     return Unclear(f"That was {saying.ago(ago)} ago. Say a time to come, such as: tomorrow at 9.")

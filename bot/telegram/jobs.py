@@ -25,7 +25,8 @@ async def remind(call: Call) -> Answer:
     """/remind WHEN TEXT."""
     if not call.words:
         return say(HOW_TO)
-    body = {"person": call.person, "name": call.name, "words": call.words}
+    said_at = call.item.body["message"]["date"] if call.item.stale else call.now
+    body = {"person": call.person, "name": call.name, "words": call.words, "said_at": said_at}
     await inbox.add(call.tx, kind="reminder", lane=call.lane, sender=call.person, body=body, now=call.now)
     return Answer(then=(call.reach.wake_worker,))
 

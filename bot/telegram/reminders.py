@@ -61,7 +61,8 @@ class Reminders:
     async def _keep(self, item: InboxItem, lane: Lane) -> None:
         owner = Owner(int(item.body["person"]), str(item.body["name"]), lane)
         try:
-            when, text = await self._diary.split(owner.person, str(item.body["words"]))
+            said_at = float(item.body.get("said_at", item.received_at))
+            when, text = await self._diary.split(owner.person, str(item.body["words"]), said_at)
             async with self._database.transaction() as tx:
                 kept = await self._diary.keep(tx, owner, "reminder", when, text)
                 await self._answer(tx, item, lane, kept)

@@ -278,6 +278,32 @@ async def test_a_house_may_keep_no_jobs_at_all(database: Database, bounds: Bound
     assert await said(front, "/remind in 20 minutes tea") == ["This bot keeps no reminders and tasks."]
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("in 10 minutes tea", "That was 110 minutes ago. Say a time to come"),
+        ("in 3 hours tea", "⏰ I remind you: tea\nFri 20 Nov 2026, 19:00 (Europe/Berlin)"),
+        ("every 1 hour tea", "⏰ I remind you: tea\nEvery hour. Next: Fri 20 Nov 2026, 19:00"),
+    ],
+)
+async def test_what_was_written_while_the_house_was_down_counts_from_then(front: Front, words: str, told: str):
+    sent = front.message(text=f"/remind {words}")
+    front.now += 7200
+    await front.store(sent, stale=True)
+    assert await front.handle() == []
+    [answer] = await front.handle()
+    assert answer.text.startswith(told)
+
+
+async def test_tomorrow_is_that_of_the_day_it_was_said_even_if_the_zone_is_told_later(database: Database):
+    front = Front(database)
+    front.now = NOW + 8 * 3600 - 60
+    await front.let_in(ANNA)
+    await said(front, "/remind tomorrow at 9 tea")
+    front.now += 120
+    assert (await said(front, "/zone Berlin"))[1] == "⏰ I remind you: tea\nSat 21 Nov 2026, 09:00 (Europe/Berlin)"
+
+
 async def test_a_zone_is_set_by_a_city_and_told_with_its_time(front: Front):
     [told] = await said(front, "/zone")
     assert told.startswith("Your time zone is Europe/Berlin, where it is 16:00.")
