@@ -106,6 +106,9 @@ async def test_the_model_is_told_what_is_wrong_and_asks_for_a_city_where_that_is
             '{"remove": 4711}',
             '{"when": "tomorrow 9:00 in Berlin", "text": "tea"}',
             '{"when": "tomorrow 9:00 in Paris", "text": "tea"}',
+            '{"when": "tomorrow 9:00 in Hamburg", "text": "coffee"}',
+            '{"when": "tomorrow 9:00 in the shed", "text": "coffee"}',
+            '{"remove": 99999999999999999999}',
         ]
         for number, arguments in enumerate(asked):
             house.ann.send(f"@@tool:schedule {arguments}@@@@say:Said {number}.@@")
@@ -119,7 +122,10 @@ async def test_the_model_is_told_what_is_wrong_and_asks_for_a_city_where_that_is
                 "That is too often",
                 "There is no #4711",
                 "Scheduled.",
+                "I do not know when that is: the person's times are those of Europe/Berlin",
+                "Scheduled.",
                 "I do not know when that is",
+                "There is no #99999999999999999999. Call this without arguments",
             ),
             results,
             strict=True,
