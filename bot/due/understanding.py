@@ -7,6 +7,7 @@ import contextlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 from bot.due import days, hours, moments, recurrences, rules, saying
@@ -28,11 +29,13 @@ _LAST = re.compile(
 _DAYS = "|".join(name for name in days.WEEKDAYS if len(name) > 5)
 _MORE = re.compile(
     rf"(?:and|und|or|oder|&)\s+(?:(?:on|am|at|um)\s+)?(?:\d|{_DAYS}|tomorrow|übermorgen)|(?:{_DAYS})\b|"
-    r"(?:at|um|@|from|von|between|zwischen|by|gegen)\s*\d|(?:until|till|bis|starting|ab|except|außer)\b|"
+    r"(?:at|um|@|from|von|between|zwischen|by|gegen)\s*\d|(?:until|till|bis|starting|ab|except|außer|every|jede[nrsm]?)\b|"
     rf"(?:for|für)\s+(?:{moments.COUNT})\s+(?:days?|weeks?|months?|years?|tage?|wochen?|monate?|jahre?)\b|"
     rf"in\s+(?:{moments.COUNT})\s*(?:{moments.UNIT})\b|(?:utc|gmt|bst|ces?t|[ecmp][sd]t)\b|"
     r"\d{1,2}(?:[:.]\d{2}|\s*(?:[ap]\.?m|uhr|o'clock))(?!\w)"
 )
+_FIXED = re.compile(r"\d|noon|midday|midnight|mittag|mitternacht")  # else it is a part of the day
+_JOINED = re.compile(r"[\s,]+(?:starting|beginning|from|ab|or|oder|and|und)(?:\s+(?:on|from|at))?$", re.IGNORECASE)
 _HOUR = re.compile(r"(?:[01]?\d|2[0-4])(?!\S)")
 HALF_SAID = (
     "I understand the time as far as “{when}”. If “{rest}” is part of it, say it another way; if not, put a colon "
@@ -97,14 +100,27 @@ def split(line: str, zone: str, now: float, shortest: int) -> tuple[When, str]:
         text = _JOIN.sub("", _text(line, when, rest)).strip()
         if not text:
             raise Unclear(NO_TEXT)
-        if line.split()[: len(when)] != when or when[-1].endswith(_ENDED):
-            return understood, text
-        said_last = _said_last(when, rest, lambda words: understand(words, zone, now, shortest))
-        if said_last is not None:
-            return said_last[0], _text(text, *said_last[1:]).strip()
-        _is_whole(when, rest, understood)
+        read = partial(understand, zone=zone, now=now, shortest=shortest)
+        if line.split()[: len(when)] == when:
+            return _first(when, rest, understood, text, read)
+        _is_all(rest, when, read)
         return understood, text
     raise Unclear(moments.HOW, told=False)
+
+
+def _first(
+    when: list[str], rest: list[str], understood: When, text: str, read: Callable[[str], When]
+) -> tuple[When, str]:
+    """The time and the text of a line that begins with a time."""
+    if when[-1].endswith(_ENDED):
+        return understood, text
+    said_last = _said_last(when, rest, read)
+    if said_last is not None:
+        whole, last, between = said_last
+        _is_all(between, [*when, "…", *last], read, other_days=False)
+        return whole, _text(text, last, between).strip()
+    _is_whole(when, rest, understood)
+    return understood, text
 
 
 def _is_text(when: list[str]) -> bool:
@@ -126,13 +142,35 @@ def _said_last(
     return None
 
 
+def _is_all(rest: list[str], when: list[str], read: Callable[[str], When], *, other_days: bool = True) -> None:
+    """Raise Unclear where a time goes before the one at the end: `pills every 8 hours, starting at 6`.
+
+    `other_days`: a text may end with a day, such as `ask about Monday`.
+    """
+    words = " ".join(rest)
+    joined = _JOINED.search(words)
+    before = words[: joined.start()].split() if joined else rest
+    for count in range(1, min(MOST_WORDS, len(before)) + 1):
+        if _is_text(before[-count:]):
+            continue
+        found: When | None = None
+        with contextlib.suppress(Unclear):
+            found = read(" ".join(before[-count:]))
+        if found is not None and (found.rule or joined or not other_days):
+            raise _half_said(when, rest[len(before) - count :])
+
+
+def _half_said(when: list[str], rest: list[str]) -> Unclear:
+    return Unclear(HALF_SAID.format(when=" ".join(when), rest=" ".join(rest)[:40]))
+
+
 def _is_whole(when: list[str], rest: list[str], understood: When) -> None:
     """Raise Unclear where what follows a time may belong to it."""
     follows, said = hours.plain(" ".join(rest[:4])), hours.plain(" ".join(when))
     counts = moments.is_counted(said) or (understood.rule is not None and understood.rule.step is not None)
-    lacks_hour = not counts and not hours.find(said).times
+    lacks_hour = not counts and not (hours.find(said).times and _FIXED.search(said))
     if _MORE.match(follows) or (lacks_hour and _HOUR.match(follows)):
-        raise Unclear(HALF_SAID.format(when=" ".join(when), rest=" ".join(rest[:3])[:40]))
+        raise _half_said(when, rest[:3])
 
 
 def _text(line: str, when: list[str], rest: list[str]) -> str:
