@@ -115,7 +115,7 @@ class Diary:
         now = self.clock()
         await zones.known(tx, owner.person, owner.name, now=now)
         await zones.put(tx, owner.person, zone)
-        found = await jobs.of_person(tx, owner.person)
+        found = await jobs.of_person(tx, owner.person, most=jobs.MOST)
         moved = await in_thread(_moved, found, zone, now)
         for job, next_due in moved:
             await jobs.set_next(tx, job.id, next_due, zone=zone)

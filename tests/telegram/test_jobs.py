@@ -337,6 +337,14 @@ async def test_what_goes_by_the_calendar_moves_with_its_person_and_nothing_else_
     assert (await said(front, "/zone Berlin"))[0].endswith("What comes again goes by it from now on.")
 
 
+async def test_all_jobs_move_however_many_there_are(front: Front):
+    for _ in range(101):
+        await keep(front)
+    await said(front, "/zone Tokyo")
+    async with front.database.reading() as tx:
+        assert (await tx.execute(select(table.c.zone).distinct())).scalars().all() == ["Asia/Tokyo"]
+
+
 async def test_whose_zone_is_unknown_is_asked_once_and_what_they_wanted_is_kept_then(database: Database):
     front = Front(database)
     front.now = NOW
