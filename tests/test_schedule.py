@@ -17,7 +17,7 @@ from bot.db.tables import inbox
 from bot.db.tables import jobs as table
 from bot.domain import Lane
 from bot.due.plan import LATE
-from bot.schedule import BACK, BATCH, UNREACHABLE, Schedule, planned
+from bot.schedule import BACK, BATCH, FEW, UNREACHABLE, Schedule, planned
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC).timestamp()
 HOUR, DAY = 3600.0, 86_400.0
@@ -86,6 +86,16 @@ async def test_many_are_written_in_several_transactions(bench: Bench):
     made = [await bench.add(NOON - number) for number in range(2 * BATCH + 1)]
     await bench.schedule().write()
     assert sorted(job for job, _ in await bench.written()) == made
+
+
+async def test_of_many_that_are_due_at_once_a_few_are_written_at_a_time(bench: Bench):
+    for _ in range(2 * FEW + 1):
+        await bench.add()
+    later, schedule = await bench.add(NOON + HOUR), bench.schedule()
+    seen = [await schedule.write(few=True) for _ in range(3)]
+    assert seen == [NOON, NOON, NOON + HOUR]
+    assert len(await bench.written()) == 2 * FEW + 1
+    assert (await bench.job(later)).last_due is None
 
 
 async def test_two_processes_write_a_due_time_once(bench: Bench):
