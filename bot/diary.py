@@ -3,6 +3,7 @@
 Words are understood in a thread and outside of any transaction, for a date may take a second the first time.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from tools.threads import in_thread
 
 if TYPE_CHECKING:
     from bot.due.understanding import When
+
+    Read = Callable[[str, str, float, int], tuple[When, str]]
 
 LONGEST = 1000  # characters of what is to be said or done
 SHOWN = 80  # characters of that in a list
@@ -69,13 +72,17 @@ class Diary:
         """Where somebody is, as far as it is known."""
         return await zones.find(tx, person) or self.bounds.zone
 
-    async def split(self, person: int, line: str) -> "tuple[When, str]":
-        """What a line such as `tomorrow at nine call Anna` means to somebody. Raises Unclear, or ZoneUnknown."""
-        return await in_thread(self._understood, _split, sendable(line), await self._zone(person))
+    async def split(self, person: int, line: str, said_at: float) -> "tuple[When, str]":
+        """What a line such as `tomorrow at nine call Anna`, written then, means to somebody.
+
+        Raises Unclear, or ZoneUnknown.
+        """
+        return await in_thread(self._understood, _split, sendable(line), await self._zone(person), said_at)
 
     async def understand(self, person: int, words: str) -> "When":
         """What words for a time mean to somebody. Raises Unclear, or ZoneUnknown."""
-        return (await in_thread(self._understood, _whole, sendable(words), await self._zone(person)))[0]
+        zone, now = await self._zone(person), self.clock()
+        return (await in_thread(self._understood, _whole, sendable(words), zone, now))[0]
 
     async def keep(self, tx: Transaction, owner: Owner, kind: JobKind, when: "When", text: str) -> Part:
         """Keep a job; what the person is told of it, with an Undo button. Raises Unclear where it does not fit."""
@@ -107,15 +114,18 @@ class Diary:
         now = self.clock()
         await zones.known(tx, owner.person, owner.name, now=now)
         await zones.put(tx, owner.person, zone)
-        found = await jobs.of_person(tx, owner.person)
+        found = await jobs.of_person(tx, owner.person, most=jobs.MOST)
         moved = await in_thread(_moved, found, zone, now)
         for job, next_due in moved:
             await jobs.set_next(tx, job.id, next_due, zone=zone)
         return len([job for job, _ in moved if job.rule])
 
     async def next_due(self, job: Job) -> float | None:
-        """When a job that was paused is due next; None: never, for its time has passed."""
-        return await in_thread(_again, job, self.clock())
+        """When a job that was paused is due next; None: never, for its time has passed. Raises Unclear."""
+        try:
+            return await in_thread(_again, job, self.clock())
+        except (ValueError, KeyError):
+            raise Unclear("I cannot read when that was to be. Delete it, and ask for it anew.") from None
 
     async def _zone(self, person: int) -> str | None:
         async with self.database.reading() as tx:
@@ -123,21 +133,32 @@ class Diary:
 
     async def _fits(self, tx: Transaction, person: int) -> None:
         mine, all_of_them = await jobs.counts(tx, person)
+        if not (self.bounds.each and self.bounds.total):
+            raise Unclear("This bot keeps no reminders and tasks.")
         if mine >= self.bounds.each:
-            raise Unclear(f"You have {mine} jobs, and no more fit. Delete one with /jobs.")
+            raise Unclear(f"You have {mine} job{'s' * (mine > 1)}, and no more fit. Delete one with /jobs.")
         if all_of_them >= self.bounds.total:
             raise Unclear(f"This bot keeps {self.bounds.total} jobs for all its people, and they are taken.")
 
-    def _understood(
-        self, read: "Callable[[str, str, float, int], tuple[When, str]]", words: str, zone: str | None
-    ) -> "tuple[When, str]":
-        now, shortest = self.clock(), self.bounds.shortest
+    def _understood(self, read: "Read", words: str, zone: str | None, said_at: float) -> "tuple[When, str]":
         if zone is not None:
-            return read(words, zone, now, shortest)
-        found = [read(words, place, now, shortest) for place in ELSEWHERE]
+            return self._to_come(read, words, zone, said_at)
+        found = [self._to_come(read, words, place, said_at) for place in ELSEWHERE]
         if len({when.next_few for when, _ in found}) > 1:
             raise ZoneUnknown
         return found[0]
+
+    def _to_come(self, read: "Read", words: str, zone: str, said_at: float) -> "tuple[When, str]":
+        """What the words meant when they were said, if that is still to come."""
+        now, shortest = self.clock(), self.bounds.shortest
+        when, text = read(words, zone, said_at, shortest)
+        if when.first > now:
+            return when, text
+        if when.rule is None:
+            from bot.due import moments
+
+            raise moments.past(now - when.first)
+        return read(words, zone, now, shortest)
 
 
 def _split(line: str, zone: str, now: float, shortest: int) -> "tuple[When, str]":
@@ -161,13 +182,23 @@ def told(when: "When") -> str:
 
 def line(job: Job) -> str:
     """A job in a list."""
-    how = saying.rule(Rule.parse(job.rule)) if job.rule else ""
+    how = _how(job)
     mark = "⏰" if job.kind == "reminder" else "🤖"
-    next_time = f"{saying.moment(job.next_due, job.zone)} ({job.zone})" if job.next_due is not None else "under way"
-    state = f"paused{f', for {job.why_paused}' if job.why_paused else ''}" if job.state == "paused" else next_time
+    state = f"paused{f', for {job.why_paused}' if job.why_paused else ''}" if job.state == "paused" else _next_time(job)
     text = " ".join(job.text.split())
     shown = text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
     return f"#{job.id} {mark} {shown} · {f'{how} · ' if how else ''}{state}"
+
+
+def _how(job: Job) -> str:
+    try:
+        return saying.rule(Rule.parse(job.rule)) if job.rule else ""
+    except (ValueError, KeyError):
+        return "?"
+
+
+def _next_time(job: Job) -> str:
+    return "under way" if job.next_due is None else f"{saying.moment(job.next_due, job.zone)} ({job.zone})"
 
 
 def _kept(kind: JobKind, text: str) -> str:
@@ -188,9 +219,11 @@ def _moved(found: Sequence[Job], zone: str, now: float) -> list[tuple[Job, float
     """The jobs that another zone concerns; what happens once stays at its moment, and is told in the zone's time."""
     moved = list[tuple[Job, float | None]]()
     for job in found:
-        rule = Rule.parse(job.rule) if job.rule else None
-        if rule is None:
+        if not job.rule:
             moved.append((job, job.next_due))
-        elif rule.step is None:
-            moved.append((job, rules.next_after(rule, rules.zone(zone), now)))
+            continue
+        with contextlib.suppress(ValueError, KeyError):  # one that cannot be read is paused for it
+            rule = Rule.parse(job.rule)
+            if rule.step is None:
+                moved.append((job, rules.next_after(rule, rules.zone(zone), now)))
     return moved

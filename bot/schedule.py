@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bot.db import jobs
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
     from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 BATCH = 50  # jobs of one transaction
+FEW = 10  # jobs that are written down together while the house works, and then
+SPREAD = 0.5  # seconds pass: 20 a second leave something of what Telegram takes, which is 30, to those who write
 LOOK_AGAIN = 2.0  # seconds; the wall clock may be moved, and other commands may change jobs
 SOON = 3600.0  # seconds; with nothing due for longer the library that wakes is not loaded
 BACK = 60.0  # seconds by which a clock is put back before due times are reckoned anew
 
 UNREADABLE = "its rule cannot be read"
+UNREACHABLE = "no message reached you when it was due"
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +57,10 @@ class Schedule:
         try:
             while True:
                 self._awake.clear()
-                next_due = await patiently(self.write)
+                next_due = await patiently(partial(self.write, few=True))
+                if next_due is not None and next_due <= self._clock():
+                    await asyncio.sleep(SPREAD)
+                    continue
                 if alarm is None and next_due is not None and next_due < self._clock() + SOON:
                     loaded = await in_thread(_scheduler)
                     loaded.start()
@@ -67,26 +74,26 @@ class Schedule:
             if alarm is not None:
                 alarm.shutdown(wait=False)
 
-    async def write(self) -> float | None:
-        """Write everything down that is due now; when the next job is due."""
+    async def write(self, *, few: bool = False) -> float | None:
+        """Write everything down that is due now, or a `few` of it; when the next job is due."""
         now = self._clock()
         if self._seen is None or now < self._seen - BACK:
             await self._reckon_anew(now)
         self._seen = now
         while True:
             async with self._database.reading() as tx:
-                due = await jobs.due(tx, now=now, most=BATCH)
+                due = await jobs.due(tx, now=now, most=FEW if few else BATCH)
                 if not due:
                     return await jobs.next_due(tx)
             written = await in_thread(planned, due, now)  # rules may take a while, and the loop must not
             async with self._database.transaction() as tx:
                 await jobs.write(tx, written, now=now)
-                for one in written:
-                    if one.broken:
-                        await jobs.pause(tx, one.job, why=UNREADABLE)
             if any(one.row for one in written):
                 self._wake()
             _log(written, now)
+            if few:
+                async with self._database.reading() as tx:
+                    return await jobs.next_due(tx)
 
     async def _reckon_anew(self, now: float) -> None:
         """The clock was put back: what was moved on by the clock before is due when its rule says."""
@@ -122,9 +129,10 @@ def _planned(job: Job, now: float) -> Written:
         made = plan.plan(job.next_due, rule, rules.zone(job.zone), job.missed, now)
     except (ValueError, KeyError):  # also what is raised for a zone that is not there any more
         log.exception("the rule of job %s cannot be read", job.id, extra={"action": "schedule.unreadable"})
-        return Written(job.id, job.next_due, None, None, broken=True)
+        return Written(job.id, job.next_due, None, job.next_due, paused=UNREADABLE)
     if made.due is None or not job.reachable:
-        return Written(job.id, job.next_due, made.due, made.next_due)
+        lost = made.due is not None and made.next_due is None
+        return Written(job.id, job.next_due, made.due, made.next_due, paused=UNREACHABLE if lost else None)
     late = now - made.due
     row = jobs.inbox_row(job, late=late if late > plan.LATE else 0.0, left_out=made.left_out)
     return Written(job.id, job.next_due, made.due, made.next_due, row)

@@ -18,6 +18,8 @@ ASK_CITY = (
     "The person's time zone is unknown. Ask in which city they are, then call this again with it at the end of when, "
     'such as "tomorrow 9:00 in Berlin".'
 )
+ELSEWHERE = "I do not know when that is: the person's times are those of {zone}. Give the time there, without a place."
+MOST_NUMBER = 10**18
 SAID = "The person was shown this with an Undo button; do not repeat it, confirm in a few words."
 
 
@@ -54,25 +56,28 @@ class ChatSchedules:
     async def remove(self, number: int) -> str:
         """See Schedules."""
         async with self._diary.database.transaction() as tx:
-            gone = await jobs.remove(tx, number, person=self._owner.person)
+            gone = await jobs.remove(tx, number, person=self._owner.person) if 0 < number < MOST_NUMBER else None
         if gone is None:
-            raise ToolError(f"There is no #{number}. Use action list to see the numbers.")
+            raise ToolError(f"There is no #{number}. Call this without arguments to see the numbers.")
         return f"Removed: {diary.line(gone)}"
 
     async def _understood(self, when: str) -> "When":
-        """The time in these words; of somebody whose zone is unknown they may name a city at their end."""
+        """The time in these words; they may name a city of the person's zone at their end, which is how it is told."""
         try:
             return await self._diary.understand(self._owner.person, when)
-        except Unclear:
+        except Unclear as unclear:
             words, _, city = when.rpartition(" in ")
             async with self._diary.database.reading() as tx:
-                is_known = await self._diary.zone(tx, self._owner.person) is not None
-            if is_known or not words:
+                known = await self._diary.zone(tx, self._owner.person)
+            if not words:
                 raise
             try:
                 zone = zones.find(city)
             except Unclear:
-                raise ZoneUnknown from None
-        async with self._diary.database.transaction() as tx:
-            await self._diary.move(tx, self._owner, zone)
+                raise (ZoneUnknown() if known is None else unclear) from None
+        if known is None:
+            async with self._diary.database.transaction() as tx:
+                await self._diary.move(tx, self._owner, zone)
+        elif known != zone:
+            raise Unclear(ELSEWHERE.format(zone=known))
         return await self._diary.understand(self._owner.person, words)

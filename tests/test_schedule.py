@@ -17,7 +17,7 @@ from bot.db.tables import inbox
 from bot.db.tables import jobs as table
 from bot.domain import Lane
 from bot.due.plan import LATE
-from bot.schedule import BACK, BATCH, Schedule, planned
+from bot.schedule import BACK, BATCH, FEW, UNREACHABLE, Schedule, planned
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC).timestamp()
 HOUR, DAY = 3600.0, 86_400.0
@@ -88,6 +88,16 @@ async def test_many_are_written_in_several_transactions(bench: Bench):
     assert sorted(job for job, _ in await bench.written()) == made
 
 
+async def test_of_many_that_are_due_at_once_a_few_are_written_at_a_time(bench: Bench):
+    for _ in range(2 * FEW + 1):
+        await bench.add()
+    later, schedule = await bench.add(NOON + HOUR), bench.schedule()
+    seen = [await schedule.write(few=True) for _ in range(3)]
+    assert seen == [NOON, NOON, NOON + HOUR]
+    assert len(await bench.written()) == 2 * FEW + 1
+    assert (await bench.job(later)).last_due is None
+
+
 async def test_two_processes_write_a_due_time_once(bench: Bench):
     made = [await bench.add(NOON, DAILY) for _ in range(BATCH + 5)]
     first, second = bench.schedule(), bench.schedule()
@@ -138,10 +148,22 @@ async def test_whoever_blocked_the_bot_is_sent_nothing_and_keeps_their_jobs(benc
     async with bench.database.transaction() as tx:
         await people.put(tx, 7, "Ann", "member", by=1, now=NOON)
         await people.set_reachable(tx, 7, reachable=False)
-    job = await bench.add(NOON, DAILY)
+    job, once = await bench.add(NOON, DAILY), await bench.add(NOON)
     await bench.schedule().write()
     assert await bench.written() == []
     assert (await bench.job(job)).next_due == NOON + DAY
+    assert ((await bench.job(once)).state, (await bench.job(once)).why_paused) == ("paused", UNREACHABLE)
+
+
+@pytest.mark.parametrize(
+    "rule", [None, "DTSTART:20261101T120000\nRRULE:FREQ=MINUTELY;INTERVAL=30;UNTIL=20261120T121500"]
+)
+async def test_what_was_skipped_and_never_comes_again_is_over(bench: Bench, rule: str | None):
+    job = await bench.add(NOON, rule, missed="skip")
+    bench.clock.now = NOON + HOUR
+    await bench.schedule().write()
+    assert await bench.written() == []
+    assert ((await bench.job(job)).state, (await bench.job(job)).next_due) == ("done", None)
 
 
 @pytest.mark.parametrize(("rule", "zone"), [("nonsense", "UTC"), (DAILY, "Mars/Phobos")])

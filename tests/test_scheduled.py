@@ -16,6 +16,7 @@ from bot.sim.botapi_chats import ChatMessage
 from bot.sim.endpoint import Endpoint, Timing
 from bot.telegram.tasks import DUE
 from tests.house import ADMIN, World, long_story, open_house, world
+from tests.ringing import hung, rung
 
 HOURLY = "DTSTART:20260101T000000\nRRULE:FREQ=HOURLY"
 HOUR = 3600.0
@@ -105,6 +106,9 @@ async def test_the_model_is_told_what_is_wrong_and_asks_for_a_city_where_that_is
             '{"remove": 4711}',
             '{"when": "tomorrow 9:00 in Berlin", "text": "tea"}',
             '{"when": "tomorrow 9:00 in Paris", "text": "tea"}',
+            '{"when": "tomorrow 9:00 in Hamburg", "text": "coffee"}',
+            '{"when": "tomorrow 9:00 in the shed", "text": "coffee"}',
+            '{"remove": 99999999999999999999}',
         ]
         for number, arguments in enumerate(asked):
             house.ann.send(f"@@tool:schedule {arguments}@@@@say:Said {number}.@@")
@@ -118,7 +122,10 @@ async def test_the_model_is_told_what_is_wrong_and_asks_for_a_city_where_that_is
                 "That is too often",
                 "There is no #4711",
                 "Scheduled.",
+                "I do not know when that is: the person's times are those of Europe/Berlin",
+                "Scheduled.",
                 "I do not know when that is",
+                "There is no #99999999999999999999. Call this without arguments",
             ),
             results,
             strict=True,
@@ -225,3 +232,17 @@ async def test_what_an_earlier_process_left_unnoted_is_noted_and_what_was_forgot
             await house.api.until(lambda: FORGOTTEN in house.texts())
             async with connected(house.settings.database_url) as database, database.reading() as tx:
                 assert (await tx.execute(select(table.c.id).where(table.c.person == ADMIN))).all() == []
+
+
+async def test_a_due_task_may_use_what_its_owner_is_granted_at_that_moment(tmp_path: Path):
+    async with open_house(tmp_path, access="open", tools_dir=hung(tmp_path)) as house:
+        await known(house)
+        await known(house, 8)
+        for act, bell in (("/grant", "one"), ("/revoke", "two")):
+            before = len(house.texts())
+            house.ann.send(f"{act} chime 8")
+            await house.answered(before + 1)
+            call = f'@@tool:chime {{"bell": "{bell}"}}@@@@say:Rung {bell}.@@'
+            await due(house, call, chat=8, rule=None)
+            await house.api.until(partial(has_said, house, f"Rung {bell}.", 8))
+        assert rung(tmp_path) == ["one"]

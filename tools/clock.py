@@ -28,21 +28,27 @@ Asia/Dubai: Abu Dhabi
 Asia/Ho_Chi_Minh: Hanoi
 Asia/Jerusalem: Tel Aviv
 Asia/Karachi: Islamabad, Lahore
-Asia/Kolkata: Mumbai, Delhi, New Delhi, Bangalore, Bengaluru, Chennai, Hyderabad
+Asia/Kolkata: India, Mumbai, Delhi, New Delhi, Bangalore, Bengaluru, Chennai, Hyderabad
 Asia/Riyadh: Mecca, Jeddah
 Asia/Shanghai: Beijing, Shenzhen, Guangzhou, Chengdu
 Asia/Tokyo: Osaka, Kyoto, Sapporo
 Australia/Sydney: Canberra
-Europe/Berlin: Munich, Hamburg, Frankfurt, Cologne, Stuttgart, Leipzig, Dresden
+Europe/Berlin: Munich, München, Hamburg, Frankfurt, Cologne, Köln, Stuttgart, Leipzig, Dresden
+Europe/Berlin: Germany, Deutschland, CEST, MEZ, MESZ
+Europe/Brussels: Brüssel
+Europe/Copenhagen: Kopenhagen
 Europe/Istanbul: Ankara
 Europe/Kyiv: Odesa, Lviv
-Europe/London: Manchester, Edinburgh, Birmingham, Liverpool, Glasgow, Oxford, Cambridge
+Europe/Lisbon: Lissabon
+Europe/London: England, UK, Manchester, Edinburgh, Birmingham, Liverpool, Glasgow, Oxford, Cambridge
 Europe/Madrid: Barcelona, Valencia, Seville
-Europe/Moscow: Saint Petersburg, St Petersburg
+Europe/Moscow: Moskau, Saint Petersburg, St Petersburg
 Europe/Paris: Lyon, Marseille, Nice
-Europe/Rome: Milan, Naples, Florence, Venice, Turin
-Europe/Warsaw: Krakow
-Europe/Zurich: Geneva, Basel, Bern
+Europe/Prague: Prag
+Europe/Rome: Rom, Milan, Mailand, Naples, Florence, Venice, Turin
+Europe/Vienna: Wien, Austria, Österreich
+Europe/Warsaw: Warschau, Krakow
+Europe/Zurich: Geneva, Genf, Switzerland, Schweiz, Basel, Bern
 Pacific/Auckland: Wellington, Christchurch
 Pacific/Honolulu: Hawaii
 """

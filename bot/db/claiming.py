@@ -8,6 +8,8 @@ from typing import Any
 
 from sqlalchemy import Row
 
+AT_ONCE = 8  # due tasks at work; most endpoints have fewer seats
+
 
 def choose(
     rows: Sequence[Row[Any]], busy: Mapping[str, float | None], stopping: set[int | None], now: float
@@ -39,6 +41,14 @@ def choose(
             since = began(group[0])  # before a restart, if at all
         cutting += _cuts(waiting_rows[len(group) :], since)
     return groups, cutting, ripe_at
+
+
+def few_at_once(groups: list[list[Row[Any]]], running: Sequence[Row[Any]]) -> list[list[Row[Any]]]:
+    """The groups without the due tasks that are too many at once: what people write would wait behind them all."""
+    due = [group for group in groups if _is_due_task(group[0]) and group[0].turn is None]
+    room = max(0, AT_ONCE - sum(map(_is_due_task, running)))
+    too_many = {group[0].id for group in due[room:]}
+    return [group for group in groups if group[0].id not in too_many] if too_many else groups
 
 
 def began(row: Row[Any]) -> float | None:

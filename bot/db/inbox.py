@@ -13,7 +13,7 @@ from sqlalchemy import Row, and_, bindparam, case, func, insert, or_, select, up
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.claiming import began, choose, giving_way
+from bot.db.claiming import began, choose, few_at_once, giving_way
 from bot.db.tables import inbox
 from bot.domain import InboxItem, ItemKind, Lane, Shape
 
@@ -173,6 +173,7 @@ async def claim(tx: AsyncConnection, *, now: float) -> Claimed:
     busy = {row.lane: began(row) for row in running if row.lane}
     stopping = {row.sender for row in seen if row.shape == "stop"}
     taken, cutting, ripe_at = choose(rows, busy, stopping, now)
+    taken = few_at_once(taken, running)
     yielding = giving_way(running, rows)
     cutting = [row for row in cutting if row.lane not in yielding]  # what gives way need not be cut
     ids = [row.id for group in taken for row in group]

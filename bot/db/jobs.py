@@ -42,6 +42,11 @@ _MOVE = (
     .where(jobs.c.id == bindparam("of"), jobs.c.next_due == bindparam("was"), jobs.c.state == "active")
     .values(next_due=bindparam("then"), last_due=func.coalesce(bindparam("due"), jobs.c.last_due))
 )
+_OVER = (  # nothing of it is under way, and nothing will be
+    update(jobs)
+    .where(jobs.c.id == bindparam("of"), jobs.c.next_due.is_(None), jobs.c.state == "active")
+    .values(state="done")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,7 @@ class Job:
 class Written:
     """A job that was due: when it was due first, the inbox row to be written (None: it was missed), when it is next.
 
-    `broken`: nobody can tell when it is due.
+    `paused`: why it is not due any more until its person says so; with `then` as it `was`, nobody can tell when it is.
     """
 
     job: int
@@ -98,7 +103,7 @@ class Written:
     due: float | None
     then: float | None
     row: Mapping[str, Any] | None = None
-    broken: bool = False
+    paused: str | None = None
 
 
 async def add(tx: AsyncConnection, new: NewJob, *, now: float) -> int:
@@ -151,13 +156,15 @@ async def write(tx: AsyncConnection, written: Sequence[Written], *, now: float) 
     rows = [dict(one.row) | {"job": one.job, "due_at": one.due, "received_at": now} for one in written if one.row]
     if rows:
         await tx.execute(_WRITE, rows)
-    moved = [
-        {"of": one.job, "was": one.was, "then": one.then, "due": one.due if one.row else None}
-        for one in written
-        if not one.broken
-    ]
+    moved = [{"of": one.job, "was": one.was, "then": one.then, "due": one.due if one.row else None} for one in written]
     if moved:
         await tx.execute(_MOVE, moved)
+    for one in written:
+        if one.paused:
+            await pause(tx, one.job, why=one.paused)
+    over = [{"of": one.job} for one in written if one.row is None and one.then is None]
+    if over:
+        await tx.execute(_OVER, over)
 
 
 async def run_now(tx: AsyncConnection, job: int, row: Mapping[str, Any], *, now: float) -> bool:

@@ -56,7 +56,8 @@ async def settle(tx: AsyncConnection, job: int, due_at: float) -> Paused | None:
         return None
     why = _WHY["failed"] if came.came == "dead" else _WHY.get(came.ending or "")
     failures, state = came.failures + 1 if why else 0, came.state
-    if came.next_due is None and state == "active":
+    by_hand = came.rule is None and (came.next_due or 0.0) <= due_at  # it was paused when it was due
+    if by_hand or (came.next_due is None and state == "active"):
         state = "done"
     is_paused = failures >= MOST_FAILURES and state == "active"
     noted = {"of": job, "done": came.done_at, "times": failures, "now_is": "paused" if is_paused else state}

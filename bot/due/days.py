@@ -1,9 +1,10 @@
 """Days as people say them, in English and German: today, a weekday, the 3rd, a date. Pure.
 
-Dates themselves are read by dateparser, and only where a day and a month are there: left to itself it takes `monday 8`
-for a year's 20th of August, and drops a time of day it does not know.
+Dates with a month's name are read by dateparser, and nothing else is: left to itself it takes `monday 8` for a year's
+20th of August, `8 30` for the 30th of that, `3.1.` for a 1st of March, and drops a time of day it does not know.
 """
 
+import contextlib
 import re
 from calendar import monthrange
 from datetime import date, datetime, time, timedelta
@@ -57,10 +58,19 @@ _NEXT = r"(?P<next>next|coming|nächsten?r?|naechsten?|kommenden?r?)\s+"
 _WEEKDAY = re.compile(rf"(?:{_NEXT})?(?P<day>{DAY})")
 _SPAN = re.compile(rf"{_NEXT}(?P<span>week|month|year|woche|monat|jahr)")
 _NUMBERED = re.compile(r"(?P<number>\d{1,2})(?:st|nd|rd|th|\.)(?: of the month| des monats)?")
-_DATED = re.compile(r"\d")
-_BARE = re.compile(r"\d{1,4}\.?")
+_OF_WEEK = re.compile(rf"(?P<day>{DAY})\.?,?\s+(?P<date>.*\d.*)")
+_IN_FIGURES = re.compile(
+    r"(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})|"
+    r"(?P<first>\d{1,2})\.\s?(?:(?P<second>\d{1,2})\.(?:\s?(?P<of>\d{4}|\d{2}))?|(?P<bare>[01]\d))|"
+    r"(?P<either>\d{1,2})(?P<sign>[/-])(?P<other>\d{1,2})(?:(?P=sign)(?P<in>\d{4}|\d{2}))?"
+)
+_IN_WORDS = re.compile(
+    r"(?:\d{1,3}(?:st|nd|rd|th|\.)?\s+(?:of\s+)?[^\W\d]{3,9}\.?|[^\W\d]{3,9}\.?\s+(?:the\s+)?\d{1,3}(?:st|nd|rd|th)?)"
+    r"(?:,?\s+\d{4})?"
+)
+_MONTH = re.compile(r"\b(?:jan|jän|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez)")
 _ORDINAL = re.compile(r"\b(" + "|".join(word for word in ORDINALS if word.isalpha() and ORDINALS[word] > 0) + r")\b")
-_YEAR = re.compile(r"\b\d{4}\b|\d[./-]\d{1,2}[./-]\d{2}\b")
+_YEAR = re.compile(r"\b\d{4}$")
 LONGEST = 40  # characters of a date
 HOW = "I do not know when that is. Say it as: tomorrow at 9, Friday at 17:30, in 2 hours, on 24 December at 18:00."
 
@@ -124,18 +134,46 @@ def _numbered(number: int, now: datetime, at: time) -> date:
 
 
 def _dated(words: str, now: datetime, at: time) -> date:
+    named = _OF_WEEK.fullmatch(words)
+    words = named["date"] if named else words
     words = _ORDINAL.sub(lambda found: str(ORDINALS[found[0]]), words)
-    day = parsed(words, now)
-    if day is None:
-        raise _no_day(words)
-    if datetime.combine(day, at) <= now and not _YEAR.search(words):
-        return parsed(words, now + timedelta(days=1)) or day
+    figures = _IN_FIGURES.fullmatch(words)
+    day = _in_figures(figures, now, at) if figures else _in_words(words, now, at)
+    if named and day.weekday() != WEEKDAYS[named["day"]]:
+        raise Unclear(f"{day:%-d %B %Y} is a {day:%A}. Say one of the two.")
     return day
 
 
-def parsed(words: str, now: datetime) -> date | None:
+def _in_figures(found: re.Match[str], now: datetime, at: time) -> date:
+    """A date in figures: behind dots the day is first, with strokes nobody knows unless only one can be it."""
+    day, month = found["day"] or found["first"], found["month"] or found["second"] or found["bare"]
+    year = found["year"] or found["of"] or found["in"]
+    if found["sign"]:
+        day, month = found["either"], found["other"]
+        if int(month) > 12:
+            day, month = month, day
+        elif int(day) <= 12 and day != month:
+            raise Unclear(f"“{found[0]}” may be two days. Say it with the month's name, such as: 24 December.")
+    years = [int(year) + (2000 if int(year) < 100 else 0)] if year else range(now.year, now.year + 9)
+    for one in years:
+        with contextlib.suppress(ValueError):
+            if datetime.combine(made := date(one, int(month), int(day)), at) > now or year:
+                return made
+    raise _no_calendar(found[0])
+
+
+def _in_words(words: str, now: datetime, at: time) -> date:
+    day = _parsed(words, now)
+    if day is None:
+        raise _no_day(words)
+    if datetime.combine(day, at) <= now and not _YEAR.search(words):
+        return _parsed(words, now + timedelta(days=1)) or day
+    return day
+
+
+def _parsed(words: str, now: datetime) -> date | None:
     """The date these words name, today or later if they name no year; None if they name none."""
-    if len(words) > LONGEST or not _DATED.search(words) or _BARE.fullmatch(words):
+    if len(words) > LONGEST or not (_IN_WORDS.fullmatch(words) and _MONTH.search(words)):
         return None
     import dateparser  # half a second, and ten megabytes: not before somebody names a date
 
@@ -148,13 +186,11 @@ def parsed(words: str, now: datetime) -> date | None:
     return None if found is None or found.time() != time() else found.date()
 
 
-_LOOKS_DATED = re.compile(
-    r"\d{1,4}[./-]\d{1,2}(?:[./-]\d{0,4})?|(?:\d{1,3}(?:st|nd|rd|th|\.)?\s+(?:of\s+)?[^\W\d]{3,9}|[^\W\d]{3,9}\s+\d{1,3}(?:st|nd|rd|th)?)(?:,?\s+\d{4})?"
-)
-_MONTH = re.compile(r"\b(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez)")
-
-
 def _no_day(words: str) -> Unclear:
-    if _LOOKS_DATED.fullmatch(words) and (_MONTH.search(words) or not re.search(r"[^\W\d]", words)):
-        return Unclear(f"No calendar has the date “{words[:LONGEST]}”. Say it as: 24 December, or 2027-01-31.")
+    if _IN_WORDS.fullmatch(words) and _MONTH.search(words):
+        return _no_calendar(words)
     return Unclear(HOW, told=False)
+
+
+def _no_calendar(words: str) -> Unclear:
+    return Unclear(f"No calendar has the date “{words[:LONGEST]}”. Say it as: 24 December, or 2027-01-31.")

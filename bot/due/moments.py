@@ -22,9 +22,14 @@ UNITS = {word: unit for unit, words in _UNITS.items() for word in words}
 UNIT = "|".join(sorted(UNITS, key=len, reverse=True))
 HOW = days.HOW
 SECONDS = {"second": 1, "minute": 60, "hour": 3600}
-COUNT = r"\d{1,6}|an?|eine[rnm]?|half an|half a|eine[rn]? halben?|a couple of|ein paar"
+COUNT = (
+    r"\d{1,6}(?:[.,]\d{1,2})?|anderthalb|eineinhalb|an?|eine[rnm]?|half an|half a|eine[rn]? halben?|a couple of|"
+    "ein paar"
+)
 _AHEAD = re.compile(rf"(?:in|nach|within)\s+((?:(?:{COUNT})\s*(?:{UNIT})\b(?:\s*(?:,|and|und)\s*|\s*))+)")
 _LATER = re.compile(rf"((?:(?:{COUNT})\s*(?:{UNIT})\b\s*)+)(?:from now|later|später)")
+_AND_A_HALF = re.compile(r"\b(an?|\d{1,4})( hours?)? and a half( hours?)?\b")
+_SHORT = re.compile(r"\b(\d{1,3})\s?h\s?(\d{1,2})(?:\s?m(?:in)?)?\b")
 _ONE = re.compile(rf"(?P<count>{COUNT})\s*(?P<unit>{UNIT})\b")
 
 
@@ -34,14 +39,21 @@ def find(phrase: str, where: tzinfo, now: float) -> float:
     if at is None:
         at = rules.instant(_named(phrase, rules.local(now, where)), where)
     if at <= now:
-        raise _past(now - at)
+        raise past(now - at)
     if at > now + FARTHEST * 366 * 86_400:
         raise Unclear(f"That is more than {FARTHEST} years ahead. Say an earlier time.")
     return at
 
 
+def is_counted(phrase: str) -> bool:
+    """Whether a plain phrase counts from now, and so needs no time of day."""
+    return bool(_AHEAD.match(phrase) or _LATER.match(phrase))
+
+
 def _ahead(phrase: str, where: tzinfo, now: float) -> float | None:
     """`in 2 hours` by elapsed time, `in 2 weeks at 9` by the calendar; None if it is said otherwise."""
+    phrase = _AND_A_HALF.sub(lambda one: f"{one[1] if one[1].isdigit() else 1}.5 hours", phrase)
+    phrase = _SHORT.sub(r"\1 hours \2 minutes", phrase)
     found = _AHEAD.match(phrase) or _LATER.match(phrase)
     if found is None:
         return None
@@ -80,14 +92,16 @@ def _named(phrase: str, now: datetime) -> datetime:
     if not found.times and days.lead(found.rest) in {"", "today", "heute"}:
         raise Unclear("At what time? Say it as: today at 17:00.", told=bool(found.rest))
     at = found.times[0] if found.times else hours.MORNING
+    if found.after_midnight and found.rest:
+        raise Unclear("That is after midnight. Say the day it is by then, such as: tomorrow at 1:00.")
     return datetime.combine(days.find(found.rest, now, at), at)
 
 
 def _count(words: str) -> float:
-    if words.isdigit():
-        return int(words)
+    if words[0].isdigit():
+        return float(words.replace(",", "."))
     if "hal" in words:
-        return 0.5
+        return 1.5 if words in {"anderthalb", "eineinhalb"} else 0.5
     return 2 if words in {"a couple of", "ein paar"} else 1
 
 
@@ -97,7 +111,8 @@ def _later(day: date, count: float, unit: str) -> date:
     return days.months_on(day, int(count) * (12 if unit == "year" else 1))
 
 
-def _past(ago: float) -> Unclear:
+def past(ago: float) -> Unclear:
+    """What is said of a moment that was so many seconds ago."""
     if ago < ABOUT_NOW:
         return Unclear("That is now. Say a time to come, such as: in 10 minutes.")
     return Unclear(f"That was {saying.ago(ago)} ago. Say a time to come, such as: tomorrow at 9.")

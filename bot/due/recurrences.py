@@ -23,9 +23,11 @@ OFTEN = "That is too often: I do it every {minutes} minutes at most. Say it as: 
 
 _EVERY = r"(?:every|each|jede[nrsm]?|alle)"
 _ALONE = re.compile(_EVERY)
+_NAMES_A_DAY = re.compile(rf"\b(?:{days.DAY})\b")
 _OTHER = {"other": 2, "second": 2, "2nd": 2, "third": 3, "zweiten": 2, "zweite": 2, "dritten": 3, "dritte": 3}
 _NTH = r"(?:(?P<every>\d{1,6}|" + "|".join(_OTHER) + r")\.?\s+)?"
 _WORKING = r"(?:mo|mon|monday|montag)\s*(?:-|–|to|through|until|bis)\s*(?:fr|fri|friday|freitag)"
+_WORKING_WEEK = re.compile(rf"\b{_WORKING}\b")
 _DAYLIST = rf"(?:{days.DAY})(?:\s*(?:,|and|und|&|/)\s*(?:{days.DAY}))*"
 _ON = r"(?:\s*,?\s*(?:on|am|every|jeden)?\s*(?:the\s+)?)"
 _ORD = "|".join(sorted(days.ORDINALS, key=len, reverse=True))
@@ -46,6 +48,8 @@ def find(phrase: str, where: tzinfo, now: float, shortest: int) -> Rule:
     words, until = _until(phrase, where, now)
     found = hours.find(words)
     rest = _tidy(found.rest)
+    if found.after_midnight and _NAMES_A_DAY.search(rest):
+        raise Unclear("That is after midnight. Say the day it is by then, such as: every Saturday at 1:00.")
     if not found.times and _ALONE.fullmatch(rest):
         raise Unclear(HOW, told=False)
     freq, parts = _read(rest, rules.local(now, where))
@@ -54,6 +58,8 @@ def find(phrase: str, where: tzinfo, now: float, shortest: int) -> Rule:
     rule = _elapsed(freq, parts, found.times, now, where) or _calendar(freq, parts, found.times, where, now)
     if until is not None:
         rule = Rule(rule.begin, (*rule.parts, ("UNTIL", until.strftime(rules.STAMP))))
+    if any(_minutes(later) - _minutes(earlier) < shortest / 60 for earlier, later in pairwise(found.times)):
+        raise _often(shortest)
     _not_too_often(rule, where, now, shortest)
     return rule
 
@@ -64,7 +70,7 @@ def _tidy(rest: str) -> str:
 
 def _until(phrase: str, where: tzinfo, now: float) -> tuple[str, datetime | None]:
     found = re.fullmatch(r"(?P<words>.+?),?\s+(?:until|till|bis(?: zum)?)\s+(?P<day>.+)", phrase)
-    if found is None or found["day"].split()[0] in {"fr", "fri", "friday", "freitag"}:  # of `Monday until Friday`
+    if found is None or _WORKING_WEEK.search(phrase):
         return phrase, None
     start = rules.local(now, where)
     last = days.find(found["day"], start, time(23, 59))
@@ -108,17 +114,24 @@ def _listed(numbers: Iterable[int]) -> str:
     return ",".join(str(number) for number in sorted(set(numbers)))
 
 
+def _minutes(at: time) -> int:
+    return at.hour * 60 + at.minute
+
+
+def _often(shortest: int) -> Unclear:
+    return Unclear(OFTEN.format(minutes=max(1, shortest // 60)))
+
+
 def _not_too_often(rule: Rule, where: tzinfo, now: float, shortest: int) -> None:
-    often = Unclear(OFTEN.format(minutes=max(1, shortest // 60)))
     if rule.get("FREQ") == "SECONDLY" or (rule.step is not None and rule.step < shortest):
-        raise often
+        raise _often(shortest)
     few = rules.next_few(rule, where, now, 8)
     if not few:
         raise Unclear("That never comes. Say a later day after “until”.")
     # Where a clock is put on, two times of a day may come together; that is no more often.
     gaps = sorted(later - earlier for earlier, later in pairwise(few))
     if gaps and gaps[len(gaps) // 2] < shortest:
-        raise often
+        raise _often(shortest)
 
 
 def _number(found: re.Match[str]) -> dict[str, str]:
@@ -170,7 +183,10 @@ def _monthly_weekday(found: re.Match[str], _: datetime) -> _Made:
 
 def _yearly(found: re.Match[str], start: datetime) -> _Made:
     named = found.groupdict().get("date")
-    day: date = days.find(named, start - timedelta(days=1), time()) if named else start.date()
+    try:
+        day: date = days.find(named, start - timedelta(days=1), time()) if named else start.date()
+    except Unclear as error:
+        raise error if error.told else Unclear(HOW, told=False) from None
     return "YEARLY", {"BYMONTH": str(day.month), "BYMONTHDAY": str(day.day)}
 
 
@@ -186,7 +202,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], _Made]]
             _by_clock,
         ),
         (r"(?:hourly|stündlich)", lambda _, __: ("HOURLY", {})),
-        (rf"(?:daily|täglich|{_EVERY}(?:\s+{_NTH}(?:days?|tage?n?|morgen|morning))?)", _daily),
+        (rf"(?:daily|everyday|täglich|{_EVERY}(?:\s+{_NTH}(?:days?|tage?n?|morgen|morning))?)", _daily),
         (
             rf"(?:{_EVERY}\s+|(?:on|an)\s+)?"
             r"(?:weekdays?|working days?|workdays?|werktags?|werktage?n?|wochentags|wochentage?)",
@@ -211,12 +227,13 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], _Made]]
             rf"(?:yearly|annually|jährlich|{_EVERY}\s+(?:years?|jahre?))(?:\s*,?\s*(?:on|am)?\s*(?P<date>.*\d.*))?",
             _yearly,
         ),
+        (rf"{_EVERY}\s+(?:the\s+)?(?P<nth>\d{{1,2}})(?:st|nd|rd|th|\.)", _monthly),
         (rf"{_EVERY}\s+(?P<date>.*\d.*)", _yearly),
         (rf"(?:on|am)\s+(?P<date>.*\d.*)\s+(?:of\s+)?{_EVERY}\s+(?:year|jahr)(?:es)?", _yearly),
     )
 )
 _RECURS = re.compile(
-    rf"\b(?:{_EVERY}|{_WORKING}|hourly|daily|weekly|monthly|yearly|annually|stündlich|täglich|wöchentlich|monatlich|"
+    rf"\b(?:{_EVERY}|{_WORKING}|hourly|daily|everyday|weekly|monthly|yearly|annually|stündlich|täglich|wöchentlich|monatlich|"
     r"jährlich|weekdays|weekends|werktags|wochentags|(?:mon|tues|wednes|thurs|fri|satur|sun)days|"
     r"(?:mon|diens|donners|frei|sams|sonn)tags|mittwochs|am wochenende)\b"
 )

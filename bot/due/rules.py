@@ -4,11 +4,12 @@ A rule is two lines of iCalendar: DTSTART, a local time without a zone, and RRUL
 the instant is as far behind the gap as it lies in it; of one that exists twice it is the first.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache
-from itertools import islice
+from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
 STAMP = "%Y%m%dT%H%M%S"
@@ -72,7 +73,8 @@ def local(at: float, where: tzinfo) -> datetime:
 def following(rule: Rule, where: tzinfo, after: float) -> Iterator[float]:
     """The epoch seconds the rule comes to after this one, in order and each once."""
     if rule.step is not None:
-        yield from _elapsed(instant(rule.begin, where), rule.step, after)
+        begin = instant(rule.begin, where)
+        yield from takewhile(_end(rule, where).__ge__, _elapsed(begin, rule.step, after))
         return
     last = after
     for at in _calendar(rule, local(after, where) - MARGIN):
@@ -95,7 +97,7 @@ def next_few(rule: Rule, where: tzinfo, after: float, count: int) -> tuple[float
 def latest(rule: Rule, where: tzinfo, first: float, now: float) -> float:
     """The last epoch second up to now of a rule that was due at `first`, which is not later than now."""
     if rule.step is not None:
-        return first + (now - first) // rule.step * rule.step
+        return first + (min(now, _end(rule, where)) - first) // rule.step * rule.step
     found = first
     for days in (2, 40, 800, 366 * 10):  # a rule that comes often is not reckoned from far back
         since = max(first, now - days * 86_400)
@@ -106,6 +108,14 @@ def latest(rule: Rule, where: tzinfo, first: float, now: float) -> float:
         if found > first or since == first:
             break
     return found
+
+
+def _end(rule: Rule, where: tzinfo) -> float:
+    """The epoch second after which a rule that goes by elapsed time comes no more."""
+    assert rule.step is not None
+    until, count = rule.get("UNTIL"), rule.get("COUNT")
+    last = instant(datetime.strptime(until, STAMP), where) if until else math.inf  # noqa: DTZ007
+    return min(last, instant(rule.begin, where) + (int(count) - 1) * rule.step) if count else last
 
 
 def _elapsed(begin: float, step: int, after: float) -> Iterator[float]:

@@ -6,7 +6,7 @@ from bot.due.unclear import Unclear
 from tools.base import ToolError
 from tools.clock import find_zone
 
-_OFFSET = re.compile(r"\s*(?:utc|gmt)?\s*[+-]\s*\d.*", re.IGNORECASE)
+_OFFSET = re.compile(r"\s*(?:(?:utc|gmt)?\s*[+-]\s*\d.*|(?:est|mst)\s*)", re.IGNORECASE)
 
 
 def find(words: str) -> str:

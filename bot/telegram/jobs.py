@@ -25,7 +25,8 @@ async def remind(call: Call) -> Answer:
     """/remind WHEN TEXT."""
     if not call.words:
         return say(HOW_TO)
-    body = {"person": call.person, "name": call.name, "words": call.words}
+    said_at = call.item.body["message"]["date"] if call.item.stale else call.now
+    body = {"person": call.person, "name": call.name, "words": call.words, "said_at": said_at}
     await inbox.add(call.tx, kind="reminder", lane=call.lane, sender=call.person, body=body, now=call.now)
     return Answer(then=(call.reach.wake_worker,))
 
@@ -70,6 +71,8 @@ async def tapped(call: Call) -> Answer:
 
 
 async def _undo(call: Call, job: Job) -> Answer:
+    if job.state == "done":
+        return Answer(toast="It is done already.")
     await jobs.remove(call.tx, job.id, person=call.person)
     return Answer(toast="Undone.", redraw=Part(f"Undone: {job.text[:200]}"))
 
@@ -89,7 +92,10 @@ async def _pause(call: Call, job: Job) -> Answer:
 async def _resume(call: Call, job: Job) -> Answer:
     if job.state != "paused":
         return Answer(toast="It is not paused.")
-    next_due = await call.reach.diary.next_due(job)
+    try:
+        next_due = await call.reach.diary.next_due(job)
+    except Unclear as error:
+        return Answer(toast=str(error))
     if next_due is None:
         return Answer(toast="Its time has passed. Run it now, or delete it.")
     await jobs.resume(call.tx, job.id, next_due)

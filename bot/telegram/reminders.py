@@ -10,6 +10,7 @@ from bot.db.engine import Database, Transaction
 from bot.diary import Diary, Owner, ZoneUnknown
 from bot.domain import InboxItem, Lane, Part
 from bot.due import saying
+from bot.due.plan import LATE
 from bot.due.unclear import Unclear
 from bot.telegram.access import Access
 
@@ -53,14 +54,15 @@ class Reminders:
             if not is_in:
                 await jobs.remove_all(tx, person)
             elif item.job is not None and (job := await jobs.find(tx, item.job)) is not None:
-                text = f"⏰ {item.body['texts'][0]}{lateness(item, job.zone)}"
+                text = f"⏰ {item.body['texts'][0]}{lateness(item, job.zone, now)}"
                 await outbox.add(tx, item=item.id, lane=lane, parts=(Part(text),), now=now)
             await inbox.done(tx, [item.id], now=now)
 
     async def _keep(self, item: InboxItem, lane: Lane) -> None:
         owner = Owner(int(item.body["person"]), str(item.body["name"]), lane)
         try:
-            when, text = await self._diary.split(owner.person, str(item.body["words"]))
+            said_at = float(item.body.get("said_at", item.received_at))
+            when, text = await self._diary.split(owner.person, str(item.body["words"]), said_at)
             async with self._database.transaction() as tx:
                 kept = await self._diary.keep(tx, owner, "reminder", when, text)
                 await self._answer(tx, item, lane, kept)
@@ -82,10 +84,12 @@ class Reminders:
         await inbox.done(tx, [item.id], now=now)
 
 
-def lateness(item: InboxItem, zone: str) -> str:
+def lateness(item: InboxItem, zone: str, now: float) -> str:
     """What stands below something that is done long after it was due; nothing if it is not."""
-    late, due_at = float(item.body.get("late", 0.0)), item.due_at or 0.0
-    if not late:
+    missed, due_at = float(item.body.get("late", 0.0)), item.due_at or 0.0
+    late = max(missed, now - due_at)  # it may also have waited after it was written down
+    if late <= LATE:
         return ""
+    away = ", while I was away" if missed else ""
     more = " Earlier times were missed, too, and are left out." if item.body.get("left_out") else ""
-    return f"\n\n(This was due {saying.moment(due_at, zone)}, {saying.ago(late)} ago, while I was away.{more})"
+    return f"\n\n(This was due {saying.moment(due_at, zone)}, {saying.ago(late)} ago{away}.{more})"

@@ -30,11 +30,19 @@ SHOWN = 60  # characters of a task that its answer begins with
 class Tasks:
     """Gives tasks to turns. `ended` hears of one that had begun, and ends here without an answer."""
 
-    def __init__(self, database: Database, access: Access, turns: Turns, ended: Callable[[Ended], None]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        access: Access,
+        turns: Turns,
+        ended: Callable[[Ended], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._database = database
         self._access = access
         self._turns = turns
         self._ended = ended
+        self._clock = clock
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
@@ -49,7 +57,7 @@ class Tasks:
         if item.job is None:
             await self._turns.run(ask)
         elif (job := await self._job(item)) is not None:
-            await self._turns.run(due(ask, item, job))
+            await self._turns.run(due(ask, item, job, self._clock()))
         else:
             await self._end(item, item.lane, person, GONE)
 
@@ -60,7 +68,7 @@ class Tasks:
 
     async def _end(self, item: InboxItem, lane: Lane, person: int, why: str) -> None:
         """What a turn that gave way has shown is taken back."""
-        now = time.time()
+        now = self._clock()
         async with self._database.transaction() as tx:
             has_begun = await turns.fail(tx, item.id, why=why, now=now)
             if has_begun:
@@ -79,10 +87,10 @@ class Tasks:
             return await attachments.of_turn(tx, turn)
 
 
-def due(ask: Ask, item: InboxItem, job: Job) -> Ask:
+def due(ask: Ask, item: InboxItem, job: Job, now: float) -> Ask:
     """The turn of a due task: people go before it, and its answer says what it is about."""
     [text] = ask.texts
     shown = text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
-    late = lateness(item, job.zone).strip()
+    late = lateness(item, job.zone, now).strip()
     preface = "\n\n".join(piece for piece in (f"🤖 {' '.join(shown.split())}", late) if piece)
     return replace(ask, texts=(DUE + text,), preface=f"{preface}\n\n", priority=TASKS)

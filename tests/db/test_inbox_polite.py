@@ -4,6 +4,7 @@ import pytest
 from sqlalchemy import select, update
 
 from bot.db import inbox
+from bot.db.claiming import AT_ONCE
 from bot.db.engine import Database
 from bot.db.inbox import Arrival, Claimed
 from bot.db.tables import inbox as table
@@ -20,10 +21,10 @@ class Lanes:
         self._database = database
         self._updates = 0
 
-    async def due(self, kind: ItemKind = "task", job: int | None = 1) -> int:
+    async def due(self, kind: ItemKind = "task", job: int | None = 1, lane: Lane = LANE) -> int:
         """A due item of a job; None: an item of the house's own, such as a /retry."""
         async with self._database.transaction() as tx:
-            item = await inbox.add(tx, kind=kind, lane=LANE, sender=7, body={}, now=NOW)
+            item = await inbox.add(tx, kind=kind, lane=lane, sender=7, body={}, now=NOW)
             await tx.execute(update(table).where(table.c.id == item).values(job=job, due_at=NOW + item))
         return item
 
@@ -57,6 +58,23 @@ async def test_what_a_person_writes_goes_before_a_due_task_that_waits(lanes: Lan
     assert await lanes.taken() == [message]
     await lanes.end(message)
     assert await lanes.taken() == [task]
+
+
+async def test_only_so_many_due_tasks_begin_at_once_and_nothing_else_is_held_up(lanes: Lanes, database: Database):
+    tasks = [await lanes.due(lane=Lane(100 + number)) for number in range(2 * AT_ONCE + 1)]
+    others = [
+        await lanes.due("reminder", lane=Lane(50)),
+        await lanes.due(job=None, lane=Lane(51)),
+        await lanes.written(),
+    ]
+    claimed = await lanes.claim()
+    assert sorted(group[0].id for group in claimed.groups) == [*tasks[:AT_ONCE], *others]
+    assert claimed.left
+    assert await lanes.taken() == []
+    async with database.transaction() as tx:  # one that has begun before, and was allowed something meanwhile
+        await tx.execute(update(table).where(table.c.id == tasks[-1]).values(turn=1))
+    await lanes.end(*tasks[:2])
+    assert sorted(await lanes.taken()) == [*tasks[AT_ONCE : AT_ONCE + 2], tasks[-1]]
 
 
 @pytest.mark.parametrize(("kind", "job"), [("reminder", 1), ("task", None)])

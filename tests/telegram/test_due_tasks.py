@@ -32,7 +32,7 @@ class Desk:
     woken: list[Lane] = field(default_factory=list)
 
     def tasks(self) -> Tasks:
-        return Tasks(self.database, self.access, self.turns, lambda _: None)
+        return Tasks(self.database, self.access, self.turns, lambda _: None, lambda: NOW)
 
     async def due(self, text: str = "the news", *, rule: str | None = HOURLY, late: float = 0.0) -> InboxItem:
         """An item of a job that is due now, claimed."""
