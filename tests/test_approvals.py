@@ -10,7 +10,7 @@ import pytest
 
 from bot.approvals import NO_ADMIN, NOT_YOURS, TOO_LATE
 from bot.db import approvals as stored
-from bot.db import conversations, inbox
+from bot.db import conversations, stopping
 from bot.db.engine import Database
 from bot.db.tables import approvals, outbox, tool_calls, turns
 from bot.db.tables import inbox as inbox_table
@@ -118,7 +118,7 @@ async def test_a_call_that_is_not_allowed_is_refused(
     await parked(desk, "ring")
     if word == "stopped":
         async with database.transaction() as tx:
-            stopped = await inbox.stop(tx, LANE, before=9, now=time.time(), parked=True)
+            stopped = await stopping.stop(tx, LANE, before=9, now=time.time(), parked=True)
             assert stopped.parked == (1,)
             await desk.approvals.stop(tx, stopped.parked, now=time.time())
     else:
@@ -336,7 +336,7 @@ async def test_a_stop_that_meets_a_turn_about_to_wait_ends_it_and_nobody_is_aske
 
     async def stop() -> Reply:
         async with database.transaction() as tx:  # the process learns of it a moment later
-            assert (await inbox.stop(tx, LANE, before=99, now=time.time())).running
+            assert (await stopping.stop(tx, LANE, before=99, now=time.time())).running
         return said("", ring())
 
     model.says = [stop]

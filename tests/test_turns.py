@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bot import asking
-from bot.db import inbox, patience
+from bot.db import patience, stopping
 from bot.db.engine import Database
 from bot.db.tables import messages, model_calls, tool_calls, turns
 from bot.domain import Reply
@@ -105,7 +105,7 @@ async def test_a_stop_before_the_turn_has_begun_asks_the_model_nothing(database:
     desk = Desk(database, model)
     ask = await desk.ask("go")
     async with database.transaction() as tx:
-        assert (await inbox.stop(tx, LANE, before=99, now=0.0)).running
+        assert (await stopping.stop(tx, LANE, before=99, now=0.0)).running
     await desk.turns().run(ask)
     assert (await desk.answers(), model.requests) == (["Stopped."], [])
     assert await desk.rows(model_calls, "id") == []

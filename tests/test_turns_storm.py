@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from bot import asking
-from bot.db import inbox, patience
+from bot.db import patience, stopping
 from bot.db.engine import Database
 from bot.db.tables import inbox as items
 from bot.db.tables import messages, model_calls, outbox, tool_calls, turns
@@ -94,7 +94,7 @@ class Storm:
         await asyncio.sleep(self.dice.random() * 0.12)
         if lot < 0.3:
             async with self.database.transaction() as tx:
-                await inbox.stop(tx, LANE, before=10**9, now=0.0)
+                await stopping.stop(tx, LANE, before=10**9, now=0.0)
             turns_.stop(LANE, 10**9)
         elif lot < 0.6 and not last:
             task.cancel()

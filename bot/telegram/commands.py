@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from bot.db import conversations, inbox, notes, retries
+from bot.db import conversations, inbox, notes, retries, stopping
 from bot.db.people import Standing
 from bot.db.retries import LastTurn
 from bot.domain import Button, Part
@@ -119,7 +119,7 @@ async def new(call: Call) -> Answer:
 
 
 async def stop(call: Call) -> Answer:
-    stopped = await inbox.stop(call.tx, call.lane, before=call.item.id, now=call.now, parked=True)
+    stopped = await stopping.stop(call.tx, call.lane, before=call.item.id, now=call.now, parked=True)
     if stopped.parked:
         lanes = await call.reach.approvals.stop(call.tx, stopped.parked, now=call.now)
         return Answer(then=(call.reach.wake_worker, *(partial(call.reach.wake_sender, lane) for lane in lanes)))

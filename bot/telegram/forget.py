@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
-from bot.db import inbox, jobs, retention
+from bot.db import inbox, jobs, retention, stopping
 from bot.domain import Button, Lane, Part
 from bot.telegram.acts import TOO_OLD, Answer, Call, say
 
@@ -44,7 +44,7 @@ async def tapped(call: Call) -> Answer:
     woken = list[Lane]()
     for lane in lanes:
         woken += await call.reach.approvals.forget(call.tx, lane, before=call.item.id, now=call.now)
-        await inbox.stop(call.tx, lane, before=call.item.id, now=call.now)
+        await stopping.stop(call.tx, lane, before=call.item.id, now=call.now)
         await retention.drop_waiting(call.tx, lane, before=call.item.id, now=call.now)
         body = {"job": "forget", "person": call.person, "asked_at": call.now, "tell": lane == call.lane}
         await inbox.add(call.tx, kind="house", lane=lane, sender=None, body=body, now=call.now)

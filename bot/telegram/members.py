@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from bot.db import grants, inbox, jobs, outbox, people, revisions
+from bot.db import grants, jobs, outbox, people, revisions, stopping
 from bot.db.people import Person, Role, Standing, Stranger
 from bot.domain import Button, Lane, Part
 from bot.telegram.access import NOT_LET_IN
@@ -125,7 +125,7 @@ async def _end_turns(call: Call, number: int) -> tuple[Callable[[], object], ...
     """Mark what runs for this person as stopped, and end what waits; returns what cuts it once that is committed."""
     lanes = await people.lanes_at_work(call.tx, number)
     for lane in lanes:
-        await inbox.stop(call.tx, lane, before=call.item.id, now=call.now)
+        await stopping.stop(call.tx, lane, before=call.item.id, now=call.now)
     await grants.forget(call.tx, number)
     await revisions.bump(call.tx, revisions.TOOLS)
     ended = await call.reach.approvals.end(call.tx, number, why=NOT_LET_IN, now=call.now)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from bot.db import inbox, notes, outbox, retries
+from bot.db import inbox, notes, outbox, retries, stopping
 from bot.db.people import Standing
 from bot.domain import Part
 from bot.telegram import accounts, approving, commands, consent, forget, jobs, members, thinking, toolcards
@@ -31,7 +31,7 @@ async def _nothing(call: Call) -> Answer:
 
 
 async def _stop(call: Call, item: int) -> Answer:
-    runs = await inbox.stop_turn(call.tx, call.lane, item)
+    runs = await stopping.stop_turn(call.tx, call.lane, item)
     if runs is None:
         return Answer(toast="This has ended already.")
     # A due task may have given way: then what runs in its lane is another turn.
@@ -41,10 +41,10 @@ async def _stop(call: Call, item: int) -> Answer:
 
 async def _drop(call: Call, item: int) -> Answer:
     """Drop what waited when the /stop `item` came: it may have become the running turn since."""
-    stopped = await inbox.stop(call.tx, call.lane, before=item, now=call.now)
+    stopped = await stopping.stop(call.tx, call.lane, before=item, now=call.now)
     dropped = stopped.dropped
     if stopped.running:
-        dropped += await inbox.drop(call.tx, call.lane, upto=item, now=call.now)
+        dropped += await stopping.drop(call.tx, call.lane, upto=item, now=call.now)
     line = "Dropped." if dropped or stopped.running else "Nothing waits any more."
     return Answer(toast=line, redraw=Part(line), then=(partial(call.reach.turns.stop, call.lane, item),))
 

@@ -1,6 +1,6 @@
 """What came with messages is kept with them, in their order, and its images come back with them."""
 
-from bot.db import attachments, inbox, turns
+from bot.db import attachments, inbox, stopping, turns
 from bot.db.engine import Database
 from bot.db.inbox import Arrival
 from bot.db.turns import NewTurn
@@ -54,5 +54,5 @@ async def test_nothing_is_fetched_for_what_has_begun_or_is_stopped(database: Dat
         assert [await attachments.needless(tx, item) for item in (1, 2, 3)] == [False, False, False]
         await turns.open_turn(tx, NewTurn(1, LANE, 7, 1, (), False, "", 0.0), [1], (), now=1.0)
         assert [await attachments.needless(tx, item) for item in (1, 2, 3)] == [True, False, False]
-        await inbox.stop(tx, LANE, before=9, now=1.0)
+        await stopping.stop(tx, LANE, before=9, now=1.0)
         assert [await attachments.needless(tx, item) for item in (1, 2, 3)] == [True, True, True]

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from bot.db import inbox
+from bot.db import inbox, stopping
 from bot.db.engine import Database
 from bot.db.inbox import Arrival, Claimed
+from bot.db.stopping import Stopped
 from bot.db.tables import inbox as table
 from bot.domain import Lane
 from bot.telegram import envelope
@@ -111,14 +112,14 @@ async def test_stop_marks_what_runs_and_leaves_what_waits(database: Database):
     await claim(database)
     await store(database, arrival(2), arrival(3, shape="stop", lane=None))
     async with database.transaction() as tx:
-        assert await inbox.stop(tx, LANE, before=3, now=101.0) == inbox.Stopped(running=True, dropped=0, waiting=1)
-        assert await inbox.drop(tx, LANE, upto=3, now=101.0) == 1
+        assert await stopping.stop(tx, LANE, before=3, now=101.0) == Stopped(running=True, dropped=0, waiting=1)
+        assert await stopping.drop(tx, LANE, upto=3, now=101.0) == 1
 
 
 async def test_stop_with_nothing_running_drops_what_came_before_it_only(database: Database):
     await store(database, arrival(1), arrival(2, shape="stop", lane=None), arrival(3))
     async with database.transaction() as tx:
-        assert await inbox.stop(tx, LANE, before=2, now=101.0) == inbox.Stopped(running=False, dropped=1, waiting=1)
+        assert await stopping.stop(tx, LANE, before=2, now=101.0) == Stopped(running=False, dropped=1, waiting=1)
         await inbox.done(tx, [2], now=101.0)
     assert updates(await claim(database)) == [[3]]
 

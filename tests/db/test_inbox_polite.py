@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select, update
 
-from bot.db import inbox
+from bot.db import inbox, stopping
 from bot.db.claiming import AT_ONCE
 from bot.db.engine import Database
 from bot.db.inbox import Arrival, Claimed
@@ -135,7 +135,7 @@ async def test_a_stop_means_what_runs_and_not_the_task_that_gave_way_to_it(lanes
     assert await lanes.taken() == [message]
     for expected in ([message], [task]):
         async with lanes._database.transaction() as tx:
-            assert (await inbox.stop(tx, LANE, before=99, now=NOW, parked=True)).running
+            assert (await stopping.stop(tx, LANE, before=99, now=NOW, parked=True)).running
             met = (await tx.execute(select(table.c.id).where(table.c.stopped, table.c.state != "done"))).scalars().all()
         assert list(met) == expected
         await lanes.end(*expected)
