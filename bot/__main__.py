@@ -190,7 +190,7 @@ def turn(
     from bot.usage import telling
     from bot.usage.turn import ANNOUNCED
 
-    told = asyncio.run(telling.step_by_step(_database(env_file), number, texts=texts, json=json))
+    told = asyncio.run(telling.step_by_step(_database(env_file), number, texts=texts, json=json, now=time.time()))
     if texts:
         typer.echo(ANNOUNCED, err=True)
     typer.echo(told)

@@ -199,6 +199,7 @@ def test_a_turn_shows_texts_only_if_asked_and_says_that_it_does(call: Call) -> N
     code, out, err = call("turn", "1", "--texts")
     assert err.startswith("Texts are shown:")
     assert "a secret" in out
+    assert re.search("machine.*texts read.*turn 1", call("report", "audit")[1])
     assert json.loads(call("turn", "1", "--json")[1])["said"] == []
 
 

@@ -24,7 +24,7 @@ async def test_a_report_beside_the_gateway_tells_what_the_chat_tells(tmp_path: P
         assert usage[0].startswith(f"Last: {found['all']['canvases_estimated']} canvas est., ")
         assert usage[2].startswith("Today: 1 canvas est., ")
         assert usage[3].startswith("30 d: 1 canvas est., ")
-        turn = await step_by_step(house.settings.database_url, "1", texts=False, json=False)
+        turn = await step_by_step(house.settings.database_url, "1", texts=False, json=False, now=0.0)
         assert turn.startswith(f"Turn 1 in chat {ADMIN}, of user {ADMIN}: answered")
         assert "call 1: ok, finish reason stop" in turn
         assert "say:one" not in turn

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from bot.db import audit, rankings
-from bot.db.engine import Database
+from bot.db.engine import Database, connected
 from bot.db.looking import looked_at
 from bot.db.rankings import Sort
 from bot.db.steps import steps
@@ -101,13 +101,16 @@ def _listed(form: Format, section: Section, found: list[Record]) -> str:
     return formats.as_table([section], [])
 
 
-async def step_by_step(url: str, written: str, *, texts: bool, json: bool) -> str:
-    """One turn, by its id as it is written."""
+async def step_by_step(url: str, written: str, *, texts: bool, json: bool, now: float) -> str:
+    """One turn, by its id as it is written; that its texts were read is written down before they are shown."""
     number = asking.turn_id(written)
     async with looked_at(url) as database, database.reading() as tx:
         found = await steps(tx, number, texts=texts)
     if found is None:
         raise NothingFound(f"There is no turn {number}. `canvasgram report --list turns` shows those there are.")
+    if texts:
+        async with connected(url) as database, database.transaction() as tx:
+            await audit.note(tx, audit.MACHINE, "texts read", f"turn {number}", change=(None, None), now=now)
     return turn.as_json(found) if json else "\n".join(turn.lines(found))
 
 

@@ -14,7 +14,8 @@ from bot.usage.plain import plain
 from bot.usage.report import moment
 
 ANNOUNCED = (
-    "Texts are shown: what people, the model and tools wrote stands below. It was hidden until you asked for it."
+    "Texts are shown: what people, the model and tools wrote stands below. That it was read stands in"
+    " `canvasgram report audit`."
 )
 
 

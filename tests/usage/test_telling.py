@@ -125,18 +125,18 @@ async def test_no_database_is_said(tmp_path: object):
 
 
 async def test_a_turn_step_by_step(filled: str):
-    text = await step_by_step(filled, "#2", texts=False, json=False)
+    text = await step_by_step(filled, "#2", texts=False, json=False, now=NOW)
     assert text.startswith("Turn 2 in chat 6, of user 6: answered")
     assert "noon" not in text
-    assert "noon" in await step_by_step(filled, "2", texts=True, json=False)
-    assert json.loads(await step_by_step(filled, "2", texts=False, json=True))["tools"][0]["result"] is None
+    assert "noon" in await step_by_step(filled, "2", texts=True, json=False, now=NOW)
+    assert json.loads(await step_by_step(filled, "2", texts=False, json=True, now=NOW))["tools"][0]["result"] is None
 
 
 async def test_a_turn_that_is_not_there(filled: str):
     with pytest.raises(NothingFound, match="There is no turn 99"):
-        await step_by_step(filled, "99", texts=False, json=False)
+        await step_by_step(filled, "99", texts=False, json=False, now=NOW)
     with pytest.raises(QuestionRefused, match="no id of a turn"):
-        await step_by_step(filled, "me", texts=False, json=False)
+        await step_by_step(filled, "me", texts=False, json=False, now=NOW)
 
 
 async def test_of_very_many_turns_percentiles_come_from_counts(
