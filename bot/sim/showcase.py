@@ -16,6 +16,7 @@ SHOWCASE: tuple[str, ...] = (
     "What is 2^100 / 7, exactly?",
     "Remember that my train leaves at 7:40",
     "What do you know about me?",
+    "Remind me in one minute to stretch",
     "Write a long story about a lighthouse",
 )
 
@@ -153,6 +154,15 @@ def _recall(_: re.Match[str], results: Sequence[_Result], offered: frozenset[str
     return f"This is what I was asked to keep:\n\n{notes}"
 
 
+def _remind(found: re.Match[str], results: Sequence[_Result], offered: frozenset[str]) -> str:
+    if not results:
+        return _call("schedule", offered, {"when": found["when"], "text": found["text"].strip(" .!")})
+    told = results[-1].text
+    if "time zone is unknown" in told:
+        return "In which city are you? Say it again with that, such as: Remind me tomorrow at 9 in Paris to call Anna."
+    return "All right, I remind you." if told.startswith("Scheduled.") else told
+
+
 def _page(found: re.Match[str], results: Sequence[_Result], offered: frozenset[str]) -> str:
     if not results:
         return _call("fetch_page", offered, {"url": found["url"].rstrip(".,!?)")})
@@ -174,6 +184,7 @@ _TOPICS: tuple[tuple[re.Pattern[str], Topic], ...] = tuple(
     for pattern, topic in (
         (r"\b(story|lighthouse)\b", _story),
         (r"\btides?\b", _tides),
+        (r"\bremind me (?P<when>.+?) to (?P<text>.+)", _remind),
         (r"\bremember (?:that )?(?P<note>(?!.*about me).+)", _remember),
         (r"(?P<url>https?://\S+)", _page),
         (r"\btime\b.*?\bin (?P<places>.+)", _time),

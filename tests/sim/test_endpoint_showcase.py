@@ -12,7 +12,7 @@ from tests.sim.endpoint_play import Player, playing
 NOW = datetime(2026, 11, 20, 10, 24, tzinfo=UTC)
 TOOLS = [
     {"type": "function", "function": {"name": name, "description": name, "parameters": {"type": "object"}}}
-    for name in ("clock", "calculate", "fetch_page", "remember", "recall")
+    for name in ("clock", "calculate", "fetch_page", "remember", "recall", "schedule")
 ]
 
 
@@ -82,6 +82,16 @@ async def test_it_remembers_and_recalls() -> None:
     assert text.startswith("Nothing has been remembered")
 
 
+async def test_it_has_itself_reminded_and_asks_where_the_person_is() -> None:
+    calls, text = await answered(SHOWCASE[5], "Scheduled. Fri 20 Nov 2026, 10:25 (UTC). The person was shown this.")
+    assert calls == [("schedule", '{"when": "in one minute", "text": "stretch"}')]
+    assert text == "All right, I remind you."
+    _, text = await answered("remind me at 8 to eat", "The person's time zone is unknown. Ask in which city they are.")
+    assert text.startswith("In which city are you?")
+    _, text = await answered("remind me at 8 to eat", "That time has passed.")
+    assert text == "That time has passed."
+
+
 async def test_it_shows_the_beginning_of_a_page() -> None:
     calls, text = await answered("Read https://example.org/a, please", f"Example\n{'word ' * 300}")
     assert calls == [("fetch_page", '{"url": "https://example.org/a"}')]
@@ -108,7 +118,7 @@ async def test_without_the_tool_it_says_so() -> None:
 
 async def test_the_story_takes_several_canvases_and_fits_in_a_usual_limit() -> None:
     async with playing(Endpoint(brain=showcase)) as player:
-        story = await player.say(SHOWCASE[5], max_tokens=1024, stream=True)
+        story = await player.say(SHOWCASE[6], max_tokens=1024, stream=True)
     assert story.said.content == STORY
     assert story.said.finish == "stop"
     assert player.endpoint.requests[0].canvases >= 3
