@@ -17,7 +17,7 @@ MOST = 4 * 2**30  # bytes that a run of all tests leaves far from filled
 
 def pytest_configure() -> None:
     """Have the files of tests in memory where there is room for them: a slow disk is no finding, either."""
-    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MOST:
+    if os.access(MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(MEMORY).free > MOST:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))  # noqa: TID251  # so pytest is told
 
 

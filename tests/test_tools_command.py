@@ -167,6 +167,15 @@ def test_what_a_program_wrote_before_it_ended_is_shown(call: Call):
     assert why.startswith("odd is not available: it ")
 
 
+def test_a_program_is_looked_for_where_it_would_begin(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "odd").write_text("#!/bin/sh\necho here >&2\n")
+    (tmp_path / "odd").chmod(0o700)
+    add = ("add", "./odd", "--stdio", "--name", "odd")
+    assert "odd | here" in call(*add, "--home", str(tmp_path))[2]
+    monkeypatch.chdir(tmp_path)
+    assert call(*add) == (1, "", "./odd is no program. Say its whole path.\n")
+
+
 async def test_what_a_server_answers_in_nonsense_is_one_line_too():
     async with open_shop() as shop:
         command = (sys.executable, "-m", "bot", "tools", "add", f"{shop.url}/v1/orders", "--mcp", "--name", "odd")

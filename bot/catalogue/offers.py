@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bot.catalogue.supplying import Supplying, Unfilled, place_of
@@ -135,9 +136,15 @@ def _found(place: "Place") -> None:
     """Refuse a program that is not there: it is looked for elsewhere than in the shell of whoever adds it."""
     from tools.mcp.place import Program
 
-    if isinstance(place, Program) and shutil.which(place.command[0], path=place.path) is None:
-        where = "is no program" if "/" in place.command[0] else f"is in none of {place.path.replace(':', ', ')}"
-        raise ChangeRefused(f"{place.command[0][:100]} {where}. Say its whole path.")
+    if not isinstance(place, Program):
+        return
+    said = place.command[0]
+    is_path = "/" in said
+    at = str(place.home / said) if is_path and place.home else said
+    is_lost = is_path and not Path(at).is_absolute()  # without a home it begins in an empty folder
+    if is_lost or shutil.which(at, path=place.path) is None:
+        where = "is no program" if "/" in said else f"is in none of {place.path.replace(':', ', ')}"
+        raise ChangeRefused(f"{said[:100]} {where}. Say its whole path.")
 
 
 async def _listed(name: str, place: "Place") -> "Listing":

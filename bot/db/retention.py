@@ -43,7 +43,8 @@ _WORDLESS = {"notes": None, "summary": None, "summary_ahead": None, "summary_upt
 _REMEMBERS = or_(lanes.c.notes.is_not(None), lanes.c.summary.is_not(None), lanes.c.summary_ahead.is_not(None))
 _OVER = inbox.c.state.in_(("done", "dead"))
 _SPEAKS = and_(outbox.c.body.is_not(None), outbox.c.body != EMPTY)
-_QUOTES = "%(HTTP ___): %"  # what admins are told with the endpoint's own words, which may repeat what it was sent
+# What admins are told with the endpoint's own words, which may repeat what it was sent.
+_QUOTES = "%The endpoint refused the request (HTTP ___): %"
 # Of a summary, or made before its turn began: a reply that is never read again.
 _LOOSE = and_(model_calls.c.turn.is_(None), model_calls.c.outcome.is_not(None), model_calls.c.reply.is_not(None))
 # What admins try out stays written down, but for the arguments.

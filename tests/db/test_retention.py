@@ -186,6 +186,14 @@ async def test_what_admins_were_told_in_the_words_of_the_endpoint_goes(database:
     assert kept == house
 
 
+async def test_what_others_are_told_of_an_error_that_they_met_themselves_outlives_a_forget(database: Database):
+    body = written(Part(f"It is paused: look into (HTTP 500): {WORD}"))
+    await put(database, outbox, lane="8", body=body, final=True, state="new", made_at=100.0)
+    await retention.forget(database, retention.of_lane(Lane(7), 7, item=99, asked_at=150.0))
+    async with database.reading() as tx:
+        assert (await tx.execute(select(outbox.c.body, outbox.c.state))).one() == (body, "new")
+
+
 @pytest.mark.parametrize("scope", BOTH)
 async def test_of_a_tool_that_was_tried_the_arguments_go(database: Database, scope: retention.Scope):
     for at in (100.0, 200.0):
