@@ -91,7 +91,8 @@ def of_lane(lane: Lane, person: int, *, item: int, asked_at: float) -> Scope:
     Whatever a person did outside of lanes is meant too, and the replies and the quotations that belong to nobody.
     """
     answers = and_(outbox.c.lane == lane.key, or_(outbox.c.made_at <= asked_at, outbox.c.item < item))
-    quoting = and_(outbox.c.item.is_(None), outbox.c.body.like(_QUOTES))
+    questions = select(approval_messages.c.outbox)  # their arguments may look alike, and are somebody else's
+    quoting = and_(outbox.c.item.is_(None), outbox.c.body.like(_QUOTES), outbox.c.id.not_in(questions))
     first = outbox.alias("first")
     copied = select(first.c.id).where(first.c.lane == lane.key)
     here = or_(inbox.c.lane == lane.key, and_(inbox.c.lane.is_(None), inbox.c.sender == person))
