@@ -90,7 +90,6 @@ def setup(
 @cli.command(epilog="Examples: canvasgram run · LOG_FORMAT=json canvasgram run --env-file /etc/canvasgram.env")
 def run(env_file: EnvFile = Path(".env")) -> Work:
     """Run the gateway until SIGTERM or Ctrl-C; nothing is lost by either. A second Ctrl-C leaves at once."""
-
     from bot.settings import load
 
     settings = load(env_file)  # a wrong setting is said before the slow imports

@@ -125,3 +125,7 @@ class PromptTooLong(CallFailed):
 
 class EndpointRefused(CallFailed):
     """The endpoint refused the request for what it is (key, model name, parameters): again would change nothing."""
+
+
+REFUSING = "The endpoint refused the request (HTTP {}): {}"
+"""What is said of a refusal without a name, with its status and the endpoint's own words, which may repeat a text."""

@@ -79,9 +79,11 @@ def begin(prompt: Iterable[Message], user: Iterable[Message], *, goes_on: bool =
     """What a turn has read before its first call: its `prompt`, in which `user` are its own messages.
 
     Words of strangers in earlier turns are no reason to ask: they have been answered; unless the answer `goes_on`.
+    Notes never are: what strangers had put there was agreed to.
     """
     read = [message for message in prompt if message.role in {"user", "tool"}]
-    outside = any(message.images or prompting.holds_data(message.text) for message in (read if goes_on else user))
+    begun_with = [one for one in read if not prompting.holds_notes(one.text)] if goes_on else user
+    outside = any(message.images or prompting.holds_data(message.text) for message in begun_with)
     return Reading(outside, [message.text for message in read])
 
 

@@ -19,7 +19,7 @@ from bot.agent.reading import Reading, epoch_clock
 from bot.agent.replies import shown
 from bot.agent.seats import Seats
 from bot.domain import ModelRequest, Reply
-from bot.errors import CallFailed, EndpointAway, EndpointRefused, PromptTooLong
+from bot.errors import REFUSING, CallFailed, EndpointAway, EndpointRefused, PromptTooLong
 
 SILENCE = 120.0  # seconds without a byte after which a stream counts as dead; a first canvas may be slow
 CONNECT = 10.0
@@ -196,7 +196,7 @@ class Llm:
         if status == 404:
             why = f"The endpoint has no chat route there: {self.knobs.url} should end in /v1."
             return EndpointRefused(why, partial)
-        return EndpointRefused(f"The endpoint refused the request (HTTP {status}): {self._words(error)}", partial)
+        return EndpointRefused(REFUSING.format(status, self._words(error)), partial)
 
     def _words(self, error: APIStatusError) -> str:
         """What the endpoint said, without what it repeats of the request."""

@@ -20,6 +20,7 @@ HOUSE = (
 )
 LABEL = 80  # characters of a data block's label
 END = "\n[end of data]"
+NOTES = "notes of this chat"
 
 _FILE = re.compile(r"^\[data: file [^\]\n]*\]\n.*?^\[end of data\]$\n?", re.DOTALL | re.MULTILINE)
 _MARKS = re.compile(r"^\[data: [^\]\n]*\]\n|\n\[end of data\]$", re.MULTILINE)
@@ -53,6 +54,11 @@ def closing(text: str, kept: str) -> str:
     return END if holds_data(text) and "[data: " in kept and END not in kept else ""
 
 
+def holds_notes(text: str) -> bool:
+    """Whether this message of a prompt is the notes of the chat."""
+    return text.startswith(f"[data: {NOTES}]\n")
+
+
 def unmarked(text: str) -> str:
     """Text of others without the marks around it, for people."""
     return _MARKS.sub("", text)
@@ -77,7 +83,7 @@ def build(
     """
     head = [Message("system", system_text(system))]
     if notes:
-        head.append(Message("user", data_block("notes of this chat", notes)))
+        head.append(Message("user", data_block(NOTES, notes)))
     if summary:
         head.append(Message("user", data_block("summary of what was said before", summary)))
     past = [_plain(replace(message, reasoning=None)) for turn in turns for message in turn]

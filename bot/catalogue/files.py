@@ -46,7 +46,7 @@ def load(folder: Path, own: Collection[Tool] = ()) -> Loaded:
     """Load every file anew; what runs of an earlier load goes on. `own` are tools a file may only import."""
     try:
         _closed(folder, os.stat(folder))  # noqa: PTH116 the folder may be a link, its files may not
-        texts = {path: _text(path) for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")}
+        texts = {path: _text(path) for path in sorted(folder.glob("*.py")) if path.name[0] not in "_."}
     except _OpenToOthers as open_to_others:
         return Loaded(refused=f"TOOLS_DIR is not loaded: {open_to_others}")
     except OSError as error:

@@ -153,7 +153,10 @@ def _sendable(source: Source, headers: Mapping[str, str], private: frozenset[str
     except ToolError as why:
         raise ValueError(str(why).rstrip(".")) from None
     if headers and url.scheme == "http" and not Reach(private=private).names(url):
-        raise ValueError(f"{source.name} would be sent secrets unencrypted: register its https:// address")
+        raise ValueError(
+            f"{source.name} would be sent secrets unencrypted: register its https:// address, "
+            "or name its host in TOOLS_PRIVATE_HOSTS if it is your own"
+        )
     odd = [name for name, text in headers.items() if not (text.isascii() and text.isprintable())]
     if odd:
         raise ValueError(f"no header can carry the secret in {odd[0]}: enter it again, in plain ASCII")

@@ -202,6 +202,11 @@ async def done(tx: AsyncConnection, ids: Sequence[int], *, spans: str | None = N
         await tx.execute(_DONE_TURN, row | {"first": ids[0], "measured": spans})
 
 
+async def surely_taken(tx: AsyncConnection, item: int) -> None:
+    """Count this running item as taken once more: taking it was not synced, and what it is about to do is done once."""
+    await tx.execute(update(inbox).where(inbox.c.id == item).values(attempt=inbox.c.attempt + 1))
+
+
 async def step_back(tx: AsyncConnection, ids: Sequence[int]) -> None:
     """These running items gave way and are new again, which is no attempt that failed."""
     running = update(inbox).where(_THESE, inbox.c.state == "running")

@@ -32,6 +32,7 @@ from bot.db.tables import (
     turns,
 )
 from bot.domain import Lane, Part
+from bot.errors import REFUSING
 
 BATCH = 50  # rows of one transaction
 _LOOK = 2000  # rows of one look, which holds no lock
@@ -44,7 +45,7 @@ _REMEMBERS = or_(lanes.c.notes.is_not(None), lanes.c.summary.is_not(None), lanes
 _OVER = inbox.c.state.in_(("done", "dead"))
 _SPEAKS = and_(outbox.c.body.is_not(None), outbox.c.body != EMPTY)
 # What admins are told with the endpoint's own words, which may repeat what it was sent.
-_QUOTES = "%The endpoint refused the request (HTTP ___): %"
+_QUOTES = f"%{REFUSING.format('___', '%')}"
 # Of a summary, or made before its turn began: a reply that is never read again.
 _LOOSE = and_(model_calls.c.turn.is_(None), model_calls.c.outcome.is_not(None), model_calls.c.reply.is_not(None))
 # What admins try out stays written down, but for the arguments.
@@ -92,7 +93,8 @@ def of_lane(lane: Lane, person: int, *, item: int, asked_at: float) -> Scope:
     Whatever a person did outside of lanes is meant too, and the replies and the quotations that belong to nobody.
     """
     answers = and_(outbox.c.lane == lane.key, or_(outbox.c.made_at <= asked_at, outbox.c.item < item))
-    quoting = and_(outbox.c.item.is_(None), outbox.c.body.like(_QUOTES))
+    questions = select(approval_messages.c.outbox)  # their arguments may look alike, and are somebody else's
+    quoting = and_(outbox.c.item.is_(None), outbox.c.body.like(_QUOTES), outbox.c.id.not_in(questions))
     first = outbox.alias("first")
     copied = select(first.c.id).where(first.c.lane == lane.key)
     here = or_(inbox.c.lane == lane.key, and_(inbox.c.lane.is_(None), inbox.c.sender == person))

@@ -28,7 +28,7 @@ COUNT = (
 )
 _AHEAD = re.compile(rf"(?:in|nach|within)\s+((?:(?:{COUNT})\s*(?:{UNIT})\b(?:\s*(?:,|and|und)\s*|\s*))+)")
 _LATER = re.compile(rf"((?:(?:{COUNT})\s*(?:{UNIT})\b\s*)+)(?:from now|later|später)")
-_AND_A_HALF = re.compile(r"\b(an?|\d{1,4})( hours?)? and a half( hours?)?\b")
+_AND_A_HALF = re.compile(r"\b(an?|\d{1,4}) (?:hours? and a half|and a half hours?)\b")
 _SHORT = re.compile(r"\b(\d{1,3})\s?h\s?(\d{1,2})(?:\s?m(?:in)?)?\b")
 _ONE = re.compile(rf"(?P<count>{COUNT})\s*(?P<unit>{UNIT})\b")
 

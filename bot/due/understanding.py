@@ -32,6 +32,7 @@ _MORE = re.compile(
     r"(?:at|um|@|from|von|between|zwischen|by|gegen)\s*\d|(?:until|till|bis|starting|ab|except|außer|every|jede[nrsm]?)\b|"
     rf"(?:for|für)\s+(?:{moments.COUNT})\s+(?:days?|weeks?|months?|years?|tage?|wochen?|monate?|jahre?)\b|"
     rf"in\s+(?:{moments.COUNT})\s*(?:{moments.UNIT})\b|(?:utc|gmt|bst|ces?t|[ecmp][sd]t)\b|"
+    r"(?:the|de[nmr])\s+\d{1,2}(?:st|nd|rd|th|\.)|(?:nacht|(?:and\s+)?a\s+half)\b|"
     r"\d{1,2}(?:[:.]\d{2}|\s*(?:[ap]\.?m|uhr|o'clock))(?!\w)"
 )
 _FIXED = re.compile(r"\d|noon|midday|midnight|mittag|mitternacht")  # else it is a part of the day

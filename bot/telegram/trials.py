@@ -7,6 +7,7 @@ from bot.catalogue import refreshing, trying
 from bot.catalogue.catalogue import Catalogue
 from bot.catalogue.stock import Where
 from bot.catalogue.trying import Trial
+from bot.db import inbox
 from bot.db.engine import Database, Transaction
 from bot.domain import Part
 from bot.errors import ChangeRefused
@@ -40,6 +41,9 @@ class Trials:
             raise ChangeRefused(f"{name[:80]} cannot be used now; /tools shows how it stands.")
         if errand.item.attempt > 1 and not tool.repeatable:
             raise ChangeRefused(AGAIN.format(name=name))
+        if not tool.repeatable:
+            async with self._database.transaction() as tx:
+                await inbox.surely_taken(tx, errand.item.id)
         trial = Trial(tool, arguments[0] if arguments else "", errand.person, errand.name, errand.lane)
         tried = await trying.run(self._database, trial)
 

@@ -65,6 +65,7 @@ def test_the_tool_of_the_readme_works_here_as_written(tmp_path: Path) -> None:
 
 def test_a_file_gives_its_tools_and_not_those_it_imports(folder: Path) -> None:
     write(folder, "_parts.py", "raise SystemExit")
+    (folder / ".#greet.py").symlink_to("somebody@here.1")  # an editor's lock
     write(folder, "notes.txt", "no Python")
     [file] = load(folder, [clock]).files
     assert (file.name, file.trouble) == ("greet.py", None)

@@ -194,6 +194,20 @@ async def test_what_others_are_told_of_an_error_that_they_met_themselves_outlive
         assert (await tx.execute(select(outbox.c.body, outbox.c.state))).one() == (body, "new")
 
 
+async def test_what_somebody_else_is_asked_is_no_quotation(database: Database):
+    of = await turn(database, 100.0, state="parked", lane="8")
+    asked = {"turn": of, "step": 2, "call_id": "a", "tool": "report", "arguments": "{}", "hash": "", "asker": 8}
+    question = await put(database, approvals, **asked, lane="8", who="asker", why="", asked_at=100.0, expires_at=900.0)
+    shown = written(Part("report: The endpoint refused the request (HTTP 500): no"))
+    row = await put(database, outbox, lane="8", body=shown, final=True, state="new", made_at=100.0)
+    async with database.transaction() as tx:
+        await tx.execute(insert(approval_messages).values(approval=question, outbox=row))
+    await retention.forget(database, retention.of_lane(Lane(7), 7, item=99, asked_at=150.0))
+    async with database.reading() as tx:
+        found = await tx.execute(select(outbox.c.state, outbox.c.body).where(outbox.c.id == row))
+    assert found.one() == ("new", shown)
+
+
 @pytest.mark.parametrize("scope", BOTH)
 async def test_of_a_tool_that_was_tried_the_arguments_go(database: Database, scope: retention.Scope):
     for at in (100.0, 200.0):

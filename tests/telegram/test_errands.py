@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 from telegram import Bot
 
+from bot.catalogue import trying
 from bot.catalogue.catalogue import Catalogue
 from bot.catalogue.stock import Where
 from bot.db import audit, inbox, outbox, patience
@@ -100,6 +101,28 @@ async def test_after_a_crash_only_what_is_repeatable_runs_again(desk: Desk):
     await desk.ask("/tools try look")
     await desk.run(attempt=2)
     assert ran == ["look"]
+
+
+async def test_that_what_runs_once_is_taken_is_on_the_disk_before_it_runs(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    transaction, synced = Database.transaction, list[bool]()
+
+    def watched(database: Database, *, durable: bool = True) -> Any:
+        synced.append(durable)
+        return transaction(database, durable=durable)
+
+    await desk.ask('/tools try order {"what": "tea"}')
+    before = [row.attempt for row in await desk.front.items(kind="house", state="new")]
+    monkeypatch.setattr(Database, "transaction", watched)
+    run = trying.run
+
+    async def tried(database: Database, trial: trying.Trial) -> trying.Tried:
+        found = [row.attempt for row in await desk.front.items(kind="house", state="new")]
+        assert (synced, found) == ([True], [one + 1 for one in before])  # a commit that writes nothing syncs nothing
+        return await run(database, trial)
+
+    monkeypatch.setattr(trying, "run", tried)
+    assert (await desk.run())[0].startswith("order")
+    assert ran == ["tea"]
 
 
 async def test_what_ran_does_not_run_again_while_the_database_is_away(desk: Desk, monkeypatch: pytest.MonkeyPatch):

@@ -25,7 +25,10 @@ def tool_of(route: Route, service: Service) -> Tool:
             f"{route.name} would be asked of {route.host}, which nobody has confirmed: confirm it"
         )
     if service.secrets and route.url.scheme == "http" and not service.reach.names(route.url):
-        raise ToolDefinitionError(f"{route.name} would send secrets unencrypted: register its https:// address")
+        raise ToolDefinitionError(
+            f"{route.name} would send secrets unencrypted: register its https:// address, or name its host in "
+            "TOOLS_PRIVATE_HOSTS if it is your own"
+        )
     if not all(text.isascii() and text.isprintable() for text in service.secrets.shown().values()):
         raise ToolDefinitionError(f"{route.name} has a secret that no header can carry: enter it again, in plain ASCII")
     route = _without_secrets(route, service)
