@@ -16,6 +16,7 @@ from tools.threads import in_thread
 
 TRIES = 3  # addresses of one name, in the order of the lookup
 PORTS: Mapping[str, int] = {"http": 80, "https": 443}
+ENCRYPTED = "register its https:// address, or name its host in TOOLS_PRIVATE_HOSTS if it is your own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,10 @@ class Reach:
         """Whether a host is let through by its name, wherever it is."""
         host = f"[{url.host}]" if ":" in url.host else url.host
         return not self.private.isdisjoint({url.host, host, f"{host}:{port_of(url)}"})
+
+    def exposes(self, url: httpx.URL) -> bool:
+        """Whether a secret that is sent there could be read on its way, and no host of ours is meant; see ENCRYPTED."""
+        return url.scheme == "http" and not self.names(url)
 
     async def transport(self) -> httpx.AsyncHTTPTransport:
         """Connections without proxies or credentials of the environment; the caller closes it."""

@@ -146,17 +146,14 @@ def place_of(source: Source, secrets: Mapping[str, str], private: frozenset[str]
 def _sendable(source: Source, headers: Mapping[str, str], private: frozenset[str]) -> None:
     """Raises ValueError for an address that is none, and for headers that cannot or must not be sent there."""
     from tools.http.service import checked
-    from tools.reach import Reach
+    from tools.reach import ENCRYPTED, Reach
 
     try:
         url = checked(source.address)
     except ToolError as why:
         raise ValueError(str(why).rstrip(".")) from None
-    if headers and url.scheme == "http" and not Reach(private=private).names(url):
-        raise ValueError(
-            f"{source.name} would be sent secrets unencrypted: register its https:// address, "
-            "or name its host in TOOLS_PRIVATE_HOSTS if it is your own"
-        )
+    if headers and Reach(private=private).exposes(url):
+        raise ValueError(f"{source.name} would be sent secrets unencrypted: {ENCRYPTED}")
     odd = [name for name, text in headers.items() if not (text.isascii() and text.isprintable())]
     if odd:
         raise ValueError(f"no header can carry the secret in {odd[0]}: enter it again, in plain ASCII")

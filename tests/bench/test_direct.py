@@ -133,9 +133,8 @@ async def test_an_endpoint_that_dies_half_way_leaves_what_was_done() -> None:
     assert [(row.key, len(row.calls), row.wanted) for row in result.rows] == [("first", 1, 1), ("short", 1, 2)]
 
 
-async def test_what_came_back_after_the_last_look_at_the_counters_is_not_laid_to_others() -> None:
-    endpoint = direct_simulated.simulated(Timing.instant())
-    stop = asyncio.Event()
+async def stopped_half_way(endpoint: Endpoint, stop: asyncio.Event) -> Result:
+    """Measured until the first of two short answers has come."""
 
     def step(what: str, done: int, total: int) -> None:
         if what == BRIEF.label and done == 1:
@@ -144,6 +143,12 @@ async def test_what_came_back_after_the_last_look_at_the_counters_is_not_laid_to
 
     result = await direct_run.run(Address("sim"), Wish((BRIEF,)), stop, step, endpoint)
     endpoint.release()
+    return result
+
+
+async def test_what_came_back_after_the_last_look_at_the_counters_is_not_laid_to_others() -> None:
+    endpoint = direct_simulated.simulated(Timing.instant())
+    result = await stopped_half_way(endpoint, asyncio.Event())
     told = dict(result.conditions)["server's own counters"]
     assert told.startswith("2 requests ended there, all of them ours")
 
@@ -175,14 +180,7 @@ async def test_a_dead_endpoint_is_said_before_anything_is_measured() -> None:
 async def test_ctrl_c_keeps_what_is_done() -> None:
     endpoint = direct_simulated.simulated(Timing.instant())
     stop = asyncio.Event()
-
-    def step(what: str, done: int, total: int) -> None:
-        if what == BRIEF.label and done == 1:
-            endpoint.hold()
-            stop.set()
-
-    result = await direct_run.run(Address("sim"), Wish((BRIEF,)), stop, step, endpoint)
-    endpoint.release()
+    result = await stopped_half_way(endpoint, stop)
     assert (result.ended, result.exit_code) == (STOPPED, 130)
     assert [(row.key, len(row.calls)) for row in result.rows] == [("first", 1), ("short", 1)]
     endpoint.hold()

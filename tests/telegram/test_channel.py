@@ -1,26 +1,15 @@
 """A turn shows that it works, then its text block by block, then its answer; nothing comes late and nothing twice."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 
-from bot.db.engine import Database
 from bot.domain import Button, Lane
-from bot.serving import serve
-from bot.sim.botapi import BotApi, Fault
+from bot.sim.botapi import Fault
 from bot.telegram import showing
 from bot.telegram.showing import SERVED
 from tests.telegram.office import ONE, THREE, TWO, PostOffice
-
-
-@pytest.fixture
-async def office(database: Database) -> AsyncIterator[PostOffice]:
-    api = BotApi()
-    api.person(7).send("hello")
-    async with serve(api.app) as url:
-        yield PostOffice(api, url, database)
 
 
 async def test_a_quick_answer_is_exactly_one_call(office: PostOffice, monkeypatch: pytest.MonkeyPatch):

@@ -1,22 +1,8 @@
 """A turn shows itself while calls are lost, refused, flooded or blocked: its answer still comes, and once."""
 
-from collections.abc import AsyncIterator
-
-import pytest
-
-from bot.db.engine import Database
 from bot.db.outbox import UNSURE
-from bot.serving import serve
-from bot.sim.botapi import BotApi, Fault
+from bot.sim.botapi import Fault
 from tests.telegram.office import ANN, ONE, THREE, TWO, PostOffice
-
-
-@pytest.fixture
-async def office(database: Database) -> AsyncIterator[PostOffice]:
-    api = BotApi()
-    api.person(7).send("hello")
-    async with serve(api.app) as url:
-        yield PostOffice(api, url, database)
 
 
 async def test_a_line_of_unknown_outcome_does_not_put_the_answer_in_doubt(office: PostOffice):

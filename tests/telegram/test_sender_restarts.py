@@ -1,25 +1,13 @@
 """What a stop or a kill leaves of the outbox, and how the next start goes on with it."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from bot.db import outbox
-from bot.db.engine import Database
 from bot.db.outbox import UNSURE
 from bot.domain import Lane, Part
-from bot.serving import serve
-from bot.sim.botapi import BotApi, Fault
+from bot.sim.botapi import Fault
 from bot.telegram import sender as sender_room
 from tests.telegram.office import ANN, PostOffice
-
-
-@pytest.fixture
-async def office(database: Database) -> AsyncIterator[PostOffice]:
-    api = BotApi()
-    api.person(7).send("hello")
-    async with serve(api.app) as url:
-        yield PostOffice(api, url, database)
 
 
 async def test_what_was_left_is_delivered_at_the_start(office: PostOffice):

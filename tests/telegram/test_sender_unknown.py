@@ -1,26 +1,13 @@
 """A send whose outcome nobody knows: it is said, and repeated only where that is asked for or does no harm."""
 
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
-import pytest
-
 from bot.db import outbox
-from bot.db.engine import Database
 from bot.db.outbox import SENT_AGAIN, UNSURE
 from bot.domain import Lane
-from bot.serving import serve
-from bot.sim.botapi import BotApi, Fault
+from bot.sim.botapi import Fault
 from tests.telegram.office import ANN, PostOffice
-
-
-@pytest.fixture
-async def office(database: Database) -> AsyncIterator[PostOffice]:
-    api = BotApi()
-    api.person(7).send("hello")
-    async with serve(api.app) as url:
-        yield PostOffice(api, url, database)
 
 
 async def test_an_unknown_outcome_is_said_and_sent_again_only_when_asked(office: PostOffice):

@@ -10,6 +10,7 @@ from tools.http.requests import asked_of
 from tools.http.routes import Route
 from tools.http.service import SAFE, SECONDS, Service
 from tools.opening import opens
+from tools.reach import ENCRYPTED
 from tools.schema import ToolDefinitionError
 
 GRACE = 2.0  # seconds beyond those of an exchange, so that what it says of itself is heard
@@ -24,11 +25,8 @@ def tool_of(route: Route, service: Service) -> Tool:
         raise ToolDefinitionError(
             f"{route.name} would be asked of {route.host}, which nobody has confirmed: confirm it"
         )
-    if service.secrets and route.url.scheme == "http" and not service.reach.names(route.url):
-        raise ToolDefinitionError(
-            f"{route.name} would send secrets unencrypted: register its https:// address, or name its host in "
-            "TOOLS_PRIVATE_HOSTS if it is your own"
-        )
+    if service.secrets and service.reach.exposes(route.url):
+        raise ToolDefinitionError(f"{route.name} would send secrets unencrypted: {ENCRYPTED}")
     if not all(text.isascii() and text.isprintable() for text in service.secrets.shown().values()):
         raise ToolDefinitionError(f"{route.name} has a secret that no header can carry: enter it again, in plain ASCII")
     route = _without_secrets(route, service)
