@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from sqlalchemy import delete, select
 
 from bot.db import jobs
@@ -47,6 +48,7 @@ async def is_done(house: World, number: int) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_task_that_gave_way_to_a_new_conversation_stays_in_its_own(tmp_path: Path):
     async with world(tmp_path, slow()) as house:
         async with house.gateway():

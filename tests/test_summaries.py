@@ -156,6 +156,7 @@ async def test_a_call_that_gives_nothing_is_not_repeated(desk: Desk, says: Any, 
     assert any("summary" in record.message for record in caplog.records)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_gateway_that_stops_under_it_makes_it_again(desk: Desk):
     await talk(desk, "one", "two")
     await written(desk)

@@ -168,6 +168,7 @@ async def test_a_full_disk_while_the_endpoint_is_away_loses_nothing(database: Da
     assert await desk.rows(model_calls, "outcome", "again") == [("failed", None), ("ok", "away")]
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_what_a_call_took_is_kept_when_the_house_goes_down_under_it(database: Database, model: Model):
     desk = Desk(database, model)
     model.says = [forever]

@@ -159,6 +159,7 @@ async def test_an_endpoint_that_is_always_busy_is_left_alone_in_the_end(
     assert bench.news == []
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_stop_closes_the_row_of_the_call_it_cuts(database: Database) -> None:
     endpoint = Endpoint()
     async with warmed(database, endpoint) as bench:
