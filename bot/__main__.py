@@ -17,10 +17,10 @@ from typing import Annotated
 import typer
 
 from bot.bench.cli import bench
+from bot.cli.tools.commands import tools
 from bot.errors import CanvasgramError, QuestionRefused, SettingsRefused
 from bot.terminal import Person, Work, hand_out, progress, until_stopped
-from bot.tools_command.cli import tools
-from bot.usage.plain import plain
+from bot.usage.plain_text import plain
 
 
 def _finish(work: Work | None, **_: object) -> None:
@@ -80,7 +80,7 @@ def setup(
     env_file: EnvFile = Path(".env"),
 ) -> None:
     """Check token and endpoint, write `.env`, and print the link that makes you admin."""
-    from bot.setup import FirstRun
+    from bot.cli.setup import FirstRun
 
     given = {"telegram_token": token, "model_url": model_url, "model_api_key": model_key, "database_url": database}
     chosen = {name: value for name, value in given.items() if value is not None}
@@ -96,7 +96,8 @@ def run(env_file: EnvFile = Path(".env")) -> Work:
 
     # What is imported stays: to look through it for garbage costs a fifth of the start and a twentieth of a reply.
     gc.disable()
-    from bot import app, logs
+    from bot import logs
+    from bot.app import factory as app
 
     logs.configure(settings.log_level, settings.log_format, settings.secrets())
     gc.freeze()
@@ -128,7 +129,8 @@ def check(
     env_file: EnvFile = Path(".env"),
 ) -> Work:
     """Find out what the endpoint really does, in at most 40 short calls: a row a finding, exit code by the worst."""
-    from bot.check import command, table
+    from bot.check import command
+    from bot.check import output as table
 
     wish = command.meant(endpoint, key, env_file)
 
@@ -168,7 +170,7 @@ def report(  # noqa: PLR0913  # an option is an argument here
     env_file: EnvFile = Path(".env"),
 ) -> None:
     """Show where tokens and seconds went, from the ledger; also beside a running gateway. Shows no texts."""
-    from bot.usage import telling
+    from bot.usage import report_command as telling
 
     wish = telling.Wish(since, until, chat, user, model, by, form, what, top, sort)
     if about not in {None, "audit"}:
@@ -186,8 +188,8 @@ def turn(
     env_file: EnvFile = Path(".env"),
 ) -> None:
     """Show one turn step by step: waits, calls, tools, thinking and why. Texts stay hidden unless asked for."""
-    from bot.usage import telling
-    from bot.usage.turn import ANNOUNCED
+    from bot.usage import report_command as telling
+    from bot.usage.turn_report import ANNOUNCED
 
     told = asyncio.run(telling.step_by_step(_database(env_file), number, texts=texts, json=json, now=time.time()))
     if texts:
@@ -198,7 +200,7 @@ def turn(
 @cli.command(epilog="Example: canvasgram migrate")
 def migrate(env_file: EnvFile = Path(".env")) -> None:
     """Bring the database to this version's schema, after a backup copy; `run` does it by itself."""
-    from bot.db import migrating
+    from bot.db import migrate as migrating
 
     url = _database(env_file)
     migrating.migrate(url)
@@ -214,8 +216,8 @@ def restore(
     env_file: EnvFile = Path(".env"),
 ) -> None:
     """Put a backup in the database's place; nothing that was sent since is sent again. The gateway must not run."""
-    from bot import restoring
     from bot.db.engine import file_of
+    from bot.maintenance import restore as restoring
 
     url = _database(env_file)
     made = asyncio.run(restoring.restore(url, file, waiting=waiting, now=time.time()))
@@ -227,7 +229,7 @@ def list_jobs(context: typer.Context, env_file: EnvFile = Path(".env")) -> None:
     """List the house's own jobs: when each is due, when it ran last and how that went; count those of people."""
     if context.invoked_subcommand is not None:
         return
-    from bot import orders
+    from bot.cli import system_jobs as orders
 
     typer.echo(asyncio.run(orders.listed(_database(env_file))))
 
@@ -238,7 +240,7 @@ def run_job(
     env_file: EnvFile = Path(".env"),
 ) -> None:
     """Have a job of the house done now, by the gateway that runs or the next one that starts."""
-    from bot import orders
+    from bot.cli import system_jobs as orders
 
     typer.echo(asyncio.run(orders.order(_database(env_file), name, now=time.time())))
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, fie
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bot.errors import SettingsRefused
-from bot.spelling import (
+from bot.setting_types import (
     DatabaseAddress,
     Hosts,
     Identities,

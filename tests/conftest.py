@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from bot import booking
 from bot.db.engine import Database, connected
-from tests.empty import placed
+from bot.turns import call_ledger as booking
+from tests.support.empty_database import placed
 
 MEMORY = Path("/dev/shm")  # where the operating system has it, and nothing is of value
 MOST = 4 * 2**30  # bytes that a run of all tests leaves far from filled

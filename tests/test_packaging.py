@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bot.serving import serve
+from bot.http_server import serve
 from bot.settings import Settings
 
 ROOT = Path(__file__).parent.parent

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from enum import Enum
 from typing import Any, Literal, Protocol, TypedDict, Unpack, get_args, overload
 
-from tools.schema import Signature, ToolDefinitionError, signature_of
+from tools.schemas.signature import Signature, ToolDefinitionError, signature_of
 from tools.threads import in_thread
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
-import tools
+from tools import builtin
 from tools.base import Tool
-from tools.schema import ToolDefinitionError
-from tools.tokens import neutralise
-from tools.wary import harmless
+from tools.safety.control_tokens import neutralise
+from tools.safety.injection import harmless
+from tools.schemas.signature import ToolDefinitionError
 
 RENDERED = ("description", "enum", "items", "nullable", "properties", "required", "type")
 
@@ -39,7 +39,7 @@ class Registry:
         return len(self._tools)
 
 
-def discover(registered: Iterable[Tool] = (), package: ModuleType = tools) -> Registry:
+def discover(registered: Iterable[Tool] = (), package: ModuleType = builtin) -> Registry:
     """Every Tool defined at the top of a module of `package`, and those `registered`."""
     found: set[Tool] = set()  # a tool that two modules hold is one tool; two of the same name are refused
     for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from bot.agent.calls import Wanted
+from bot.agent.tool_calls import Wanted
 from bot.domain import Message, Reply, ToolResult
 
 Ending = Literal["answered", "cut", "empty", "steps", "seconds", "stopped"]

@@ -6,7 +6,7 @@ Sizes are estimates, held against what the server counted for the chat's last pr
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from bot.agent.prompting import closing
+from bot.agent.prompt import closing
 from bot.domain import Message
 
 # What a cut keeps is computed again. Keeping half would double all prefill in the long run, a quarter adds a third.

@@ -6,12 +6,14 @@ The same inputs give the same events, so a turn goes on after a crash by playing
 from collections.abc import Generator, Mapping
 from typing import Literal
 
-from bot.agent import drafts, prompting, sentences
-from bot.agent.calls import Made, Wanted
-from bot.agent.drafts import Draft
+from bot.agent import continuation as drafts
+from bot.agent import notices as sentences
+from bot.agent import prompt as prompting
+from bot.agent.continuation import Draft
 from bot.agent.events import Again, CallModel, Ended, Ending, Event, Finished, Given, Limits, RunTools
-from bot.agent.replies import CUT_AT_LENGTH, Answer, Calls, Cut, Empty, Verdict, blank, judge, shown
-from bot.agent.room import Room
+from bot.agent.reply_parser import CUT_AT_LENGTH, Answer, Calls, Cut, Empty, Verdict, blank, judge, shown
+from bot.agent.token_budget import Room
+from bot.agent.tool_calls import Made, Wanted
 from bot.domain import CANVAS, Message, Reply, ToolResult
 from tools.base import Tool
 

@@ -12,10 +12,10 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from bot.agent.fit.offer import Offer, index
-from bot.agent.markup import neutralise, sendable
-from bot.agent.prompting import data_block
-from bot.agent.searching import Shelf
+from bot.agent.prompt import data_block
+from bot.agent.sanitize import neutralise, sendable
+from bot.agent.tool_matching.index import Offer, index
+from bot.agent.tool_search import Shelf
 from bot.domain import Image, ResultOutcome, ToolCall, ToolResult
 from tools.base import Found, Picture, See, Tool, ToolContext, ToolError, find
 from tools.registry import definitions

@@ -13,7 +13,7 @@ import typer
 from bot.terminal import Work
 
 if TYPE_CHECKING:
-    from bot.bench.result_told import Work as Measuring
+    from bot.bench.endpoint.terminal import Work as Measuring
 
 bench = typer.Typer(help="Measure the gateway on this machine.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -38,8 +38,8 @@ def load(  # noqa: PLR0913  # an option is an argument here
     check: Annotated[bool, typer.Option("--check", help="End with 1 if a limit is missed.")] = False,
 ) -> Work:
     """Drive the gateway over loopback, beside two yardsticks, and print where the time went; Ctrl-C what is done."""
-    from bot.bench import load as room
-    from bot.bench import table
+    from bot.bench import output as table
+    from bot.bench.load import run as room
 
     sections = tuple(only.split(",")) if only else ()
     wish = room.Wish(messages=messages, only=sections, folder=folder, soak=soak, quick=quick)
@@ -63,8 +63,8 @@ def direct(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> Work:
     """Measure an endpoint itself by the published protocols, with nothing in between; Ctrl-C prints what is done."""
-    from bot.bench import direct_run
-    from bot.bench.direct import Wish
+    from bot.bench.endpoint import run as direct_run
+    from bot.bench.endpoint.direct import Wish
 
     return _told(functools.partial(direct_run.run, direct_run.Address(endpoint, key), Wish(quick=quick)), out, json)
 
@@ -78,7 +78,7 @@ def gateway(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> Work:
     """Measure the same prompts directly and as Telegram messages through the whole gateway, interval by interval."""
-    from bot.bench import direct_run
+    from bot.bench.endpoint import run as direct_run
 
     return _told(functools.partial(direct_run.run_gateway, direct_run.Address(endpoint, key), quick=quick), out, json)
 
@@ -95,8 +95,8 @@ def thinking(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Judge the choice to think: who needs tools, how fast it is told, and what it costs or saves."""
-    from bot.bench import thinking as room
-    from bot.bench import thinking_table
+    from bot.bench.policies import output as thinking_table
+    from bot.bench.policies import thinking as room
 
     wish = room.Wish(tuple(data), train, costs)
     report = asyncio.run(room.run(wish, functools.partial(typer.echo, err=True)))
@@ -111,7 +111,7 @@ def many_tools(
     check: Annotated[bool, typer.Option("--check", help="End with 1 if a set reaches too few of its tools.")] = False,
 ) -> None:
     """Judge how the model reaches one of many tools: in its prompt, or among the first five that a search finds."""
-    from bot.bench import tools as room
+    from bot.bench.policies import tool_search as room
 
     report = room.run(room.Wish(tuple(data), registered), functools.partial(typer.echo, err=True))
     typer.echo(room.as_json(report) if json else "\n".join(room.lines(report)))
@@ -120,6 +120,6 @@ def many_tools(
 
 
 def _told(measure: "Measuring", out: Path | None, as_json: bool) -> Work:
-    from bot.bench.result_told import Form, tell
+    from bot.bench.endpoint.terminal import Form, tell
 
     return functools.partial(tell, measure, Form(typer.echo, functools.partial(typer.echo, err=True), out, as_json))

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from bot.check.findings import Report
-from bot.check.judging import report
 from bot.check.probe import Progress, Wish, look
+from bot.check.report import report
 from bot.settings import NO_BOT, Settings, given, load
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from bot.check.seen import Seen
+from bot.check.observations import Seen
 
 Status = Literal["pass", "warn", "fail", "unknown"]
 

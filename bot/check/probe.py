@@ -8,9 +8,9 @@ from typing import Final
 
 import httpx
 
-from bot.check.seen import Seen
+from bot.check.client import Limits, Lost, Spent, Wire
+from bot.check.observations import Seen
 from bot.check.steps import STEPS, Asker, Step
-from bot.check.wire import Limits, Lost, Spent, Wire
 
 MOST_LOST: Final = 3  # calls in a row that may come to nothing
 

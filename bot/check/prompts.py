@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from PIL import Image as Picture
 
-from bot.agent.dialect import Dialect
-from bot.agent.markup import neutralise
-from bot.check.seen import Shape
+from bot.agent.sanitize import neutralise
+from bot.check.observations import Shape
 from bot.domain import CANVAS, WARMUP, Image, Message, ModelRequest, ToolCall
+from bot.llm.dialect import Dialect
 
 LAST: Final = 120  # the numbers up to it fill more than one canvas and less than two
 ROOM: Final = 2 * CANVAS

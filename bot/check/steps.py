@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from bot.agent.dialect import PLAIN, VLLM, Dialect
-from bot.agent.server import served
-from bot.check import crowd, prompts
-from bot.check.seen import THINKING, Answer, Part, Route, Seen, Shape
-from bot.check.wire import Wire
+from bot.check import load_probe as crowd
+from bot.check import prompts
+from bot.check.client import Wire
+from bot.check.observations import THINKING, Answer, Part, Route, Seen, Shape
 from bot.domain import CANVAS, Message, ModelRequest
+from bot.llm.dialect import PLAIN, VLLM, Dialect
+from bot.llm.server_api import served
 
 
 class Asker:

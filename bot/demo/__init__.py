@@ -6,8 +6,8 @@ import typer
 
 from bot import logs
 from bot.demo import exchange
+from bot.demo.environment import Demo, RealModel, opened
 from bot.demo.exchange import Tell
-from bot.demo.house import Demo, RealModel, opened
 from bot.demo.page import page_of
 
 

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
-from bot.db.accounts import TurnRow
-from bot.demo.house import Demo
+from bot.db.usage.breakdowns import TurnRow
+from bot.demo.environment import Demo
 from bot.errors import SettingsRefused
-from bot.usage.account import account, in_words
+from bot.usage.breakdown import account, in_words
 
 SHOWN = 160  # characters of a tool's result
 _NO_ANSWER = {"away", "too_long", "refused", "empty"}

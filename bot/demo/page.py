@@ -5,13 +5,13 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator
 
-from bot.db.accounts import TurnRow
-from bot.demo.house import LOOK_SECONDS, Demo
+from bot.db.usage.breakdowns import TurnRow
+from bot.demo.environment import LOOK_SECONDS, Demo
 from bot.errors import CanvasgramError
-from bot.serving import serve
-from bot.sim.chatpage import ChatPage, Notice
-from bot.sim.showcase import SHOWCASE
-from bot.usage.account import account, in_words
+from bot.http_server import serve
+from bot.sim.demo_model.showcase import SHOWCASE
+from bot.sim.page.app import ChatPage, Notice
+from bot.usage.breakdown import account, in_words
 from bot.usage.intervals import EXPLAINED, ORDER, Kind
 
 

@@ -6,10 +6,10 @@ Owns the memory of everybody's role; whoever changes a role in the database tell
 from collections.abc import Iterable
 from typing import Literal
 
-from bot.db import people
 from bot.db.engine import Database
-from bot.db.people import Person, Standing
-from bot.telegram.allowance import Allowance
+from bot.db.people import people
+from bot.db.people.people import Person, Standing
+from bot.telegram.rate_limit import Allowance
 
 NOT_LET_IN = "the person is not let in any more"
 """Why the turn of somebody who lost access ends, in the ledger's words."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bot.usage.intervals import ORDER, column
-from bot.usage.plain import plain
+from bot.usage.plain_text import plain
 from bot.usage.report import KINDS, Entry, Report, label
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from bot.usage.figures import UNKNOWN, Section
-from bot.usage.plain import cell, markdown, plain
-from bot.usage.records import Record, Value
+from bot.usage.json_records import Record, Value
+from bot.usage.plain_text import cell, markdown, plain
+from bot.usage.tables import UNKNOWN, Section
 
 
 def as_table(sections: Iterable[Section], notes: Iterable[str], *, width: int | None = None) -> str:

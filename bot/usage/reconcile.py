@@ -9,13 +9,13 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 
-from bot.agent import server
-from bot.agent.server import Counters
-from bot.db import reconcile
 from bot.db.engine import Database
-from bot.db.reconcile import Own, Reading
+from bot.db.usage import counter_readings as reconcile
+from bot.db.usage.counter_readings import Own, Reading
 from bot.domain import CANVAS
 from bot.errors import StoreUnavailable
+from bot.llm import server_api as server
+from bot.llm.server_api import Counters
 
 EVERY = 600.0  # seconds between two readings
 TRIES = 20  # how often a moment without a call of ours is looked for

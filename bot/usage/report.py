@@ -8,8 +8,19 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar, get_args
 
-from bot.db.sums import DAY, AgainSums, AskedSums, CallSums, Key, Scope, Seconds, ServerSums, ToolSums, TurnSums
-from bot.usage.buckets import exactly, percentile
+from bot.db.usage.usage_sums import (
+    DAY,
+    AgainSums,
+    AskedSums,
+    CallSums,
+    Key,
+    Scope,
+    Seconds,
+    ServerSums,
+    ToolSums,
+    TurnSums,
+)
+from bot.usage.histogram import exactly, percentile
 
 By = Literal["day", "chat", "user", "model", "tool", "purpose"]
 Method = Literal["exact", "buckets"]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Literal
 
-from bot.db.sums import CallSums, Scope
-from bot.usage.figures import at_least, share
+from bot.db.usage.usage_sums import CallSums, Scope
 from bot.usage.report import Entry, Report, Spread
+from bot.usage.tables import at_least, share
 
 Every = Literal["daily", "weekly"]
 

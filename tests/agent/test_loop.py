@@ -10,8 +10,8 @@ from bot.agent.events import CallModel, Ended, Event, Finished, Given, Limits, R
 from bot.agent.history import estimate
 from bot.agent.loop import play
 from bot.domain import Message, Reply, ToolCall, ToolResult
-from tests.agent.offered import TOOLS, call, reply
-from tests.agent.replay import Recorded, Replay, ignore, recorded, replaying, request, said
+from tests.support.offered_tools import TOOLS, call, reply
+from tests.support.recorded_endpoint import Recorded, Replay, ignore, recorded, replaying, request, said
 
 PROMPT = (Message("system", "Be kind."), Message("user", "weather in Paris?"))
 LIMITS = Limits(steps=8, max_tokens=1024)

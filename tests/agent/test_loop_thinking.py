@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from bot.agent.events import CallModel, Event, Finished, Limits
 from bot.domain import Reply
-from tests.agent.offered import call, reply
 from tests.agent.test_loop import CALM, PROMPT, ask, called, finished, through
+from tests.support.offered_tools import call, reply
 
 BRAKED = reply("", finish="brake", reasoning="hm, hm, hm")
 

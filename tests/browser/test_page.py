@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from bot.demo.house import Demo, opened
+from bot.demo.environment import Demo, opened
 from bot.demo.page import page_of
-from bot.sim.endpoint import Brain, Endpoint, Timing, said
-from bot.sim.showcase import showcase
+from bot.sim.demo_model.showcase import showcase
+from bot.sim.vllm.server import Brain, Endpoint, Timing, said
 from tests.browser.conftest import Visit
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

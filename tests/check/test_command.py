@@ -18,10 +18,10 @@ from bot.check import command
 from bot.check.findings import EXIT_CODES, Finding, Report
 from bot.check.probe import Wish
 from bot.errors import SettingsRefused
-from bot.serving import serve
+from bot.http_server import serve
 from bot.settings import Settings
-from bot.sim.endpoint import Endpoint
-from tests.check.test_table import POOR, report
+from bot.sim.vllm.server import Endpoint
+from tests.check.test_output import POOR, report
 
 
 @pytest.fixture(autouse=True)

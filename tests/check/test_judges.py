@@ -7,7 +7,7 @@ import pytest
 
 from bot.check.findings import Verdict
 from bot.check.judges import counts, engine, replies, seats, server, template
-from bot.check.seen import Abort, Answer, Block, Crowd, Gauges, Route, Seen
+from bot.check.observations import Abort, Answer, Block, Crowd, Gauges, Route, Seen
 from bot.domain import ToolCall
 
 FAR = Seen("http://gpu.example:8000/v1")

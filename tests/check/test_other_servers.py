@@ -7,9 +7,9 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot.check.findings import Report
-from bot.serving import serve
-from bot.sim.endpoint import Endpoint, Profile
-from tests.check.checking import check_at, wrong
+from bot.http_server import serve
+from bot.sim.vllm.server import Endpoint, Profile
+from tests.support.endpoint_check import check_at, wrong
 
 DROPPED = ("chat_template_kwargs", "repetition_detection", "priority")
 

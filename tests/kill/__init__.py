@@ -1,3 +1,3 @@
 import pytest
 
-pytest.register_assert_rewrite("tests.kill.surroundings")
+pytest.register_assert_rewrite("tests.kill.environment")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.sim.endpoint import Endpoint
+from bot.sim.vllm.server import Endpoint
+from tests.kill.environment import Surroundings, surroundings
 from tests.kill.gateway import Nursery
-from tests.kill.surroundings import Surroundings, surroundings
 
 Surround = Callable[..., Awaitable[Surroundings]]
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from bot.aside import SORRY
-from bot.bench.talk import prose
-from bot.sim.botapi import Call, Fault, Person
-from bot.sim.botapi_chats import ChatMessage
-from bot.sim.endpoint import ChatRequest, Endpoint, Reply, Timing, call_text
+from bot.bench.harness.workload import prose
+from bot.queue.dead_letters import SORRY
+from bot.sim.telegram.chats import ChatMessage
+from bot.sim.telegram.server import Call, Fault, Person
+from bot.sim.vllm.server import ChatRequest, Endpoint, Reply, Timing, call_text
+from tests.kill.environment import Surroundings
 from tests.kill.gateway import PATIENCE
-from tests.kill.surroundings import Surroundings
 
 AT_ONCE = 4  # chats that wait for an answer; an item that runs at more than ten deaths is set aside
 LONGEST_LIFE = 12  # calls to Telegram, of which a start makes three or four

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 import bot
-from bot.sim.botapi import BotApi
+from bot.sim.telegram.server import BotApi
 
 ROOT = Path(bot.__file__).parents[1]
 ENVIRONMENT = {"PATH": os.defpath, "PYTHONPATH": str(ROOT)}

@@ -15,8 +15,8 @@ from typing import NoReturn
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-import bot.app  # what `run` imports when it is called
-import tools
+import bot.app.factory  # what `run` imports when it is called
+import tools.builtin
 from bot.__main__ import main
 from bot.db import driver
 
@@ -51,8 +51,8 @@ class Bomb:
 
 def nursery() -> None:
     """Start a gateway in each folder named on a line of stdin; print its process id and, in the end, its exit code."""
-    tools.__path__.append(str(TOOLS))
-    assert bot.app
+    tools.builtin.__path__.append(str(TOOLS))
+    assert bot.app.factory
     for line in sys.stdin:
         assert threading.active_count() == 1
         child = os.fork()

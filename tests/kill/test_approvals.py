@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
-from bot.sim.botapi_chats import ChatMessage
-from tests.books import check
+from bot.sim.telegram.chats import ChatMessage
 from tests.kill.conftest import Surround
+from tests.kill.environment import Surroundings
 from tests.kill.gateway import Died
-from tests.kill.surroundings import Surroundings
+from tests.support.breakdown_clock import check
 
 pytestmark = pytest.mark.timeout(180)
 

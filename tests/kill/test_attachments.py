@@ -2,10 +2,10 @@
 
 import pytest
 
-from bot.sim.botapi import Fault
-from tests.attachments import made
+from bot.sim.telegram.server import Fault
 from tests.kill.conftest import Surround
-from tests.kill.surroundings import Surroundings
+from tests.kill.environment import Surroundings
+from tests.support import attachment_files as made
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bot import orders
-from bot.db.backup import Shelf, faults
+from bot.cli import system_jobs as orders
+from bot.db.maintenance.backup import Shelf, faults
 from tests.kill.conftest import Surround
+from tests.kill.environment import Surroundings
 from tests.kill.gateway import PATIENCE
-from tests.kill.surroundings import Surroundings
 
 MIB = 1 << 20
 

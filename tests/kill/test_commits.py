@@ -5,11 +5,11 @@ import signal
 
 import pytest
 
-from bot.bench.talk import prose
-from bot.sim.endpoint import Endpoint, Timing
+from bot.bench.harness.workload import prose
+from bot.sim.vllm.server import Endpoint, Timing
 from tests.kill.conftest import Surround
+from tests.kill.environment import SENT_AGAIN, UNSURE, Surroundings
 from tests.kill.gateway import Died
-from tests.kill.surroundings import SENT_AGAIN, UNSURE, Surroundings
 
 PROSE = prose(150, 1)[1:] + " "  # longer than the patterns a server looks for
 ANSWER = (PROSE * 3).strip()

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.kill.conftest import Surround
+from tests.kill.environment import ANN, Surroundings
 from tests.kill.gateway import Died
-from tests.kill.surroundings import ANN, Surroundings
 
 FORGOTTEN = "Forgotten: of this chat I keep figures only, and what I named before."
 

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.serving import serve
-from bot.sim.endpoint import Endpoint, Profile
+from bot.http_server import serve
+from bot.sim.vllm.server import Endpoint, Profile
 from tests.kill.conftest import Surround
-from tests.kill.surroundings import Surroundings
+from tests.kill.environment import Surroundings
 
 pytestmark = pytest.mark.timeout(180)  # starting takes long on a busy machine
 

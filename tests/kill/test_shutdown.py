@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.sim.botapi import Fault
+from bot.sim.telegram.server import Fault
 from tests.kill.conftest import Surround
+from tests.kill.environment import UNSURE, Surroundings
 from tests.kill.gateway import PATIENCE, Gateway
-from tests.kill.surroundings import UNSURE, Surroundings
 
 pytestmark = pytest.mark.timeout(180)  # starting takes long on a busy machine
 LONGEST_STOP = 10.0  # seconds, after which supervisors kill

@@ -6,12 +6,12 @@ import signal
 
 import pytest
 
-from bot.bench.talk import prose
-from bot.sim.botapi import Fault
-from bot.sim.endpoint import Endpoint, Timing, said
+from bot.bench.harness.workload import prose
+from bot.sim.telegram.server import Fault
+from bot.sim.vllm.server import Endpoint, Timing, said
 from tests.kill.conftest import Surround
+from tests.kill.environment import ANN, SENT_AGAIN, UNSURE, Surroundings
 from tests.kill.gateway import PATIENCE
-from tests.kill.surroundings import ANN, SENT_AGAIN, UNSURE, Surroundings
 
 PROSE = prose(150, 1)[1:] + " "  # longer than the patterns a server looks for
 

@@ -11,7 +11,7 @@ import pytest
 from tests.kill import crowd
 from tests.kill.conftest import Surround
 from tests.kill.crowd import STOP, Chatter, Reaper, Waverer, words
-from tests.kill.surroundings import Surroundings
+from tests.kill.environment import Surroundings
 
 CHATS, MESSAGES, KILLS = 12, 300, 50
 

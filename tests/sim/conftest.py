@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 from telegram import Bot
 
-from bot.sim.botapi import BotApi, Limits
-from tests.sim.telegram_client import client
+from bot.sim.telegram.server import BotApi, Limits
+from tests.support.telegram_client import client
 
 
 @pytest.fixture

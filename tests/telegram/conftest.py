@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bot.db.engine import Database
-from bot.serving import serve
-from bot.sim.botapi import BotApi
-from tests.telegram.office import PostOffice
+from bot.http_server import serve
+from bot.sim.telegram.server import BotApi
+from tests.support.delivery_harness import PostOffice
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ import re
 import pytest
 from sqlalchemy import select
 
-from bot.db import people
 from bot.db.engine import Database
+from bot.db.people import people
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import invites
 from bot.domain import Lane
 from bot.telegram.access import Access
-from bot.telegram.allowance import Allowance
-from tests.telegram.front import ADMIN, ANNA, BOB, Front, Sent
+from bot.telegram.rate_limit import Allowance
+from tests.support.update_harness import ADMIN, ANNA, BOB, Front, Sent
 
 STRANGER = 77
 

@@ -10,7 +10,7 @@ import pytest
 
 from tools.arguments import check
 from tools.base import Rule, Tool, ToolContext, ToolError, run, tool
-from tools.schema import ToolDefinitionError
+from tools.schemas.signature import ToolDefinitionError
 
 
 class Unit(Enum):

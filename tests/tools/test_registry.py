@@ -4,8 +4,8 @@ import pytest
 
 from tools.base import Tool, tool
 from tools.registry import Registry, definitions, discover
-from tools.schema import ToolDefinitionError
-from tools.tokens import CONTROL, ZERO_WIDTH_SPACE
+from tools.safety.control_tokens import CONTROL, ZERO_WIDTH_SPACE
+from tools.schemas.signature import ToolDefinitionError
 
 
 @tool

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from bot.db.sums import Scope, ToolSums
+from bot.db.usage.usage_sums import Scope, ToolSums
 from bot.usage.charts import MOST, apart, chart, drawn
 from bot.usage.report import By, Found, Question, Report, report
-from tests.usage.made import UNKNOWN, calls, turns
-from tools.killable import Limits, run_apart
+from tests.support.report_sums import UNKNOWN, calls, turns
+from tools.sandbox.process import Limits, run_apart
 
 
 def made(by: By | None, **found: Any) -> Report:
@@ -114,7 +114,7 @@ async def test_it_is_drawn_in_a_process_of_its_own():
 
 def test_nothing_is_imported_to_draw_before_something_is_drawn():
     program = (
-        "import sys, bot.usage.charts, bot.usage.telling, bot.telegram.accounts;"
+        "import sys, bot.usage.charts, bot.usage.report_command, bot.telegram.commands.usage;"
         "print([name for name in ('matplotlib', 'numpy') if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -5,12 +5,12 @@ import io
 import json
 from typing import Any
 
-from bot.db.sums import AgainSums, Scope, ServerSums, ToolSums
-from bot.usage.figures import Section
+from bot.db.usage.usage_sums import AgainSums, Scope, ServerSums, ToolSums
 from bot.usage.formats import as_csv, as_json, as_markdown, as_table
-from bot.usage.records import records, whole
+from bot.usage.json_records import records, whole
 from bot.usage.report import By, Found, Question, Report, report
-from tests.usage.made import UNKNOWN, calls, turns
+from bot.usage.tables import Section
+from tests.support.report_sums import UNKNOWN, calls, turns
 
 EVIL = '=HYPERLINK("http://x")\x1b[31m|<b>'
 SECTION = Section("Tokens", ("model", "calls"), ((EVIL, "2"), ("b", "10")))

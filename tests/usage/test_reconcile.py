@@ -9,20 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.llm import Llm
-from bot.agent.seats import Seats
-from bot.agent.server import Counters
-from bot.db import calls, reconcile
-from bot.db.calls import Closing, NewCall
+from bot.db.conversations import calls
+from bot.db.conversations.calls import Closing, NewCall
 from bot.db.engine import Database, connected
-from bot.db.reconcile import Own, Reading
+from bot.db.usage import counter_readings as reconcile
+from bot.db.usage.counter_readings import Own, Reading
 from bot.domain import Message, ModelRequest, Reply
 from bot.errors import StoreUnavailable
-from bot.serving import serve
-from bot.sim.endpoint import Endpoint, Profile
+from bot.http_server import serve
+from bot.llm.client import Llm
+from bot.llm.seats import Seats
+from bot.llm.server_api import Counters
+from bot.sim.vllm.server import Endpoint, Profile
 from bot.usage import reconcile as room
 from bot.usage.reconcile import CountersAt, Reconciliation
-from tests.house import open_house
+from tests.support.gateway import open_house
 
 NONE = Own(0, 0, 0, 0, 0, 0, 0)
 ASKED = ModelRequest(

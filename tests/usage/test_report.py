@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from bot.db.sums import AgainSums, Scope, ToolSums
+from bot.db.usage.usage_sums import AgainSums, Scope, ToolSums
 from bot.usage.report import NO_TURN, By, Found, Question, Report, Spread, Tools, label, moment, report, today
-from tests.usage.made import SECONDS, calls, turns
+from tests.support.report_sums import SECONDS, calls, turns
 
 
 def made(by: By | None, **found: Any) -> Report:

@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from bot.db.sums import ToolSums
+from bot.db.usage.usage_sums import ToolSums
 from bot.usage.report import Found, Question, Report, report
 from bot.usage.summary import Period, last, text
-from tests.usage.made import SECONDS, UNKNOWN, calls, turns
+from tests.support.report_sums import SECONDS, UNKNOWN, calls, turns
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MORNING = datetime(2026, 10, 26, 8, 0, tzinfo=BERLIN).timestamp()  # a Monday, the day after the clocks went back

@@ -12,9 +12,9 @@ import httpx
 from tools.base import ToolError
 from tools.http.service import SAFE, checked
 from tools.http.styles import Value, names_in
-from tools.reach import host_of
-from tools.reducing import reduced
-from tools.schema import ToolDefinitionError
+from tools.net.policy import host_of
+from tools.schemas.reduce import reduced
+from tools.schemas.signature import ToolDefinitionError
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 

@@ -15,8 +15,8 @@ from urllib.parse import quote
 import httpx
 
 from tools.base import ToolError
-from tools.bodies import ENCODINGS, read_body
-from tools.reach import Reach, host_of, why_broken
+from tools.net.bodies import ENCODINGS, read_body
+from tools.net.policy import Reach, host_of, why_broken
 
 SECONDS = 20.0  # for everything: lookups, redirects, the answer
 CONNECTING = 10.0

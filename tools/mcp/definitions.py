@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tools.base import NAME
-from tools.opening import opens
-from tools.reducing import reduced
-from tools.schema import ToolDefinitionError
+from tools.schemas.reduce import reduced
+from tools.schemas.signature import ToolDefinitionError
+from tools.url_argument import opens
 
 TOOLS = 200  # of one server
 NAME_LENGTH = 200  # characters

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from tools.base import Found, Rule, Tool, ToolContext, ToolError
 from tools.http.service import MASK, Secrets
 from tools.mcp.definitions import Definition, Listing, Told, listing
-from tools.mcp.place import Place
-from tools.mcp.reasons import Gone, reason
+from tools.mcp.errors import Gone, reason
+from tools.mcp.location import Place
 from tools.threads import in_thread
 
 if TYPE_CHECKING:
-    from tools.mcp.line import Line
+    from tools.mcp.connection import Line
 
 CHANGES = Rule("always")
 STEADY = 60.0  # seconds after which a connection has proved good
@@ -67,7 +67,7 @@ class Server:
         """Keep the connection from the first wish on, until cancelled; the server is gone when this has ended."""
         await self._wanted.wait()
         # It takes a second or two, in which chats would stand still.
-        module = await in_thread(importlib.import_module, "tools.mcp.line")
+        module = await in_thread(importlib.import_module, "tools.mcp.connection")
         patience = module.Patience(self._limits.connect, self._limits.list, self._limits.again, self._limits.apart)
         # Each connection in a task of its own: leaving it, the SDK may turn our being cancelled into another error.
         async with asyncio.TaskGroup() as tasks:

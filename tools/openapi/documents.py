@@ -1,6 +1,6 @@
 """OpenAPI documents: fetched, listed for an admin to pick from, and made into tools.
 
-Reading one is hostile work and happens in a process of its own (`tools/openapi/reading.py`), which alone imports what
+Reading one is hostile work and happens in a process of its own (`tools/openapi/worker.py`), which alone imports what
 understands it. Whatever is wrong with a document is a ToolDefinitionError that says what to do.
 """
 
@@ -13,10 +13,10 @@ import httpx
 from tools.base import ToolError
 from tools.http.routes import Route, route_from
 from tools.http.service import NONE, PUBLIC, Asked, Secrets, Service, checked
-from tools.killable import Limits, Stopped, run_apart
-from tools.openapi import reading
-from tools.reach import Reach, host_of
-from tools.schema import ToolDefinitionError
+from tools.net.policy import Reach, host_of
+from tools.openapi import worker as reading
+from tools.sandbox.process import Limits, Stopped, run_apart
+from tools.schemas.signature import ToolDefinitionError
 
 BYTES = 5 * 1024 * 1024
 PICKED = 100

@@ -11,12 +11,12 @@ from typing import Any
 from tools.http.requests import FORM, KEY
 from tools.http.routes import Body, Route
 from tools.http.styles import STYLES, Place, Value, names_in
-from tools.openapi.loading import Unreadable
-from tools.openapi.naming import argument_names, tool_name
+from tools.openapi.loader import Unreadable
+from tools.openapi.names import argument_names, tool_name
 from tools.openapi.outline import Operation, Outline
-from tools.reducing import Reduced, reduced
-from tools.schema import ToolDefinitionError
-from tools.wary import harmless
+from tools.safety.injection import harmless
+from tools.schemas.reduce import Reduced, reduced
+from tools.schemas.signature import ToolDefinitionError
 
 DESCRIPTION = 500  # characters
 BODY = "body"

@@ -14,8 +14,8 @@ import httpx
 
 from tools.base import ToolError
 from tools.http.service import checked
-from tools.openapi.loading import Unreadable
-from tools.reach import host_of
+from tools.net.policy import host_of
+from tools.openapi.loader import Unreadable
 
 METHODS = ("get", "head", "post", "put", "patch", "delete")
 LINKS = 8  # references that lead to references

@@ -2,7 +2,7 @@
 
 from bot.check.findings import Verdict, failed, passed, unknown, warned
 from bot.check.judges.server import release
-from bot.check.seen import NOT_THINKING, THINKING, Answer, Part, Seen
+from bot.check.observations import NOT_THINKING, THINKING, Answer, Part, Seen
 
 COUNTS_REASONING = (0, 28)
 _WHOLE: tuple[Part, ...] = ("plain", "tools, whole", "tools, thinking, whole", "results, whole")

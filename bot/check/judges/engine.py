@@ -6,12 +6,12 @@ import re
 from itertools import pairwise
 from statistics import median
 
-from bot.agent.complaints import READS
 from bot.check.findings import Verdict, failed, passed, unknown, warned
 from bot.check.judges.server import release
+from bot.check.observations import Answer, Seen
 from bot.check.prompts import LAST, ROOM
-from bot.check.seen import Answer, Seen
 from bot.domain import CANVAS
+from bot.llm.diagnostics import READS
 
 _DIFFUSION = "diffusion model"
 

@@ -5,8 +5,8 @@ import re
 
 from bot.check.findings import Verdict, failed, passed, unknown, warned
 from bot.check.judges.counts import leaks
+from bot.check.observations import NOT_THINKING, THINKING, WITH_TOOLS, Answer, Part, Seen, Shape
 from bot.check.prompts import PLACES, TOOL
-from bot.check.seen import NOT_THINKING, THINKING, WITH_TOOLS, Answer, Part, Seen, Shape
 from bot.domain import ToolCall
 
 _MARKUP = re.compile(r'<\|tool_call>|<tool_call\|>|<\|"\|>|\bcall:\w+\s*[{(]')

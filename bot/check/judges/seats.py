@@ -5,7 +5,7 @@ from itertools import pairwise
 from statistics import median
 
 from bot.check.findings import Verdict, failed, passed, unknown, warned
-from bot.check.seen import Answer, Crowd, Seen
+from bot.check.observations import Answer, Crowd, Seen
 
 _BUSY = 503
 _BLOCKS_LEFT = 8  # at least, of the reply that was left

@@ -4,12 +4,12 @@ import ipaddress
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from bot.agent import complaints
-from bot.agent.complaints import KNOWS_THE_MODEL, WANTED, Release
-from bot.agent.markup import sendable
-from bot.agent.server import served
+from bot.agent.sanitize import sendable
 from bot.check.findings import Verdict, failed, passed, unknown, warned
-from bot.check.seen import Seen, count
+from bot.check.observations import Seen, count
+from bot.llm import diagnostics as complaints
+from bot.llm.diagnostics import KNOWS_THE_MODEL, WANTED, Release
+from bot.llm.server_api import served
 
 LONGEST = 60  # characters of a name that are shown
 

@@ -4,8 +4,8 @@ import hashlib
 import json
 
 from bot.check.findings import Verdict, failed, passed, unknown, warned
+from bot.check.observations import Route, Seen
 from bot.check.prompts import CONTROLS, RAW
-from bot.check.seen import Route, Seen
 
 _PINNED = "--chat-template tool_chat_template_gemma4.jinja, of the vLLM release"
 _EMPTY_THOUGHT = "<|channel>thought\n<channel|>"

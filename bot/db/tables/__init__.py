@@ -5,11 +5,10 @@ Times are seconds since the epoch (UTC); JSON is kept as text; tokens are the se
 """
 
 from bot.db.tables.base import metadata
-from bot.db.tables.conversation import attachments, lanes, messages, notes, tool_calls, tool_images, turns
-from bot.db.tables.ledger import ODD, accounts, durations, lives, model_calls, readings
-from bot.db.tables.members import invites, limits, people, strangers
+from bot.db.tables.conversations import attachments, lanes, messages, notes, tool_calls, tool_images, turns
+from bot.db.tables.people import invites, limits, people, strangers
 from bot.db.tables.queues import inbox, jobs, notices, outbox
-from bot.db.tables.tooling import (
+from bot.db.tables.tools import (
     allowances,
     approval_messages,
     approvals,
@@ -20,6 +19,7 @@ from bot.db.tables.tooling import (
     sources,
     tools,
 )
+from bot.db.tables.usage import ODD, accounts, durations, lives, model_calls, readings
 
 __all__ = [
     "ODD",

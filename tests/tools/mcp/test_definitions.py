@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tools.base import NAME
 from tools.mcp.definitions import DESCRIPTION, TOOLS, Definition, Told, bounded, listing
-from tools.mcp.place import Program
+from tools.mcp.location import Program
 from tools.mcp.server import Server
 
 ANY: dict[str, Any] = {"type": "object", "properties": {"q": {"type": "string"}}}

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.mcp.served import QUICK, Changes, crooked, running
+from tests.support.mcp_session import QUICK, Changes, crooked, running
 from tools.base import Picture, ToolContext, ToolError, find
-from tools.mcp.place import Program
+from tools.mcp.location import Program
 from tools.mcp.server import Limits, Server
 
 

@@ -6,23 +6,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.responses import Response
 
-from tests.tools.http.desk import open_desk
-from tests.tools.openapi.documents import DO, PARAMETER, SCHEMA, SHIPS, SMALL, deep, laughing, small
+from tests.support.http_service import open_desk
+from tests.support.openapi_documents import DO, PARAMETER, SCHEMA, SHIPS, SMALL, deep, laughing, small
 from tools.arguments import ArgumentsRefused, check
-from tools.http.calls import tool_of
 from tools.http.requests import asked_of
 from tools.http.routes import route_from
 from tools.http.service import Service
-from tools.openapi import documents, reading
+from tools.http.tools import tool_of
+from tools.openapi import documents
+from tools.openapi import worker as reading
 from tools.openapi.documents import fetch_document, read_document, routes_of, usable_routes
-from tools.schema import ToolDefinitionError
+from tools.schemas.signature import ToolDefinitionError
 
 URL = "https://ships.test/docs/openapi.yaml"
 
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch):
-    """Reads documents in this process, which takes no second to start; tests/tools/openapi/test_apart.py does not."""
+    """Reads documents in this process, which starts faster; test_sandboxed_documents.py has the real process."""
 
     async def in_this_process(work, body, limits, **arguments):
         return json.loads(json.dumps(work(body, **arguments)))

@@ -1,0 +1,101 @@
+"""The question whether a tool call may run, as messages: all of what would run, with nothing hidden in it. Pure."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bot.agent.taint import ANY
+from bot.domain import Button, Part
+
+ALLOW = "allow:"
+"""The callback data of a button is this, an answer (once, here or denied), a colon, and the number of the question."""
+
+HERE_HOURS = 24
+PIECE = 3300  # UTF-16 units of arguments in one message; Telegram takes 4096 with all around it
+
+# Printable by their class, and yet nothing is seen of them.
+_UNSEEN = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0x1D159))) | frozenset(
+    chr(code)
+    for first, last in ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))
+    for code in range(first, last + 1)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Matter:
+    """What is asked about: a tool and its arguments (JSON), for whom, and why; `binding` as in caution.Ask.
+
+    `elsewhere`: the question is put to others than who asked.
+    """
+
+    tool: str
+    arguments: str
+    name: str
+    person: int
+    why: str
+    binding: str | None
+    elsewhere: bool
+
+
+def stored(arguments: Mapping[str, Any]) -> str:
+    """Arguments as they are kept with the question: plain ASCII, the same for the same."""
+    return json.dumps(arguments)
+
+
+def question(matter: Matter, number: int) -> tuple[Part, ...]:
+    """The messages that put question `number`; the buttons are under the last one."""
+    head = f"May I run {matter.tool}?\n{matter.name} ({matter.person}) asked for it. {matter.why}"
+    if matter.elsewhere:
+        head += " An admin decides."
+    pieces = list(_pieces(visible(json.dumps(json.loads(matter.arguments), ensure_ascii=False, indent=2))))
+    below = "" if matter.binding is None else f"Allow here: {HERE_HOURS} hours, in this chat, {_bound(matter)}."
+    answers = {"once": "Allow once", "here": "Allow here", "denied": "Deny"}
+    if matter.binding is None:
+        del answers["here"]
+    row = tuple(Button(label, f"{ALLOW}{word}:{number}") for word, label in answers.items())
+    parts = []
+    for at, piece in enumerate(pieces):
+        before = f"{head}\nWith:\n" if at == 0 else f"{matter.tool}, continued ({at + 1} of {len(pieces)}):\n"
+        is_last = at == len(pieces) - 1
+        after = f"\n{below}" if is_last and below else ""
+        if not is_last:
+            after = "\n(It goes on below; the buttons are under the last message.)"
+        entity = {"type": "pre", "offset": _units(before), "length": _units(piece)}
+        parts.append(Part(f"{before}{piece}{after}", (entity,), (row,) if is_last else (), silent=at > 0))
+    return tuple(parts)
+
+
+def visible(text: str) -> str:
+    """The text with all that is not seen, or turns the order of what is seen, as escapes that JSON knows."""
+    return "".join(sign if sign == "\n" or _is_seen(sign) else json.dumps(sign)[1:-1] for sign in text)
+
+
+def bound(binding: str) -> str:
+    """What an allowance holds for, in words."""
+    if binding == ANY:
+        return "whatever the arguments"
+    return "for just these arguments" if len(binding) == 64 and "." not in binding else f"for {binding}"
+
+
+def _bound(matter: Matter) -> str:
+    return bound(matter.binding or ANY)
+
+
+def _is_seen(sign: str) -> bool:
+    return sign.isprintable() and sign not in _UNSEEN
+
+
+def _pieces(text: str) -> Iterable[str]:
+    """The text in pieces that a message can take, none of it lost."""
+    while _units(text) > PIECE:
+        end = PIECE // 2  # a sign may take two units
+        line = text.rfind("\n", 0, end)
+        end = line + 1 if line > end // 2 else end
+        yield text[:end]
+        text = text[end:]
+    yield text
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2

@@ -1,0 +1,1 @@
+"""The composition root: builds every part of the gateway and runs them."""

@@ -1,0 +1,1 @@
+"""bench direct and bench gateway."""

@@ -1,0 +1,25 @@
+"""Writes a result into a folder: JSON for machines, a Markdown page, and the picture. Owns the names of the files."""
+
+from pathlib import Path
+
+from bot.bench.endpoint import json_output as result_json
+from bot.bench.endpoint import output as result_table
+from bot.bench.endpoint.result import Result
+from bot.bench.harness.bots import BenchFailed
+
+NAME = "canvasgram-bench"
+
+
+def write(result: Result, folder: Path) -> list[Path]:
+    """The files that were written; no picture where there is nothing to draw. Raises BenchFailed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        data, page, picture = (folder / f"{NAME}.{kind}" for kind in ("json", "md", "png"))
+        data.write_text(result_json.as_json(result) + "\n", encoding="utf-8")
+        page.write_text("\n".join(result_table.markdown(result)) + "\n", encoding="utf-8")
+        from bot.bench.endpoint import chart as result_picture  # matplotlib: a second that only a picture is worth
+
+        drawn = result_picture.draw(result, picture)
+    except OSError as error:
+        raise BenchFailed(f"{folder} cannot be written: {error.strerror}.") from None
+    return [data, page, picture] if drawn else [data, page]

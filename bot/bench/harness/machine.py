@@ -1,0 +1,75 @@
+"""The conditions of a run: machine, versions, where the database lies and how long that disk takes to be sure."""
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bot.bench.harness.statistics import median
+
+LIBRARIES = ("python-telegram-bot", "openai", "SQLAlchemy", "aiosqlite", "aiohttp", "uvicorn")
+
+_WRITES = 20
+_PAGE = bytes(4096)
+
+
+def conditions(folder: Path) -> Iterator[tuple[str, str]]:
+    """What the figures depend on, as (name, text)."""
+    yield "machine", f"{_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}"
+    versions = ", ".join(f"{name} {version}" for name, version in _versions())
+    yield "versions", f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {versions}"
+    yield (
+        "database",
+        f"SQLite as shipped, in {folder} ({file_system(folder)}); a write with fsync {fsync_words(folder)}",
+    )
+
+
+def load_average() -> str:
+    """How busy the machine was, over 1, 5 and 15 minutes."""
+    try:
+        return " ".join(f"{load:.1f}" for load in os.getloadavg())
+    except OSError:
+        return "unknown"
+
+
+def fsync_words(folder: Path) -> str:
+    """What a 4 KiB write costs in this folder until the disk is sure of it."""
+    spent = []
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for _ in range(_WRITES):
+            began = time.perf_counter()
+            file.write(_PAGE)
+            file.flush()
+            os.fsync(file.fileno())
+            spent.append(time.perf_counter() - began)
+    return f"takes {1000 * (median(spent) or 0):.2f} ms"
+
+
+def file_system(folder: Path, mounts: Path = Path("/proc/mounts")) -> str:
+    """The kind of file system a folder is on; `unknown` where the machine does not tell."""
+    best, kind = "", "unknown"
+    with contextlib.suppress(OSError):
+        for line in mounts.read_text(encoding="utf-8").splitlines():
+            _, at, found, *_ = line.split()
+            if folder.resolve().is_relative_to(at) and len(at) >= len(best):
+                best, kind = at, found
+    return "tmpfs: no real disk" if kind in {"tmpfs", "ramfs"} else kind
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for name in LIBRARIES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            yield name, importlib.metadata.version(name)
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine() or "unknown processor"

@@ -1,0 +1,64 @@
+"""What the people of the bench write and what its model answers: prose of known length, each answer with its number.
+
+Pure, and the same in every run.
+"""
+
+import random
+import re
+from dataclasses import dataclass
+
+from bot.sim.vllm.server import ChatRequest, count_tokens, thought
+
+_TEXT = (
+    "the river runs past old town walls and slow boats carry wood grain salt to market when winter comes early some "
+    "people stay near fires tell long tales of storms at sea while others mend nets and wait for spring"
+)
+_WORDS = _TEXT.split()
+_ASKED = re.compile(r"Question (\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A brain for the simulated endpoint: answers question n in `answer` tokens; `thinks` as many if it is told to."""
+
+    answer: int = 150
+    thinks: int = 150
+
+    def __call__(self, request: ChatRequest) -> str:
+        number = asked(request)
+        said = reply(number, self.answer)
+        return thought(prose(self.thinks, number), request) + said if request.thinking else said
+
+
+def asked(request: ChatRequest) -> int:
+    """The number of the newest question in a prompt; 0 if there is none."""
+    found = _ASKED.findall("\n".join(request.asked))
+    return int(found[-1]) if found else 0
+
+
+def question(number: int, tokens: int = 50) -> str:
+    """What a person writes, of so many tokens."""
+    head = f"Question {number}:"
+    return f"{head}{prose(tokens - count_tokens(head), number)}"
+
+
+def reply(number: int, tokens: int) -> str:
+    """The answer to question `number`, of so many tokens; it ends with `ending(number)`."""
+    end = f" {ending(number)}"
+    return (prose(tokens - count_tokens(end), -number - 1) + end).strip()
+
+
+def ending(number: int) -> str:
+    """How the answer to this question ends, and no other text does."""
+    return f"This was answer {number}."
+
+
+def opening(number: int) -> str:
+    """How the answer to this question begins."""
+    return prose(4, -number - 1).lstrip()
+
+
+def prose(tokens: int, seed: int) -> str:
+    """Words of one token each, each behind a blank."""
+    words = random.Random(seed)  # noqa: S311 - the same words in every run, no secret
+    return "".join(f" {words.choice(_WORDS)}" for _ in range(max(0, tokens)))

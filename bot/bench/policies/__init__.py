@@ -1,0 +1,1 @@
+"""bench thinking and bench tools."""

@@ -1,0 +1,1 @@
+"""Queries: turns, calls, messages, notes."""

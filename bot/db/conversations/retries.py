@@ -1,0 +1,56 @@
+"""The newest turn of a conversation, to be tried again or to be gone on with. Works inside the caller's `tx`."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bot.db.conversations import conversations
+from bot.db.conversations.turns import DEEP, messages_of
+from bot.db.tables import tool_calls, turns
+from bot.domain import Lane
+
+
+@dataclass(frozen=True, slots=True)
+class LastTurn:
+    """The turn a /retry is about: what the person wrote, and tools that ran in it and may not simply run again.
+
+    `deep`: it was answered by the second endpoint, as the person had asked.
+    """
+
+    id: int
+    texts: tuple[str, ...]
+    ran: tuple[str, ...]
+    deep: bool
+
+
+async def last(tx: AsyncConnection, lane: Lane, *, before_item: int) -> LastTurn | None:
+    """The conversation's newest ended turn that an earlier item began."""
+    number = (await conversations.find(tx, lane)).number
+    query = (
+        select(turns.c.id)
+        .where(turns.c.lane == lane.key, turns.c.conversation == number, turns.c.state == "ended")
+        .where(turns.c.item < before_item)
+        .order_by(turns.c.ended_at.desc(), turns.c.id.desc())
+        .limit(1)
+    )
+    turn = (await tx.execute(query)).scalar_one_or_none()
+    return await _about(tx, turn) if turn is not None else None
+
+
+async def _about(tx: AsyncConnection, turn: int) -> LastTurn:
+    stored = (await messages_of(tx, [turn]))[0]
+    ran = (
+        select(tool_calls.c.name)
+        .distinct()
+        .where(tool_calls.c.turn == turn, tool_calls.c.outcome.is_distinct_from("refused"))
+    )
+    names = tuple((await tx.execute(ran.order_by(tool_calls.c.name))).scalars())
+    asked = select(turns.c.id).where(turns.c.id == turn, turns.c.endpoint == "fallback", turns.c.endpoint_why == DEEP)
+    deep = (await tx.execute(asked)).one_or_none() is not None
+    return LastTurn(turn, tuple(one.text for one in stored if one.role == "user"), names, deep)
+
+
+async def replace(tx: AsyncConnection, turn: int) -> None:
+    """A /retry takes this turn's place: it leaves the conversation, its rows stay."""
+    await tx.execute(update(turns).where(turns.c.id == turn, turns.c.state == "ended").values(state="replaced"))

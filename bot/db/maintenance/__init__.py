@@ -1,0 +1,1 @@
+"""Backup, restore and retention in SQL."""

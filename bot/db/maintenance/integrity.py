@@ -1,0 +1,21 @@
+"""The database's care: its log merged, its statistics refreshed, every page of it looked through for damage."""
+
+import threading
+from pathlib import Path
+
+from bot.db.engine import Database
+from bot.db.maintenance.backup import faults
+from tools.threads import in_thread
+
+
+async def care(database: Database, file: Path) -> list[str]:
+    """What is wrong with the database in `file`, in SQLite's own words; nothing if it is sound.
+
+    Neither writers nor readers wait for the look through it. Raises StoreUnavailable while it cannot be written.
+    """
+    await database.tidy()
+    enough = threading.Event()
+    try:
+        return await in_thread(faults, file, enough)
+    finally:
+        enough.set()  # cancelled, the thread ends at once

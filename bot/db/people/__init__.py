@@ -1,0 +1,1 @@
+"""Queries: people and their limits."""

@@ -1,0 +1,1 @@
+"""Queries: inbox, outbox, jobs."""

@@ -1,0 +1,66 @@
+"""What a /stop, or a tap on Stop, means for the inbox: which turn it meets, and what it drops of what waits.
+
+Functions work inside the caller's transaction `tx`.
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy import and_, func, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bot.db.queues.inbox import ASKING
+from bot.db.tables import inbox
+from bot.domain import Lane
+
+_BEGUN = or_(inbox.c.state == "running", and_(inbox.c.state == "new", inbox.c.turn.is_not(None)))
+_WAITS = and_(inbox.c.state == "new", inbox.c.shape.in_(ASKING), inbox.c.turn.is_(None))
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What a /stop met: a running turn, parked ones where none runs, waiting messages that it dropped, and those that
+    still wait.
+    """
+
+    running: bool
+    dropped: int
+    waiting: int
+    parked: tuple[int, ...] = ()
+
+
+async def stop(tx: AsyncConnection, lane: Lane, *, before: int, now: float, parked: bool = False) -> Stopped:
+    """A /stop of item `before`: it concerns only what came earlier.
+
+    The turn that runs, or goes on in a moment after a restart, is marked, and stays stopped. When there is none, those
+    that are `parked` are meant, which the caller ends; when there are none either, or they are not asked for, earlier
+    waiting messages are dropped.
+    """
+    earlier = and_(inbox.c.lane == lane.key, inbox.c.id < before)
+    marked = update(inbox).values(stopped=True)
+    # Whoever asks for those that are `parked` means one turn: of what has begun, that which runs before what waits.
+    met = (await tx.execute(marked.where(earlier, inbox.c.state == "running"))).rowcount if parked else 0
+    met = met or (await tx.execute(marked.where(earlier, _BEGUN))).rowcount
+    dropped, waiting_turns = 0, list[int]()
+    if not met and parked:
+        theirs = select(inbox.c.turn).distinct().where(earlier, inbox.c.state == "parked")
+        waiting_turns = list((await tx.execute(theirs)).scalars())
+    if not met and not waiting_turns:
+        dropped = await drop(tx, lane, upto=before, now=now)
+    here = and_(inbox.c.lane == lane.key, _WAITS)
+    still = (await tx.execute(select(func.count()).select_from(inbox).where(here))).scalar_one()
+    return Stopped(met > 0, dropped, int(still), tuple(waiting_turns))
+
+
+async def stop_turn(tx: AsyncConnection, lane: Lane, item: int) -> bool | None:
+    """The turn that began with this item is to stop: whether it runs, or goes on later; None: it is over."""
+    mine = and_(inbox.c.lane == lane.key, inbox.c.id == item, _BEGUN)
+    met = await tx.execute(update(inbox).where(mine).values(stopped=True).returning(inbox.c.state))
+    state = met.scalar_one_or_none()
+    return None if state is None else state == "running"
+
+
+async def drop(tx: AsyncConnection, lane: Lane, *, upto: int, now: float) -> int:
+    """Drop the lane's waiting messages older than item `upto`; returns how many."""
+    mine = and_(inbox.c.lane == lane.key, inbox.c.id < upto, _WAITS)
+    gone = await tx.execute(update(inbox).where(mine).values(state="done", done_at=now, error="dropped by the person"))
+    return gone.rowcount

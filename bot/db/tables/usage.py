@@ -1,0 +1,129 @@
+"""What it took: every model call, the account of every turn, the processes that lived, and the server's own counts."""
+
+from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, Table, Text, text
+
+from bot.db.tables.base import Id, metadata
+
+# What few calls are: something is not known of them, they did not end as they should, or they cost no canvas.
+ODD = (
+    "(prompt_tokens IS NULL OR cached_tokens IS NULL OR completion_tokens IS NULL OR reasoning_tokens IS NULL"
+    " OR usage_partial OR outcome IS NULL OR outcome <> 'ok' OR purpose = 'decision' OR finish_reason = 'length')"
+)
+
+# Opened before the request leaves, closed with the message it gave: a call can fail, but it cannot vanish.
+model_calls = Table(
+    "model_calls",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("turn", Id),
+    Column("step", Integer, nullable=False),
+    Column("purpose", Text, nullable=False),
+    Column("again", Text),  # why the same step was asked once more
+    Column("endpoint", Text, nullable=False),
+    Column("fingerprint", Text),
+    Column("model", Text, nullable=False),
+    Column("thinking", Boolean, nullable=False),
+    Column("tools_offered", Integer, nullable=False),
+    Column("prompt_tokens", Integer),
+    Column("cached_tokens", Integer),
+    Column("completion_tokens", Integer),
+    Column("reasoning_tokens", Integer),
+    Column("usage_partial", Boolean, nullable=False, server_default=text("0")),
+    Column("usage_missing", Text),  # why a count is unknown
+    Column("created_at", Float, nullable=False),
+    Column("seat_at", Float),
+    Column("first_block_at", Float),
+    Column("last_block_at", Float),
+    Column("ended_at", Float),
+    Column("server_ms", Text),  # JSON: the server's own timings
+    Column("blocks", Integer, nullable=False, server_default=text("0")),
+    Column("finish_reason", Text),
+    Column("outcome", Text),  # NULL while it runs; ok, cut, cancelled, failed
+    Column("error", Text),
+    Column("request_id", Text),
+    Column("chars_system", Integer),
+    Column("chars_tools", Integer),
+    Column("chars_notes", Integer),
+    Column("chars_history", Integer),
+    Column("images", Integer, nullable=False, server_default=text("0")),
+    Column("reply", Text),  # JSON: the reply as it came, so that a turn can go on after a crash
+    # All that sums need, so that a report reads no reply on its way.
+    Index(
+        "ix_model_calls_turn",
+        *("turn", "id", "purpose", "model", "thinking", "created_at", "seat_at", "ended_at"),
+        *("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "usage_partial", "outcome"),
+    ),
+    Index("ix_model_calls_again", "turn", "again", sqlite_where=text("again IS NOT NULL")),
+    Index("ix_model_calls_odd", "turn", sqlite_where=text(ODD)),
+    Index("ix_model_calls_created_at", "created_at"),
+    sqlite_autoincrement=True,
+)
+
+# The account of a turn, settled when its last part was delivered or given up: seconds that add up to `whole`.
+accounts = Table(
+    "accounts",
+    metadata,
+    Column("turn", Id, ForeignKey("turns.id"), primary_key=True, autoincrement=False),
+    Column("settled_at", Float, nullable=False),
+    Column("whole", Float, nullable=False),
+    Column("intake", Float, nullable=False),
+    Column("lane_wait", Float, nullable=False),
+    Column("seat_wait", Float, nullable=False),
+    Column("first_canvas", Float, nullable=False),
+    Column("further_canvases", Float, nullable=False),
+    Column("tools", Float, nullable=False),
+    Column("approval_wait", Float, nullable=False),
+    Column("telegram", Float, nullable=False),
+    Column("back_off", Float, nullable=False),
+    Column("down", Float, nullable=False),
+    Column("own", Float, nullable=False),
+)
+
+# A row a process, so that the time without one is known. The heartbeat says how long a killed one lived.
+lives = Table(
+    "lives",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("began_at", Float, nullable=False),
+    Column("seen_at", Float, nullable=False),
+    Column("ended_at", Float),  # NULL: it runs, or it was killed
+    Index("ix_lives_began_at", "began_at"),
+    sqlite_autoincrement=True,
+)
+
+# How long turns took, counted into buckets of a logarithmic scale (bot.usage.histogram): percentiles need no sort.
+durations = Table(
+    "durations",
+    metadata,
+    Column("day", Integer, primary_key=True, autoincrement=False),  # days since the epoch (UTC) of the turn's receipt
+    Column("kind", Text, primary_key=True),  # a column of accounts, `whole` too; a turn without any of it is left out
+    Column("bucket", Integer, primary_key=True, autoincrement=False),
+    Column("count", Integer, nullable=False),
+)
+
+# What the endpoint's own counters said, held against ours: a row each time they were read.
+readings = Table(
+    "readings",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("endpoint", Text, nullable=False),
+    Column("read_at", Float, nullable=False),
+    Column("since", Float),  # the reading before; NULL: there was none, or the server began anew: nothing to compare
+    Column("totals", Text, nullable=False),  # JSON: the counters as they stood, NULL those the server lacks
+    Column("running", Integer, nullable=False),  # calls of ours under way then, so that sums differ by what they take
+    Column("prompt_seen", BigInteger),  # what the server counted since then, whoever asked
+    Column("cached_seen", BigInteger),
+    Column("generated_seen", BigInteger),
+    Column("requests_seen", BigInteger),
+    Column("steps_seen", BigInteger),  # denoising steps, with one commit a canvas
+    Column("committed_seen", BigInteger),  # tokens of whole canvases
+    Column("prompt_own", BigInteger),  # what we counted in the same time
+    Column("cached_own", BigInteger),
+    Column("generated_own", BigInteger),
+    Column("requests_own", BigInteger),
+    Column("gap", BigInteger),  # tokens the server counted more than we; below zero: fewer
+    Column("steps_per_canvas", Float),  # the server's own; NULL: no canvas, or not told apart from other reads
+    Column("why", Text, nullable=False),
+    Index("ix_readings_endpoint_read_at", "endpoint", "read_at"),
+    sqlite_autoincrement=True,
+)

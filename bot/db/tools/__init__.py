@@ -1,0 +1,1 @@
+"""Queries: registered tools, grants, approvals, audit."""

@@ -1,0 +1,1 @@
+"""Queries: what turns took."""

@@ -1,0 +1,45 @@
+"""Which rows of the ledger a scope is about, as conditions of a query.
+
+A turn belongs to a span of time by when it was received, with all its calls; a call without a turn by when it was made.
+"""
+
+from sqlalchemy import ColumnElement, exists, false, or_
+
+from bot.db.tables import model_calls, turns
+from bot.db.usage.usage_sums import Scope
+
+_m, _t = model_calls.c, turns.c
+
+
+def of_turns(scope: Scope) -> list[ColumnElement[bool]]:
+    """Which turns: by their receipt, chat and person."""
+    found: list[ColumnElement[bool]] = between(_t.received_at, scope)
+    if scope.chat is not None:
+        found.append(or_(_t.lane == scope.chat, _t.lane.startswith(f"{scope.chat}:", autoescape=True)))
+    if scope.user is not None:
+        found.append(_t.person == scope.user)
+    return found
+
+
+def with_model(scope: Scope) -> list[ColumnElement[bool]]:
+    """The same, and where a model is meant only turns that asked it."""
+    if scope.model is None:
+        return of_turns(scope)
+    asked = exists().where(_m.turn == _t.id, _m.model == scope.model)
+    return [*of_turns(scope), asked]
+
+
+def of_calls_alone(scope: Scope) -> list[ColumnElement[bool]]:
+    """Which calls without a turn."""
+    found = between(_m.created_at, scope)
+    if scope.is_of_turns:
+        found.append(false())
+    if scope.model is not None:
+        found.append(_m.model == scope.model)
+    return found
+
+
+def between(moment: ColumnElement[float], scope: Scope) -> list[ColumnElement[bool]]:
+    """What lies in this span of time."""
+    first = [] if scope.since is None else [moment >= scope.since]
+    return first + ([] if scope.until is None else [moment < scope.until])

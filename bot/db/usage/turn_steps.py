@@ -1,0 +1,162 @@
+"""One turn with all that is stored of it: account, model calls, tools and messages, for whoever asks by its id.
+
+Reads only. Texts of people, of the model and of tools are read only where they are asked for.
+"""
+
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from sqlalchemy import Select, null, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bot.db.tables import accounts, approvals, inbox, messages, model_calls, outbox, tool_calls, turns
+from bot.db.usage.usage_sums import Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class CallStep:
+    """A model call; times are epoch seconds. `server_ms` is JSON of the server's own timings."""
+
+    step: int
+    purpose: str
+    again: str | None
+    endpoint: str
+    model: str
+    thinking: bool
+    tools_offered: int
+    prompt_tokens: int | None
+    cached_tokens: int | None
+    completion_tokens: int | None
+    reasoning_tokens: int | None
+    usage_partial: bool
+    usage_missing: str | None
+    created_at: float
+    seat_at: float | None
+    first_block_at: float | None
+    last_block_at: float | None
+    ended_at: float | None
+    server_ms: str | None
+    blocks: int
+    finish_reason: str | None
+    outcome: str | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStep:
+    """A tool call; `arguments` and `result` are None unless texts were asked for. `asked_at`: a person was asked about
+    it, and gave an `answer` at `answered_at`.
+    """
+
+    step: int
+    name: str
+    outcome: str | None
+    began_at: float | None
+    ended_at: float | None
+    arguments: str | None
+    result: str | None
+    asked_at: float | None = None
+    answered_at: float | None = None
+    answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartStep:
+    """A message of the answer and how its delivery stands."""
+
+    state: str
+    made_at: float
+    sent_at: float | None
+    done_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message of the conversation, with its text."""
+
+    role: str
+    text: str
+    made_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A turn step by step. `account` is empty until it is settled; `said` is empty unless texts were asked for."""
+
+    id: int
+    chat: str
+    user: int
+    state: str
+    ending: str | None
+    thinking: bool
+    thinking_why: str
+    endpoint: str
+    endpoint_why: str | None
+    received_at: float
+    taken_at: float | None
+    began_at: float
+    ended_at: float | None
+    account: dict[str, float]
+    calls: tuple[CallStep, ...]
+    tools: tuple[ToolStep, ...]
+    parts: tuple[PartStep, ...]
+    said: tuple[Said, ...]
+
+
+_CALL = tuple(model_calls.c[name] for name in CallStep.__slots__)
+_TURN = (
+    *(turns.c.id, turns.c.lane, turns.c.person, turns.c.state, turns.c.ending, turns.c.thinking, turns.c.thinking_why),
+    *(
+        turns.c.endpoint,
+        turns.c.endpoint_why,
+        turns.c.received_at,
+        inbox.c.taken_at,
+        turns.c.began_at,
+        turns.c.ended_at,
+    ),
+)
+
+
+async def steps(tx: AsyncConnection, turn: int, *, texts: bool) -> Steps | None:
+    """The turn, or None if there is none of this id."""
+    query = select(*_TURN, turns.c.item).select_from(turns.outerjoin(inbox, inbox.c.id == turns.c.item))
+    row = (await tx.execute(query.where(turns.c.id == turn))).one_or_none()
+    if row is None:
+        return None
+    calls = select(*_CALL).where(model_calls.c.turn == turn).order_by(model_calls.c.id)
+    parts = select(outbox.c.state, outbox.c.made_at, outbox.c.sent_at, outbox.c.done_at)
+    parts = parts.where(outbox.c.item == row.item, outbox.c.body.is_not(None)).order_by(outbox.c.part)
+    return Steps(
+        **dict(zip(Steps.__slots__, row[: len(_TURN)], strict=False)),
+        account=await account(tx, turn),
+        calls=tuple(CallStep(*one) for one in await _rows(tx, calls)),
+        tools=await _tools(tx, turn, texts=texts),
+        parts=tuple(PartStep(*one) for one in await _rows(tx, parts)),
+        said=await _said(tx, turn) if texts else (),
+    )
+
+
+async def account(tx: AsyncConnection, turn: int) -> dict[str, float]:
+    """The seconds of a turn by kind; empty while it is not settled."""
+    kinds: tuple[str, ...] = get_args(Seconds)
+    query = select(*(accounts.c[kind] for kind in kinds)).where(accounts.c.turn == turn)
+    row = (await tx.execute(query)).one_or_none()
+    return {} if row is None else dict(zip(kinds, row, strict=True))
+
+
+async def _tools(tx: AsyncConnection, turn: int, *, texts: bool) -> tuple[ToolStep, ...]:
+    columns: list[Any] = [tool_calls.c[name] for name in ("step", "name", "outcome", "began_at", "ended_at")]
+    columns += [tool_calls.c.arguments, tool_calls.c.result] if texts else [null(), null()]
+    columns += [approvals.c.asked_at, approvals.c.answered_at, approvals.c.answer]
+    asked = tool_calls.outerjoin(approvals, approvals.c.id == tool_calls.c.approval)
+    query = select(*columns).select_from(asked).where(tool_calls.c.turn == turn).order_by(tool_calls.c.id)
+    return tuple(ToolStep(*one) for one in await _rows(tx, query))
+
+
+async def _said(tx: AsyncConnection, turn: int) -> tuple[Said, ...]:
+    query = select(messages.c.role, messages.c.text, messages.c.made_at).where(messages.c.turn == turn)
+    return tuple(Said(*one) for one in await _rows(tx, query.order_by(messages.c.id)))
+
+
+async def _rows(tx: AsyncConnection, query: Select[Any]) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in await tx.execute(query)]

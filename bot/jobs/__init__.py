@@ -1,0 +1,1 @@
+"""Reminders, scheduled tasks and system jobs: when they are due and what came of them."""

@@ -1,0 +1,40 @@
+"""What is due: a pure function of the moment and of what is stored of a job."""
+
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Literal
+
+from bot.jobs.times import rrules as rules
+from bot.jobs.times.rrules import Rule
+
+LATE = 300.0  # seconds after which a due time counts as missed
+
+Missed = Literal["once", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What becomes of a job now: the due time to be done (None: none), when it is due next (None: never again).
+
+    `left_out`: due times before that one were missed and are not done.
+    """
+
+    due: float | None
+    next_due: float | None
+    left_out: bool = False
+
+
+def plan(next_due: float, rule: Rule | None, where: tzinfo, missed: Missed, now: float) -> Plan:
+    """What becomes of a job whose `next_due` is not later than `now`.
+
+    Of several due times that were missed only the last is done, and only if the job wants that.
+    """
+    if rule is None:
+        return Plan(next_due if _wanted(next_due, missed, now) else None, None)
+    last = rules.latest(rule, where, next_due, now)
+    following = rules.next_after(rule, where, max(now, last))
+    return Plan(last if _wanted(last, missed, now) else None, following, left_out=last > next_due)
+
+
+def _wanted(due: float, missed: Missed, now: float) -> bool:
+    return missed == "once" or now - due <= LATE

@@ -1,0 +1,1 @@
+"""The model endpoint: client, seats, stream, server routes."""

@@ -1,0 +1,126 @@
+"""What is wrong with a server, from what was seen of it at start: a line each, with the flag that mends it. Pure.
+
+Only what was seen is judged; a server that says little is complained about little.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bot.agent.sanitize import sendable
+from bot.domain import Reply
+from bot.llm.server_api import ServedModel
+
+Release = tuple[int, int]
+
+KNOWS_THE_MODEL: Release = (0, 24)
+COUNTS_REASONING: Release = (0, 28)
+READS: Release = (0, 32)
+WANTED: Release = (0, 33)
+
+LONGEST = 60  # characters of a version that are shown
+
+_UPDATE = "Update it: pip install -U 'vllm>=0.33.0', or the image vllm/vllm-openai:v0.33.0 or newer."
+_PREVIEW = re.compile(r"0\.22\.\d+rc")
+_THOUGHT = re.compile(r"\s*(?:<\|channel>|thought\n)")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a server showed at start. `models` is what it serves, None if it did not say; `model` what is asked for.
+
+    `longest` is the longest prompt with its answer, in tokens. `replies` are those of calls with tools, each with
+    whether it was to think; `refusal` are the words of one that was refused.
+    """
+
+    version: str | None = None
+    models: tuple[ServedModel, ...] | None = None
+    model: str | None = None
+    longest: int = 0
+    key_refused: str | None = None
+    replies: tuple[tuple[bool, Reply], ...] = ()
+    refusal: str | None = None
+
+
+def answers(seen: Seen) -> bool:
+    """Whether calls have a chance: the key is right, and the model there."""
+    known = not seen.models or seen.model is None or seen.model in {model.name for model in seen.models}
+    return known and seen.key_refused is None
+
+
+def of_server(seen: Seen) -> tuple[str, ...]:
+    """What its version, its key and its models give cause to say."""
+    key = (f"{seen.key_refused} Set MODEL_API_KEY.",) if seen.key_refused else ()
+    return (*_of_version(seen.version), *key, *_of_models(seen))
+
+
+def of_calls(seen: Seen) -> tuple[str, ...]:
+    """What the calls made at start give cause to say."""
+    number = release(seen.version)
+    return tuple(_of_calls(seen, counts_reasoning=number is not None and number >= COUNTS_REASONING))
+
+
+def release(version: str | None) -> Release | None:
+    """The first two numbers; None for a build from source without a tag, which could be anything."""
+    found = re.match(r"(\d{1,4})\.(\d{1,4})", version or "")
+    number = (int(found[1]), int(found[2])) if found else None
+    return None if number == (0, 1) and "dev" in (version or "") else number
+
+
+def _of_version(version: str | None) -> Iterator[str]:
+    number, version = release(version), version and sendable(version)[:LONGEST]
+    if version is None:
+        yield (
+            "The endpoint does not say that it is vLLM (no /version). If it is one behind a proxy, let the proxy pass "
+            "/version, /health and /tokenize, too; if it is another server, parts of this gateway will not work."
+        )
+    elif _PREVIEW.match(version):
+        yield (
+            f"vLLM {version} is the preview image vllm/vllm-openai:gemma: many of its turns come back empty or with "
+            f"raw markup, and its replies end after 256 tokens. {_UPDATE}"
+        )
+    elif number is not None and number < KNOWS_THE_MODEL:
+        yield f"vLLM {version} is older than the first release that serves DiffusionGemma, 0.24.0. {_UPDATE}"
+    elif number is not None and number < WANTED:
+        yield f"vLLM {version} {_lacks(number)}; 0.33.0 or newer is recommended. {_UPDATE}"
+
+
+def _lacks(number: Release) -> str:
+    if number < COUNTS_REASONING:
+        return "does not count reasoning, and cannot read in one step whether to think"
+    return "cannot read in one step whether to think" if number < READS else "is older than what this was built for"
+
+
+def _of_models(seen: Seen) -> Iterator[str]:
+    if not seen.models:
+        return
+    served = {model.name: model for model in seen.models}
+    model = served.get(seen.model) if seen.model else seen.models[0]
+    if model is None:
+        names = ", ".join(list(served)[:5])
+        yield f"The endpoint does not serve {seen.model}, but {names}. Set MODEL_NAME={seen.models[0].name}."
+    elif model.context is not None and model.context < seen.longest:
+        yield (
+            f"The endpoint's context of {model.context} tokens is smaller than the longest prompt with its answer, "
+            f"{seen.longest}. Start vLLM with --max-model-len {seen.longest} or more, or lower PROMPT_BUDGET."
+        )
+
+
+def _of_calls(seen: Seen, *, counts_reasoning: bool) -> Iterator[str]:
+    if seen.refusal is not None and "--enable-auto-tool-choice" in seen.refusal:
+        yield "The server refuses tools: start vLLM with --enable-auto-tool-choice --tool-call-parser gemma4."
+    elif seen.refusal is not None:
+        yield f"{seen.refusal} Every message will be refused alike."
+    if any(_unparsed(thinking, reply, counts_reasoning=counts_reasoning) for thinking, reply in seen.replies):
+        yield "The server does not tell thoughts from answers: start vLLM with --reasoning-parser gemma4."
+    if any(reply.usage.prompt_tokens is not None and reply.usage.cached_tokens is None for _, reply in seen.replies):
+        yield (
+            "The server does not say what it had in its cache, so that the account cannot either: "
+            "start vLLM with --enable-prompt-tokens-details."
+        )
+
+
+def _unparsed(thinking: bool, reply: Reply, *, counts_reasoning: bool) -> bool:
+    leaked = thinking and not reply.reasoning and bool(_THOUGHT.match(reply.text))
+    uncounted = reply.usage.completion_tokens is not None and reply.usage.reasoning_tokens is None
+    return leaked or (counts_reasoning and uncounted)

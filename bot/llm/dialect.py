@@ -1,0 +1,70 @@
+"""What an endpoint speaks: puts a request into fields it takes, and nothing it would refuse. Pure.
+
+vLLM understands more than the common protocol; a hosted model gets the standard fields alone.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from bot.agent.prompt import to_openai
+from bot.domain import ModelRequest
+
+# Ends a reply that says the same for a whole canvas: a shorter pattern than 64 tokens is found as several of it.
+REPETITION: Final[Mapping[str, int]] = {"min_pattern_size": 64, "max_pattern_size": 128, "min_count": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What the endpoint understands beside the common protocol.
+
+    `thinking`: thinking is switched by the request, and reasoning may be given back; `continuing`: a reply goes on in
+    the middle of the model's last message; `sessions`: a header says which requests belong to one conversation.
+    """
+
+    thinking: bool
+    continuing: bool
+    running_usage: bool
+    priority: bool
+    repetition: bool
+    sessions: bool
+
+    def body(self, model: str, request: ModelRequest) -> dict[str, Any]:
+        """The JSON to send; its prompt is the same bytes for the same messages and tools."""
+        messages = request.messages
+        if not self.thinking:
+            messages = tuple(replace(message, reasoning=None) for message in messages)
+        usage = {"continuous_usage_stats": True} if self.running_usage else {}
+        body: dict[str, Any] = {
+            "model": model,
+            "messages": to_openai(messages),
+            "max_tokens": request.max_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True} | usage,
+        }
+        if request.tools:
+            body |= {"tools": request.tools, "tool_choice": request.tool_choice}
+        if self.thinking:
+            body["chat_template_kwargs"] = {"enable_thinking": request.thinking}
+        if self.continuing and request.continues:
+            body |= {"continue_final_message": True, "add_generation_prompt": False}
+        if self.repetition:
+            body["repetition_detection"] = REPETITION
+        if self.priority and request.priority:
+            body["priority"] = request.priority
+        return body
+
+    def headers(self, request: ModelRequest) -> dict[str, str]:
+        """The headers to send; a conversation is named by a hash."""
+        return {"X-Session-ID": _hashed(request.session)} if self.sessions else {}
+
+
+VLLM: Final = Dialect(thinking=True, continuing=True, running_usage=True, priority=True, repetition=True, sessions=True)
+PLAIN: Final = Dialect(
+    thinking=False, continuing=False, running_usage=False, priority=False, repetition=False, sessions=False
+)
+
+
+def _hashed(session: str) -> str:
+    return hashlib.sha256(session.encode("utf-8", "replace")).hexdigest()[:32]

@@ -1,0 +1,1 @@
+"""Backups, retention and restore."""

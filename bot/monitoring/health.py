@@ -1,0 +1,28 @@
+"""What is served at HTTP_PORT: `/healthz`, which tells live from ready and nothing else, and `/metrics`."""
+
+from collections.abc import Callable
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from bot.errors import StoreUnavailable
+from bot.monitoring.metrics import Metrics
+
+
+def pages(is_ready: Callable[[], bool], metrics: Metrics) -> ASGIApp:
+    """`/healthz` is 200 while the process answers; `ready` says whether Telegram was heard lately."""
+
+    async def health(_: Request) -> Response:
+        return JSONResponse({"live": True, "ready": is_ready()})
+
+    async def sums(request: Request) -> Response:
+        try:
+            page, media_type = await metrics.exposition(request.headers.get("accept", ""))
+        except StoreUnavailable as error:
+            return PlainTextResponse(str(error), 503)
+        return Response(page, media_type=None, headers={"content-type": media_type})
+
+    return Starlette(routes=[Route("/healthz", health), Route("/metrics", sums)])

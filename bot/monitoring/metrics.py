@@ -1,0 +1,147 @@
+"""What Prometheus reads at /metrics: sums of what has ended since this process began, and what is the case now.
+
+Read from the ledger at each look, so that nothing is counted by two hands. Names are OpenTelemetry's `gen_ai` words
+where there are any. No person and no chat is in a label, and no word that a model made up.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+
+from bot.db.usage.ended import INTERVALS, Ended, Lookout
+from bot.domain import CANVAS
+
+OTHER = "other"  # a tool that nobody offered
+_TOKENS = tuple(4**power for power in range(14))  # as OpenTelemetry advises
+_CALL_SECONDS = tuple(0.01 * 2**power for power in range(16))
+_INTERVAL_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+_SINCE = "since this process began"
+
+
+class Seats(Protocol):
+    """The seats of an endpoint."""
+
+    @property
+    def in_use(self) -> int: ...
+
+    @property
+    def queued(self) -> int: ...
+
+
+class Metrics:
+    """One registry of its own. `seats` by endpoint, `knows` says of which tool the name may be told."""
+
+    def __init__(
+        self, lookout: Lookout, seats: Mapping[str, Seats], knows: Callable[[str], bool], version: str
+    ) -> None:
+        self._lookout = lookout
+        self._seats = seats
+        self._knows = knows
+        self._looking = asyncio.Lock()
+        self._registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        Info("canvasgram_build", "What runs.", registry=registry).info({"version": version})
+        self._calls = _Calls(registry)
+        self._turns = Counter("canvasgram_turns", f"Turns by how they ended, {_SINCE}.", ["ending"], registry=registry)
+        self._tool_calls = Counter(
+            "canvasgram_tool_calls", f"Tool calls, {_SINCE}.", ["tool", "outcome"], registry=registry
+        )
+        self._intervals = Histogram(
+            "canvasgram_turn_interval_seconds",
+            f"Where the seconds of a turn went, {_SINCE}; an interval that a turn had none of is left out.",
+            ["interval"],
+            registry=registry,
+            buckets=_INTERVAL_SECONDS,
+        )
+        self._in_use = Gauge("canvasgram_seats_in_use", "Seats taken now.", ["endpoint"], registry=registry)
+        self._queued = Gauge("canvasgram_seats_waiting", "Calls that wait for a seat.", ["endpoint"], registry=registry)
+        self._inbox = Gauge("canvasgram_inbox_waiting", "Inbox items that wait, in the database.", registry=registry)
+        self._outbox = Gauge("canvasgram_outbox_waiting", "Messages to deliver, in the database.", registry=registry)
+
+    async def exposition(self, accept: str) -> tuple[bytes, str]:
+        """The page in the form that is accepted, and its media type. Raises StoreUnavailable."""
+        async with self._looking:
+            self._count(await self._lookout.look(now=time.time()))
+            waiting = await self._lookout.waiting()
+        self._inbox.set(waiting.inbox)
+        self._outbox.set(waiting.outbox)
+        for endpoint, seats in self._seats.items():
+            self._in_use.labels(endpoint).set(seats.in_use)
+            self._queued.labels(endpoint).set(seats.queued)
+        encode, media_type = choose_encoder(accept)
+        return encode(self._registry), media_type
+
+    def _count(self, ended: Ended) -> None:
+        for call in ended.calls:
+            self._calls.count(call)
+        for turn in ended.turns:
+            self._turns.labels(turn.ending).inc()
+        for tool in ended.tools:
+            self._tool_calls.labels(tool.name if self._knows(tool.name) else OTHER, tool.outcome).inc()
+        for account in ended.accounts:
+            for interval in INTERVALS:
+                if seconds := getattr(account, interval):
+                    self._intervals.labels(interval).observe(seconds)
+
+
+class CallRow(Protocol):
+    """What is read of a model call."""
+
+    purpose: str
+    model: str
+    outcome: str
+    prompt_tokens: int | None
+    cached_tokens: int | None
+    completion_tokens: int | None
+    reasoning_tokens: int | None
+    seat_at: float | None
+    ended_at: float | None
+
+
+class _Calls:
+    """Model calls and what they took. Tokens are the server's counts; those it did not give are in no sum."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, what: str, *labels: str) -> Counter:
+            return Counter(f"canvasgram_{name}", f"{what}, {_SINCE}.", labels, registry=registry)
+
+        self._tokens = Histogram(
+            "gen_ai_client_token_usage",
+            f"Tokens a model call, as the server counted them, {_SINCE}.",
+            ["gen_ai_operation_name", "gen_ai_request_model", "gen_ai_token_type"],
+            registry=registry,
+            buckets=_TOKENS,
+        )
+        self._seconds = Histogram(
+            "gen_ai_client_operation_duration_seconds",
+            f"Seconds of a model call from its seat to its end, {_SINCE}.",
+            ["gen_ai_operation_name", "gen_ai_request_model", "error_type"],
+            registry=registry,
+            buckets=_CALL_SECONDS,
+        )
+        self._made = counter("model_calls", "Model calls", "purpose", "outcome", "model")
+        self._uncounted = counter("model_calls_uncounted", "Model calls without a count of tokens", "purpose")
+        self._canvases = counter("canvases_estimated", "Canvases, estimated call by call from tokens", "purpose")
+        self._cached = counter("cached_tokens", "Prompt tokens that the server had in its cache", "model")
+        self._reasoning = counter("reasoning_tokens", "Output tokens of thought", "model")
+
+    def count(self, call: CallRow) -> None:
+        """One more call."""
+        self._made.labels(call.purpose, call.outcome, call.model).inc()
+        for kind, tokens in (("input", call.prompt_tokens), ("output", call.completion_tokens)):
+            if tokens is not None:
+                self._tokens.labels("chat", call.model, kind).observe(tokens)
+        for counter, known in ((self._cached, call.cached_tokens), (self._reasoning, call.reasoning_tokens)):
+            if known is not None:
+                counter.labels(call.model).inc(known)
+        if call.completion_tokens is None:
+            self._uncounted.labels(call.purpose).inc()
+        elif call.purpose != "decision":  # a reading is one step, and costs no canvas
+            self._canvases.labels(call.purpose).inc(-(-call.completion_tokens // CANVAS))
+        if call.seat_at is not None and call.ended_at is not None:
+            error = "" if call.outcome == "ok" else call.outcome
+            self._seconds.labels("chat", call.model, error).observe(call.ended_at - call.seat_at)

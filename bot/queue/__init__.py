@@ -1,0 +1,1 @@
+"""Takes inbox items in order of their lanes and runs them."""

@@ -1,0 +1,1 @@
+"""Gemma template, tokens and parsers, simulated."""

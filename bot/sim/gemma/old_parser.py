@@ -1,0 +1,34 @@
+"""The gemma4 parsers of the published preview image: the defects people reported of it, and otherwise today's.
+
+Pure. The reports give classes, not conditions, so where each class strikes is chosen here: a call in round brackets
+leaves an empty turn, and in a stream a canvas that holds more than one thing reaches the content with all its markup.
+"""
+
+import re
+
+from bot.sim.gemma.parser import Delta, Parsed, Schemas, Stream, parse_whole
+from bot.sim.gemma.tokens import SPELLED
+
+_ROUND = re.compile(r"<\|tool_call>call:\w+\(.*", re.DOTALL)
+_ONE_CALL = re.compile(r"<\|tool_call>(?:(?!<\|tool_call>).)*<tool_call\|>", re.DOTALL)
+
+
+class OldStream(Stream):
+    """Streamed parsing that was made for one token at a time and gets a canvas."""
+
+    def feed(self, text: str) -> Delta:
+        text = _ROUND.sub("", text)
+        if _mixed(text):
+            return Delta(content=text.replace(SPELLED, ""))
+        return super().feed(text)
+
+
+def old_parse_whole(text: str, schemas: Schemas | None) -> Parsed:
+    """Parsing of a reply that is not streamed."""
+    return parse_whole(_ROUND.sub("", text), schemas)
+
+
+def _mixed(text: str) -> bool:
+    if "<|tool_call>" in text:
+        return not _ONE_CALL.fullmatch(text)
+    return "<channel|>" in text and not text.endswith("<channel|>")

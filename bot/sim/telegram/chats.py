@@ -1,0 +1,211 @@
+"""Telegram's own memory: chats with their messages, drafts and signs of life, button taps, files.
+
+Owns all state but the queue of updates; says what is visible to a person. Methods and people write into it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from bot.sim.telegram.events import Changes, Clock, Event
+from bot.sim.telegram.flood_limits import FloodGate, Limits
+from bot.sim.telegram.params import Json, Params, Refusal, bad_request
+from bot.sim.telegram.updates import UpdateQueue
+
+DRAFT_SECONDS = 30.0
+TYPING_SECONDS = 5.0
+TAP_SECONDS = 150.0
+
+
+@dataclass(slots=True)
+class ChatMessage:
+    """A message of a chat: `raw` is Telegram's Message object as it is now, `edits` what it was before each edit."""
+
+    raw: Json
+    from_bot: bool
+    silent: bool = False
+    deleted: bool = False
+    edits: list[Json] = field(default_factory=list)
+    reactions: list[str] = field(default_factory=list)
+
+    @property
+    def message_id(self) -> int:
+        return int(self.raw["message_id"])
+
+    @property
+    def text(self) -> str:
+        return str(self.raw.get("text", self.raw.get("caption", "")))
+
+    @property
+    def entities(self) -> list[Json]:
+        return self.raw.get("entities") or self.raw.get("caption_entities") or []
+
+    @property
+    def reply_markup(self) -> Json | None:
+        return self.raw.get("reply_markup")
+
+    @property
+    def buttons(self) -> list[Json]:
+        """All inline buttons, row by row."""
+        return [button for row in self.raw.get("reply_markup", {}).get("inline_keyboard", []) for button in row]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A message in the making; seen until `until` (Unix time of the simulator) or until a message arrives."""
+
+    draft_id: int
+    text: str
+    entities: tuple[Json, ...]
+    can_stop: bool
+    keep_on_stop: bool
+    thread_id: int
+    until: float
+
+    def as_data(self) -> Json:
+        return {
+            "draft_id": self.draft_id,
+            "text": self.text,
+            "entities": list(self.entities),
+            "can_stop": self.can_stop,
+            "seconds": DRAFT_SECONDS,
+        }
+
+
+@dataclass(slots=True)
+class Tap:
+    """A button pressed; `answer` is what the bot answered to it, None as long as it has not."""
+
+    update_id: int
+    query_id: str
+    message_id: int
+    at: float
+    chat_id: int
+    answer: Json | None = None
+
+
+class Chat:
+    """One chat as its people see it."""
+
+    def __init__(self, raw: Json, clock: Clock) -> None:
+        self.raw = raw
+        self.topics: set[int] = set()
+        self.is_known = raw["type"] != "private"  # a bot cannot write to a person who never wrote to it
+        self.is_blocked = False
+        self._clock = clock
+        self._messages: dict[int, ChatMessage] = {}
+        self._draft: Draft | None = None
+        self._typing: tuple[str, float] = ("", 0.0)
+
+    @property
+    def id(self) -> int:
+        return int(self.raw["id"])
+
+    @property
+    def is_private(self) -> bool:
+        return bool(self.raw["type"] == "private")
+
+    @property
+    def messages(self) -> list[ChatMessage]:
+        """What is visible now, in order."""
+        return [message for message in self._messages.values() if not message.deleted]
+
+    @property
+    def from_bot(self) -> list[ChatMessage]:
+        """The visible messages of the bot, in order."""
+        return [message for message in self.messages if message.from_bot]
+
+    @property
+    def deleted(self) -> list[ChatMessage]:
+        return [message for message in self._messages.values() if message.deleted]
+
+    @property
+    def draft(self) -> Draft | None:
+        """The draft being shown, if any."""
+        return self._draft if self._draft and self._draft.until > self._clock.now() else None
+
+    @property
+    def typing(self) -> str:
+        """The action being shown, such as `typing`; empty for none."""
+        action, until = self._typing
+        return action if until > self._clock.now() else ""
+
+    def find(self, message_id: int) -> ChatMessage | None:
+        """A message that is there and not deleted."""
+        message = self._messages.get(message_id)
+        return message if message and not message.deleted else None
+
+    def add(self, message: ChatMessage) -> None:
+        """A message arrives; the bot's own ends its draft and its typing."""
+        self._messages[message.message_id] = message
+        if message.from_bot:
+            self._typing = ("", 0.0)
+            if self._draft and self._draft.thread_id == message.raw.get("message_thread_id", 0):
+                self._draft = None
+
+    def show_draft(self, draft: Draft | None) -> None:
+        self._draft = draft
+
+    def show_action(self, action: str) -> None:
+        self._typing = (action, self._clock.now() + TYPING_SECONDS)
+
+
+class World:
+    """Everything one bot's Telegram knows."""
+
+    def __init__(self, bot: Json, limits: Limits) -> None:
+        self.bot = bot
+        self.clock = Clock()
+        self.changes = Changes()
+        self.gate = FloodGate(limits, self.clock.now)
+        self.updates = UpdateQueue(self.clock, self.changes, paced=limits.paced_polls)
+        self.chats: dict[int, Chat] = {}
+        self.taps: dict[str, Tap] = {}
+        self.commands: dict[str, list[Json]] = {}
+        self.files: dict[str, bytes] = {}
+        self._message_ids: Iterator[int] = iter(range(1, 1 << 31))
+
+    def next_message_id(self) -> int:
+        return next(self._message_ids)
+
+    def today(self) -> int:
+        """Now, in whole seconds of Unix time."""
+        return int(self.clock.now())
+
+    def chat_of(self, params: Params) -> Chat:
+        """The chat a call names by id or by @username."""
+        name = params.text("chat_id").strip()
+        if not name:
+            raise bad_request("chat_id is empty")
+        chat = self._named(name) if name.startswith("@") else self.chats.get(params.integer("chat_id"))
+        if chat is None or not chat.is_known:
+            raise bad_request("chat not found")
+        return chat
+
+    def writable_chat_of(self, params: Params) -> Chat:
+        """The same, and the bot may write there."""
+        chat = self.chat_of(params)
+        if chat.is_blocked:
+            raise Refusal(403, _KICKED if not chat.is_private else _BLOCKED)
+        return chat
+
+    def post(self, chat: Chat, message: ChatMessage) -> None:
+        """A message becomes visible."""
+        chat.add(message)
+        self.changes.tell(Event("message", chat.id, message.message_id, message.raw))
+
+    def edit(self, chat: Chat, message: ChatMessage, raw: Json) -> None:
+        """A message becomes another."""
+        message.edits.append(message.raw)
+        message.raw = {**raw, "edit_date": self.today()}
+        self.changes.tell(Event("edited", chat.id, message.message_id, message.raw))
+
+    def delete(self, chat: Chat, message: ChatMessage) -> None:
+        message.deleted = True
+        self.changes.tell(Event("deleted", chat.id, message.message_id))
+
+    def _named(self, name: str) -> Chat | None:
+        return next((chat for chat in self.chats.values() if "@" + chat.raw.get("username", "") == name), None)
+
+
+_BLOCKED = "Forbidden: bot was blocked by the user"
+_KICKED = "Forbidden: bot was kicked from the group chat"

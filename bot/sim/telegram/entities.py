@@ -1,0 +1,173 @@
+"""Judges a text with its entities as TDLib does: lengths in UTF-16 units, entity bounds and types, links. Pure.
+
+What comes back is the text as Telegram stores it: control characters and outer whitespace gone, entities moved along.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from bot.sim.telegram.links import LinkInvalid, check_link
+from bot.sim.telegram.params import Json, bad_request
+
+MAX_ENTITIES = 100
+TEXT_UNITS = 4096
+CAPTION_UNITS = 1024
+
+_MAX_BYTES = 1 << 15
+_STYLES = frozenset(
+    ("bold", "italic", "underline", "strikethrough", "spoiler", "code", "pre", "blockquote", "expandable_blockquote")
+).union(("text_link", "text_mention", "custom_emoji", "date_time"))
+# Telegram finds these by itself and ignores them in a request.
+_FOUND = frozenset(("mention", "hashtag", "cashtag", "bot_command", "url", "email", "phone_number", "bank_card_number"))
+_KEPT_FIELDS = ("language", "url", "user", "custom_emoji_id", "unix_time", "date_time_format")
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+_BLANK = (
+    " \t\n\v\f\r\u00a0\u1680\u180e\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b\u200c"
+    "\u200d\u200e\u200f\u202e\u202f\u205f\u2800\u3000\ufffc"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Formatted:
+    """A text as Telegram stores it, with entities as they are returned; `units` is its length in UTF-16 units."""
+
+    text: str
+    entities: tuple[Json, ...]
+    units: int
+
+    @property
+    def is_blank(self) -> bool:
+        return not self.text.strip(_BLANK)
+
+
+def utf16_units(text: str) -> int:
+    """Length in UTF-16 units, the measure of all Telegram's limits and offsets."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def format_text(text: str, entities: Any) -> Formatted:
+    """Check and clean; raises Refusal (400) with Telegram's words."""
+    if len(text.encode()) > _MAX_BYTES:
+        raise bad_request("Text is too long")
+    kept = [_entity(entity) for entity in entities] if isinstance(entities, list) else []
+    spans = [entity for entity in kept if entity is not None]
+    for span in spans:
+        _check_span(span)
+    spans = [span for span in spans if span["length"] > 0]
+    units = utf16_units(text)
+    if spans:
+        _check_bounds(text, units, spans)
+    if _CONTROL.search(text):
+        text, spans = _clean(text, spans)
+    text, spans = _trim(text, spans)
+    spans.sort(key=lambda span: (span["offset"], -span["length"]))
+    return Formatted(text, tuple(spans[:MAX_ENTITIES]), utf16_units(text))
+
+
+def _entity(given: Any) -> Json | None:
+    if not isinstance(given, dict):
+        raise _unreadable("expected an Object")
+    entity = {name: _whole(given, name) for name in ("offset", "length")}
+    kind = given.get("type")
+    if not isinstance(kind, str):
+        raise _unreadable('Can\'t find field "type"')
+    if kind in _FOUND:
+        return None
+    if kind not in _STYLES:
+        raise _unreadable("Unsupported type specified")
+    if kind == "text_link" and not isinstance(given.get("url"), str):
+        raise _unreadable('Can\'t find field "url"')
+    if kind == "text_mention" and not isinstance(given.get("user"), dict):
+        raise _unreadable('Can\'t find field "user"')
+    extra = {name: given[name] for name in _KEPT_FIELDS if given.get(name) is not None}
+    return {"offset": entity["offset"], "length": entity["length"], "type": kind, **extra}
+
+
+def _whole(given: Json, name: str) -> int:
+    value = given.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise _unreadable(f'Can\'t find field "{name}"')
+    try:
+        return int(value)
+    except ValueError:
+        raise _unreadable(f'Field "{name}" must be of type Number') from None
+
+
+def _unreadable(reason: str) -> Exception:
+    return bad_request(f"can't parse MessageEntity: {reason}")
+
+
+def _check_span(span: Json) -> None:
+    if span["offset"] < 0:
+        raise bad_request(f"receive an entity with incorrect offset {span['offset']}")
+    if span["length"] < 0:
+        raise bad_request(f"receive an entity with incorrect length {span['length']}")
+    if span["type"] == "text_link":
+        try:
+            span["url"] = check_link(span["url"])
+        except LinkInvalid as reason:
+            raise bad_request(f"entity URL '{span['url']}' is invalid: {reason}") from None
+
+
+def _check_bounds(text: str, units: int, spans: list[Json]) -> None:
+    borders = None if text.isascii() else _borders(text)
+    for span in sorted(spans, key=lambda span: (span["offset"], -span["length"])):
+        start, end = span["offset"], span["offset"] + span["length"]
+        if start > units:
+            raise bad_request(f"entity begins after the end of the text at UTF-16 offset {start}")
+        if borders is not None and start not in borders:
+            raise bad_request(f"entity begins in a middle of a UTF-16 symbol at byte offset {_bytes_to(text, start)}")
+        if end > units:
+            raise bad_request(
+                f"entity beginning at UTF-16 offset {start} ends after the end of the text at UTF-16 offset {end}"
+            )
+        if borders is not None and end not in borders:
+            raise bad_request(
+                f"entity beginning at UTF-16 offset {start} ends in a middle of a UTF-16 symbol"
+                f" at byte offset {_bytes_to(text, end)}"
+            )
+
+
+def _borders(text: str) -> frozenset[int]:
+    position, borders = 0, {0}
+    for character in text:
+        position += 2 if ord(character) > 0xFFFF else 1
+        borders.add(position)
+    return frozenset(borders)
+
+
+def _bytes_to(text: str, units: int) -> int:
+    """Bytes of UTF-8 up to and with the character that a UTF-16 offset falls into."""
+    before = text.encode("utf-16-le")[: 2 * (units + 1)].decode("utf-16-le", "ignore")
+    return len(before.encode())
+
+
+def _clean(text: str, spans: list[Json]) -> tuple[str, list[Json]]:
+    """Carriage returns vanish, other control characters become spaces."""
+    gone = [position for position, unit in enumerate(_units(text)) if unit == "\r"]
+    moved = [_moved(span, lambda at: at - sum(1 for position in gone if position < at)) for span in spans]
+    return _CONTROL.sub(lambda c: "" if c[0] == "\r" else " ", text), [span for span in moved if span["length"] > 0]
+
+
+def _units(text: str) -> list[str]:
+    return [unit for character in text for unit in (character if ord(character) <= 0xFFFF else character + "\x00")]
+
+
+def _trim(text: str, spans: list[Json]) -> tuple[str, list[Json]]:
+    """Whitespace at the end goes; at the start only what stands before the first entity."""
+    stripped = text.rstrip(" \n")
+    if stripped != text:
+        text, end = stripped, utf16_units(stripped)
+        spans = [_moved(span, lambda at: min(at, end)) for span in spans]
+        spans = [span for span in spans if span["length"] > 0]
+    first = min((span["offset"] for span in spans), default=len(text))
+    lead = min(len(text) - len(text.lstrip(" \n")), first)
+    if lead:
+        text, spans = text[lead:], [_moved(span, lambda at: at - lead) for span in spans]
+    return text, spans
+
+
+def _moved(span: Json, to: Any) -> Json:
+    start, end = to(span["offset"]), to(span["offset"] + span["length"])
+    return {**span, "offset": start, "length": end - start}

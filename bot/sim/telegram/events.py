@@ -1,0 +1,127 @@
+"""What happened in the simulated Telegram and when: its clock, the log of calls, and ways to wait for a change."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+from bot.sim.telegram.params import Json, Params, Refusal
+
+T = TypeVar("T")
+EventKind = Literal["message", "edited", "deleted", "draft", "typing", "reaction", "answer", "lost"]
+
+
+class Clock:
+    """The simulator's time in seconds; `advance` moves it ahead, so that nobody has to sleep for an expiry."""
+
+    def __init__(self) -> None:
+        self._ahead = 0.0
+
+    def now(self) -> float:
+        """Unix time."""
+        return time.time() + self._ahead
+
+    def advance(self, seconds: float) -> None:
+        self._ahead += seconds
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of the Bot API. Times are of `time.monotonic`; `left` is when its answer had been written out.
+
+    `outcome` is ok, refused, cut (connection closed without an answer) or hung; `updates` are the ids a getUpdates
+    answer carried; `unreadable` is why its body could not be read.
+    """
+
+    method: str
+    params: Params
+    arrived: float
+    outcome: Literal["open", "ok", "refused", "cut", "hung"] = "open"
+    status: int | None = None
+    description: str = ""
+    result: object = None
+    left: float | None = None
+    updates: tuple[int, ...] = ()
+    unreadable: Refusal | None = None
+
+    @property
+    def chat_id(self) -> int:
+        """The chat it concerns, 0 for none."""
+        return self.params.integer("chat_id")
+
+    @property
+    def text(self) -> str:
+        return self.params.text("text")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A change in a chat. `data` is what a client would show: the message, the draft (None: gone), the action, the
+    reactions or the answer to a tap. `lost` tells a slow listener that it missed events and should look afresh."""
+
+    kind: EventKind
+    chat_id: int
+    message_id: int | None = None
+    data: Json | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Subscription:
+    """Events as they come, of one chat or of all; iterate over it. Holds `size` at most, then says `lost`."""
+
+    chat_id: int | None
+    size: int
+    _queue: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
+
+    def offer(self, event: Event) -> None:
+        if self.chat_id not in (None, event.chat_id):
+            return
+        if self._queue.qsize() >= self.size:
+            while not self._queue.empty():
+                self._queue.get_nowait()
+            event = Event("lost", event.chat_id)
+        self._queue.put_nowait(event)
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        while True:
+            yield await self._queue.get()
+
+
+class Changes:
+    """Wakes whoever waits when something has changed."""
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._subscriptions: set[Subscription] = set()
+
+    def tell(self, event: Event | None = None) -> None:
+        """Something changed; `event` says what, if a listener could show it."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        if event is not None:
+            for subscription in self._subscriptions:
+                subscription.offer(event)
+
+    async def until(self, predicate: Callable[[], T], timeout: float) -> T:  # noqa: ASYNC109 - the whole point here
+        """The first true value of `predicate`, asked again after each change; TimeoutError after `timeout` seconds."""
+        async with asyncio.timeout(timeout):
+            while not (found := predicate()):
+                waiter = asyncio.get_running_loop().create_future()
+                self._waiters.add(waiter)
+                try:
+                    await waiter
+                finally:
+                    self._waiters.discard(waiter)
+        return found
+
+    @contextmanager
+    def subscribe(self, chat_id: int | None, size: int) -> Iterator[Subscription]:
+        subscription = Subscription(chat_id, size)
+        self._subscriptions.add(subscription)
+        try:
+            yield subscription
+        finally:
+            self._subscriptions.discard(subscription)

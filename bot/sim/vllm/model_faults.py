@@ -1,0 +1,60 @@
+"""Slips of the model itself, as they are reported from the field: a brain that now and then writes something broken.
+
+Pure but for its seeded chance. What the server makes of a slip is the parser's business.
+"""
+
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from bot.sim.vllm.script import Brain, ChatRequest, Reply
+
+_CALL = re.compile(r"<\|tool_call>call:(?P<name>\w+)\{(?P<inside>.*?)\}<tool_call\|>", re.DOTALL)
+
+
+def slipping(brain: Brain, rate: float, *, slips: Sequence[str] | None = None, seed: int = 0) -> Brain:
+    """`brain`, but a share `rate` of its replies is broken in one of the ways `slips` names (all of `SLIPS`)."""
+    wanted = [SLIPS[name] for name in slips or SLIPS]
+    chance = random.Random(seed)  # noqa: S311 — repeatable tests, no secret
+
+    def broken(request: ChatRequest) -> str | Reply:
+        said = brain(request)
+        if chance.random() >= rate:
+            return said
+        slip = chance.choice(wanted)
+        return replace(said, text=slip(said.text)) if isinstance(said, Reply) else slip(said)
+
+    return broken
+
+
+def _inside(change: Callable[[re.Match[str]], str]) -> Callable[[str], str]:
+    return lambda text: _CALL.sub(change, text)
+
+
+def _cut(text: str) -> str:
+    """The turn ends in the middle of its last call."""
+    start = text.rfind("<|tool_call>")
+    return text if start < 0 else text[: start + (len(text) - start) * 2 // 3]
+
+
+def _key_twice(call: re.Match[str]) -> str:
+    key, _, _ = call["inside"].partition(":")
+    return f'<|tool_call>call:{call["name"]}{{{key}:<|"|>no, wait<|"|>,{call["inside"]}}}<tool_call|>'
+
+
+SLIPS: Mapping[str, Callable[[str], str]] = {
+    "empty turn": lambda _: "",
+    "answer as thought": lambda text: f"thought\n{text}",
+    "call without its opener": lambda text: text.replace("<|tool_call>", "").replace("<tool_call|>", ""),
+    "round brackets": _inside(lambda call: f"<|tool_call>call:{call['name']}({call['inside']})<tool_call|>"),
+    "assigned": _inside(
+        lambda call: f"<|tool_call>call:{call['name']}({call['inside'].replace(':', '=')})<tool_call|>"
+    ),
+    "plain quotes": lambda text: text.replace('<|"|>', '"'),
+    "name of the prefix": lambda text: text.replace("<|tool_call>call:", "<|tool_call>:call:"),
+    "unknown name": _inside(lambda call: f"<|tool_call>call:{call['name']}_v2{{{call['inside']}}}<tool_call|>"),
+    "unfinished call": _cut,
+    "key twice": _inside(_key_twice),
+    "thought left open": lambda text: f"<|channel>thought\nhm {text}",
+}

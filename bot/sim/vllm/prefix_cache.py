@@ -1,0 +1,66 @@
+"""The simulated prefix cache: which head of a prompt need not be computed again.
+
+Owns its blocks and nothing else. By default sliding-window layers keep only the end of each prompt and the places where
+two prompts were seen to part, so the second prompt that shares a head hits nothing and the third one does.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bot.sim.gemma.tokens import BLOCK
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """Tokens found in the cache, and tokens newly put there."""
+
+    hit: int
+    created: int
+
+
+class PrefixCache:
+    """Blocks of 32 tokens, the least recently used leave first. `dense` reuses every block that was ever computed."""
+
+    def __init__(self, *, dense: bool = False, capacity: int = 60_000) -> None:
+        self._dense = dense
+        self._capacity = capacity
+        self._blocks: OrderedDict[int, bool] = OrderedDict()
+        self.queries = 0
+        self.hits = 0
+
+    def admit(self, blocks: Sequence[str], tokens: int, salt: str = "") -> Cached:
+        """Look a prompt up, then remember it. `blocks` hold 32 tokens each, but for the last."""
+        # The last token is always computed, so a block that ends the prompt is never served.
+        keys = _chain(blocks[: max(0, tokens - 1) // BLOCK], salt)
+        shared = next((place for place, key in enumerate(keys) if key not in self._blocks), len(keys))
+        kept = next((n for n in range(shared, 0, -1) if self._dense or self._blocks[keys[n - 1]]), 0)
+        self._remember(keys)
+        for end in (shared, len(keys)):
+            if end:
+                self._blocks[keys[end - 1]] = True
+        self._trim()
+        self.queries += tokens
+        self.hits += kept * BLOCK
+        return Cached(kept * BLOCK, (len(keys) - kept) * BLOCK)
+
+    def extend(self, blocks: Sequence[str], salt: str = "") -> None:
+        """Remember a prompt together with its reply: only a dense cache can serve generated tokens again."""
+        if self._dense:
+            self._remember(_chain(blocks[:-1], salt))
+            self._trim()
+
+    def _remember(self, keys: Sequence[int]) -> None:
+        # The head is touched last: of a long prompt the tail is forgotten first.
+        for key in reversed(keys):
+            self._blocks.setdefault(key, False)
+            self._blocks.move_to_end(key)
+
+    def _trim(self) -> None:
+        while len(self._blocks) > self._capacity:
+            self._blocks.popitem(last=False)
+
+
+def _chain(blocks: Sequence[str], salt: str) -> list[int]:
+    key = hash(salt)
+    return [key := hash((key, block)) for block in blocks]

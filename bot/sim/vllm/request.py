@@ -1,0 +1,63 @@
+"""A request on its way through the simulated endpoint, and what its log keeps of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bot.sim.vllm.faults import Fault
+from bot.sim.vllm.output import Output
+from bot.sim.vllm.script import ChatRequest
+
+Json = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Request:
+    """One request of the log. Times are `time.monotonic()`; None means that it did not come to that."""
+
+    body: Json
+    headers: dict[str, str]
+    received: float
+    prompt: str = ""
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    created_tokens: int = 0
+    completion_tokens: int = 0
+    canvases: int = 0
+    thinking: bool = False
+    status: int | None = None
+    finish_reason: str | None = None
+    seated: float | None = None
+    first: float | None = None
+    finished: float | None = None
+    cancelled: bool = False
+    fault: str | None = None
+
+    @property
+    def seat_wait(self) -> float | None:
+        """Seconds until a seat was free."""
+        return None if self.seated is None else self.seated - self.received
+
+
+@dataclass(slots=True)
+class Job:
+    """What the engine works on: the prompt in blocks of tokens, the names of its pictures; `output` is there once the
+    model has been asked.
+    """
+
+    log: Request
+    chat: ChatRequest
+    blocks: Sequence[str]
+    fault: Fault | None = None
+    priority: int = 0
+    pictures: Sequence[str] = ()
+    output: Output | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Canvas:
+    """One canvas: its text, how many tokens the reply has up to its end, and whether it is the last."""
+
+    text: str
+    end: int
+    last: bool

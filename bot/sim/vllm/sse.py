@@ -1,0 +1,168 @@
+"""The JSON and the event stream of a chat completion, every null included.
+
+Pure: values in, dictionaries and lines out. Knows the wire format of vLLM and nothing of how a reply comes about.
+"""
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bot.sim.gemma.parser import CallPiece, Delta, Parsed
+from bot.sim.vllm.profile import Profile
+
+Json = dict[str, Any]
+
+DONE = b"data: [DONE]\n\n"
+KEEP_ALIVE = b": keep-alive\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The server's count of one request, in tokens."""
+
+    prompt: int
+    completion: int
+    cached: int
+    created: int
+    reasoning: int
+
+    def running(self, profile: Profile, completion: int, reasoning: int) -> Json:
+        """What a chunk in mid-stream says."""
+        counts = {"prompt_tokens": self.prompt, "total_tokens": self.prompt + completion}
+        details = {"completion_tokens_details": {"reasoning_tokens": reasoning}} if profile.counts_reasoning else {}
+        return {**counts, "completion_tokens": completion, **details}
+
+    def final(self, profile: Profile, *, streamed: bool) -> Json:
+        """What the end says; only an answer that is not streamed has the nulls."""
+        usage = self.running(profile, self.completion, self.reasoning)
+        details: Json | None = None
+        if profile.prompt_details:
+            details = {"cached_tokens": self.cached, "created_cache_tokens": self.created}
+            details |= {} if streamed else {"multimodal_tokens": None}
+        if details is None and streamed:
+            return usage
+        last = usage.pop("completion_tokens_details", None)
+        usage["prompt_tokens_details"] = details
+        return usage if last is None else {**usage, "completion_tokens_details": last}
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What every chunk of a reply repeats."""
+
+    id: str
+    created: int
+    model: str
+    fingerprint: str
+
+    def chunk(self, choices: Sequence[Json], **more: object) -> Json:
+        """One chunk, `more` behind the choices."""
+        kind = "chat.completion.chunk"
+        first = {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+        return {**first, "choices": choices, **more}
+
+
+def new_id(wanted: str | None = None) -> str:
+    """The id of a completion: the request's own, or 16 hex digits."""
+    return f"chatcmpl-{wanted or secrets.token_hex(8)}"
+
+
+def line(value: Mapping[str, Any]) -> bytes:
+    """One event of the stream."""
+    return b"data: " + dumps(value) + b"\n\n"
+
+
+def dumps(value: object) -> bytes:
+    """Compact JSON, as the server writes it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def role_choice() -> Json:
+    """The first chunk's choice: who speaks, and nothing said yet."""
+    return {"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
+
+
+def middle_choice(delta: Json) -> Json:
+    """A choice in mid-stream."""
+    return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None, "token_ids": None}
+
+
+def last_choice(delta: Json, finish: str, stop_reason: int | str | None) -> Json:
+    """The choice that ends the stream."""
+    reasons = {"finish_reason": finish, "stop_reason": stop_reason}
+    return {"index": 0, "delta": delta, "logprobs": None, **reasons, "token_ids": None, "weight_versions": None}
+
+
+def delta_json(delta: Delta, *, last: bool) -> Json:
+    """What a chunk says; a call gets its id with its name. In the last chunk a name never stands without arguments."""
+    said: Json = {}
+    if delta.content:
+        said["content"] = delta.content
+    if delta.reasoning:
+        said["reasoning"] = delta.reasoning
+    if delta.calls:
+        said["tool_calls"] = [_piece(call, last=last) for call in delta.calls]
+    return said
+
+
+def _piece(call: CallPiece, *, last: bool) -> Json:
+    arguments = "" if call.arguments is None and last else call.arguments
+    function = {"name": call.name, "arguments": arguments}
+    said = {key: value for key, value in function.items() if value is not None}
+    if call.name is None:
+        return {"index": call.index, "function": said}
+    return {"id": _call_id(), "type": "function", "index": call.index, "function": said}
+
+
+def _call_id() -> str:
+    return f"chatcmpl-tool-{secrets.token_hex(8)}"
+
+
+def message_json(parsed: Parsed, *, chosen: bool) -> Json:
+    """The message of an answer that is not streamed. `chosen`: tool_choice named a tool, or asked for one."""
+    message: Json = {
+        "role": "assistant",
+        "content": "" if chosen and parsed.calls else parsed.content or None,
+        "refusal": None,
+        "annotations": None,
+        "audio": None,
+        "function_call": None,
+    }
+    if parsed.calls:
+        message["tool_calls"] = [
+            {"id": _call_id(), "type": "function", "function": {"name": name, "arguments": arguments}}
+            for name, arguments in parsed.calls
+        ]
+    return {**message, "reasoning": parsed.reasoning or None}
+
+
+def completion_json(head: Head, message: Json, finish: str, stop_reason: int | str | None, usage: Json | None) -> Json:
+    """The body of an answer that is not streamed; per-request metrics are added by who measured them."""
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": finish,
+        "stop_reason": stop_reason,
+        "token_ids": None,
+        "routed_experts": None,
+        "weight_versions": None,
+    }
+    return {
+        "id": head.id,
+        "object": "chat.completion",
+        "created": head.created,
+        "model": head.model,
+        "choices": [choice],
+        "service_tier": None,
+        "system_fingerprint": head.fingerprint,
+        "usage": usage,
+        "prompt_logprobs": None,
+        "prompt_token_ids": None,
+        "prompt_text": None,
+        "kv_transfer_params": None,
+        "ec_transfer_params": None,
+        "metrics": None,
+    }

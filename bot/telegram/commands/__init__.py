@@ -1,0 +1,1 @@
+"""Commands and the buttons they show."""

@@ -1,0 +1,1 @@
+"""Sending and editing messages within Telegram's limits."""

@@ -1,0 +1,84 @@
+"""Waiting for one's turn to call Telegram; every wait ends at once when the sender stops.
+
+Owns the clock of the budget. Calls that must arrive queue in the order they came; shows of progress never queue.
+"""
+
+import asyncio
+import time
+
+from bot.telegram.delivery.rate_budget import Budget, Limits
+
+
+class Stopping(Exception):
+    """The sender stops: what waits is left to the next start."""
+
+
+class Pace:
+    """One budget, waited for by many lanes."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._budget = Budget(limits)
+        self._queue = asyncio.Lock()
+        self._stopped = asyncio.Event()
+
+    @property
+    def now(self) -> float:
+        """Seconds of the steady clock all waits are measured by."""
+        return time.monotonic()
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopped.is_set()
+
+    def stop(self) -> None:
+        """From now on nobody waits."""
+        self._stopped.set()
+
+    async def turn(self, chat: int) -> None:
+        """Wait until a call that must arrive may be made, and count it."""
+        while True:
+            while wait := self._budget.wait_in_chat(chat, self.now):
+                await self.sleep(wait)
+            async with self._queue:
+                while wait := self._budget.wait_overall(self.now):
+                    await self.sleep(wait)
+                if not self._budget.wait_in_chat(chat, self.now):
+                    self._budget.spend(chat, self.now)
+                    return
+
+    async def stopped(self) -> None:
+        """Wait until the sender stops."""
+        await self._stopped.wait()
+
+    def give_back(self, chat: int) -> None:
+        """The call was not made after all."""
+        self._budget.give_back(chat, self.now)
+
+    def show(self, chat: int) -> float:
+        """Count a call that only shows progress and return 0, or the seconds until it may be asked for again."""
+        now = self.now
+        wait = max(self._budget.wait_in_chat(chat, now, show=True), self._budget.wait_overall(now, show=True))
+        if not wait:
+            self._budget.spend(chat, now, show=True)
+        return wait
+
+    def again(self, chat: int) -> None:
+        """Count a call that follows another without a wait."""
+        self._budget.spend(chat, self.now)
+
+    def cool(self, chat: int, seconds: float) -> None:
+        """Let this chat alone; chats refused at the same time do not come back at the same time."""
+        self._budget.cool(chat, seconds + 0.2 + (chat * 40503 % 1000) / 1250, self.now)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; raises Stopping when the sender stops meanwhile."""
+        if not seconds:
+            return
+        if not self.is_stopped:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._stopped.wait()
+            except TimeoutError:
+                return
+        raise Stopping

@@ -1,0 +1,53 @@
+"""The library's entities adapted to what Telegram takes and what reads well.
+
+Pure; a border between telegramify-markdown's output and our pieces.
+"""
+
+import re
+from typing import Any
+
+from bot.telegram.formatting.links import is_web
+from bot.telegram.formatting.splitter import Piece, part
+
+Entity = dict[str, Any]
+
+# underline comes from headings only, which are bold already; spoilers and custom emoji are never meant by a model
+_UNITS = "utf-16-le"
+_LINE_END = "\n".encode(_UNITS)
+_LANGUAGE = re.compile(r"[\w+#.-]{1,32}")
+_NO_LINK = "https://no.link"
+_KINDS = ("bold", "italic", "strikethrough", "code", "pre", "text_link", "blockquote")
+
+
+def adapted(text: str, entities: list[Entity]) -> Piece:
+    """The text with the entities Telegram takes; code stands on lines of its own, below the words behind its fence."""
+    kept = [entity for entity in entities if entity["type"] in _KINDS and is_web(entity.get("url", _NO_LINK))]
+    units = text.encode(_UNITS)
+    codes = [entity for entity in kept if entity["type"] == "pre"]
+    for code in sorted(codes, key=lambda entity: -int(entity["offset"])):
+        start, end = code["offset"], code["offset"] + code["length"]
+        if units[end * 2 : end * 2 + 2] not in (b"", _LINE_END):
+            units = _inserted(units, kept, end, "\n")
+        begun = start > 0 and units[start * 2 - 2 : start * 2] != _LINE_END
+        units = _inserted(units, kept, start, "\n" * begun + _title(code))
+    whole = units.decode(_UNITS)
+    return part(Piece(whole, tuple(kept)), 0, len(whole.rstrip()))
+
+
+def _title(code: Entity) -> str:
+    """What stands behind a fence and is not its language, as a line: a file name, or code that slipped up there."""
+    words = code.pop("language", "").split()
+    if words and _LANGUAGE.fullmatch(words[0]):
+        code["language"] = words.pop(0)
+    return " ".join(words) + "\n" if words else ""
+
+
+def _inserted(units: bytes, entities: list[Entity], at: int, text: str) -> bytes:
+    """Put text before the unit `at`; entities behind it move, entities around it grow."""
+    added = text.encode(_UNITS)
+    for entity in entities:
+        if entity["offset"] >= at:
+            entity["offset"] += len(added) // 2
+        elif entity["offset"] + entity["length"] > at:
+            entity["length"] += len(added) // 2
+    return units[: at * 2] + added + units[at * 2 :]

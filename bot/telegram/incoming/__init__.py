@@ -1,0 +1,1 @@
+"""Updates fetched, stored and read."""

@@ -1,0 +1,92 @@
+"""The runner of inbox items of kind `reminder`: text sent back when it is due, without a model call; and what a /remind
+has asked for, which is understood here, outside of the command's transaction.
+"""
+
+import time
+from collections.abc import Callable
+
+from bot.db.engine import Database, Transaction
+from bot.db.queues import inbox, jobs, outbox
+from bot.domain import InboxItem, Lane, Part
+from bot.jobs.times import formatting as saying
+from bot.jobs.times.errors import Unclear
+from bot.jobs.times.next_run import LATE
+from bot.jobs.user_jobs import ZONE_NEEDED, Diary, Owner, ZoneUnknown
+from bot.telegram.access import Access
+
+ZONE = "In which time zone are you? Send /zone and a city, such as /zone Berlin; then I set this reminder."
+
+
+class Reminders:
+    """`wake_sender` is called for the lane that has something to read."""
+
+    def __init__(
+        self,
+        database: Database,
+        access: Access,
+        diary: Diary,
+        wake_sender: Callable[[Lane], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._access = access
+        self._diary = diary
+        self._wake_sender = wake_sender
+        self._clock = clock
+
+    async def __call__(self, items: tuple[InboxItem, ...]) -> None:
+        [item] = items
+        assert item.lane is not None
+        if item.job is None:
+            await self._keep(item, item.lane)
+        else:
+            await self._tell(item, item.lane)
+        self._wake_sender(item.lane)
+
+    async def _tell(self, item: InboxItem, lane: Lane) -> None:
+        """A due reminder; of somebody who lost access all jobs are gone."""
+        person, now = int(item.body["person"]), self._clock()
+        is_in = self._access.standing(person) in {"admin", "member"}
+        async with self._database.transaction() as tx:
+            if not is_in:
+                await jobs.remove_all(tx, person)
+            elif item.job is not None and (job := await jobs.find(tx, item.job)) is not None:
+                text = f"⏰ {item.body['texts'][0]}{lateness(item, job.zone, now)}"
+                await outbox.add(tx, item=item.id, lane=lane, parts=(Part(text),), now=now)
+            await inbox.done(tx, [item.id], now=now)
+
+    async def _keep(self, item: InboxItem, lane: Lane) -> None:
+        owner = Owner(int(item.body["person"]), str(item.body["name"]), lane)
+        try:
+            said_at = float(item.body.get("said_at", item.received_at))
+            when, text = await self._diary.split(owner.person, str(item.body["words"]), said_at)
+            async with self._database.transaction() as tx:
+                kept = await self._diary.keep(tx, owner, "reminder", when, text)
+                await self._answer(tx, item, lane, kept)
+        except ZoneUnknown:
+            await self._refuse(item, lane, ZONE, error=ZONE_NEEDED)
+        except Unclear as error:
+            await self._refuse(item, lane, str(error))
+        self._diary.look()
+
+    async def _refuse(self, item: InboxItem, lane: Lane, why: str, error: str | None = None) -> None:
+        async with self._database.transaction() as tx:
+            await self._answer(tx, item, lane, Part(why))
+            if error is not None:
+                await inbox.note(tx, item.id, error)
+
+    async def _answer(self, tx: Transaction, item: InboxItem, lane: Lane, part: Part) -> None:
+        now = self._clock()
+        await outbox.add(tx, item=item.id, lane=lane, parts=(part,), now=now)
+        await inbox.done(tx, [item.id], now=now)
+
+
+def lateness(item: InboxItem, zone: str, now: float) -> str:
+    """What stands below something that is done long after it was due; nothing if it is not."""
+    missed, due_at = float(item.body.get("late", 0.0)), item.due_at or 0.0
+    late = max(missed, now - due_at)  # it may also have waited after it was written down
+    if late <= LATE:
+        return ""
+    away = ", while I was away" if missed else ""
+    more = " Earlier times were missed, too, and are left out." if item.body.get("left_out") else ""
+    return f"\n\n(This was due {saying.moment(due_at, zone)}, {saying.ago(late)} ago{away}.{more})"

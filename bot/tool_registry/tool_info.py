@@ -1,0 +1,147 @@
+"""What an admin sees of a tool: where it comes from, how it stands, its rule, who may use it, what it costs a prompt.
+
+Reads rows only, so that it tells the same beside a running gateway and without one.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bot.agent import history
+from bot.db.engine import Transaction
+from bot.db.tools import grants, sources, tools
+from bot.db.tools.grants import Grant
+from bot.db.tools.sources import Source
+from bot.db.tools.tools import StoredTool
+from bot.errors import ChangeRefused
+from tools.base import Rule, Tool, definition_of, hash_of
+from tools.registry import rendered
+
+State = Literal["on", "off", "new", "changed", "flagged", "source off", "gone", "in trouble"]
+
+Own = Mapping[str, Tool]
+"""The house's own tools, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A tool as it stands. `source` None: the house's own. `rule` is the one that holds, None: what its source says;
+    `is_set`: an admin set it.
+
+    `definition` is what was accepted last, `pending` what waits to be: a new or a changed one. `grants` without any:
+    the house's own are everyone's, others the admins'. `cost` is in tokens of a prompt, estimated.
+    """
+
+    name: str
+    source: Source | None
+    state: State
+    definition: Mapping[str, Any]
+    hash: str
+    pending: Mapping[str, Any] | None
+    flagged: str | None
+    rule: Rule | None
+    is_set: bool
+    grants: tuple[Grant, ...]
+
+    @property
+    def told(self) -> Mapping[str, Any]:
+        """The definition that counts: the accepted one, or of a new tool the one that waits."""
+        return self.definition or self.pending or {}
+
+    @property
+    def is_removable(self) -> bool:
+        """Whether it stays away once it is removed; what a server or a file gives would come back."""
+        return self.state == "gone" or (self.source is not None and self.source.kind in {"openapi", "endpoint"})
+
+    @property
+    def cost(self) -> int:
+        """Tokens of a prompt that offers it, estimated."""
+        return cost(self.told)
+
+
+def cost(definition: Mapping[str, Any]) -> int:
+    """What a definition takes of a prompt, in tokens, estimated as the rest of a prompt is."""
+    told = {
+        "name": definition.get("name", ""),
+        "description": definition.get("description", ""),
+        "parameters": rendered(definition.get("input_schema", {})),
+    }
+    return len(str({"type": "function", "function": told})) // history.BYTES_A_TOKEN
+
+
+async def cards(tx: Transaction, own: Own) -> list[Card]:
+    """Every tool there is, by name."""
+    stored = {one.name: one for one in await tools.all_of(tx)}
+    came = {one.name: one for one in await sources.all_of(tx)}
+    given: dict[str, list[Grant]] = {}
+    for grant in await grants.all_of(tx):
+        given.setdefault(grant.tool, []).append(grant)
+    names = sorted({*own, *(name for name, one in stored.items() if one.source)})
+    return [_card(name, own.get(name), stored.get(name), came, given.get(name, ())) for name in names]
+
+
+async def card(tx: Transaction, own: Own, name: str) -> Card:
+    """One tool. Raises ChangeRefused if there is none of this name."""
+    stored = await tools.find(tx, name)
+    if name not in own and (stored is None or not stored.source):
+        raise ChangeRefused(f"There is no tool called {name[:80]}.")
+    came = await sources.find(tx, stored.source) if stored and stored.source else None
+    return _card(name, own.get(name), stored, {came.name: came} if came else {}, await grants.all_of(tx, name))
+
+
+def _card(
+    name: str, own: Tool | None, stored: StoredTool | None, came: Mapping[str, Source], given: Sequence[Grant]
+) -> Card:
+    if own is not None:
+        definition: Mapping[str, Any] = definition_of(own)
+        source, pending, flagged = None, None, None
+    else:
+        assert stored is not None
+        definition, source, pending, flagged = (
+            stored.definition,
+            came.get(stored.source),
+            stored.pending,
+            stored.flagged,
+        )
+    rule = rule_of(stored.rule) if stored and stored.rule is not None else None
+    return Card(
+        name=name,
+        source=source,
+        state=_state(stored, source),
+        definition=definition,
+        hash=hash_of(definition) if own is not None or stored is None else stored.hash,
+        pending=pending,
+        flagged=flagged,
+        rule=rule or (own.rule if own is not None else None),
+        is_set=rule is not None,
+        grants=tuple(given),
+    )
+
+
+def _state(stored: StoredTool | None, source: Source | None) -> State:
+    if stored is None:
+        return "on"
+    if not stored.enabled:
+        return "off"
+    if source is not None and not source.enabled:
+        return "source off"
+    if source is not None and stored.name not in _given(source, stored.name):
+        return "gone"
+    if stored.pending is not None:
+        return "changed" if stored.definition else "new"
+    if stored.flagged is not None:
+        return "flagged"
+    return "in trouble" if source is not None and source.trouble else "on"
+
+
+def _given(source: Source, name: str) -> Collection[str]:
+    """The names of the tools a source gives, as far as its row tells."""
+    if source.kind == "file":
+        return {name}
+    options = source.options
+    return {one["name"] for part in ("routes", "listing") for one in options.get(part, ())}
+
+
+def rule_of(stored: Mapping[str, Any]) -> Rule:
+    """An admin's own rule as it is kept."""
+    return Rule(stored.get("ask", "never"), stored.get("when"), stored.get("who", "asker"))

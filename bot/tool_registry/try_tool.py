@@ -1,0 +1,101 @@
+"""Runs a tool once for an admin, outside of any turn: never through a grant, within the tool's own limits, recorded."""
+
+import json
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from bot.agent.toolbox import Toolbox
+from bot.db.conversations.notes import ChatNotes
+from bot.db.engine import Database, Transaction
+from bot.db.tools import audit
+from bot.db.tools.audit import By
+from bot.domain import Lane, ToolCall, ToolResult
+from bot.errors import ChangeRefused
+from bot.tool_registry.secret_scanner import masked
+from tools.arguments import check
+from tools.base import Passage, Tool, ToolContext, ToolError
+
+HOW_TO = 'Arguments are JSON, such as {"city": "Rome"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A tool about to be run: with which arguments, as JSON, for whom and where (its notes are those of the chat)."""
+
+    tool: Tool
+    arguments: str
+    person: int
+    name: str
+    lane: Lane
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of it, and how many seconds it took; `arguments` are those it really ran with."""
+
+    name: str
+    arguments: str
+    result: ToolResult
+    seconds: float
+
+    @property
+    def size(self) -> int:
+        """Characters of the whole result."""
+        return len(self.result.text) if self.result.size is None else self.result.size
+
+
+class _NoPast:
+    """Nothing was said where a tool is tried."""
+
+    async def find(self, words: str) -> list[Passage]:
+        return []
+
+    async def result(self, number: int) -> str | None:
+        return None
+
+
+def meant(tool: Tool, arguments: str) -> dict[str, Any]:
+    """The arguments as the tool will get them. Raises ChangeRefused, saying what is wrong with them."""
+    try:
+        read = json.loads(arguments or "{}")
+    except (ValueError, RecursionError) as error:
+        raise ChangeRefused(f"{HOW_TO}; this cannot be read: {str(error)[:100]}.") from None
+    try:
+        return check(tool, read)
+    except ToolError as error:
+        raise ChangeRefused(str(error)) from None
+
+
+async def run(database: Database, trial: Trial) -> Tried:
+    """Run it once. Raises ChangeRefused when the arguments do not fit."""
+    arguments = meant(trial.tool, trial.arguments)
+    key = uuid.uuid4().hex
+    notes = ChatNotes(database, trial.lane, author=trial.name, person=trial.person)
+    context = ToolContext(
+        trial.lane.key, trial.name, trial.person, key, notes, _NoPast(), lambda: datetime.now(UTC), key
+    )
+    call = ToolCall(key, trial.tool.name, json.dumps(arguments, ensure_ascii=False))
+    began = time.monotonic()
+    result = await Toolbox([trial.tool]).run(call, arguments, context)
+    return Tried(trial.tool.name, call.arguments, result, time.monotonic() - began)
+
+
+def told(tried: Tried) -> list[str]:
+    """Call, time, size and result, a line each; the result is a stranger's."""
+    took = f"{tried.result.outcome} after {1000 * tried.seconds:,.0f} ms, {tried.size:,} characters:"
+    return [f"{tried.name} {tried.arguments}", took, *tried.result.text.splitlines()]
+
+
+async def note(tx: Transaction, by: By, tried: Tried, *, now: float) -> None:
+    """Write down that it was run, and what came of it, without its result."""
+    came: Mapping[str, Any] = {
+        "arguments": masked(tried.arguments),
+        "outcome": tried.result.outcome,
+        "characters": tried.size,
+        "milliseconds": round(1000 * tried.seconds),
+    }
+    await audit.note(tx, by, "tried", f"tool {tried.name}", change=(None, came), now=now)

@@ -1,0 +1,91 @@
+"""What a person is shown before a call runs: all of it, in as many messages as it takes, with nothing hidden in it."""
+
+import json
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.agent.approval_prompt import Matter, bound, question, stored, visible
+from bot.agent.taint import ANY
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def matter(arguments: object, binding: str | None = ANY, *, elsewhere: bool = False) -> Matter:
+    return Matter("send_mail", json.dumps(arguments), "Ann", 7, "This tool always asks first.", binding, elsewhere)
+
+
+def arguments_in(made: Matter) -> str:
+    parts = question(made, 3)
+    pieces = []
+    for part in parts:
+        [entity] = part.entities
+        units = part.text.encode("utf-16-le")
+        begin = 2 * entity["offset"]
+        pieces.append(units[begin : begin + 2 * entity["length"]].decode("utf-16-le"))
+    return "".join(pieces)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.dictionaries(st.text(max_size=8), VALUES, max_size=4))
+def test_what_is_shown_is_what_would_run(arguments: dict[str, object]):
+    assert json.loads(arguments_in(matter(arguments))) == arguments
+    assert json.loads(stored(arguments)) == arguments
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=60))
+def test_nothing_in_it_is_unseen_or_turns_the_order_of_signs(text: str):
+    for sign in arguments_in(matter({"a": text})):
+        assert sign in "\n " or (sign.isprintable() and unicodedata.category(sign) not in {"Cf", "Cc", "Zl", "Zp"})
+
+
+@pytest.mark.parametrize(
+    ("sign", "escape"),
+    [
+        *(
+            ("\u202e", "\\u202e"),
+            ("\u200b", "\\u200b"),
+            ("\u2066", "\\u2066"),
+            ("\x7f", "\\u007f"),
+            ("\xa0", "\\u00a0"),
+        ),
+        *(("\u3164", "\\u3164"), ("\U000e0041", "\\udb40\\udc41"), ("\ufe0f", "\\ufe0f"), ("\ud800", "\\ud800")),
+        *(("\u2028", "\\u2028"), ("\u115f", "\\u115f"), ("\ufeff", "\\ufeff"), ("\u034f", "\\u034f")),
+    ],
+)
+def test_a_sign_that_is_not_seen_is_told(sign: str, escape: str):
+    assert visible(f"a{sign}b") == f"a{escape}b"
+    assert escape in arguments_in(matter({"to": sign}))
+
+
+def test_long_arguments_take_several_messages_and_the_last_has_the_buttons():
+    long = {"text": "straße 🎈 " * 900, "list": list(range(500))}
+    parts = question(matter(long, "example.com"), 3)
+    assert len(parts) > 3
+    assert all(len(part.text.encode("utf-16-le")) // 2 <= 4096 for part in parts)
+    assert json.loads(arguments_in(matter(long, "example.com"))) == long
+    assert [bool(part.buttons) for part in parts] == [False] * (len(parts) - 1) + [True]
+    assert [part.silent for part in parts] == [False] + [True] * (len(parts) - 1)
+    assert [button.data for button in parts[-1].buttons[0]] == ["allow:once:3", "allow:here:3", "allow:denied:3"]
+    assert parts[-1].text.endswith("Allow here: 24 hours, in this chat, for example.com.")
+
+
+def test_who_asked_why_and_who_answers_are_said():
+    (part,) = question(matter({}, None, elsewhere=True), 3)
+    assert part.text == (
+        "May I run send_mail?\nAnn (7) asked for it. This tool always asks first. An admin decides.\nWith:\n{}"
+    )
+    assert [button.label for button in part.buttons[0]] == ["Allow once", "Deny"]
+
+
+def test_what_an_allowance_holds_for_is_said_in_words():
+    assert bound(ANY) == "whatever the arguments"
+    assert bound("a" * 64) == "for just these arguments"
+    assert bound("example.com:8080") == "for example.com:8080"

@@ -1,0 +1,22 @@
+"""What the house adds to an answer never ends up inside a code block."""
+
+import pytest
+
+from bot.agent.notices import closed
+
+
+@pytest.mark.parametrize(
+    ("text", "added"),
+    [
+        ("plain", ""),
+        ("```py\nx\n```", ""),
+        ("```py\nx", "\n```"),
+        ("~~~\nx", "\n~~~"),
+        ("````\n```\nx", "\n````"),
+        ("````\n```\n````\nafter", ""),
+        ("a ``` in a line", ""),
+        ("```\nx\n``` not an end", "\n```"),
+    ],
+)
+def test_an_open_code_block_is_closed_with_its_own_fence(text: str, added: str):
+    assert closed(text) == text + added

@@ -1,0 +1,256 @@
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.agent.reply_parser import Answer, Calls, Cut, Empty, Verdict, blank, judge, shown
+from bot.agent.sanitize import CONTROL
+from bot.agent.tool_calls import Wanted
+from bot.domain import Reply, ToolCall, ToolResult
+from tests.support.offered_tools import PARIS, TOOLS, call, offered, refusal, reply, wanted
+from tests.support.recorded_endpoint import Replay, ignore, recorded, replaying, request
+
+
+async def judged(name: str) -> Verdict:
+    """The verdict on a recorded answer that came through the real client."""
+    async with replaying(Replay([recorded(name)])) as llm:
+        return judge(await llm.call(request(), ignore, ignore), TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "note"),
+    [
+        ("01-chat-stream", "echo: Say hi", None),
+        ("01-chat-cut-by-max-tokens", "слово слово слово слово слово", "The answer was cut at the length limit."),
+        ("01-repetition-stop", "ab ab", "It began to repeat itself and was stopped here."),
+        ("02-tool-choice-required-text-answer", "no tool", None),
+        ("03-tool-garbage", "after", None),
+        ("04-open-channel-answer-stream", "It is sunny.", None),
+        ("04-think-off-but-model-thinks", "Hello!", None),
+        ("04-think-on-stream", "Hello!", None),
+        ("04-think-thought-without-any-marker", "I think so.\nAnswer", None),
+        ("05-leak-string-delim", 'Hello "quoted" there', None),
+        ("05-leak-tool-end-only-stream", "Hello  there  x", None),
+        ("05-leak-tool-end-only", "x", None),
+        ("05-leak-turn-token-midtext-stream", "Hello", None),
+        ("13-multi-step-think-stream", "It is sunny.", None),
+        ("17-burst-think", "Hello!", None),
+    ],
+)
+async def test_a_recorded_answer_is_shown_without_markup(name, text, note):
+    assert await judged(name) == Answer(text, note)
+
+
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [
+        ("02-tool-stream", PARIS),
+        ("02-tool-choice-named", PARIS),
+        ("02-tool-noargs", [("noargs", {})]),
+        ("02-tool-null", [("get_weather", {"city": "null"})]),
+        ("02-tool-parallel-false", [("get_weather", {"city": "Paris", "days": 1})]),
+        (
+            "02-tool-parallel-stream",
+            [("get_weather", {"city": "Paris", "days": 1}), ("get_weather", {"city": "Rome"}), ("noargs", {})],
+        ),
+        ("03-tool-as-plain-text", PARIS),
+        ("03-tool-duplicate-key", [("get_weather", {"city": "Rome"})]),
+        ("03-tool-json-args-stream", [("get_weather", {"city": "Paris", "days": 2})]),
+        ("03-tool-unclosed-then-turn-end-stream", PARIS),
+        ("04-open-channel-tool-burst", [("get_weather", {"city": "Rome"})]),
+        ("04-think-on-tool-stream", PARIS),
+        ("17-burst-parallel", None),
+    ],
+)
+async def test_a_recorded_call_is_ready_to_run(name, calls):
+    verdict = wanted(await judged(name))
+    assert calls is None or verdict == calls
+
+
+async def test_text_around_a_call_is_kept_apart_from_it():
+    for name, text in [
+        ("02-tool-text-before-stream", "Let me check."),
+        ("02-tool-text-after-stream", "Done, told you."),
+    ]:
+        verdict = await judged(name)
+        assert isinstance(verdict, Calls)
+        assert verdict.narration == text
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("02-tool-unknown-tool", "There is no tool called rm_rf. There are: get_weather, noargs, send_message."),
+        ("03-tool-no-braces", "get_weather needs city"),
+        ("02-tool-wrong-types", "must be"),
+        ("03-tool-duplicate-key-stream", "could not be read. Call it again, with each argument once."),
+    ],
+)
+async def test_a_recorded_call_that_cannot_run_is_refused_with_its_reason(name, words):
+    assert words in refusal(await judged(name))
+
+
+@pytest.mark.parametrize(
+    "name", ["03-tool-cut-max-tokens-08-stream", "03-tool-cut-max-tokens-14-stream", "17-burst-tool-cut"]
+)
+async def test_a_call_of_a_cut_reply_is_never_run(name):
+    assert await judged(name) == Cut("call", "")
+
+
+async def test_a_thought_of_a_cut_reply_is_no_answer():
+    assert await judged("04-think-cut-by-max-tokens") == Cut("thought", "")
+
+
+@pytest.mark.parametrize(
+    "name", ["01-chat-empty-answer-stream", "05-leak-tool-response-first", "03-tool-cut-max-tokens-03"]
+)
+async def test_a_recorded_answer_without_words_is_empty(name):
+    assert isinstance(await judged(name), Empty)
+
+
+@pytest.mark.parametrize(
+    "name", ["call:get_weather", "GET_WEATHER", ":get_weather", "functions.get-weather", "`get_weather`"]
+)
+def test_a_name_that_is_surely_meant_is_repaired(name):
+    assert wanted(judge(reply("", call(name, '{"city": "Paris"}')), TOOLS)) == PARIS
+
+
+def test_a_name_that_two_tools_could_have_is_not_guessed():
+    tools = {"Clock": TOOLS["noargs"], "clock": TOOLS["noargs"]}
+    assert "no tool called CLOCK" in refusal(judge(reply("", call("CLOCK")), tools))
+
+
+@pytest.mark.parametrize("arguments", ['{"city": "Rome", "city": "Paris"}', '"{\\"city\\": \\"Paris\\"}"'])
+def test_arguments_that_are_surely_meant_are_repaired(arguments):
+    assert wanted(judge(reply("", call("get_weather", arguments)), TOOLS)) == PARIS
+
+
+DEEP = '{"city": ' + "[" * 40 + "]" * 40 + "}"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"city": "Par', "[1]", "7", '{"city": NaN}', '{"city": 1e999}', "[" * 5000, '{"a":' * 5000, "{", DEEP],
+)
+def test_arguments_that_cannot_be_read_are_refused_and_kept_as_an_object(arguments):
+    verdict = judge(reply("", call("get_weather", arguments)), TOOLS)
+    assert "could not be read" in refusal(verdict)
+    assert isinstance(verdict, Calls)
+    assert verdict.calls[0].call.arguments == "{}"
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_a_number_json_does_not_know_never_reaches_a_tool(number):
+    tools = {"scale": offered("scale", ("by",), by="number", all="array")}
+    refusal(judge(reply("", call("scale", json.dumps({"by": number}))), tools))
+    refusal(judge(reply("", call("scale", json.dumps({"by": 1, "all": f"[{number}]"}))), tools))
+
+
+def test_no_arguments_at_all_are_an_empty_object():
+    assert wanted(judge(reply("", call("noargs", "")), TOOLS)) == [("noargs", {})]
+
+
+def test_the_kept_arguments_are_the_repaired_ones():
+    verdict = judge(reply("", call("GET_WEATHER", '{"CITY":"\\"Paris\\"","days":"2"}')), TOOLS)
+    assert isinstance(verdict, Calls)
+    assert verdict.calls[0].call == ToolCall("chatcmpl-tool-GET_WEATHER", "get_weather", '{"city": "Paris", "days": 2}')
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "\u200b\u2800\u3164", "<turn|>", "<|tool_call>call", "<|turn>", "\x00"])
+def test_a_text_nobody_could_see_is_empty(text):
+    assert isinstance(judge(reply(text), TOOLS), Empty)
+
+
+def test_without_tools_calls_are_passed_over_and_the_text_counts():
+    asked = reply("It is 12.\ncall:get_weather{city:Paris}", call("get_weather"), finish="tool_calls")
+    assert judge(asked, {}) == Answer("It is 12.")
+    assert isinstance(judge(reply("", call("get_weather")), {}), Empty)
+
+
+@pytest.mark.parametrize("finish", [None, "abort", "whatever"])
+def test_a_reply_with_an_unknown_end_is_taken_for_broken_off(finish):
+    assert judge(reply("Hel", finish=finish), TOOLS) == Answer("Hel", "The answer broke off here.")
+    assert judge(reply("", call("noargs"), finish=finish), TOOLS) == Cut("call", "")
+
+
+def test_a_repeating_end_is_kept_once():
+    text = "The list: " + "one, two, three, " * 9 + "one, tw"
+    verdict = judge(reply(text, finish="repetition"), TOOLS)
+    assert isinstance(verdict, Answer)
+    assert verdict.text.count("three") == 1
+    assert verdict.text.startswith("The list: one, two")
+
+
+def test_a_stop_for_repetition_without_a_visible_pattern_keeps_the_text():
+    verdict = judge(reply("no pattern here", finish="repetition"), TOOLS)
+    assert isinstance(verdict, Answer)
+    assert verdict.text == "no pattern here"
+
+
+def test_every_call_has_an_id_of_its_own():
+    calls = [
+        call("noargs", id="same"),
+        call("noargs", id="same"),
+        call("noargs", id="no good"),
+        call("noargs", id="old"),
+    ]
+    verdict = judge(reply("", *calls), TOOLS, step=3, taken={"old", "call-3-4"})
+    assert isinstance(verdict, Calls)
+    assert [one.call.id for one in verdict.calls] == ["same", "call-3-2", "call-3-3", "call-3-4x"]
+
+
+def test_more_calls_than_one_step_may_have_are_left_out_and_the_model_is_told():
+    calls = [call("get_weather", json.dumps({"city": str(number)}), f"id-{number}") for number in range(500)]
+    verdict = judge(reply("", *calls), TOOLS)
+    assert isinstance(verdict, Calls)
+    assert len(verdict.calls) == 17
+    last = verdict.calls[-1]
+    assert isinstance(last, ToolResult)
+    assert last.text == "At most 16 calls run in one step; 484 were left out."
+
+
+MARKS = (
+    'call: get_weather { } ( ) [ ] : , = " \' \\ city 1e999 NaN é turn < | > <| |> <|"|> <eos> <unused7> <|think|> '
+    "<|tool_call> <tool_call|> <|tool_response> <tool_response|> <|channel> <channel|> <|turn> <turn|>"
+)
+PIECES = st.sampled_from([*MARKS.split(), "\n", " ", "thought\n", "\ud83d", "\x00", "\u200b"])
+WILD = st.one_of(st.text(), st.lists(PIECES, max_size=40).map("".join))
+FINISHES = st.sampled_from(["stop", "length", "tool_calls", "repetition", "abort", None, "\x00"])
+
+
+@settings(deadline=None)
+@given(
+    WILD,
+    WILD,
+    st.lists(st.builds(ToolCall, WILD, st.one_of(WILD, st.sampled_from(sorted(TOOLS))), WILD), max_size=5),
+    FINISHES,
+    st.booleans(),
+)
+def test_whatever_comes_is_judged_and_no_markup_reaches_a_person(text, reasoning, calls, finish, with_tools):
+    came: Reply = reply(text, *calls, finish=finish, reasoning=reasoning)
+    verdict = judge(came, TOOLS if with_tools else {})
+    match verdict:
+        case Answer(answer):
+            assert not CONTROL.search(answer)
+            assert not blank(answer)
+            answer.encode()
+        case Calls(narration, judged_calls):
+            assert finish in {"stop", "tool_calls"}
+            assert not CONTROL.search(narration)
+            assert len({one.call.id for one in judged_calls}) == len(judged_calls)
+            for one in judged_calls:
+                assert isinstance(json.loads(one.call.arguments), dict)
+                f"{one.call.id} {one.call.name} {one.call.arguments}".encode()
+                assert not CONTROL.search(one.call.name)
+                assert isinstance(one, Wanted) or not CONTROL.search(one.text)
+        case Cut() | Empty():
+            pass
+    seen = shown(text)
+    assert not CONTROL.search(seen)
+
+
+@settings(deadline=3000, max_examples=60)
+@given(st.lists(PIECES, min_size=1, max_size=5), st.integers(min_value=200, max_value=4000))
+def test_a_long_hostile_text_is_judged_quickly(pieces, times):
+    judge(reply("".join(pieces) * times), TOOLS)

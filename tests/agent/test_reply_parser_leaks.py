@@ -1,0 +1,100 @@
+"""Calls and markup that leaked into the text of a reply: run where they are surely meant, and never shown."""
+
+import pytest
+
+from bot.agent.reply_parser import Answer, Cut, judge, shown
+from tests.support.offered_tools import PARIS, TOOLS, refusal, reply, wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'call:get_weather{city:<|"|>Paris<|"|>}',
+        'call:get_weather(city:<|"|>Paris<|"|>)',
+        'call:get_weather(city="Paris")',
+        "call:get_weather(city='Paris', )",
+        'call:get_weather{"city":"Paris"}',
+        "call:get_weather {city:Paris}",
+        ":call:call:GET_weather{city: Paris}",
+        '<|tool_call>call:get_weather{city:<|"|>Paris<|"|>}<tool_call|><|tool_response>',
+        "Let me look.\ncall:get_weather{city:Paris}\n",
+    ],
+)
+def test_a_call_that_leaked_into_the_text_is_run(text):
+    assert wanted(judge(reply(text), TOOLS)) == PARIS
+
+
+def test_values_of_a_leaked_call_are_read_as_they_are_written():
+    text = (
+        'call:send_message{text:<|"|>a, b: {c}<|"|>,to:[1, -2.5e3, true, null, word],'
+        'opts:{silent:true,"quo\\"te":"q\\n"},items:[{k:<|"|>x<|"|>},[]]}'
+    )
+    assert wanted(judge(reply(text), TOOLS)) == [
+        (
+            "send_message",
+            {
+                "text": "a, b: {c}",
+                "to": [1, -2500.0, True, None, "word"],
+                "opts": {"silent": True, 'quo"te': "q\n"},
+                "items": [{"k": "x"}, []],
+            },
+        )
+    ]
+
+
+def test_several_leaked_calls_in_a_row_are_all_run():
+    text = "call:get_weather{city:Paris}\ncall:get_weather{city:Rome}call:noargs{}"
+    assert wanted(judge(reply(text), TOOLS)) == [*PARIS, ("get_weather", {"city": "Rome"}), ("noargs", {})]
+
+
+@pytest.mark.parametrize("text", ["call:rm_rf{path:/}", "call:get_weather{city:", 'call:get_weather{city:<|"|>Par'])
+def test_a_leaked_call_that_cannot_run_is_refused(text):
+    assert refusal(judge(reply(text), TOOLS))
+
+
+def test_a_leaked_call_of_a_cut_reply_is_never_run():
+    assert judge(reply("Wait.\ncall:get_weather{city:Paris}", finish="length"), TOOLS) == Cut("call", "Wait.")
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("I would use call:get_weather{city:Paris} for that.", "I would use  for that."),
+        ("call:get_weather{city:Paris}\nThen I would tell you.", "Then I would tell you."),
+        ("First (call:get_weather{city:Paris}", "First ("),
+        ("He said: call:me(maybe)", "He said: call:me(maybe)"),
+        ("recall:get_weather{city:Paris}", "recall:get_weather{city:Paris}"),
+    ],
+)
+def test_a_call_in_the_middle_of_a_text_is_neither_run_nor_shown(text, left):
+    assert judge(reply(text), TOOLS) == Answer(left)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("<|channel>thought\nhm<channel|>Hello", "Hello"),
+        ("Hello<|channel>thought\nhm", "Hello"),
+        ("<|channel>thought\nHello", "Hello"),
+        ("thought\nHello", "Hello"),
+        ("Hello<turn|>", "Hello"),
+        ("<|turn>model\nHello<turn|>\n<|turn>user\nAnd you?", "Hello"),
+        ("Hello<|tool_response>response:x{value:1}<tool_response|> there", "Hello there"),
+        ("Hello <|tool_call>rubbish<tool_call|>there", "Hello there"),
+        ("<unused145>Hello<eos>", "Hello"),
+        ("<|tu<|turn|>rn|>Hello", "Hello"),
+        ("a < b |> c and x<y>", "a < b |> c and x<y>"),
+    ],
+)
+def test_markup_in_a_text_is_taken_out(text, left):
+    assert judge(reply(text), TOOLS) == Answer(left)
+
+
+def test_a_text_still_being_written_is_shown_without_markup():
+    assert shown("Hello <|tool_call>call:get_weather{ci") == "Hello"
+    assert shown("Let me see.\ncall:get_weather{ci") == "Let me see."
+    assert shown("<|channel>thought\nhm") == ""
+    assert [shown(f"So far. {cut}") for cut in ("<|tool_ca", "<|", '<|"', "<turn|", "call:", "call:get_w")] == [
+        "So far."
+    ] * 6
+    assert shown("if a <b") == "if a <b"

@@ -1,0 +1,113 @@
+"""Passages are found by words, stems and rarity, in any writing, and never grow."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.agent.text_search import CUT, PIECE, find
+from bot.bench.harness.workload import prose
+
+TALK = [prose(100, seed).strip() for seed in range(200)]
+
+
+def passages(asked: str, *texts: str) -> list[str]:
+    return [found.passage for found in find(asked, texts)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ("locker code", "My locker code is 4711."),
+        ("calculations", "We calculated the fare to Porto."),
+        ("4711", "Der Code für den Spind ist 4711."),
+        ("SPINDE code?", "Der Code für den Spind ist 4711."),
+        ("Verträge", "Der Vertrag liegt im dritten Fach."),
+        ("Mietvertrag", "Der Mietvertrag endet im Mai."),
+        ("встреча", "Встречу назначили у старого маяка."),
+        ("العقد", "لا تنس العقد في الدرج"),
+        ("密码", "我的储物柜密码是4711，别忘了。"),
+        ("会議の場所", "来週の会議は大阪で行います。"),
+        ("암호", "사물함 암호는 4711입니다."),
+        ("पासवर्ड", "मेरा पासवर्ड नीली डायरी में है"),
+        ("who is it", "And who is it then?"),
+    ],
+)
+def test_a_text_is_found_by_its_words_in_any_language(asked: str, text: str):
+    assert passages(asked, *TALK[:100], text, *TALK[100:])[:1] == [text]
+
+
+def test_the_very_word_goes_before_its_relatives():
+    assert passages("car", *["Please carry on."] * 60, "The car is red.")[0] == "The car is red."
+
+
+def test_a_rare_word_goes_before_a_common_one():
+    common = [f"The report of week {number} is done." for number in range(50)]
+    assert passages("report about zebras", *common, "Zebras graze at noon.")[0] == "Zebras graze at noon."
+
+
+def test_words_that_stand_together_go_before_the_same_words_far_apart():
+    apart = "harbour" + " and so on" * 50 + " lantern"
+    assert passages("harbour lantern", apart, "a lantern at the harbour")[0] == "a lantern at the harbour"
+
+
+def test_of_equal_passages_the_first_text_comes_first():
+    assert [found.text for found in find("lantern", ["red lantern", "old lantern", "new lantern"])] == [0, 1, 2]
+
+
+def test_a_number_is_not_found_inside_another():
+    assert passages("47", "It was 4711.") == []
+    assert passages("cat", "Scatter the seeds.") == []
+
+
+def test_a_part_of_a_longer_word_is_found():
+    assert passages("vertrag", "Der Mietvertrag endet im Mai.") == ["Der Mietvertrag endet im Mai."]
+
+
+def test_what_says_the_same_is_told_once():
+    assert passages("locker", "My locker is blue.", "my locker: is blue", "The locker of Bo is shut.") == [
+        "My locker is blue.",
+        "The locker of Bo is shut.",
+    ]
+
+
+def test_what_hardly_fits_is_left_out():
+    assert passages("blue locker code", "The locker code: 4711, on the blue one.", "The sky is blue.") == [
+        "The locker code: 4711, on the blue one."
+    ]
+
+
+def test_a_long_text_gives_the_words_around_each_find():
+    text = f"{prose(500, 1)} first zebra here. {prose(500, 2)} second zebra there. {prose(500, 3)}"
+    first, second = passages("zebra", text)
+    assert "first zebra here" in first
+    assert "second zebra there" in second
+    assert first.startswith("…")
+    assert first.endswith("…")
+
+
+@pytest.mark.parametrize("asked", ["", "???", "\ud800", "   "])
+def test_without_words_nothing_is_found(asked: str):
+    assert passages(asked, *TALK) == []
+
+
+WILD = st.text(max_size=80) | st.sampled_from(
+    ["cat", "cats", "47", "4711", "密码", "ﬁne ẞ İ", "a\u0301b", "aaaa" * 300]
+)
+
+
+@given(st.lists(WILD, max_size=4).map(" ".join), st.lists(st.lists(WILD, max_size=12).map(" ".join), max_size=5))
+def test_any_words_and_texts_give_few_short_passages(asked: str, texts: list[str]):
+    found = find(asked, texts)
+    assert len(found) <= 5
+    assert all(len(one.passage) <= CUT + 2 for one in found)
+    for one in found:
+        assert one.passage.strip("…") in " ".join(texts[one.text].split())
+
+
+@given(st.text("bcdfghjklmnp", min_size=6, max_size=12), st.integers(0, 3 * PIECE), st.integers(0, 199))
+def test_a_word_is_found_wherever_it_stands(word: str, at: int, other: int):
+    text = prose(1000, 7)
+    text = f"{text[:at]} {word} {text[at:]}"
+    found = find(word, [TALK[other], text])
+    assert [one.text for one in found] == [1]
+    assert word in found[0].passage

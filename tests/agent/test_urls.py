@@ -1,0 +1,96 @@
+"""Addresses compared: the same is the same however it is written, and not one sign may be put to it."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.agent.urls import host_of, normal, stands_in
+
+LETTERS = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_~", min_size=1, max_size=8)
+HOSTS = st.builds(lambda *labels: ".".join(labels), *[st.from_regex(r"[a-z][a-z0-9]{0,6}", fullmatch=True)] * 2)
+PATHS = st.builds(lambda parts: "".join(f"/{part}" for part in parts), st.lists(LETTERS, max_size=3))
+QUERIES = st.builds(lambda pairs: "?" + "&".join(f"{k}={v}" for k, v in pairs), st.lists(st.tuples(LETTERS, LETTERS)))
+ADDRESSES = st.builds(lambda *parts: "https://" + "".join(parts), HOSTS, PATHS, QUERIES)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("https://Example.COM/a", "http://example.com:80/a#part"),
+        ("example.com", "https://example.com/"),
+        ("https://example.com/docs/", "https://example.com/docs"),
+        ("https://example.com./%7Eann/%e2%82%ac", "https://example.com/~ann/€"),
+        ("https://bücher.example/x", "https://xn--bcher-kva.example/x"),
+        ("https://[2001:DB8::1]:443/x", "https://[2001:db8::1]/x"),
+    ],
+)
+def test_what_makes_no_difference_is_not_compared(one: str, other: str):
+    assert normal(one) is not None
+    assert normal(one) == normal(other)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *("", "hello", "ftp://example.com/a", "https://", "https://ann:pw@example.com/", "https://exa mple.com/"),
+        *("https://example.com:99999/", "https://example.com/a\\b", "https://a..b\x00.c/", "https://[::1/x"),
+        *("https://ex\u00adample\u2100.com/", "https://" + "a" * 70 + "é.com/", "https://" + "a" * 5000, "file:///etc"),
+        "https://exa(mple.com",
+    ],
+)
+def test_what_is_no_address_of_the_web_has_no_form(odd: str):
+    assert normal(odd) is None
+    assert host_of(odd) is None
+    assert not stands_in(odd, [odd])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Please read https://example.com/a?b=1.",
+        "(see https://example.com/a?b=1)",
+        "[here](https://example.com/a?b=1) and there",
+        '{"url":"https:\\/\\/example.com\\/a?b=1"}',
+        "<a href='https://example.com/a?b=1'>it</a>",
+        "example.com/a?b=1, says Ann",
+        "*HTTPS://EXAMPLE.com/a?b=1*",
+        "a|https://example.com/a?b=1|b",
+        "url=example.com/a?b=1;",
+    ],
+)
+def test_an_address_is_found_in_whatever_stands_around_it(text: str):
+    assert stands_in("https://example.com/a?b=1", ["nothing", text])
+    assert not stands_in("https://example.com/a?b=12", [text])
+    assert not stands_in("https://example.com/a", ["https://example.com/ab"])
+
+
+def test_what_a_page_escapes_is_read_as_it_is_meant():
+    assert stands_in("https://example.com/?a=1&b=2", ["https://example.com/?a=1&amp;b=2"])
+    assert stands_in("https://xn--bcher-kva.example", ["bücher.example"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(ADDRESSES, st.text(max_size=30), st.text(max_size=30))
+def test_an_address_that_stands_in_a_text_is_known_there(address: str, before: str, after: str):
+    assert stands_in(address, [f"{before} {address} {after}"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(ADDRESSES, st.text("abcxyz019=&?%-_", min_size=1, max_size=12), st.text(" .,)]|", max_size=3))
+def test_nothing_may_be_put_to_an_address(address: str, secret: str, around: str):
+    longer = address + secret
+    same = normal(longer) == normal(address)
+    assert stands_in(longer, [f"{around}{address}{around} {address}"]) == same
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=60), st.text(max_size=200))
+def test_whatever_the_texts_are_nothing_breaks(address: str, text: str):
+    stands_in(address, [text])
+    found = normal(address)
+    assert found is None or normal(f"https://{found}") == found
+
+
+def test_a_run_without_an_end_takes_no_time():
+    text = "https://example.com/" + ").," * 20_000
+    assert not stands_in("https://example.com/x", [text, "(" * 50_000 + "example.com"])

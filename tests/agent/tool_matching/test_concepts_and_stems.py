@@ -1,0 +1,95 @@
+"""Words, stems and ideas: what can be compared with what."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.agent.tool_matching import concepts as ideas
+from bot.agent.tool_matching import stems
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("calculate_BMI", ["calculate", "bmi"]),
+        ("getTopScorer", ["get", "top", "scorer"]),
+        ("Où est l'été ?", ["ou", "est", "l", "ete"]),
+        ("hatırlat 12:30", ["hatirlat", "12:30"]),
+        ("मौसम 2.5", ["मौसम", "2.5"]),
+        ("", []),
+    ],
+)
+def test_names_are_parted_and_accents_gone(text: str, words: list[str]) -> None:
+    assert stems.words(text) == words
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        ("calculate", "calculator", "calculation", "calculating"),
+        ("convert", "converted", "converting", "converts"),
+        ("city", "cities"),
+        ("stop", "stopped"),
+    ],
+)
+def test_relatives_share_a_stem(family: tuple[str, ...]) -> None:
+    assert len({stems.stem(word) for word in family}) == 1
+
+
+@pytest.mark.parametrize("word", ["gcd", "2024", "погода"])
+def test_short_words_numbers_and_other_letters_stay(word: str) -> None:
+    assert stems.stem(word) == word
+
+
+def test_words_weigh_what_they_tell() -> None:
+    assert [stems.weight(word) for word in ("the", "42", "calculate", "km", "umbrella")] == [0, 0, 0.35, 0.5, 1]
+
+
+@given(st.text(max_size=80))
+def test_any_text_has_words_with_stems(text: str) -> None:
+    for word in stems.words(text):
+        assert stems.stem(word)
+        assert 0 <= stems.weight(word) <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "english"),
+    [
+        ("What is the weather in Lisbon?", True),
+        ("thanks!", True),
+        ("Wie ist das Wetter in Hamburg?", False),
+        ("Che tempo fa in Sicilia?", False),
+        ("Погода", False),
+        ("2 + 2", True),
+    ],
+)
+def test_english_is_known_by_its_everyday_words(text: str, english: bool) -> None:
+    assert ideas.is_english(stems.words(text)) is english
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Wettervorhersage", ["weather"]),
+        ("明天会下雨吗", ["weather"]),
+        ("الطقس", ["weather"]),
+        ("xyz", []),
+        ("kar", ["weather"]),
+        ("karpuz", []),
+    ],
+)
+def test_words_of_other_languages_get_english_names(text: str, names: list[str]) -> None:
+    known = ideas.read("# remark\nweather rain : wetter kar 下雨 طقس\n\n")
+    assert ideas.named(stems.words(text), known) == names
+
+
+def test_words_of_one_line_are_near_each_other() -> None:
+    known = ideas.read("movie film cinema :\nfilm photo : bild")
+    assert known.near["film"] == {"movi", "cinema", "photo"}
+    assert "film" not in known.near["film"]
+
+
+def test_every_shipped_line_has_an_english_name() -> None:
+    known = ideas.ideas()
+    assert len(known.named) > 1000
+    assert all(name.isascii() for name in known.named.values())

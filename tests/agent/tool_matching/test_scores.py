@@ -1,0 +1,144 @@
+"""A message held against tools: which fits best, and what the model is told of it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.agent.tool_matching import features as wording
+from bot.agent.tool_matching import scores as matching
+from bot.agent.tool_matching.classifier import Judgement, Weights, chance, from_json, shipped, to_json
+from bot.agent.tool_matching.index import Offer, index
+
+
+@dataclass(frozen=True)
+class Made:
+    name: str
+    description: str
+    input_schema: dict[str, Any] = field(default_factory=dict)
+    thinking: Any = "may"
+
+
+AREA = Made(
+    "triangle_area",
+    "Work out the area of a triangle.",
+    {
+        "properties": {
+            "base": {"type": "number", "description": "Length of the base."},
+            "height": {"type": "number"},
+            "unit": {"type": "string", "enum": ["metre", "inch"]},
+        },
+        "required": ["base", "height", "unit"],
+    },
+)
+FILMS = Made(
+    "find_movies", "Find movies by actor.", {"properties": {"actor": {"type": "string"}}, "required": ["actor"]}
+)
+
+
+@pytest.fixture
+def offer() -> Offer:
+    return index([FILMS, AREA])
+
+
+def numbers(text: str, offer: Offer) -> dict[str, float]:
+    said = wording.read(text)
+    return matching.features(said, matching.matches(said, offer))
+
+
+@pytest.mark.parametrize(
+    ("text", "best"),
+    [
+        ("area of a triangle with base 3", "triangle_area"),
+        ("triangular areas", "triangle_area"),
+        ("a film with Audrey Hepburn", "find_movies"),
+        ("ein Film mit Audrey Hepburn", "find_movies"),
+        ("how many inches", "triangle_area"),
+    ],
+)
+def test_the_tool_that_fits_best_comes_first(offer: Offer, text: str, best: str) -> None:
+    assert matching.matches(wording.read(text), offer)[0].tool.name == best
+
+
+def test_nothing_in_common_is_nothing(offer: Offer) -> None:
+    found = numbers("Why do cats purr?", offer)
+    assert (found["hit"], found["title"], found["about"], found["score"]) == (0, 0, 0, 0)
+    assert found["rest"] > 0
+
+
+schemas = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["properties", "required", "items", "enum", "type", "description"]), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(st.sampled_from(["properties", "required", "type"]), schemas))
+def test_a_schema_of_any_shape_is_held_against(schema: dict[str, Any]) -> None:
+    offer = index([Made("anything", "Do anything.", schema), AREA])
+    assert matching.matches(wording.read("area of a triangle"), offer)[0].tool.name == "triangle_area"
+
+
+def test_the_numbers_a_tool_needs_are_looked_for(offer: Offer) -> None:
+    none, one, both = (numbers(f"triangle area {given}", offer) for given in ("", "3", "3 and 4"))
+    assert [found["no_number"] for found in (none, one, both)] == [1, 0, 0]
+    assert [found["numbers_given"] for found in (none, one, both)] == [0, 0.5, 1]
+
+
+def test_names_and_quotes_count_as_given(offer: Offer) -> None:
+    assert numbers("movies with Bogart", offer)["names_given"] == 1
+    assert numbers('movies with "bogart"', offer)["names_given"] == 1
+    assert numbers("movies with someone", offer)["no_name"] == 1
+
+
+def test_a_choice_of_a_tool_is_seen(offer: Offer) -> None:
+    assert numbers("triangle area in inches", offer)["choice"] == 1
+
+
+def test_words_all_tools_have_tell_less() -> None:
+    offer = index([Made("lamp_red", "Red lamp."), Made("lamp_blue", "Blue lamp.")])
+    assert offer.rarity["lamp"] < offer.rarity["blu"]
+
+
+def test_a_sign_counts_only_where_a_tool_has_its_word(offer: Offer) -> None:
+    assert numbers("https://example.org", offer)["hit"] == 0
+    assert numbers("https://example.org", index([Made("read_page", "Read a web page by its url.")]))["hit"] > 0
+
+
+def test_a_message_that_is_not_english_has_no_forms() -> None:
+    said = wording.read("Wie wird das Wetter?")
+    assert (said.forms, said.english, said.readable) == ({}, False, True)
+
+
+def test_only_the_beginning_of_a_long_message_is_read() -> None:
+    assert "umbrella" not in wording.read("x " * wording.LENGTH + "umbrella").stems
+
+
+def test_the_lower_of_two_judgements_counts() -> None:
+    good, bad = Judgement(3.0, {}), Judgement(-3.0, {})
+    assert Weights(good, bad, 0.5, 0.5).needs({}) == Weights(bad, good, 0.5, 0.5).needs({}) == chance(-3.0)
+
+
+def test_a_feature_that_is_missing_counts_as_its_mean() -> None:
+    judgement = Judgement(1.0, {"here": (2.0, 0.5), "gone": (9.0, 9.0)})
+    assert judgement.logit({"here": 4.0, "strange": 7.0}) == 2.0
+
+
+def test_weights_survive_being_written() -> None:
+    assert from_json(to_json(shipped())) == shipped()
+
+
+def test_english_and_other_languages_have_their_own_thresholds() -> None:
+    weights = Weights(Judgement(0, {}), Judgement(0, {}), 0.5, 0.25)
+    assert (weights.least(True), weights.least(False)) == (0.5, 0.25)
+
+
+@pytest.mark.parametrize("logit", [-1e9, 1e9])
+def test_extremes_stay_probabilities(logit: float) -> None:
+    assert 0 < chance(logit) < 1

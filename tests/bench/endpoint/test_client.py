@@ -1,0 +1,62 @@
+"""One call of the bench: an endpoint that cannot be asked, and replies that fail, are said in words."""
+
+import asyncio
+import json
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bot.bench.endpoint import simulated as direct_simulated
+from bot.bench.endpoint.client import Target, asking, calling, find
+from bot.errors import EndpointAway, EndpointRefused, ServerAway
+from bot.http_server import serve
+from bot.sim.vllm.server import Timing
+
+
+async def test_a_server_without_a_model_is_named() -> None:
+    async def none(request: Request) -> Response:
+        return Response(json.dumps({"data": []}), media_type="application/json")
+
+    async with serve(Starlette(routes=[Route("/v1/models", none)])) as url:
+        with pytest.raises(ServerAway, match="serves no model"):
+            await find(f"{url}/v1", None)
+
+
+@pytest.mark.parametrize(
+    ("fault", "model", "error", "words"),
+    [
+        (None, "zzz", EndpointRefused, "refused the request .HTTP 404.: .*zzz"),
+        ("reset", "diffusiongemma", EndpointAway, "cut the connection"),
+        ("busy", "diffusiongemma", EndpointAway, "HTTP 503"),
+    ],
+)
+async def test_whole_replies_fail_in_words(fault: str | None, model: str, error: type[Exception], words: str) -> None:
+    endpoint = direct_simulated.simulated(Timing.instant())
+    if fault:
+        endpoint.fault(fault, times=None)  # type: ignore[arg-type]  # a plain str
+    async with serve(endpoint.app) as url, calling(Target(f"{url}/v1", "k", model, None, "0.33.0")) as caller:
+        with pytest.raises(error, match=words):
+            await caller.call(asking("hello", 256), streamed=False)
+
+
+async def test_a_whole_reply_that_cannot_be_read_or_never_comes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = asyncio.Event()
+
+    async def answer(request: Request) -> Response:
+        if silent.is_set():
+            await asyncio.sleep(60)
+        return Response('{"choices": []}', media_type="application/json")
+
+    app = Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])
+    async with serve(app) as url:
+        async with calling(Target(f"{url}/v1", None, "m", None, None)) as caller:
+            with pytest.raises(EndpointAway, match="cannot be read"):
+                await caller.call(asking("hello", 256), streamed=False)
+        monkeypatch.setattr("bot.bench.endpoint.client.SILENCE", 0.05)
+        silent.set()
+        async with calling(Target(f"{url}/v1", None, "m", None, None)) as caller:
+            with pytest.raises(EndpointAway, match=r"silent for 0\.05 s"):
+                await caller.call(asking("hello", 256), streamed=False)

@@ -1,0 +1,89 @@
+"""`bench tools`: the needed one of many tools is in the prompt or among the first five found."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bot.__main__ import cli
+from bot.bench.policies import tool_search as tools
+from bot.bench.policies.tool_search import TOGETHER, Pace, Report, Told, Wish
+from bot.errors import QuestionRefused
+from tests.support.many_tools import many
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "thinking"
+LANGUAGES = {"de", "fr", "es", "it", "pt", "ru", "tr", "ar", "zh", "ja"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A company's tools, some messages that need one of them, and one that needs none."""
+    folder = tmp_path_factory.mktemp("company")
+    described = {
+        tool.name: {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}
+        for tool in many()
+    }
+    described["listPayDays"] = {"name": "listPayDays", "description": "When wages come.", "parameters": {}}
+    cases = [
+        ("Please approve invoice 17", ["approve_invoice", "list_invoice"], "approve_invoice"),
+        ("How many vouchers were there in May?", ["count_voucher", "list_voucher"], None),
+        ("When are wages paid? Show the pay days", ["listPayDays", "count_voucher"], "listPayDays"),
+        ("Hm", ["get_rota"], None),
+    ]
+    rows = [
+        {"text": text, "tools": own, "needs_tools": True, "source": "company", "needed": needed}
+        for text, own, needed in cases
+    ]
+    rows.append({"text": "Hello!", "tools": ["get_rota"], "needs_tools": False, "source": "talk"})
+    (folder / "tools.json").write_text(json.dumps(described), encoding="utf-8")
+    (folder / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+def test_among_two_hundred_tools_messages_in_eleven_languages_reach_the_one_they_need(folder: Path) -> None:
+    report = tools.run(Wish((FIXTURES, folder)))
+    together = {one.judged: one for one in report.told if one.source == TOGETHER}
+    assert together["thinking/english.jsonl"].reached >= 0.95
+    assert together["thinking/languages.jsonl"].reached >= 0.95
+    assert {one.source for one in report.told} >= {"en", *LANGUAGES}
+    assert 0 < report.pace.search <= report.pace.longest
+    assert report.pace.tokens <= 2000
+
+
+def test_cases_that_do_not_say_what_they_need_need_what_fits_best(folder: Path) -> None:
+    report = tools.run(Wish((folder,), registered=50))
+    [one, together] = report.told
+    assert (one.source, one.cases, one.reached, one.found) == ("company", 4, 0.75, 0.75)
+    assert together.source == TOGETHER
+    assert not report.holds
+    assert dict(report.conditions)["needed"].startswith("as the case says; 2 do not")
+
+
+def test_a_folder_without_cases_is_named(tmp_path: Path) -> None:
+    with pytest.raises(QuestionRefused, match="No cases"):
+        tools.run(Wish((tmp_path,)))
+
+
+REPORT = Report(
+    (Told("set", "en", 74, 0.93, 0.68, 0.93, 0.973), Told("set", TOGETHER, 74, 0.93, 0.68, 0.93, 0.973)),
+    Pace(21.4, 0.66, 1.2, 1039.0),
+    (("load", "1.0"),),
+)
+
+
+def test_the_table_says_what_was_found() -> None:
+    told = "\n".join(tools.lines(REPORT))
+    assert "en                      set     74         93.0 %       68.0 %      93.0 %  97.3 %" in told
+    assert "index: 21 ms of processor time, once a set of tools; in the prompt: 1039 tokens" in told
+    assert "search: 0.7 ms of processor time, 99 of 100 within 1.2 ms" in told
+    assert told.endswith("load: 1.0")
+    assert REPORT.holds
+
+
+def test_the_command_prints_json_and_fails_where_too_few_are_reached(folder: Path) -> None:
+    done = CliRunner().invoke(cli, ["bench", "tools", "--data", str(folder), "--registered", "20", "--json"])
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["told"][0]["cases"] == 4
+    failed = CliRunner().invoke(cli, ["bench", "tools", "--data", str(folder), "--registered", "20", "--check"])
+    assert failed.exit_code == 1

@@ -1,0 +1,47 @@
+"""How a report is written."""
+
+import json
+
+from bot.bench import output as table
+from bot.bench.harness.statistics import Report, Row, at_most, times, wanted
+
+REPORT = Report(
+    (
+        Row("own_p50", "own time", "ms", {"bare": 2.0, "memory": 10.0, "ours": 15.04}, times(2, 10.0)),
+        Row("prompt", "first prompt", "tokens", {"memory": 96, "ours": 1250}, at_most(1200), digits=0),
+        Row("killed", "answered once", "", {"memory": False, "ours": True}, wanted(value=True)),
+        Row("idle", "memory", "MiB", {"ours": 100.0}, digits=0),
+    ),
+    (("machine", "two cores"),),
+)
+
+
+def test_the_table_says_figures_limits_verdicts_and_conditions():
+    assert list(table.lines(REPORT)) == [
+        "                      bare loop  memory loop   ours  ours / memory      ours, at most",
+        "-------------------------------------------------------------------------------------------",
+        "own time, ms                2.0         10.0   15.0           1.50  2 x memory = 20.0    ok",
+        "first prompt, tokens          -           96  1,250          13.02              1,200  over",
+        "answered once                 -           no    yes                               yes    ok",
+        "memory, MiB                   -            -    100",
+        "",
+        "machine: two cores",
+    ]
+
+
+def test_the_same_for_machines():
+    said = json.loads(table.as_json(REPORT))
+    assert said["holds"] is False
+    assert said["conditions"] == {"machine": "two cores"}
+    assert said["rows"][0] == {
+        "key": "own_p50",
+        "label": "own time",
+        "unit": "ms",
+        "bare": 2.0,
+        "memory": 10.0,
+        "ours": 15.04,
+        "ratio": 1.504,
+        "limit": 20.0,
+        "verdict": "ok",
+    }
+    assert [row["limit"] for row in said["rows"]] == [20.0, 1200.0, True, None]

@@ -1,0 +1,62 @@
+"""The report for people and for scripts."""
+
+import json
+
+import pytest
+
+from bot.check import output as table
+from bot.check.findings import EXIT_CODES, Finding, Report, Status
+
+FINE = Finding("version", "pass", "vLLM 0.33.0.", "releases differ")
+POOR = Finding("abort", "warn", "A seat is kept. " * 10, "/stop should free it", "--a-flag")
+LOST = Finding("seats", "unknown", "Not tried: it went away.", "so many at once")
+BAD = Finding("key", "fail", "Refused.", "who may come in")
+
+
+def report(*findings: Finding) -> Report:
+    return Report("http://gpu:8000/v1", findings, 37, 40, 2.34, template="0123456789ab")
+
+
+def test_a_row_says_what_it_means_and_what_mends_it_where_something_is_wrong() -> None:
+    lines = list(table.lines(report(FINE, POOR, LOST, BAD)))
+    assert max(map(len, lines)) <= table.WIDTH
+    text = "\n".join(lines)
+    assert "pass     version                 vLLM 0.33.0." in text
+    assert "releases differ" not in text
+    assert "It matters: /stop should free it." in text
+    assert "Mend: --a-flag" in text
+    assert "so many at once" not in text
+    assert lines[-1] == "1 fail, 1 warn, 1 unknown, 1 pass · 37 calls of at most 40, 2.3 s"
+
+
+def test_scripts_get_one_object() -> None:
+    told = json.loads(table.as_json(report(FINE, POOR)))
+    assert told["findings"][1]["mend"] == "--a-flag"
+    assert {key: told[key] for key in ("worst", "exit_code", "calls", "template", "stopped")} == {
+        "worst": "warn",
+        "exit_code": 3,
+        "calls": 37,
+        "template": "0123456789ab",
+        "stopped": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("findings", "worst"),
+    [
+        ((FINE,), "pass"),
+        ((FINE, LOST), "unknown"),
+        ((LOST, POOR), "warn"),
+        ((POOR, BAD, LOST), "fail"),
+        ((), "unknown"),
+    ],
+)
+def test_the_worst_finding_decides(findings: tuple[Finding, ...], worst: Status) -> None:
+    assert report(*findings).worst == worst
+    assert report(*findings).exit_code == EXIT_CODES[worst]
+
+
+def test_a_finding_nobody_has_is_an_error() -> None:
+    assert report(FINE).named("version") is FINE
+    with pytest.raises(KeyError):
+        report(FINE).named("colour")

@@ -1,0 +1,423 @@
+"""The command line: what it prints, how it ends, and how signals stop it."""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import bot
+import bot.__main__ as command_line
+import bot.app
+from bot import logs, terminal
+from bot.bench.harness.statistics import Report, Row, times
+from bot.bench.load import run as load
+from bot.errors import CanvasgramError, GatewayRunning, SettingsRefused
+from bot.settings import Settings
+from tests.support.empty_database import placed
+
+TOKEN = "1234567890:AAE-not-a-real-token"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, and no setting in the environment."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> "Call":
+    return Call(monkeypatch, capsys)
+
+
+class Call:
+    """Runs the command line in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        """The exit code, stdout and stderr of `canvasgram WORDS`."""
+        self._monkeypatch.setattr(sys, "argv", ["canvasgram", *words])
+        with pytest.raises(SystemExit) as ended:
+            command_line.main()
+        out, err = self._capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, out, err
+
+
+def test_the_module_and_the_command_are_the_same() -> None:
+    by_module = subprocess.run([sys.executable, "-m", "bot", "--version"], capture_output=True, text=True, check=True)
+    command = Path(sys.executable).with_name("canvasgram")
+    by_command = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+    assert by_module.stdout == by_command.stdout
+    assert re.fullmatch(r"canvasgram \d+\.\d+\.\d+\n", by_module.stdout)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["setup"], ["run"], ["demo"], ["check"], ["bench", "load"], ["report"], ["turn"], ["jobs"], ["jobs", "run"]),
+        *(["tools", "list"], ["restore"], ["migrate"]),
+    ],
+    ids=lambda words: " ".join(words),
+)
+def test_every_command_has_help_with_an_example(call: Call, words: list[str]) -> None:
+    code, out, _ = call(*words, "--help")
+    assert code == 0
+    assert re.search(rf"Example.*canvasgram\s+{' '.join(words)}", out, re.DOTALL)
+
+
+def test_without_a_command_the_commands_are_listed(call: Call) -> None:
+    _, out, err = call()
+    for word in ("setup", "run", "demo", "bench", "migrate"):
+        assert f"\n  {word} " in out + err
+
+
+@pytest.mark.parametrize("words", [["run"], ["setup", "--yes"]], ids=lambda words: words[0])
+def test_a_missing_setting_is_one_line_and_exit_code_2(call: Call, words: list[str]) -> None:
+    code, out, err = call(*words)
+    assert (code, out) == (2, "")
+    assert re.fullmatch(r"TELEGRAM_TOKEN is missing: .+\. Example: TELEGRAM_TOKEN=\S+\n", err)
+
+
+def test_a_wrong_setting_is_one_line_and_exit_code_2(call: Call, folder: Path) -> None:
+    (folder / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nMODEL_SEATS=many\n")
+    assert call("run") == (2, "", "MODEL_SEATS must be a valid integer. Example: MODEL_SEATS=4\n")
+
+
+def test_a_wrong_option_is_exit_code_2(call: Call) -> None:
+    code, _, err = call("demo", "--port", "70000")
+    assert code == 2
+    assert "--port" in err
+
+
+def test_migrate_makes_the_database_and_says_so(call: Call, folder: Path) -> None:
+    (folder / "my.env").write_text("DATABASE_URL=sqlite+aiosqlite:///here.db\n")
+    code, out, _ = call("migrate", "--env-file", "my.env")
+    assert (code, out) == (0, "sqlite+aiosqlite:///here.db is up to date.\n")
+    assert (folder / "here.db").stat().st_size > 0
+
+
+@pytest.fixture
+def ledger(folder: Path) -> Path:
+    """A ledger with one turn, and the settings that name it."""
+    placed(folder / "here.db")
+    (folder / ".env").write_text("DATABASE_URL=sqlite+aiosqlite:///here.db\n")
+    with contextlib.closing(sqlite3.connect(folder / "here.db")) as connection:
+        connection.executescript(
+            """
+            INSERT INTO turns
+              (item, lane, person, conversation, state, tools, thinking, thinking_why, received_at, began_at)
+              VALUES (1, '5', 5, 1, 'ended', '[]', 0, 'no tool fits', 1728043200, 1728043200);
+            INSERT INTO messages (turn, role, text, made_at) VALUES (1, 'user', 'a secret', 1728043200);
+            INSERT INTO model_calls
+              (turn, step, purpose, endpoint, model, thinking, tools_offered, prompt_tokens, created_at)
+              VALUES (1, 1, 'turn', 'main', '=gemma', 0, 0, 900, 1728043200);
+            """
+        )
+    return folder
+
+
+@pytest.mark.usefixtures("ledger")
+def test_report_prints_what_is_asked_for(call: Call) -> None:
+    code, out, err = call("report")
+    assert (code, err) == (0, "")
+    assert "Tokens and canvases" in out
+    code, out, _ = call("report", "--by", "model", "--format", "csv")
+    assert (code, out.splitlines()[1].split(",")[:2]) == (0, ["'=gemma", "1"])
+    code, out, _ = call("report", "--list", "calls", "--top", "1", "--format", "json")
+    assert (code, json.loads(out)[0]["input"]) == (0, 900)
+
+
+def test_a_report_goes_to_a_file_of_its_owner(call: Call, ledger: Path) -> None:
+    assert call("report", "--format", "png", "--out", "picture.png") == (0, "", "")
+    assert (ledger / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert (ledger / "picture.png").stat().st_mode & 0o777 == 0o600
+    assert call("report", "--format", "csv", "--out", "sums.csv")[0] == 0
+    assert (ledger / "sums.csv").read_text().startswith("group,")
+    code, out, err = call("report", "--out", "nowhere/sums.csv")
+    assert (code, out, err) == (2, "", "nowhere/sums.csv cannot be written: No such file or directory.\n")
+
+
+@pytest.mark.usefixtures("ledger")
+def test_a_picture_does_not_go_to_a_terminal(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "_is_terminal", lambda: True)
+    code, out, err = call("report", "--format", "png")
+    assert (code, out) == (2, "")
+    assert err == "A picture is no text for a terminal. Example: --format png --out report.png\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "why"),
+    [
+        (["report", "--since", "2024-10-05", "--until", "2024-10-01"], 2, "is not before"),
+        (["report", "--by", "week"], 2, "--by must be one of"),
+        (["report", "--user", "9"], 1, "There is nothing in the ledger for this."),
+        (["report", "audit", "--since", "7d"], 1, "No admin has changed anything that this asks for."),
+        (["report", "audit", "--sort", "when"], 2, "report audit goes with"),
+        (["report", "everything"], 2, "There is no report 'everything'."),
+        (["report", "--until", "9999-12-31"], 2, "--until must be a time from 1970 to 9998."),
+        (["report", "--user", "9" * 30], 2, "--user must be the number of a person."),
+        (["turn", "x"], 2, "no id of a turn"),
+        (["turn", "99"], 1, "There is no turn 99."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+@pytest.mark.usefixtures("ledger")
+def test_what_cannot_be_answered_is_one_line_and_a_code(call: Call, words: list[str], code: int, why: str) -> None:
+    ended, out, err = call(*words)
+    assert (ended, out) == (code, "")
+    assert why in err
+    assert err.count("\n") == 1
+
+
+def test_a_report_without_a_database_makes_none(call: Call, folder: Path) -> None:
+    (folder / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nDATABASE_URL=sqlite+aiosqlite:///none.db\n")
+    code, _, err = call("report")
+    assert (code, err.startswith("There is no database at none.db.")) == (1, True)
+    assert not (folder / "none.db").exists()
+
+
+@pytest.mark.usefixtures("ledger")
+def test_a_turn_shows_texts_only_if_asked_and_says_that_it_does(call: Call) -> None:
+    code, out, err = call("turn", "1")
+    assert (code, err) == (0, "")
+    assert "a secret" not in out
+    code, out, err = call("turn", "1", "--texts")
+    assert err.startswith("Texts are shown:")
+    assert "a secret" in out
+    assert re.search("machine.*texts read.*turn 1", call("report", "audit")[1])
+    assert json.loads(call("turn", "1", "--json")[1])["said"] == []
+
+
+def test_jobs_are_listed_and_ordered(call: Call, ledger: Path) -> None:
+    code, _, err = call("jobs")
+    assert (code, err) == (1, "There are no jobs yet: `canvasgram run` makes them.\n")
+    with contextlib.closing(sqlite3.connect(ledger / "here.db")) as connection, connection:
+        connection.execute("INSERT INTO jobs (kind, name, text, made_at) VALUES ('house', 'backup', 'makes one', 0)")
+    assert call("jobs", "run", "backup")[1].startswith("backup is ordered.")
+    code, out, _ = call("jobs")
+    assert (code, "waits" in out, "Jobs of people: none." in out) == (0, True, True)
+    code, out, err = call("jobs", "run", "laundry")
+    assert (code, out, err) == (1, "", "There is no house job 'laundry'. There are: backup.\n")
+
+
+def test_a_backup_is_put_back_and_it_is_said_what_that_means(call: Call, ledger: Path) -> None:
+    (ledger / "copy.db").write_bytes((ledger / "here.db").read_bytes())
+    (ledger / "here.db").write_bytes(b"a ruin")
+    code, out, _ = call("restore", "copy.db")
+    assert code == 0
+    assert out.startswith("here.db is as it was on ")
+    assert "kept for 30 days at most: here.db.before-restore-" in out
+    assert "told nothing" in out
+    code, out, _ = call("restore", "copy.db", "--waiting")
+    assert "of another house" in out
+    code, out, err = call("restore", "nowhere.db")
+    assert (code, out, err) == (1, "", "nowhere.db cannot be copied: No such file or directory.\n")
+
+
+def test_nothing_slow_is_imported_before_it_is_needed() -> None:
+    program = (
+        "import sys, bot.__main__; print([n for n in ('telegram', 'openai', 'sqlalchemy', 'rich') if n in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+
+
+@dataclass
+class Room:
+    """A room in place of a real one: notes how it is called, and ends with 5."""
+
+    calls: list[Any] = field(default_factory=list)
+
+    async def run(self, *given: object, **named: object) -> int:
+        self.calls.append({"given": given, **named})
+        return 5
+
+
+def test_run_gives_the_gateway_its_settings_and_ends_with_its_code(
+    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = Room()
+    monkeypatch.setattr(bot.app, "factory", room, raising=False)
+    monkeypatch.setattr(logs, "configure", lambda *given: room.calls.append({"configured": given}))
+    (folder / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nLOG_FORMAT=json\n")
+    assert call("run")[0] == 5
+    configured, ran = room.calls
+    assert configured == {"configured": ("INFO", "json", [TOKEN])}
+    settings, stop = ran["given"]
+    assert (settings.log_format, stop.is_set()) == ("json", False)
+
+
+def test_demo_reads_no_settings_and_passes_its_options(
+    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = Room()
+    monkeypatch.setattr(bot, "demo", room, raising=False)
+    (folder / ".env").write_text("MODEL_SEATS=wrong\n")
+    options = ("--model-url", "http://gpu/v1", "--model-key", "word")
+    assert call("demo", "--say", "hello", *options)[0] == 5
+    (ran,) = room.calls
+    assert (ran["say"], ran["model_url"], ran["port"]) == ("hello", "http://gpu/v1", 0)
+
+
+@pytest.mark.parametrize(("ours", "code"), [(10.0, 0), (30.0, 1)])
+def test_bench_load_prints_its_figures_and_checks_them_if_asked(
+    call: Call, monkeypatch: pytest.MonkeyPatch, ours: float, code: int
+) -> None:
+    wishes = []
+
+    whole = [True, True, False]
+
+    async def run(wish: load.Wish, say: load.Say, stop: asyncio.Event) -> Report:
+        wishes.append(wish)
+        say("measuring: own")
+        row = Row("own_p50", "own time", "ms", {"memory": 10.0, "ours": ours}, times(2, 10.0))
+        return Report((row,), whole=whole.pop(0))
+
+    monkeypatch.setattr(load, "run", run)
+    ended, out, err = call("bench", "load", "--messages", "8", "--only", "own,start", "--json", "--check")
+    assert (ended, err) == (code, "measuring: own\n")
+    assert json.loads(out)["rows"][0]["verdict"] == ("over" if code else "ok")
+    assert wishes == [load.Wish(messages=8, only=("own", "start"))]
+    assert "own time, ms" in call("bench", "load")[1]
+    ended, out, _ = call("bench", "load", "--check")
+    assert (ended, out.splitlines()[0]) == (
+        *(130, "NOT WHOLE: It was stopped by hand. What follows was measured before that."),
+    )
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    """Puts a command line in place that raises what the list holds."""
+    errors: list[BaseException] = []
+
+    def cli(*, prog_name: str) -> None:
+        assert prog_name == "canvasgram"
+        raise errors[0]
+
+    monkeypatch.setattr(command_line, "cli", cli)
+    return errors
+
+
+def test_an_error_of_the_house_is_one_line(call: Call, failing: list[BaseException]) -> None:
+    failing.append(GatewayRunning("Another gateway\nworks here."))
+    assert call() == (1, "", "Another gateway works here.\n")
+    failing[0] = CanvasgramError("It says \x1b[2J\x9b.")
+    assert call() == (1, "", "It says \\x1b[2J\\x9b.\n")
+
+
+def test_errors_of_the_house_out_of_task_groups_are_one_line(call: Call, failing: list[BaseException]) -> None:
+    inner = BaseExceptionGroup("inner", [SettingsRefused("X is wrong."), CanvasgramError("later")])
+    failing.append(BaseExceptionGroup("outer", [inner]))
+    assert call() == (2, "", "X is wrong.\n")
+
+
+def test_a_fault_of_its_own_is_logged_without_the_token(call: Call, failing: list[BaseException]) -> None:
+    logs.configure(secrets=[TOKEN])
+    failing.append(ExceptionGroup("tasks", [CanvasgramError("known"), ValueError(f"/bot{TOKEN}/getMe")]))
+    code, _, err = call()
+    assert code == 1
+    assert "stopped by a fault of its own" in err
+    assert "ValueError" in err
+    assert TOKEN not in err
+
+
+STOPPED = """
+import asyncio
+import sys
+from bot import terminal
+
+async def work(stop):
+    print("ready", flush=True)
+    await stop.wait()
+    print("stopping", flush=True)
+    if "hang" in sys.argv:
+        await asyncio.Event().wait()
+    return 7
+
+terminal.GRACE = float(sys.argv[1])
+sys.exit(asyncio.run(terminal.until_stopped(work)))
+"""
+
+
+def started(*words: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, "-c", STOPPED, *words], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_the_work_end_by_itself(number: int) -> None:
+    with started("9") as process:
+        process.send_signal(number)
+        assert process.wait() == 7
+
+
+def test_a_second_signal_leaves_at_once() -> None:
+    with started("60", "hang") as process:
+        assert process.stdout
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "stopping\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+
+
+def test_work_that_does_not_end_is_left_behind_in_time() -> None:
+    with started("0.2", "hang") as process:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 1
+    assert terminal.GRACE < 10
+
+
+def test_a_terminal_answers_or_nobody_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = []
+
+    def prompt(question: str, *, hide_input: bool) -> str:
+        asked.append((question, hide_input))
+        return "yes"
+
+    monkeypatch.setattr(typer, "prompt", prompt)
+    assert terminal.Person(silent=False).ask("Sure?", hidden=True) == "yes"
+    assert terminal.Person(silent=True).ask("Sure?") is None
+    assert asked == [("Sure?", True)]
+    terminal.Person(silent=True).say("hello")
+    assert capsys.readouterr().out == "hello\n"
+
+
+def interrupted(process: "subprocess.Popen[bytes]") -> int:
+    """The exit code after Ctrl-C, pressed again where the first came just before the terminal was read."""
+    while True:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(timeout=5)
+
+
+def test_ctrl_c_at_a_question_ends_setup() -> None:
+    master, terminal = os.openpty()
+    words = [sys.executable, "-m", "bot", "setup"]
+    with subprocess.Popen(
+        words, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    ) as process:
+        os.close(terminal)
+        shown = b""
+        while b"(not shown)" not in shown:
+            assert process.stdout
+            shown += os.read(process.stdout.fileno(), 1024)
+        assert interrupted(process) in {1, 130, -signal.SIGINT}  # the last: a further one met it on its way out
+    os.close(master)

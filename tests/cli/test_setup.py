@@ -1,0 +1,191 @@
+"""The first run, against a Bot API and an endpoint over HTTP: which questions, which file, which link."""
+
+import re
+import stat
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from bot.cli.setup import FirstRun
+from bot.db.engine import connected
+from bot.db.people.people import redeem
+from bot.errors import SettingsRefused, TelegramAway
+from bot.http_server import serve
+from bot.settings import Settings, load
+
+TOKEN = "1234567890:AAE-not-a-real-token"
+KEY = "hush-hush-hush"
+
+
+@dataclass
+class World:
+    """A Bot API that knows one token, and an endpoint that may want a key."""
+
+    url: str = ""
+    key: str | None = None
+    models: list[str] = field(default_factory=lambda: ["gemma4"])
+    version: str | None = "0.33.0"
+
+    async def me(self, request: Request) -> JSONResponse:
+        if request.path_params["token"] != TOKEN:
+            return JSONResponse({"ok": False, "error_code": 401, "description": "Unauthorized"}, 401)
+        me = {"id": 7, "is_bot": True, "first_name": "Canvas", "username": "canvas_bot"}
+        return JSONResponse({"ok": True, "result": me})
+
+    async def served(self, request: Request) -> JSONResponse:
+        if self.key and request.headers.get("authorization") != f"Bearer {self.key}":
+            return JSONResponse({"error": "Unauthorized"}, 401)
+        return JSONResponse({"data": [{"id": name, "max_model_len": 65536} for name in self.models]})
+
+    async def release(self, _: Request) -> JSONResponse:
+        return JSONResponse({"version": self.version} if self.version else {"detail": "Not Found"})
+
+
+@dataclass
+class Script:
+    """A person with prepared answers; None is nobody."""
+
+    answers: list[str | None] = field(default_factory=list)
+    asked: list[tuple[str, bool]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+    def ask(self, question: str, *, hidden: bool = False) -> str | None:
+        self.asked.append((question, hidden))
+        return self.answers.pop(0) if self.answers else None
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    one = World()
+    routes = [
+        Route("/bot{token}/getMe", one.me, methods=["GET", "POST"]),
+        Route("/v1/models", one.served),
+        Route("/version", one.release),
+    ]
+    async with serve(Starlette(routes=routes)) as url:
+        one.url = url
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+async def run(world: World, *answers: str | None, **chosen: str) -> Script:
+    script = Script(list(answers))
+    api = {"telegram_api_url": world.url}
+    await FirstRun(Path(".env"), script, {**api, **chosen}).lead()
+    return script
+
+
+async def test_without_questions_it_writes_the_file_and_prints_a_link_that_works_once(world: World) -> None:
+    script = await run(world, telegram_token=TOKEN, model_url=f"{world.url}/v1")
+    assert script.asked == []
+    assert "Bot: @canvas_bot (Canvas)." in script.said
+    assert any("serves gemma4, context 65536 tokens, vLLM 0.33.0." in line for line in script.said)
+    assert stat.S_IMODE(Path(".env").stat().st_mode) == 0o600
+    settings = load(".env")
+    assert settings.telegram_token.get_secret_value() == TOKEN
+    assert settings.model_url == f"{world.url}/v1"
+    found = re.search(r"https://t\.me/canvas_bot\?start=([\w-]+)", "\n".join(script.said))
+    assert found
+    assert len(found[1]) <= 64
+    async with connected(settings.database_url) as database:
+        for role in ("admin", None):
+            async with database.transaction() as tx:
+                assert await redeem(tx, found[1], 5, "Ann", now=0) == role
+    assert found[1].encode() not in Path("canvasgram.db").read_bytes()
+
+
+async def test_it_asks_for_a_missing_token_and_again_for_a_wrong_one(world: World) -> None:
+    script = await run(world, "nonsense", "1:wrong", f" {TOKEN} ", model_url=f"{world.url}/v1")
+    assert [hidden for _, hidden in script.asked] == [True, True, True]
+    missing, no_token, refused = (question for question, _ in script.asked)
+    assert missing.startswith("TELEGRAM_TOKEN is missing")
+    assert no_token.startswith("TELEGRAM_TOKEN must be")
+    assert refused.startswith("TELEGRAM_TOKEN: Telegram does not know this bot token")
+    assert load(".env").telegram_token.get_secret_value() == TOKEN
+
+
+async def test_it_asks_for_the_address_and_the_key_of_the_endpoint(world: World) -> None:
+    world.key = KEY
+    script = await run(world, "nowhere", f"{world.url}/v1", KEY, telegram_token=TOKEN, model_url="http://127.0.0.1:9")
+    assert [hidden for _, hidden in script.asked] == [False, False, True]
+    away, no_address, key = (question for question, _ in script.asked)
+    assert away.startswith("MODEL_URL: Nothing answers at http://127.0.0.1:9/v1/models")
+    assert no_address.startswith("MODEL_URL must be a web address")
+    assert key.startswith("MODEL_API_KEY: The endpoint at")
+    settings = load(".env")
+    assert settings.model_api_key
+    assert settings.model_api_key.get_secret_value() == KEY
+    assert KEY not in " ".join([*script.said, *(question for question, _ in script.asked)])
+
+
+async def test_a_second_run_keeps_what_the_file_says_and_asks_nothing(world: World) -> None:
+    Path(".env").write_text(f"# mine\nTELEGRAM_TOKEN={TOKEN}\nMODEL_URL={world.url}/v1\nMODEL_SEATS=2\n")
+    script = await run(world)
+    assert script.asked == []
+    assert (
+        Path(".env").read_text().startswith(f"# mine\nTELEGRAM_TOKEN={TOKEN}\nMODEL_URL={world.url}/v1\nMODEL_SEATS=2")
+    )
+
+
+@pytest.mark.parametrize(
+    ("chosen", "line"),
+    [
+        ({}, "TELEGRAM_TOKEN is missing"),
+        ({"telegram_token": "1:wrong"}, "TELEGRAM_TOKEN: Telegram does not know"),
+        ({"telegram_token": TOKEN, "model_url": "http://127.0.0.1:9/v1"}, "MODEL_URL: Nothing answers at"),
+        ({"telegram_token": TOKEN, "model_api_key": "two words"}, "MODEL_API_KEY must be"),
+        ({"telegram_token": TOKEN, "database_url": "mysql://x"}, "DATABASE_URL must be"),
+    ],
+)
+async def test_with_nobody_to_ask_it_ends_with_one_clear_line(world: World, chosen: dict[str, str], line: str) -> None:
+    with pytest.raises(SettingsRefused) as caught:
+        await run(world, **chosen)
+    assert str(caught.value).startswith(line)
+    assert "Example: " in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+async def test_three_wrong_answers_are_enough(world: World) -> None:
+    script = Script(["1:a", "1:b", "1:c", TOKEN])
+    with pytest.raises(SettingsRefused, match="Telegram does not know"):
+        await FirstRun(Path(".env"), script, {"telegram_api_url": world.url}).lead()
+    assert len(script.asked) == 3
+
+
+async def test_no_telegram_is_said(world: World) -> None:
+    with pytest.raises(TelegramAway, match="does not answer"):
+        await run(world, telegram_token=TOKEN, telegram_api_url="http://127.0.0.1:9")
+
+
+async def test_an_endpoint_without_the_wanted_model_is_said(world: World) -> None:
+    chosen = {"telegram_token": TOKEN, "model_url": f"{world.url}/v1"}
+    with pytest.raises(SettingsRefused, match=r"does not serve it, but gemma4\. Example: MODEL_NAME=gemma4$"):
+        await run(world, model_name="other", **chosen)
+    world.models = []
+    with pytest.raises(SettingsRefused, match="serves no model"):
+        await run(world, **chosen)
+
+
+@pytest.mark.parametrize(
+    ("version", "advised"), [("0.33.0", False), ("1.0", False), ("0.22.1rc1.dev357", True), (None, False)]
+)
+async def test_an_old_server_is_advised_against(world: World, version: str | None, advised: bool) -> None:
+    world.version = version
+    script = await run(world, telegram_token=TOKEN, model_url=f"{world.url}/v1")
+    assert any("Use vLLM 0.33 or newer" in line for line in script.said) is advised

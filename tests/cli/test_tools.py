@@ -1,0 +1,351 @@
+"""`canvasgram tools` on the machine: the same acts as in the chat, with programs and secrets; one line if it fails."""
+
+import asyncio
+import contextlib
+import io
+import json
+import logging
+import sqlite3
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+import bot.__main__ as command_line
+from bot.cli.tools import actions as acts
+from bot.cli.tools.add import Asked, add
+from bot.cli.tools.session import Desk, opened
+from bot.errors import ChangeRefused, NeedsConfirming
+from bot.settings import Settings
+from bot.tool_registry.formatting import FROM_WHEN
+from tests.support.empty_database import placed
+from tests.support.openapi_shop import Shop, open_shop
+
+TOKEN = "1234567890:AAE-not-a-real-token"
+KEYS = ("qW0vZ3J0b3V0Zm9yYW4tZXhhbXBsZS1vZi1hLWtleQ4=", "MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI=")
+GREET = """
+from tools.base import tool
+
+@tool
+async def greet(name: str) -> str:
+    \"\"\"Greet somebody.
+
+    Args:
+        name: Whom.
+    \"\"\"
+    return f"Hello, {name}"
+"""
+CROOKED = Path(__file__).parents[1] / "support" / "mcp_stdio_server.py"
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield
+    root.handlers, root.level = before, level
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a database and its settings, and no setting in the environment."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.chdir(tmp_path)
+    placed(tmp_path / "here.db")
+    write_env(tmp_path, SECRETS_KEY=KEYS[0], TOOLS_PRIVATE_HOSTS="127.0.0.1")
+    return tmp_path
+
+
+def write_env(folder: Path, **more: str) -> None:
+    values = {"TELEGRAM_TOKEN": TOKEN, "DATABASE_URL": "sqlite+aiosqlite:///here.db", **more}
+    (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+
+
+class Call:
+    """Runs the command line in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        """The exit code, stdout and stderr of `canvasgram tools WORDS`."""
+        self._monkeypatch.setattr(sys, "argv", ["canvasgram", "tools", *words])
+        with pytest.raises(SystemExit) as ended:
+            command_line.main()
+        out, err = self._capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, out, err
+
+    def ok(self, *words: str) -> str:
+        code, out, err = self(*words)
+        assert (code, err) == (0, "")
+        return out
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    return Call(monkeypatch, capsys)
+
+
+def rows(query: str) -> list[tuple[object, ...]]:
+    with contextlib.closing(sqlite3.connect("here.db")) as connection:
+        return connection.execute(query).fetchall()
+
+
+def test_the_houses_own_tools_are_listed_shown_switched_ruled_and_granted(call: Call):
+    assert "clock · on · everyone · " in call.ok("list")
+    listed = {one["name"]: one for one in json.loads(call.ok("list", "--json"))}
+    assert listed["clock"]["may_use"] == ["everyone"]
+    assert call.ok("show", "clock").startswith("clock: on\nFrom: the house's own\n")
+    assert json.loads(call.ok("show", "clock", "--json"))["definition"]["name"] == "clock"
+    assert call.ok("disable", "clock") == "clock is off.\n"
+    assert call.ok("enable", "clock") == "clock is on.\n"
+    assert call.ok("rule", "clock", "always", "admins") == "clock: asks each time, an admin.\n"
+    assert call.ok("revoke", "clock", "everyone") == "clock may be used by: admins.\n"
+    assert call.ok("grant", "clock", "12345") == f"clock may be used by: admins, person (12345).{FROM_WHEN}\n"
+    assert call.ok("log") == "No tool was called yet.\n"
+    assert call.ok("log", "clock") == "No call of clock yet.\n"
+    assert call.ok("log", "--json") == "[]\n"
+    assert call.ok("grant", "clock", "chat", "-100123") == (
+        f"clock may be used by: admins, chat -100123, person (12345).{FROM_WHEN}\n"
+    )
+    assert call.ok("revoke", "clock", "-100123") == "clock may be used by: admins, person (12345).\n"
+    assert rows("SELECT what, who, via FROM audit")[-2] == ("granted", None, "command")
+    assert rows("SELECT number FROM revisions WHERE name = 'tools'") == [(7,)]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["show", "nothing"], "There is no tool called nothing.\n"),
+        (["remove", "clock"], "clock cannot be removed alone; it can be disabled.\n"),
+        (["accept", "clock"], "Nothing about clock waits to be accepted.\n"),
+        (["rule", "clock", "sometimes"], "A rule is never, once or always;"),
+        (["grant", "clock", "somebody"], "Whom? Say everyone,"),
+        (["add", "server"], "Say --name: the tools' names will begin with it.\n"),
+        (["add", "http://x.example", "--mcp", "--stdio"], "Take one of --mcp, --stdio and --endpoint.\n"),
+        (["add", "https://x.example/a", "--endpoint", "GET"], "Say in --description what the endpoint does:"),
+        (["add", "https://x.example/a", "--mcp", "--header", "oops"], "--header is written as NAME: VALUE;"),
+        (["add", "https://x.example/a", "--mcp", "--header", "X-Api-Key: abc"], "The value of X-Api-Key looks like"),
+        (["add", "https://x.example/a", "--mcp", "--header", "X: sk-abcdefghijklmnop"], "The value of X looks like"),
+        (["add", "https://x.example/a", "--environment", "A=b"], "--environment goes with --stdio only.\n"),
+        (["add", "false", "--stdio", "--name", "odd", "--header", "X: a"], "--header goes with a URL only.\n"),
+        (["add", "https://x.example/a", "--mcp", "--parameter", "a: b"], "--parameter goes with --endpoint only.\n"),
+        (["add", "https://x.example/a", "--mcp", "--header", "X Y: a"], "'X Y' is no header that can be set.\n"),
+        (["add", "https://x.example/a", "--header", "Host: a"], "'Host' is no header that can be set.\n"),
+        (["add", "https://x.example/a", "--header", "X: ä"], "The value of X is none that a header can carry:"),
+        (["add", "https://x.example/?key=abc", "--mcp"], "The address looks as if it held a secret;"),
+        (["add", "false", "--stdio", "--name", "odd"], "odd is not available: "),
+        (["add", "'false", "--stdio", "--name", "odd"], "The command cannot be read: No closing quotation.\n"),
+        (["add", " ", "--stdio", "--name", "odd"], "There is no command: say which program is to be started.\n"),
+        (["add", "no-such-program x", "--stdio", "--name", "odd"], "no-such-program is in none of /"),
+        (["add", "./here/odd", "--stdio", "--name", "odd"], "./here/odd is no program. Say its whole path.\n"),
+        (["grant", "clock", "--everyone"], "Whom? Say everyone,"),
+        (["try", "nothing"], "nothing cannot be used now;"),
+        (["try", "clock", "{"], "Arguments are JSON,"),
+        (["secret", "remove", "x"], "There is no secret called x.\n"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_cannot_be_done_is_one_line_and_exit_code_1(call: Call, words: list[str], why: str):
+    code, out, err = call(*words)
+    assert (code, out) == (1, "")
+    assert err.startswith(why)
+    assert err.count("\n") == 1
+    assert rows("SELECT * FROM audit") == []
+
+
+def test_what_a_program_wrote_before_it_ended_is_shown(call: Call):
+    code, out, err = call("add", "sh -c 'echo it is out of order >&2'", "--stdio", "--name", "odd")
+    assert (code, out) == (1, "")
+    *wrote, why = err.splitlines()
+    assert wrote
+    assert all(line.endswith("server=odd | it is out of order") for line in wrote)
+    assert why.startswith("odd is not available: it ")
+
+
+def test_a_program_is_looked_for_where_it_would_begin(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "odd").write_text("#!/bin/sh\necho here >&2\n")
+    (tmp_path / "odd").chmod(0o700)
+    add = ("add", "./odd", "--stdio", "--name", "odd")
+    assert "odd | here" in call(*add, "--home", str(tmp_path))[2]
+    monkeypatch.chdir(tmp_path)
+    assert call(*add) == (1, "", "./odd is no program. Say its whole path.\n")
+
+
+async def test_what_a_server_answers_in_nonsense_is_one_line_too():
+    async with open_shop() as shop:
+        command = (sys.executable, "-m", "bot", "tools", "add", f"{shop.url}/v1/orders", "--mcp", "--name", "odd")
+        path = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(command_line.__file__).parent.parent)}
+        process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, env=path)
+        told = await process.communicate()
+    assert told == (b"", b"odd is not available: it does not speak the protocol.\n")
+    assert process.returncode == 1
+
+
+def test_without_a_database_none_is_made(call: Call, folder: Path):
+    (folder / "here.db").unlink()
+    code, _, err = call("list")
+    assert (code, err.count("\n")) == (1, 1)
+    assert err.startswith("There is no database at")
+    assert not (folder / "here.db").exists()
+
+
+def test_a_tool_is_tried_and_that_is_recorded(call: Call):
+    lines = call.ok("try", "calculate", '{"expression": "6 * 7"}').splitlines()
+    assert lines[0] == 'calculate {"expression": "6 * 7"}'
+    assert lines[1].startswith("ok after ")
+    assert "42" in lines[2]
+    code, out, err = call("try", "calculate", '{"expression": "1 / 0"}')
+    assert (code, err) == (1, "")
+    assert out.splitlines()[1].startswith("error after ")
+    assert [one[0] for one in rows("SELECT what FROM audit")] == ["tried", "tried"]
+
+
+def test_secrets_are_read_from_a_pipe_and_only_names_are_ever_told(
+    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("hunter2hunter2\nmore\n"))
+    assert call.ok("secret", "set", "shop").startswith("shop is kept. Name it as {shop}")
+    assert call.ok("secret", "list") == "shop\n"
+    assert json.loads(call.ok("secret", "list", "--json")) == ["shop"]
+    [(sealed,)] = rows("SELECT sealed FROM secrets")
+    write_env(folder, SECRETS_KEY=f"{KEYS[1]},{KEYS[0]}")
+    assert call.ok("secret", "rotate").startswith("1 secrets are sealed with the first key")
+    assert rows("SELECT sealed FROM secrets") != [(sealed,)]
+    write_env(folder, SECRETS_KEY=KEYS[1])
+    assert call.ok("secret", "rotate").startswith("1 secrets")
+    write_env(folder, SECRETS_KEY=KEYS[0])
+    code, _, err = call("secret", "rotate")
+    assert code == 2
+    assert "does not open the secret shop" in err
+    assert call.ok("secret", "remove", "shop") == "shop is gone.\n"
+    assert call.ok("secret", "list") == "There are no secrets.\n"
+    assert b"hunter2" not in b"".join(file.read_bytes() for file in folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [("1x", "v", "no name for a secret"), ("x", "", "not empty"), ("x", "a\tb", "one line of")],
+)
+def test_what_is_no_secret_is_refused(call: Call, monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{value}\n"))
+    code, _, err = call("secret", "set", name)
+    assert (code, err.count("\n")) == (1, 1)
+    assert why in err
+
+
+def test_without_a_key_no_secret_is_kept(call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    write_env(folder)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("hunter2\n"))
+    for words in (("set", "shop"), ("rotate",)):
+        code, out, err = call("secret", *words)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert err.startswith("SECRETS_KEY is missing")
+
+
+def test_a_program_of_this_machine_is_added_with_its_secrets_and_tried(call: Call, monkeypatch: pytest.MonkeyPatch):
+    command = f"{sys.executable} {CROOKED}"
+    missing = call("add", command, "--stdio", "--name", "odd", "--environment", "KEY={odd_key}")
+    assert missing == (1, "", "The secret odd_key is missing.\n")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("hunter2hunter2\n"))
+    call.ok("secret", "set", "odd_key")
+    mine = ("--environment", "KEY={odd_key}", "--home", "servers/odd")
+    told = call.ok("add", command, "--stdio", "--name", "odd", *mine)
+    assert Path("servers/odd").is_dir()
+    assert told.startswith("Added, for admins until it is granted: odd_")
+    assert "hunter2" not in call.ok("show", "odd")
+    assert json.loads(call.ok("show", "odd", "--json"))["kind"] == "mcp_stdio"
+    assert "odd · an MCP server on the machine · " in call.ok("list")
+    assert rows("SELECT kind, added_by FROM sources") == [("mcp_stdio", None)]
+    assert call.ok("secret", "remove", "odd_key") == "odd_key is gone. Still named by: odd\n".replace("odd\n", "odd.\n")
+    assert call.ok("remove", "odd").startswith("Removed: odd_")
+    assert rows("SELECT * FROM tools") == []
+
+
+@contextlib.asynccontextmanager
+async def desk_and_shop() -> AsyncIterator[tuple[Desk, Shop]]:
+    async with opened(Path(".env")) as desk, open_shop() as shop:
+        yield desk, shop
+
+
+async def test_of_a_document_the_operations_are_listed_and_some_are_added():
+    async with desk_and_shop() as (desk, shop):
+        lines = await add(desk, Asked(shop.at, "shop"))
+        assert lines[0] == "1. listItems · GET /items/{kind} – List what there is of a kind."
+        assert lines[-1].startswith("Nothing is added yet: say --pick")
+        with pytest.raises(NeedsConfirming) as doubt:
+            await add(desk, Asked(shop.at, "shop", pick=("elsewhere",)))
+        assert "would go to localhost:9" in str(doubt.value)
+        told = await add(desk, Asked(shop.at, "shop", pick=("elsewhere", "2", "evil"), confirmed=True))
+        assert told[0].startswith("Added, for admins until it is granted: shop_elsewhere, shop_order_item.")
+        assert told[1].startswith("shop_evil waits")
+        shown = await acts.accept(desk, "shop_evil", None, flagged=False)
+        assert shown[1].startswith("Look twice: ")
+        seen = shown[-1].split("--seen ")[1].split()[0]
+        with pytest.raises(ChangeRefused, match="changed again"):
+            await acts.accept(desk, "shop_evil", "0" * 12, flagged=True)
+        with pytest.raises(NeedsConfirming):
+            await acts.accept(desk, "shop_evil", seen, flagged=False)
+        assert await acts.accept(desk, "shop_evil", seen, flagged=True) == ["shop_evil is accepted."]
+        with pytest.raises(ChangeRefused, match="source shop already"):
+            await add(desk, Asked(shop.at, "shop", pick=("all",), confirmed=True))
+        assert await acts.remove(desk, "shop_evil") == "Removed: shop_evil."
+
+
+async def test_a_document_that_changed_suspends_what_changed_and_forgets_what_is_gone():
+    async with desk_and_shop() as (desk, shop):
+        await add(desk, Asked(shop.at, "shop", pick=("listItems", "orderItem")))
+        shop.document["paths"]["/orders"]["post"]["summary"] = "Order an item, and pay."
+        del shop.document["paths"]["/items/{kind}"]
+        lines = await acts.reload(desk)
+        assert lines[0] == "shop has no listItems any more."
+        told = await acts.listed(desk, as_json=False)
+        assert any(one.startswith("shop_list_items · gone: ") for one in told)
+        assert any(one.startswith("shop_order_item · suspended: it has changed · ") for one in told)
+        shown = await acts.accept(desk, "shop_order_item", None, flagged=False)
+        assert '+ "description": "Order an item, and pay.",' in shown
+        with pytest.raises(ChangeRefused, match="cannot be used now"):
+            await acts.tried(desk, "shop_order_item", '{"item": "hat"}')
+        seen = shown[-1].split("--seen ")[1]
+        await acts.accept(desk, "shop_order_item", seen, flagged=False)
+        assert (await acts.tried(desk, "shop_order_item", '{"item": "hat"}'))[1]
+        assert await acts.remove(desk, "shop_list_items") == "Removed: shop_list_items."
+        shop.document = {"openapi": "3.1.0"}
+        assert (await acts.reload(desk))[0].startswith("shop stays as it was: The document cannot be used")
+
+
+async def test_files_are_looked_at_anew_and_a_broken_one_is_told_with_its_line(folder: Path):
+    (folder / "mine").mkdir()
+    (folder / "mine" / "greet.py").write_text(GREET)
+    (folder / "mine" / "broken.py").write_text("x = 1\nraise ValueError('oh')\n")
+    write_env(folder, TOOLS_DIR="mine")
+    async with opened(Path(".env")) as desk:
+        lines = await acts.reload(desk)
+        assert lines[0] == "broken.py, line 2: ValueError: oh"
+        assert any(one.startswith("greet · on · admins · ") for one in await acts.listed(desk, as_json=False))
+        lines, well = await acts.tried(desk, "greet", '{"name": "Ann"}')
+        assert (well, lines[-1]) == (True, "Hello, Ann")
+
+
+async def test_one_endpoint_is_added_with_a_header_that_names_a_secret():
+    async with desk_and_shop() as (desk, shop):
+        await acts.keep_secret(desk, "shop_key", "hunter2hunter2")
+        asked = Asked(
+            f"{shop.url}/v1/items/{{kind}}",
+            "hats",
+            method="get",
+            description="What hats there are.",
+            parameters=("kind: the kind of hat",),
+            headers=("X-Api-Key: {shop_key}",),
+        )
+        assert (await add(desk, asked))[0].startswith("Added, for admins until it is granted: hats.")
+        lines, well = await acts.tried(desk, "hats", '{"kind": "top"}')
+        assert well
+        assert "top one" in "\n".join(lines)
+        assert shop.calls[0][3]["x-api-key"] == "hunter2hunter2"
+        with pytest.raises(ChangeRefused, match="describes no parameter"):
+            await add(desk, Asked(f"{shop.url}/x", "x", method="get", description="X.", parameters=("oops",)))

@@ -1,0 +1,212 @@
+"""Items are taken in the order of their lane, what waits together goes together, and a /stop knows its place."""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import select
+
+from bot.db.engine import Database
+from bot.db.queues import inbox
+from bot.db.queues import stop_requests as stopping
+from bot.db.queues.inbox import Arrival, Claimed
+from bot.db.queues.stop_requests import Stopped
+from bot.db.tables import inbox as table
+from bot.domain import Lane
+from bot.telegram.incoming import envelope
+
+LANE, OTHER = Lane(1), Lane(2, 7)
+
+
+def arrival(number: int, **changes: Any) -> Arrival:
+    plain = {"update_id": number, "shape": "text", "lane": LANE, "sender": 5, "body": "{}", "stale": False}
+    return Arrival(**{**plain, "not_before": None, **changes})
+
+
+async def store(database: Database, *arrivals: Arrival) -> None:
+    async with database.transaction() as tx:
+        await inbox.store(tx, arrivals, now=100.0)
+
+
+async def claim(database: Database, now: float = 100.0) -> Claimed:
+    async with database.transaction() as tx:
+        return await inbox.claim(tx, now=now)
+
+
+def updates(claimed: Claimed) -> list[list[int]]:
+    return [[item.id for item in group] for group in claimed.groups]
+
+
+async def finish(database: Database, *ids: int) -> None:
+    async with database.transaction() as tx:
+        await inbox.done(tx, ids, now=101.0)
+
+
+async def test_what_waits_together_in_a_lane_is_taken_together_and_lanes_are_apart(database: Database):
+    await store(database, arrival(1), arrival(2, lane=OTHER), arrival(3))
+    assert updates(await claim(database)) == [[1, 3], [2]]
+
+
+async def test_a_busy_lane_waits_and_control_items_do_not(database: Database):
+    await store(database, arrival(1))
+    await claim(database)
+    await store(database, arrival(2), arrival(3, shape="stop", lane=None))
+    assert updates(await claim(database)) == [[3]]
+    await finish(database, 1, 3)
+    assert updates(await claim(database)) == [[2]]
+
+
+async def test_a_duplicate_update_is_passed_over(database: Database):
+    await store(database, arrival(1, body='{"n": 1}'))
+    await store(database, arrival(1, body='{"n": 2}'), arrival(2, body='{"n": 3}'))
+    [group] = (await claim(database)).groups
+    assert [item.body for item in group] == [{"n": 1}, {"n": 3}]
+
+
+async def test_other_shapes_and_ages_are_not_joined(database: Database):
+    await store(database, arrival(1, stale=True), arrival(2), arrival(3, shape="command"), arrival(4))
+    for group in ([1], [2], [3], [4]):
+        assert updates(await claim(database)) == [group]
+        await finish(database, *group)
+
+
+async def test_a_part_of_a_paste_waits_for_the_rest(database: Database):
+    await store(database, arrival(1, not_before=101.5))
+    held = await claim(database, now=100.0)
+    assert (held.groups, held.ripe_at) == ((), 101.5)
+    assert updates(await claim(database, now=101.5)) == [[1]]
+    await store(database, arrival(2, lane=OTHER, not_before=103.0), arrival(3, lane=OTHER))
+    assert updates(await claim(database, now=102.0)) == [[2, 3]]
+
+
+async def test_a_waiting_new_cuts_into_its_busy_lane(database: Database):
+    await store(database, arrival(1))
+    await claim(database)
+    await store(database, arrival(2), arrival(3, shape="new"))
+    assert (await claim(database)).cutting == ((LANE, 3),)
+
+
+async def test_what_ran_at_a_crash_is_new_again_with_the_same_companions(database: Database):
+    await store(database, arrival(1), arrival(2))
+    await claim(database)
+    async with database.transaction() as tx:
+        await tx.execute(table.update().where(table.c.id <= 2).values(turn=9))
+    await store(database, arrival(3))
+    async with database.transaction() as tx:
+        await inbox.recover(tx, now=101.0)
+    again = await claim(database)
+    assert updates(again) == [[1, 2]]
+    assert {item.attempt for item in again.groups[0]} == {2}
+
+
+async def test_what_was_stored_long_before_a_start_is_stale(database: Database):
+    await store(database, arrival(1))
+    async with database.transaction() as tx:
+        await inbox.recover(tx, now=701.0)
+    [[item]] = (await claim(database)).groups
+    assert item.stale
+
+
+async def test_stop_marks_what_runs_and_leaves_what_waits(database: Database):
+    await store(database, arrival(1))
+    await claim(database)
+    await store(database, arrival(2), arrival(3, shape="stop", lane=None))
+    async with database.transaction() as tx:
+        assert await stopping.stop(tx, LANE, before=3, now=101.0) == Stopped(running=True, dropped=0, waiting=1)
+        assert await stopping.drop(tx, LANE, upto=3, now=101.0) == 1
+
+
+async def test_stop_with_nothing_running_drops_what_came_before_it_only(database: Database):
+    await store(database, arrival(1), arrival(2, shape="stop", lane=None), arrival(3))
+    async with database.transaction() as tx:
+        assert await stopping.stop(tx, LANE, before=2, now=101.0) == Stopped(running=False, dropped=1, waiting=1)
+        await inbox.done(tx, [2], now=101.0)
+    assert updates(await claim(database)) == [[3]]
+
+
+async def test_texts_wait_until_it_is_known_what_a_stop_drops(database: Database):
+    await store(database, arrival(1), arrival(2, shape="stop", lane=None), arrival(3), arrival(4, lane=OTHER, sender=6))
+    assert updates(await claim(database)) == [[2], [4]]
+    assert updates(await claim(database)) == []
+    await finish(database, 2)
+    assert updates(await claim(database)) == [[1, 3]]
+
+
+async def test_waiting_messages_are_counted_by_person(database: Database):
+    await store(database, arrival(1), arrival(2, sender=6), arrival(3), arrival(4, shape="command"))
+    async with database.transaction() as tx:
+        assert await inbox.waiting(tx, {5, 6, 7}) == {5: 2, 6: 1}
+
+
+async def test_the_house_can_write_work_down(database: Database):
+    async with database.transaction() as tx:
+        made = await inbox.add(tx, kind="task", lane=LANE, sender=5, body={"texts": ["ü"]}, now=100.0)
+        await inbox.forget_body(tx, [])
+    [[item]] = (await claim(database)).groups
+    assert (item.id, item.kind, item.body) == (made, "task", {"texts": ["ü"]})
+    async with database.transaction() as tx:
+        await inbox.forget_body(tx, [made])
+        await inbox.dead(tx, [made], error="why", now=102.0)
+        row = (await tx.execute(select(table))).one()
+    assert (row.state, row.error, row.body) == ("dead", "why", None)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["update_id", "message", "chat", "id", "from", "text", "type", "date", "message_thread_id"])
+            | st.text(max_size=3),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(json_values)
+def test_any_update_can_be_read_for_storing(update: object):
+    read = envelope.read(update, 1000.0)
+    assert read is None or json.loads(read.body) == update
+
+
+async def test_updates_no_database_could_hold_are_stored_all_the_same(database: Database):
+    message = {"chat": {"id": 2**70, "type": "private"}, "from": {"id": -(2**70)}, "text": "half a pair \ud800"}
+    odd = envelope.read({"update_id": 5, "message": message}, 1000.0)
+    assert odd is not None
+    assert envelope.read({"update_id": 2**70}, 1000.0) is None
+    await store(database, odd)
+    [[item]] = (await claim(database)).groups
+    assert item.body["message"] == message
+
+
+def test_an_envelope_tells_lane_shape_and_age():
+    def message(**changes: object) -> dict[str, object]:
+        chat = {"id": 5, "type": "private"}
+        return {"update_id": 1, "message": {"chat": chat, "from": {"id": 6}, "date": 1000, "text": "hi"} | changes}
+
+    def shape(now: float = 1000.0, **changes: object) -> tuple[object, ...]:
+        read = envelope.read(message(**changes), now)
+        assert read is not None
+        return read.shape, read.lane, read.stale, read.not_before
+
+    here = Lane(5)
+    assert shape() == ("text", here, False, None)
+    assert shape(now=1601.0) == ("text", here, True, None)
+    assert shape(text="/stop@my_bot") == ("stop", None, False, None)
+    assert shape(text="/new") == ("new", here, False, None)
+    assert shape(text="/retry now") == ("command", here, False, None)
+    assert shape(text="/usage") == ("command", None, False, None)
+    assert shape(text="/home/me is full") == ("text", here, False, None)
+    assert shape(text="x" * 4001) == ("text", here, False, 1001.5)
+    assert shape(message_thread_id=9, is_topic_message=True) == ("text", Lane(5, 9), False, None)
+    assert shape(text=None, photo=[]) == ("other", here, False, None)
+    assert shape(text=None, photo=[{"file_id": "p"}]) == ("text", here, False, None)
+    assert shape(text=None, photo=[{"file_id": "p"}], media_group_id="m") == ("text", here, False, 1001.0)
+    assert shape(chat={"id": -7, "type": "group"}) == ("other", None, False, None)
+    assert envelope.read({"update_id": 1, "callback_query": {"from": {"id": 6}}}, 0.0) == Arrival(
+        1, "tap", None, 6, '{"update_id":1,"callback_query":{"from":{"id":6}}}', stale=False, not_before=None
+    )

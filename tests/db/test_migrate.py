@@ -1,0 +1,148 @@
+"""A database is brought to this version's schema, with a copy before; a newer one is left alone."""
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine
+
+import migrations
+from bot.db import lock
+from bot.db.engine import file_of
+from bot.db.migrate import copies, current, expire, migrate, newest
+from bot.db.tables import metadata
+from bot.errors import GatewayRunning, SchemaUnknown
+
+
+def test_migrations_lead_to_the_schema_of_the_tables(database_url: str):
+    engine = create_engine(database_url.replace("+aiosqlite", ""))
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    engine.dispose()
+
+
+def downgrade(url: str, revision: str) -> set[str]:
+    """Undo migrations down to a revision; the tables that are left."""
+    return moved(url, command.downgrade, revision)
+
+
+def moved(url: str, move: Callable[[Config, str], None], revision: str) -> set[str]:
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+    engine = create_engine(url.replace("+aiosqlite", ""))
+    with engine.connect() as connection:
+        config.attributes["connection"] = connection
+        move(config, revision)
+        connection.commit()
+        names = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars().all()
+    engine.dispose()
+    return set(names)
+
+
+def test_migrations_can_be_undone(database_url: str):
+    names = downgrade(database_url, "base")
+    assert names <= {"alembic_version", "sqlite_sequence"}
+
+
+def schema(file: Path) -> dict[str, str]:
+    with closing(sqlite3.connect(file)) as connection:
+        return dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite%'"))
+
+
+def fill(connection: sqlite3.Connection, table: str, **given: object) -> None:
+    """One more row, with something in each column that needs it."""
+    row = dict(given)
+    for _, name, kind, needed, default, _ in connection.execute(f"PRAGMA table_info({table})"):
+        if needed and default is None and name != "id":
+            row.setdefault(name, "x" if kind == "TEXT" else 1)
+    places = ", ".join("?" * len(row))
+    connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", [*row.values()])
+
+
+def test_a_filled_database_of_before_tools_and_jobs_keeps_its_rows_and_becomes_as_a_new_one(
+    database_url: str, tmp_path: Path
+):
+    file = tmp_path / "old.db"
+    url = f"sqlite+aiosqlite:///{file}"
+    moved(url, command.upgrade, "0003")
+    tables = ("messages", "tool_calls", "model_calls", "accounts")
+    with closing(sqlite3.connect(file)) as connection, connection:
+        for number in range(1, 6):
+            fill(connection, "inbox", turn=number)
+            fill(connection, "turns", item=number)
+            for table in tables:
+                fill(connection, table, turn=number)
+    migrate(url)
+    assert schema(file) == schema(file_of(database_url))
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        for table in ("inbox", "turns", *tables):
+            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (5,)
+        assert connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'turns'").fetchone() == (5,)
+
+
+def test_a_current_database_is_left_as_it_is(database_url: str):
+    assert migrate(database_url) is None
+
+
+def test_an_older_database_is_copied_before(database_url: str):
+    file = file_of(database_url)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript("DROP TABLE notes; UPDATE alembic_version SET version_num = '0000'")
+    with pytest.raises(Exception, match="0000"):
+        migrate(database_url)  # nothing leads from 0000, but the copy was made before anything was touched
+    copy = file.with_name(f"{file.name}.before-0000.bak")
+    assert current(copy) == "0000"
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+
+
+def test_a_migration_leaves_out_what_was_deleted_in_former_times_and_its_copy_expires(database_url: str):
+    file = file_of(database_url)
+    downgrade(database_url, "0002")
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("PRAGMA secure_delete = OFF")
+        connection.execute("INSERT INTO notices VALUES ('a', 'a secret', 0)")
+        connection.execute("DELETE FROM notices")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"a secret" in file.read_bytes()
+    copy = migrate(database_url)
+    assert b"a secret" not in file.read_bytes()
+    assert [str(one) for one in copies(file)] == [copy]
+    made_at = Path(str(copy)).stat().st_mtime
+    expire(file, before=made_at)
+    assert len(copies(file)) == 1
+    expire(file, before=made_at + 1)
+    assert copies(file) == []
+
+
+def test_a_newer_database_is_refused(database_url: str):
+    with closing(sqlite3.connect(file_of(database_url))) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(SchemaUnknown, match=f"9999.*{newest()}"):
+        migrate(database_url)
+
+
+def test_one_gateway_a_database_and_its_lock_dies_with_it(tmp_path: Path):
+    file = tmp_path / "canvasgram.db"
+    holding = "import sys; from pathlib import Path; from bot.db import lock\n"
+    holding += "with lock.held(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", holding, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(GatewayRunning, match="already works"), lock.held(file):
+            pass
+        other.kill()
+        other.wait()
+    with lock.held(file):
+        pass

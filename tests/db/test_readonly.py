@@ -1,0 +1,94 @@
+"""A database is looked at beside its gateway without a trace, and one that cannot be is told of in a sentence."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from bot.db.engine import Database, connected
+from bot.db.readonly import looked_at
+from bot.db.tables import people
+from bot.errors import SchemaUnknown, StoreUnavailable
+
+
+async def names(database: Database) -> list[str]:
+    async with database.reading() as tx:
+        return [row.name for row in await tx.execute(people.select())]
+
+
+async def test_what_a_gateway_has_written_is_seen_at_once_and_nothing_can_be_written(database_url: str):
+    async with connected(database_url) as gateway, looked_at(database_url) as looking:
+        async with gateway.transaction() as tx:
+            await tx.execute(people.insert().values(id=5, name="Ann", role="member", since=0.0))
+        assert await names(looking) == ["Ann"]
+        with pytest.raises(StoreUnavailable, match="readonly"):
+            async with looking.reading() as tx:
+                await tx.execute(people.delete())
+        assert await names(gateway) == ["Ann"]
+
+
+async def test_it_is_read_while_a_gateway_writes(database_url: str):
+    async with connected(database_url) as gateway, looked_at(database_url) as looking, gateway.transaction() as tx:
+        await tx.execute(people.insert().values(id=5, name="Ann", role="member", since=0.0))
+        assert await names(looking) == []
+
+
+async def test_it_is_read_without_a_gateway(database_url: str, tmp_path: Path):
+    async with looked_at(database_url) as looking:
+        assert await names(looking) == []
+    assert not (tmp_path / "canvasgram.db.lock").exists()
+
+
+async def open_it(url: str) -> None:
+    async with looked_at(url):
+        pass
+
+
+async def test_a_database_that_is_not_there_is_not_made(tmp_path: Path):
+    with pytest.raises(StoreUnavailable, match="There is no database at"):
+        await open_it(f"sqlite+aiosqlite:///{tmp_path / 'none.db'}")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [(b"", "is no database of Canvasgram"), (b"no database at all" * 99, "cannot be read: file is not")],
+)
+async def test_a_file_that_is_none_of_ours_is_told(tmp_path: Path, body: bytes, why: str):
+    file = tmp_path / "other.db"
+    file.write_bytes(body)
+    with pytest.raises(StoreUnavailable, match=why):
+        await open_it(f"sqlite+aiosqlite:///{file}")
+
+
+@pytest.mark.parametrize(("version", "why"), [("0001", "canvasgram migrate"), ("9999", "Use the newer version")])
+async def test_another_versions_database_is_told(database_url: str, tmp_path: Path, version: str, why: str):
+    with closing(sqlite3.connect(tmp_path / "canvasgram.db")) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", (version,))
+        connection.commit()
+    with pytest.raises(SchemaUnknown, match=why):
+        await open_it(database_url)
+
+
+async def test_a_damaged_database_is_told(database_url: str, tmp_path: Path):
+    async with connected(database_url):
+        pass
+    file = tmp_path / "canvasgram.db"
+    body = bytearray(file.read_bytes())
+    body[8192:] = b"\xff" * len(body[8192:])
+
+    async def damaged_under_the_eyes() -> None:
+        async with looked_at(database_url) as looking:
+            file.write_bytes(body)
+            await names(looking)
+
+    with pytest.raises(StoreUnavailable, match="cannot be read"):
+        await damaged_under_the_eyes()
+
+
+async def test_a_statement_that_is_wrong_is_not_taken_for_a_damaged_database(database_url: str):
+    with pytest.raises(Exception, match="no such table: nowhere"):
+        async with looked_at(database_url) as looking, looking.reading() as tx:
+            await tx.execute(text("SELECT * FROM nowhere"))

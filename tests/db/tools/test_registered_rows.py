@@ -1,0 +1,82 @@
+"""Rows of what admins registered: sources, tools, grants, secrets, and the numbers that say that something changed."""
+
+from dataclasses import replace
+
+from bot.db import revisions
+from bot.db.engine import Database
+from bot.db.tools import grants, secrets, sources, tools
+from bot.db.tools.grants import Grant
+from bot.db.tools.secrets import Sealed
+from bot.db.tools.sources import Source
+from bot.db.tools.tools import StoredTool
+
+
+async def test_a_source_is_kept_changed_and_forgotten(database: Database) -> None:
+    weather = Source("weather", "openapi", "https://w.example/api", {"picked": ["a", "ä"]}, added_by=7, added_at=1.5)
+    async with database.transaction() as tx:
+        await sources.put(tx, Source("pages", "mcp_stdio", "uvx pages"))
+        await sources.put(tx, weather)
+        await sources.put(tx, replace(weather, options={"picked": []}))
+        assert await sources.enable(tx, "weather", enabled=False)
+        assert not await sources.enable(tx, "nothing", enabled=False)
+        await sources.troubled(tx, {"weather": "it is away", "pages": None})
+        await sources.troubled(tx, {})
+        pages, kept = await sources.all_of(tx)
+        assert kept == replace(weather, options={"picked": []}, enabled=False, trouble="it is away")
+        assert (pages.added_by, pages.enabled, pages.trouble) == (None, True, None)
+        assert await sources.find(tx, "weather") == kept
+        assert await sources.remove(tx, "weather")
+        assert not await sources.remove(tx, "weather")
+        assert await sources.find(tx, "weather") is None
+
+
+async def test_a_tool_is_suspended_until_nothing_waits_for_an_admin(database: Database) -> None:
+    known = StoredTool("rain", "weather", {"name": "rain"}, "h1", rule={"ask": "always"}, changed_at=2.0)
+    changed = replace(known, pending={"name": "rain", "description": "other"}, flagged="it instructs")
+    async with database.transaction() as tx:
+        await tools.put(tx, known)
+        assert await tools.find(tx, "rain") == known
+        assert not known.suspended
+        await tools.put(tx, changed)
+        assert await tools.all_of(tx) == [changed]
+        assert changed.suspended
+        assert replace(changed, pending=None).suspended
+        await grants.give(tx, Grant("rain", "everyone"))
+        await tools.remove(tx, ["rain"])
+        assert await tools.find(tx, "rain") is None
+        assert await grants.all_of(tx) == []
+
+
+async def test_grants_are_given_renewed_carried_and_taken_back(database: Database) -> None:
+    async with database.transaction() as tx:
+        await grants.give(tx, Grant("rain", "person", 8, "h1", given_by=7, given_at=1.0))
+        await grants.give(tx, Grant("rain", "person", 8, "h1", given_by=7, given_at=3.0))
+        await grants.give(tx, Grant("rain", "chat", -100, "h0", given_by=None, given_at=2.0))
+        await grants.carry(tx, "rain", "h2", before="h1")
+        assert await grants.all_of(tx) == [
+            Grant("rain", "chat", -100, "h0", None, 2.0),
+            Grant("rain", "person", 8, "h2", 7, 3.0),
+        ]
+        assert await grants.all_of(tx, "snow") == []
+        assert await grants.take(tx, "rain", "chat", -100)
+        assert not await grants.take(tx, "rain", "chat", -100)
+        await grants.forget(tx, 8)
+        assert await grants.all_of(tx, "rain") == []
+
+
+async def test_secrets_are_kept_by_name(database: Database) -> None:
+    async with database.transaction() as tx:
+        await secrets.put(tx, Sealed("key", "s1", 1.0))
+        await secrets.put(tx, Sealed("key", "s2", 2.0))
+        assert await secrets.all_of(tx) == [Sealed("key", "s2", 2.0)]
+        assert await secrets.remove(tx, "key")
+        assert not await secrets.remove(tx, "key")
+
+
+async def test_a_revision_counts_up(database: Database) -> None:
+    async with database.transaction() as tx:
+        assert await revisions.read(tx) == {}
+        await revisions.bump(tx, revisions.TOOLS)
+        await revisions.bump(tx, revisions.TOOLS)
+        await revisions.bump(tx, revisions.FILES)
+        assert await revisions.read(tx) == {"tools": 2, "files": 1}

@@ -1,0 +1,87 @@
+"""A model call's row holds all a report may be asked: what was sent, what the server counted, when, how it went."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from bot.bench.harness.workload import prose
+from bot.db.engine import file_of
+from bot.sim.vllm.script import text_of
+from bot.sim.vllm.server import Endpoint, Timing
+from tests.support import attachment_files as made
+from tests.support.gateway import World, open_house
+
+MAYBE = {"again", "error", "usage_missing"}  # where all went well
+
+
+def calls(house: World) -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(file_of(house.settings.database_url))) as connection:
+        connection.row_factory = sqlite3.Row
+        return [dict(row) for row in connection.execute("select * from model_calls order by id")]
+
+
+async def test_the_row_of_a_call_holds_everything(tmp_path: Path):
+    async with open_house(tmp_path, Endpoint(timing=Timing.canvas(0.01)), model_seats=1) as house:
+        house.ann.send('@@tool:remember {"note": "Ann likes tea"}@@@@say:noted@@')
+        await house.answered(1)
+        house.ann.send("/new")
+        await house.answered(2)
+        house.ann.send_photo(f"@@repeat:3 {prose(150, 1)[1:]} @@", content=made.image(40, 30))
+        await house.answered(3)
+        await house.api.until(house.finished)
+        *_, row = calls(house)
+        body = house.endpoint.requests[-1].body
+    assert {name for name, value in row.items() if value is None} == MAYBE
+    assert (row["turn"], row["step"], row["purpose"], row["outcome"], row["finish_reason"]) == (
+        2,
+        1,
+        "turn",
+        "ok",
+        "stop",
+    )
+    assert (row["endpoint"], row["model"]) == (house.settings.model_url, "diffusiongemma")
+    assert row["fingerprint"].startswith(
+        "vllm-0.33"
+    )  # what the server says of itself; steps and bound it does not tell
+    assert row["thinking"] == body["chat_template_kwargs"]["enable_thinking"]
+    assert row["tools_offered"] == len(body["tools"])
+    assert 0 <= row["cached_tokens"] < row["prompt_tokens"]
+    assert (row["completion_tokens"] + 255) // 256 == row["blocks"] == 2
+    assert (row["reasoning_tokens"], row["usage_partial"]) == (0, 0)
+    times = [row[name] for name in ("created_at", "seat_at", "first_block_at", "last_block_at", "ended_at")]
+    assert times == sorted(times)
+    assert set(json.loads(row["server_ms"])) >= {"time_to_first_token_ms", "queue_time_ms"}
+
+
+async def test_what_a_prompt_was_made_of_adds_up_to_what_was_sent(tmp_path: Path):
+    async with open_house(tmp_path) as house:
+        house.ann.send('@@tool:remember {"note": "Ann likes tea"}@@@@say:noted@@')
+        await house.answered(1)
+        house.ann.send("/new")
+        await house.answered(2)
+        house.ann.send("@@say:hello@@")
+        await house.answered(3)
+        house.ann.send_photo("@@say:a picture@@", content=made.image(40, 30))
+        await house.answered(4)
+        rows, bodies = calls(house), [request.body for request in house.endpoint.requests]
+    for row, body in zip(rows, bodies, strict=True):
+        system, *others = body["messages"]
+        assert row["chars_system"] == len(text_of(system))
+        assert row["chars_notes"] + row["chars_history"] == sum(len(text_of(message)) for message in others)
+        assert row["chars_tools"] > 0
+    assert [row["images"] for row in rows] == [0, 0, 0, 1]
+    assert [bool(row["chars_notes"]) for row in rows] == [False, False, True, True]
+
+
+async def test_a_call_that_was_made_again_says_so_and_ended_before_the_pause(tmp_path: Path):
+    async with open_house(tmp_path) as house:
+        house.endpoint.fault("busy")
+        house.ann.send("@@say:here I am@@")
+        await house.answered()
+        first, second = calls(house)
+    assert (first["outcome"], second["again"]) == ("failed", "away")
+    assert "busy" in first["error"]
+    assert first["usage_missing"] is not None
+    assert second["created_at"] - first["ended_at"] >= 0.5  # the pause is no part of the call

@@ -1,0 +1,166 @@
+"""Admins add tools from Telegram while the house runs: documents, endpoints, MCP servers; secrets are unsaid."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from bot.db.engine import connected
+from bot.db.tables import inbox
+from bot.db.tools import audit
+from bot.db.tools.audit import Change
+from bot.http_server import serve
+from bot.telegram.commands.secret_guard import TOLD
+from tests.support.gateway import ADMIN, World, open_house
+from tests.support.mcp_http_server import Web
+from tests.support.openapi_shop import open_shop
+
+BEGUN = "I look at it; what I find comes here."
+
+
+def open_for_loopback(tmp_path: Path, **more: Any) -> AbstractAsyncContextManager[World]:
+    return open_house(tmp_path, tools_private_hosts="127.0.0.1", **more)
+
+
+async def after(house: World, text: str, count: int = 1) -> list[str]:
+    """What the bot says after the admin wrote this: `count` messages."""
+    ann = house.ann
+    before = len(house.texts())
+    ann.send(text)
+    return (await house.answered(before + count))[before:]
+
+
+async def press(house: World, label: str, shows: str) -> str:
+    """Tap a button of the bot's newest message, and wait until that message says something that begins so."""
+    newest = house.api.chat(ADMIN).from_bot[-1]
+    house.ann.tap(newest, label)
+    await house.api.until(lambda: house.texts()[-1].startswith(shows))
+    return house.texts()[-1]
+
+
+def labels(house: World) -> Sequence[str]:
+    return [button["text"] for button in house.api.chat(ADMIN).from_bot[-1].buttons]
+
+
+def is_labelled(house: World, label: str) -> bool:
+    return label in labels(house)
+
+
+async def changes(house: World) -> list[Change]:
+    async with connected(house.settings.database_url) as database, database.reading() as tx:
+        return (await audit.changes(tx))[::-1]
+
+
+async def test_a_document_is_looked_at_picked_from_tried_and_used(tmp_path: Path):
+    async with open_shop() as shop, open_for_loopback(tmp_path) as house:
+        told = await after(house, f"/tools add {shop.at} shop", count=3)
+        assert told[0] == BEGUN
+        assert "Some calls go to other hosts than its own: localhost:9." in told[1]
+        lines = told[2].splitlines()
+        assert lines[0].startswith("shop: which of these 4 operations?")
+        assert lines[1].startswith("1. list_items · GET /items/{kind} – List what there is")
+        for number in ("1", "3"):
+            await press(house, number, "shop: which")
+            await house.api.until(partial(is_labelled, house, f"✓ {number}"))
+        assert labels(house) == ["✓ 1", "2", "✓ 3", "4", "Add 2"]
+        added = await press(house, "Add 2", "Added, for admins until it is granted: shop_list_items.")
+        assert "shop_evil waits, for its words want a second look" in added
+        tried = (await after(house, '/tools try shop_list_items {"kind": "hats"}', count=2))[1]
+        assert tried.splitlines()[1].startswith("ok after ")
+        assert "hats one" in tried
+        assert "<|turn>" not in tried
+        assert shop.calls[0][:2] == ("GET", "/v1/items/hats")
+        house.ann.send('@@tool:shop_list_items {"kind": "socks"}@@@@say:done@@')
+        await house.api.until(lambda: house.texts()[-1] == "done" and house.finished())
+        assert shop.calls[1][:2] == ("GET", "/v1/items/socks")
+        log = (await after(house, "/tools log"))[0]
+        assert 'shop_list_items {"kind": "socks"} · person (7) in 7, turn 1 · ok · ' in log
+        done = [(one.what, one.subject, one.who) for one in await changes(house)]
+        assert done == [
+            ("added", "source shop", ADMIN),
+            ("picked from", "source shop", ADMIN),
+            ("tried", "tool shop_list_items", ADMIN),
+        ]
+
+
+async def test_another_host_is_confirmed_before_anything_is_asked_of_it(tmp_path: Path):
+    async with open_shop() as shop, open_for_loopback(tmp_path) as house:
+        told = await after(house, f"/tools add {shop.at} shop elsewhere", count=3)
+        assert "· added" not in told[2]
+        asked = await press(house, "Add 1", "shop is at http://127.0.0.1:")
+        assert asked.endswith("but these calls would go to localhost:9. Let them?")
+        assert "nobody has confirmed" in (await after(house, "/tools pick shop elsewhere", count=2))[1]
+        await after(house, "/tools show shop", count=2)
+        await press(house, "Add 1", "shop is at http://127.0.0.1:")
+        await press(house, "Let them", "Added, for admins until it is granted: shop_elsewhere.")
+        assert [one.what for one in await changes(house)] == ["added", "confirmed hosts", "picked from"]
+
+
+async def test_one_endpoint_is_described_in_the_chat(tmp_path: Path):
+    async with open_shop() as shop, open_for_loopback(tmp_path) as house:
+        words = f"endpoint hats GET {shop.url}/v1/items/{{kind}}\nWhat hats there are.\nkind: the kind of hat"
+        told = await after(house, f"/tools add {words}", count=2)
+        assert told[1].startswith("Added, for admins until it is granted: hats.")
+        tried = (await after(house, '/tools try hats {"kind": "top/hat"}', count=2))[1]
+        assert "ok after" in tried
+        assert shop.calls[0][1] == "/v1/items/top%2Fhat"
+        assert "There is a source hats already" in (await after(house, f"/tools add {words}", count=2))[1]
+
+
+async def test_an_mcp_server_is_added_by_its_url(tmp_path: Path):
+    web = Web()
+    async with serve(web.app) as url, open_for_loopback(tmp_path) as house:
+        told = await after(house, f"/tools add mcp {url}/mcp odd", count=2)
+        assert told[1].startswith("Added, for admins until it is granted: odd_drop, odd_echo")
+        tried = (await after(house, '/tools try odd_echo {"text": "hello"}', count=2))[1]
+        assert "hello" in tried
+
+
+async def test_a_reload_asks_servers_too(tmp_path: Path):
+    def says(house: World, text: str) -> bool:
+        return any(text in one for one in house.texts())
+
+    web = Web()
+    async with open_for_loopback(tmp_path) as house:
+        async with serve(web.app) as url:
+            await after(house, f"/tools add mcp {url}/mcp odd", count=2)
+            for grown in ("grown", "larger"):  # the first is asked of a server nobody has called yet
+                web.tools.append(grown)
+                house.ann.send("/tools reload")
+                await house.api.until(partial(says, house, f"odd_{grown} (new)"), 40.0)
+            await after(house, f"/tools add mcp {url}/mcp away", count=2)
+        house.ann.send("/tools reload")
+        await house.api.until(partial(says, house, "away is not available: its address does not answer."), 40.0)
+
+
+async def test_what_cannot_be_added_is_said_in_a_line(tmp_path: Path):
+    async with open_shop() as shop, open_for_loopback(tmp_path) as house:
+        for words, why in (
+            ("http://127.0.0.1:9/openapi.json", "could not be"),
+            (f"{shop.url}/v1/items/x", "cannot be used"),
+            ("http://localhost/openapi.json", "is not on the public internet"),
+            (f"mcp {shop.url}/openapi.json", "is not available"),
+            (f"{shop.at} shop nothing", "no operation 'nothing'"),
+            (f"{shop.at} Shop!", "is no name for a source"),
+            ("what", "an MCP server, or\n/tools add endpoint NAME GET https://"),
+            (f"endpoint hats GET {shop.url}/{{kind}}\nHats.", "asks for 'kind', which is not described"),
+            (f"endpoint hats BREW {shop.url}/x\nBrew.", "no method"),
+        ):
+            told = (await after(house, f"/tools add {words}", count=2))[1]
+            assert why in told, told
+        assert await changes(house) == []
+
+
+async def test_a_secret_in_a_chat_is_deleted_there_and_kept_nowhere(tmp_path: Path):
+    async with open_for_loopback(tmp_path) as house:
+        told = await after(house, "/tools add https://ann:hunter2@api.example/openapi.json")
+        assert told == [TOLD]
+        await house.api.until(lambda: any("hunter2" in one.text for one in house.api.chat(ADMIN).deleted))
+        async with connected(house.settings.database_url) as database, database.reading() as tx:
+            bodies = (await tx.execute(select(inbox.c.body))).scalars().all()
+        assert not any("hunter2" in (body or "") for body in bodies)
+    held = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"hunter2" not in held

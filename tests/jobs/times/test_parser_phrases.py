@@ -1,0 +1,389 @@
+"""Words for times: what is understood, in two languages, and what is refused with a sentence that says what to do."""
+
+from datetime import datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.jobs.times import clock_times as hours
+from bot.jobs.times import formatting as saying
+from bot.jobs.times import rrules as rules
+from bot.jobs.times.errors import Unclear
+from bot.jobs.times.parser import LONGEST, NO_TEXT, split, understand
+
+ZONE = "Europe/Berlin"
+NOW = rules.instant(datetime(2026, 11, 20, 16, 0), rules.zone(ZONE))  # a Friday
+MINUTES_5 = 300
+
+
+def once(words: str, now: float = NOW) -> str:
+    when = understand(words, ZONE, now, MINUTES_5)
+    assert when.rule is None
+    assert when.next_few == (when.first,)
+    return f"{rules.local(when.first, rules.zone(ZONE)):%Y-%m-%d %H:%M}"
+
+
+def again(words: str) -> tuple[str, list[str]]:
+    when = understand(words, ZONE, NOW, MINUTES_5)
+    assert when.rule is not None
+    assert when.first == when.next_few[0]
+    return when.words, [f"{rules.local(due, rules.zone(ZONE)):%a %Y-%m-%d %H:%M}" for due in when.next_few]
+
+
+def refused(words: str) -> str:
+    with pytest.raises(Unclear) as told:
+        understand(words, ZONE, NOW, MINUTES_5)
+    return str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("tomorrow at nine", "2026-11-21 09:00"),
+        ("tomorrow", "2026-11-21 09:00"),
+        ("Tomorrow at 9:15 am.", "2026-11-21 09:15"),
+        ("3pm tomorrow", "2026-11-21 15:00"),
+        ("at 9", "2026-11-21 09:00"),
+        ("18:30", "2026-11-20 18:30"),
+        ("at 16:00", "2026-11-21 16:00"),
+        ("noon", "2026-11-21 12:00"),
+        ("midnight", "2026-11-21 00:00"),
+        ("at 24:00", "2026-11-21 00:00"),
+        ("tonight", "2026-11-20 19:00"),
+        ("tonight at 8", "2026-11-20 20:00"),
+        ("at 12 at night", "2026-11-21 00:00"),
+        ("at 3 at night", "2026-11-21 03:00"),
+        ("this evening at half past seven", "2026-11-20 19:30"),
+        ("tomorrow at quarter to 5", "2026-11-21 04:45"),
+        ("tomorrow morning", "2026-11-21 09:00"),
+        ("the day after tomorrow at 8 o'clock", "2026-11-22 08:00"),
+        ("friday at 17:00", "2026-11-20 17:00"),
+        ("friday at 15:00", "2026-11-27 15:00"),
+        ("next friday 5pm", "2026-11-27 17:00"),
+        ("on Monday", "2026-11-23 09:00"),
+        ("next week", "2026-11-27 09:00"),
+        ("next month", "2026-12-20 09:00"),
+        ("next year", "2027-11-20 09:00"),
+        ("on the 3rd at 9", "2026-12-03 09:00"),
+        ("on the 31st", "2026-12-31 09:00"),
+        ("1 December", "2026-12-01 09:00"),
+        ("December 1st at noon", "2026-12-01 12:00"),
+        ("20 november at 18:00", "2026-11-20 18:00"),
+        ("20 nov at 15:00", "2027-11-20 15:00"),
+        ("29 February", "2028-02-29 09:00"),
+        ("2027-01-05 10:00", "2027-01-05 10:00"),
+        ("24.12. 18:00", "2026-12-24 18:00"),
+        ("in 2 hours", "2026-11-20 18:00"),
+        ("in half an hour", "2026-11-20 16:30"),
+        ("in 1 hour and 30 minutes", "2026-11-20 17:30"),
+        ("in a couple of minutes", "2026-11-20 16:02"),
+        ("10 minutes later", "2026-11-20 16:10"),
+        ("in 3 days at 9", "2026-11-23 09:00"),
+        ("in 2 weeks", "2026-12-04 16:00"),
+        ("in 3 months", "2027-02-20 16:00"),
+        ("in 2 years", "2028-11-20 16:00"),
+        ("in 1 day and 2 hours", "2026-11-21 18:00"),
+        ("morgen um neun", "2026-11-21 09:00"),
+        ("morgen früh um 7", "2026-11-21 07:00"),
+        ("übermorgen 8 Uhr", "2026-11-22 08:00"),
+        ("heute Abend um acht", "2026-11-20 20:00"),
+        ("morgen um halb 9", "2026-11-21 08:30"),
+        ("um 9 Uhr 30", "2026-11-21 09:30"),
+        ("um 18.30 Uhr", "2026-11-20 18:30"),
+        ("am Freitag um 17 Uhr", "2026-11-20 17:00"),
+        ("nächsten Montag um 10", "2026-11-23 10:00"),
+        ("mittwoch mittag", "2026-11-25 12:00"),
+        ("in zwei Stunden", "2026-11-20 18:00"),
+        ("in einer halben Stunde", "2026-11-20 16:30"),
+        ("in einer Woche", "2026-11-27 16:00"),
+        ("am 3. Dezember", "2026-12-03 09:00"),
+        ("am dritten Dezember um 8", "2026-12-03 08:00"),
+        ("am 24.12. um 18 Uhr", "2026-12-24 18:00"),
+        ("am 1. um 9", "2026-12-01 09:00"),
+        ("tomorrow at 5pm", "2026-11-21 17:00"),
+        ("8:30pm", "2026-11-20 20:30"),
+        ("8.30 Uhr", "2026-11-21 08:30"),
+        ("2026-12-24T18:00:00", "2026-12-24 18:00"),
+        ("Sat 21 Nov 2026, 09:00", "2026-11-21 09:00"),  # as the house says it
+        ("sat 5 dec at 9:30", "2026-12-05 09:30"),
+        ("am 3.1. um 9", "2027-01-03 09:00"),
+        ("03.01.2027", "2027-01-03 09:00"),
+        ("1.12", "2026-12-01 09:00"),
+        ("29.2.", "2028-02-29 09:00"),
+        ("20.11. um 15 Uhr", "2027-11-20 15:00"),
+        ("12/24", "2026-12-24 09:00"),
+        ("am 15.", "2026-12-15 09:00"),
+        ("in 1.5 hours", "2026-11-20 17:30"),
+        ("in an hour and a half", "2026-11-20 17:30"),
+        ("in two and a half hours", "2026-11-20 18:30"),
+        ("in anderthalb Stunden", "2026-11-20 17:30"),
+        ("in 1h30", "2026-11-20 17:30"),
+        ("tonight at 12", "2026-11-21 00:00"),
+        ("tonight at 2", "2026-11-21 02:00"),
+    ],
+)
+def test_a_moment_is_understood(words: str, expected: str):
+    assert once(words) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "first"),
+    [
+        ("every day at 8", "every day at 08:00", "Sat 2026-11-21 08:00"),
+        ("daily at 9am", "every day at 09:00", "Sat 2026-11-21 09:00"),
+        ("every morning", "every day at 09:00", "Sat 2026-11-21 09:00"),
+        ("every evening at 8", "every day at 20:00", "Fri 2026-11-20 20:00"),
+        ("every weekday at 8", "every weekday at 08:00", "Mon 2026-11-23 08:00"),
+        ("Monday to Friday at 8", "every weekday at 08:00", "Mon 2026-11-23 08:00"),
+        ("weekends at 10", "every week on Saturday and Sunday at 10:00", "Sat 2026-11-21 10:00"),
+        ("every 2 weeks on Monday", "every 2 weeks on Monday at 09:00", "Mon 2026-11-23 09:00"),
+        ("every other friday at noon", "every 2 weeks on Friday at 12:00", "Fri 2026-11-27 12:00"),
+        ("every monday of every 2 weeks", "every 2 weeks on Monday at 09:00", "Mon 2026-11-23 09:00"),
+        ("mondays at 8", "every week on Monday at 08:00", "Mon 2026-11-23 08:00"),
+        ("weekly", "every week on Friday at 09:00", "Fri 2026-11-27 09:00"),
+        ("every monday and thursday at 7:30", "every week on Monday and Thursday at 07:30", "Mon 2026-11-23 07:30"),
+        ("every second day at 9", "every 2 days at 09:00", "Sat 2026-11-21 09:00"),
+        ("every day at 8 and 20", "every day at 08:00 and 20:00", "Fri 2026-11-20 20:00"),
+        ("every 2 hours", "every 2 hours", "Fri 2026-11-20 18:00"),
+        ("hourly", "every hour", "Fri 2026-11-20 17:00"),
+        ("every half hour", "every 30 minutes", "Fri 2026-11-20 16:30"),
+        ("every 5 minutes", "every 5 minutes", "Fri 2026-11-20 16:05"),
+        ("on the first of each month", "every month on day 1 at 09:00", "Tue 2026-12-01 09:00"),
+        ("every 31st of the month at 9", "every month on day 31 at 09:00", "Thu 2026-12-31 09:00"),
+        ("every month", "every month on day 20 at 09:00", "Sun 2026-12-20 09:00"),
+        ("every 3 months on the 1st", "every 3 months on day 1 at 09:00", "Tue 2026-12-01 09:00"),
+        ("last day of each month at 20", "every month on the last day at 20:00", "Mon 2026-11-30 20:00"),
+        ("every last friday of the month", "every month on the last Friday at 09:00", "Fri 2026-11-27 09:00"),
+        ("monthly on the second tuesday", "every month on the second Tuesday at 09:00", "Tue 2026-12-08 09:00"),
+        ("every year on 24 December", "every year on 24 December at 09:00", "Thu 2026-12-24 09:00"),
+        ("every 29 february at 10", "every year on 29 February at 10:00", "Tue 2028-02-29 10:00"),
+        ("yearly", "every year on 20 November at 09:00", "Sat 2027-11-20 09:00"),
+        ("every day at 8 until 24 december", "every day at 08:00, until 24 Dec 2026", "Sat 2026-11-21 08:00"),
+        ("jeden Tag um 8", "every day at 08:00", "Sat 2026-11-21 08:00"),
+        ("jeden Morgen", "every day at 09:00", "Sat 2026-11-21 09:00"),
+        ("werktags um 8", "every weekday at 08:00", "Mon 2026-11-23 08:00"),
+        ("Montag bis Freitag um 8", "every weekday at 08:00", "Mon 2026-11-23 08:00"),
+        ("montags um 9", "every week on Monday at 09:00", "Mon 2026-11-23 09:00"),
+        ("alle zwei Wochen am Montag um 9", "every 2 weeks on Monday at 09:00", "Mon 2026-11-23 09:00"),
+        ("jeden zweiten Tag um 9", "every 2 days at 09:00", "Sat 2026-11-21 09:00"),
+        ("alle 30 Minuten", "every 30 minutes", "Fri 2026-11-20 16:30"),
+        ("stündlich", "every hour", "Fri 2026-11-20 17:00"),
+        ("am ersten jedes Monats", "every month on day 1 at 09:00", "Tue 2026-12-01 09:00"),
+        ("jeden ersten Montag im Monat um 9", "every month on the first Monday at 09:00", "Mon 2026-12-07 09:00"),
+        ("am Wochenende um 10", "every week on Saturday and Sunday at 10:00", "Sat 2026-11-21 10:00"),
+        ("jedes Jahr am 24. Dezember um 18 Uhr", "every year on 24 December at 18:00", "Thu 2026-12-24 18:00"),
+        ("every day at 8am and 8:00 pm", "every day at 08:00 and 20:00", "Fri 2026-11-20 20:00"),
+        ("everyday at 8:30am", "every day at 08:30", "Sat 2026-11-21 08:30"),
+        ("every 15th", "every month on day 15 at 09:00", "Tue 2026-12-15 09:00"),
+        ("jeden 1. um 8", "every month on day 1 at 08:00", "Tue 2026-12-01 08:00"),
+        ("jedes Jahr am 3.5.", "every year on 3 May at 09:00", "Mon 2027-05-03 09:00"),
+        ("every day until sunday", "every day at 09:00, until 22 Nov 2026", "Sat 2026-11-21 09:00"),
+        ("täglich um 8 bis 24.12.", "every day at 08:00, until 24 Dec 2026", "Sat 2026-11-21 08:00"),
+    ],
+)
+def test_a_recurrence_is_understood_and_told_back(words: str, told: str, first: str):
+    said, few = again(words)
+    assert said == told
+    assert few[0] == first
+
+
+def test_every_second_week_is_counted_from_the_first_time_to_come():
+    assert again("every 2 weeks on Wednesday at 9")[1] == [
+        "Wed 2026-11-25 09:00",
+        "Wed 2026-12-09 09:00",
+        "Wed 2026-12-23 09:00",
+    ]
+
+
+def test_a_31st_that_is_missing_is_skipped():
+    assert again("monthly on the 31st")[1] == ["Thu 2026-12-31 09:00", "Sun 2027-01-31 09:00", "Wed 2027-03-31 09:00"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("", "Say when"),
+        ("x" * (LONGEST + 1), "too long"),
+        ("soon", "I do not know when that is"),
+        ("christmas", "I do not know when that is"),
+        ("monday 8", "I do not know when that is"),
+        ("in 2 hours 3", "I do not know when that is"),
+        ("now", "I do not know when that is"),
+        ("today", "At what time?"),
+        ("today at 9", "That was 7 hours ago. Say a time to come"),
+        ("yesterday at 9", "That was 31 hours ago"),
+        ("2019-03-03", "days ago"),
+        ("today at 15:59", "That was a minute ago"),
+        ("today at 16:00", "That is now"),
+        ("31 february at 9", "No calendar has the date “31 february”"),
+        ("2026-02-30 9:00", "No calendar has the date “2026-02-30”"),
+        ("32.1.", "No calendar has the date"),
+        ("on the 32nd", "No month has a day 32"),
+        ("tomorrow at 25:00", "No clock shows 25:00"),
+        ("tomorrow at 9:75", "No clock shows 9:75"),
+        ("13 am", "There is no 13 am"),
+        ("tomorrow at 9 at 10", "more than one time of day"),
+        ("tomorrow at 9 and 10", "more than one time of day"),
+        ("in 10 seconds", "I keep time by minutes"),
+        ("in half a week", "Half a day or half a week is not clear"),
+        ("in 2 hours at 9", "Say either how long from now or the time of day"),
+        ("in 60 years", "more than 50 years ahead"),
+        ("1 january 2099", "more than 50 years ahead"),
+        ("every second", "That is too often: I do it every 5 minutes at most"),
+        ("every minute", "too often"),
+        ("every day at 8:00 and 8:01", "too often"),
+        ("every day at 8:00, 8:01 and 8:30", "too often"),
+        ("every monday at 16:00 and 16:04", "too often"),
+        ("every blue moon", "I do not know how often that is"),
+        ("every", "I do not know how often that is"),
+        ("every 0 days", "Every 0 is not a period"),
+        ("every 9999 days", "Every 9999 is not a period"),
+        ("every 30 february", "No calendar has the date"),
+        ("every month on the 45th", "No month has a day 45"),
+        ("every 2 hours at 9", "Say either every so many minutes or hours"),
+        ("every day at 8:30 and 9", "the minutes must be the same"),
+        ("every day until yesterday", "The last day of that is over"),
+        ("every monday until tomorrow", "That never comes"),
+        ("every 12 hours until today", "That never comes"),
+        ("3/1", "may be two days"),
+        ("29.2.2027", "No calendar has the date “29.2.2027”"),
+        ("eight thirty", "I do not know when that is"),
+        ("Monday 21 November at 9", "21 November 2026 is a Saturday"),
+        ("this afternoon", "That was 60 minutes ago"),
+        ("friday night at 1", "That is after midnight"),
+        ("every friday night at 1", "That is after midnight"),
+        ("every day at 8 and 9pm", "Say am or pm with each"),
+        ("every 1st and 15th", "I do not know how often that is"),
+        ("every 10 years", "I do not know how often that is"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_clear_sentence(words: str, told: str):
+    assert told in refused(words)
+
+
+def test_the_same_words_mean_other_moments_elsewhere():
+    tokyo = understand("tomorrow at 9", "Asia/Tokyo", NOW, MINUTES_5)
+    assert saying.times(tokyo.next_few, "Asia/Tokyo") == "Sun 22 Nov 2026, 09:00 (Asia/Tokyo)"
+    berlin = understand("in 2 hours", ZONE, NOW, MINUTES_5)
+    assert berlin.first == understand("in 2 hours", "Asia/Tokyo", NOW, MINUTES_5).first
+
+
+def test_in_two_hours_is_elapsed_time_and_in_two_days_the_calendar():
+    berlin = rules.zone(ZONE)
+    before = rules.instant(datetime(2027, 3, 28, 1, 0), berlin)
+    assert once("in 2 hours", before) == "2027-03-28 04:00"
+    assert once("in 1 day", before) == "2027-03-29 01:00"
+    assert once("tomorrow at 2:30", rules.instant(datetime(2027, 3, 27, 9), berlin)) == "2027-03-28 03:30"
+
+
+@pytest.mark.parametrize(
+    ("line", "first", "text"),
+    [
+        ("tomorrow at nine call Anna", "2026-11-21 09:00", "call Anna"),
+        ("me tomorrow at 9: call Anna", "2026-11-21 09:00", "call Anna"),
+        ("call Anna tomorrow at 9", "2026-11-21 09:00", "call Anna"),
+        ("in 2 hours 3 eggs", "2026-11-20 18:00", "3 eggs"),
+        ("in 20 minutes to take the pizza\nout of the  oven", "2026-11-20 16:20", "take the pizza\nout of the  oven"),
+        ("um 9 den Müll rausbringen", "2026-11-21 09:00", "den Müll rausbringen"),
+        ("Geschenke\nkaufen am 24.12. um 18 Uhr", "2026-12-24 18:00", "Geschenke\nkaufen"),
+        ("tomorrow at 9 meet at 10", "2026-11-21 09:00", "meet at 10"),
+        ("on the first of each month at 9 pay the rent", "2026-12-01 09:00", "pay the rent"),
+        ("this friday at 5pm party", "2026-11-20 17:00", "party"),
+        ("call Anna tomorrow at 5pm", "2026-11-21 17:00", "call Anna"),
+        ("every weekday at 8:30am stand up", "2026-11-23 08:30", "stand up"),
+        ("tomorrow call Anna at 5pm", "2026-11-21 17:00", "call Anna"),
+        ("at 17:00 call Anna tomorrow", "2026-11-21 17:00", "call Anna"),
+        ("jeden Tag die\nTabletten  nehmen um 20 Uhr", "2026-11-20 20:00", "die\nTabletten  nehmen"),
+        ("tomorrow: 8 eggs", "2026-11-21 09:00", "8 eggs"),
+        ("every 2 hours 3 squats", "2026-11-20 18:00", "3 squats"),
+        ("do laundry tomorrow at 9", "2026-11-21 09:00", "do laundry"),
+        ("ask Bob what to do at 9", "2026-11-21 09:00", "ask Bob what to do"),
+        ("do um 9 Arzt", "2026-11-26 09:00", "Arzt"),
+        ("sat at 10 run", "2026-11-21 10:00", "run"),
+        ("2.5 kg flour tomorrow", "2026-11-21 09:00", "2.5 kg flour"),
+        ("remind me tomorrow at 9 to call", "2026-11-21 09:00", "call"),
+    ],
+)
+def test_a_line_is_split_into_its_time_and_its_text(line: str, first: str, text: str):
+    when, found = split(line, ZONE, NOW, MINUTES_5)
+    assert (f"{rules.local(when.first, rules.zone(ZONE)):%Y-%m-%d %H:%M}", found) == (first, text)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("call mum", "I do not know when that is"),
+        ("tomorrow at 9", NO_TEXT),
+        ("yesterday at 9 call", "That was 31 hours ago"),
+        ("every second ping me", "too often"),
+        ("31 february at 9 call", "No calendar has"),
+        ("every blue moon dance", "I do not know when that is"),
+        ("sun cream", "I do not know when that is"),
+        ("mo, mi, fr um 7 laufen", "I do not know when that is"),
+        ("monday 8 call", "I understand the time as far as “monday”. If “8 call” is part of it"),
+        ("medicine every 8 hours starting at 6", "as far as “at 6”. If “every 8 hours starting”"),
+        ("tomorrow every 2 hours drink", "as far as “tomorrow”"),
+        ("run on monday or tomorrow at 9", "as far as “tomorrow at 9”"),
+        ("daily standup tomorrow at 9", "as far as “daily … at 9”. If “tomorrow”"),
+        ("tomorrow morning 8 standup", "as far as “tomorrow morning”"),
+        ("tomorrow and friday at 9 run", "as far as “tomorrow”"),
+        ("every monday wednesday friday at 7 run", "as far as “every monday”"),
+        ("every day at 9 for 3 days vitamins", "as far as “every day at 9”"),
+        ("nächste Woche Montag um 9 Arzt", "as far as “nächste Woche”"),
+        ("Montag in einer Woche um 9 Arzt", "as far as “Montag”"),
+        ("Friday the 4th at 9 gifts", "as far as “Friday”. If “the 4th at” is part of it"),
+        ("Montag, den 30.11., um 9 Uhr Arzt", "as far as “Montag,”"),
+        ("morgen nacht um 2 lüften", "as far as “morgen”"),
+        ("in a day and a half tea", "as far as “in a day and”"),
+        ("in 2 and a half days tea", "I do not know when that is"),
+        ("tomorrow at 9 UTC call", "as far as “tomorrow at 9”"),
+        ("", "I do not know when that is"),
+    ],
+)
+def test_a_line_without_a_time_or_a_text_is_refused(line: str, told: str):
+    with pytest.raises(Unclear) as refused:
+        split(line, ZONE, NOW, MINUTES_5)
+    assert told in str(refused.value)
+
+
+PIECES = """
+every day week month monday 31 2 at 9 25:00 um uhr 8:30 am pm noon tomorrow next in hours minutes first of the each
+until bis jeden alle tag 31.2. 2027-02-30 second - , 99999999 half a ½ \u202e 🎂 24.12.
+"""
+WORDS = st.lists(st.sampled_from(PIECES.split()), max_size=9).map(" ".join)
+
+
+@settings(max_examples=300)
+@given(WORDS | st.text(max_size=40))
+def test_whatever_is_said_is_understood_as_something_to_come_or_refused_in_a_sentence(words: str):
+    told, when = "", None
+    try:
+        when = understand(words, ZONE, NOW, MINUTES_5)
+    except Unclear as error:
+        told = str(error)
+    if when is None:
+        assert told.endswith((".", "?"))
+        return
+    assert when.first > NOW
+    assert list(when.next_few) == sorted(when.next_few)
+    assert all(due == int(due) for due in when.next_few)
+
+
+@settings(max_examples=100)
+@given(WORDS)
+def test_whatever_line_is_written_has_a_time_to_come_and_a_text_or_is_refused_in_a_sentence(line: str):
+    told, when, text = "", None, ""
+    try:
+        when, text = split(line, ZONE, NOW, MINUTES_5)
+    except Unclear as error:
+        told = str(error)
+    if when is None:
+        assert told.endswith((".", "?"))
+        return
+    assert when.first > NOW
+    assert text.strip()
+
+
+def test_a_list_of_times_may_name_one_twice():
+    assert hours.find("at 8 and 8").times == hours.find("at 8").times

@@ -1,0 +1,239 @@
+import pytest
+
+from bot.domain import Message, Reply, ToolCall, Usage
+from tests.support.recorded_endpoint import Recorded, Replay, ignore, recorded, replaying, request, said, stream_lines
+
+TOOL = {"type": "function", "function": {"name": "clock", "description": "Time", "parameters": {"type": "object"}}}
+
+
+async def ask(answer: Recorded, silence: float = 5.0) -> Reply:
+    async with replaying(Replay([answer]), silence=silence) as llm:
+        return await llm.call(request(), ignore, ignore)
+
+
+async def test_a_recorded_answer_becomes_a_reply_with_its_usage():
+    reply = await ask(recorded("01-chat-stream"))
+    assert reply.text == "echo: Say hi"
+    assert reply.finish_reason == "stop"
+    assert reply.usage == Usage(prompt_tokens=17, cached_tokens=0, completion_tokens=7, reasoning_tokens=0)
+    assert reply.fingerprint is not None
+    assert reply.request_id is not None
+
+
+async def test_running_usage_gives_way_to_the_final_one():
+    reply = await ask(recorded("14-force-include-usage-stream"))
+    assert not reply.usage.partial
+    assert reply.usage.cached_tokens is not None
+
+
+async def test_without_usage_the_reply_says_so_instead_of_guessing():
+    reply = await ask(recorded("01-chat-stream-no-usage"))
+    assert reply.usage.completion_tokens is None
+    assert reply.usage.missing == "the server sent no usage"
+
+
+async def test_keep_alive_comments_are_passed_over():
+    assert (await ask(recorded("01-stream-keep-alive"))).text == "a b"
+
+
+async def test_the_servers_own_timings_are_kept():
+    reply = await ask(recorded("13-request-id-echoed"))
+    assert reply.server is not None
+    assert reply.server["queue_time_ms"] >= 0
+    assert reply.request_id == "chatcmpl-turn-42-step-1"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("02-tool-stream", '{"city": "Paris"}'),
+        ("03-tool-cut-max-tokens-14-stream", '{"text": "Hello dear"}'),
+        ("03-tool-unclosed-then-turn-end-stream", '{"city": "Paris"}'),
+        ("17-burst-tool-cut", '{"text": "Hello dear"}'),
+    ],
+)
+async def test_pieces_of_a_call_are_joined_by_index(name, arguments):
+    reply = await ask(recorded(name))
+    assert [call.arguments for call in reply.calls] == [arguments]
+
+
+async def test_parallel_calls_stay_apart_and_in_order():
+    reply = await ask(recorded("02-tool-parallel-stream"))
+    assert [(call.name, call.arguments) for call in reply.calls] == [
+        ("get_weather", '{"city": "Paris", "days": 1}'),
+        ("get_weather", '{"city": "Rome"}'),
+        ("noargs", "{}"),
+    ]
+    assert len({call.id for call in reply.calls}) == 3
+
+
+async def test_every_sign_of_a_streamed_string_survives():
+    reply = await ask(recorded("02-tool-strings-stream"))
+    assert "Привет 🎉 日本 <b>x</b> }" in reply.calls[0].arguments
+
+
+async def test_reasoning_and_text_stay_apart():
+    reply = await ask(recorded("17-burst-think"))
+    assert (reply.reasoning, reply.text) == ("Simple.", "Hello!")
+
+
+async def test_blocks_are_shown_whole_and_the_last_one_is_not():
+    shown: list[str] = []
+    lines = stream_lines(
+        {"choices": [{"delta": {"role": "assistant", "content": ""}}]},
+        {"choices": [{"delta": {"content": "one "}}]},
+        {"choices": [{"delta": {"content": "two "}}]},
+        {"choices": [{"delta": {"content": "three"}, "finish_reason": "stop"}]},
+    )
+    async with replaying(Replay([Recorded(lines=lines)])) as llm:
+        reply = await llm.call(request(), shown.append, ignore)
+    assert shown == ["one", "one two"]
+    assert reply.text == "one two three"
+    assert reply.blocks == 3
+
+
+async def test_a_block_is_shown_without_markup_or_not_at_all():
+    shown: list[str] = []
+    lines = stream_lines(
+        {"choices": [{"delta": {"content": "<|channel>thought\n"}}]},
+        {"choices": [{"delta": {"content": "hm<channel|>Let me see.\n"}}]},
+        {"choices": [{"delta": {"content": "call:clock{"}}]},
+        {"choices": [{"delta": {"content": "}"}, "finish_reason": "stop"}]},
+    )
+    async with replaying(Replay([Recorded(lines=lines)])) as llm:
+        await llm.call(request(), shown.append, ignore)
+    assert shown == ["Let me see.", "Let me see."]
+
+
+def thinking(text: str, tokens: int | None = None, **more: object) -> dict[str, object]:
+    """A chunk of thought, with the running count of tokens if the server gives one."""
+    usage = {} if tokens is None else {"usage": {"prompt_tokens": 9, "completion_tokens": tokens}}
+    return {"choices": [{"delta": {"reasoning": text, **more}}], **usage}
+
+
+@pytest.mark.parametrize("counts", [(256, 512), (None, None)])
+async def test_a_thought_that_finds_no_end_is_braked_and_the_stream_is_closed(counts):
+    lines = stream_lines(*(thinking(f"hm {number} ", number) for number in counts))[:-1]
+    replay = Replay([Recorded(lines=lines, hold=True), said("next")])
+    async with replaying(replay, seats=1) as llm:
+        reply = await llm.call(request(brake=512), ignore, ignore)
+        await replay.left.wait()
+        assert (await llm.call(request(), ignore, ignore)).text == "next"
+    assert (reply.finish_reason, reply.text, reply.blocks) == ("brake", "", 2)
+    assert reply.reasoning.startswith("hm ")
+    assert reply.usage.partial
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (None if counts[1] is None else 9, counts[1])
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [thinking("hm", 511)],
+        [thinking("hm", 256), {"choices": [{"delta": {"content": "It is"}}]}, thinking("hm", 1024)],
+        [thinking("hm", 512, tool_calls=[{"index": 0, "id": "a", "function": {"name": "clock", "arguments": "{}"}}])],
+        [{"choices": [], "usage": {"completion_tokens": 900}}],
+    ],
+)
+async def test_a_thought_that_is_short_or_led_to_something_is_not_braked(chunks):
+    last = {"choices": [{"delta": {"reasoning": "so"}, "finish_reason": "stop"}], "usage": {"completion_tokens": 2000}}
+    async with replaying(Replay([Recorded(lines=stream_lines(*chunks, last))])) as llm:
+        reply = await llm.call(request(brake=512), ignore, ignore)
+    assert reply.finish_reason == "stop"
+    assert not reply.usage.partial
+
+
+async def test_a_call_without_a_brake_may_think_as_long_as_it_likes():
+    last = {"choices": [{"delta": {"content": "So."}, "finish_reason": "stop"}]}
+    async with replaying(Replay([Recorded(lines=stream_lines(*[thinking("hm", 9999)] * 9, last))])) as llm:
+        assert (await llm.call(request(), ignore, ignore)).text == "So."
+
+
+async def test_blocks_of_an_answer_that_goes_on_are_shown_behind_what_it_had():
+    shown: list[str] = []
+    lines = stream_lines(
+        {"choices": [{"delta": {"content": "ther is "}}]},
+        {"choices": [{"delta": {"content": "fine. call:clo"}}]},
+        {"choices": [{"delta": {"content": "ck"}, "finish_reason": "stop"}]},
+    )
+    messages = (Message("user", "weather?"), Message("assistant", "The wea"))
+    async with replaying(Replay([Recorded(lines=lines)])) as llm:
+        reply = await llm.call(request(messages=messages, continues=True), shown.append, ignore)
+    assert shown == ["The weather is", "The weather is fine."]
+    assert reply.text == "ther is fine. call:clock"
+
+
+async def test_times_follow_one_another():
+    times = (await ask(recorded("01-chat-stream"))).times
+    assert times.seat is not None
+    assert times.first_block is not None
+    assert times.last_block is not None
+    assert times.ended is not None
+    assert times.created <= times.seat <= times.first_block <= times.last_block <= times.ended
+
+
+async def test_the_request_holds_what_a_diffusion_model_takes_and_nothing_it_refuses():
+    replay = Replay([said("a"), said("b")])
+    async with replaying(replay) as llm:
+        await llm.call(request("hi"), ignore, ignore)
+        await llm.call(request("hi", tools=(TOOL,), priority=3, thinking=True), ignore, ignore)
+    plain, full = replay.asked
+    assert plain == {
+        "model": "gemma4",
+        "messages": [{"role": "user", "content": "hi"}],
+        "max_tokens": 1024,
+        "stream": True,
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+        "chat_template_kwargs": {"enable_thinking": False},
+        "repetition_detection": {"min_pattern_size": 64, "max_pattern_size": 128, "min_count": 4},
+    }
+    assert full["chat_template_kwargs"] == {"enable_thinking": True}
+    assert (full["tools"], full["tool_choice"], full["priority"]) == ([TOOL], "auto", 3)
+
+
+async def test_a_conversation_is_named_by_a_hash_and_the_key_goes_along():
+    replay = Replay([said("a"), said("b"), said("c")])
+    async with replaying(replay) as llm:
+        await llm.call(request(), ignore, ignore)
+        await llm.call(request(), ignore, ignore)
+        await llm.call(request(session="conversation 8"), ignore, ignore)
+    first, second, third = [headers["x-session-id"] for headers in replay.headers]
+    assert first == second != third
+    assert "conversation" not in first
+    assert replay.headers[0]["authorization"] == "Bearer sk-secret"
+
+
+async def test_what_the_environment_says_of_openai_is_not_sent(monkeypatch):
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
+    replay = Replay([said("a")])
+    async with replaying(replay) as llm:
+        await llm.call(request(), ignore, ignore)
+    assert not [name for name in replay.headers[0] if name.startswith("openai-")]
+
+
+async def test_calls_and_results_are_sent_as_two_messages():
+    call = ToolCall("call-1", "clock", "{}")
+    messages = (
+        Message("user", "time?"),
+        Message("assistant", "Let me look.", reasoning="need it"),
+        Message("assistant", calls=(call,)),
+        Message("tool", "noon", call_id="call-1"),
+    )
+    replay = Replay([said("a")])
+    async with replaying(replay) as llm:
+        await llm.call(request(messages=messages), ignore, ignore)
+    assert replay.asked[0]["messages"] == [
+        {"role": "user", "content": "time?"},
+        {"role": "assistant", "content": "Let me look.", "reasoning": "need it"},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "call-1", "type": "function", "function": {"name": "clock", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "call-1", "content": "noon"},
+    ]
+
+
+async def test_halves_of_characters_never_leave_the_client():
+    chunk = '{"choices": [{"delta": {"content": "a\\ud83d\\ude00\\udfff\\u0000b"}, "finish_reason": "stop"}]}'
+    reply = await ask(Recorded(lines=[f"data: {chunk}", "data: [DONE]"]))
+    assert reply.text.encode() == "a😀�b".encode()

@@ -1,0 +1,200 @@
+"""Calls that are refused, cancelled, cut off or never answered: what is said of them, and what is left of the reply."""
+
+import asyncio
+import contextlib
+import itertools
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from bot.domain import Reply, Usage
+from bot.errors import CallFailed, EndpointAway, EndpointRefused, PromptTooLong
+from bot.llm.client import Llm
+from bot.llm.seats import Seats
+from tests.support.recorded_endpoint import Recorded, Replay, ignore, recorded, replaying, request, said
+
+BODY = b'data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+WHOLE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n%s" % (len(BODY), BODY)
+
+
+async def failure(answer: Recorded, silence: float = 5.0) -> CallFailed:
+    async with replaying(Replay([answer]), silence=silence) as llm:
+        with pytest.raises(CallFailed) as caught:
+            await llm.call(request(), ignore, ignore)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "words"),
+    [
+        ("14-no-api-key", EndpointRefused, "MODEL_API_KEY"),
+        ("07-err-unknown-model", EndpointRefused, "does not serve the model gemma4"),
+        ("00-notfound", EndpointRefused, "/v1"),
+        ("16-dg-param-temperature", EndpointRefused, "not yet supported with diffusion models"),
+        ("07-err-max-tokens-too-large", EndpointRefused, "cannot be greater than max_model_len"),
+        ("07-err-empty-messages", EndpointRefused, "empty conversation"),
+        ("14-small-context-too-long", PromptTooLong, "longer than the endpoint's context"),
+        ("07-overload-503", EndpointAway, "busy"),
+        ("15-crash", EndpointAway, "not ready"),
+    ],
+)
+async def test_a_refusal_says_in_one_sentence_what_to_do(name, error, words):
+    failed = await failure(recorded(name))
+    assert type(failed) is error
+    assert words in str(failed)
+    assert failed.partial.usage.partial
+    assert failed.partial.text == ""
+
+
+async def test_a_refusal_that_repeats_the_key_or_the_request_is_told_without_them():
+    message = "1 validation error: {'msg': 'bad key sk-secret', 'input': 'what the person wrote'}"
+    error = {"message": message, "type": "Bad Request", "param": None, "code": 400}
+    failed = await failure(Recorded(400, {"error": error}))
+    assert "bad key [hidden]" in str(failed)
+    assert "person" not in str(failed)
+
+
+@pytest.mark.parametrize("status", [400, 500])
+async def test_an_error_without_json_is_an_error_all_the_same(status):
+    assert f"HTTP {status}" in str(await failure(Recorded(status, "a proxy's page")))
+
+
+async def test_an_engine_that_dies_while_streaming_leaves_what_it_said():
+    failed = await failure(recorded("15-stream-while-engine-crashes"))
+    assert isinstance(failed, EndpointAway)
+    assert failed.partial.text == "tick tick tick t"
+
+
+async def test_a_silent_stream_ends_by_its_time_limit_with_the_running_usage():
+    failed = await failure(recorded("14-sigterm-mid-stream", hold=True), silence=1)
+    assert isinstance(failed, EndpointAway)
+    assert "silent for 1 s" in str(failed)
+    assert failed.partial.text == "tick tick tick "
+    assert failed.partial.usage == Usage(33, None, 9, 0, partial=True)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["data: {nonsense"],
+        ['data: ["a list"]'],
+        ['data: {"choices": 7}'],
+        ['data: {"choices": [{"delta": {"content": 7}}]}'],
+        ['data: {"choices": [{"delta": {"tool_calls": [7]}}]}'],
+        ['data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "abort"}]}', "data: [DONE]"],
+        ['data: {"choices": [{"delta": {"content": "a"}}]}', "data: [DONE]"],
+        [],
+    ],
+)
+async def test_a_stream_that_is_none_counts_as_away(lines):
+    assert isinstance(await failure(Recorded(lines=lines)), EndpointAway)
+
+
+async def test_cancelling_closes_the_request_at_once_and_hands_over_what_came():
+    replay = Replay([recorded("14-sigterm-mid-stream", hold=True), said("next")])
+    cut: list[Reply] = []
+    shown = asyncio.Queue[str]()
+    async with replaying(replay, seats=1) as llm:
+        async with asyncio.TaskGroup() as tasks:
+            call = tasks.create_task(llm.call(request(), shown.put_nowait, ignore, cut.append))
+            while await shown.get() != "tick tick tick":
+                pass
+            call.cancel()
+        assert call.cancelled()
+        await replay.left.wait()
+        assert cut[0].text == "tick tick tick "
+        assert cut[0].usage.partial
+        assert cut[0].usage.completion_tokens == 9
+        assert (await llm.call(request(), ignore, ignore)).text == "next"
+
+
+async def test_a_call_cancelled_while_it_waits_for_a_seat_never_reaches_the_endpoint():
+    replay = Replay([recorded("14-sigterm-mid-stream", hold=True)])
+    cut: list[Reply] = []
+    async with replaying(replay, seats=1) as llm, asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(llm.call(request(), ignore, ignore))
+        await replay.started.wait()
+        second = tasks.create_task(llm.call(request(lane="2"), ignore, ignore, cut.append))
+        await asyncio.sleep(0)
+        assert llm.waiting("2") == 0
+        second.cancel()
+        first.cancel()
+    assert len(replay.asked) == 1
+    assert cut[0].times.seat is None
+
+
+@contextlib.asynccontextmanager
+async def listening(
+    answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> AsyncIterator[Llm]:
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        llm = Llm(f"http://127.0.0.1:{port}/v1", "gemma4", Seats(1))
+        try:
+            yield llm
+        finally:
+            await llm.close()
+
+
+async def read_request(reader: asyncio.StreamReader) -> None:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(int(line.split(b":")[1]) for line in head.lower().splitlines() if line.startswith(b"content-length"))
+    await reader.readexactly(length)
+
+
+async def test_a_pooled_connection_that_is_gone_costs_no_call():
+    connections = itertools.count(1)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first = next(connections) == 1
+        await read_request(reader)
+        writer.write(WHOLE)
+        if first:
+            await read_request(reader)
+        writer.close()
+
+    async with listening(answer) as llm:
+        assert (await llm.call(request(), ignore, ignore)).text == "hi"
+        assert (await llm.call(request(), ignore, ignore)).text == "hi"
+    assert next(connections) == 3
+
+
+async def test_a_connection_that_is_reset_again_counts_as_away():
+    connections = itertools.count(1)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        next(connections)
+        await read_request(reader)
+        writer.transport.abort()
+
+    async with listening(answer) as llm:
+        with pytest.raises(EndpointAway, match="cut the connection"):
+            await llm.call(request(), ignore, ignore)
+    assert next(connections) == 3
+
+
+async def test_a_connection_cut_within_the_stream_is_not_tried_again():
+    connections = itertools.count(1)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        next(connections)
+        await read_request(reader)
+        writer.write(WHOLE.replace(b"stop", b"xxxx")[:-30])
+        await writer.drain()
+        writer.close()
+
+    async with listening(answer) as llm:
+        with pytest.raises(EndpointAway, match="cut the connection"):
+            await llm.call(request(), ignore, ignore)
+    assert next(connections) == 2
+
+
+async def test_an_endpoint_that_is_not_there_counts_as_away():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    llm = Llm(f"http://127.0.0.1:{port}/v1", "gemma4", Seats(1))
+    with pytest.raises(EndpointAway, match="cannot be reached"):
+        await llm.call(request(), ignore, ignore)
+    await llm.close()

@@ -1,0 +1,43 @@
+"""What is sent to which endpoint; what the requests hold for vLLM is tested in test_llm.py."""
+
+from bot.domain import Message, ToolCall
+from bot.http_server import serve
+from bot.llm.client import Llm
+from bot.llm.dialect import PLAIN, VLLM
+from bot.llm.seats import Seats
+from tests.support.recorded_endpoint import Replay, ignore, request, said
+
+TOOL = {"type": "function", "function": {"name": "clock", "description": "Time", "parameters": {"type": "object"}}}
+LOOP = (
+    Message("user", "time?"),
+    Message("assistant", calls=(ToolCall("call-1", "clock", "{}"),), reasoning="need it"),
+    Message("tool", "noon", call_id="call-1"),
+)
+
+
+def test_a_plain_endpoint_gets_the_standard_fields_alone():
+    wanted = request(messages=LOOP, tools=(TOOL,), thinking=True, priority=2, brake=1024)
+    body = PLAIN.body("gemma", wanted)
+    assert set(body) == {"model", "messages", "max_tokens", "stream", "stream_options", "tools", "tool_choice"}
+    assert body["stream_options"] == {"include_usage": True}
+    assert not [message for message in body["messages"] if "reasoning" in message]
+    assert PLAIN.headers(wanted) == {}
+
+
+async def test_the_client_speaks_the_dialect_it_is_given():
+    replay = Replay([said("noon")])
+    async with serve(replay.app) as url:
+        llm = Llm(f"{url}/v1", "gemma", Seats(1), dialect=PLAIN)
+        assert (await llm.call(request(messages=LOOP, thinking=True), ignore, ignore)).text == "noon"
+        await llm.close()
+    assert replay.asked == [PLAIN.body("gemma", request(messages=LOOP, thinking=True))]
+    assert "x-session-id" not in replay.headers[0]
+
+
+def test_a_reply_goes_on_in_the_message_left_open():
+    messages = (*LOOP, Message("assistant", "It is", reasoning="noon"))
+    body = VLLM.body("gemma", request(messages=messages, continues=True))
+    assert (body["continue_final_message"], body["add_generation_prompt"]) == (True, False)
+    assert body["messages"][-1] == {"role": "assistant", "content": "It is", "reasoning": "noon"}
+    assert "continue_final_message" not in VLLM.body("gemma", request(messages=messages))
+    assert "continue_final_message" not in PLAIN.body("gemma", request(messages=messages, continues=True))

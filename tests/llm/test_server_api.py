@@ -1,0 +1,186 @@
+"""The endpoint's other routes: what is read from them, and what is said when they are not there."""
+
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from bot.errors import KeyRefused, ServerAway
+from bot.http_server import serve
+from bot.llm import server_api as server
+from bot.llm.server_api import Counters, Read, ServedModel
+from bot.sim.vllm.server import Endpoint
+
+MODELS = {"object": "list", "data": [{"id": "gemma4", "max_model_len": 32768}, {"id": "other"}, {"no": "id"}, 7]}
+
+
+@contextlib.asynccontextmanager
+async def answering(**routes: Any) -> AsyncIterator[str]:
+    """An endpoint whose routes give these (status, body) pairs; yields its address with /v1."""
+
+    def answer(given: tuple[int, Any]) -> Any:
+        async def reply(request: Request) -> Response:
+            if request.url.path.startswith("/v1") and request.headers.get("authorization") not in {None, "Bearer k"}:
+                return Response(json.dumps({"error": "Unauthorized"}), 401, media_type="application/json")
+            body = given[1] if isinstance(given[1], str) else json.dumps(given[1])
+            return PlainTextResponse(body, given[0])
+
+        return reply
+
+    paths = {"models": "/v1/models", "version": "/version", "health": "/health", "tokenize": "/tokenize"}
+    paths["metrics"] = "/metrics"
+    methods = ["GET", "POST"]
+    table = [Route(paths[name], answer(given), methods=methods) for name, given in routes.items()]
+    async with serve(Starlette(routes=table)) as url:
+        yield f"{url}/v1"
+
+
+async def test_models_are_named_with_their_context() -> None:
+    async with answering(models=(200, MODELS)) as url:
+        assert await server.models(url, "k") == (ServedModel("gemma4", 32768), ServedModel("other", None))
+
+
+async def test_a_wrong_key_and_a_missing_one_are_told_apart() -> None:
+    async with answering(models=(401, {"error": "Unauthorized"})) as url:
+        with pytest.raises(KeyRefused, match="wants a key"):
+            await server.models(url)
+        with pytest.raises(KeyRefused, match="wants another key") as caught:
+            await server.models(url, "wrong-key")
+        assert "wrong-key" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((503, ""), r"is not ready \(HTTP 503\)"),
+        ((404, {"detail": "Not Found"}), "is no model endpoint"),
+        ((200, "<html>"), "is no model endpoint"),
+        ((200, []), "is no model endpoint"),
+        ((200, {"data": 5}), "is no model endpoint"),
+    ],
+)
+async def test_what_is_no_endpoint_is_said(answer: tuple[int, Any], words: str) -> None:
+    async with answering(models=answer) as url:
+        with pytest.raises(ServerAway, match=words):
+            await server.models(url)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/v1", "http://name.invalid/v1", "http://\x7f/v1"])
+async def test_an_address_where_nothing_answers_is_said(url: str) -> None:
+    with pytest.raises(ServerAway, match="Nothing answers at"):
+        await server.models(url)
+    assert not await server.health(url)
+
+
+async def test_the_version_is_read_or_unknown() -> None:
+    async with answering(version=(200, {"version": "0.33.0"})) as url:
+        assert await server.version(url) == "0.33.0"
+    async with answering(version=(200, {"version": None})) as url:
+        assert await server.version(url) is None
+    async with answering() as url:
+        assert await server.version(url) is None
+
+
+@pytest.mark.parametrize(("status", "up"), [(200, True), (404, True), (503, False), (500, False)])
+async def test_health_is_up_unless_the_server_says_otherwise(status: int, up: bool) -> None:
+    async with answering(health=(status, "")) as url:
+        assert await server.health(url) is up
+
+
+PROMPT = {
+    "messages": [{"role": "user", "content": "How late is it?"}],
+    "tools": [{"type": "function", "function": {"name": "clock", "description": "Tells the time."}}],
+    "chat_template_kwargs": {"enable_thinking": True},
+}
+
+
+async def test_a_prompt_is_counted_as_a_call_sends_it() -> None:
+    endpoint = Endpoint(api_key="k")
+    async with serve(endpoint.app) as url, httpx.AsyncClient(headers={"authorization": "Bearer k"}) as http:
+        counted = await server.tokenize(f"{url}/v1", "k", PROMPT)
+        await http.post(f"{url}/v1/chat/completions", json={**PROMPT, "max_tokens": 5})
+    assert counted == endpoint.requests[0].prompt_tokens
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [(404, {"detail": "Not Found"}), (200, "no JSON"), (200, {"count": True}), (200, {"count": -3}), (200, [])],
+)
+async def test_a_prompt_that_cannot_be_counted_is_not(answer: tuple[int, Any]) -> None:
+    async with answering(tokenize=answer) as url:
+        assert await server.tokenize(url, None, PROMPT) is None
+
+
+async def test_a_server_that_takes_its_time_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "QUICKLY", 0.02)
+    endpoint = Endpoint()
+    async with serve(endpoint.app) as url:
+        endpoint.hold()
+        assert await server.systemone(f"{url}/v1", None, {"state": "x", "questions": {"a": {"type": "noul"}}}) == Read()
+        endpoint.release()
+    assert await server.tokenize("http://127.0.0.1:9/v1", None, PROMPT) is None
+
+
+async def test_what_is_encrypted_is_verified() -> None:
+    async with answering(version=(200, {"version": "0.33.0"})) as url:
+        with pytest.raises(ServerAway, match="Nothing answers at https://"):
+            await server.version(url.replace("http://", "https://"))
+
+
+PAGE = """# HELP vllm:prompt_tokens_total Number of prefill tokens processed.
+# TYPE vllm:prompt_tokens_total counter
+vllm:prompt_tokens_total{engine="0",model_name="a b}"} 1.5e+03
+vllm:prompt_tokens_total{engine="1",model_name="a"} 7.0
+vllm:prompt_tokens_created{engine="1",model_name="a"} 1.79e+09
+vllm:generation_tokens_total 12 1795164185000
+vllm:request_success_total{engine="0",finished_reason="stop"} 2.0
+vllm:request_success_total{engine="0",finished_reason="length"} 1.0
+vllm:diffusion_num_denoising_steps_total{engine="0"} NaN
+vllm:diffusion_num_committed_tokens_total{engine="0"} 1e999
+"""
+
+
+async def test_counters_are_added_up_over_engines_and_labels() -> None:
+    async with answering(metrics=(200, PAGE)) as url:
+        assert await server.counters(url, "k") == Counters(1507, None, 12, 3, None, 0)
+
+
+@pytest.mark.parametrize("answer", [(404, PAGE), (200, "python_info 1.0"), (200, "")])
+async def test_a_server_without_such_counters_is_told_apart(answer: tuple[int, str]) -> None:
+    async with answering(metrics=answer) as url:
+        assert await server.counters(url) is None
+
+
+async def test_counters_of_nobody_are_unknown() -> None:
+    assert await server.counters("http://127.0.0.1:9/v1") is None
+
+
+async def test_a_sample_that_is_no_number_counts_as_nothing() -> None:
+    async with answering(metrics=(200, "vllm:prompt_tokens_total 1.2.3")) as url:
+        assert await server.counters(url) == Counters(0)
+
+
+async def test_the_simulator_counts_as_it_is_read() -> None:
+    async with serve(Endpoint().app) as url:
+        assert await server.counters(f"{url}/v1") == Counters(0, 0, 0, 0, 0, 0)
+
+
+async def test_certificates_are_checked_however_the_address_is_written(monkeypatch: pytest.MonkeyPatch):
+    contexts: list[ssl.SSLContext] = []
+
+    def certificates() -> ssl.SSLContext:
+        contexts.append(ssl.create_default_context())
+        return contexts[-1]
+
+    monkeypatch.setattr(server, "_certificates", certificates)
+    with pytest.raises(ServerAway):
+        await server.version("HTTPS://127.0.0.1:9")
+    assert len(contexts) == 1

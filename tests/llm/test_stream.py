@@ -1,0 +1,74 @@
+"""Whatever a server sends as a chunk, it is read or refused, and what was read can be judged and stored."""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.agent.reply_parser import judge
+from bot.db.conversations.calls import _account
+from bot.llm.stream import Reading, epoch_clock
+from tests.support.offered_tools import TOOLS
+
+odd = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([2**53, 2**70, 10**400, -1])
+    | st.floats()
+    | st.text(st.characters(), max_size=4)
+    | st.just("\ud800"),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["id", "a"]), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def some(**known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """An object with some of these keys, each right or odd; or something odd altogether."""
+    return st.fixed_dictionaries({}, optional={key: value | odd for key, value in known.items()}) | odd
+
+
+function = some(name=st.sampled_from(["clock", "calculate"]), arguments=st.just("{}"))
+piece = some(id=st.just("a"), index=st.integers(0, 2), function=function)
+delta = some(content=st.just("Hi."), reasoning=st.just("Hm."), tool_calls=st.lists(piece, max_size=3))
+choice = some(delta=delta, finish_reason=st.sampled_from(["stop", "length", "tool_calls"]))
+details = some(cached_tokens=st.integers(0, 9), reasoning_tokens=st.integers(0, 9))
+usage = some(prompt_tokens=st.integers(0, 9), completion_tokens=st.integers(0, 9), prompt_tokens_details=details)
+chunk = some(
+    id=st.just("chatcmpl-1"),
+    system_fingerprint=st.just("vllm"),
+    choices=st.lists(choice, max_size=2),
+    usage=usage,
+    metrics=some(queue_time_ms=st.floats(0, 9)),
+)
+
+
+@given(st.lists(chunk, max_size=3))
+def test_any_chunks_are_read_or_refused_and_can_be_judged_and_stored(chunks: list[Any]):
+    reading = Reading(epoch_clock())
+    for one in chunks:
+        try:
+            reading.take(one)
+        except ValueError:
+            break
+    reply = reading.reply()
+    assert isinstance(reply.finish_reason, str | None)
+    judge(reply, TOOLS)
+    assert all(_storable(value) for value in _account(reply).values())
+
+
+def _storable(value: object) -> bool:
+    if isinstance(value, str):
+        return bool(value.encode()) or value == ""
+    if isinstance(value, int):
+        return abs(value) < 2**63
+    return value is None or isinstance(value, float)
+
+
+def test_counts_that_are_no_counts_are_unknown_not_zero():
+    reading = Reading(epoch_clock())
+    reading.take({"choices": [], "usage": {"prompt_tokens": True, "completion_tokens": -3}})
+    used = reading.reply().usage
+    assert (used.prompt_tokens, used.completion_tokens, used.cached_tokens) == (None, None, None)
+    assert json.dumps(_account(reading.reply()))

@@ -1,0 +1,191 @@
+import asyncio
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from bot.sim.vllm import chat_route as endpoint_http
+from bot.sim.vllm.server import Endpoint, Profile
+from tests.support.endpoint_client import chunks, fixture, merged, playing
+
+LONG = "@@repeat:600 word @@"
+DEAD = {
+    "message": "The server had an error while processing your request.",
+    "type": "InternalServerError",
+    "param": None,
+    "code": 500,
+}
+
+
+async def test_a_busy_server_says_503_once() -> None:
+    endpoint = Endpoint()
+    endpoint.fault("busy")
+    async with playing(endpoint) as player:
+        busy, fine = await player.say("hi"), await player.say("hi")
+    assert (busy.status, busy.body) == (503, fixture("07-overload-503")["body"])
+    assert "retry-after" not in busy.headers
+    assert fine.status == 200
+    assert [request.fault for request in endpoint.requests] == ["busy", None]
+    assert [request.status for request in endpoint.requests] == [503, 200]
+
+
+async def test_unauthorized_is_a_string() -> None:
+    endpoint = Endpoint()
+    endpoint.fault("unauthorized", times=2)
+    async with playing(endpoint) as player:
+        answers = [await player.say("hi") for _ in range(3)]
+    assert [answer.status for answer in answers] == [401, 401, 200]
+    assert answers[0].body == fixture("14-no-api-key")["body"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_reset_cuts_the_connection(stream: bool) -> None:
+    endpoint = Endpoint()
+    endpoint.fault("reset")
+    async with playing(endpoint) as player:
+        with pytest.raises(httpx.ReadError):
+            await player.say("hi", stream=stream)
+    assert endpoint.running == 0
+
+
+async def test_a_reset_in_mid_stream_comes_after_whole_canvases() -> None:
+    endpoint = Endpoint()
+    endpoint.fault("reset", after_canvases=2)
+    async with playing(endpoint) as player:
+        with pytest.raises(httpx.ReadError):
+            await player.say(LONG, stream=True)
+    assert endpoint.requests[0].canvases == 2
+    assert endpoint.requests[0].finish_reason is None
+
+
+async def test_an_error_in_mid_stream_is_a_line_and_then_the_end() -> None:
+    endpoint = Endpoint()
+    endpoint.fault("error_line", after_canvases=1)
+    async with playing(endpoint) as player:
+        got = await player.say(LONG, stream=True)
+        again = await player.say("hi", stream=True)
+    assert got.status == 200
+    assert len([chunk for chunk in chunks(got.lines) if chunk.get("choices")]) == 2
+    assert got.said.errors == [DEAD]
+    assert (got.said.finish, got.said.usage, got.said.done) == (None, None, True)
+    assert again.said.finish == "stop"
+
+
+async def test_the_same_error_without_a_stream_is_500() -> None:
+    endpoint = Endpoint()
+    endpoint.fault("error_line")
+    async with playing(endpoint) as player:
+        got = await player.say("hi")
+    assert (got.status, got.body) == (500, {"error": DEAD})
+
+
+async def test_a_silent_stream_stays_open_until_its_reader_goes() -> None:
+    endpoint = Endpoint(replace(Profile.today(), keep_alive_s=None))
+    endpoint.fault("silent", after_canvases=1)
+    body = {"messages": [{"role": "user", "content": LONG}], "stream": True}
+    async with playing(endpoint) as player, player.http.stream("POST", "/v1/chat/completions", json=body) as answer:
+        pieces = answer.aiter_text()
+        first = await anext(pieces)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await anext(pieces)
+        await answer.aclose()
+        await endpoint.until(lambda: endpoint.running == 0)
+    assert '"content":"word word' in first
+    assert endpoint.requests[0].cancelled
+    assert endpoint.requests[0].canvases == 1
+
+
+async def test_a_slow_first_canvas_is_kept_alive_by_comments() -> None:
+    endpoint = Endpoint(replace(Profile.today(), keep_alive_s=0.02))
+    endpoint.fault("slow", seconds=0.4)
+    async with playing(endpoint) as player:
+        got = await player.say("hi", stream=True)
+    assert got.lines[:2] == [": keep-alive", ": keep-alive"]
+    assert got.said.content == "echo: hi"
+
+
+async def test_comments_come_while_a_request_waits_for_its_seat() -> None:
+    endpoint = Endpoint(replace(Profile.today(), keep_alive_s=0.01), seats=1)
+    body = {"messages": [{"role": "user", "content": "b"}], "stream": True}
+    async with playing(endpoint) as player, asyncio.TaskGroup() as tasks:
+        endpoint.hold()
+        tasks.create_task(player.say("a"))
+        await endpoint.until(lambda: endpoint.running == 1)
+        async with player.http.stream("POST", "/v1/chat/completions", json=body) as answer:
+            lines = answer.aiter_lines()
+            first = await anext(lines)
+            assert endpoint.waiting == 1
+            endpoint.release()
+            rest = [line async for line in lines if line]
+    assert first == ": keep-alive"
+    assert rest[-1] == "data: [DONE]"
+
+
+async def test_a_stream_may_lose_its_usage() -> None:
+    endpoint = Endpoint()
+    endpoint.fault("no_usage")
+    async with playing(endpoint) as player:
+        got = await player.say("hi", stream=True)
+    assert got.said.usage is None
+    assert got.said.finish == "stop"
+    assert got.said.done
+
+
+async def test_a_dying_engine_ends_open_streams_and_then_the_server() -> None:
+    endpoint = Endpoint()
+    async with playing(endpoint) as player, asyncio.TaskGroup() as tasks:
+        endpoint.hold()
+        stream = tasks.create_task(player.say(LONG, stream=True))
+        await endpoint.until(lambda: endpoint.running == 1)
+        crash = await player.say("@@crash@@")
+        health = await player.play(None, "/health")
+        late = await player.say("hi")
+    assert (crash.status, crash.body) == (500, fixture("15-crash")["body"])
+    assert health.status == fixture("15-health-after-crash-0")["status"] == 503
+    assert late.status == 500
+    assert stream.result().said.errors == merged(fixture("15-stream-while-engine-crashes")["sse"]).errors
+    assert stream.result().said.done
+
+
+async def test_a_dead_server_is_gone_after_a_moment_and_comes_back_healed(monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = Endpoint()
+    endpoint.fault("crash")
+    async with playing(endpoint) as player:
+        assert (await player.say("hi")).status == 500
+        monkeypatch.setattr(endpoint_http, "_DEAD_SECONDS", -1.0)
+        with pytest.raises(httpx.ReadError):
+            await player.play(None, "/health")
+        endpoint.heal()
+        assert (await player.say("hi")).status == 200
+        endpoint.heal()
+        assert (await player.play(None, "/health")).status == 200
+
+
+async def test_a_loading_server_answers_503_and_a_closed_door_cuts() -> None:
+    endpoint = Endpoint()
+    async with playing(endpoint) as player:
+        endpoint.loading(30)
+        loading = await player.play(None, "/v1/models")
+        endpoint.refuse(30)
+        with pytest.raises(httpx.ReadError):
+            await player.say("hi")
+        endpoint.heal()
+        fine = await player.say("hi")
+    assert (loading.status, fine.status) == (503, 200)
+
+
+async def test_a_rate_hits_its_share_and_the_same_ones_again() -> None:
+    statuses = []
+    for _ in range(2):
+        endpoint = Endpoint(seed=7)
+        endpoint.fault("busy", times=None, rate=0.3)
+        async with playing(endpoint) as player:
+            statuses.append([(await player.say("hi")).status for _ in range(40)])
+    assert statuses[0] == statuses[1]
+    assert 4 < statuses[0].count(503) < 20
+
+
+def test_an_unknown_fault_is_told_by_name() -> None:
+    with pytest.raises(ValueError, match="unknown fault 'flood'; one of busy"):
+        Endpoint().fault("flood")  # type: ignore[arg-type]

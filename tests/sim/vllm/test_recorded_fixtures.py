@@ -1,0 +1,168 @@
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bot.sim.vllm.server import Endpoint, Profile, Timing, said
+from tests.support.endpoint_client import FIXTURES, Played, chunks, fixture, merged, played, playing
+
+SERVED = replace(Profile.bare(), keep_alive_s=None)
+METERED = replace(SERVED, request_metrics=True)
+SPECIAL = {
+    "01-repetition-stop": Endpoint(METERED),
+    "04-open-channel-answer": Endpoint(METERED),
+    "04-open-channel-answer-stream": Endpoint(METERED),
+    "04-open-channel-tool-burst": Endpoint(METERED),
+    "07-overload-503": Endpoint(replace(SERVED, max_queued=0)),
+    "13-request-id-echoed": Endpoint(replace(METERED, request_ids=True)),
+    "14-force-include-usage-stream": Endpoint(replace(SERVED, force_usage=True), context=512, api_key="k"),
+    "14-no-api-key": Endpoint(SERVED, context=512, api_key="k"),
+    "14-no-api-key-tokenize": Endpoint(SERVED, context=512, api_key="k"),
+    "14-small-context-too-long": Endpoint(SERVED, context=512, api_key="k"),
+}
+PLAYED_APART = {
+    "01-stream-keep-alive",  # told in other milliseconds
+    "14-sigterm-mid-stream",  # ends in silence
+    "15-health-after-crash-0",
+    "15-stream-while-engine-crashes",
+}
+NAMES = sorted(path.stem for path in FIXTURES.glob("*.json") if path.stem not in PLAYED_APART)
+VOLATILE = {"id", "created", "root", "system_fingerprint", "tokens", "token_strs", "count"}
+NOISE = ("16-dg-param-temperature_one", "16-dg-stream", "16-dg-canvas-length-stream")
+
+
+def endpoint_for(name: str) -> Endpoint:
+    if name in SPECIAL:
+        return replace(SPECIAL[name], model="gemma4")
+    if name.startswith("16"):
+        noise = said("noise " * 100)
+        return Endpoint(replace(SERVED, canvas=32), context=4096, model="gemma4", brain=noise)
+    return Endpoint(SERVED, context=32768, model="gemma4")
+
+
+async def play(name: str) -> tuple[dict[str, Any], Played]:
+    recorded = fixture(name)
+    _, path = re.match(r"^(GET|POST) ([^ ,:]+)", recorded["about"]).groups()  # type: ignore[union-attr]
+    headers = {}
+    if recorded["status"] != 401 and "/v1/" in path:
+        headers["authorization"] = "Bearer k"
+    if "x-request-id" in recorded["headers"]:
+        headers["x-request-id"] = recorded["headers"]["x-request-id"]
+    async with playing(endpoint_for(name)) as player:
+        if name == "07-err-bad-json":
+            raw = b'{"model": "gemma4", "messages": ['
+            answer = await player.http.post(path, content=raw, headers={"content-type": "application/json"})
+            return recorded, played(answer)
+        got = await player.play(recorded["request"], path, **headers)
+        if name.startswith("12-"):
+            got = await player.play({"model": "gemma4", "tokens": got.body["tokens"]}, "/detokenize")
+        return recorded, got
+
+
+def shape(value: Any) -> Any:
+    """Values as they are, but for what may differ: there only the kind counts."""
+    if isinstance(value, dict):
+        return {key: _form(key, item) if key in VOLATILE else shape(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [shape(item) for item in value]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return 0.0
+    return value
+
+
+def _form(key: str, value: Any) -> Any:
+    if key == "id" and isinstance(value, str):
+        return re.sub(r"[0-9a-f]{16}$", "<hex>", value)
+    return type(value).__name__
+
+
+def without_words(body: Any) -> Any:
+    """A completion without what its model said."""
+    body = shape(body)
+    for choice in body.get("choices", ()):
+        message = choice["message"]
+        for key in ("content", "reasoning"):
+            message[key] = message[key] and "<text>"
+        for call in message.get("tool_calls", ()):
+            call["function"] = sorted(call["function"])
+    return body
+
+
+def same_words(name: str, got: str, want: str, finish: str | None) -> None:
+    if name in NOISE:
+        return
+    if finish in ("length", "repetition") and want:
+        assert got[:5] == want[:5]
+    else:
+        assert got == want
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if fixture(name)["sse"] is None])
+async def test_it_answers_like_the_recorded_server(name: str) -> None:
+    recorded, got = await play(name)
+    assert got.status == recorded["status"]
+    assert got.content_type == recorded["headers"].get("content-type")
+    want = recorded["body"]
+    if not isinstance(want, dict) or "choices" not in want:
+        assert shape(got.body) == shape(want)
+        return
+    assert without_words(got.body) == without_words(want)
+    choice, message = want["choices"][0], want["choices"][0]["message"]
+    for key in ("content", "reasoning"):
+        same_words(name, got.message[key] or "", message[key] or "", choice["finish_reason"])
+    calls = [call["function"] for call in got.message.get("tool_calls", ())]
+    for mine, theirs in zip(calls, message.get("tool_calls", ()), strict=True):
+        assert mine["name"] == theirs["function"]["name"]
+        same_words(name, mine["arguments"], theirs["function"]["arguments"], choice["finish_reason"])
+    assert got.body["choices"][0]["stop_reason"] == choice["stop_reason"]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if fixture(name)["sse"] is not None])
+async def test_it_streams_like_the_recorded_server(name: str) -> None:
+    recorded, got = await play(name)
+    assert got.content_type == recorded["headers"]["content-type"]
+    mine, theirs = got.said, merged(recorded["sse"])
+    same_words(name, mine.content, theirs.content, theirs.finish)
+    same_words(name, mine.reasoning, theirs.reasoning, theirs.finish)
+    assert mine.calls.keys() == theirs.calls.keys()
+    for index, (tool, arguments) in theirs.calls.items():
+        assert mine.calls[index][0] == tool
+        same_words(name, mine.calls[index][1], arguments, theirs.finish)
+    assert (mine.finish, mine.stop_reason, mine.done) == (theirs.finish, theirs.stop_reason, theirs.done)
+    assert _skeleton(got.lines) == _skeleton(recorded["sse"])
+
+
+def _skeleton(lines: list[str]) -> list[Any]:
+    """What the first, the last and the usage chunk look like; those between come in other numbers here."""
+    found = [shape(chunk) for chunk in chunks(lines)]
+    last = next(chunk for chunk in found if chunk["choices"] and chunk["choices"][0]["finish_reason"])
+    last["choices"][0]["delta"] = "<words>"
+    return [found[0], last, *(chunk for chunk in found if not chunk["choices"])]
+
+
+@pytest.mark.parametrize("name", ["17-burst-parallel", "17-burst-think", "17-burst-tool-cut", "16-dg-stream"])
+async def test_a_canvas_is_one_chunk_that_holds_what_the_recorded_burst_held(name: str) -> None:
+    recorded, got = await play(name)
+    mine, theirs = ([_kinds(chunk) for chunk in chunks(lines)] for lines in (got.lines, recorded["sse"]))
+    assert mine == theirs
+
+
+def _kinds(chunk: dict[str, Any]) -> list[Any]:
+    deltas = [choice["delta"] for choice in chunk["choices"]]
+    return [
+        [*sorted(delta), [(call["index"], sorted(call["function"])) for call in delta.get("tool_calls", ())]]
+        for delta in deltas
+    ]
+
+
+async def test_comments_keep_a_slow_stream_alive() -> None:
+    recorded = fixture("01-stream-keep-alive")
+    request = recorded["request"]
+    request["messages"][0]["content"] = "@@slow:400@@@@say:a b@@"
+    endpoint = Endpoint(replace(SERVED, keep_alive_s=0.05), Timing.instant(), model="gemma4")
+    async with playing(endpoint) as player:
+        got = await player.play(request)
+    assert got.lines[0] == recorded["sse"][0] == ": keep-alive"
+    assert merged(got.lines).content == merged(recorded["sse"]).content
+    assert _skeleton(got.lines) == _skeleton(recorded["sse"])

@@ -1,0 +1,45 @@
+"""The transcription route: a file becomes text, anything else is refused."""
+
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI
+
+from bot.http_server import serve
+from bot.sim.vllm.server import Endpoint, Profile, Sound
+from tests.support.endpoint_client import playing
+
+WILD = bytes(range(256)) + b"\r\n--boundary\r\n\n\r\r"
+
+
+@pytest.mark.parametrize("profile", [Profile.today(), Profile.hosted_api()])
+async def test_the_openai_client_gets_the_text_of_a_file(profile: Profile) -> None:
+    endpoint = Endpoint(profile, transcribe=lambda sound: f"{sound.name} says hello")
+    async with serve(endpoint.app) as url, AsyncOpenAI(base_url=f"{url}/v1", api_key="none") as client:
+        heard = await client.audio.transcriptions.create(model="whisper-1", file=("voice.ogg", WILD, "audio/ogg"))
+    assert heard.text == "voice.ogg says hello"
+    assert endpoint.sounds == [Sound("voice.ogg", "audio/ogg", WILD, "whisper-1")]
+
+
+async def test_without_an_ear_of_its_own_it_tells_the_size() -> None:
+    async with playing(Endpoint()) as player:
+        played = await player.http.post("/v1/audio/transcriptions", files={"file": ("a.ogg", b"12345")})
+    assert played.json() == {"text": "a sound of 5 bytes"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        ({"data": {"model": "m"}, "files": {"other": ("a", b"x")}}, "Field required"),
+        ({"files": {"file": (None, b"only text")}}, "Field required"),
+        ({"json": {"file": "x"}}, "Only 'multipart/form-data' is allowed"),
+        ({"content": b"", "headers": {"content-type": "multipart/form-data; boundary=b"}}, "Field required"),
+    ],
+)
+async def test_no_file_is_refused(sent: dict[str, Any], message: str) -> None:
+    endpoint = Endpoint()
+    async with playing(endpoint) as player:
+        played = await player.http.post("/v1/audio/transcriptions", **sent)
+    assert played.status_code == 400
+    assert message in played.json()["error"]["message"]
+    assert endpoint.sounds == []

@@ -1,0 +1,104 @@
+"""The way out for tests: a sender on its own database and a simulated Telegram, and hands to use it."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.engine import Row
+
+from bot.db.engine import Database
+from bot.db.queues import outbox
+from bot.db.tables import outbox as rows
+from bot.domain import Lane, Part
+from bot.sim.telegram.server import BotApi, Call
+from bot.telegram.client import bot_for
+from bot.telegram.delivery.channel import ChatChannel
+from bot.telegram.delivery.rate_budget import Limits, Rate
+from bot.telegram.delivery.sender import Sender
+
+ANN = Lane(7)
+ONE = "First block, which says something.\n\n"
+TWO = ONE + "Second block, which goes on.\n\n"
+THREE = TWO + "Third block, and the end."
+
+QUICK = Limits(private_gap=0.0, group_gap=0.0)
+"""The real budgets, without the pauses between edits."""
+
+GENEROUS = Limits(Rate(0.0001, 1000), Rate(0.001, 1000), Rate(0.001, 1000), Rate(0.001, 1000), 0.0, 0.0)
+
+
+@dataclass
+class PostOffice:
+    """One database and one Telegram; senders come and go."""
+
+    api: BotApi
+    url: str
+    database: Database
+    limits: Limits = QUICK
+    blocked: list[Lane] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+
+    async def on_blocked(self, lane: Lane) -> None:
+        self.blocked.append(lane)
+
+    async def on_trouble(self, subject: str, text: str) -> None:
+        self.troubles.append(text)
+
+    @contextlib.asynccontextmanager
+    async def sender(self, *, kill: bool = False) -> AsyncIterator[Sender]:
+        """A sender at work; at the end it is stopped, or killed in the middle of whatever it does."""
+        async with bot_for(self.api.token, self.url) as bot:
+            sender = Sender(
+                self.database, bot, on_blocked=self.on_blocked, on_trouble=self.on_trouble, limits=self.limits
+            )
+            async with asyncio.TaskGroup() as tasks:
+                running = tasks.create_task(sender.run())
+                try:
+                    yield sender
+                finally:
+                    if kill:
+                        running.cancel()
+                    else:
+                        sender.stop()
+
+    def channel(self, sender: Sender, item: int = 1, lane: Lane = ANN) -> ChatChannel:
+        return ChatChannel(sender, lane, item, silent=False)
+
+    async def store(self, parts: tuple[Part, ...], item: int | None = 1, lane: Lane = ANN) -> list[int]:
+        async with self.database.transaction() as tx:
+            return await outbox.add(tx, item=item, lane=lane, parts=parts, now=time.time())
+
+    async def answer(self, channel: ChatChannel, text: str, item: int = 1, lane: Lane = ANN) -> None:
+        """End a turn as turns does: store the final parts, then say so."""
+        await self.store(channel.parts(text), item, lane)
+        channel.end()
+
+    async def say(self, sender: Sender, text: str, item: int | None = 1, lane: Lane = ANN) -> int:
+        """Store one message and wake the sender; returns its row."""
+        (row,) = await self.store((Part(text),), item, lane)
+        sender.wake(lane)
+        return row
+
+    async def rows(self) -> list[Row[Any]]:
+        async with self.database.reading() as tx:
+            return list((await tx.execute(select(rows).order_by(rows.c.id))).all())
+
+    async def states(self) -> list[str]:
+        return [row.state for row in await self.rows()]
+
+    def seen(self, chat: int = 7) -> list[str]:
+        """What the person sees from the bot."""
+        return [message.text for message in self.api.chat(chat).from_bot]
+
+    def buttons(self, chat: int = 7) -> list[list[str]]:
+        return [[one["callback_data"] for one in message.buttons] for message in self.api.chat(chat).from_bot]
+
+    def calls(self, chat: int = 7) -> list[str]:
+        return [call.method for call in self.made(chat)]
+
+    def made(self, chat: int = 7) -> list[Call]:
+        return [call for call in self.api.calls if call.chat_id == chat]

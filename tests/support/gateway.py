@@ -1,0 +1,96 @@
+"""The whole house over loopback: both simulators and the real gateway, in one event loop."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bot.app import factory as app
+from bot.http_server import serve
+from bot.settings import Settings, given
+from bot.sim.telegram.server import PATIENCE, BotApi, Limits, Person
+from bot.sim.vllm.server import Endpoint
+from tests.support.empty_database import placed
+
+ADMIN = 7
+_WORDS = " ".join(f"word{n}" for n in range(200))  # more of them than a server looks for a pattern in
+
+
+def long_story() -> str:
+    """What makes the model write about 4,000 words."""
+    return f"@@repeat:20 {_WORDS} @@"
+
+
+@dataclass
+class World:
+    """What surrounds the gateway; `ann` is an admin."""
+
+    api: BotApi
+    endpoint: Endpoint
+    settings: Settings
+
+    @property
+    def ann(self) -> Person:
+        return self.api.person(ADMIN, "Ann")
+
+    def texts(self, chat: int = ADMIN) -> list[str]:
+        """What the bot has in a chat now, oldest first."""
+        return [message.text for message in self.api.chat(chat).from_bot]
+
+    async def answered(self, count: int = 1, chat: int = ADMIN, timeout: float = PATIENCE) -> list[str]:  # noqa: ASYNC109
+        """The bot's messages of a chat once there are `count` of them."""
+        await self.api.until(lambda: len(self.texts(chat)) >= count, timeout)
+        return self.texts(chat)
+
+    async def first_block(self) -> None:
+        """Wait until a first block is shown, and let the endpoint write no more until it is released."""
+        await self.endpoint.until(lambda: any(request.canvases for request in self.endpoint.requests))
+        self.endpoint.hold()
+        await self.answered()
+
+    def finished(self, chat: int = ADMIN) -> bool:
+        """Whether the bot's newest message stands without a Stop button: its answer is whole."""
+        messages = self.api.chat(chat).from_bot
+        return bool(messages) and not any(button["text"] == "⏹ Stop" for button in messages[-1].buttons)
+
+    @contextlib.asynccontextmanager
+    async def gateway(self) -> AsyncIterator[None]:
+        """The gateway at work; it is stopped in order at the end."""
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(app.run(self.settings, stop))
+            try:
+                yield
+            finally:
+                stop.set()
+            await running
+
+
+@contextlib.asynccontextmanager
+async def world(tmp_path: Path, endpoint: Endpoint | None = None, **settings: Any) -> AsyncIterator[World]:
+    """Both simulators, served; the gateway is started by `gateway`."""
+    file = tmp_path / "house.db"
+    if not file.exists():
+        placed(file)
+    api, endpoint = BotApi(limits=Limits.none()), endpoint or Endpoint()
+    async with serve(api.app) as telegram_url, serve(endpoint.app) as model_url:
+        values = {
+            "telegram_token": api.token,
+            "telegram_api_url": telegram_url,
+            "model_url": f"{model_url}/v1",
+            "database_url": f"sqlite+aiosqlite:///{file}",
+            "admin_ids": str(ADMIN),
+            "warm_up": "off",
+            "thinking_read": "off",  # a row of the ledger that depends on how well words tell
+            **settings,
+        }
+        yield World(api, endpoint, given(**values))
+
+
+@contextlib.asynccontextmanager
+async def open_house(tmp_path: Path, endpoint: Endpoint | None = None, **settings: Any) -> AsyncIterator[World]:
+    """Both simulators and the gateway, running."""
+    async with world(tmp_path, endpoint, **settings) as made, made.gateway():
+        yield made

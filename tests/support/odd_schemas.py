@@ -1,0 +1,53 @@
+"""Schemas as strangers write them: broken, hostile, or merely odd; and a maker of endless ones."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tools.schemas.keywords import LISTS, MAPS, PLAIN, SINGLES
+
+DEEP: dict[str, Any] = {}
+for _ in range(3000):
+    DEEP = {"type": "array", "items": DEEP}
+
+
+def swelling(levels: int, width: int) -> dict[str, Any]:
+    """A small document that would be width**levels schemas if its references were put in place without a bound."""
+    parts = {
+        f"p{n}": {"type": "object", "properties": {f"a{m}": {"$ref": f"#/$defs/p{n + 1}"} for m in range(width)}}
+        for n in range(levels)
+    }
+    return argument({"$ref": "#/$defs/p0"}, **{"$defs": {**parts, f"p{levels}": {"type": "object"}}})
+
+
+def doubling(levels: int) -> dict[str, Any]:
+    """The same within one another, two at a time."""
+    parts = {f"p{n}": {"allOf": [{"$ref": f"#/$defs/p{n + 1}"}] * 2} for n in range(levels)}
+    return argument({"$ref": "#/$defs/p0"}, **{"$defs": {**parts, f"p{levels}": {"type": "object"}}})
+
+
+def argument(schema: object, **more: object) -> dict[str, Any]:
+    return {"type": "object", "properties": {"x": schema}, **more}
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 10**20)
+    | st.just(10**400)
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(
+        ["string", "object", "array", "#", "#/", "#/properties/x", "http://x.test/#/a", "(a+)+$", "^a*$"]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["x", "y", "type", "$ref", "nullable", *MAPS, *SINGLES, *LISTS, *PLAIN]), inner, max_size=4
+        )
+    ),
+    max_leaves=12,
+)
+SCHEMAS = st.dictionaries(st.sampled_from(["x", "type", *MAPS, *SINGLES, *LISTS, *PLAIN]), VALUES, max_size=5).map(
+    lambda schema: {**schema, "type": "object"}
+)

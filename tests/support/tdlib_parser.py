@@ -1,0 +1,92 @@
+"""Judges pieces the way Telegram would.
+
+TDLib's own parser judges what it can offline (`getMarkdownText` checks a text and its entities like a message about to
+be sent): bounds in UTF-16 units, halves of surrogate pairs, addresses of links. Our own rules judge the rest: length of
+the text, visible text, white space at its end, the number of entities, their JSON shape, the language of code.
+"""
+
+import json
+from functools import cache
+from typing import Any
+
+from tdjson import td_execute
+
+from bot.telegram.formatting.splitter import Piece, utf16_len, visible
+
+_TYPES = {
+    "bold": "Bold",
+    "italic": "Italic",
+    "strikethrough": "Strikethrough",
+    "code": "Code",
+    "pre": "Pre",
+    "text_link": "TextUrl",
+    "blockquote": "BlockQuote",
+}
+
+
+def refusal(piece: Piece) -> str | None:
+    """Why Telegram would refuse or maim this piece; None when it is fine."""
+    return _own_rules(piece) or _tdlib(piece)
+
+
+def _own_rules(piece: Piece) -> str | None:
+    if not visible(piece.text):
+        return "nothing to see"
+    if utf16_len(piece.text) > 4096:
+        return "too long"
+    if piece.text != piece.text.rstrip():
+        return "white space at the end"
+    if len(piece.entities) > 100:
+        return "more than 100 entities"
+    return next((fault for entity in piece.entities if (fault := _fault(entity, utf16_len(piece.text)))), None)
+
+
+def _fault(entity: dict[str, Any], length: int) -> str | None:
+    allowed = {"type", "offset", "length", *({"pre": ("language",), "text_link": ("url",)}.get(entity["type"], ()))}
+    if not set(entity) <= allowed or entity["type"] not in _TYPES:
+        return f"not the Bot API's shape: {entity}"
+    if entity["length"] <= 0 or entity["offset"] < 0 or entity["offset"] + entity["length"] > length:
+        return f"out of bounds: {entity}"
+    if len(entity.get("language", "x").split()) != 1:
+        return f"no language: {entity}"
+    return None
+
+
+def _tdlib(piece: Piece) -> str | None:
+    entities = [_typed(entity) for entity in piece.entities]
+    formatted = {"@type": "formattedText", "text": piece.text, "entities": entities}
+    answer = ask({"@type": "getMarkdownText", "text": formatted})
+    return str(answer["message"]) if answer["@type"] == "error" else None
+
+
+def _typed(entity: dict[str, Any]) -> dict[str, Any]:
+    kind = {"@type": f"textEntityType{_TYPES[entity['type']]}"}
+    if "url" in entity:
+        kind["url"] = entity["url"]
+    if "language" in entity:
+        kind = {"@type": "textEntityTypePreCode", "language": entity["language"]}
+    return {"@type": "textEntity", "offset": entity["offset"], "length": entity["length"], "type": kind}
+
+
+def ask(query: dict[str, Any]) -> dict[str, Any]:
+    """TDLib's answer to a query it can answer offline."""
+    _quiet()
+    answer = td_execute(json.dumps(query).encode())
+    assert answer is not None
+    return dict(json.loads(answer))
+
+
+@cache
+def _quiet() -> None:
+    td_execute(b'{"@type": "setLogVerbosityLevel", "new_verbosity_level": 0}')
+
+
+def shown_by(piece: Piece, kind: str) -> list[str]:
+    """The text under each entity of a kind, cut out the way Telegram does."""
+    units = piece.text.encode("utf-16-le")
+    spans = [
+        (entity["offset"] * 2, (entity["offset"] + entity["length"]) * 2)
+        for entity in piece.entities
+        if entity["type"] == kind
+    ]
+    return [units[start:end].decode("utf-16-le") for start, end in spans]

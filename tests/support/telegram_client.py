@@ -1,0 +1,34 @@
+"""Talks to the simulated Bot API through python-telegram-bot's real client."""
+
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from telegram import Bot
+from telegram.error import BadRequest
+
+from bot.sim.telegram.server import BotApi
+
+
+@asynccontextmanager
+async def client(api: BotApi, url: str) -> AsyncIterator[Bot]:
+    """A bot of the real client; the log of calls begins after the getMe it begins with."""
+    async with Bot(api.token, f"{url}/bot", f"{url}/file/bot") as bot:
+        api.calls.clear()
+        yield bot
+
+
+async def updates(bot: Bot, offset: int | None = None, wait: int = 0, **more: Any) -> list[dict[str, Any]]:
+    """Raw getUpdates, as the gateway's intake asks."""
+    fetched: list[dict[str, Any]] = await bot.do_api_request(
+        "getUpdates", api_kwargs={"offset": offset, "timeout": wait, **more}
+    )
+    return fetched
+
+
+async def refusal(call: Awaitable[object]) -> str:
+    """The reason of a 400, as the real client words it."""
+    with pytest.raises(BadRequest) as caught:
+        await call
+    return caught.value.message

@@ -1,0 +1,72 @@
+"""Rows of the ledger, stored as they would be found; what a test does not name is plain."""
+
+from typing import Any
+
+from bot.db.engine import Database
+from bot.db.tables import accounts, durations, model_calls, tool_calls, turns
+from bot.db.usage.usage_sums import DAY
+
+NOON = 20_000 * DAY + DAY / 2  # epoch seconds, in the middle of 2024-10-04
+KINDS = ("intake", "lane_wait", "seat_wait", "first_canvas", "further_canvases", "tools", "approval_wait", "telegram")
+
+
+class Ledger:
+    """Writes rows; ids are given back."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._items = 0
+
+    async def turn(self, **changes: Any) -> int:
+        self._items += 1
+        row: dict[str, Any] = {
+            "item": self._items,
+            "lane": "5",
+            "person": 5,
+            "conversation": 1,
+            "state": "ended",
+            "ending": "answered",
+        }
+        row |= {"tools": "[]", "thinking": False, "thinking_why": "no tool fits", "received_at": NOON}
+        row |= {"began_at": NOON + 0.5, "ended_at": NOON + 8.0}
+        return await self._store(turns.insert().values(row | changes).returning(turns.c.id))
+
+    async def call(self, turn: int | None, **changes: Any) -> int:
+        row: dict[str, Any] = {
+            "turn": turn,
+            "step": 1,
+            "purpose": "turn",
+            "endpoint": "main",
+            "model": "m",
+            "thinking": False,
+        }
+        row |= {"tools_offered": 0, "prompt_tokens": 1000, "cached_tokens": 250, "completion_tokens": 300}
+        row |= {"reasoning_tokens": 0, "created_at": NOON + 1.0, "seat_at": NOON + 2.0, "ended_at": NOON + 5.0}
+        row |= {"outcome": "ok", "finish_reason": "stop"}
+        return await self._store(model_calls.insert().values(row | changes).returning(model_calls.c.id))
+
+    async def tool(self, turn: int, name: str = "clock", **changes: Any) -> int:
+        self._items += 1
+        row: dict[str, Any] = {
+            "turn": turn,
+            "step": 1,
+            "call_id": f"c{self._items}",
+            "name": name,
+            "arguments": "{}",
+            "state": "done",
+        }
+        row |= {"outcome": "ok", "result": "noon", "began_at": NOON + 5.0, "ended_at": NOON + 5.5}
+        return await self._store(tool_calls.insert().values(row | changes).returning(tool_calls.c.id))
+
+    async def account(self, turn: int, **seconds: float) -> None:
+        row: dict[str, float] = dict.fromkeys((*KINDS, "back_off", "down", "own"), 0.0) | seconds
+        whole = sum(row.values())
+        await self._store(accounts.insert().values(**row, turn=turn, settled_at=NOON + 9, whole=whole), given=False)
+
+    async def duration(self, day: int, kind: str, bucket: int, count: int) -> None:
+        await self._store(durations.insert().values(day=day, kind=kind, bucket=bucket, count=count), given=False)
+
+    async def _store(self, statement: Any, *, given: bool = True) -> int:
+        async with self._database.transaction() as tx:
+            made = await tx.execute(statement)
+            return int(made.scalar_one()) if given else 0

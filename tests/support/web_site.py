@@ -1,0 +1,79 @@
+"""A small web site on loopback that answers with the very bytes it is given, on as many addresses as wanted."""
+
+import asyncio
+import contextlib
+import gzip
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+
+from tools.net.addresses import Address
+from tools.net.pages import PageReader
+
+
+def answer(body: bytes | str, kind: str | None = "text/html", status: str = "200 OK", **headers: str) -> bytes:
+    """A whole HTTP answer; underscores in header names stand for dashes."""
+    content = body.encode() if isinstance(body, str) else body
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(content)}"]
+    lines += [f"Content-Type: {kind}"] if kind is not None else []
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + content
+
+
+def packed(body: bytes) -> bytes:
+    return answer(gzip.compress(body), content_encoding="gzip")
+
+
+@dataclass
+class Site:
+    """`pages` by path; `heard` is every request as it came, with the address it came to."""
+
+    pages: dict[str, bytes]
+    port: int = 0
+    heard: list[tuple[str, str]] = field(default_factory=list)
+    names: list[str | None] = field(default_factory=list)
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            request = (await reader.readuntil(b"\r\n\r\n")).decode()
+            self.heard.append((writer.get_extra_info("sockname")[0], request))
+            page = self.pages[request.split()[1]]
+            writer.write(page)
+            await writer.drain()
+            if not page:
+                await reader.read()  # silent until the reader gives up
+        writer.close()
+
+    def reader(self, addresses: dict[str, list[str]], *allowed: str, trust: ssl.SSLContext | None = None) -> PageReader:
+        """A reader that knows these names and allows these addresses."""
+
+        async def resolve(host: str, port: int) -> list[str]:
+            if host not in addresses:
+                raise OSError("unknown")
+            return addresses[host]
+
+        def allow(address: Address) -> bool:
+            return address in {ip_address(each) for each in allowed}
+
+        return PageReader(allow, resolve, frozenset({self.port}), trust)
+
+
+@contextlib.asynccontextmanager
+async def site(pages: dict[str, bytes], *hosts: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[Site]:
+    """Serve `pages` while the block runs, on the same port of every host (127.0.0.1 when none is named)."""
+    here = Site(pages)
+    if tls is not None:
+        tls.sni_callback = lambda _socket, name, _context: here.names.append(name)
+    async with contextlib.AsyncExitStack() as stack:
+        for host in hosts or ("127.0.0.1",):
+            server = await asyncio.start_server(here.serve, host, here.port, ssl=tls)
+            await stack.enter_async_context(server)
+            here.port = server.sockets[0].getsockname()[1]
+        yield here
+        for writer in here.writers:
+            writer.transport.abort()
+            with contextlib.suppress(ConnectionError, ssl.SSLError):
+                await writer.wait_closed()

@@ -1,0 +1,86 @@
+"""Whatever fails, and however often: each answer is seen once, in order, or its doubt is said."""
+
+import asyncio
+import random
+
+import pytest
+
+from bot.db.engine import Database
+from bot.http_server import serve
+from bot.sim.telegram.server import BotApi, Fault, Limits
+from bot.telegram.delivery import lane_calls as calls
+from tests.support.delivery_harness import GENEROUS, PostOffice
+
+TURNS = 6
+FAULTS = (
+    Fault.drop(),
+    Fault.accept_then_drop(),
+    Fault.server_error(),
+    Fault.server_error(takes_effect=True),
+    Fault.server_error(500, html=False),
+    Fault.slow(0.05),
+    Fault.slow(0.05, after_effect=True),
+)
+METHODS = ("sendMessage", "editMessageText", "deleteMessage", "sendMessageDraft")
+
+
+async def work(office: PostOffice, dice: random.Random) -> None:
+    """Some turns, each shown in its own way and time, with a restart in between now and then."""
+    item = 1
+    while item <= TURNS:
+        async with office.sender(kill=dice.random() < 0.3) as sender:
+            for _ in range(dice.randint(1, 3)):
+                if item <= TURNS:
+                    await turn(office, sender, item, dice)
+                    item += 1
+            await asyncio.sleep(dice.random() * 0.05)
+
+
+async def turn(office: PostOffice, sender, item: int, dice: random.Random) -> None:
+    channel = office.channel(sender, item)
+    channel.begin()
+    text = ""
+    for block in range(dice.randint(0, 4)):
+        if dice.random() < 0.3:
+            channel.status(dice.choice(["Please wait.", None]))
+            await asyncio.sleep(dice.random() * 0.03)
+        text += f"Block {block} of answer {item}. {'And so on. ' * dice.choice([1, 1, 300])}\n\n"
+        channel.show(text)
+        await asyncio.sleep(dice.random() * 0.03)
+    await office.answer(channel, text + f"End of answer {item}.", item)
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_in_a_storm_of_failures(seed: int, database: Database, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(calls, "_FIRST_BACK_OFF", 0.01)
+    dice = random.Random(seed)
+    api = BotApi(limits=Limits.none())
+    api.person(7).send("hello")
+    async with serve(api.app) as url:
+        office = PostOffice(api, url, database, GENEROUS)
+        for _ in range(12):
+            api.inject(dice.choice(FAULTS), dice.choice(METHODS), skip=dice.randint(0, 6))
+        await work(office, dice)
+        for injection in api._front.injections:
+            injection.lift()
+        async with office.sender() as sender:
+            await sender.rested()
+    await check(office)
+
+
+async def check(office: PostOffice) -> None:
+    seen, rows = "\n".join(office.seen()), await office.rows()
+    answers = [row for row in rows if row.item and row.body is not None]
+    assert {row.state for row in rows} <= {"done", "unknown"}
+    for row in answers:
+        assert len([one for one in rows if one.about == row.id]) == (row.state == "unknown")
+    endings = [
+        max((row for row in answers if row.item == item), key=lambda row: row.part) for item in range(1, TURNS + 1)
+    ]
+    for row in endings:
+        copies = seen.count(f"End of answer {row.item}.")
+        assert copies == 1 if row.state == "done" else copies <= 1
+    places = [seen.index(f"End of answer {row.item}.") for row in endings if row.state == "done"]
+    assert places == sorted(places)
+    known = {row.message_id for row in answers if row.state == "done"}
+    assert not any(one.buttons for one in office.api.chat(7).from_bot if one.message_id in known)

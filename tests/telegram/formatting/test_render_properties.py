@@ -1,0 +1,202 @@
+"""Any text survives rendering whole and is accepted by Telegram."""
+
+import re
+from itertools import chain
+
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from bot.telegram.formatting.links import is_web
+from bot.telegram.formatting.render import Piece, plain, render, snapshot, utf16_len
+from bot.telegram.formatting.splitter import visible
+from tests.support.tdlib_parser import refusal, shown_by
+from tests.support.visible_words import missing
+
+WORD = re.compile(r"Q\d+Z")
+SYNTAX = [
+    *(
+        "*",
+        "**",
+        "_",
+        "__",
+        "`",
+        "``",
+        "```",
+        "~",
+        "~~",
+        "~~~",
+        "||",
+        "|",
+        "$",
+        "$$",
+        "#",
+        "-",
+        "+",
+        "=",
+        ">",
+        "!",
+        ":",
+        ";",
+    ),
+    *(
+        "(",
+        ")",
+        "[",
+        "]",
+        "![",
+        "](",
+        "]:",
+        "](#",
+        '"',
+        "'",
+        "\\",
+        "\\(",
+        "\\)",
+        "\\[",
+        "\\]",
+        "&",
+        "&lt;",
+        "&amp;",
+        "&#27;",
+        "&#x202e;",
+        "/",
+        ",",
+    ),
+    *(
+        "<",
+        "</",
+        "<b>",
+        "</b>",
+        "<br>",
+        "<T>",
+        "<a href=",
+        "/>",
+        "<!--",
+        "-->",
+        "<script>",
+        "<div>",
+        "<std::",
+        "<?",
+        "<![CDATA[",
+    ),
+    *(
+        "\n",
+        "\n\n",
+        "\r\n",
+        "\r",
+        "  \n",
+        "\n- ",
+        "\n  - ",
+        "\n1. ",
+        "\n> ",
+        "\n# ",
+        "\n---\n",
+        "\n===\n",
+        "\n\t",
+        "\n    ",
+    ),
+    *(
+        "\n```py\n",
+        "\n```\n",
+        "\n~~~\n",
+        "\n| a | b |\n|---|---|\n",
+        "\n- [ ] ",
+        "\n[x]: ",
+        "<http://a.org>",
+        "<a@b.org>",
+    ),
+    *(
+        "http://a.org/",
+        "](http://a.org/",
+        "](mailto:",
+        "](http://localhost:",
+        "tg://emoji?id=5368324170671202286",
+        "[^1]",
+    ),
+    *(
+        "😀",
+        "👨‍👩‍👧",
+        "👍🏽",
+        "🇩🇪",
+        "e\u0301",
+        "日本",
+        "שלום",
+        "مرحبا",
+        "\u202e",
+        "\u200b",
+        "\ufeff",
+        "\x00",
+        "\x1b",
+        "\ud800",
+        "\udc00",
+    ),
+]
+LIMITS = st.sampled_from([40, 100, 500, 3800])
+
+
+@st.composite
+def wild(draw: st.DrawFn) -> str:
+    """Markdown syntax, odd characters and words, each of them unlike any other."""
+    tokens = draw(st.lists(st.sampled_from([*SYNTAX, *["word"] * 60, *[" "] * 40]), max_size=80))
+    return "".join(f"Q{number}Z" if token == "word" else token for number, token in enumerate(tokens))
+
+
+def hidden(pieces: tuple[Piece, ...]) -> str:
+    """What the pieces hold beside their text: addresses of links, languages of code."""
+    entities = chain.from_iterable(piece.entities for piece in pieces)
+    return " ".join(entity.get("url", "") + " " + entity.get("language", "") for entity in entities)
+
+
+@settings(max_examples=400, deadline=None)
+@given(wild(), LIMITS)
+@example("| a |\n|---|\n| Q1Z | Q2Z |\n[x]: Q3Z", 3800)
+@example("```Q1Z Q2Z", 3800)
+@example("<div>\n```\nQ1Z <b>\n```\nQ2Z", 3800)
+@example("$a`$b`Q1Z", 3800)
+def test_every_word_of_any_markdown_is_shown_in_order(text: str, limit: int) -> None:
+    pieces = render(text, limit=limit)
+    # a link to a place within the document leads nowhere: its address alone may go
+    elsewhere = (
+        hidden(pieces) + " ".join(re.findall(r"\]\(#[^\n]*", text)) + " ".join(re.findall(r"tg://emoji[^\n]*", text))
+    )
+    wanted = [word for word in WORD.findall(text) if word not in elsewhere]
+    whole = Piece("".join(piece.text for piece in pieces))
+    assert missing(wanted, (whole,)) is None
+
+
+@settings(max_examples=400, deadline=None)
+@given(wild() | st.text(st.characters(exclude_categories=())), LIMITS)
+def test_telegram_takes_every_piece_of_any_text(text: str, limit: int) -> None:
+    for pieces in (render(text, limit=limit), plain(text, limit=limit), render(snapshot(text), limit=limit)):
+        assert [refusal(piece) for piece in pieces] == [None] * len(pieces)
+        assert all(utf16_len(piece.text) <= limit for piece in pieces)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.characters(exclude_categories=())), LIMITS)
+def test_plain_shows_every_visible_character_of_any_text(text: str, limit: int) -> None:
+    shown = "".join(piece.text for piece in plain(text, limit=limit))
+    assert [char for char in text if _is_letter(char)] == [char for char in shown if _is_letter(char)]
+
+
+def _is_letter(char: str) -> bool:
+    return char.isalnum() and visible(char)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), max_size=20), max_size=60),
+    st.sampled_from([100, 500, 3800]),
+)
+def test_any_code_is_shown_line_by_line(lines: list[str], limit: int) -> None:
+    assume(not any(re.match(r"\s*`{4,}\s*$", line) for line in lines))
+    pieces = render("\n".join(["````py", *lines, "````"]), limit=limit)
+    shown = [line.rstrip() for piece in pieces for code in shown_by(piece, "pre") for line in code.split("\n")]
+    assert [line for line in shown if visible(line)] == [line.rstrip() for line in lines if visible(line)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.from_regex(r"(https?://|HTTPS?:|tg://|mailto:|//)?[\w.@:%\[\]-]{0,12}[./:?#\\]?[^\s]{0,8}", fullmatch=True))
+def test_telegram_takes_every_address_we_take(url: str) -> None:
+    piece = Piece("text", ({"type": "text_link", "offset": 0, "length": 4, "url": url},))
+    assert not is_web(url) or refusal(piece) is None

@@ -1,0 +1,114 @@
+"""What came with a message is read leniently, and is named in a way that no prompt and no line can be broken by."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.telegram.incoming import envelope
+from bot.telegram.incoming.attachments import LONGEST_NAME, Enclosure, clean_name, enclosed
+
+
+def size(file: str, width: int, height: int, **more: Any) -> dict[str, Any]:
+    return {"file_id": file, "file_unique_id": "u", "width": width, "height": height, **more}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "file"),
+    [
+        ([size("s", 90, 67), size("m", 800, 600), size("l", 1280, 960), size("xl", 2560, 1920)], "l"),
+        ([size("xl", 2560, 1920), size("s", 90, 67)], "xl"),
+        ([size("s", 90, 67), size("m", 320, 240)], "m"),
+        ([{"file_id": "a"}, 7, {"width": 9, "height": 9}], "a"),
+    ],
+)
+def test_of_a_photo_the_smallest_is_taken_that_has_all_the_model_sees(sizes: list[Any], file: str):
+    found = enclosed({"photo": sizes})
+    assert found is not None
+    assert (found.kind, found.word, found.file_id, found.media_type) == ("picture", "photo", file, "image/jpeg")
+
+
+FILE = {"file_id": "f", "file_name": "a.x", "file_size": 12}
+
+
+@pytest.mark.parametrize(
+    ("message", "enclosure"),
+    [
+        ({"document": FILE}, Enclosure("file", "file", "f", "a.x", "", 12)),
+        ({"document": FILE | {"mime_type": "Image/PNG"}}, Enclosure("picture", "picture", "f", "a.x", "image/png", 12)),
+        ({"document": FILE | {"mime_type": "image/heic"}}, Enclosure("file", "file", "f", "a.x", "image/heic", 12)),
+        ({"document": FILE | {"mime_type": "audio/x\r\nname: y"}}, Enclosure("file", "file", "f", "a.x", "", 12)),
+        ({"document": FILE | {"mime_type": "audio/x-wav"}}, Enclosure("sound", "file", "f", "a.x", "audio/x-wav", 12)),
+        (
+            {"animation": {"mime_type": "image/gif"}, "document": FILE | {"mime_type": "image/gif"}},
+            Enclosure("picture", "picture", "f", "a.x", "image/gif", 12),
+        ),
+        ({"animation": {"mime_type": "video/mp4"}, "document": FILE}, None),
+        (
+            {"voice": {"file_id": "v", "duration": 12, "mime_type": "audio/ogg"}},
+            Enclosure("sound", "voice message", "v", "", "audio/ogg", 0, 12, own=True),
+        ),
+        (
+            {"video_note": {"file_id": "v", "duration": True}},
+            Enclosure("sound", "video message", "v", "", "video/mp4", own=True),
+        ),
+        (
+            {"audio": FILE | {"mime_type": "audio/mpeg", "duration": 9}},
+            Enclosure("sound", "file", "f", "a.x", "audio/mpeg", 12, 9),
+        ),
+        ({"photo": []}, None),
+        ({"document": {"file_name": "a"}}, None),
+        ({"document": "f"}, None),
+        ({"voice": {"duration": 3}}, None),
+        ({"video": FILE}, None),
+        ({"sticker": FILE}, None),
+        ({"text": "hi"}, None),
+    ],
+)
+def test_each_kind_is_told_by_what_telegram_says_of_it(message: dict[str, Any], enclosure: Enclosure | None):
+    assert enclosed(message) == enclosure
+
+
+@pytest.mark.parametrize(
+    ("name", "clean"),
+    [
+        ("report.pdf", "report.pdf"),
+        (" a\n\tb\u202e\x00\u2028c ", "a b c"),
+        ("отчёт 2026.pdf", "отчёт 2026.pdf"),
+        ("", ""),
+        ("\ud800", ""),
+        ("x" * 60 + ".tar.gz", "x" * 27 + "…" + "xxxxx.tar.gz"),
+    ],
+)
+def test_a_name_is_one_short_line_and_keeps_its_end(name: str, clean: str):
+    assert clean_name(name) == clean
+
+
+@given(st.text(max_size=300))
+def test_every_name_becomes_short_and_visible(name: str):
+    clean = clean_name(name)
+    assert len(clean) <= LONGEST_NAME
+    assert clean == " ".join(clean.split())
+    assert clean.encode().decode() == clean
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+keys = ["file_id", "file_name", "file_size", "mime_type", "duration", "width", "height"]
+things = st.dictionaries(st.sampled_from(keys), json, max_size=7)
+kinds = ["photo", "document", "voice", "audio", "video_note", "animation", "media_group_id"]
+messages = st.dictionaries(st.sampled_from(kinds), things | st.lists(things, max_size=3) | json, max_size=4)
+
+
+@given(messages)
+def test_nothing_that_comes_can_break_the_reading(message: dict[str, Any]):
+    found = enclosed(message)
+    assert found is None or found.file_id
+    arrival = envelope.read({"update_id": 1, "message": {"chat": {"id": 5, "type": "private"}, **message}}, 0.0)
+    assert arrival is not None
+    assert arrival.shape == ("text" if found else "other")
+    assert arrival.not_before == (1.0 if found and isinstance(message.get("media_group_id"), str) else None)

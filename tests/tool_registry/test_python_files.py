@@ -1,0 +1,157 @@
+"""Files of TOOLS_DIR: what is found, what is refused, and that a new load leaves alone what runs."""
+
+import asyncio
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tools
+from bot.tool_registry.python_files import load
+from tools.builtin.clock import clock
+
+GREET = '''
+from dataclasses import dataclass
+
+from tools.base import tool
+from tools.builtin.clock import clock
+
+
+@dataclass
+class Somebody:
+    name: "str"
+
+
+@tool
+async def greet(name: str) -> str:
+    """Greet somebody.
+
+    Args:
+        name: Whom.
+    """
+    return f"hello, {Somebody(name).name}"
+
+
+again = greet
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "mine"
+    made.mkdir(mode=0o755)
+    write(made, "greet.py", GREET)
+    return made
+
+
+def write(folder: Path, name: str, text: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    path.chmod(0o644)
+    return path
+
+
+def test_the_tool_of_the_readme_works_here_as_written(tmp_path: Path) -> None:
+    [written] = re.findall(r"```python\n(.*?)```", Path(tools.__file__).with_name("README.md").read_text(), re.DOTALL)
+    made = tmp_path / "mine"
+    made.mkdir(mode=0o755)
+    write(made, "greet.py", written)
+    [file] = load(made).files
+    assert [one.name for one in file.tools] == ["greet"]
+
+
+def test_a_file_gives_its_tools_and_not_those_it_imports(folder: Path) -> None:
+    write(folder, "_parts.py", "raise SystemExit")
+    (folder / ".#greet.py").symlink_to("somebody@here.1")  # an editor's lock
+    write(folder, "notes.txt", "no Python")
+    [file] = load(folder, [clock]).files
+    assert (file.name, file.trouble) == ("greet.py", None)
+    [greet] = file.tools
+    assert (greet.name, greet.source, greet.address) == ("greet", "greet.py", "greet.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("x = 1\n\ny = (", "broken.py, line 3: SyntaxError: '(' was never closed"),
+        ("x = 1\nimport no_such_thing\n", "broken.py, line 2: ModuleNotFoundError: No module named 'no_such_thing'"),
+        ("import json\n\njson.loads('[')\n", "broken.py, line 3: JSONDecodeError"),
+        ("raise SystemExit", "broken.py, line 1: SystemExit"),
+        (
+            "from tools.base import tool\n\n@tool\ndef bare(x: int) -> int:\n    return x\n",
+            "broken.py, line 3: ToolDefinitionError: broken.bare has",
+        ),
+        (b"\xff\xfe", "broken.py"),
+        (b"x = '\x00'", "broken.py"),
+        ("exec(compile('1 +', 'elsewhere', 'exec'))", "broken.py, line 1: SyntaxError"),
+    ],
+)
+def test_a_broken_file_is_told_with_its_line_and_the_others_go_on(folder: Path, text: str | bytes, told: str) -> None:
+    write(folder, "broken.py", text)
+    broken, greet = load(folder).files
+    assert broken.trouble is not None
+    assert broken.trouble.startswith(told)
+    assert broken.tools == ()
+    assert greet.tools
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])
+def test_a_file_that_others_may_write_refuses_the_whole_folder(folder: Path, mode: int) -> None:
+    write(folder, "other.py", "").chmod(mode)
+    loaded = load(folder)
+    assert loaded.files == ()
+    assert loaded.refused == (
+        f"TOOLS_DIR is not loaded: others may write to {folder / 'other.py'}. Say `chmod go-w {folder / 'other.py'}`."
+    )
+
+
+def test_a_folder_that_others_may_write_is_refused(folder: Path) -> None:
+    folder.chmod(0o775)
+    assert "others may write" in (load(folder).refused or "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_file_of_somebody_else_is_refused(folder: Path) -> None:
+    os.chown(folder / "greet.py", 12345, 12345)
+    assert "belongs to another user" in (load(folder).refused or "")
+
+
+def test_what_is_no_plain_file_and_a_folder_that_is_not_there_are_refused(folder: Path, tmp_path: Path) -> None:
+    odd = folder / "odd.py"
+    makers: tuple[Callable[[], object], ...] = (
+        lambda: odd.symlink_to(write(tmp_path, "target.py", "x = 1")),
+        odd.mkdir,
+        lambda: os.mkfifo(odd),  # to read it would wait for ever
+    )
+    for make in makers:
+        make()
+        assert "odd.py is no plain file. Put the file itself there" in (load(folder).refused or "")
+        odd.rmdir() if odd.is_dir() and not odd.is_symlink() else odd.unlink()
+    assert "cannot be read (No such file" in (load(tmp_path / "nowhere").refused or "")
+
+
+async def test_a_new_load_leaves_alone_what_runs(folder: Path) -> None:
+    waits = """
+from tools.base import ToolContext, tool
+
+word = "{word}"
+
+@tool
+async def wait(context: ToolContext) -> str:
+    \"\"\"Wait.\"\"\"
+    await context.wait()
+    return word
+"""
+    gate: Any = asyncio.Event()
+    write(folder, "wait.py", waits.format(word="old"))
+    [old] = load(folder).files[1].tools
+    running = asyncio.gather(old.function({}, gate))
+    await asyncio.sleep(0)
+    write(folder, "wait.py", waits.format(word="new"))
+    [new] = load(folder).files[1].tools
+    assert not running.done()
+    gate.set()
+    assert [*await running, await new.function({}, gate)] == ["old", "new"]

@@ -1,0 +1,72 @@
+"""What looks like a key is seen, however it is written; names and addresses of tools are not taken for one."""
+
+import base64
+import json
+import random
+
+import pytest
+
+from bot.tool_registry.secret_scanner import HIDDEN, holds_a_secret, masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://ann:pw@example.com/openapi.json",
+        "https://example.com/openapi.json?api_key=abc",
+        "https://example.com/openapi.json?x-api-key=abc",
+        "https://example.com/openapi.json#access_token=abc",
+        "https://hooks.example.com/services/T0AB1CD2E/B9ZYX8W7/q8Jd73hGs02LmPq9XtY1vB4n",
+        "https://example.com/x Authorization: Bearer abc.def-ghi",
+        "https://example.com/x bearer abcdefgh12",
+        "https://example.com/x token=abc",
+        'try shop_get {"password": "hunter2"}',
+        "sk-proj-abcdefghijklmnop",
+        "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+        "AKIAIOSFODNN7EXAMPLE",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc",
+        "123456789:AAExampleExampleExampleExampleExample",
+        "3f2b8c1d-9e4a-4b7c-8d1e-2f3a4b5c6d7e",
+        "https://[broken",
+    ],
+)
+def test_what_looks_like_a_key_is_seen(text: str):
+    assert holds_a_secret(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://petstore3.swagger.io/api/v3/openapi.json",
+        "https://api.example.com/v2/openapi.yaml shop getOrderByIdAndCustomer listOrders2024Archive",
+        "https://raw.githubusercontent.com/OAI/OpenAPI-Specification/main/examples/v3.0/petstore.yaml",
+        "endpoint weather GET https://api.example.com/v1/weather/{city}?units=metric\nThe weather of a city.\n"
+        "city (string): the city, such as Tokyo\ntoken (string): a token of the page to go on with",
+        "mcp https://mcp.example.com/mcp time",
+        "https://api.example.com/openapi.json shop getOrderByIdAndCustomerName listAllOfMyOldOrdersByDate",
+        "https://example.com:8443/a/b/c/d/e/2024-10-05/openapi-3.1.0.json?version=3",
+        "",
+    ],
+)
+def test_what_tools_are_added_with_is_not_taken_for_a_key(text: str):
+    assert not holds_a_secret(text)
+
+
+@pytest.mark.parametrize("where", ["https://example.com/a/{}", "https://example.com/?v={}", "{}", "a-{}-key"])
+@pytest.mark.parametrize("size", [24, 32, 48])
+def test_keys_made_by_chance_are_seen_nearly_always(where: str, size: int):
+    chance = random.Random(size)
+    made = [chance.randbytes(size) for _ in range(200)]
+    for written in (lambda raw: base64.urlsafe_b64encode(raw).decode(), bytes.hex):
+        seen = sum(holds_a_secret(where.format(written(raw))) for raw in made)
+        assert seen >= 190
+
+
+def test_secrets_in_arguments_are_hidden_by_their_names_and_by_their_looks():
+    told = masked(
+        '{"city": "Rome", "api_key": "x", "nested": [{"password": "pw", "n": 3}, "sk-abcdefghijklmnop"], "token": ""}'
+    )
+    nested = [{"password": HIDDEN, "n": 3}, HIDDEN]
+    assert json.loads(told) == {"city": "Rome", "api_key": HIDDEN, "nested": nested, "token": ""}
+    assert masked('{"key": "sk-abcdefghijklmnop') == HIDDEN
+    assert masked("no json") == "no json"

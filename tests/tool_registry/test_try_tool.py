@@ -1,0 +1,65 @@
+"""A tool is tried with checked arguments within its own limits, and it is on record that it was."""
+
+import asyncio
+
+import pytest
+
+from bot.db.engine import Database
+from bot.db.tools import audit
+from bot.domain import Lane
+from bot.errors import ChangeRefused
+from bot.tool_registry.try_tool import Trial, note, run
+from tests.support.registered_tools import ADA, NOW
+from tools.base import Tool, ToolContext, tool
+from tools.builtin.look_back import look_back
+from tools.builtin.notes import recall, remember
+
+
+@tool
+async def greet(name: str, context: ToolContext, token: str = "") -> str:
+    """Greet somebody.
+
+    Args:
+        name: Whom.
+        token: A secret.
+    """
+    return f"{context.person} greets {name}"
+
+
+@tool(timeout=0.01)
+async def sleep() -> str:
+    """Sleep."""
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def trial(tool: Tool, arguments: str = "") -> Trial:
+    return Trial(tool, arguments, 7, "Ada", Lane(7))
+
+
+async def test_it_runs_once_and_is_recorded_without_its_result_or_secrets(database: Database):
+    tried = await run(database, trial(greet, '{"name": "Bob", "token": "sk-abcdefghijklmnop"}'))
+    assert (tried.result.outcome, tried.result.text, tried.size) == ("ok", "Ada greets Bob", 14)
+    async with database.transaction() as tx:
+        await note(tx, ADA, tried, now=NOW)
+        (change,) = await audit.changes(tx)
+    assert (change.what, change.subject, change.after["outcome"]) == ("tried", "tool greet", "ok")
+    assert "[hidden]" in change.after["arguments"]
+    assert "greets" not in str(change)
+
+
+async def test_what_hangs_is_stopped(database: Database):
+    tried = await run(database, trial(sleep))
+    assert tried.result.outcome == "timeout"
+
+
+@pytest.mark.parametrize("arguments", ["{", "[]", '{"name": []}', "[" * 100_000])
+async def test_arguments_that_do_not_fit_are_refused_in_a_line(database: Database, arguments: str):
+    with pytest.raises(ChangeRefused):
+        await run(database, trial(greet, arguments))
+
+
+async def test_notes_are_those_of_the_chat_and_nothing_was_said_there(database: Database):
+    await run(database, trial(remember, '{"note": "milk"}'))
+    assert "milk" in (await run(database, trial(recall))).result.text
+    assert (await run(database, trial(look_back, '{"words": "milk"}'))).result.outcome == "ok"

@@ -1,0 +1,51 @@
+"""The tool `schedule`: which of its arguments mean what, and what it says where nothing can be kept."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tools.base import ToolContext, ToolError, run
+from tools.builtin.schedule import schedule
+
+
+class Book:
+    """Writes down what it was asked."""
+
+    async def add(self, when: str, text: str, *, task: bool) -> str:
+        return f"add {when} / {text} / {task}"
+
+    async def list(self) -> str:
+        return "list"
+
+    async def remove(self, number: int) -> str:
+        return f"remove {number}"
+
+
+GIVEN: Mapping[str, Any] = {"when": "", "text": "", "task": False, "remove": 0}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        ({}, "list"),
+        ({"when": "at 9", "text": "tea"}, "add at 9 / tea / False"),
+        ({"when": "at 9", "text": "tea", "task": True}, "add at 9 / tea / True"),
+        ({"remove": 4}, "remove 4"),
+        ({"remove": 4, "when": "at 9", "text": "tea"}, "remove 4"),
+    ],
+)
+async def test_it_adds_lists_and_removes(context: ToolContext, arguments: Mapping[str, Any], asked: str):
+    assert await run(schedule, {**GIVEN, **arguments}, replace(context, schedules=Book())) == asked
+
+
+@pytest.mark.parametrize("arguments", [{"when": "at 9"}, {"text": "tea"}, {"when": " ", "text": "tea"}])
+async def test_it_wants_both_a_time_and_a_text(context: ToolContext, arguments: Mapping[str, Any]):
+    with pytest.raises(ToolError, match="give both when and text"):
+        await run(schedule, {**GIVEN, **arguments}, replace(context, schedules=Book()))
+
+
+async def test_where_nothing_is_kept_it_says_so(context: ToolContext):
+    with pytest.raises(ToolError, match="Nothing can be scheduled here"):
+        await run(schedule, GIVEN, context)

@@ -1,0 +1,195 @@
+"""Servers over HTTP: the SDK's own and one that behaves badly; what addresses are opened, and who gets the headers."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import ToolAnnotations
+
+from bot.http_server import serve
+from tests.support.mcp_http_server import Web
+from tests.support.mcp_session import QUICK, running
+from tools.base import ToolError
+from tools.mcp.errors import NotAllowed
+from tools.mcp.http import client
+from tools.mcp.location import Remote
+from tools.net.policy import Reach
+
+HERE = frozenset({"127.0.0.1"})
+
+
+@contextlib.asynccontextmanager
+async def web(*, modern: bool = False) -> AsyncIterator[tuple[Web, str]]:
+    site = Web(modern=modern)
+    async with serve(site.app) as url:
+        yield site, url
+
+
+@pytest.mark.parametrize("json_response", [True, False])
+async def test_a_server_of_the_sdk_is_listed_called_and_followed(json_response: bool):
+    made = MCPServer("weather")
+
+    @made.tool(annotations=ToolAnnotations(read_only_hint=True))
+    def forecast(city: str, days: int = 1) -> str:
+        """The weather of the next days."""
+        return f"{city}: sun for {days}"
+
+    @made.tool()
+    async def more(context: Context) -> str:
+        """Offer another tool."""
+        made.add_tool(forecast, name="again", description="The same.")
+        await context.notify_tools_changed()
+        return "done"
+
+    app = made.streamable_http_app(json_response=json_response)
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(app.router.lifespan_context(app))
+        url = await stack.enter_async_context(serve(app))
+        server, changes = await stack.enter_async_context(running(Remote(f"{url}/mcp", private=HERE), name="weather"))
+        listing = await server.listed()
+        assert [one.name for one in listing.definitions] == ["weather_forecast", "weather_more"]
+        assert listing.definitions[0].told["properties"]["city"]["type"] == "string"
+        assert (await server.call("forecast", {"city": "Oslo", "days": 2})).text == "Oslo: sun for 2"
+        with pytest.raises(ToolError, match="valid"):
+            await server.call("forecast", {"days": "many"})
+        await server.call("more", {})
+        await changes.until(lambda told: "weather_again" in [one.name for one in told[-1].definitions])
+
+
+async def test_headers_go_to_the_server_and_to_no_other_host():
+    async with web() as (site, url), web() as (other, elsewhere):
+        place = Remote(f"{url}/mcp", {"Authorization": "Bearer secret"}, HERE)
+        assert "secret" not in repr(place)
+        async with running(place) as (server, _):
+            seen = json.loads((await server.call("headers", {})).text)
+            assert seen["authorization"] == "Bearer secret"
+            assert seen["host"] == url.removeprefix("http://")
+        assert site.left == ["session-1"]
+        site.elsewhere = f"{elsewhere}/mcp"
+        async with running(Remote(f"{url}/away", {"Authorization": "Bearer secret"}, HERE)) as (server, _):
+            with pytest.raises(ToolError, match="odd is not available: it refuses: Redirect to"):
+                await server.listed()
+        assert other.heard == []
+
+
+async def test_a_redirect_on_the_same_host_is_followed():
+    async with web() as (_, url), running(Remote(f"{url}/moved", private=HERE)) as (server, _):
+        assert (await server.call("echo", {"text": "moved"})).text == "moved"
+
+
+async def test_answers_that_are_too_large_packed_or_none_are_errors_of_their_call():
+    async with web() as (_, url), running(Remote(f"{url}/mcp", private=HERE)) as (server, changes):
+        for name, words in {
+            "huge": "too large",
+            "packed": r"^odd could not be heard: its answer is too large to be taken, or packed\.$",
+            "many": "too large",
+            "many_event": "is not available",
+            "huge_event": "is not available",
+            "page": "odd refused: Unexpected content type",
+            "garbage": r"^odd could not be heard: it does not speak the protocol\.$",
+            "drop": "is not available",
+        }.items():
+            with pytest.raises(ToolError, match=words):
+                await server.call(name, {})
+        assert (await server.call("echo", {"text": "alive"})).text == "alive"
+        assert len(changes.told) == 1
+
+
+async def test_a_server_that_was_restarted_is_asked_again_by_the_same_call():
+    async with web() as (site, url), running(Remote(f"{url}/mcp", private=HERE)) as (server, _):
+        await server.call("forget", {})
+        assert (await server.call("echo", {"text": "found again"})).text == "found again"
+        assert site.heard.count("initialize") == 2
+
+
+async def test_a_cancelled_call_is_told_over_http():
+    async with web() as (site, url), running(Remote(f"{url}/mcp", private=HERE)) as (server, _):
+        async with asyncio.TaskGroup() as tasks:
+            call = tasks.create_task(server.call("wait", {}))
+            await site.waits.wait()
+            call.cancel()
+        await site.cancelled.wait()
+        assert (await server.call("echo", {"text": "others go on"})).text == "others go on"
+        site.free.set()
+
+
+async def test_changes_are_heard_on_the_stream_of_an_older_server():
+    async with web() as (_, url), running(Remote(f"{url}/mcp", private=HERE)) as (server, changes):
+        await server.call("grow", {})
+        await changes.until(lambda told: "odd_grown" in [one.name for one in told[-1].definitions])
+
+
+async def test_a_server_of_the_newest_protocol_asks_nothing_back_and_is_listened_to_again():
+    async with web(modern=True) as (site, url), running(Remote(f"{url}/mcp", private=HERE)) as (server, changes):
+        with pytest.raises(ToolError, match="odd wants to ask more"):
+            await server.call("ask", {})
+        listed = site.heard.count("tools/list")
+        with pytest.raises(ToolError, match="odd refused: other headers"):
+            await server.call("mismatch", {})
+        assert (await server.call("echo", {"text": "on"})).text == "on"
+        site.tools.append("grown")
+        await changes.until(lambda told: "odd_grown" in [one.name for one in told[-1].definitions])
+        assert site.heard.count("tools/list") > listed
+        assert "subscriptions/listen" in site.heard
+
+
+async def test_nobody_there_and_nonsense_are_told_apart():
+    async with web() as (_, url), running(Remote(f"{url}/broken", private=HERE)) as (server, _):
+        with pytest.raises(ToolError, match="odd is not available: it does not speak the protocol"):
+            await server.listed()
+    async with running(Remote(f"{url}/mcp", private=HERE)) as (server, _):
+        with pytest.raises(ToolError, match="odd is not available: its address does not answer"):
+            await server.listed()
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("http://127.0.0.1:9/mcp", ["127.0.0.1"]),
+        ("http://[::1]:9/mcp", ["::1"]),
+        ("http://internal.example/mcp", ["10.0.0.7"]),
+        ("http://both.example/mcp", ["1.1.1.1", "192.168.0.1"]),
+        ("http://mapped.example/mcp", ["::ffff:127.0.0.1"]),
+        ("https://metadata.example/mcp", ["169.254.169.254"]),
+        ("http://nothing.example/mcp", []),
+    ],
+)
+async def test_only_public_addresses_are_opened(url: str, found: list[str]):
+    async def resolve(host: str, port: int) -> list[str]:
+        if not found:
+            raise OSError("unknown")
+        return found
+
+    async with await client(Remote(url), Reach(resolve=resolve, private=frozenset({"other.example"}))) as opened:
+        with pytest.raises(NotAllowed, match=r"is not on the public internet|No host is called"):
+            await opened.post(url)
+
+
+async def test_the_address_that_was_checked_is_the_one_that_is_opened():
+    looked: list[str] = []
+    async with web() as (_, url):
+        port = int(url.rsplit(":", 1)[1])
+
+        async def resolve(host: str, port: int) -> list[str]:
+            looked.append(host)
+            return ["127.0.0.2", "127.0.0.1"]  # nobody listens at the first
+
+        place = Remote(f"http://server.example:{port}/mcp")
+        reach = Reach(resolve=resolve, private=frozenset({f"server.example:{port}"}))
+        async with await client(place, reach) as opened:
+            answer = await opened.post(place.url, json={"method": "server/discover"})
+            assert answer.status_code == 400
+            assert looked == ["server.example"]
+            with pytest.raises(httpx2.ConnectError):
+                await opened.post(place.url.replace(str(port), "9"))
+
+
+async def test_a_server_on_a_private_host_is_not_available_unless_it_is_allowed():
+    async with web() as (site, url), running(Remote(f"{url}/mcp"), QUICK) as (server, _):
+        with pytest.raises(ToolError, match=r"odd is not available: 127.0.0.1 is not on the public internet, so"):
+            await server.call("echo", {})
+        assert site.heard == []

@@ -1,0 +1,307 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from jsonschema import Draft202012Validator
+
+from tests.support.odd_schemas import DEEP, SCHEMAS, VALUES, argument, doubling, swelling
+from tools.arguments import ArgumentsRefused, check
+from tools.base import Tool
+from tools.registry import RENDERED, definitions
+from tools.schemas.reduce import reduced
+from tools.schemas.resolve import PARTS
+from tools.schemas.signature import ToolDefinitionError
+
+RING: list[object] = []
+RING.append(RING)
+
+
+async def nothing(arguments, context):
+    return None
+
+
+def made(schema: object, within: object = None) -> Tool:
+    both = reduced(schema, within)
+    return Tool("made", "A tool.", both.checked, nothing, told=both.schema)
+
+
+def told(schema: object) -> Any:
+    """What the model is told of the one argument x."""
+    rendered = definitions([made(argument(schema))])[0]["function"]["parameters"]
+    return rendered["properties"]["x"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "shown"),
+    [
+        ({"type": "string", "description": "A name."}, {"description": "A name.", "type": "string"}),
+        ({"type": "string", "title": "A name"}, {"description": "A name", "type": "string"}),
+        (
+            {"type": "integer", "description": "Days.", "minimum": 1, "maximum": 14, "default": 3},
+            {"description": "Days (1 to 14; default 3)", "type": "integer"},
+        ),
+        (
+            {"type": "number", "minimum": 0, "exclusiveMinimum": True, "multipleOf": 0.5, "exclusiveMaximum": 9.0},
+            {"description": "more than 0; less than 9; a multiple of 0.5", "type": "number"},
+        ),
+        ({"type": "number", "minimum": 2.0}, {"description": "at least 2", "type": "number"}),
+        ({"type": "number", "maximum": -1.5}, {"description": "at most -1.5", "type": "number"}),
+        ({"type": "string", "minLength": 2, "maxLength": 2}, {"description": "2 characters", "type": "string"}),
+        ({"type": "string", "minLength": 0, "maxLength": 1}, {"description": "at most 1 character", "type": "string"}),
+        (
+            {"type": "string", "pattern": "^[A-Z]{3}$", "example": "EUR"},
+            {"description": "fits ^[A-Z]{3}$; for example EUR", "type": "string"},
+        ),
+        ({"type": "string", "format": "date"}, {"description": "YYYY-MM-DD", "type": "string"}),
+        ({"type": "string", "format": "iban"}, {"description": "format iban", "type": "string"}),
+        ({"type": "integer", "format": "int64"}, {"type": "integer"}),
+        ({"type": "string", "nullable": True}, {"nullable": True, "type": "string"}),
+        ({"type": ["string", "null"]}, {"nullable": True, "type": "string"}),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, {"nullable": True, "type": "integer"}),
+        ({"type": "null"}, {"type": "string"}),
+        ({"type": ["integer", "string"]}, {"description": "either a whole number, or text", "type": "string"}),
+        (
+            {"anyOf": [{"type": "integer", "minimum": 1}, {"enum": ["all", "none"]}], "description": "Which."},
+            {"description": 'Which (either a whole number (at least 1), or "all" or "none")', "type": "string"},
+        ),
+        (
+            {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+            {"description": "either text, or a list", "items": {"type": "string"}, "type": "array"},
+        ),
+        ({"oneOf": [{"const": "a"}, {"enum": ["b", "a"]}]}, {"enum": ["a", "b"], "type": "string"}),
+        ({"enum": ["a", "b", None], "type": "string"}, {"enum": ["a", "b"], "type": "string"}),
+        ({"enum": [1, 2]}, {"description": "one of 1, 2", "type": "integer"}),
+        ({"enum": [True]}, {"description": "always true", "type": "boolean"}),
+        ({"const": 1.5, "minimum": 1}, {"description": "always 1.5; at least 1", "type": "number"}),
+        ({"enum": [f"n{n}" for n in range(70)]}, {"description": "one of n0, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, "
+                                                  "n11 and 58 more", "type": "string"}),
+        ({}, {"description": "any value", "type": "string"}),
+        (True, {"description": "any value", "type": "string"}),
+        (
+            {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 1, "uniqueItems": True},
+            {"description": "1 entry; no two alike", "items": {"type": "integer"}, "type": "array"},
+        ),
+        ({"prefixItems": [{}]}, {"type": "array"}),
+        ({"items": {}}, {"type": "array"}),
+        (
+            {"additionalProperties": {"type": "integer"}, "maxProperties": 3},
+            {"description": "at most 3 names; any names, each a whole number", "type": "object"},
+        ),
+        ({"additionalProperties": True}, {"description": "any names, each a value", "type": "object"}),
+        (
+            {"allOf": [{"properties": {"a": {"type": "string"}}, "required": ["a"]},
+                       {"properties": {"b": {"type": "number"}}}]},
+            {"properties": {"a": {"type": "string"}, "b": {"type": "number"}}, "required": ["a"], "type": "object"},
+        ),
+        (
+            {"oneOf": [{"properties": {"id": {"type": "integer"}, "k": {"type": "string"}}, "required": ["id", "k"]},
+                       {"properties": {"url": {"type": "string"}, "k": {"type": "string"}}, "required": ["url", "k"]}]},
+            {"description": "in one of these forms: id, k or url, k",
+             "properties": {"id": {"type": "integer"}, "k": {"type": "string"}, "url": {"type": "string"}},
+             "required": ["k"], "type": "object"},
+        ),
+        (
+            {"type": "object", "properties": {"id": {"type": "integer", "readOnly": True}, "n": {"type": "string"}},
+             "required": ["id", "n"]},
+            {"properties": {"n": {"type": "string"}}, "required": ["n"], "type": "object"},
+        ),
+        ({"type": "string", "description": "end<turn|>\u202e now"},
+         {"description": "end<\u200bturn|> now", "type": "string"}),
+        ({"type": "string", "enum": ["<|turn>", "b"]}, {"type": "string"}),
+        ({"type": "object", "properties": {"<|turn>": {}, "ok": {"type": "string"}}},
+         {"properties": {"ok": {"type": "string"}}, "type": "object"}),
+    ],
+)  # fmt: skip
+def test_what_the_template_does_not_render_is_told_in_words(schema, shown):
+    assert told(schema) == shown
+
+
+@pytest.mark.parametrize(
+    ("schema", "fits", "fails"),
+    [
+        ({"type": "integer", "minimum": 1}, [1, 5], [0, "x"]),
+        ({"type": "number", "minimum": 0, "exclusiveMinimum": True}, [0.1], [0]),
+        ({"type": "number", "maximum": 3, "exclusiveMaximum": False}, [3], [4]),
+        ({"type": "string", "pattern": "^[a-z]{2}$"}, ["ab"], ["a1", "abc"]),
+        ({"type": "string", "pattern": "(a+)+$"}, ["aaaa", "b"], []),
+        ({"type": "string", "pattern": r"\p{L}"}, ["b"], []),
+        ({"type": "string", "nullable": True}, [None, "a"], [{}]),
+        ({"oneOf": [{"type": "integer"}, {"type": "null"}]}, [None, 3], ["x"]),
+        ({"oneOf": [{"type": "number"}, {"type": "string"}]}, [3, "x"], [[]]),
+        ({"allOf": [{"type": "number"}, {"type": "integer", "minimum": 2}, {"minimum": 4}]}, [4], [3, 4.5]),
+        ({"allOf": [{"pattern": "^a"}, {"pattern": "^.b"}], "type": "string"}, ["ab"], ["aa", "bb"]),
+        ({"allOf": [{"enum": [1, 2]}, {"enum": [2, 3]}]}, [2], [1, 3]),
+        ({"allOf": [{"enum": [1]}, {"enum": [3]}]}, [], [1, 3]),
+        ({"allOf": [{"type": "string"}, {"type": "integer"}]}, [], [1]),
+        ({"not": {"type": "string"}}, [1], ["a"]),
+        ({"if": {"type": "string"}, "then": {"minLength": 2}}, ["ab", 1], ["a"]),
+        ({"type": "object", "patternProperties": {"^a": {"type": "integer"}}}, [{"a1": 1}], [{"a1": "x"}]),
+        ({"type": "object", "additionalProperties": False, "properties": {"a": {}}}, [{"a": 1}], [{"b": 1}]),
+        ({"type": "array", "prefixItems": [{"type": "integer"}], "items": False}, [[1]], [["x"], [1, 2]]),
+        ({"type": "array", "items": [{"type": "integer"}]}, [["x"]], []),
+        (False, [], [1, "x"]),
+    ],
+)
+def test_arguments_are_held_to_what_the_stranger_wrote(schema, fits, fails):
+    tool = made(argument(schema))
+    for value in fits:
+        assert check(tool, {"x": value, "y": None} if value is ... else {"x": value}).get("x") == value
+    for value in fails:
+        with pytest.raises(ArgumentsRefused):
+            check(tool, {"x": value})
+
+
+@pytest.mark.parametrize(
+    ("schema", "complaint"),
+    [
+        (None, "must be a JSON object"),
+        ([], "must be a JSON object"),
+        ("string", "must be a JSON object"),
+        ({"type": "string"}, "not string: describe an object"),
+        ({"type": ["array", "string"]}, "describe an object"),
+        ({"anyOf": [{"type": "integer"}]}, "not integer"),
+        (argument({"$ref": "http://169.254.169.254/latest#/a"}), "only references within the document"),
+        (argument({"$ref": "file:///etc/passwd"}), "only references within the document"),
+        (argument({"$ref": "other.json#/a"}), "only references within the document"),
+        (argument({"$ref": "#anchor"}), "only references within the document"),
+        (argument({"$ref": 7}), "only references within the document"),
+        (argument({"$ref": "#/nowhere"}), "x refers to '#/nowhere', which is not in the document"),
+        (argument({"$ref": "#/properties/x/0/a"}), "not in the document"),
+        (argument({"items": {"$ref": "//host/share"}}), "x.items refers to"),
+    ],
+)
+def test_what_cannot_be_a_schema_of_arguments_is_refused_in_a_sentence(schema, complaint):
+    with pytest.raises(ToolDefinitionError, match=complaint.replace("(", r"\(")):
+        reduced(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "report"),
+    [
+        ({"$ref": "#/properties/x"}, "x contains itself"),
+        ({"type": "object", "properties": {"y": {"$ref": "#/properties/x"}}}, "x.y.y.y contains itself"),
+        ({"type": "text"}, "x has type 'text', which is not understood"),
+        ({"type": []}, "x has type []"),
+        ({"type": "string", "minLength": -1}, "x has minLength -1"),
+        ({"minimum": float("nan")}, "x has minimum nan"),
+        ({"multipleOf": 0}, "x has multipleOf 0"),
+        ({"minLength": 10**400}, "x has minLength 1000"),
+        ({"const": b"bytes"}, "x has const b'bytes'"),
+        ({"enum": RING}, "x has enum [[...]]"),
+        ({"enum": []}, "x has enum []"),
+        ({"enum": list(range(2000))}, "x has enum"),
+        ({"enum": ["x" * 30_000]}, "x has enum"),
+        ({"const": {"a": "x" * 30_000}}, "x has const"),
+        ({"required": "a"}, "x has required 'a'"),
+        ({"pattern": "(a+)+$"}, "x has a pattern that is told but not checked"),
+        ({"type": "array", "items": 7}, "x.items is no schema"),
+        ({"properties": []}, "x has properties, which is left out"),
+        ({"anyOf": {}}, "x has anyOf, which is left out"),
+        ({"patternProperties": {"(a+)+$": {}}}, "x has patternProperties, which is left out"),
+        ({"not": {"$ref": "#/properties/x"}}, "x has not, which is left out"),
+        ({"unevaluatedProperties": False}, "x has unevaluatedProperties, which is not supported"),
+        ({"$dynamicRef": "#a"}, "x has $dynamicRef, which is not supported"),
+        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, "x is a choice, which is told in words"),
+        ({"if": {"type": "string"}}, "x has if, which is checked but not told"),
+        ({"allOf": [{"pattern": "^a"}, {"pattern": "^b"}]}, "x has conditions under allOf"),
+        ({"description": "long " * 200}, "x has a description of 999 characters"),
+        ({"properties": {"<turn|>": {}}}, "x has a name that the model cannot be told"),
+        (DEEP, "is nested"),
+    ],
+)
+def test_what_is_lost_on_the_way_is_reported(schema, report):
+    both = reduced(argument(schema))
+    assert any(report in each for each in both.reported), both.reported
+    assert len(both.reported) <= 41
+
+
+def test_what_is_deeper_than_the_model_is_told_is_checked_all_the_same():
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    for _ in range(5):
+        schema = {"type": "array", "items": schema}
+    tool = made(argument(schema))
+    assert tool.told is not None
+    assert "properties" not in json.dumps(tool.told["properties"]["x"])
+    check(tool, {"x": [[[[[{"a": 1}]]]]]})
+    with pytest.raises(ArgumentsRefused, match=r"x\.0\.0\.0\.0\.0\.a of made must be a whole number"):
+        check(tool, {"x": [[[[[{"a": "no"}]]]]]})
+
+
+def test_what_would_fill_a_prompt_is_told_less_deep():
+    wide = {
+        "type": "object",
+        "properties": {f"p{n}": {"type": "string", "description": "Words. " * 9} for n in range(60)},
+    }
+    both = reduced(
+        {"type": "object", "properties": {"small": {"type": "integer"}, "wide": {**wide, "required": ["p1"]}}}
+    )
+    assert len(str(both.schema)) < 4000
+    assert both.schema["properties"] == {"small": {"type": "integer"}, "wide": {"type": "object"}}
+    assert "wide is nested more than 1 deep; what is inside is checked but not told" in both.reported
+    with pytest.raises(ArgumentsRefused, match="wide of made needs p1"):
+        check(Tool("made", "A tool.", both.checked, nothing, told=both.schema), {"wide": {}})
+
+
+def test_references_are_followed_so_far_and_no_further():
+    chain = {f"s{n}": {"properties": {"on": {"$ref": f"#/$defs/s{n + 1}"}}} for n in range(9)}
+    both = reduced(argument({"$ref": "#/$defs/s0"}, **{"$defs": {**chain, "s9": {"type": "object"}}}))
+    assert json.dumps(both.checked).count('"on"') == 4
+    assert both.reported[0] == "x.on.on.on.on refers on and on and is left open there"
+
+
+def test_the_arguments_of_all_forms_are_known_by_their_names():
+    tool = made({"anyOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {}}}], "required": ["c"]})
+    assert tool.told is not None
+    assert set(tool.told["properties"]) == {"a", "b", "c"}
+    assert check(tool, {"a": "1", "c": 2}) == {"a": 1, "c": 2}
+    with pytest.raises(ArgumentsRefused, match="has no argument"):
+        check(tool, {"d": 1, "c": 1})
+
+
+def test_references_are_looked_up_in_the_document_around_the_schema():
+    document = {"components": {"schemas": {"a/b": {"type": "integer"}, "C": {"$ref": "#/components/schemas/a~1b"}}}}
+    both = reduced(argument({"$ref": "#/components/schemas/C", "description": "Beside."}), document)
+    assert both.checked["properties"]["x"] == {"description": "Beside.", "type": "integer"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "report"),
+    [
+        (doubling(40), "refers on and on"),
+        (swelling(40, 15), "the schema is too large"),
+        (argument({"anyOf": [{"$ref": "#/properties/x"}] * 5}), "contains itself"),
+    ],
+)
+def test_small_documents_that_swell_are_cut(schema, report):
+    both = reduced(schema)
+    assert any(report in each for each in both.reported)
+    assert json.dumps(both.checked).count("{") <= 2 * PARTS
+    check(Tool("made", "A tool.", both.checked, nothing), {"x": {}})
+
+
+@settings(max_examples=250, deadline=None)
+@given(SCHEMAS, VALUES)
+def test_any_schema_becomes_one_that_is_sound_or_is_refused_in_a_sentence(schema, value):
+    try:
+        both = reduced(schema)
+    except ToolDefinitionError as error:
+        assert 20 < len(str(error)) < 300  # noqa: PT017
+        return
+    Draft202012Validator.check_schema(both.checked)
+    _is_rendered_whole(both.schema)
+    tool = Tool("made", "A tool.", both.checked, nothing, told=both.schema)
+    json.dumps(definitions([tool]))
+    for arguments in (value, {"x": value}, dict.fromkeys(both.checked["properties"], value)):
+        try:
+            check(tool, arguments)
+        except ArgumentsRefused as refusal:
+            assert str(refusal)  # noqa: PT017
+
+
+def _is_rendered_whole(schema: dict[str, Any]) -> None:
+    assert set(schema) <= set(RENDERED)
+    assert schema["type"] in ("string", "integer", "number", "boolean", "array", "object")
+    assert all(isinstance(name, str) for name in schema.get("enum", ()))
+    for inner in (*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])):
+        _is_rendered_whole(inner)

@@ -1,0 +1,44 @@
+"""Whatever comes from outside is harmless where it is shown."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.usage.plain_text import cell, markdown, plain
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("gemma-4", "gemma-4"),
+        ("größer 你好", "größer 你好"),
+        ("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
+        ("a\nb\tc\rd", "a\\nb\\tc\\rd"),
+        ("abc\u202edef", "abc\\u202edef"),
+        ("\x9b31m", "\\x9b31m"),
+        ("\ud83d", "\\ud83d"),
+        ("\U000e0041", "\\U000e0041"),
+    ],
+)
+def test_a_terminal_finds_nothing_to_obey(text: str, shown: str):
+    assert plain(text) == shown
+
+
+@given(st.text())
+def test_plain_text_is_one_line_without_control_signs(text: str):
+    shown = plain(text)
+    assert len(shown.splitlines()) <= 1
+    assert not any(unicodedata.category(sign) in {"Cc", "Cf", "Cs"} for sign in shown)
+
+
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r", "\n"])
+def test_a_spreadsheet_finds_no_formula(sign: str):
+    assert cell(f"{sign}1+1").startswith("'")
+    assert cell(f"1{sign}1")[0] == "1"
+
+
+def test_markdown_means_every_sign_itself():
+    assert markdown("a|b `c` *d* [e](f) <g>") == "a\\|b \\`c\\` \\*d\\* \\[e\\](f) \\<g\\>"
+    assert markdown("x\ny") == "x\\ny".replace("\\", "\\\\")

@@ -1,0 +1,122 @@
+"""Turns and calls one by one: a rate stands only beside more than one canvas, and unknown stays unknown."""
+
+from dataclasses import replace
+
+from bot.db.usage.rankings import RankedCall, RankedTurn
+from bot.usage.rankings import calls, rate, records, turns
+
+NOON = 1_728_043_200.0
+CALL = RankedCall(
+    call=9,
+    turn=4,
+    step=1,
+    chat="5",
+    user=5,
+    created_at=NOON,
+    purpose="turn",
+    again=None,
+    model="m",
+    thinking=True,
+    input=1000,
+    cached=250,
+    output=600,
+    reasoning=50,
+    canvases=3,
+    partial=False,
+    waited=0.5,
+    seconds=4.0,
+    outcome="ok",
+)
+TURN = RankedTurn(
+    turn=4,
+    chat="5",
+    user=5,
+    received_at=NOON,
+    thinking=False,
+    ending="answered",
+    calls=2,
+    input=2000,
+    cached=None,
+    output=900,
+    reasoning=0,
+    canvases=4,
+    counted=True,
+    cached_counted=True,
+    tools=1,
+    waited=0.25,
+    seconds=12.0,
+)
+
+
+def line(call: RankedCall) -> dict[str, str]:
+    section = calls([call], "input")
+    return dict(zip(section.head, section.lines[0], strict=True))
+
+
+def test_a_call_of_several_canvases_has_its_rate_beside_its_length():
+    assert line(CALL) == {
+        "call": "9",
+        "turn": "4",
+        "when (UTC)": "2024-10-04 12:00:00",
+        "user": "5",
+        "purpose": "turn",
+        "again": "",
+        "model": "m",
+        "thinking": "yes",
+        "input": "1,000",
+        "cached": "250",
+        "output": "600",
+        "reasoning": "50",
+        "canvases est.": "3",
+        "waited s": "0.500",
+        "seconds": "4.000",
+        "tok/s": "150.0",
+        "outcome": "ok",
+    }
+
+
+def test_no_rate_of_one_canvas_of_a_cut_call_or_of_what_is_unknown():
+    for call in (
+        replace(CALL, output=256, canvases=1),
+        replace(CALL, partial=True),
+        replace(CALL, output=None, canvases=None),
+        replace(CALL, seconds=None),
+        replace(CALL, seconds=0.0),
+        replace(CALL, purpose="decision", canvases=None),
+    ):
+        assert rate(call) is None
+        assert line(call)["tok/s"] == "–"
+
+
+def test_what_is_unknown_of_a_call_says_so():
+    told = line(replace(CALL, turn=None, user=None, input=None, canvases=None, waited=None, outcome=None))
+    assert (told["turn"], told["user"], told["input"], told["canvases est."]) == ("–", "–", "unknown", "unknown")
+    assert (told["waited s"], told["outcome"]) == ("unknown", "running")
+    assert line(replace(CALL, partial=True))["output"] == "≥ 600"
+    assert line(replace(CALL, purpose="decision", canvases=None))["canvases est."] == "–"
+
+
+def test_turns_one_a_line():
+    section = turns([TURN, replace(TURN, counted=False, ending=None, seconds=None, thinking=True)], "seconds")
+    assert section.title == "Turns by seconds"
+    first, second = (dict(zip(section.head, one, strict=True)) for one in section.lines)
+    assert (first["turn"], first["input"], first["cached"], first["ending"]) == ("4", "2,000", "unknown", "answered")
+    assert (second["output"], second["seconds"], second["ending"], second["thinking"]) == (
+        *("≥ 900", "unknown", "running", "yes"),
+    )
+
+
+def test_a_turn_that_made_no_call_took_nothing_and_what_one_call_did_not_tell_makes_at_least():
+    nothing = replace(TURN, calls=0, input=None, cached=None, output=None, canvases=None)
+    some = replace(TURN, cached=300, cached_counted=False)
+    section = turns([nothing, some], "seconds")
+    first, second = (dict(zip(section.head, one, strict=True)) for one in section.lines)
+    assert [first[one] for one in ("input", "cached", "output", "canvases est.")] == ["0"] * 4
+    assert (second["input"], second["cached"]) == ("2,000", "≥ 300")
+
+
+def test_records_have_numbers_and_times_in_words():
+    (call,) = records([CALL])
+    assert (call["created_at"], call["tokens_per_second"], call["again"]) == ("2024-10-04 12:00:00", 150.0, None)
+    (turn,) = records([TURN])
+    assert (turn["received_at"], turn["cached"], turn["canvases"]) == ("2024-10-04 12:00:00", None, 4)

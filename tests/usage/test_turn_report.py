@@ -1,0 +1,173 @@
+"""One turn step by step, in the order things happened, with its texts hidden until they were read."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from bot.db.usage.turn_steps import CallStep, PartStep, Said, Steps, ToolStep
+from bot.usage.turn_report import as_json, lines
+
+NOON = 1_728_043_200.0
+CALL = CallStep(
+    step=1,
+    purpose="turn",
+    again=None,
+    endpoint="main",
+    model="m",
+    thinking=True,
+    tools_offered=2,
+    prompt_tokens=1000,
+    cached_tokens=250,
+    completion_tokens=300,
+    reasoning_tokens=90,
+    usage_partial=False,
+    usage_missing=None,
+    created_at=NOON + 1,
+    seat_at=NOON + 2,
+    first_block_at=NOON + 4,
+    last_block_at=NOON + 5,
+    ended_at=NOON + 5,
+    server_ms='{"queue_time_ms": 3, "mean_itl_ms": 0.25, "tokens_per_second": 1764.0}',
+    blocks=2,
+    finish_reason="stop",
+    outcome="ok",
+    error=None,
+)
+TOOL = ToolStep(1, "clock", "ok", NOON + 5.5, NOON + 6, None, None)
+TURN = Steps(
+    id=12,
+    chat="5",
+    user=5,
+    state="ended",
+    ending="answered",
+    thinking=True,
+    thinking_why="two tools match: a, b",
+    endpoint="main",
+    endpoint_why=None,
+    received_at=NOON,
+    taken_at=NOON + 0.25,
+    began_at=NOON + 0.5,
+    ended_at=NOON + 8,
+    account={"whole": 9.0, "first_canvas": 2.0, "down": 0.0},
+    calls=(CALL,),
+    tools=(TOOL,),
+    parts=(PartStep("done", NOON + 8, NOON + 8.5, NOON + 9),),
+    said=(),
+)
+
+
+def told(turn: Steps) -> list[str]:
+    return list(lines(turn))
+
+
+def test_that_a_person_was_asked_and_what_they_said_is_told():
+    asked = replace(TOOL, asked_at=NOON + 5.1, answered_at=NOON + 5.4, answer="here")
+    found = told(replace(TURN, tools=(asked,)))
+    assert "     5.100  tool clock: a person is asked" in found
+    assert "     5.400  tool clock: allowed for a while" in found
+    waiting = replace(asked, began_at=None, ended_at=None, outcome=None, answered_at=None, answer=None)
+    found = told(replace(TURN, state="parked", ending=None, ended_at=None, tools=(waiting,)))
+    assert found[0] == "Turn 12 in chat 5, of user 5: parked"
+    assert [line for line in found if "tool clock" in line] == ["     5.100  tool clock: a person is asked"]
+
+
+def test_a_turn_is_told_in_the_order_of_what_happened():
+    assert told(TURN) == [
+        "Turn 12 in chat 5, of user 5: answered",
+        "Thinking: on, for: two tools match: a, b",
+        "",
+        "2024-10-04 12:00:00 UTC, and seconds since:",
+        "     0.000  received from Telegram",
+        "     0.250  taken up, after 0.250 s of waiting",
+        "     0.500  the turn begins",
+        "     1.000  call 1: turn asked of m, thinking",
+        "     2.000  call 1: has a seat, after 1.000 s of waiting",
+        "     4.000  call 1: first block, 2.000 s after its seat",
+        "     5.000  call 1: ok, finish reason stop; 1,000 in, 250 cached, 300 out, 90 of them thought,"
+        " 2 canvases (estimated)",
+        "     5.000  call 1: the server's own times: queue time 3.0 ms",
+        "     5.500  tool clock begins",
+        "     6.000  tool clock: ok after 0.500 s",
+        "     8.000  the turn ends: answered",
+        "     8.500  message 1 stands in the chat",
+        "     9.000  message 1 has its final words",
+        "",
+        "Where the seconds went:",
+        "     9.000  whole",
+        "     2.000  first canvas",
+    ]
+
+
+def test_what_failed_or_was_asked_again_says_why():
+    failed = replace(CALL, again="away", outcome="failed", error="cut\x1b off", seat_at=None, first_block_at=None)
+    nothing: dict[str, Any] = {
+        "prompt_tokens": None,
+        "completion_tokens": None,
+        "finish_reason": None,
+        "server_ms": None,
+    }
+    text = "\n".join(told(replace(TURN, calls=(replace(failed, **nothing, usage_missing="it was cut"),))))
+    assert "turn asked of m, thinking, again: away" in text
+    assert "failed (cut\\x1b off), finish reason unknown; tokens unknown: it was cut" in text
+    assert "has a seat" not in text
+    lost = replace(failed, **nothing, outcome=None)
+    assert "unknown (cut\\x1b off), finish reason unknown; tokens unknown: the server did not tell" in "\n".join(
+        told(replace(TURN, calls=(lost,)))
+    )
+
+
+def test_what_is_not_known_of_a_call_is_said_to_be_unknown():
+    half = replace(CALL, cached_tokens=None, completion_tokens=None, reasoning_tokens=None, thinking=False)
+    text = "\n".join(told(replace(TURN, calls=(half,))))
+    assert "1,000 in, unknown cached, unknown out, unknown of them thought, canvases unknown" in text
+    cut = replace(CALL, usage_partial=True, completion_tokens=200, seat_at=None)
+    assert "≥ 200 out, ≥ 90 of them thought, ≥ 1 canvas (estimated)" in "\n".join(told(replace(TURN, calls=(cut,))))
+    read = replace(CALL, purpose="decision", completion_tokens=4)
+    assert "1,000 in, 250 cached, 4 out" in "\n".join(told(replace(TURN, calls=(read,))))
+
+
+def test_a_turn_that_still_runs_is_told_as_far_as_it_is():
+    running = replace(
+        TURN,
+        state="running",
+        ending=None,
+        taken_at=None,
+        ended_at=None,
+        account={},
+        calls=(replace(CALL, ended_at=None, outcome=None),),
+        tools=(replace(TOOL, ended_at=None), replace(TOOL, began_at=None, outcome=None)),
+        parts=(PartStep("sending", NOON + 3, None, None), PartStep("done", NOON + 3, None, None)),
+        thinking=False,
+        thinking_why="",
+    )
+    text = "\n".join(told(running))
+    assert text.startswith("Turn 12 in chat 5, of user 5: running\nThinking: off, for: unknown")
+    assert "call 1: has not ended" in text
+    assert "tool clock: unknown" in text
+    assert "message 1 is stored; its delivery: sending" in text
+    assert "the turn ends" not in text
+    assert text.endswith("Where the seconds went: unknown, for the turn has no account (yet).")
+
+
+def test_the_endpoint_is_told_where_there_are_two():
+    second = replace(TURN, endpoint="fallback", endpoint_why="the first is down")
+    assert told(second)[2] == "Endpoint: the second, for: the first is down"
+    assert told(replace(second, endpoint="main"))[2] == "Endpoint: the first, for: the first is down"
+
+
+def test_texts_stand_where_they_were_read_and_do_no_harm():
+    open_turn = replace(
+        TURN,
+        tools=(replace(TOOL, arguments='{"a": 1}', result="noon\x1b[2J"),),
+        said=(Said("user", "two\nlines\x1b]0;x\x07", NOON),),
+    )
+    text = told(open_turn)
+    assert '     5.500  tool clock begins {"a": 1}' in text
+    assert "     6.000  tool clock: ok after 0.500 s: noon\\x1b[2J" in text
+    assert text[-4:] == ["", "user:", "    two", "    lines\\x1b]0;x\\x07"]
+
+
+def test_json_holds_the_same():
+    read = json.loads(as_json(TURN))
+    assert (read["id"], read["calls"][0]["completion_tokens"], read["account"]["whole"]) == (12, 300, 9.0)
+    assert as_json(replace(TURN, thinking_why="größer\x1b")).isascii()

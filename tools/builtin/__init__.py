@@ -1,0 +1,1 @@
+"""The assistant's own tools, one a file."""

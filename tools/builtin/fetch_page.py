@@ -1,0 +1,33 @@
+"""The readable text of a web page. What is safe to open is decided in tools/net/pages.py and tools/net/addresses.py."""
+
+from tools.base import Tool, tool
+from tools.net.pages import Page, PageReader
+
+CHARACTERS = 6000
+
+
+def page_tool(reader: PageReader) -> Tool:
+    """The tool over a reader of one's own choice."""
+
+    @tool(timeout=15, repeatable=True, outside=True, opens="url")
+    async def fetch_page(url: str) -> str:
+        """Read the text of a public web page.
+
+        Args:
+            url: Its address.
+        """
+        return _told(await reader.read(url.strip(), CHARACTERS))
+
+    return fetch_page
+
+
+def _told(page: Page) -> str:
+    head = f"{page.title}\n{page.address}" if page.title else page.address
+    if not page.text:
+        return f"{head}\n\nThe page has no readable text."
+    left_out = page.length - len(page.text)
+    note = f"\n\n[{left_out} more characters of the page are left out]" if left_out or not page.whole else ""
+    return f"{head}\n\n{page.text}{note}"
+
+
+fetch_page = page_tool(PageReader())

@@ -1,0 +1,1 @@
+"""HTTP to public hosts only."""

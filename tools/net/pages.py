@@ -1,0 +1,136 @@
+"""Reads a page of the public web: checks the address before and after the name lookup, connects to what was checked.
+
+Owns one HTTP exchange a hop, without proxies, cookies or credentials. Which addresses and ports are allowed, and how
+names are looked up, are arguments. Failures are ToolErrors that say what happened and nothing about the network.
+"""
+
+import asyncio
+import contextlib
+import ssl
+from dataclasses import dataclass
+from email.message import Message
+from typing import Any
+
+import httpx
+
+from tools.base import ToolError
+from tools.net.addresses import Allow, Resolve, is_public, resolve
+from tools.net.bodies import ENCODINGS, read_body
+from tools.net.policy import Reach, port_of, why_broken
+from tools.net.readable import readable
+from tools.sandbox.process import Limits, Stopped, run_apart
+
+SECONDS = 10.0  # for everything: lookups, redirects, download, extraction
+REDIRECTS = 5
+BYTES = 2 * 1024 * 1024  # of a page, unpacked; what is beyond is left unread
+CONNECTING = 3.0  # seconds for one of them
+EXTRACTING = Limits(seconds=4, processor=3, memory=512 * 1024 * 1024)
+HEADERS = {
+    "User-Agent": "Mozilla/5.0 (compatible; Canvasgram/0.1)",
+    "Accept": "text/html,text/plain,application/json,application/xml;q=0.9,*/*;q=0.1",
+    "Accept-Encoding": ENCODINGS,
+    "Connection": "close",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What was read: the final address, title, text, and how many characters the whole text has."""
+
+    address: str
+    title: str
+    text: str
+    length: int
+    whole: bool  # False when the page was longer than what is read of one
+
+
+@dataclass(frozen=True, slots=True)
+class _Raw:
+    url: httpx.URL
+    kind: str
+    charset: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PageReader:
+    """Reads pages from the addresses that `allow` lets through, on `ports`; TLS by `trust`, else by the usual roots."""
+
+    allow: Allow = is_public
+    resolve: Resolve = resolve
+    ports: frozenset[int] = frozenset({80, 443, 8080, 8443})
+    trust: ssl.SSLContext | None = None
+
+    async def read(self, address: str, characters: int) -> Page:
+        """The page at `address`, its text cut to `characters`. Raises ToolError."""
+        try:
+            async with asyncio.timeout(SECONDS):
+                raw = await self._fetch(self._checked(address))
+                found = await _extract(raw, characters)
+        except TimeoutError:
+            raise ToolError(f"The page took longer than {SECONDS:g} seconds and was given up.") from None
+        except (httpx.HTTPError, OSError) as error:
+            raise ToolError(f"The page could not be read: {why_broken(error)}.") from error
+        return Page(str(raw.url), found["title"], found["text"], found["length"], len(raw.body) < BYTES)
+
+    def _checked(self, address: str) -> httpx.URL:
+        try:
+            url = httpx.URL(address if "://" in address else f"https://{address}").copy_with(fragment=None)
+        except (httpx.InvalidURL, ValueError) as error:
+            raise ToolError(f"That is no web address: {address[:100]!r}.") from error
+        if url.scheme not in ("http", "https") or not url.host or len(address) > 2000:
+            raise ToolError(f"Only addresses that begin with http:// or https:// are read, not {address[:100]!r}.")
+        if url.userinfo:
+            raise ToolError("An address with a name or password in it is not opened.")
+        if port_of(url) not in self.ports:
+            raise ToolError(f"Port {port_of(url)} is not one of web pages, so it is not opened.")
+        return url
+
+    async def _fetch(self, url: httpx.URL) -> _Raw:
+        reach = Reach(self.allow, self.resolve, trust=self.trust)
+        async with await reach.transport() as transport:
+            for _ in range(REDIRECTS + 1):
+                request = httpx.Request("GET", url, headers=HEADERS)
+                async with contextlib.aclosing(await reach.ask(transport, request, CONNECTING)) as response:
+                    if not response.has_redirect_location:
+                        return await _take(url, response)
+                    url = self._checked(_onward(url, response))
+        raise ToolError(f"The page redirects more than {REDIRECTS} times.")
+
+
+def _onward(url: httpx.URL, response: httpx.Response) -> str:
+    try:
+        return str(url.join(response.headers["location"]))
+    except (httpx.InvalidURL, ValueError) as error:
+        raise ToolError("The page redirects to something that is no address.") from error
+
+
+async def _take(url: httpx.URL, response: httpx.Response) -> _Raw:
+    if response.status_code >= 400:
+        raise ToolError(f"The site answered {response.status_code} {response.reason_phrase}".strip() + ".")
+    header = Message()
+    header["content-type"] = response.headers.get("content-type", "")
+    kind = _kind(header.get_content_type() if response.headers.get("content-type") else "")
+    body = await read_body(response, BYTES, "The page")
+    if not kind and b"\0" in body[:1000]:
+        raise ToolError("The page is a file of an unknown kind, not text.")
+    return _Raw(url, kind, header.get_content_charset() or "", body)
+
+
+def _kind(content_type: str) -> str:
+    """How to read it: html, text, or empty when the server did not say; raises ToolError for what is not text."""
+    if content_type in ("", "text/html", "application/xhtml+xml"):
+        return "html" if content_type else ""
+    if content_type.startswith("text/") or content_type.endswith(("json", "xml", "yaml", "javascript")):
+        return "text"
+    raise ToolError(f"The address leads to a file ({content_type[:60]}), not to a page of text.")
+
+
+async def _extract(raw: _Raw, characters: int) -> dict[str, Any]:
+    """The readable part, found in a process that can be killed; what keeps trafilatura too long is read plainly."""
+    asked = {"kind": raw.kind, "charset": raw.charset, "characters": characters}
+    for plainly in (False, True):
+        with contextlib.suppress(Stopped):
+            found: dict[str, Any] = await run_apart(readable, raw.body, EXTRACTING, **asked, plainly=plainly)
+            return found
+    raise ToolError("The page is built so that its text cannot be found.")

@@ -1,0 +1,108 @@
+"""Which hosts are spoken to over HTTP, and how: names are looked up, judged, and what was judged is connected to.
+
+Owns no connection; failures are ToolErrors that say what happened and nothing about the network.
+"""
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import httpx
+
+from tools.base import ToolError
+from tools.net.addresses import Allow, Resolve, all_allowed, is_public, resolve
+from tools.threads import in_thread
+
+TRIES = 3  # addresses of one name, in the order of the lookup
+PORTS: Mapping[str, int] = {"http": 80, "https": 443}
+ENCRYPTED = "register its https:// address, or name its host in TOOLS_PRIVATE_HOSTS if it is your own"
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The addresses that `allow` lets through, and hosts (`name` or `name:port`) that are let through by name.
+
+    TLS is by `trust`, else by the usual roots.
+    """
+
+    allow: Allow = is_public
+    resolve: Resolve = resolve
+    private: frozenset[str] = frozenset()
+    trust: ssl.SSLContext | None = None
+
+    def names(self, url: httpx.URL) -> bool:
+        """Whether a host is let through by its name, wherever it is."""
+        host = f"[{url.host}]" if ":" in url.host else url.host
+        return not self.private.isdisjoint({url.host, host, f"{host}:{port_of(url)}"})
+
+    def exposes(self, url: httpx.URL) -> bool:
+        """Whether a secret that is sent there could be read on its way, and no host of ours is meant; see ENCRYPTED."""
+        return url.scheme == "http" and not self.names(url)
+
+    async def transport(self) -> httpx.AsyncHTTPTransport:
+        """Connections without proxies or credentials of the environment; the caller closes it."""
+        trust = await in_thread(_usual_roots) if self.trust is None else self.trust
+        return httpx.AsyncHTTPTransport(verify=trust, trust_env=False)
+
+    async def ask(
+        self, transport: httpx.AsyncHTTPTransport, request: httpx.Request, connecting: float
+    ) -> httpx.Response:
+        """Send to one of the addresses the host has now, each given `connecting` seconds to answer the call.
+
+        Nothing is looked up again after the check. Raises ToolError for hosts out of reach, and what httpx raises.
+        """
+        url = request.url
+        host = url.raw_host.decode().strip("[]")
+        failure: Exception | None = None
+        for ip in await self.addresses(host, port_of(url)):
+            headers = [(name, value) for name, value in request.headers.raw if name.lower() != b"host"]
+            asked = httpx.Request(
+                request.method,
+                url.copy_with(host=ip),
+                headers=[(b"Host", url.netloc), *headers],
+                content=request.content,
+                extensions={"sni_hostname": host, "timeout": {"connect": connecting}},
+            )
+            try:
+                return await transport.handle_async_request(asked)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                failure = error
+        assert failure is not None
+        raise failure
+
+    async def addresses(self, host: str, port: int) -> list[str]:
+        """Those of a host that may be connected to, a few of them. Raises ToolError for hosts out of reach."""
+        try:
+            found = await self.resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            raise ToolError(f"No host is called {host}.") from error
+        named = bool({host, f"{host}:{port}"} & self.private)
+        if not found or not (named or all_allowed(found, self.allow)):
+            raise ToolError(f"{host} is not on the public internet, so it is not opened.")
+        return found[:TRIES]
+
+
+def port_of(url: httpx.URL) -> int:
+    """The port an address leads to; its scheme is http or https."""
+    return url.port or PORTS[url.scheme]
+
+
+def host_of(url: httpx.URL) -> str:
+    """The host as admins confirm it: with its port where that is not the usual one."""
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    return f"{host}:{url.port}" if url.port else host
+
+
+def why_broken(error: Exception) -> str:
+    """What happened to a connection, in words for the model."""
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return "its certificate is not valid"
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+        return "the site does not answer"
+    return "the site broke off or answered with something that is not HTTP"
+
+
+@cache
+def _usual_roots() -> ssl.SSLContext:
+    return httpx.create_ssl_context(trust_env=False)

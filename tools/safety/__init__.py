@@ -1,0 +1,1 @@
+"""Control tokens and prompt injection in strangers' words."""

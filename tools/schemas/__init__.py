@@ -1,0 +1,1 @@
+"""JSON schemas of tools, checked and told."""

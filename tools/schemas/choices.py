@@ -1,0 +1,75 @@
+"""How a value of several kinds becomes one that the model's template can render, with the rest in words. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tools.safety.injection import harmless
+
+NAMES = 60  # of an enum that are told
+
+Schema = dict[str, Any]
+
+
+def one_of(rest: Schema, options: list[Schema]) -> Schema:
+    """A schema without a choice for one that has this choice beside its other keywords."""
+    return _objects(rest, options) if all("properties" in each for each in options) else _simple(rest, options)
+
+
+def _objects(rest: Schema, options: list[Schema]) -> Schema:
+    """All properties of all options; needed is what every option needs."""
+    properties = {
+        name: inner for each in (*reversed(options), rest) for name, inner in each.get("properties", {}).items()
+    }
+    always = set.intersection(*(set(each.get("required", ())) for each in options))
+    forms = " or ".join(", ".join(each.get("required") or each["properties"]) for each in options)
+    return {
+        **rest,
+        "properties": properties,
+        "required": [*rest.get("required", ()), *sorted(always)],
+        "x-forms": forms[:200],
+    }
+
+
+def _simple(rest: Schema, options: list[Schema]) -> Schema:
+    """One type for all that can be written as it, and the options in words; names of all options together."""
+    names = [name for each in options for name in names_of(each)]
+    if names and all(names_of(each) for each in options):
+        return {**rest, "type": "string", "enum": list(dict.fromkeys(names))}
+    kinds = list(dict.fromkeys(kind_of(each) for each in options))
+    shape = next((each for each in options if kind_of(each) in ("object", "array")), options[0])
+    told = {**{k: v for k, v in shape.items() if k in ("items", "properties", "required")}, **rest}
+    return {**told, "type": kinds, "x-options": [{"type": kind_of(each), **each} for each in options]}
+
+
+def kind_of(schema: Mapping[str, Any]) -> str:
+    """The one type that is rendered: the schema's own, the widest of several, or what its keywords speak of."""
+    kinds = schema.get("type")
+    if isinstance(kinds, str):
+        return "string" if kinds == "null" else kinds
+    if kinds:
+        return next(kind for kind in ("object", "array", "string", "number", "integer", "boolean") if kind in kinds)
+    if "properties" in schema or "additionalProperties" in schema:
+        return "object"
+    if "items" in schema or "prefixItems" in schema:
+        return "array"
+    return _kind_of_values(schema)
+
+
+def _kind_of_values(schema: Mapping[str, Any]) -> str:
+    values = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
+    if values and all(isinstance(value, bool) for value in values):
+        return "boolean"
+    if values and all(isinstance(value, int) for value in values):
+        return "integer"
+    if "minimum" in schema or "maximum" in schema or "multipleOf" in schema:
+        return "number"
+    return "string"
+
+
+def names_of(schema: Mapping[str, Any]) -> list[str]:
+    """The choices of a value when all of them are strings that can be told, else none."""
+    values = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
+    values = [value for value in values if value is not None]
+    if len(values) > NAMES or not all(isinstance(value, str) and harmless(value) == value for value in values):
+        return []
+    return values
