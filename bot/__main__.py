@@ -1,7 +1,9 @@
-"""The commands: `setup`, `run`, `demo`, `check`, `report`, `turn`, `jobs`, `restore`, `migrate`, `bench`, `tools`.
+"""The commands: `setup`, `run`, `demo`, `check`, `report`, `turn`, `jobs`, `restore`, `migrate`, `bench`,
+`tools`.
 
-Owns printing, signals and exit codes; the last two stand in their own rooms. A command imports its rooms when it is
-called, so that each starts as fast as what it needs; one that a signal may stop returns what there is to do.
+Owns printing, signals and exit codes; the last two stand in their own rooms. A command imports its rooms when
+it is called, so that each starts as fast as what it needs; one that a signal may stop returns what there is
+to do.
 """
 
 import asyncio
@@ -61,7 +63,9 @@ def main() -> None:
 
 @cli.callback(invoke_without_command=True)
 def _top(
-    version: Annotated[bool, typer.Option("--version", help="Show the version and leave.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and leave.", is_eager=True)
+    ] = False,
 ) -> None:
     if version:
         typer.echo(f"canvasgram {importlib.metadata.version('canvasgram')}")
@@ -73,28 +77,40 @@ def _top(
 )
 def setup(
     token: Annotated[str | None, typer.Option(help="The bot's token from @BotFather.")] = None,
-    model_url: Annotated[str | None, typer.Option(help="The endpoint, such as http://localhost:8000/v1.")] = None,
+    model_url: Annotated[
+        str | None, typer.Option(help="The endpoint, such as http://localhost:8000/v1.")
+    ] = None,
     model_key: Annotated[str | None, typer.Option(help="The endpoint's key, if it wants one.")] = None,
     database: Annotated[str | None, typer.Option(help="Such as sqlite+aiosqlite:///canvasgram.db.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; end with one line if something is missing.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Ask nothing; end with one line if something is missing.")
+    ] = False,
     env_file: EnvFile = Path(".env"),
 ) -> None:
     """Check token and endpoint, write `.env`, and print the link that makes you admin."""
     from bot.cli.setup import FirstRun
 
-    given = {"telegram_token": token, "model_url": model_url, "model_api_key": model_key, "database_url": database}
+    given = {
+        "telegram_token": token,
+        "model_url": model_url,
+        "model_api_key": model_key,
+        "database_url": database,
+    }
     chosen = {name: value for name, value in given.items() if value is not None}
     asyncio.run(FirstRun(env_file, Person(silent=yes or not sys.stdin.isatty()), chosen).lead())
 
 
-@cli.command(epilog="Examples: canvasgram run · LOG_FORMAT=json canvasgram run --env-file /etc/canvasgram.env")
+@cli.command(
+    epilog="Examples: canvasgram run · LOG_FORMAT=json canvasgram run --env-file /etc/canvasgram.env"
+)
 def run(env_file: EnvFile = Path(".env")) -> Work:
     """Run the gateway until SIGTERM or Ctrl-C; nothing is lost by either. A second Ctrl-C leaves at once."""
     from bot.settings import load
 
     settings = load(env_file)  # a wrong setting is said before the slow imports
 
-    # What is imported stays: to look through it for garbage costs a fifth of the start and a twentieth of a reply.
+    # What is imported stays: to look through it for garbage costs a fifth of the start and a twentieth of a
+    # reply.
     gc.disable()
     from bot import logs
     from bot.app import factory as app
@@ -107,10 +123,14 @@ def run(env_file: EnvFile = Path(".env")) -> Work:
 
 @cli.command(epilog='Examples: canvasgram demo · canvasgram demo --say "What is 19 % of 84.50?"')
 def demo(
-    model_url: Annotated[str | None, typer.Option(help="Talk to this endpoint instead of the simulated one.")] = None,
+    model_url: Annotated[
+        str | None, typer.Option(help="Talk to this endpoint instead of the simulated one.")
+    ] = None,
     model_key: Annotated[str | None, typer.Option(help="The key of that endpoint, if it wants one.")] = None,
     say: Annotated[str | None, typer.Option(help="Send this, print the exchange, and end.")] = None,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of the chat page; 0 takes a free one.")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Port of the chat page; 0 takes a free one.")
+    ] = 0,
 ) -> Work:
     """Try it without a token and without a GPU: a chat page on this machine, model and Telegram simulated."""
     from bot import demo as room
@@ -128,7 +148,9 @@ def check(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     env_file: EnvFile = Path(".env"),
 ) -> Work:
-    """Find out what the endpoint really does, in at most 40 short calls: a row a finding, exit code by the worst."""
+    """Find out what the endpoint really does, in at most 40 short calls: a row a finding, exit code by the
+    worst.
+    """
     from bot.check import command
     from bot.check import output as table
 
@@ -157,14 +179,20 @@ def report(  # noqa: PLR0913  # an option is an argument here
     chat: Annotated[str | None, typer.Option(help="Only this chat, or chat:topic, by number.")] = None,
     user: Annotated[int | None, typer.Option(help="Only this person, by number.")] = None,
     model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
-    by: Annotated[str | None, typer.Option(help="Tell apart by day, chat, user, model, tool or purpose.")] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Tell apart by day, chat, user, model, tool or purpose.")
+    ] = None,
     form: Annotated[str, typer.Option("--format", help="table, csv, json, md or png.")] = "table",
-    what: Annotated[str | None, typer.Option("--list", help="List turns or calls one by one instead.")] = None,
+    what: Annotated[
+        str | None, typer.Option("--list", help="List turns or calls one by one instead.")
+    ] = None,
     top: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="How many of them: 20, of an audit all.", show_default=False)
+        int | None,
+        typer.Option(min=1, max=10_000, help="How many of them: 20, of an audit all.", show_default=False),
     ] = None,
     sort: Annotated[
-        str, typer.Option(help="By tokens, input, cached, output, reasoning, canvases, seconds, waited or when.")
+        str,
+        typer.Option(help="By tokens, input, cached, output, reasoning, canvases, seconds, waited or when."),
     ] = "tokens",
     out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
     env_file: EnvFile = Path(".env"),
@@ -174,7 +202,9 @@ def report(  # noqa: PLR0913  # an option is an argument here
 
     wish = telling.Wish(since, until, chat, user, model, by, form, what, top, sort)
     if about not in {None, "audit"}:
-        raise QuestionRefused(f"There is no report {about!r}. Use `canvasgram report` or `canvasgram report audit`.")
+        raise QuestionRefused(
+            f"There is no report {about!r}. Use `canvasgram report` or `canvasgram report audit`."
+        )
     told = telling.report if about is None else telling.changed
     answer = asyncio.run(told(_database(env_file), wish, now=time.time()))
     hand_out(answer, out)
@@ -182,8 +212,12 @@ def report(  # noqa: PLR0913  # an option is an argument here
 
 @cli.command(epilog="Examples: canvasgram turn 1234 · canvasgram turn 1234 --texts")
 def turn(
-    number: Annotated[str, typer.Argument(metavar="ID", help="The turn's id, as /usage and report --list show it.")],
-    texts: Annotated[bool, typer.Option("--texts", help="Show what people, the model and tools wrote, too.")] = False,
+    number: Annotated[
+        str, typer.Argument(metavar="ID", help="The turn's id, as /usage and report --list show it.")
+    ],
+    texts: Annotated[
+        bool, typer.Option("--texts", help="Show what people, the model and tools wrote, too.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
     env_file: EnvFile = Path(".env"),
 ) -> None:
@@ -191,7 +225,9 @@ def turn(
     from bot.usage import report_command as telling
     from bot.usage.turn_report import ANNOUNCED
 
-    told = asyncio.run(telling.step_by_step(_database(env_file), number, texts=texts, json=json, now=time.time()))
+    told = asyncio.run(
+        telling.step_by_step(_database(env_file), number, texts=texts, json=json, now=time.time())
+    )
     if texts:
         typer.echo(ANNOUNCED, err=True)
     typer.echo(told)
@@ -207,15 +243,20 @@ def migrate(env_file: EnvFile = Path(".env")) -> None:
     typer.echo(f"{url} is up to date.")
 
 
-@cli.command(epilog="Example, with the gateway stopped: canvasgram restore backups/canvasgram-20261120T033000Z.db")
+@cli.command(
+    epilog="Example, with the gateway stopped: canvasgram restore backups/canvasgram-20261120T033000Z.db"
+)
 def restore(
     file: Annotated[Path, typer.Argument(help="The backup, or a copy made before a migration.")],
     waiting: Annotated[
-        bool, typer.Option("--waiting", help="Do what waited and was due since then, even if it was done since.")
+        bool,
+        typer.Option("--waiting", help="Do what waited and was due since then, even if it was done since."),
     ] = False,
     env_file: EnvFile = Path(".env"),
 ) -> None:
-    """Put a backup in the database's place; nothing that was sent since is sent again. The gateway must not run."""
+    """Put a backup in the database's place; nothing that was sent since is sent again. The gateway must not
+    run.
+    """
     from bot.db.engine import file_of
     from bot.maintenance import restore as restoring
 
@@ -259,7 +300,9 @@ def _of_the_house(error: Exception) -> CanvasgramError | None:
     if not isinstance(error, ExceptionGroup):
         return None
     found = [_of_the_house(one) for one in error.exceptions]
-    return None if None in found else found[0]
+    if None in found:
+        return None
+    return found[0]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The words of the house as frozen values, and the Protocols by which a lower floor reaches a higher one.
 
-Imports nothing of the house. Times are seconds since the epoch (UTC) unless a name says otherwise; tokens are the
-server's counts and None where it gave none.
+Imports nothing of the house. Times are seconds since the epoch (UTC) unless a name says otherwise; tokens are
+the server's counts and None where it gave none.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,9 @@ class Lane:
     @property
     def key(self) -> str:
         """The lane as one string, as the database keeps it: `chat` or `chat:topic`."""
-        return str(self.chat) if self.topic is None else f"{self.chat}:{self.topic}"
+        if self.topic is None:
+            return str(self.chat)
+        return f"{self.chat}:{self.topic}"
 
     @classmethod
     def parse(cls, key: str) -> "Lane":
@@ -47,10 +49,11 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """Something written down to be done. A control item has no lane and is taken at once; `taken_at`: this time.
+    """Something written down to be done. A control item has no lane and is taken at once; `taken_at`: this
+    time.
 
-    `begun`: its turn was begun before, and goes on; `measured` is what is stored of how long that has taken, which the
-    usage room reads. `job` is the job whose due time, at `due_at`, this is.
+    `begun`: its turn was begun before, and goes on; `measured` is what is stored of how long that has taken,
+    which the usage room reads. `job` is the job whose due time, at `due_at`, this is.
     """
 
     id: int
@@ -80,7 +83,9 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture as the model gets it: the bytes of a file of this media type, such as `image/jpeg`, made small."""
+    """A picture as the model gets it: the bytes of a file of this media type, such as `image/jpeg`, made
+    small.
+    """
 
     media_type: str
     data: bytes
@@ -90,8 +95,8 @@ class Image:
 class ToolResult:
     """What came of a tool call, in the words the model will read.
 
-    `whole` is what was cut to that, as far as it is kept; `size` is how many characters there were, None: as many as
-    there are. `images` are shown to it behind the text.
+    `whole` is what was cut to that, as far as it is kept; `size` is how many characters there were, None: as
+    many as there are. `images` are shown to it behind the text.
     """
 
     call: ToolCall
@@ -104,7 +109,8 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """What came with a message, as it is kept: an image as the model gets it, a document or a sound as its whole text.
+    """What came with a message, as it is kept: an image as the model gets it, a document or a sound as its
+    whole text.
 
     The prompt holds an excerpt of that text, as part of the message.
     """
@@ -133,7 +139,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the server counted for a model call. None is unknown, `missing` says why; `partial`: the call was cut."""
+    """What the server counted for a model call. None is unknown, `missing` says why; `partial`: the call was
+    cut.
+    """
 
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
@@ -158,8 +166,8 @@ class CallTimes:
 class Reply:
     """What one model call gave, before judgement; the arguments of `calls` are merged by index.
 
-    `finish_reason` None: the stream ended without one; "brake": our side closed it, for it thought too long. `server`:
-    the server's own timings in ms, if it gave any; `model` is what it says answered.
+    `finish_reason` None: the stream ended without one; "brake": our side closed it, for it thought too long.
+    `server`: the server's own timings in ms, if it gave any; `model` is what it says answered.
     """
 
     text: str
@@ -179,8 +187,8 @@ class Reply:
 class ModelRequest:
     """One request. `tools` are OpenAI function definitions, byte-stable; `session` groups a conversation.
 
-    `brake`: output tokens after which a reply that is nothing but thought is closed. `continues`: the last message is
-    the model's own, and the reply goes on in the middle of it.
+    `brake`: output tokens after which a reply that is nothing but thought is closed. `continues`: the last
+    message is the model's own, and the reply goes on in the middle of it.
     """
 
     messages: tuple[Message, ...]
@@ -212,10 +220,10 @@ class LanguageModel(Protocol):
     ) -> Reply:
         """Wait for a seat, stream, and return the whole reply.
 
-        `on_seat` is called when the seat is taken, `on_block` with all text so far, as a person
-        may see it, after each block but the last.
-        Raises CallFailed (see bot.errors) with what had come by then. Cancelling it closes the request at once;
-        `on_cut` is then called with what had come by then, before CancelledError goes on.
+        `on_seat` is called when the seat is taken, `on_block` with all text so far, as a person may see it,
+        after each block but the last. Raises CallFailed (see bot.errors) with what had come by then.
+        Cancelling it closes the request at once; `on_cut` is then called with what had come by then, before
+        CancelledError goes on.
         """
         ...
 
@@ -243,7 +251,9 @@ class Part:
 
 
 class Channel(Protocol):
-    """The way to a person for one turn. Nothing here waits for Telegram; what must last is stored by the caller."""
+    """The way to a person for one turn. Nothing here waits for Telegram; what must last is stored by the
+    caller.
+    """
 
     def begin(self) -> None:
         """The turn works from now on: show a sign of life unless something is shown within 300 ms."""
@@ -254,11 +264,15 @@ class Channel(Protocol):
         ...
 
     def status(self, line: str | None) -> None:
-        """One line that says why the person waits; edited in place, replaced by the answer. None takes it back."""
+        """One line that says why the person waits; edited in place, replaced by the answer. None takes it
+        back.
+        """
         ...
 
     def queue(self, line: str | None) -> None:
-        """The place in line: in the draft where there is one, else as `status`; leaves nothing behind. None: served."""
+        """The place in line: in the draft where there is one, else as `status`; leaves nothing behind. None:
+        served.
+        """
         ...
 
     def parts(
@@ -279,6 +293,8 @@ class ChannelFor(Protocol):
 
 
 class Runner(Protocol):
-    """Does what inbox items of one kind ask for. The items of one call belong together (a lane's waiting messages)."""
+    """Does what inbox items of one kind ask for. The items of one call belong together (a lane's waiting
+    messages).
+    """
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None: ...

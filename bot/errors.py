@@ -1,4 +1,5 @@
-"""Every way in which this house fails, as one tree; the docstring of a class is the sentence it is raised for.
+"""Every way in which this house fails, as one tree; the docstring of a class is the sentence it is raised
+for.
 
 CanvasgramError
 ├── SettingsRefused          a setting is missing or wrong
@@ -39,7 +40,9 @@ class SettingsRefused(CanvasgramError):
 
 
 class QuestionRefused(CanvasgramError):
-    """A question to the ledger, or a measurement, cannot be meant as it is written: says how it may be written."""
+    """A question to the ledger, or a measurement, cannot be meant as it is written: says how it may be
+    written.
+    """
 
 
 class NothingFound(CanvasgramError):
@@ -124,8 +127,12 @@ class PromptTooLong(CallFailed):
 
 
 class EndpointRefused(CallFailed):
-    """The endpoint refused the request for what it is (key, model name, parameters): again would change nothing."""
+    """The endpoint refused the request for what it is (key, model name, parameters): again would change
+    nothing.
+    """
 
 
 REFUSING = "The endpoint refused the request (HTTP {}): {}"
-"""What is said of a refusal without a name, with its status and the endpoint's own words, which may repeat a text."""
+"""What is said of a refusal without a name, with its status and the endpoint's own words, which may repeat a
+text.
+"""

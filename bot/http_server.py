@@ -29,7 +29,9 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serve(app: ASGIApp, *, host: str = "127.0.0.1", port: int = 0, grace: float = 1.0) -> AsyncIterator[str]:
+async def serve(
+    app: ASGIApp, *, host: str = "127.0.0.1", port: int = 0, grace: float = 1.0
+) -> AsyncIterator[str]:
     """Serve `app` while the block runs; yields its base URL, such as `http://127.0.0.1:40123`.
 
     Port 0 takes a free one. On leaving, open requests get `grace` seconds before their tasks are cancelled.

@@ -1,7 +1,7 @@
 """Logs as data: an action and fields a record, turn and chat bound by context, secrets never written.
 
-Owns the one handler of the process. A room logs with
-`log.info("update stored", extra={"action": "intake.stored", "update_id": 7})`; what people write is never logged.
+Owns the one handler of the process. A room logs with `log.info("update stored", extra={"action":
+"intake.stored", "update_id": 7})`; what people write is never logged.
 """
 
 import contextlib
@@ -43,7 +43,9 @@ _of_every_record = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asc
 
 @contextlib.contextmanager
 def bind(**fields: Any) -> Iterator[None]:
-    """Every record made inside the block, in this task or those it starts, carries these fields (turn=…, chat=…)."""
+    """Every record made inside the block, in this task or those it starts, carries these fields (turn=…,
+    chat=…).
+    """
     token = _bound.set({**(_bound.get() or {}), **fields})
     try:
         yield
@@ -57,7 +59,9 @@ def configure(
     secrets: Iterable[str] = (),
     stream: TextIO | None = None,
 ) -> None:
-    """Send all records of the process to `stream` (stderr), without `secrets`; a second call replaces the first."""
+    """Send all records of the process to `stream` (stderr), without `secrets`; a second call replaces the
+    first.
+    """
     handler = _Handler(stream or sys.stderr)
     handler.setFormatter((_Json if format == "json" else _Text)(secrets))
     root = logging.getLogger()
@@ -86,7 +90,9 @@ class _Handler(logging.StreamHandler[TextIO]):
         return bool(super().handle(record))
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # logging's own name
-        """Say where a record could not be written; the usual report would print its arguments, secrets included."""
+        """Say where a record could not be written; the usual report would print its arguments, secrets
+        included.
+        """
         with contextlib.suppress(OSError, ValueError):
             self.stream.write(f"a log record of {record.pathname}:{record.lineno} could not be written\n")
 
@@ -117,14 +123,19 @@ class _Formatter(logging.Formatter):
         }
 
     def failure(self, record: logging.LogRecord) -> str:
-        parts = [self.formatException(record.exc_info)] if record.exc_info else []
+        if record.exc_info:
+            parts = [self.formatException(record.exc_info)]
+        else:
+            parts = []
         if record.stack_info:
             parts.append(self.formatStack(record.stack_info))
         return self.hide("\n".join(parts))
 
 
 class _Text(_Formatter):
-    """`2026-11-20 10:24:59.123 INFO intake.stored turn=5 update_id=7 | update stored`, then a traceback if any."""
+    """`2026-11-20 10:24:59.123 INFO intake.stored turn=5 update_id=7 | update stored`, then a traceback if
+    any.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created).astimezone().isoformat(" ", "milliseconds")
@@ -132,11 +143,15 @@ class _Text(_Formatter):
         message = _in_one_line(self.hide(record.getMessage()))
         line = f"{when} {record.levelname} {_action(record)}{fields} | {message}"
         failure = self.failure(record)
-        return f"{line}\n{failure}" if failure else line
+        if failure:
+            return f"{line}\n{failure}"
+        return line
 
 
 class _Json(_Formatter):
-    """One JSON object a line: time (UTC), level, action, message, the fields, and `error` with a traceback if any."""
+    """One JSON object a line: time (UTC), level, action, message, the fields, and `error` with a traceback if
+    any.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -162,7 +177,9 @@ def _in_one_line(text: str) -> str:
 
 
 def _forms(secret: str) -> set[str]:
-    """A secret as it may appear: plain, in an address, inside quotes of Python or JSON. One too short is no secret."""
+    """A secret as it may appear: plain, in an address, inside quotes of Python or JSON. One too short is no
+    secret.
+    """
     if len(secret) < 4:
         return set()
     return {secret, quote(secret, safe=""), json.dumps(secret)[1:-1], repr(secret)[1:-1]}

@@ -1,4 +1,6 @@
-"""How the values of settings are written: what each kind must look like, said in words that follow a setting's name."""
+"""How the values of settings are written: what each kind must look like, said in words that follow a
+setting's name.
+"""
 
 import re
 from pathlib import Path
@@ -42,7 +44,9 @@ def _telegram_address(value: str) -> str:
 
 def _model_address(value: str) -> str:
     value = _web_address(value)
-    return value if urlsplit(value).path else f"{value}/v1"
+    if urlsplit(value).path:
+        return value
+    return f"{value}/v1"
 
 
 def place(url: str) -> tuple[str, int, str]:
@@ -84,7 +88,9 @@ def _sealing_keys(value: object) -> object:
         return value
     parts = [part for part in re.split(r"[\s,]+", value) if part]
     if not all(re.fullmatch(r"[A-Za-z0-9+/_-]{43}=", part) for part in parts):
-        raise ValueError("must be 32 random bytes in Base64, as `openssl rand -base64 32` prints them; several: commas")
+        raise ValueError(
+            "must be 32 random bytes in Base64, as `openssl rand -base64 32` prints them; several: commas"
+        )
     return tuple(SecretStr(part) for part in parts)
 
 
@@ -110,11 +116,15 @@ def _text_or_file(value: str) -> str:
 
 
 def _lower(value: object) -> object:
-    return value.strip().lower() if isinstance(value, str) else value
+    if isinstance(value, str):
+        return value.strip().lower()
+    return value
 
 
 def _upper(value: object) -> object:
-    return value.strip().upper() if isinstance(value, str) else value
+    if isinstance(value, str):
+        return value.strip().upper()
+    return value
 
 
 Token = Annotated[SecretStr, AfterValidator(_token)]
@@ -127,4 +137,5 @@ Hosts = Annotated[frozenset[str], NoDecode, BeforeValidator(_hosts)]
 SealingKeys = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_sealing_keys)]
 Zone = Annotated[str, AfterValidator(_zone)]
 TextOrFile = Annotated[str, AfterValidator(_text_or_file)]
-Lower, Upper = BeforeValidator(_lower), BeforeValidator(_upper)
+Lower = BeforeValidator(_lower)
+Upper = BeforeValidator(_upper)

@@ -1,4 +1,5 @@
-"""What a person can set: names, defaults, bounds and one line of help each. Owns every reading of the environment.
+"""What a person can set: names, defaults, bounds and one line of help each. Owns every reading of the
+environment.
 
 `load` reads the environment and `.env`; `given` takes values alone, for the demo and the tests.
 """
@@ -40,14 +41,20 @@ class Settings(BaseSettings):
     """Everything a person can set. Times are seconds, sizes are tokens; secrets hide themselves when printed."""
 
     model_config = SettingsConfigDict(
-        frozen=True, extra="ignore", env_ignore_empty=True, dotenv_filtering="only_existing", hide_input_in_errors=True
+        frozen=True,
+        extra="ignore",
+        env_ignore_empty=True,
+        dotenv_filtering="only_existing",
+        hide_input_in_errors=True,
     )
 
     telegram_token: Token = Field(
         description="the bot's token from @BotFather", examples=["1234567890:AAE-rest-of-the-token"]
     )
     telegram_api_url: TelegramAddress = Field(
-        "https://api.telegram.org", description="the Bot API, without `/bot`", examples=["https://api.telegram.org"]
+        "https://api.telegram.org",
+        description="the Bot API, without `/bot`",
+        examples=["https://api.telegram.org"],
     )
     model_url: ModelAddress = Field(
         "http://localhost:8000/v1", description="the model endpoint", examples=["http://localhost:8000/v1"]
@@ -56,12 +63,22 @@ class Settings(BaseSettings):
         None, description="the endpoint's key, if it wants one", examples=["a-long-random-word"]
     )
     model_name: str | None = Field(
-        None, description="the model to ask for; unset: the first the endpoint names", examples=["diffusiongemma"]
+        None,
+        description="the model to ask for; unset: the first the endpoint names",
+        examples=["diffusiongemma"],
     )
-    model_seats: int = Field(4, ge=1, le=1024, description="model calls at once; the server's `--max-num-seqs`")
-    model_max_tokens: int = Field(1024, ge=1, le=262_144, description="longest answer of one model call, in tokens")
+    model_seats: int = Field(
+        4, ge=1, le=1024, description="model calls at once; the server's `--max-num-seqs`"
+    )
+    model_max_tokens: int = Field(
+        1024, ge=1, le=262_144, description="longest answer of one model call, in tokens"
+    )
     model_wait: float = Field(
-        600, ge=0, le=86_400, allow_inf_nan=False, description="seconds a message waits for an endpoint that is down"
+        600,
+        ge=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description="seconds a message waits for an endpoint that is down",
     )
     database_url: DatabaseAddress = Field(
         "sqlite+aiosqlite:///canvasgram.db", description="the database file; three slashes, then its path"
@@ -72,23 +89,32 @@ class Settings(BaseSettings):
         examples=["12345678,87654321"],
     )
     access: Annotated[Literal["pairing", "allowlist", "open"], Lower] = Field(
-        "pairing", description="strangers: get a code for an admin (pairing), are refused (allowlist), may write (open)"
+        "pairing",
+        description="strangers: get a code for an admin (pairing), are refused (allowlist), may write (open)",
     )
     system_prompt: TextOrFile = Field(
-        SYSTEM_PROMPT, description="what the model is told first: a text, or `@` and a file", examples=["@prompt.txt"]
+        SYSTEM_PROMPT,
+        description="what the model is told first: a text, or `@` and a file",
+        examples=["@prompt.txt"],
     )
     thinking: Annotated[Literal["auto", "on", "off"], Lower] = Field(
-        "auto", description="think in turns that need it (auto), in all (on) or in none (off); a `/think` goes first"
+        "auto",
+        description="think in turns that need it (auto), in all (on) or in none (off); a `/think` goes first",
     )
-    thinking_canvases: int = Field(4, ge=1, le=64, description="most canvases of a thought that finds no answer")
+    thinking_canvases: int = Field(
+        4, ge=1, le=64, description="most canvases of a thought that finds no answer"
+    )
     thinking_read: Annotated[Literal["auto", "off"], Lower] = Field(
-        "auto", description="ask the endpoint in one step when words do not tell whether to think, where it can (auto)"
+        "auto",
+        description="ask the endpoint in one step when words do not tell whether to think, where it can (auto)",
     )
     summary: Annotated[Literal["on", "off"], Lower] = Field(
-        "off", description="tell the model in a summary what no longer fits its prompt; costs a model call a cut"
+        "off",
+        description="tell the model in a summary what no longer fits its prompt; costs a model call a cut",
     )
     warm_up: Annotated[Literal["on", "off"], Lower] = Field(
-        "on", description="put the frozen head of the prompt into the endpoint's cache at start, by four tiny calls"
+        "on",
+        description="put the frozen head of the prompt into the endpoint's cache at start, by four tiny calls",
     )
     turn_steps: int = Field(8, ge=1, le=100, description="most model calls of one turn")
     turn_seconds: float = Field(
@@ -113,7 +139,9 @@ class Settings(BaseSettings):
     fallback_model: str | None = Field(
         None, description="the model to ask for there; unset: the first it names", examples=["gemma-4-31b-it"]
     )
-    fallback_api_key: Key | None = Field(None, description="its key, if it wants one", examples=["a-long-random-word"])
+    fallback_api_key: Key | None = Field(
+        None, description="its key, if it wants one", examples=["a-long-random-word"]
+    )
     fallback_seats: int = Field(4, ge=1, le=1024, description="model calls at once there")
     fallback_for: Annotated[Literal["down", "hard"], Lower] = Field(
         "down", description="use it when the first is down (down), or also for turns that think (hard)"
@@ -124,7 +152,10 @@ class Settings(BaseSettings):
         examples=["tools"],
     )
     tools_prompt_tokens: int = Field(
-        2000, ge=200, le=100_000, description="most tokens of a prompt for tools; what does not fit is found by name"
+        2000,
+        ge=200,
+        le=100_000,
+        description="most tokens of a prompt for tools; what does not fit is found by name",
     )
     tools_private_hosts: Hosts = Field(
         frozenset(),
@@ -137,12 +168,19 @@ class Settings(BaseSettings):
         examples=["qW0vZ3J0b3V0Zm9yYW4tZXhhbXBsZS1vZi1hLWtleQ4="],
     )
     approval_seconds: float = Field(
-        900, gt=0, le=604_800, allow_inf_nan=False, description="seconds until a tool call nobody allowed is denied"
+        900,
+        gt=0,
+        le=604_800,
+        allow_inf_nan=False,
+        description="seconds until a tool call nobody allowed is denied",
     )
     turn_calls: int = Field(16, ge=1, le=1000, description="most tool calls of one turn")
-    waiting_messages: int = Field(20, ge=1, le=1000, description="most messages of one person that wait for an answer")
+    waiting_messages: int = Field(
+        20, ge=1, le=1000, description="most messages of one person that wait for an answer"
+    )
     canvases_a_day: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
-        500, description="canvases a member may use a day, estimated; off: as many as they like; `/limits` goes first"
+        500,
+        description="canvases a member may use a day, estimated; off: as many as they like; `/limits` goes first",
     )
     keep_text_days: Annotated[int, Field(ge=1, le=36_500)] | None = Field(
         None, description="days until texts are deleted and only figures stay; unset: never", examples=["30"]
@@ -156,9 +194,15 @@ class Settings(BaseSettings):
     usage_summary: Annotated[Literal["off", "daily", "weekly"], Lower] = Field(
         "off", description="tell admins in the morning what was used: off, daily, or weekly on Mondays"
     )
-    jobs_per_person: int = Field(20, ge=0, le=1000, description="most reminders and tasks that a person may have kept")
-    jobs_total: int = Field(1000, ge=0, le=10_000, description="most of them that all people together may have")
-    jobs_minutes: int = Field(5, ge=1, le=1440, description="least minutes between two times of what comes again")
+    jobs_per_person: int = Field(
+        20, ge=0, le=1000, description="most reminders and tasks that a person may have kept"
+    )
+    jobs_total: int = Field(
+        1000, ge=0, le=10_000, description="most of them that all people together may have"
+    )
+    jobs_minutes: int = Field(
+        5, ge=1, le=1440, description="least minutes between two times of what comes again"
+    )
     time_zone: Zone = Field(
         "UTC",
         description="the house's time zone, and where it is set that of people who have not said theirs",
@@ -178,7 +222,9 @@ class Settings(BaseSettings):
     @field_validator("canvases_a_day", "keep_text_days", "http_port", mode="before")
     @classmethod
     def _may_be_off(cls, value: object) -> object:
-        return None if isinstance(value, str) and value.strip().lower() in {"off", "0"} else value
+        if isinstance(value, str) and value.strip().lower() in {"off", "0"}:
+            return None
+        return value
 
     @field_validator("fallback_url")
     @classmethod
@@ -217,7 +263,9 @@ class _Given(Settings):
 
 
 def load(env_file: Path | str | None = ".env", **overrides: Any) -> Settings:
-    """Settings from `overrides`, else the environment, else `env_file`, else the defaults; SettingsRefused if wrong."""
+    """Settings from `overrides`, else the environment, else `env_file`, else the defaults; SettingsRefused if
+    wrong.
+    """
     try:
         return Settings(**{"_env_file": env_file, **overrides})
     except ValidationError as error:
@@ -254,4 +302,6 @@ def _in_words(error: ValidationError) -> str:
 
 
 def _must_be(found: re.Match[str]) -> str:
-    return "must be" if found[2] else ""
+    if found[2]:
+        return "must be"
+    return ""

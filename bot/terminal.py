@@ -58,7 +58,9 @@ class Person:
     def ask(self, question: str, *, hidden: bool = False) -> str | None:
         if self._silent:
             return None
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # asyncio's own would not end the waiting
+        before = signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        )  # asyncio's own would not end the waiting
         try:
             return str(typer.prompt(question, hide_input=hidden))
         finally:
@@ -66,7 +68,9 @@ class Person:
 
 
 async def until_stopped(work: Work) -> int:
-    """Do `work` with an event that SIGTERM and Ctrl-C set; a second signal, or GRACE after the first, ends it all."""
+    """Do `work` with an event that SIGTERM and Ctrl-C set; a second signal, or GRACE after the first, ends it
+    all.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 

@@ -84,7 +84,13 @@ async def test_turn_and_chat_are_bound_to_a_task_and_to_those_it_starts() -> Non
     log.info("after")
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     seen = {(line["message"], line.get("turn"), line.get("chat")) for line in lines}
-    assert seen == {("inner", 1, 10), ("inner", 2, 20), ("outer", 1, None), ("outer", 2, None), ("after", None, None)}
+    assert seen == {
+        ("inner", 1, 10),
+        ("inner", 2, 20),
+        ("outer", 1, None),
+        ("outer", 2, None),
+        ("after", None, None),
+    }
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
@@ -97,7 +103,9 @@ def test_a_secret_is_hidden_wherever_it_stands(log_format: str) -> None:
     try:
         call()
     except ConnectionError:
-        log.exception("with %s and %r", TOKEN, KEY, extra={"url": f"/bot{TOKEN.replace(':', '%3A')}/", "key": KEY})
+        log.exception(
+            "with %s and %r", TOKEN, KEY, extra={"url": f"/bot{TOKEN.replace(':', '%3A')}/", "key": KEY}
+        )
     with logs.bind(bearer=KEY):
         log.info("plain", stack_info=True)
     text = stream.getvalue()
@@ -152,7 +160,9 @@ def test_a_second_configuration_replaces_the_first_and_leaves_other_handlers() -
     assert other in logging.getLogger().handlers
 
 
-def test_a_record_that_cannot_be_written_does_not_print_its_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_record_that_cannot_be_written_does_not_print_its_arguments(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     logging.getLogger().handlers = []  # pytest's own would raise
     stream, log = written("text")
     log.info("%d", TOKEN)

@@ -44,7 +44,9 @@ def flag(service: dict[str, Any], name: str) -> str | None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_each_profile_serves_the_model_to_a_gateway_with_as_many_seats(compose: dict[str, Any], profile: str) -> None:
+def test_each_profile_serves_the_model_to_a_gateway_with_as_many_seats(
+    compose: dict[str, Any], profile: str
+) -> None:
     model, gateway = compose["services"][f"model-{profile}"], compose["services"][f"gateway-{profile}"]
     assert model["profiles"] == gateway["profiles"] == [profile]
     assert gateway["depends_on"] == [f"model-{profile}"]
@@ -107,7 +109,10 @@ def test_the_compose_file_is_valid_by_the_compose_specification() -> None:
 
 def has_compose() -> bool:
     docker = shutil.which("docker")
-    return docker is not None and subprocess.run([docker, "compose", "version"], capture_output=True).returncode == 0
+    return (
+        docker is not None
+        and subprocess.run([docker, "compose", "version"], capture_output=True).returncode == 0
+    )
 
 
 @pytest.mark.skipif(not has_compose(), reason="docker compose is not installed here")
@@ -140,7 +145,9 @@ def test_the_build_is_given_the_packages_and_never_a_secret() -> None:
     allowed = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
     assert allowed[0] == "*"
     given = {line.removeprefix("!") for line in allowed if line.startswith("!")}
-    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"][
+        "wheel"
+    ]
     assert given == {*packages["packages"], "pyproject.toml", "uv.lock", "README.md", "LICENSE"}
     for line in re.findall(r"^COPY (?!--from)(.+) \S+$", dockerfile(), re.MULTILINE):
         assert set(line.split()) <= given
@@ -177,12 +184,20 @@ async def test_the_health_check_of_the_image_works_as_shipped() -> None:
 
 def test_the_licence_is_apache_2_whole_and_unchanged() -> None:
     text = (ROOT / "LICENSE").read_bytes()
-    assert hashlib.sha256(text).hexdigest() == "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
+    assert (
+        hashlib.sha256(text).hexdigest() == "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
+    )
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"] == "Apache-2.0"
 
 
 def test_git_keeps_secrets_and_state_out() -> None:
-    names = [".env", "canvasgram.db", "canvasgram.db-wal", "canvasgram.db.lock", "canvasgram.db.before-0001.bak"]
+    names = [
+        ".env",
+        "canvasgram.db",
+        "canvasgram.db-wal",
+        "canvasgram.db.lock",
+        "canvasgram.db.before-0001.bak",
+    ]
     found = subprocess.run(
         ["git", "check-ignore", "--no-index", *names, ".env.example", "uv.lock"],
         cwd=ROOT,
@@ -195,7 +210,11 @@ def test_git_keeps_secrets_and_state_out() -> None:
 def test_the_hooks_fetch_no_other_repository() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
     assert [entry["repo"] for entry in hooks["repos"]] == ["local"]
-    assert {hook["entry"].split()[2] for hook in hooks["repos"][0]["hooks"]} == {"ruff", "mypy", "lint-imports"}
+    assert {hook["entry"].split()[2] for hook in hooks["repos"][0]["hooks"]} == {
+        "ruff",
+        "mypy",
+        "lint-imports",
+    }
 
 
 def test_ci_is_a_script_that_runs_every_check() -> None:
@@ -203,5 +222,13 @@ def test_ci_is_a_script_that_runs_every_check() -> None:
     assert script.stat().st_mode & 0o111
     subprocess.run(["bash", "-n", script], check=True)
     text = script.read_text(encoding="utf-8")
-    for check in ("uv sync --locked", "ruff check", "ruff format --check", "mypy", "lint-imports", "alembic", "pytest"):
+    for check in (
+        "uv sync --locked",
+        "ruff check",
+        "ruff format --check",
+        "mypy",
+        "lint-imports",
+        "alembic",
+        "pytest",
+    ):
         assert check in text

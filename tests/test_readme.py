@@ -1,4 +1,6 @@
-"""README is held to the code: every setting, every command, each with the words the code has for it, and no other."""
+"""README is held to the code: every setting, every command, each with the words the code has for it, and no
+other.
+"""
 
 import re
 from collections.abc import Iterator
@@ -42,7 +44,9 @@ def test_the_settings_table_is_what_the_code_says() -> None:
 
 
 def test_the_commands_table_is_what_the_code_says() -> None:
-    assert sorted(re.findall(r"^\| `canvasgram [a-z ]+` \|.*$", README, re.MULTILINE)) == sorted(command_rows())
+    assert sorted(re.findall(r"^\| `canvasgram [a-z ]+` \|.*$", README, re.MULTILINE)) == sorted(
+        command_rows()
+    )
 
 
 def test_every_command_in_a_code_block_exists() -> None:

@@ -82,7 +82,9 @@ def refusal(**values: object) -> str:
 
 def test_names_and_defaults_are_fixed() -> None:
     settings = given(telegram_token=TOKEN)
-    assert {"TELEGRAM_TOKEN", "SYSTEM_PROMPT", *NAMES_AND_DEFAULTS} == {name.upper() for name in Settings.model_fields}
+    assert {"TELEGRAM_TOKEN", "SYSTEM_PROMPT", *NAMES_AND_DEFAULTS} == {
+        name.upper() for name in Settings.model_fields
+    }
     assert {name: getattr(settings, name.lower()) for name in NAMES_AND_DEFAULTS} == NAMES_AND_DEFAULTS
 
 
@@ -97,8 +99,12 @@ def test_every_setting_has_one_line_of_help_and_an_example_that_is_accepted() ->
         given(**{"telegram_token": TOKEN, **second, name: value})
 
 
-def test_the_environment_goes_before_the_file_and_an_override_before_both(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path(".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nMODEL_SEATS=2\nTURN_STEPS=3\nPROMPT_BUDGET=4000\nOTHER=1\n")
+def test_the_environment_goes_before_the_file_and_an_override_before_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Path(".env").write_text(
+        f"TELEGRAM_TOKEN={TOKEN}\nMODEL_SEATS=2\nTURN_STEPS=3\nPROMPT_BUDGET=4000\nOTHER=1\n"
+    )
     monkeypatch.setenv("TURN_STEPS", "5")
     monkeypatch.setenv("PROMPT_BUDGET", "6000")
     settings = load(prompt_budget=7000)
@@ -187,7 +193,9 @@ def test_a_secret_is_in_no_printed_form_of_the_settings() -> None:
 
 
 def test_addresses_lose_what_is_added_by_the_house() -> None:
-    settings = given(telegram_token=TOKEN, telegram_api_url=" http://tg:8081/bot/ ", model_url="http://gpu:8000/")
+    settings = given(
+        telegram_token=TOKEN, telegram_api_url=" http://tg:8081/bot/ ", model_url="http://gpu:8000/"
+    )
     assert settings.telegram_api_url == "http://tg:8081"
     assert settings.model_url == "http://gpu:8000/v1"
     assert given(telegram_token=TOKEN, model_url="https://host/llm/v1/").model_url == "https://host/llm/v1"
@@ -219,7 +227,9 @@ def test_private_hosts_are_read_whatever_their_letters() -> None:
 )
 def test_the_second_endpoint_is_another_one(first: str, second: str, same: bool) -> None:
     if same:
-        assert refusal(model_url=first, fallback_url=second).startswith("FALLBACK_URL must be another address")
+        assert refusal(model_url=first, fallback_url=second).startswith(
+            "FALLBACK_URL must be another address"
+        )
     else:
         assert given(telegram_token=TOKEN, model_url=first, fallback_url=second).fallback_url
 
@@ -235,7 +245,9 @@ def test_admins_are_numbers_between_commas() -> None:
 
 
 def test_the_port_may_be_off_in_words_and_names_in_any_case() -> None:
-    settings = given(telegram_token=TOKEN, http_port="off", access="OPEN", log_level="debug", log_format="JSON")
+    settings = given(
+        telegram_token=TOKEN, http_port="off", access="OPEN", log_level="debug", log_format="JSON"
+    )
     assert (settings.http_port, settings.access, settings.log_level, settings.log_format) == (
         None,
         "open",
@@ -256,7 +268,10 @@ def test_the_system_prompt_may_stand_in_a_file(clean: Path) -> None:
 
 def test_a_time_zone_that_nobody_knows_is_refused_and_a_folder_may_begin_at_home() -> None:
     for wrong in ("Mars/Olympus", "../etc/passwd", "/etc/passwd", ""):
-        assert refusal(time_zone=wrong) == "TIME_ZONE must be the name of a time zone. Example: TIME_ZONE=Europe/Berlin"
+        assert (
+            refusal(time_zone=wrong)
+            == "TIME_ZONE must be the name of a time zone. Example: TIME_ZONE=Europe/Berlin"
+        )
     settings = given(telegram_token=TOKEN, time_zone="Europe/Berlin", backup_dir="~/backups")
     assert (settings.time_zone, settings.backup_dir) == ("Europe/Berlin", Path.home() / "backups")
 
@@ -271,7 +286,9 @@ def test_an_unreadable_file_of_settings_is_said(clean: Path) -> None:
 
 def test_the_example_file_names_every_setting_in_order() -> None:
     text = (Path(__file__).parent.parent / ".env.example").read_text(encoding="utf-8")
-    assert re.findall(r"^(?:# )?([A-Z_]+)=", text, re.MULTILINE) == [name.upper() for name in Settings.model_fields]
+    assert re.findall(r"^(?:# )?([A-Z_]+)=", text, re.MULTILINE) == [
+        name.upper() for name in Settings.model_fields
+    ]
     for name, field in Settings.model_fields.items():
         assert field.description
         assert f"\n# {field.description[0].upper()}{field.description[1:]}\n" in text

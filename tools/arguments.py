@@ -1,4 +1,5 @@
-"""Judges the arguments of a call before anything runs: repairs what is surely meant, refuses the rest in one sentence.
+"""Judges the arguments of a call before anything runs: repairs what is surely meant, refuses the rest in one
+sentence.
 
 Pure. The endpoint checks neither names nor types, so whatever a model can write may arrive here.
 """
@@ -56,7 +57,9 @@ def _refuse_unknown(tool: Tool, arguments: Mapping[str, Any]) -> None:
     known = tool.input_schema.get("properties", {})
     unknown = [name for name in arguments if name not in known]
     if unknown and not tool.input_schema.get("additionalProperties"):
-        raise ArgumentsRefused(f"{tool.name} has no argument {_shown(unknown[0])}; it takes {_listed(known)}.")
+        raise ArgumentsRefused(
+            f"{tool.name} has no argument {_shown(unknown[0])}; it takes {_listed(known)}."
+        )
 
 
 def _object(value: Any, schema: Schema) -> Any:
@@ -79,15 +82,21 @@ def _name(key: Any, properties: Schema) -> str:
     if name in properties:
         return name
     alike = [known for known in properties if known.lower() == name.lower()]
-    return alike[0] if len(alike) == 1 else name
+    if len(alike) == 1:
+        return alike[0]
+    return name
 
 
 def _meant(value: Any, schema: Schema) -> Any:
     """The value of the schema's type that is surely meant, or the value as it came."""
-    if schema.get("nullable") and value == "null":  # the endpoint's parser writes null so, where text is expected
+    if (
+        schema.get("nullable") and value == "null"
+    ):  # the endpoint's parser writes null so, where text is expected
         return None
     repair = _REPAIRS.get(str(schema.get("type")))
-    return value if repair is None or value is None else repair(value, schema)
+    if repair is None or value is None:
+        return value
+    return repair(value, schema)
 
 
 def _string(value: Any, schema: Schema) -> Any:
@@ -95,14 +104,21 @@ def _string(value: Any, schema: Schema) -> Any:
         return json.dumps(value)
     if not isinstance(value, str):
         return value
-    text, choices = _unquoted(value), schema.get("enum", ())
-    alike = [choice for choice in choices if isinstance(choice, str) and choice.lower() == text.strip().lower()]
-    return text if text in choices or len(alike) != 1 else alike[0]
+    text = _unquoted(value)
+    choices = schema.get("enum", ())
+    alike = [
+        choice for choice in choices if isinstance(choice, str) and choice.lower() == text.strip().lower()
+    ]
+    if text in choices or len(alike) != 1:
+        return text
+    return alike[0]
 
 
 def _integer(value: Any, schema: Schema) -> Any:
     number = _number(value, schema)
-    return int(number) if isinstance(number, float) and number.is_integer() else number
+    if isinstance(number, float) and number.is_integer():
+        return int(number)
+    return number
 
 
 def _number(value: Any, _: Schema) -> Any:
@@ -127,7 +143,9 @@ def _boolean(value: Any, _: Schema) -> Any:
 def _array(value: Any, schema: Schema) -> Any:
     value = _parsed(value, list)
     items = schema.get("items", {})
-    return [_meant(item, items) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_meant(item, items) for item in value]
+    return value
 
 
 _REPAIRS: Mapping[str, Callable[[Any, Schema], Any]] = {
@@ -148,13 +166,17 @@ def _parsed(value: Any, kind: type) -> Any:
         inner = json.loads(value)
     except (ValueError, RecursionError):
         return value
-    return inner if isinstance(inner, kind) else value
+    if isinstance(inner, kind):
+        return inner
+    return value
 
 
 def _unquoted(text: str) -> str:
     """Text without a second layer of quotes, which the model writes when it takes the call for JSON."""
     quoted = QUOTED.fullmatch(text.strip())
-    return quoted[2] if quoted else text
+    if quoted:
+        return quoted[2]
+    return text
 
 
 def _with_null(schema: Any) -> Any:
@@ -173,7 +195,10 @@ def _sentence(tool: Tool, problem: ValidationError) -> str:
     place = ".".join(str(step) for step in problem.absolute_path)
     owner = f"{place} of {tool.name}" if place else tool.name
     if problem.validator == "required":
-        properties = problem.schema.get("properties", {}) if isinstance(problem.schema, Mapping) else {}
+        if isinstance(problem.schema, Mapping):
+            properties = problem.schema.get("properties", {})
+        else:
+            properties = {}
         needed: Any = problem.validator_value
         given: Any = problem.instance
         missing = next(name for name in needed if name not in given)
@@ -193,4 +218,6 @@ def _listed(names: Any) -> str:
 
 def _shown(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    if len(text) <= SHOWN:
+        return text
+    return f"{text[:SHOWN]}…"

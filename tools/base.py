@@ -1,6 +1,8 @@
-"""What a tool is: `Tool`, the decorator `@tool` that makes one of a typed function, and the context it runs in.
+"""What a tool is: `Tool`, the decorator `@tool` that makes one of a typed function, and the context it runs
+in.
 
-Everything else in this room, and whoever offers tools to a model, builds on these words. Knows nothing of the house.
+Everything else in this room, and whoever offers tools to a model, builds on these words. Knows nothing of the
+house.
 """
 
 import hashlib
@@ -42,7 +44,9 @@ class Notes(Protocol):
     """The notes of one chat. The house keeps them and fills this in."""
 
     async def add(self, text: str) -> int:
-        """Keep a note and give its number; raises ToolError, saying what to do, when it or the list is too long."""
+        """Keep a note and give its number; raises ToolError, saying what to do, when it or the list is too
+        long.
+        """
         ...
 
     async def all(self) -> list[Note]:
@@ -60,14 +64,18 @@ class Passage:
 
 
 class Past(Protocol):
-    """What was said in a chat's conversation and stands in its documents. The house keeps it and fills this in."""
+    """What was said in a chat's conversation and stands in its documents. The house keeps it and fills this
+    in.
+    """
 
     async def find(self, words: str) -> list[Passage]:
         """The few passages that fit these words best, the best first; each some 400 characters at most."""
         ...
 
     async def result(self, number: int) -> str | None:
-        """A tool's result of this number that was too long to be read at once, as far as it is kept; None: no such."""
+        """A tool's result of this number that was too long to be read at once, as far as it is kept; None: no
+        such.
+        """
         ...
 
 
@@ -80,7 +88,8 @@ class Picture:
 
 
 See = Callable[[Picture], Awaitable[Picture]]
-"""Makes a picture that was found fit for the model; raises ToolError, saying why, where it cannot be shown."""
+"""Makes a picture that was found fit for the model; raises ToolError, saying why, where it cannot be shown.
+"""
 
 
 class Schedules(Protocol):
@@ -106,9 +115,9 @@ class Schedules(Protocol):
 class ToolContext:
     """For whom, when and in which call a tool runs. `chat` is opaque; `now()` is aware of its time zone.
 
-    `key` is the same for one call however often it is tried, also after a restart, and no other call's. `see` is for
-    whoever runs the tool: with it pictures are made fit for the model; None: nobody would see them. `schedules` is None
-    where nothing can be kept for later.
+    `key` is the same for one call however often it is tried, also after a restart, and no other call's. `see`
+    is for whoever runs the tool: with it pictures are made fit for the model; None: nobody would see them.
+    `schedules` is None where nothing can be kept for later.
     """
 
     chat: str
@@ -136,7 +145,8 @@ ToolFunction = Callable[[Mapping[str, Any], ToolContext], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Whether a call asks a person first: never, once a chat, or always; and whether the asker or an admin answers.
+    """Whether a call asks a person first: never, once a chat, or always; and whether the asker or an admin
+    answers.
 
     `when` is a JSON Schema of arguments: only calls whose arguments fit it ask.
     """
@@ -149,12 +159,16 @@ class Rule:
         _one_of("a rule", "ask", self.ask, Asks)
         _one_of("a rule", "who", self.who, Answers)
         if not isinstance(self.when, Mapping | None):
-            raise ToolDefinitionError(f"a rule's when is a JSON Schema of the arguments, not {self.when!r:.60}")
+            raise ToolDefinitionError(
+                f"a rule's when is a JSON Schema of the arguments, not {self.when!r:.60}"
+            )
 
 
 def _one_of(whose: str, what: str, said: object, words: Any) -> None:
     if said not in get_args(words):
-        raise ToolDefinitionError(f"{whose} has {what}={said!r:.60}; it is one of {', '.join(get_args(words))}")
+        raise ToolDefinitionError(
+            f"{whose} has {what}={said!r:.60}; it is one of {', '.join(get_args(words))}"
+        )
 
 
 NEVER = Rule()
@@ -164,12 +178,13 @@ NEVER = Rule()
 class Tool:
     """Something the assistant can do.
 
-    `function` takes checked arguments and the context; `timeout` is in seconds and kept by whoever runs the tool;
-    `repeatable` says that running it again after a crash does no harm; `thinking`, whether the model thinks to use it.
-    `changes`: it changes something beyond the chat's answer; `outside`: what it returns was written by strangers;
-    `opens` names the argument that holds an address it opens. `source` and `address` say where it comes from, both
-    empty for the house's own; `length` is how many characters of its result the model reads. `told` is the schema in
-    the model's words (`tools.reducing`) where it is another than the one that arguments are checked against.
+    `function` takes checked arguments and the context; `timeout` is in seconds and kept by whoever runs the
+    tool; `repeatable` says that running it again after a crash does no harm; `thinking`, whether the model
+    thinks to use it. `changes`: it changes something beyond the chat's answer; `outside`: what it returns was
+    written by strangers; `opens` names the argument that holds an address it opens. `source` and `address`
+    say where it comes from, both empty for the house's own; `length` is how many characters of its result the
+    model reads. `told` is the schema in the model's words (`tools.reducing`) where it is another than the one
+    that arguments are checked against.
     """
 
     name: str
@@ -190,7 +205,9 @@ class Tool:
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
-            raise ToolDefinitionError(f"{self.name!r} is no name for a tool: small letters, digits and _, at most 64")
+            raise ToolDefinitionError(
+                f"{self.name!r} is no name for a tool: small letters, digits and _, at most 64"
+            )
         if not self.description.strip():
             raise ToolDefinitionError(f"{self.name} has no description")
         if self.opens is not None and self.opens not in self.input_schema.get("properties", {}):
@@ -203,12 +220,15 @@ class Tool:
 
 
 def definition_of(tool: Tool) -> dict[str, Any]:
-    """What is agreed to when a tool is granted, as JSON: what it is called and said to do, what it takes, whose words
-    it brings, what it may change, and where it leads. A rule that an admin sets leaves it as it is.
+    """What is agreed to when a tool is granted, as JSON: what it is called and said to do, what it takes,
+    whose words it brings, what it may change, and where it leads. A rule that an admin sets leaves it as it
+    is.
     """
     said = ("name", "description", "input_schema", "address", "changes", "outside", "opens")
     definition = {name: getattr(tool, name) for name in said}
-    return definition if tool.told is None else {**definition, "told": tool.told}
+    if tool.told is None:
+        return definition
+    return {**definition, "told": tool.told}
 
 
 def hash_of(definition: Mapping[str, Any]) -> str:
@@ -246,18 +266,24 @@ def tool(**said: Unpack[Said]) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None, /, **said: Unpack[Said]
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Make a Tool of a typed function, async or not: description and schema come from its docstring and signature.
+    """Make a Tool of a typed function, async or not: description and schema come from its docstring and
+    signature.
 
-    A plain function runs in a thread and must be quick, since a thread cannot be stopped. Raises ToolDefinitionError.
+    A plain function runs in a thread and must be quick, since a thread cannot be stopped. Raises
+    ToolDefinitionError.
     """
 
     def make(function: Callable[..., Any]) -> Tool:
         signature = signature_of(function, ToolContext)
         words: Said = {"name": function.__name__, **said}
         call = _caller(function, signature)
-        return Tool(description=signature.description, input_schema=signature.input_schema, function=call, **words)
+        return Tool(
+            description=signature.description, input_schema=signature.input_schema, function=call, **words
+        )
 
-    return make if function is None else make(function)
+    if function is None:
+        return make
+    return make(function)
 
 
 def _caller(function: Callable[..., Any], signature: Signature) -> ToolFunction:
@@ -281,7 +307,8 @@ async def run(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) ->
 async def find(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Found:
     """Run a tool with arguments that `tools.arguments.check` has passed, and give its result.
 
-    Keeps no time limit and bounds no length: both belong to the caller. Raises ToolError and whatever the tool raises.
+    Keeps no time limit and bounds no length: both belong to the caller. Raises ToolError and whatever the
+    tool raises.
     """
     result = await tool.function(arguments, context)
     if isinstance(result, Found):
@@ -294,9 +321,13 @@ async def find(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -
 
 
 def _plain(value: object) -> object:
-    """What JSON has no word for: dataclasses become objects, dates ISO 8601, enums their value, the rest its text."""
+    """What JSON has no word for: dataclasses become objects, dates ISO 8601, enums their value, the rest its
+    text.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if isinstance(value, date):
         return value.isoformat()
-    return value.value if isinstance(value, Enum) else str(value)
+    if isinstance(value, Enum):
+        return value.value
+    return str(value)

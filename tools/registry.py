@@ -1,7 +1,7 @@
 """The tools there are: found in this package, joined by what the caller registers, sorted by name.
 
-Also writes what a model is told about them, byte for byte the same each time: a changed tool block would throw the
-endpoint's prefix cache away.
+Also writes what a model is told about them, byte for byte the same each time: a changed tool block would
+throw the endpoint's prefix cache away.
 """
 
 import importlib
@@ -20,7 +20,9 @@ RENDERED = ("description", "enum", "items", "nullable", "properties", "required"
 
 
 class Registry:
-    """Tools by name, in the order of their names; never changes. Raises ToolDefinitionError when two share a name."""
+    """Tools by name, in the order of their names; never changes. Raises ToolDefinitionError when two share a
+    name.
+    """
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -49,8 +51,8 @@ def discover(registered: Iterable[Tool] = (), package: ModuleType = builtin) -> 
 
 
 def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
-    """What the model is told, in the shape of OpenAI functions, reduced to what is rendered: the house's own first, so
-    that prompts with different others begin alike, and each in the order of their names.
+    """What the model is told, in the shape of OpenAI functions, reduced to what is rendered: the house's own
+    first, so that prompts with different others begin alike, and each in the order of their names.
 
     Words of others lose what the template or nobody would see in them, also those that an admin has accepted.
     """
@@ -69,7 +71,9 @@ def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
 
 def _parameters(tool: Tool) -> Any:
     shown = rendered(tool.input_schema if tool.told is None else tool.told)
-    return _harmless(shown) if tool.source else shown
+    if tool.source:
+        return _harmless(shown)
+    return shown
 
 
 def _harmless(value: Any) -> Any:
@@ -81,7 +85,9 @@ def _harmless(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     told = {neutralise(key): _harmless(inner) for key, inner in value.items()}
-    return told | {"description": harmless(told["description"])} if isinstance(told.get("description"), str) else told
+    if isinstance(told.get("description"), str):
+        return told | {"description": harmless(told["description"])}
+    return told
 
 
 def rendered(schema: dict[str, Any]) -> dict[str, Any]:
@@ -94,4 +100,6 @@ def _rendered(keyword: str, value: Any) -> Any:
         return {name: rendered(value[name]) for name in sorted(value)}
     if keyword == "items" and isinstance(value, dict):
         return rendered(value)
-    return sorted(value) if keyword == "required" else value
+    if keyword == "required":
+        return sorted(value)
+    return value

@@ -1,7 +1,7 @@
 """Runs quick blocking functions beside the event loop, each on its own daemon thread.
 
-Owns nothing that outlives the call. The loop's own executor is not used because the process waits for it at exit:
-one hung name lookup would hold up a stop.
+Owns nothing that outlives the call. The loop's own executor is not used because the process waits for it at
+exit: one hung name lookup would hold up a stop.
 """
 
 import asyncio
@@ -24,7 +24,9 @@ async def in_thread(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwar
     outcome: Future[R] = Future()
     outcome.set_running_or_notify_cancel()
     call = partial(contextvars.copy_context().run, partial(function, *args, **kwargs))
-    threading.Thread(target=_settle, args=(outcome, call), name=f"tools:{function!r}"[:60], daemon=True).start()
+    threading.Thread(
+        target=_settle, args=(outcome, call), name=f"tools:{function!r}"[:60], daemon=True
+    ).start()
     return await asyncio.wrap_future(outcome)
 
 

@@ -7,7 +7,9 @@ WORDS = ("url", "uri")  # names, and formats of JSON Schema
 
 
 def opens(schema: Mapping[str, Any], kept: Mapping[str, Any]) -> str | None:
-    """The first argument that is an address, by its format or its name: what it leads to is judged before a call."""
+    """The first argument that is an address, by its format or its name: what it leads to is judged before a
+    call.
+    """
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return None

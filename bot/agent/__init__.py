@@ -1,1 +1,3 @@
-"""Thinking: what to send to the model, what its reply means, what a turn does next. Knows neither Telegram nor SQL."""
+"""Thinking: what to send to the model, what its reply means, what a turn does next. Knows neither Telegram
+nor SQL.
+"""

@@ -1,4 +1,6 @@
-"""The question whether a tool call may run, as messages: all of what would run, with nothing hidden in it. Pure."""
+"""The question whether a tool call may run, as messages: all of what would run, with nothing hidden in it.
+Pure.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -9,13 +11,17 @@ from bot.agent.taint import ANY
 from bot.domain import Button, Part
 
 ALLOW = "allow:"
-"""The callback data of a button is this, an answer (once, here or denied), a colon, and the number of the question."""
+"""The callback data of a button is this, an answer (once, here or denied), a colon, and the number of the
+question.
+"""
 
 HERE_HOURS = 24
 PIECE = 3300  # UTF-16 units of arguments in one message; Telegram takes 4096 with all around it
 
 # Printable by their class, and yet nothing is seen of them.
-_UNSEEN = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0x1D159))) | frozenset(
+_UNSEEN = frozenset(
+    map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0x1D159))
+) | frozenset(
     chr(code)
     for first, last in ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))
     for code in range(first, last + 1)
@@ -49,14 +55,20 @@ def question(matter: Matter, number: int) -> tuple[Part, ...]:
     if matter.elsewhere:
         head += " An admin decides."
     pieces = list(_pieces(visible(json.dumps(json.loads(matter.arguments), ensure_ascii=False, indent=2))))
-    below = "" if matter.binding is None else f"Allow here: {HERE_HOURS} hours, in this chat, {_bound(matter)}."
+    if matter.binding is None:
+        below = ""
+    else:
+        below = f"Allow here: {HERE_HOURS} hours, in this chat, {_bound(matter)}."
     answers = {"once": "Allow once", "here": "Allow here", "denied": "Deny"}
     if matter.binding is None:
         del answers["here"]
     row = tuple(Button(label, f"{ALLOW}{word}:{number}") for word, label in answers.items())
     parts = []
     for at, piece in enumerate(pieces):
-        before = f"{head}\nWith:\n" if at == 0 else f"{matter.tool}, continued ({at + 1} of {len(pieces)}):\n"
+        if at == 0:
+            before = f"{head}\nWith:\n"
+        else:
+            before = f"{matter.tool}, continued ({at + 1} of {len(pieces)}):\n"
         is_last = at == len(pieces) - 1
         after = f"\n{below}" if is_last and below else ""
         if not is_last:
@@ -75,7 +87,9 @@ def bound(binding: str) -> str:
     """What an allowance holds for, in words."""
     if binding == ANY:
         return "whatever the arguments"
-    return "for just these arguments" if len(binding) == 64 and "." not in binding else f"for {binding}"
+    if len(binding) == 64 and "." not in binding:
+        return "for just these arguments"
+    return f"for {binding}"
 
 
 def _bound(matter: Matter) -> str:

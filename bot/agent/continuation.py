@@ -10,9 +10,11 @@ from bot.domain import CANVAS, Message, Reply
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The answer so far: its raw text without blanks at its end, what was thought before it, the canvases it took.
+    """The answer so far: its raw text without blanks at its end, what was thought before it, the canvases it
+    took.
 
-    `asked` is the prompt it answers. Templates trim a message, so the blank at a cut is for the model to write again.
+    `asked` is the prompt it answers. Templates trim a message, so the blank at a cut is for the model to
+    write again.
     """
 
     asked: tuple[Message, ...]

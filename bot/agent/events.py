@@ -10,9 +10,9 @@ Ending = Literal["answered", "cut", "empty", "steps", "seconds", "stopped"]
 Again = Literal["empty", "cut", "more", "failing", "silent", "brake"]
 """Why a model call is made that would not have been needed.
 
-The same again: the reply was empty, or its call was cut. An answer goes on: more. Thinking from now on: calls kept
-failing, or the reply was empty twice (silent). No thinking from now on: it found no end (brake). Each of these three
-happens once a turn at most.
+The same again: the reply was empty, or its call was cut. An answer goes on: more. Thinking from now on: calls
+kept failing, or the reply was empty twice (silent). No thinking from now on: it found no end (brake). Each of
+these three happens once a turn at most.
 """
 
 
@@ -20,10 +20,10 @@ happens once a turn at most.
 class Limits:
     """Bounds of one turn: `steps` model calls at most, repeated ones counted; `max_tokens` of one answer.
 
-    `thinking` is how many canvases a thought may take before its answer begins; `may_think`: whether thinking may be
-    switched on. An answer cut at its limit goes on, if it `continues`, up to `canvases`. `room` is how many estimated
-    tokens the steps may add to the prompt; None: no bound. The replies of the first `played` steps are known: what
-    there was room for then, and what the endpoint could, is not judged again.
+    `thinking` is how many canvases a thought may take before its answer begins; `may_think`: whether thinking
+    may be switched on. An answer cut at its limit goes on, if it `continues`, up to `canvases`. `room` is how
+    many estimated tokens the steps may add to the prompt; None: no bound. The replies of the first `played`
+    steps are known: what there was room for then, and what the endpoint could, is not judged again.
     """
 
     steps: int
@@ -40,10 +40,11 @@ class Limits:
 class CallModel:
     """Ask the model. Answer with the Reply, or with Ended.
 
-    `messages` is the whole prompt to send now. `step` counts the model calls of the turn from 1. `said` are the
-    messages that came to be since the event before, in order. `brake`: tokens of mere thought after which the reply is
-    closed. `continues`: the last message is the model's own, unfinished, and the reply goes on in it; `so_far` is what
-    of it can be shown meanwhile (Markdown). Such a call is `optional`: it may be answered with Ended("crowded").
+    `messages` is the whole prompt to send now. `step` counts the model calls of the turn from 1. `said` are
+    the messages that came to be since the event before, in order. `brake`: tokens of mere thought after which
+    the reply is closed. `continues`: the last message is the model's own, unfinished, and the reply goes on
+    in it; `so_far` is what of it can be shown meanwhile (Markdown). Such a call is `optional`: it may be
+    answered with Ended("crowded").
     """
 
     messages: tuple[Message, ...]
@@ -97,8 +98,8 @@ Why = Literal["seconds", "stopped", "crowded", "failed"]
 class Ended:
     """Sent instead of a Reply when the turn ends here; `partial` is what had come by then.
 
-    Time is up, or the person stopped it; an answer does not go on, because others need the seats (crowded) or the
-    endpoint does not do it (failed).
+    Time is up, or the person stopped it; an answer does not go on, because others need the seats (crowded) or
+    the endpoint does not do it (failed).
     """
 
     why: Why

@@ -1,6 +1,8 @@
-"""How much of a conversation goes into the prompt: bounded, and stable at its front so that the cache holds. Pure.
+"""How much of a conversation goes into the prompt: bounded, and stable at its front so that the cache holds.
+Pure.
 
-Sizes are estimates, held against what the server counted for the chat's last prompt; the ledger has its counts only.
+Sizes are estimates, held against what the server counted for the chat's last prompt; the ledger has its
+counts only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,14 +11,16 @@ from dataclasses import dataclass, replace
 from bot.agent.prompt import closing
 from bot.domain import Message
 
-# What a cut keeps is computed again. Keeping half would double all prefill in the long run, a quarter adds a third.
+# What a cut keeps is computed again. Keeping half would double all prefill in the long run, a quarter adds a
+# third.
 KEPT = 4
 ENOUGH = 2  # shortening alone will do if what is left takes at most this part of the room
 BYTES_A_TOKEN = 4
 TOKENS_A_MESSAGE = 5  # the template's own tokens around one message
 TOKENS_AN_IMAGE = 280  # the model's default
 RESULT = 300  # characters that stay of an old tool result
-ODD = 4.0  # a count so many times off the estimate says more about the estimate's text than about the next prompt
+# A count so many times off the estimate says more about the estimate's text than about the next prompt
+ODD = 4.0
 
 NO_IMAGE = "[an image was here]"
 
@@ -31,7 +35,9 @@ class TurnSize:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What the prompt holds of the finished turns: those from index `first` on; those before `whole` are shortened."""
+    """What the prompt holds of the finished turns: those from index `first` on; those before `whole` are
+    shortened.
+    """
 
     first: int = 0
     whole: int = 0
@@ -57,10 +63,11 @@ def held(turns: Sequence[TurnSize], window: Window) -> int:
 
 
 def fit(turns: Sequence[TurnSize], window: Window, room: int) -> Window:
-    """The window as it is while its turns fit into `room`, so that the prompt only grows at its end; else one big cut.
+    """The window as it is while its turns fit into `room`, so that the prompt only grows at its end; else one
+    big cut.
 
-    A cut shortens all turns but the newest. If that does not make much room, whole turns leave, oldest first, until a
-    quarter of it is taken. The newest turn stays, shortened, where it fits so.
+    A cut shortens all turns but the newest. If that does not make much room, whole turns leave, oldest first,
+    until a quarter of it is taken. The newest turn stays, shortened, where it fits so.
     """
     if held(turns, window) <= room:
         return window
@@ -72,11 +79,15 @@ def fit(turns: Sequence[TurnSize], window: Window, room: int) -> Window:
         if held(turns, cut := replace(shorter, first=first)) <= room // KEPT:
             return cut
     alone = Window(newest, len(turns))
-    return alone if held(turns, alone) <= room else Window(len(turns), len(turns))
+    if held(turns, alone) <= room:
+        return alone
+    return Window(len(turns), len(turns))
 
 
 def ratio(estimated: int | None, counted: int | None) -> float:
-    """Tokens the server counts where one is estimated, from a prompt of which both are known; 1 where they are not."""
+    """Tokens the server counts where one is estimated, from a prompt of which both are known; 1 where they
+    are not.
+    """
     if not estimated or not counted:
         return 1.0
     return min(ODD, max(1 / ODD, counted / estimated))
@@ -97,6 +108,9 @@ def without_images(message: Message, mark: str) -> Message:
 def _short(message: Message) -> Message:
     message = without_images(message, NO_IMAGE)
     if message.role == "tool" and len(message.text) > RESULT:
-        kept, left_out = message.text[:RESULT], len(message.text) - RESULT
-        return replace(message, text=f"{kept}{closing(message.text, kept)}\n[… {left_out} characters left out]")
+        kept = message.text[:RESULT]
+        left_out = len(message.text) - RESULT
+        return replace(
+            message, text=f"{kept}{closing(message.text, kept)}\n[… {left_out} characters left out]"
+        )
     return message

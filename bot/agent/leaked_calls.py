@@ -1,6 +1,7 @@
 """Tool calls that leaked into the text of a reply, as `call:name{key:value}` or `call:name(key=value)`. Pure.
 
-Reads the model's own notation of values: strings between `<|"|>` or quotes, numbers, words, lists and objects.
+Reads the model's own notation of values: strings between `<|"|>` or quotes, numbers, words, lists and
+objects.
 """
 
 import re
@@ -28,7 +29,9 @@ class _Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A call found in text: where it stands, whom it names, what it holds. `arguments` None: it cannot be read."""
+    """A call found in text: where it stands, whom it names, what it holds. `arguments` None: it cannot be
+    read.
+    """
 
     start: int
     end: int
@@ -54,7 +57,9 @@ def find(text: str, names: Sequence[str]) -> tuple[Leak, ...]:
 
 
 def asked(text: str, leaks: Sequence[Leak]) -> tuple[Leak, ...]:
-    """The leaks that surely ask for something: each on a line of its own, and nothing but calls up to the end."""
+    """The leaks that surely ask for something: each on a line of its own, and nothing but calls up to the
+    end.
+    """
     wanted: list[Leak] = []
     border = len(text)
     for leak in reversed(leaks):
@@ -63,7 +68,9 @@ def asked(text: str, leaks: Sequence[Leak]) -> tuple[Leak, ...]:
             break
         wanted.insert(0, leak)
         border = leak.start
-    return tuple(wanted) if wanted and wanted[0].own_line else ()
+    if wanted and wanted[0].own_line:
+        return tuple(wanted)
+    return ()
 
 
 def without(text: str, leaks: Sequence[Leak]) -> str:
@@ -74,7 +81,9 @@ def without(text: str, leaks: Sequence[Leak]) -> str:
 
 
 def _arguments(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
-    """What stands between the brackets that open at `start`, and where it ends; if unclear, nothing up to the end."""
+    """What stands between the brackets that open at `start`, and where it ends; if unclear, nothing up to the
+    end.
+    """
     try:
         return _pairs(text, start, 0)
     except (_Unreadable, ValueError, IndexError):
@@ -82,7 +91,8 @@ def _arguments(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
 
 
 def _pairs(text: str, start: int, depth: int) -> tuple[dict[str, Any], int]:
-    closing, at = _CLOSING[text[start]], _skip(text, start + 1)
+    closing = _CLOSING[text[start]]
+    at = _skip(text, start + 1)
     pairs: dict[str, Any] = {}
     while text[at] != closing:
         key, at = _key(text, at)

@@ -1,6 +1,7 @@
 """What a turn does next, step by step: yields events, takes results. Pure: no I/O, no clock, no await.
 
-The same inputs give the same events, so a turn goes on after a crash by playing its stored replies and results again.
+The same inputs give the same events, so a turn goes on after a crash by playing its stored replies and
+results again.
 """
 
 from collections.abc import Generator, Mapping
@@ -26,13 +27,18 @@ def play(
 ) -> Generator[Event, Given, None]:
     """Play one turn: `next` gives the first event, `send` takes what came of it and gives the following one.
 
-    `prompt` ends in the newest user message, `tools` are those offered, `thinking` is what was decided for the turn.
-    After Finished the generator is exhausted. Raises TypeError when an event is answered with what belongs to another.
+    `prompt` ends in the newest user message, `tools` are those offered, `thinking` is what was decided for
+    the turn. After Finished the generator is exhausted. Raises TypeError when an event is answered with what
+    belongs to another.
     """
     turn = _Turn(prompt, tools, limits, thinking)
     while True:
         given = yield turn.ask()
-        event = turn.end(given) if isinstance(given, Ended) else turn.hear(given)
+        event: Event | None
+        if isinstance(given, Ended):
+            event = turn.end(given)
+        else:
+            event = turn.hear(given)
         if event is None:
             continue
         given = yield event
@@ -44,7 +50,9 @@ def play(
 class _Turn:
     """What is known of a turn while it is played: its messages, and what it has tried."""
 
-    def __init__(self, prompt: tuple[Message, ...], tools: Mapping[str, Tool], limits: Limits, thinking: bool) -> None:
+    def __init__(
+        self, prompt: tuple[Message, ...], tools: Mapping[str, Tool], limits: Limits, thinking: bool
+    ) -> None:
         self._messages = list(prompt)
         self._handed = len(prompt)
         self._tools = tools
@@ -72,7 +80,9 @@ class _Turn:
             said=self._said(),
             thinking=self._thinking,
             # The last call has no other after it: it may think as long as its tokens last.
-            brake=self._limits.thinking * CANVAS if self._thinking and not (self._draft or self._last) else None,
+            brake=self._limits.thinking * CANVAS
+            if self._thinking and not (self._draft or self._last)
+            else None,
             continues=self._draft is not None,
             so_far=self._draft.shown if self._draft else "",
         )
@@ -86,9 +96,13 @@ class _Turn:
         whole = reply if self._draft is None else self._draft.joined(reply)
         verdict = judge(whole, self._offered, self._step, self._ids)
         if isinstance(verdict, Answer) and reply.finish_reason == "length" and drafts.may_go_on(whole.text):
-            begun = drafts.begin(self._asked, reply) if self._draft is None else self._draft.further(reply)
+            if self._draft is None:
+                begun = drafts.begin(self._asked, reply)
+            else:
+                begun = self._draft.further(reply)
             if self._goes_on(begun):
-                self._draft, self._again = begun, "more"
+                self._draft = begun
+                self._again = "more"
                 return None
         return self._follow(verdict, whole)
 
@@ -101,7 +115,9 @@ class _Turn:
             case Cut():
                 return self._cut(verdict)
             case Empty():
-                return None if self._silent() else self._give_up("empty", sentences.NOTHING)
+                if self._silent():
+                    return None
+                return self._give_up("empty", sentences.NOTHING)
 
     def take(self, calls: tuple[Wanted, ...], results: Given) -> None:
         """Put the results behind their calls; a call without one gets one that says so."""
@@ -141,7 +157,9 @@ class _Turn:
     @property
     def _offered(self) -> Mapping[str, Tool]:
         is_full = self._room.is_full and not self._is_known
-        return {} if self._last or self._failed >= FAILED or is_full else self._tools
+        if self._last or self._failed >= FAILED or is_full:
+            return {}
+        return self._tools
 
     @property
     def _used_up(self) -> bool:
@@ -152,7 +170,9 @@ class _Turn:
     def _asked(self) -> tuple[Message, ...]:
         """The prompt of this step."""
         withdrawn = self._tools and not self._offered and self._step > 1
-        return (*self._messages, Message("user", sentences.LAST_CALL)) if withdrawn else tuple(self._messages)
+        if withdrawn:
+            return (*self._messages, Message("user", sentences.LAST_CALL))
+        return tuple(self._messages)
 
     @property
     def _max_tokens(self) -> int:
@@ -162,7 +182,10 @@ class _Turn:
             canvases *= 2
         elif self._draft is not None:
             canvases = min(canvases, self._limits.canvases - self._draft.canvases)
-        before = self._limits.thinking if self._thinking and self._draft is None else 0
+        if self._thinking and self._draft is None:
+            before = self._limits.thinking
+        else:
+            before = 0
         return CANVAS * (before + canvases)
 
     def _goes_on(self, begun: Draft) -> bool:
@@ -172,7 +195,9 @@ class _Turn:
         return self._is_known or (self._limits.continues and self._room.holds(begun.messages[-1:]))
 
     def _cut(self, cut: Cut) -> Finished | None:
-        """A call or a thought met the limit, or a thought the brake: once more, with more room or without thinking."""
+        """A call or a thought met the limit, or a thought the brake: once more, with more room or without
+        thinking.
+        """
         if cut.what == "thought" and self._thinking and not self._last:
             self._thinking = self._may_think = False
             self._again = "brake"
@@ -195,7 +220,8 @@ class _Turn:
         """Whether thinking was switched on."""
         if self._thinking or not self._may_think:
             return False
-        self._thinking, self._again = True, why
+        self._thinking = True
+        self._again = why
         return True
 
     def _run(self, verdict: Calls, reasoning: str | None) -> RunTools:
@@ -229,7 +255,8 @@ class _Turn:
     def _give_up(self, ending: Ending, sentence: str, narration: str = "") -> Finished:
         """End without an answer: say why, and what was found."""
         if self._used_up and ending != "seconds":
-            ending, sentence = "steps", sentences.out_of_steps(self._limits.steps)
+            ending = "steps"
+            sentence = sentences.out_of_steps(self._limits.steps)
         self._messages.append(Message("assistant", "\n\n".join(filter(None, [narration, sentence]))))
         told = sentences.with_findings(sentence, self._found)
         text = "\n\n".join(filter(None, [sentences.closed(narration), told]))
@@ -237,7 +264,9 @@ class _Turn:
 
     def _finish(self, ending: Ending, text: str, note: str | None, *, more: bool = False) -> Finished:
         self._messages.append(Message("assistant", text or note or ""))
-        return Finished(sentences.with_note(text, note) if text else note or "", ending, note, self._said(), more)
+        return Finished(
+            sentences.with_note(text, note) if text else note or "", ending, note, self._said(), more
+        )
 
     def _said(self) -> tuple[Message, ...]:
         new = tuple(self._messages[self._handed :])

@@ -1,4 +1,6 @@
-"""What the house itself says at the end of a turn, to the person and, where a call is refused, to the model. Pure."""
+"""What the house itself says at the end of a turn, to the person and, where a call is refused, to the model.
+Pure.
+"""
 
 import re
 from collections.abc import Sequence
@@ -41,7 +43,9 @@ def closed(text: str) -> str:
             fence = mark[1]
         elif mark and mark[1].startswith(fence) and not mark[2].strip():
             fence = ""
-    return f"{text}\n{fence}" if fence else text
+    if fence:
+        return f"{text}\n{fence}"
+    return text
 
 
 def with_findings(sentence: str, found: Sequence[tuple[str, str]]) -> str:
@@ -54,4 +58,6 @@ def with_findings(sentence: str, found: Sequence[tuple[str, str]]) -> str:
 
 def _short(text: str) -> str:
     flat = " ".join(text.replace("`", "'").split())
-    return flat if len(flat) <= LENGTH else f"{flat[:LENGTH]}…"
+    if len(flat) <= LENGTH:
+        return flat
+    return f"{flat[:LENGTH]}…"

@@ -38,7 +38,9 @@ def stamp(moment: datetime) -> str:
 
 
 def data_block(label: str, text: str) -> str:
-    """Text of others, marked as data. `label` says what it is, such as `quoted message of Anna`; it is cut to 80."""
+    """Text of others, marked as data. `label` says what it is, such as `quoted message of Anna`; it is cut to
+    80.
+    """
     short = " ".join(re.sub(r"[\[\]]", " ", label).split())[:LABEL].rstrip()
     body = _MARK.sub(f"[{ZERO_WIDTH_SPACE}", neutralise(sendable(text)))
     return f"[data: {neutralise(sendable(short))}]\n{body}{END}"
@@ -51,7 +53,9 @@ def holds_data(text: str) -> bool:
 
 def closing(text: str, kept: str) -> str:
     """What ends the data block of a text of which only the beginning is `kept`; nothing where none was cut."""
-    return END if holds_data(text) and "[data: " in kept and END not in kept else ""
+    if holds_data(text) and "[data: " in kept and END not in kept:
+        return END
+    return ""
 
 
 def holds_notes(text: str) -> bool:
@@ -76,8 +80,8 @@ def build(
     notes: str | None = None,
     summary: str | None = None,
 ) -> tuple[Message, ...]:
-    """The prompt of a turn: `system` text, `notes` of the chat and a `summary` of what was left out of it as data,
-    finished `turns`, the `newest` user messages.
+    """The prompt of a turn: `system` text, `notes` of the chat and a `summary` of what was left out of it as
+    data, finished `turns`, the `newest` user messages.
 
     Reasoning of finished turns is left out. Nothing from outside keeps the power of a control token.
     """
@@ -92,7 +96,9 @@ def build(
 
 def _plain(message: Message) -> Message:
     text = neutralise(sendable(message.text))
-    return message if text == message.text else replace(message, text=text)
+    if text == message.text:
+        return message
+    return replace(message, text=text)
 
 
 def to_openai(messages: Iterable[Message]) -> list[dict[str, Any]]:
@@ -112,15 +118,21 @@ def _json(message: Message) -> dict[str, Any]:
             for call, function in zip(message.calls, functions, strict=True)
         ]
         said = {"role": "assistant", "tool_calls": calls}
-    return said if message.reasoning is None else {**said, "reasoning": neutralise(message.reasoning)}
+    if message.reasoning is None:
+        return said
+    return {**said, "reasoning": neutralise(message.reasoning)}
 
 
 def _content(message: Message) -> str | list[dict[str, Any]]:
     """The text, or the images and one part of text behind them: several would be joined with nothing between."""
     if not message.images:
         return message.text
-    parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": _url(one)}} for one in message.images]
-    return [*parts, {"type": "text", "text": message.text}] if message.text else parts
+    parts: list[dict[str, Any]] = [
+        {"type": "image_url", "image_url": {"url": _url(one)}} for one in message.images
+    ]
+    if message.text:
+        return [*parts, {"type": "text", "text": message.text}]
+    return parts
 
 
 def _url(image: Image) -> str:

@@ -8,7 +8,9 @@ from bot.domain import Message, Reply, ToolResult
 
 
 def replay(
-    game: Generator[Event, Given, None], replies: Iterable[Reply], results: Mapping[tuple[int, str], ToolResult]
+    game: Generator[Event, Given, None],
+    replies: Iterable[Reply],
+    results: Mapping[tuple[int, str], ToolResult],
 ) -> tuple[Event, tuple[Message, ...]]:
     """The first event that is not yet answered, and everything said up to it.
 

@@ -1,6 +1,7 @@
 """Judges what the model sent and repairs what is surely meant, before anything runs or is shown. Pure.
 
-The endpoint checks neither names nor arguments, cuts calls into valid JSON and lets markup through: that ends here.
+The endpoint checks neither names nor arguments, cuts calls into valid JSON and lets markup through: that ends
+here.
 """
 
 import re
@@ -135,7 +136,10 @@ def _presentable(text: str) -> str:
 
 
 def _leaked(leak: leaks.Leak) -> ToolCall:
-    arguments = "unreadable" if leak.arguments is None else write_json(leak.arguments)
+    if leak.arguments is None:
+        arguments = "unreadable"
+    else:
+        arguments = write_json(leak.arguments)
     return ToolCall("", leak.name, arguments)
 
 
@@ -166,11 +170,17 @@ def _own_id(wanted: str, used: set[str], otherwise: str) -> str:
 def _without_repetition(text: str) -> str:
     """The text with the pattern that fills its end kept once."""
     text = text.rstrip()
-    best, saved = 0, 0
+    best = 0
+    saved = 0
     for period in range(1, min(_PERIOD, len(text) // 3) + 1):
-        end, times = len(text), 0
+        end = len(text)
+        times = 0
         while end >= 2 * period and text[end - 2 * period : end - period] == text[len(text) - period :]:
-            end, times = end - period, times + 1
+            end = end - period
+            times = times + 1
         if times >= 2 and times * period > saved:
-            best, saved = period, times * period
-    return text[: len(text) - saved].rstrip() if best else text
+            best = period
+            saved = times * period
+    if best:
+        return text[: len(text) - saved].rstrip()
+    return text

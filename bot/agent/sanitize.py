@@ -1,4 +1,5 @@
-"""Text on its way into a prompt or onto a wire: what cannot be sent and the template's markup are taken out. Pure.
+"""Text on its way into a prompt or onto a wire: what cannot be sent and the template's markup are taken out.
+Pure.
 
 How control tokens look is said once, in tools/safety/control_tokens.py.
 """
@@ -24,7 +25,9 @@ def sendable(text: str) -> str:
 
 
 def without_markup(text: str) -> str:
-    """The text with its control tokens taken out; what still looks like one after several passes is neutralised."""
+    """The text with its control tokens taken out; what still looks like one after several passes is
+    neutralised.
+    """
     for _ in range(PASSES):
         fewer = CONTROL.sub("", text)
         if fewer == text:

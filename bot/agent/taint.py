@@ -1,6 +1,8 @@
-"""Whether a tool call runs, asks a person first, or is refused: by the tool's rule and by what its turn has read. Pure.
+"""Whether a tool call runs, asks a person first, or is refused: by the tool's rule and by what its turn has
+read. Pure.
 
-Text of strangers can hold words that lead the model on; what the model may do then is bounded here, not hoped for.
+Text of strangers can hold words that lead the model on; what the model may do then is bounded here, not hoped
+for.
 """
 
 import hashlib
@@ -41,7 +43,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A person is asked first. `binding` is what an "Allow here" would hold for; None: there is no such answer."""
+    """A person is asked first. `binding` is what an "Allow here" would hold for; None: there is no such
+    answer.
+    """
 
     why: str
     who: Literal["asker", "admins"]
@@ -60,8 +64,8 @@ Verdict = Run | Ask | Refuse
 
 @dataclass(slots=True)
 class Reading:
-    """What a turn has read so far: `outside`, whether words of strangers are in it, and the `texts` addresses may
-    stand in; so they may in `results`, each beside the arguments of its call, which it may only repeat.
+    """What a turn has read so far: `outside`, whether words of strangers are in it, and the `texts` addresses
+    may stand in; so they may in `results`, each beside the arguments of its call, which it may only repeat.
     """
 
     outside: bool = False
@@ -79,11 +83,13 @@ class Reading:
 def begin(prompt: Iterable[Message], user: Iterable[Message], *, goes_on: bool = False) -> Reading:
     """What a turn has read before its first call: its `prompt`, in which `user` are its own messages.
 
-    Words of strangers in earlier turns are no reason to ask: they have been answered; unless the answer `goes_on`.
-    Notes never are: what strangers had put there was agreed to.
+    Words of strangers in earlier turns are no reason to ask: they have been answered; unless the answer
+    `goes_on`. Notes never are: what strangers had put there was agreed to.
     """
     read = [message for message in prompt if message.role in {"user", "tool"}]
-    begun_with = [one for one in read if not prompting.holds_notes(one.text)] if goes_on else user
+    begun_with = user
+    if goes_on:
+        begun_with = [one for one in read if not prompting.holds_notes(one.text)]
     outside = any(message.images or prompting.holds_data(message.text) for message in begun_with)
     return Reading(outside, [message.text for message in read])
 
@@ -119,7 +125,9 @@ def _may_open(tool: Tool, arguments: Mapping[str, Any], reading: Reading) -> boo
 
 
 def _is_given(address: str, reading: Reading) -> bool:
-    """Whether somebody else than the model gave the address: what a result repeats of its call is the model's own."""
+    """Whether somebody else than the model gave the address: what a result repeats of its call is the model's
+    own.
+    """
     return addresses.stands_in(address, reading.texts) or any(
         addresses.stands_in(address, [text]) and not addresses.is_begun_in(address, given)
         for text, given in reading.results

@@ -1,4 +1,5 @@
-"""Finds the passages of many texts that fit some words best: by words and their stems, the rarer the better. Pure.
+"""Finds the passages of many texts that fit some words best: by words and their stems, the rarer the better.
+Pure.
 
 Reads all it is given, megabytes in tenths of a second; how much that is, is the caller's to bound.
 """
@@ -42,11 +43,15 @@ class Found:
 
 
 def find(asked: str, texts: Sequence[str], most: int = 5) -> list[Found]:
-    """At most so many passages, the best first; of equal ones that of the earlier text, so give the newest first."""
+    """At most so many passages, the best first; of equal ones that of the earlier text, so give the newest
+    first.
+    """
     terms = _terms(_plain(asked[:ASKED]))
     pieces = list(_pieces(terms, texts))
     rarity = _rarity(terms, pieces, len(texts))
-    likely = heapq.nlargest(CLOSER_LOOK, pieces, key=lambda piece: sum(rarity[one] * fit for one, fit in piece.terms))
+    likely = heapq.nlargest(
+        CLOSER_LOOK, pieces, key=lambda piece: sum(rarity[one] * fit for one, fit in piece.terms)
+    )
     judged = [_judged(piece, texts[piece.text], terms, rarity) for piece in likely]
     return _chosen(sorted(judged, key=lambda one: (-one.worth, one.text)), texts, most)
 
@@ -87,7 +92,9 @@ class _Term:
             return SAME_STEM
         if self.needle.isascii() and len(self.needle) < BEGINNING:
             return 0.0
-        return BEGINS_ALIKE if begin == at else INSIDE
+        if begin == at:
+            return BEGINS_ALIKE
+        return INSIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +145,9 @@ def _plain(text: str) -> str:
 
 @cache
 def _marks() -> re.Pattern[str]:
-    return re.compile("[" + "".join(chr(one) for one in range(0x300, 0x3100) if unicodedata.combining(chr(one))) + "]")
+    return re.compile(
+        "[" + "".join(chr(one) for one in range(0x300, 0x3100) if unicodedata.combining(chr(one))) + "]"
+    )
 
 
 def _pieces(terms: Sequence[_Term], texts: Sequence[str]) -> Iterator[_Piece]:
@@ -156,7 +165,10 @@ def _rarity(terms: Sequence[_Term], pieces: Sequence[_Piece], texts: int) -> lis
     for piece in pieces:
         for place, _ in piece.terms:
             count[place] += 1
-    return [term.tells * math.log(1 + (texts + 1) / (times + 0.5)) for term, times in zip(terms, count, strict=True)]
+    return [
+        term.tells * math.log(1 + (texts + 1) / (times + 0.5))
+        for term, times in zip(terms, count, strict=True)
+    ]
 
 
 def _judged(piece: _Piece, text: str, terms: Sequence[_Term], rarity: Sequence[float]) -> _Judged:
@@ -187,7 +199,8 @@ def _mapped(text: str) -> tuple[str, list[int]]:
 
 def _borders(plain: str, begin: int, end: int) -> tuple[int, int]:
     """Where the word begins and ends that this is a part of."""
-    least, most = max(0, begin - WORD), min(len(plain), end + WORD)
+    least = max(0, begin - WORD)
+    most = min(len(plain), end + WORD)
     while begin > least and plain[begin - 1].isalnum():
         begin -= 1
     while end < most and plain[end].isalnum():

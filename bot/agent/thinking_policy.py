@@ -1,4 +1,5 @@
-"""Whether a turn thinks, and why: does it need tools, and is that work heavy? Decided once, before it begins. Pure.
+"""Whether a turn thinks, and why: does it need tools, and is that work heavy? Decided once, before it begins.
+Pure.
 
 The tools of a turn are indexed once (`offer.index`); a decision then takes well under a millisecond.
 """
@@ -30,7 +31,8 @@ _GOES_ON = re.compile(
     r"و|ماذا عن|那|再|还有|じゃあ|では|\S+(?:\s+\S+){0,2}\s*[?？؟]\s*$)",
     re.IGNORECASE,
 )
-# What stands between two steps, in the languages of concepts.txt. A comma or an `and` may also part a mere list.
+# What stands between two steps, in the languages of concepts.txt. A comma or an `and` may also part a mere
+# list.
 _NEXT = re.compile(
     r"(?:^|\n)\s*(?:\d+[.)]|[-*•])\s+|[;\n]|(?<=\w)[.!?]\s+|[。！？；؛]|"
     r"\b(?:then|after that|afterwards|finally|dann|danach|anschließend|puis|ensuite|luego|después|poi|quindi|depois|"
@@ -44,7 +46,8 @@ _NEXT = re.compile(
 class Evidence:
     """What is known beside the words. `job` is the job's own setting and goes before the person's `setting`.
 
-    `recent` are the tools the turn before used, `thought` whether it was thinking then; `attachments` of this message.
+    `recent` are the tools the turn before used, `thought` whether it was thinking then; `attachments` of this
+    message.
     """
 
     setting: Setting = "auto"
@@ -56,7 +59,8 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether to think, `why` in plain words, the probability that tools are needed, and the tools that match.
+    """Whether to think, `why` in plain words, the probability that tools are needed, and the tools that
+    match.
 
     `unsure`: words do not tell, so a read of the endpoint's would help.
     """
@@ -70,7 +74,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A message or a part: the probability that it needs tools, its share of the threshold, the tool nearest to it."""
+    """A message or a part: the probability that it needs tools, its share of the threshold, the tool nearest
+    to it.
+    """
 
     needs: float
     share: float
@@ -90,7 +96,9 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What a message asks for: the tools that match, how many steps, and whether something is to be found out first."""
+    """What a message asks for: the tools that match, how many steps, and whether something is to be found out
+    first.
+    """
 
     needs: float
     readable: bool
@@ -103,7 +111,8 @@ def decide(
     texts: Sequence[str], offer: Offer, evidence: Evidence | None = None, weights: Weights | None = None
 ) -> Decision:
     """Decide for the newest user messages of a turn, given what is offered with them."""
-    evidence, weights = evidence or Evidence(), weights or shipped()
+    evidence = evidence or Evidence()
+    weights = weights or shipped()
     told = _told(evidence)
     if not offer.tools:
         return told or Decision(thinking=False, why="no tools are offered", needs_tools=0.0)
@@ -140,10 +149,14 @@ def _needs(said: Wording, offer: Offer, weights: Weights) -> tuple[float, list[S
 
 def _told(evidence: Evidence) -> Decision | None:
     if evidence.job != "auto":
-        return Decision(thinking=evidence.job == "on", why=f"the job asks for it: {evidence.job}", needs_tools=0.0)
+        return Decision(
+            thinking=evidence.job == "on", why=f"the job asks for it: {evidence.job}", needs_tools=0.0
+        )
     if evidence.setting != "auto":
         return Decision(
-            thinking=evidence.setting == "on", why=f"you asked for it: /think {evidence.setting}", needs_tools=0.0
+            thinking=evidence.setting == "on",
+            why=f"you asked for it: /think {evidence.setting}",
+            needs_tools=0.0,
         )
     return None
 
@@ -167,14 +180,21 @@ def _work(text: str, offer: Offer, evidence: Evidence, weights: Weights) -> _Wor
 
 
 def _pieces(text: str) -> list[tuple[str, bool]]:
-    """The parts of a message; none where there is one only. True: it stands behind what may also part a mere list."""
-    pieces, begin, listed = [], 0, False
+    """The parts of a message; none where there is one only. True: it stands behind what may also part a mere
+    list.
+    """
+    pieces = []
+    begin = 0
+    listed = False
     for between in _NEXT.finditer(text):
         pieces.append((text[begin : between.start()], listed))
-        begin, listed = between.end(), between["list"] is not None
+        begin = between.end()
+        listed = between["list"] is not None
     pieces.append((text[begin:], listed))
     told = [(piece, listed) for piece, listed in pieces if len(piece.strip()) > 1]
-    return told[:PIECES] if len(told) > 1 else []
+    if len(told) > 1:
+        return told[:PIECES]
+    return []
 
 
 def _step(said: Wording, offer: Offer, weights: Weights) -> _Step:
@@ -189,17 +209,26 @@ def _by_weight(work: _Work) -> Decision:
     needing = [tool.name for tool in work.tools if tool.thinking == "needs"]
     working = [tool.name for tool in work.tools if tool.thinking != "never"]
     if needing:
-        heavy, why = True, f"{needing[0]} works best with thinking"
+        heavy = True
+        why = f"{needing[0]} works best with thinking"
     elif not working and not work.sought:
-        heavy, why = False, f"one light tool: {listed}" if len(names) == 1 else f"light tools: {listed}"
+        heavy = False
+        if len(names) == 1:
+            why = f"one light tool: {listed}"
+        else:
+            why = f"light tools: {listed}"
     elif len(names) > 1 and working:
-        heavy, why = True, f"{_COUNT.get(len(names), 'several')} tools match: {listed}"
+        heavy = True
+        why = f"{_COUNT.get(len(names), 'several')} tools match: {listed}"
     elif work.steps >= SEVERAL and working:
-        heavy, why = True, f"several steps for {listed}"
+        heavy = True
+        why = f"several steps for {listed}"
     elif work.sought:
-        heavy, why = True, f"something to find out, and {listed}"
+        heavy = True
+        why = f"something to find out, and {listed}"
     else:
-        heavy, why = False, f"one tool, one step: {listed}"
+        heavy = False
+        why = f"one tool, one step: {listed}"
     return Decision(thinking=heavy, why=why, needs_tools=work.needs, tools=names)
 
 

@@ -16,7 +16,9 @@ NO_ROOM = "[a picture was here; there was no room for it]"
 _LEFT_OUT = "\n[… {} characters left out{}]"
 _MORE = "; read_more with number {} and start {} goes on"
 _NOTE = len(_LEFT_OUT.encode()) + 8  # bytes, its number included
-_BEFORE = re.compile(r"\n\[… (\d+) characters left out(?:; read_more with number (\d+) and start (\d+) goes on)?]\Z")
+_BEFORE = re.compile(
+    r"\n\[… (\d+) characters left out(?:; read_more with number (\d+) and start (\d+) goes on)?]\Z"
+)
 
 
 class Room:
@@ -67,12 +69,18 @@ def _shortened(result: Message, tokens: int) -> Message:
     whole = result.text[: before.start()] if before else result.text
     text = whole.removesuffix(END)
     # The longer note holds many digits, and each of them is a token.
-    note = 2 * (_NOTE + len(result.text) - len(text)) if before else _NOTE + len(END)
+    if before:
+        note = 2 * (_NOTE + len(result.text) - len(text))
+    else:
+        note = _NOTE + len(END)
     pictures = TOKENS_AN_IMAGE * len(result.images)
     room = max(0, (tokens - TOKENS_A_MESSAGE - pictures) * BYTES_A_TOKEN - note)
     kept = text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
     kept = kept if len(kept) >= LEAST else text[:LEAST]
     cut = len(text) - len(kept)
     left_out = cut + (int(before[1]) if before else 0)
-    more = _MORE.format(before[2], max(0, int(before[3]) - cut)) if before and before[2] else ""
+    if before and before[2]:
+        more = _MORE.format(before[2], max(0, int(before[3]) - cut))
+    else:
+        more = ""
     return replace(result, text=kept + closing(whole, kept) + _LEFT_OUT.format(left_out, more))

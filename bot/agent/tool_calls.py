@@ -19,7 +19,8 @@ from bot.domain import ToolCall, ToolResult
 from tools.arguments import check
 from tools.base import Tool, ToolError
 
-# Without a bound of our own, the depth of the stack would decide, and a turn played again could go another way.
+# Without a bound of our own, the depth of the stack would decide, and a turn played again could go another
+# way.
 DEPTH = 32
 REPEATS = 2  # times the same call may run in one turn
 UNREADABLE = "The arguments of {} could not be read. Call it again, with each argument once."
@@ -59,7 +60,9 @@ class Made:
 
 
 def read_json(text: str) -> Any:
-    """JSON as the standard has it; of a key given twice the last value counts. Raises ValueError for all else."""
+    """JSON as the standard has it; of a key given twice the last value counts. Raises ValueError for all
+    else.
+    """
     try:
         value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except RecursionError:
@@ -70,7 +73,11 @@ def read_json(text: str) -> Any:
 
 
 def _deeper(value: object, levels: int) -> bool:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    inner: Iterable[object] = ()
+    if isinstance(value, dict):
+        inner = value.values()
+    elif isinstance(value, list):
+        inner = value
     return any(levels == 0 or _deeper(item, levels - 1) for item in inner)
 
 
@@ -80,7 +87,9 @@ def _no_number(text: str) -> NoReturn:
 
 def _finite(text: str) -> float:
     number = float(text)
-    return number if math.isfinite(number) else _no_number(text)
+    if math.isfinite(number):
+        return number
+    return _no_number(text)
 
 
 def write_json(value: object) -> str:
@@ -89,7 +98,8 @@ def write_json(value: object) -> str:
 
 
 def judge_call(call: ToolCall, tools: Mapping[str, Tool]) -> Wanted | ToolResult:
-    """The call ready to run, or its refusal as the result the model will read; `tools` are all that may be called.
+    """The call ready to run, or its refusal as the result the model will read; `tools` are all that may be
+    called.
 
     Of `use_tool` it is the call of the tool it names.
     """
@@ -127,11 +137,15 @@ def _arguments(text: str) -> dict[str, Any] | None:
             given = read_json(given)
     except ValueError:
         return None
-    return given if isinstance(given, dict) else None
+    if isinstance(given, dict):
+        return given
+    return None
 
 
 def _inner(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall | None:
-    """The call that `use_tool` asks for, its arguments as an object, as JSON or beside the name; None: it is none."""
+    """The call that `use_tool` asks for, its arguments as an object, as JSON or beside the name; None: it is
+    none.
+    """
     if USE not in tools or _offered(call.name, tools) != USE:
         return None
     given = _arguments(call.arguments)
@@ -144,10 +158,16 @@ def _inner(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall | None:
 
 
 def _told(tool: Tool, checked: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments without those that only repeat a default: they would cost prompt tokens at every further step."""
+    """The arguments without those that only repeat a default: they would cost prompt tokens at every further
+    step.
+    """
     properties = tool.input_schema.get("properties", {})
     absent = object()
-    return {key: value for key, value in checked.items() if properties.get(key, {}).get("default", absent) != value}
+    return {
+        key: value
+        for key, value in checked.items()
+        if properties.get(key, {}).get("default", absent) != value
+    }
 
 
 def _offered(name: str, tools: Mapping[str, Tool]) -> str:
@@ -158,7 +178,9 @@ def _offered(name: str, tools: Mapping[str, Tool]) -> str:
     while prefix := _PREFIX.match(bare):
         bare = bare[prefix.end() :].lstrip(": ")
     alike = [known for known in tools if known.lower() == bare.lower().replace("-", "_")]
-    return alike[0] if len(alike) == 1 else name
+    if len(alike) == 1:
+        return alike[0]
+    return name
 
 
 def _unknown(name: str, tools: Mapping[str, Tool]) -> str:
@@ -170,8 +192,12 @@ def _unknown(name: str, tools: Mapping[str, Tool]) -> str:
 
 
 def _told_again(why: str, tool: Tool, tools: Mapping[str, Tool]) -> str:
-    """What was wrong; where tools are found by words, also how this one is called: it may not stand in the prompt."""
-    return f"{why}\n{described(tool)}" if USE in tools else why
+    """What was wrong; where tools are found by words, also how this one is called: it may not stand in the
+    prompt.
+    """
+    if USE in tools:
+        return f"{why}\n{described(tool)}"
+    return why
 
 
 def _presentable(name: str) -> str:

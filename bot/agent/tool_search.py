@@ -1,7 +1,8 @@
 """Many tools: which of them stand in a prompt, and how the model finds and uses the others. Pure.
 
-Where all of them would take too much of every prompt, a few stand in it, beside `find_tools` and `use_tool`: so the
-prompt's front stays as it is, whatever is found. What `use_tool` names runs as itself: calls.py sees through it.
+Where all of them would take too much of every prompt, a few stand in it, beside `find_tools` and `use_tool`:
+so the prompt's front stays as it is, whatever is found. What `use_tool` names runs as itself: calls.py sees
+through it.
 """
 
 import json
@@ -17,7 +18,8 @@ from bot.agent.tool_matching.ranking import ranked
 from tools.base import Tool, ToolContext, ToolError
 from tools.registry import definitions
 
-FIND, USE = "find_tools", "use_tool"
+FIND = "find_tools"
+USE = "use_tool"
 DOORS = frozenset({FIND, USE})
 
 FOUND = 5  # tools that a search gives
@@ -32,14 +34,19 @@ NOT_ALONE = "use_tool runs nothing by itself."
 _FIND = "Find more tools, by what they do. Use it whenever none of your own tools does what is needed."
 _FIND_TAKES = {
     "type": "object",
-    "properties": {"words": {"type": "string", "description": "What the tool should do, in a few English words."}},
+    "properties": {
+        "words": {"type": "string", "description": "What the tool should do, in a few English words."}
+    },
     "required": ["words"],
 }
 _USE = "Run a tool that find_tools has found."
 _USE_TAKES = {
     "type": "object",
     "properties": {
-        "arguments": {"type": "object", "description": "The arguments of that tool, as find_tools told them."},
+        "arguments": {
+            "type": "object",
+            "description": "The arguments of that tool, as find_tools told them.",
+        },
         "name": {"type": "string", "description": "Name of that tool."},
     },
     "required": ["arguments", "name"],
@@ -47,7 +54,9 @@ _USE_TAKES = {
 
 
 class Shelf:
-    """All tools of somebody in a chat, to be found by words. Never changes; what is asked of it is worked out once."""
+    """All tools of somebody in a chat, to be found by words. Never changes; what is asked of it is worked out
+    once.
+    """
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self.tools: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in tools})
@@ -85,8 +94,9 @@ class Shelf:
 def picked(shelf: Shelf, texts: Sequence[str], recent: Iterable[str], budget: int) -> tuple[str, ...]:
     """Names of the tools that stand in a prompt: all, if they take `budget` tokens at most.
 
-    Else the doors, and as far as there is room the house's own, those used of late, the newest first, and those that
-    fit the `texts` of the messages that the prompt is made for. The same for the same; in order of their names.
+    Else the doors, and as far as there is room the house's own, those used of late, the newest first, and
+    those that fit the `texts` of the messages that the prompt is made for. The same for the same; in order of
+    their names.
     """
     if shelf.fits(budget):
         return tuple(sorted(shelf.tools))
@@ -107,8 +117,12 @@ def _relevant(shelf: Shelf, texts: Sequence[str]) -> list[str]:
 
 
 def listed(tools: Sequence[Tool]) -> str:
-    """What a search tells the model: how each tool is called; of those that there is no room for, the names only."""
-    told, left_out, room = [], list[str](), ROOM
+    """What a search tells the model: how each tool is called; of those that there is no room for, the names
+    only.
+    """
+    told = []
+    left_out = list[str]()
+    room = ROOM
     for tool in tools:
         text = described(tool)
         if len(text) <= room:
@@ -126,9 +140,13 @@ def listed(tools: Sequence[Tool]) -> str:
 def described(tool: Tool) -> str:
     """A tool as text: its name, what it does, and what it takes, as its definition in a prompt would say."""
     shown = definitions([tool])[0]["function"]
-    takes = {key: shown["parameters"][key] for key in ("properties", "required") if key in shown["parameters"]}
+    takes = {
+        key: shown["parameters"][key] for key in ("properties", "required") if key in shown["parameters"]
+    }
     text = f"{tool.name}: {shown['description']}\narguments: {json.dumps(takes, ensure_ascii=False)}"
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]}…"
 
 
 async def _not_alone(arguments: Mapping[str, Any], context: ToolContext) -> str:

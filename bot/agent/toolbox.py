@@ -1,4 +1,5 @@
-"""The tools of one turn: what the model is told of them, and a way to run one in which nothing can go wrong unnoticed.
+"""The tools of one turn: what the model is told of them, and a way to run one in which nothing can go wrong
+unnoticed.
 
 Owns the time limit and the bound on a result; every failure becomes a result the model can read.
 """
@@ -27,9 +28,11 @@ log = logging.getLogger(__name__)
 
 
 class Toolbox:
-    """Some tools, `offered` together by name, and all the `tools` that may be called: those of a shelf as well.
+    """Some tools, `offered` together by name, and all the `tools` that may be called: those of a shelf as
+    well.
 
-    `definitions` are the same bytes for the same tools, whatever their order; `size` is how many characters they are.
+    `definitions` are the same bytes for the same tools, whatever their order; `size` is how many characters
+    they are.
     """
 
     def __init__(self, offered: Iterable[Tool], shelf: Shelf | None = None) -> None:
@@ -49,10 +52,14 @@ class Toolbox:
     @cached_property
     def offer(self) -> Offer:
         """All tools as messages are held against them."""
-        return self._shelf.offer if self._shelf else index(self.tools.values())
+        if self._shelf:
+            return self._shelf.offer
+        return index(self.tools.values())
 
     async def run(self, call: ToolCall, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """Run a call whose arguments were checked. Raises KeyError for none of `tools`, else only CancelledError."""
+        """Run a call whose arguments were checked. Raises KeyError for none of `tools`, else only
+        CancelledError.
+        """
         tool = self.tools[call.name]
         limit = asyncio.timeout(tool.timeout)
         try:
@@ -72,10 +79,11 @@ class Toolbox:
 
 
 async def _seen(found: Found, see: See | None) -> tuple[tuple[Image, ...], str]:
-    """The pictures of a result as the model gets them, and its text, which begins with what became of them: its end may
-    be cut.
+    """The pictures of a result as the model gets them, and its text, which begins with what became of them:
+    its end may be cut.
     """
-    images, said = [], []
+    images = []
+    said = []
     for one in found.images:
         try:
             fit = await (see or _blind)(one)
@@ -94,18 +102,25 @@ async def _blind(picture: Picture) -> Picture:
 
 def _result(tool: Tool, call: ToolCall, text: str, outcome: ResultOutcome) -> ToolResult:
     text = neutralise(sendable(text)).strip() or "(nothing)"
-    size, whole = len(text), text[:KEPT] if len(text) > tool.length else None
+    size = len(text)
+    whole = text[:KEPT] if len(text) > tool.length else None
     return ToolResult(call, told(tool, text, size) if outcome in TOLD else text, outcome, whole, size)
 
 
 def told(tool: Tool, text: str, size: int | None, number: int | None = None) -> str:
-    """A result as the model reads it: bounded, and marked as data where strangers wrote it. `size` characters came;
-    `number` is the one by which `read_more` goes on.
+    """A result as the model reads it: bounded, and marked as data where strangers wrote it. `size` characters
+    came; `number` is the one by which `read_more` goes on.
     """
     shown = text[: tool.length]
-    marked = data_block(f"result of {tool.name}", shown) if tool.outside else shown
+    if tool.outside:
+        marked = data_block(f"result of {tool.name}", shown)
+    else:
+        marked = shown
     left_out = (size or len(text)) - len(shown)
     if left_out <= 0:
         return marked
-    more = "" if number is None else f"; read_more with number {number} and start {len(shown)} goes on"
+    if number is None:
+        more = ""
+    else:
+        more = f"; read_more with number {number} and start {len(shown)} goes on"
     return f"{marked}\n[… {left_out} characters left out{more}]"

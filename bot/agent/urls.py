@@ -1,4 +1,6 @@
-"""Addresses of the web as they stand in texts, brought to one form in which two of them can be compared. Pure."""
+"""Addresses of the web as they stand in texts, brought to one form in which two of them can be compared.
+Pure.
+"""
 
 import html
 import re
@@ -20,7 +22,8 @@ _UNFIT = re.compile(r"[\s\\\x00-\x1f\x7f]")
 
 
 def normal(address: str) -> str | None:
-    """The address without what makes no difference: scheme, case of the host, default port, fragment, way of escaping.
+    """The address without what makes no difference: scheme, case of the host, default port, fragment, way of
+    escaping.
 
     None: it is no address of the web, or holds a name or a password.
     """
@@ -33,7 +36,8 @@ def normal(address: str) -> str | None:
         return None
     try:
         parts = urlsplit(address)
-        port, host = parts.port, _host(parts.hostname or "")
+        port = parts.port
+        host = _host(parts.hostname or "")
     except ValueError:
         return None
     if not host or "@" in parts.netloc:
@@ -47,7 +51,9 @@ def normal(address: str) -> str | None:
 def host_of(address: str) -> str | None:
     """The host of an address, in one form; None if it is none."""
     found = normal(address)
-    return None if found is None else re.split(r"[/?]", found, maxsplit=1)[0]
+    if found is None:
+        return None
+    return re.split(r"[/?]", found, maxsplit=1)[0]
 
 
 def stands_in(address: str, texts: Iterable[str]) -> bool:
@@ -72,7 +78,9 @@ def _normals(text: str, wanted: str) -> Iterator[str]:
 
 
 def _candidates(run: str) -> Iterator[str]:
-    """What in a run of characters may be an address: words around it are cut off at signs that seldom belong to one."""
+    """What in a run of characters may be an address: words around it are cut off at signs that seldom belong
+    to one.
+    """
     begins = [found.start() for found in _BEGIN.finditer(run)]
     for begin in (*begins[:_ENDS], *_bare(run)):
         rest = run[begin:]
@@ -106,4 +114,6 @@ def _escaped(text: str) -> str:
 
 def _sign(escape: re.Match[str]) -> str:
     sign = chr(int(escape[0][1:], 16))
-    return sign if sign in _UNRESERVED else escape[0].upper()
+    if sign in _UNRESERVED:
+        return sign
+    return escape[0].upper()

@@ -1,4 +1,6 @@
-"""The composition root: opens database, Telegram and endpoints, builds every part once, hands each what it needs."""
+"""The composition root: opens database, Telegram and endpoints, builds every part once, hands each what it
+needs.
+"""
 
 import asyncio
 import contextlib
@@ -63,17 +65,20 @@ log = logging.getLogger(__name__)
 
 
 async def run(settings: Settings, stop: asyncio.Event, say: Callable[[str], None] = log.warning) -> int:
-    """Run the gateway until `stop` is set; returns the exit code. Raises a CanvasgramError when it cannot start.
+    """Run the gateway until `stop` is set; returns the exit code. Raises a CanvasgramError when it cannot
+    start.
 
     `say` is told how to become the first admin while there is none.
     """
-    watches, file = Watches(time.time()), file_of(settings.database_url)
+    watches = Watches(time.time())
+    file = file_of(settings.database_url)
     file.parent.mkdir(parents=True, exist_ok=True)
     with lock.held(file):
         copy = migrating.migrate(settings.database_url)
         if copy:
             log.info("the database was migrated; a copy is at %s", copy, extra={"action": "app.migrated"})
-        token, api_url = settings.telegram_token.get_secret_value(), settings.telegram_api_url
+        token = settings.telegram_token.get_secret_value()
+        api_url = settings.telegram_api_url
         async with connected(settings.database_url) as database, wire.connected(token, api_url, stop) as bot:
             if bot is not None:
                 async with _model(settings) as model, endpoints.second(settings) as second:
@@ -87,7 +92,10 @@ async def run(settings: Settings, stop: asyncio.Event, say: Callable[[str], None
 
 @contextlib.asynccontextmanager
 async def _model(settings: Settings) -> AsyncIterator[Llm]:
-    key = settings.model_api_key.get_secret_value() if settings.model_api_key else None
+    if settings.model_api_key:
+        key = settings.model_api_key.get_secret_value()
+    else:
+        key = None
     model = Llm(settings.model_url, settings.model_name, Seats(settings.model_seats), api_key=key)
     try:
         yield model
@@ -116,7 +124,9 @@ async def _pages(
             lookout = Lookout(database)
             await lookout.begin()
             metrics = Metrics(lookout, seats, house.catalogue.knows, importlib.metadata.version("canvasgram"))
-            app = serve(pages(house.intake.is_fresh, metrics), host=settings.http_host, port=settings.http_port)
+            app = serve(
+                pages(house.intake.is_fresh, metrics), host=settings.http_host, port=settings.http_port
+            )
             try:
                 await serving.enter_async_context(app)
             except OSError as error:
@@ -126,9 +136,15 @@ async def _pages(
 
 
 async def build(
-    settings: Settings, database: Database, bot: wire.Client, models: tuple[Llm, Endpoint | None], watches: Watches
+    settings: Settings,
+    database: Database,
+    bot: wire.Client,
+    models: tuple[Llm, Endpoint | None],
+    watches: Watches,
 ) -> House:
-    """Put the house together on an open database, a Telegram client that knows its name, a model, perhaps a second."""
+    """Put the house together on an open database, a Telegram client that knows its name, a model, perhaps a
+    second.
+    """
     model, second = models
     notices = Notices(settings.admin_ids)
     access = Access(settings.access, settings.admin_ids)
@@ -149,7 +165,9 @@ async def build(
     asking = workshop.asking(notices, access, sender.wake, lambda: worker.wake(), watches)
     tools = await workshop.opened(settings, database, asking, aside.tell)
     later = await _later(settings, database, sender, lambda: worker.wake())
-    answering = Answering(settings, database, model, second, tools.catalogue, aside.tell, Reader(), later.schedules)
+    answering = Answering(
+        settings, database, model, second, tools.catalogue, aside.tell, Reader(), later.schedules
+    )
     answering.check_budget()
     warming = answering.warming()
     turns = Turns(
@@ -186,7 +204,10 @@ async def build(
     )
     runners: dict[ItemKind, Runner] = {
         "update": Handlers(
-            database, reach, _gathering(settings, bot, answering.reader), most_waiting=settings.waiting_messages
+            database,
+            reach,
+            _gathering(settings, bot, answering.reader),
+            most_waiting=settings.waiting_messages,
         ),
         "reminder": later.settling.behind(Reminders(database, access, later.diary, sender.wake)),
         "task": later.settling.behind(Tasks(database, access, rations, asking.ended)),
@@ -242,7 +263,8 @@ class _Later:
 
 
 async def _later(settings: Settings, database: Database, sender: Sender, wake: Callable[[], None]) -> _Later:
-    schedule, settling = Schedule(database, wake), Settling(database, sender.wake)
+    schedule = Schedule(database, wake)
+    settling = Settling(database, sender.wake)
     await settling.recover()
     bounds = Bounds(
         each=settings.jobs_per_person,
@@ -254,8 +276,12 @@ async def _later(settings: Settings, database: Database, sender: Sender, wake: C
 
 
 def _gathering(settings: Settings, bot: wire.Client, reader: Reader) -> Gathering:
-    key = settings.transcribe_api_key.get_secret_value() if settings.transcribe_api_key else None
-    url, model = settings.transcribe_url, settings.transcribe_model
+    if settings.transcribe_api_key:
+        key = settings.transcribe_api_key.get_secret_value()
+    else:
+        key = None
+    url = settings.transcribe_url
+    model = settings.transcribe_model
     share = settings.prompt_budget // FILES_SHARE
     return Gathering(
         Files(bot),

@@ -36,8 +36,8 @@ class House:
     catalogue: Catalogue
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop`, or until Telegram will not have us any more; then fetch nothing more, let turns end within
-        their grace, deliver what is ready.
+        """Work until `stop`, or until Telegram will not have us any more; then fetch nothing more, let turns
+        end within their grace, deliver what is ready.
         """
         async with asyncio.TaskGroup() as tasks:
             keeping = tasks.create_task(self.keeper.run(), name="keeper")

@@ -1,4 +1,5 @@
-"""Builds what has to do with tools: those there are, how people are asked about calls, what /tools leaves to be done.
+"""Builds what has to do with tools: those there are, how people are asked about calls, what /tools leaves to
+be done.
 
 The tools' side of the composition root; app.py builds the rest around it.
 """

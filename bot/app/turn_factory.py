@@ -38,8 +38,9 @@ MESSAGE_TOKENS = 500  # the least room a prompt must leave for what a person wri
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """What it is built of; `second` is there where FALLBACK_URL is set, `tell` reaches the admins' feed, `reader` makes
-    pictures small that tools found; `schedules` is where tools of a turn keep what is to be done later.
+    """What it is built of; `second` is there where FALLBACK_URL is set, `tell` reaches the admins' feed,
+    `reader` makes pictures small that tools found; `schedules` is where tools of a turn keep what is to be
+    done later.
     """
 
     settings: Settings
@@ -65,7 +66,9 @@ class Answering:
     def most_canvases(self) -> int:
         """What a turn takes at most if no call fails: a thought each step, and an answer with twice the room."""
         settings = self.settings
-        return settings.turn_steps * (settings.thinking_canvases + 2 * -(-settings.model_max_tokens // CANVAS))
+        return settings.turn_steps * (
+            settings.thinking_canvases + 2 * -(-settings.model_max_tokens // CANVAS)
+        )
 
     def means(
         self,
@@ -75,8 +78,8 @@ class Answering:
         watches: Watches,
         guard: Guard,
     ) -> Means:
-        """What turns work with; `wake` is told that something is stored for a lane to be sent, `cold` that the first
-        endpoint came back with an empty cache; `guard` says which calls of tools run.
+        """What turns work with; `wake` is told that something is stored for a lane to be sent, `cold` that
+        the first endpoint came back with an empty cache; `guard` says which calls of tools run.
         """
         return Means(
             database=self.database,
@@ -110,7 +113,8 @@ class Answering:
 
     def summaries(self) -> Summaries:
         """The runner of the house's own items."""
-        system, wanted = self.settings.system_prompt, self.settings.summary == "on"
+        system = self.settings.system_prompt
+        wanted = self.settings.summary == "on"
         return Summaries(self.database, self._first, system=system, catalogue=self.catalogue, wanted=wanted)
 
     async def composition(self, tx: Transaction, lane: Lane) -> Composition:
@@ -122,14 +126,17 @@ class Answering:
     @property
     def _key(self) -> str | None:
         key = self.settings.model_api_key
-        return key.get_secret_value() if key else None
+        if key:
+            return key.get_secret_value()
+        return None
 
     @property
     def _first(self) -> Endpoint:
         return Endpoint("main", self.settings.model_url, self.model, lambda: self.model.name)
 
     def _places(self, wake: Callable[[Lane], None], cold: Callable[[], None]) -> Places:
-        wait, second = self.settings.model_wait, None
+        wait = self.settings.model_wait
+        second = None
         asking = Asking(self.database, self.model, wait=wait, tell=self.tell, cold=cold)
         first = Place(self._first, asking, continues=self.model.dialect.continuing)
         if self.second is not None:
@@ -158,7 +165,8 @@ class Answering:
         past = ChatPast(self.database, ask.lane)
         # Turns are counted anew in another database, so the moment of the message is a part of it.
         key = hashlib.sha256(f"{ask.lane.key} {ask.items[0].received_at} {place}".encode()).hexdigest()[:32]
-        now, later = partial(datetime.now, UTC), self.schedules(ask)
+        now = partial(datetime.now, UTC)
+        later = self.schedules(ask)
         return ToolContext(ask.lane.key, ask.name, ask.person, call, notes, past, now, key, self._see, later)
 
     async def _see(self, picture: Picture) -> Picture:
@@ -172,4 +180,6 @@ class Answering:
     def _inquiry(self) -> Inquiry:
         url = self.settings.model_url
         decisions = Decisions(url, self._key, self.settings.model_name)
-        return Inquiry(self.database, counting(url, self._key), decisions, endpoint=url, model=lambda: self.model.name)
+        return Inquiry(
+            self.database, counting(url, self._key), decisions, endpoint=url, model=lambda: self.model.name
+        )

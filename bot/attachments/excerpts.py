@@ -10,9 +10,11 @@ _LINE = 200  # characters at most that are given up so that an excerpt ends wher
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What was read of a file: the `texts` of its first pages, of which it has `pages`, or one text if it has none.
+    """What was read of a file: the `texts` of its first pages, of which it has `pages`, or one text if it has
+    none.
 
-    `length` is that of the whole in characters, None where only pages are counted; `sure`: its letters are known.
+    `length` is that of the whole in characters, None where only pages are counted; `sure`: its letters are
+    known.
     """
 
     name: str
@@ -47,7 +49,10 @@ class Document:
         marked = list(self._marked())
         whole = _count(marked, room)
         if not whole:
-            return f", beginning of page 1 of {pages}", f"{shortened(marked[0], room)}\n(the rest is left out)"
+            return (
+                f", beginning of page 1 of {pages}",
+                f"{shortened(marked[0], room)}\n(the rest is left out)",
+            )
         text = "\n\n".join(marked[:whole])
         if whole == pages:
             return f", {pages} pages" if pages > 1 else "", text
@@ -64,7 +69,9 @@ def shortened(text: str, room: int) -> str:
         return text
     cut = raw[:room].decode("utf-8", "ignore")
     end = max(cut.rfind("\n", len(cut) - _LINE), cut.rfind(" ", len(cut) - _LINE))
-    return cut[:end] if end > 0 else cut
+    if end > 0:
+        return cut[:end]
+    return cut
 
 
 def _count(texts: Sequence[str], room: int) -> int:
@@ -77,5 +84,8 @@ def _count(texts: Sequence[str], room: int) -> int:
 
 
 def _left(whole: int, pages: int) -> str:
-    left = f"page {pages} is" if whole + 1 == pages else f"pages {whole + 1}-{pages} are"
+    if whole + 1 == pages:
+        left = f"page {pages} is"
+    else:
+        left = f"pages {whole + 1}-{pages} are"
     return f"({left} left out)"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# The model sees an image as 280 soft tokens of 48 by 48 points each and scales every image to that area by itself:
-# what is beyond would be sent with every prompt and thrown away.
+# The model sees an image as 280 soft tokens of 48 by 48 points each and scales every image to that area by
+# itself: what is beyond would be sent with every prompt and thrown away.
 AREA = 280 * 48 * 48
 SIDE = 4096  # points; of a picture as narrow as a ribbon
 

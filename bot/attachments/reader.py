@@ -59,7 +59,9 @@ class Reader:
             case "unknown":
                 raise AttachmentUnusable(NO_PICTURE)
             case "large":
-                raise AttachmentUnusable(f"it has {found['points'] // 1_000_000} million points, too many to be opened")
+                raise AttachmentUnusable(
+                    f"it has {found['points'] // 1_000_000} million points, too many to be opened"
+                )
         return Attachment("image", name, found["media_type"], data=base64.b64decode(found["data"]))
 
     async def file(self, body: bytes, name: str) -> Attachment | Document:
@@ -74,7 +76,8 @@ class Reader:
 
     async def _paper(self, body: bytes, name: str) -> Document:
         patience = self._patience.document
-        # Half of the time for whole pages, so that what is read by then is not lost with a page that never ends.
+        # Half of the time for whole pages, so that what is read by then is not lost with a page that never
+        # ends.
         bounds = {"pages": PAGES, "characters": CHARACTERS, "within": patience / 2}
         found = await self._apart(paper, body, patience, **bounds)
         match found.get("refused"):
@@ -94,7 +97,9 @@ class Reader:
             raise AttachmentUnusable(EMPTY)
         return Document(name, "text/plain", (found["text"],), length=found["length"], sure=found["sure"])
 
-    async def _apart(self, work: Callable[..., Any], body: bytes, seconds: float, **arguments: Any) -> dict[str, Any]:
+    async def _apart(
+        self, work: Callable[..., Any], body: bytes, seconds: float, **arguments: Any
+    ) -> dict[str, Any]:
         limits = Limits(seconds=seconds, processor=max(1, int(seconds)), memory=_MEMORY, answer=_ANSWER)
         try:
             async with self._places:

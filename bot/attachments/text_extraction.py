@@ -21,7 +21,8 @@ _STRAY = 500  # one sign that no text has, in so many, may be there by mistake
 
 
 def paper(body: bytes, pages: int, characters: int, within: float) -> dict[str, Any]:
-    """The `texts` of a PDF's first pages, as far as `pages`, `characters` and seconds reach, and `of` how many.
+    """The `texts` of a PDF's first pages, as far as `pages`, `characters` and seconds reach, and `of` how
+    many.
 
     Or what is wrong with it: `refused` is `locked`, or `empty` where no page has a text.
     """
@@ -37,7 +38,9 @@ def paper(body: bytes, pages: int, characters: int, within: float) -> dict[str, 
         characters -= len(texts[-1])
         if characters <= 0 or time.monotonic() > until:
             break
-    return {"texts": texts, "of": len(found.pages)} if any(texts) else {"refused": "empty"}
+    if any(texts):
+        return {"texts": texts, "of": len(found.pages)}
+    return {"refused": "empty"}
 
 
 def _text(page: Any) -> str:
@@ -51,7 +54,8 @@ def _text(page: Any) -> str:
 
 
 def plain(body: bytes, characters: int) -> dict[str, Any]:
-    """The first `characters` of a text file, its `length`, and whether it is `sure` how its letters are written.
+    """The first `characters` of a text file, its `length`, and whether it is `sure` how its letters are
+    written.
 
     Or `refused`: `unknown`, for it is no text.
     """

@@ -5,6 +5,7 @@ Knows nothing of where the sound came from. Foreign errors end here.
 
 import asyncio
 import logging
+import ssl
 
 import httpx
 
@@ -24,13 +25,21 @@ _log = logging.getLogger(__name__)
 class Transcriber:
     """Asks the `model` at `url` (which ends with `/v1`). `seconds` bounds one transcript."""
 
-    def __init__(self, url: str, model: str, api_key: str | None = None, *, seconds: float = _SECONDS) -> None:
+    def __init__(
+        self, url: str, model: str, api_key: str | None = None, *, seconds: float = _SECONDS
+    ) -> None:
         self._address = f"{url}/audio/transcriptions"
         self._model = model
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        if api_key:
+            self._headers = {"Authorization": f"Bearer {api_key}"}
+        else:
+            self._headers = {}
         self._seconds = seconds
-        # Reading the certificates holds the event loop: once is enough, and not at all where nothing is encrypted.
-        self._verify = False if url.startswith("http://") else httpx.create_ssl_context(trust_env=False)
+        # Reading the certificates holds the event loop: once is enough, and not at all where nothing is
+        # encrypted.
+        self._verify: ssl.SSLContext | bool = False
+        if not url.startswith("http://"):
+            self._verify = httpx.create_ssl_context(trust_env=False)
 
     async def transcript(self, body: bytes, name: str, media_type: str) -> str:
         """What is said in it; the ending of `name` tells many services the format. Raises AttachmentUnusable."""
@@ -70,4 +79,6 @@ def _text(response: httpx.Response) -> str | None:
     except ValueError:
         return None
     text = answer.get("text") if isinstance(answer, dict) else None
-    return text.encode("utf-8", "replace").decode().strip() if isinstance(text, str) else None
+    if isinstance(text, str):
+        return text.encode("utf-8", "replace").decode().strip()
+    return None

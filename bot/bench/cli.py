@@ -1,6 +1,7 @@
 """The sub-commands of `canvasgram bench`: options in, figures out. Errors are printed by whoever runs them.
 
-A command imports its rooms when it is called; one that Ctrl-C may stop on its way returns what there is to do.
+A command imports its rooms when it is called; one that Ctrl-C may stop on its way returns what there is to
+do.
 """
 
 import asyncio
@@ -17,27 +18,42 @@ if TYPE_CHECKING:
 
 bench = typer.Typer(help="Measure the gateway on this machine.", no_args_is_help=True, rich_markup_mode=None)
 
-Measured = Annotated[str, typer.Option("--endpoint", help="The endpoint that is measured; `sim` simulates one.")]
+Measured = Annotated[
+    str, typer.Option("--endpoint", help="The endpoint that is measured; `sim` simulates one.")
+]
 EndpointKey = Annotated[str | None, typer.Option("--key", help="Its key, if it wants one.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer prompts, and streamed alone.")]
-ResultFolder = Annotated[Path | None, typer.Option("--out", help="Also write JSON, Markdown and a picture there.")]
+ResultFolder = Annotated[
+    Path | None, typer.Option("--out", help="Also write JSON, Markdown and a picture there.")
+]
 
 
-@bench.command(epilog="Examples: canvasgram bench load · canvasgram bench load --only own,start --messages 300 --check")
+@bench.command(
+    epilog="Examples: canvasgram bench load · canvasgram bench load --only own,start --messages 300 --check"
+)
 def load(  # noqa: PLR0913  # an option is an argument here
-    messages: Annotated[int, typer.Option(min=1, help="Messages a bot, for own time and processor time.")] = 120,
+    messages: Annotated[
+        int, typer.Option(min=1, help="Messages a bot, for own time and processor time.")
+    ] = 120,
     only: Annotated[
-        str, typer.Option(help="Some of the sections: own, start, crowd, words, tokens, faults, ledger, soak.")
+        str,
+        typer.Option(help="Some of the sections: own, start, crowd, words, tokens, faults, ledger, soak."),
     ] = "",
-    soak: Annotated[float, typer.Option(min=0, help="Minutes of a soak: loss, order, latency, memory over time.")] = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Without the soak and the ledger of a million calls.")] = False,
+    soak: Annotated[
+        float, typer.Option(min=0, help="Minutes of a soak: loss, order, latency, memory over time.")
+    ] = 0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Without the soak and the ledger of a million calls.")
+    ] = False,
     folder: Annotated[
         Path | None, typer.Option(help="Where the database lies while measured; else a temporary folder.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     check: Annotated[bool, typer.Option("--check", help="End with 1 if a limit is missed.")] = False,
 ) -> Work:
-    """Drive the gateway over loopback, beside two yardsticks, and print where the time went; Ctrl-C what is done."""
+    """Drive the gateway over loopback, beside two yardsticks, and print where the time went; Ctrl-C what is
+    done.
+    """
     from bot.bench import output as table
     from bot.bench.load import run as room
 
@@ -49,12 +65,16 @@ def load(  # noqa: PLR0913  # an option is an argument here
         typer.echo(table.as_json(report) if json else "\n".join(table.lines(report)))
         if not report.whole:
             return 130
-        return 1 if check and not report.holds else 0
+        if check and not report.holds:
+            return 1
+        return 0
 
     return work
 
 
-@bench.command(epilog="Examples: canvasgram bench direct --endpoint http://gpu:8000/v1 --out spark · --endpoint sim")
+@bench.command(
+    epilog="Examples: canvasgram bench direct --endpoint http://gpu:8000/v1 --out spark · --endpoint sim"
+)
 def direct(
     endpoint: Measured = "http://localhost:8000/v1",
     key: EndpointKey = None,
@@ -62,14 +82,20 @@ def direct(
     out: ResultFolder = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> Work:
-    """Measure an endpoint itself by the published protocols, with nothing in between; Ctrl-C prints what is done."""
+    """Measure an endpoint itself by the published protocols, with nothing in between; Ctrl-C prints what is
+    done.
+    """
     from bot.bench.endpoint import run as direct_run
     from bot.bench.endpoint.direct import Wish
 
-    return _told(functools.partial(direct_run.run, direct_run.Address(endpoint, key), Wish(quick=quick)), out, json)
+    return _told(
+        functools.partial(direct_run.run, direct_run.Address(endpoint, key), Wish(quick=quick)), out, json
+    )
 
 
-@bench.command(epilog="Examples: canvasgram bench gateway --endpoint http://gpu:8000/v1 --out spark · --endpoint sim")
+@bench.command(
+    epilog="Examples: canvasgram bench gateway --endpoint http://gpu:8000/v1 --out spark · --endpoint sim"
+)
 def gateway(
     endpoint: Measured = "http://localhost:8000/v1",
     key: EndpointKey = None,
@@ -77,17 +103,23 @@ def gateway(
     out: ResultFolder = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> Work:
-    """Measure the same prompts directly and as Telegram messages through the whole gateway, interval by interval."""
+    """Measure the same prompts directly and as Telegram messages through the whole gateway, interval by
+    interval.
+    """
     from bot.bench.endpoint import run as direct_run
 
-    return _told(functools.partial(direct_run.run_gateway, direct_run.Address(endpoint, key), quick=quick), out, json)
+    return _told(
+        functools.partial(direct_run.run_gateway, direct_run.Address(endpoint, key), quick=quick), out, json
+    )
 
 
 @bench.command(
     epilog="Examples: canvasgram bench thinking --data cases · canvasgram bench thinking --data a --data b --json"
 )
 def thinking(
-    data: Annotated[list[Path], typer.Option(help="A folder with cases.jsonl and tools.json; may be given again.")],
+    data: Annotated[
+        list[Path], typer.Option(help="A folder with cases.jsonl and tools.json; may be given again.")
+    ],
     train: Annotated[
         Path | None, typer.Option(help="Train on these cases, judge by folds, and write the weights there.")
     ] = None,
@@ -103,14 +135,22 @@ def thinking(
     typer.echo(thinking_table.as_json(report) if json else "\n".join(thinking_table.lines(report)))
 
 
-@bench.command("tools", epilog="Examples: canvasgram bench tools --data cases · --data a --data b --registered 1000")
+@bench.command(
+    "tools", epilog="Examples: canvasgram bench tools --data cases · --data a --data b --registered 1000"
+)
 def many_tools(
-    data: Annotated[list[Path], typer.Option(help="A folder with cases.jsonl and tools.json; may be given again.")],
+    data: Annotated[
+        list[Path], typer.Option(help="A folder with cases.jsonl and tools.json; may be given again.")
+    ],
     registered: Annotated[int, typer.Option(min=10, help="Tools registered for each case.")] = 200,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="End with 1 if a set reaches too few of its tools.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="End with 1 if a set reaches too few of its tools.")
+    ] = False,
 ) -> None:
-    """Judge how the model reaches one of many tools: in its prompt, or among the first five that a search finds."""
+    """Judge how the model reaches one of many tools: in its prompt, or among the first five that a search
+    finds.
+    """
     from bot.bench.policies import tool_search as room
 
     report = room.run(room.Wish(tuple(data), registered), functools.partial(typer.echo, err=True))
@@ -122,4 +162,6 @@ def many_tools(
 def _told(measure: "Measuring", out: Path | None, as_json: bool) -> Work:
     from bot.bench.endpoint.terminal import Form, tell
 
-    return functools.partial(tell, measure, Form(typer.echo, functools.partial(typer.echo, err=True), out, as_json))
+    return functools.partial(
+        tell, measure, Form(typer.echo, functools.partial(typer.echo, err=True), out, as_json)
+    )

@@ -41,14 +41,17 @@ def as_json(report: Report) -> str:
         for row in report.rows
     ]
     return json.dumps(
-        {"whole": report.whole, "rows": rows, "conditions": dict(report.conditions), "holds": report.holds}, indent=1
+        {"whole": report.whole, "rows": rows, "conditions": dict(report.conditions), "holds": report.holds},
+        indent=1,
     )
 
 
 def _limit(row: Row) -> Value:
     if row.limit is None:
         return None
-    return row.limit.most if row.limit.wanted is None else row.limit.wanted
+    if row.limit.wanted is None:
+        return row.limit.most
+    return row.limit.wanted
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -70,5 +73,7 @@ def _text(value: Value, digits: int) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        if value:
+            return "yes"
+        return "no"
     return f"{value:,.{digits}f}"

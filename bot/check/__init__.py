@@ -1,1 +1,3 @@
-"""What an endpoint really does: a probe of at most 40 calls, and a finding a row. `probe` looks, `judging` judges."""
+"""What an endpoint really does: a probe of at most 40 calls, and a finding a row. `probe` looks, `judging`
+judges.
+"""

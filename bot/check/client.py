@@ -38,7 +38,9 @@ class Spent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many requests a check may make, how long each may take, and the pauses before gauges are read, in seconds."""
+    """How many requests a check may make, how long each may take, and the pauses before gauges are read, in
+    seconds.
+    """
 
     calls: int = MOST_CALLS
     call_seconds: float = 90.0
@@ -64,8 +66,13 @@ class Wire:
         *,
         with_key: bool = True,
     ) -> Route:
-        """Ask a plain route; a path with a slash in front stands at the server's root, any other beside the chat."""
-        address = f"{self._url.removesuffix('/v1')}{path}" if path.startswith("/") else f"{self._url}/{path}"
+        """Ask a plain route; a path with a slash in front stands at the server's root, any other beside the
+        chat.
+        """
+        if path.startswith("/"):
+            address = f"{self._url.removesuffix('/v1')}{path}"
+        else:
+            address = f"{self._url}/{path}"
         self._count()
         seconds = self.limits.route_seconds
         with _translated(seconds):
@@ -79,12 +86,16 @@ class Wire:
             page = await self.route("GET", "/metrics")
         except Lost:
             return None
-        return gauges_of(page.text) if page.ok else None
+        if page.ok:
+            return gauges_of(page.text)
+        return None
 
     async def ask(self, body: Mapping[str, Any], *, enough: Enough | None = None) -> Answer:
-        """Make a model call, streamed if its body says so; it is left in the middle once `enough` is true of it.
+        """Make a model call, streamed if its body says so; it is left in the middle once `enough` is true of
+        it.
 
-        A refusal (4xx) is an answer. Raises Busy for 503, and Lost for all else that came to nothing, time-outs too.
+        A refusal (4xx) is an answer. Raises Busy for 503, and Lost for all else that came to nothing,
+        time-outs too.
         """
         self._count()
         hearing = Hearing(time.monotonic())
@@ -117,7 +128,9 @@ class Wire:
         return replace(hearing.answer(answer.status_code, time.monotonic()), words=words)
 
     def _headers(self, with_key: bool) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self._key}"} if with_key and self._key else {}
+        if with_key and self._key:
+            return {"Authorization": f"Bearer {self._key}"}
+        return {}
 
     def _count(self) -> None:
         if self.calls >= self.limits.calls:
@@ -162,4 +175,6 @@ def _object(text: str) -> Mapping[str, Any]:
         body = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return body if isinstance(body, dict) else {}
+    if isinstance(body, dict):
+        return body
+    return {}

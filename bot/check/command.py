@@ -18,16 +18,22 @@ def meant(endpoint: str | None, key: str | None, env_file: Path) -> Wish:
         settings = given(telegram_token=NO_BOT, model_url=endpoint, model_api_key=key or None)
         return Wish(settings.model_url, _key(settings), tokens=_tokens(settings))
     settings = load(env_file, telegram_token=NO_BOT, **({"model_api_key": key} if key else {}))
-    return Wish(settings.model_url, _key(settings), settings.model_name, _tokens(settings), settings.model_seats)
+    return Wish(
+        settings.model_url, _key(settings), settings.model_name, _tokens(settings), settings.model_seats
+    )
 
 
 async def run(wish: Wish, progress: Progress, stop: asyncio.Event | None = None) -> Report:
-    """Look at the endpoint and judge what was seen until `stop`; what is wrong is a finding, never an exception."""
+    """Look at the endpoint and judge what was seen until `stop`; what is wrong is a finding, never an
+    exception.
+    """
     return report(await look(wish, progress, stop), wish.limits.calls)
 
 
 def _key(settings: Settings) -> str | None:
-    return settings.model_api_key.get_secret_value() if settings.model_api_key else None
+    if settings.model_api_key:
+        return settings.model_api_key.get_secret_value()
+    return None
 
 
 def _tokens(settings: Settings) -> int:

@@ -9,5 +9,6 @@ def gauges_of(page: str) -> Gauges | None:
     told = samples(page)
     if "num_requests_running" not in told or "num_requests_waiting" not in told:
         return None
-    steps, committed = told.get("diffusion_num_denoising_steps_total"), told.get("diffusion_num_committed_tokens_total")
+    steps = told.get("diffusion_num_denoising_steps_total")
+    committed = told.get("diffusion_num_committed_tokens_total")
     return Gauges(told["num_requests_running"], told["num_requests_waiting"], steps, committed)

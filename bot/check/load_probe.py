@@ -1,4 +1,5 @@
-"""Puts several calls before an endpoint at once, and leaves one in the middle: what shows seats, order and aborts.
+"""Puts several calls before an endpoint at once, and leaves one in the middle: what shows seats, order and
+aborts.
 
 Talks through the wire; says only what came, never what it means.
 """
@@ -18,11 +19,15 @@ _BUSY = Answer(503)
 
 
 async def gather(wire: Wire, bodies: Sequence[Mapping[str, Any]], urgent: Mapping[str, Any]) -> Crowd:
-    """Send all `bodies` at once and look at the gauges while they run; `urgent` is sent once some of them wait."""
+    """Send all `bodies` at once and look at the gauges while they run; `urgent` is sent once some of them
+    wait.
+    """
     before = await wire.gauges()
     looks: list[Gauges] = []
     async with asyncio.TaskGroup() as tasks:
-        calls = [tasks.create_task(_asked(wire, body), name=f"crowd {place}") for place, body in enumerate(bodies)]
+        calls = [
+            tasks.create_task(_asked(wire, body), name=f"crowd {place}") for place, body in enumerate(bodies)
+        ]
         for pause in wire.limits.pauses:
             await asyncio.sleep(pause)
             look = None if before is None else await wire.gauges()

@@ -50,7 +50,9 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A chunk that carried something of the reply: when after the request, and the server's running count, if any."""
+    """A chunk that carried something of the reply: when after the request, and the server's running count, if
+    any.
+    """
 
     after: float
     tokens: int | None = None
@@ -96,13 +98,17 @@ class Answer:
     @property
     def first_block(self) -> float | None:
         """When the first block came, on the probe's clock."""
-        return self.began + self.blocks[0].after if self.blocks else None
+        if self.blocks:
+            return self.began + self.blocks[0].after
+        return None
 
     @property
     def queued(self) -> float | None:
         """Seconds without a seat, as the server tells."""
         waited = (self.server or {}).get("queue_time_ms")
-        return waited / 1000 if isinstance(waited, int | float) else None
+        if isinstance(waited, int | float):
+            return waited / 1000
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +121,15 @@ class Gauges:
     committed: int | None = None
 
     def steps_since(self, before: "Gauges") -> float | None:
-        """Denoising steps a canvas since then, whoever asked, without the commit; None where it does not show."""
+        """Denoising steps a canvas since then, whoever asked, without the commit; None where it does not
+        show.
+        """
         if None in (self.steps, self.committed, before.steps, before.committed):
             return None
         canvases = ((self.committed or 0) - (before.committed or 0)) / CANVAS
-        return ((self.steps or 0) - (before.steps or 0)) / canvases - 1 if canvases >= 1 else None
+        if canvases >= 1:
+            return ((self.steps or 0) - (before.steps or 0)) / canvases - 1
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +144,8 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """A call left in the middle of its reply, and what ran in the moments after; `over`: it had ended by itself.
+    """A call left in the middle of its reply, and what ran in the moments after; `over`: it had ended by
+    itself.
 
     `pace` is how long its first block took, `watched` how long was looked after it.
     """
@@ -151,7 +162,8 @@ class Seen:
     """All that was seen. `needs_tokens` and `needs_seats` are what the gateway is set to.
 
     `stopped` says why the probe did not come to its end; `gone`: because the endpoint went away.
-    `refuses_ours` are the words by which vLLM's own fields were refused: the rest was asked in the common protocol.
+    `refuses_ours` are the words by which vLLM's own fields were refused: the rest was asked in the common
+    protocol.
     """
 
     url: str
@@ -187,4 +199,6 @@ class Seen:
 def count(counts: object, name: str) -> int | None:
     """A count of this name in what the endpoint sent; None for all that is none."""
     value = counts.get(name) if isinstance(counts, Mapping) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    return None

@@ -1,4 +1,6 @@
-"""Leads a check through its steps and keeps what was seen; an endpoint that dies on the way ends it, with a reason."""
+"""Leads a check through its steps and keeps what was seen; an endpoint that dies on the way ends it, with a
+reason.
+"""
 
 import asyncio
 import time
@@ -72,7 +74,9 @@ class _Probe:
     def told(self, *, interrupted: bool) -> Seen:
         """What was seen so far."""
         seen = replace(self.seen, calls=self._wire.calls, seconds=time.monotonic() - self._began)
-        return replace(seen, stopped="the check was interrupted") if interrupted else seen
+        if interrupted:
+            return replace(seen, stopped="the check was interrupted")
+        return seen
 
     async def _take(self, name: str, step: Step) -> None:
         try:
@@ -80,7 +84,9 @@ class _Probe:
             self.seen = replace(self.seen, **found)
             self._lost = 0
         except Spent:
-            self.seen = replace(self.seen, stopped=f"all {self._wire.limits.calls} calls of a check were used up")
+            self.seen = replace(
+                self.seen, stopped=f"all {self._wire.limits.calls} calls of a check were used up"
+            )
         except Lost as lost:
             self.seen = replace(self.seen, lost={**self.seen.lost, name: f"{lost}, when asked for: {name}"})
             self._lost += 1

@@ -42,19 +42,35 @@ _WEATHER = {
         },
     },
 }
-_THINGS = ("lamp oil", "brass keys", "wool", "charts", "rope", "candles", "tea", "spare glass", "nails", "flags")
+_THINGS = (
+    "lamp oil",
+    "brass keys",
+    "wool",
+    "charts",
+    "rope",
+    "candles",
+    "tea",
+    "spare glass",
+    "nails",
+    "flags",
+)
 
 
 def head(nonce: str) -> Message:
     """A system text worth caching; `nonce` stands in front, so that no earlier check has warmed it."""
-    rows = (f"Shelf {number}: {_THINGS[number * 7 % 10]} and {_THINGS[number * 3 % 10]}." for number in range(1, 71))
+    rows = (
+        f"Shelf {number}: {_THINGS[number * 7 % 10]} and {_THINGS[number * 3 % 10]}."
+        for number in range(1, 71)
+    )
     return Message("system", f"Check {nonce}. Background, not to be mentioned:\n" + "\n".join(rows))
 
 
 def asking(
     messages: Sequence[Message], *, thinking: bool = False, tools: bool = True, limit: int = CANVAS
 ) -> ModelRequest:
-    """A call as the gateway makes it. Without `tools` one is declared all the same, so that prompts share a head."""
+    """A call as the gateway makes it. Without `tools` one is declared all the same, so that prompts share a
+    head.
+    """
     return ModelRequest(
         messages=tuple(messages),
         tools=(_WEATHER,),
@@ -112,7 +128,9 @@ def shape(wanted: Shape) -> dict[str, Any]:
     made: dict[str, Any] = {"messages": messages, "return_token_strs": True, "return_prompt_text": True}
     if wanted in {"history", "loop"}:
         made["tools"] = [{"type": "function", "function": {"name": TOOL, "parameters": {"type": "object"}}}]
-    return made if thinking is None else {**made, "chat_template_kwargs": {"enable_thinking": thinking}}
+    if thinking is None:
+        return made
+    return {**made, "chat_template_kwargs": {"enable_thinking": thinking}}
 
 
 _HELLO: Sequence[Mapping[str, Any]] = ({"role": "user", "content": "hello"},)

@@ -1,5 +1,5 @@
-"""Puts an answer together from the JSON an endpoint sends, chunk by chunk or whole, keeping what the gateway would not:
-when each block came and what was counted by then. Pure.
+"""Puts an answer together from the JSON an endpoint sends, chunk by chunk or whole, keeping what the gateway
+would not: when each block came and what was counted by then. Pure.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,9 @@ class Hearing:
 
     def answer(self, status: int, now: float) -> Answer:
         """What has come so far."""
-        calls = (ToolCall(call["id"], call["name"], call["arguments"]) for _, call in sorted(self._calls.items()))
+        calls = (
+            ToolCall(call["id"], call["name"], call["arguments"]) for _, call in sorted(self._calls.items())
+        )
         return Answer(
             status,
             text=sendable(self._text),
@@ -53,7 +55,9 @@ class Hearing:
         )
 
     def _take(self, chunk: Any, now: float) -> None:
-        usage, metrics, choices = chunk.get("usage"), chunk.get("metrics"), chunk.get("choices") or ()
+        usage = chunk.get("usage")
+        metrics = chunk.get("metrics")
+        choices = chunk.get("choices") or ()
         whole = any("message" in choice for choice in choices)
         if isinstance(metrics, Mapping):
             self._server = metrics
@@ -61,9 +65,14 @@ class Hearing:
             self._usage = usage
         for choice in choices:
             finish = choice.get("finish_reason")
-            self.finish = sendable(finish) if isinstance(finish, str) else self.finish
+            if isinstance(finish, str):
+                self.finish = sendable(finish)
+            else:
+                self.finish = self.finish
             if self._append(choice.get("message") or choice.get("delta") or {}):
-                self._blocks.append(Block(now - self._began, None if whole else count(usage, "completion_tokens")))
+                self._blocks.append(
+                    Block(now - self._began, None if whole else count(usage, "completion_tokens"))
+                )
 
     def _append(self, said: Mapping[str, Any]) -> bool:
         calls = said.get("tool_calls") or ()

@@ -35,14 +35,23 @@ class Asker:
         route = await self._wire.route("GET", "models")
         found: dict[str, Any] = {"models": route}
         if route.status in {401, 403}:
-            found["stopped"] = "the key is refused" if seen.has_key else "a key is wanted"
+            if seen.has_key:
+                found["stopped"] = "the key is refused"
+            else:
+                found["stopped"] = "a key is wanted"
         elif route.status >= 500:
             found |= {"stopped": f"the endpoint is not ready (HTTP {route.status})", "gone": True}
         else:
             names = [model.name for model in served(route.body)]
             # A model that is not there is a finding; the rest is looked at with one that is.
-            self._model = self._model if self._model in names or not names else names[0]
-            found["stopped"] = None if self._model else "no model is served there"
+            if self._model in names or not names:
+                self._model = self._model
+            else:
+                self._model = names[0]
+            if self._model:
+                found["stopped"] = None
+            else:
+                found["stopped"] = "no model is served there"
         return found
 
     async def keyless(self, seen: Seen) -> Mapping[str, Any]:
@@ -56,13 +65,17 @@ class Asker:
     async def template(self, seen: Seen) -> Mapping[str, Any]:
         shown: dict[Shape, Route] = {}
         for shape in _SHAPES:
-            shown[shape] = await self._wire.route("POST", "/tokenize", {"model": self._model, **prompts.shape(shape)})
+            shown[shape] = await self._wire.route(
+                "POST", "/tokenize", {"model": self._model, **prompts.shape(shape)}
+            )
             if not shown[shape].ok:
                 break
         return {"templates": shown}
 
     async def plain(self, seen: Seen) -> Mapping[str, Any]:
-        """The first call of all; a server that refuses vLLM's fields is asked in the common protocol from here on."""
+        """The first call of all; a server that refuses vLLM's fields is asked in the common protocol from
+        here on.
+        """
         answer = await self._wire.ask(self._body(self._off(), streamed=False))
         if answer.ok:
             return _with(seen, "plain", answer)
@@ -79,7 +92,9 @@ class Asker:
 
     async def picture(self, seen: Seen) -> Mapping[str, Any]:
         request = prompts.asking([prompts.with_picture()], tools=False)
-        return _with(seen, "picture", await self._wire.ask(self._body(replace(request, tools=()), streamed=False)))
+        return _with(
+            seen, "picture", await self._wire.ask(self._body(replace(request, tools=()), streamed=False))
+        )
 
     async def crowd(self, seen: Seen) -> Mapping[str, Any]:
         bodies = [self._body(prompts.counting(prompts.LAST, prompts.ROOM)) for _ in range(crowd.SIZE - 1)]
@@ -105,7 +120,9 @@ class Asker:
             tools=part not in {"thought", "counting"},
             limit=prompts.ROOM * (2 if thinks else 1),
         )
-        return _with(seen, part, await self._wire.ask(self._body(request, streamed=not part.endswith("whole"))))
+        return _with(
+            seen, part, await self._wire.ask(self._body(request, streamed=not part.endswith("whole")))
+        )
 
     def _off(self) -> ModelRequest:
         return prompts.asking([self._head, *_WISHES["plain"]], tools=False)

@@ -1,4 +1,6 @@
-"""Writes settings into a `.env` file: whole or not at all, for its owner's eyes, every other line kept as it is."""
+"""Writes settings into a `.env` file: whole or not at all, for its owner's eyes, every other line kept as it
+is.
+"""
 
 import contextlib
 import os
@@ -30,7 +32,8 @@ def _lines(path: Path, values: Mapping[str, str]) -> list[str]:
     missing = dict(values)
     lines = []
     for statement in _statements(path):
-        name, text = statement.key, statement.original.string
+        name = statement.key
+        text = statement.original.string
         if name not in values:
             lines.append(text)
         elif name in missing:

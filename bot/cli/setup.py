@@ -1,6 +1,7 @@
 """The first run: checks token and endpoint, writes `.env`, and makes the link that lets the first admin in.
 
-Owns the order of the questions; the command line puts them to a person. Calls Telegram, the endpoint and the database.
+Owns the order of the questions; the command line puts them to a person. Calls Telegram, the endpoint and the
+database.
 """
 
 import re
@@ -50,7 +51,9 @@ class Talk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FirstRun:
-    """One run of `setup`. `chosen` holds settings by name: from the options first, then the answers as they come."""
+    """One run of `setup`. `chosen` holds settings by name: from the options first, then the answers as they
+    come.
+    """
 
     env_file: Path
     talk: Talk
@@ -58,7 +61,9 @@ class FirstRun:
 
     async def lead(self) -> None:
         """From questions to the link; raises SettingsRefused, or TelegramAway, with one clear line."""
-        load(self.env_file, **{"telegram_token": NO_BOT, **self.chosen})  # what else is wrong is said before we ask
+        load(
+            self.env_file, **{"telegram_token": NO_BOT, **self.chosen}
+        )  # what else is wrong is said before we ask
         bot = await self._bot()
         self.talk.say(f"Bot: @{bot.username} ({bot.name}).")
         self._save()
@@ -77,7 +82,9 @@ class FirstRun:
         while True:
             try:
                 settings = self._settings()
-                return await check_token(settings.telegram_token.get_secret_value(), settings.telegram_api_url)
+                return await check_token(
+                    settings.telegram_token.get_secret_value(), settings.telegram_api_url
+                )
             except TelegramRefused as refused:
                 problem = SettingsRefused(f"TELEGRAM_TOKEN: {refused} Example: {example('telegram_token')}")
             except SettingsRefused as refused:
@@ -85,11 +92,15 @@ class FirstRun:
             left = self._answer(_TOKEN, problem, left)
 
     async def _endpoint(self) -> str:
-        question, left = _ADDRESS, ANSWERS
+        question = _ADDRESS
+        left = ANSWERS
         while True:
             try:
                 settings = self._settings()
-                key = settings.model_api_key.get_secret_value() if settings.model_api_key else None
+                if settings.model_api_key:
+                    key = settings.model_api_key.get_secret_value()
+                else:
+                    key = None
                 return await _described(settings, await server.models(settings.model_url, key))
             except KeyRefused as refused:
                 question = _KEY
@@ -102,8 +113,13 @@ class FirstRun:
             left = self._answer(question, problem, left)
 
     def _answer(self, question: _Question, problem: SettingsRefused, left: int) -> int:
-        """Ask because of `problem`, raise it when nobody is there or no answer `left`; how many are left after this."""
-        answer = self.talk.ask(f"{problem}\n{question.words}", hidden=question.hidden) if left else None
+        """Ask because of `problem`, raise it when nobody is there or no answer `left`; how many are left
+        after this.
+        """
+        if left:
+            answer = self.talk.ask(f"{problem}\n{question.words}", hidden=question.hidden)
+        else:
+            answer = None
         if answer is None:
             raise problem
         self.chosen[question.name] = answer.strip()
@@ -120,16 +136,22 @@ async def _described(settings: Settings, models: tuple[server.ServedModel, ...])
     """One line about a fit endpoint; raises SettingsRefused when it does not serve what is wanted."""
     names = [model.name for model in models]
     if not models:
-        raise SettingsRefused(f"MODEL_URL: the endpoint at {settings.model_url} serves no model. Start one in vLLM.")
+        raise SettingsRefused(
+            f"MODEL_URL: the endpoint at {settings.model_url} serves no model. Start one in vLLM."
+        )
     if settings.model_name not in {None, *names}:
-        wanted = f"MODEL_NAME: the endpoint at {settings.model_url} does not serve it, but {', '.join(names)}."
+        wanted = (
+            f"MODEL_NAME: the endpoint at {settings.model_url} does not serve it, but {', '.join(names)}."
+        )
         raise SettingsRefused(f"{wanted} Example: MODEL_NAME={names[0]}")
     model = models[names.index(settings.model_name or names[0])]
     release = await server.version(settings.model_url)
     line = f"Endpoint: {settings.model_url} serves {model.name}"
     line += f", context {model.context} tokens" if model.context else ""
     line += f", vLLM {release}." if release else "."
-    return line if _recent(release) else f"{line} Use vLLM 0.33 or newer: older ones speak the protocol differently."
+    if _recent(release):
+        return line
+    return f"{line} Use vLLM 0.33 or newer: older ones speak the protocol differently."
 
 
 def _recent(release: str | None) -> bool:

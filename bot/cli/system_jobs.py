@@ -1,4 +1,6 @@
-"""What `canvasgram jobs` answers: how the jobs of the house stand; and how one is ordered, beside a running gateway."""
+"""What `canvasgram jobs` answers: how the jobs of the house stand; and how one is ordered, beside a running
+gateway.
+"""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -45,14 +47,22 @@ async def order(url: str, name: str, *, now: float) -> str:
 
 def _row(one: Entry, read_at: float | None) -> tuple[str, ...]:
     by_itself = one.next_due is None
-    last = max(one.last or 0.0, read_at or 0.0) or None if by_itself else one.last
+    if by_itself:
+        last = max(one.last or 0.0, read_at or 0.0) or None
+    else:
+        last = one.last
     ending = "ok" if by_itself and last != one.last else _ENDINGS[one.state]
-    how = f"{ending}: {plain(one.error or '')}" if ending == "failed" else ending
+    if ending == "failed":
+        how = f"{ending}: {plain(one.error or '')}"
+    else:
+        how = ending
     return (one.name, _when(one, one.next_due) or "by its own clock", _when(one, last) or "–", how, one.text)
 
 
 def _when(one: Entry, at: float | None) -> str:
-    return "" if at is None else f"{datetime.fromtimestamp(at, zone(one.zone)):%Y-%m-%d %H:%M}"
+    if at is None:
+        return ""
+    return f"{datetime.fromtimestamp(at, zone(one.zone)):%Y-%m-%d %H:%M}"
 
 
 def _notes(found: list[Entry], people: dict[str, int]) -> Iterator[str]:

@@ -13,7 +13,9 @@ import sqlalchemy
 
 
 class Connection(aiosqlite.Connection):
-    """A connection whose cursors hold all rows once `execute` has returned. BEGIN travels with the next statement."""
+    """A connection whose cursors hold all rows once `execute` has returned. BEGIN travels with the next
+    statement.
+    """
 
     _begin: tuple[str, ...] = ()
 
@@ -26,7 +28,8 @@ class Connection(aiosqlite.Connection):
 
     async def trip(self, sql: str, parameters: Any, *, many: bool = False) -> "Outcome":
         """Run one statement in the thread and bring all of its rows back."""
-        begin, self._begin = self._begin, ()
+        begin = self._begin
+        self._begin = ()
         return await self._execute(_run, self._conn, begin, sql, parameters, many)  # type: ignore[no-any-return,no-untyped-call]
 
     async def commit(self) -> None:
@@ -46,10 +49,15 @@ Outcome = tuple[list[Any], Any, int, int | None]
 """Rows, description, row count and last row id, as the standard cursor has them."""
 
 
-def _run(connection: sqlite3.Connection, begin: tuple[str, ...], sql: str, parameters: Any, many: bool) -> Outcome:
+def _run(
+    connection: sqlite3.Connection, begin: tuple[str, ...], sql: str, parameters: Any, many: bool
+) -> Outcome:
     for one in begin:
         connection.execute(one)
-    cursor = connection.executemany(sql, parameters) if many else connection.execute(sql, parameters)
+    if many:
+        cursor = connection.executemany(sql, parameters)
+    else:
+        cursor = connection.execute(sql, parameters)
     try:
         rows = cursor.fetchall() if cursor.description else []
         return rows, cursor.description, cursor.rowcount, cursor.lastrowid

@@ -1,7 +1,8 @@
-"""The database itself: opens it, and gives transactions. Owns how SQLite is set up (WAL, what is synced, 0600 files).
+"""The database itself: opens it, and gives transactions. Owns how SQLite is set up (WAL, what is synced, 0600
+files).
 
-A write transaction is `BEGIN IMMEDIATE` and one at a time in this process: a deferred one that reads before it writes
-fails when another commits in between.
+A write transaction is `BEGIN IMMEDIATE` and one at a time in this process: a deferred one that reads before
+it writes fails when another commits in between.
 """
 
 import asyncio
@@ -41,8 +42,9 @@ _PRAGMAS = (
 )
 
 
-# A sync to the disk costs more than all statements of a transaction. What is acknowledged to Telegram must survive a
-# power cut, and so must what is about to be sent; what leads from one to the other may be done again.
+# A sync to the disk costs more than all statements of a transaction. What is acknowledged to Telegram must
+# survive a power cut, and so must what is about to be sent; what leads from one to the other may be done
+# again.
 _SYNCED = {True: "PRAGMA synchronous=FULL", False: "PRAGMA synchronous=NORMAL"}
 
 
@@ -72,9 +74,9 @@ class Database:
     async def transaction(self, *, durable: bool = True) -> AsyncIterator[AsyncConnection]:
         """One write transaction: committed when the block ends, rolled back when it raises.
 
-        It survives the death of this process, and that of the machine if it is `durable`: else it is on the disk no
-        later than the next one that is. Raises StoreUnavailable when the database cannot be written (disk full, locked
-        by another program).
+        It survives the death of this process, and that of the machine if it is `durable`: else it is on the
+        disk no later than the next one that is. Raises StoreUnavailable when the database cannot be written
+        (disk full, locked by another program).
         """
         with _translated():
             async with self._writing, self._kept() as writer, writer.connection.begin():
@@ -87,7 +89,8 @@ class Database:
 
         To take a connection from the pool and give it back costs as much as what is written meanwhile.
         """
-        writer, self._writer = self._writer, None
+        writer = self._writer
+        self._writer = None
         async with contextlib.AsyncExitStack() as closing:
             if writer is None:
                 connection = await closing.enter_async_context(self._engine.connect())
@@ -125,12 +128,15 @@ class Database:
                 finally:
                     await file.trip(f"PRAGMA busy_timeout={_BUSY_MS}", ())
         if busy:
-            raise StoreUnavailable("what was deleted is still in the log of the database, which somebody reads")
+            raise StoreUnavailable(
+                "what was deleted is still in the log of the database, which somebody reads"
+            )
 
     async def tidy(self) -> None:
         """Merge the write-ahead log into the file, and let SQLite learn how its tables have grown.
 
-        Writers wait for the second alone, which looks at a few rows of each index. Raises StoreUnavailable as above.
+        Writers wait for the second alone, which looks at a few rows of each index. Raises StoreUnavailable as
+        above.
         """
         with _translated():
             async with self._engine.connect() as connection:

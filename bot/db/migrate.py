@@ -1,4 +1,5 @@
-"""Brings a database to the schema of this version; owns the copy made before and the refusal of newer schemas.
+"""Brings a database to the schema of this version; owns the copy made before and the refusal of newer
+schemas.
 
 Alembic is imported only when there is something to do, so that a gateway whose schema is current starts fast.
 """
@@ -32,7 +33,9 @@ def current(file: Path) -> str | None:
             row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
         except sqlite3.OperationalError:
             return None
-    return str(row[0]) if row else None
+    if row:
+        return str(row[0])
+    return None
 
 
 def migrate(url: str) -> str | None:
@@ -43,7 +46,8 @@ def migrate(url: str) -> str | None:
     file = file_of(url)
     file.parent.mkdir(parents=True, exist_ok=True)
     private(file)
-    at, wanted = current(file), newest()
+    at = current(file)
+    wanted = newest()
     if at == wanted:
         return None
     if at is not None and at > wanted:
@@ -55,7 +59,9 @@ def migrate(url: str) -> str | None:
     upgrade(url)
     if copy is not None:
         _scrub(file)
-    return str(copy) if copy else None
+    if copy:
+        return str(copy)
+    return None
 
 
 def _copy(file: Path, revision: str) -> Path:

@@ -1,4 +1,5 @@
-"""Opens a database only to look at it, beside a gateway that may be at work on it; nothing in it can be written.
+"""Opens a database only to look at it, beside a gateway that may be at work on it; nothing in it can be
+written.
 
 Owns the sentences for a database that is not there, is none of ours, or has another version's schema.
 """
@@ -31,12 +32,14 @@ _PRAGMAS = (
 async def looked_at(url: str) -> AsyncIterator[Database]:
     """The SQLite database at `url`; use its `reading` alone.
 
-    Raises StoreUnavailable if there is none or it cannot be read, SchemaUnknown if its schema is not this version's.
+    Raises StoreUnavailable if there is none or it cannot be read, SchemaUnknown if its schema is not this
+    version's.
     """
     file = file_of(url)
     with _translated(file):
         _check(file)
-    # Read-only by the open file itself; SQLite still shares the gateway's memory of what has not been merged yet.
+    # Read-only by the open file itself; SQLite still shares the gateway's memory of what has not been merged
+    # yet.
     address = f"sqlite+aiosqlite:///file:{quote(str(file.absolute()))}?mode=ro&uri=true"
     engine = create_async_engine(
         address,
@@ -62,14 +65,21 @@ def present(url: str) -> None:
 
 def _check(file: Path) -> None:
     if not file.is_file():
-        raise StoreUnavailable(f"There is no database at {file}. DATABASE_URL names it; `canvasgram run` makes it.")
-    at, wanted = migrating.current(file), migrating.newest()
+        raise StoreUnavailable(
+            f"There is no database at {file}. DATABASE_URL names it; `canvasgram run` makes it."
+        )
+    at = migrating.current(file)
+    wanted = migrating.newest()
     if at is None:
         raise StoreUnavailable(f"{file} is no database of Canvasgram. DATABASE_URL names the file.")
     if at > wanted:
-        raise SchemaUnknown(f"{file} has schema {at}, this version knows up to {wanted}. Use the newer version.")
+        raise SchemaUnknown(
+            f"{file} has schema {at}, this version knows up to {wanted}. Use the newer version."
+        )
     if at < wanted:
-        raise SchemaUnknown(f"{file} has schema {at}, this version reads {wanted}. `canvasgram migrate` brings it up.")
+        raise SchemaUnknown(
+            f"{file} has schema {at}, this version reads {wanted}. `canvasgram migrate` brings it up."
+        )
 
 
 @contextlib.contextmanager

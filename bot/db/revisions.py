@@ -20,7 +20,9 @@ _ALL = select(revisions)
 async def bump(tx: AsyncConnection, name: str) -> None:
     """Something behind this name has changed."""
     first = insert(revisions).values(name=name, number=1)
-    await tx.execute(first.on_conflict_do_update(index_elements=["name"], set_={"number": revisions.c.number + 1}))
+    await tx.execute(
+        first.on_conflict_do_update(index_elements=["name"], set_={"number": revisions.c.number + 1})
+    )
 
 
 async def read(tx: AsyncConnection) -> dict[str, int]:

@@ -24,7 +24,9 @@ _LONGEST_PAUSE = 10.0
 
 
 class Ledger:
-    """While the database cannot be written (locked, disk full) entries wait; none is dropped before it is closed."""
+    """While the database cannot be written (locked, disk full) entries wait; none is dropped before it is
+    closed.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -60,7 +62,9 @@ class Ledger:
                     await self._commit()
                     pause = _FIRST_PAUSE
                 except (StoreUnavailable, SQLAlchemyError):
-                    _log.warning("the outbox cannot be written; trying again", extra={"action": "ledger.again"})
+                    _log.warning(
+                        "the outbox cannot be written; trying again", extra={"action": "ledger.again"}
+                    )
                     if self._closed.is_set():
                         return  # the rows as they stand are what the next start goes by
                     with contextlib.suppress(TimeoutError):
@@ -73,7 +77,8 @@ class Ledger:
         results: list[Any] = []
         try:
             async with self._database.transaction() as tx:
-                taken, self._waiting = self._waiting, []
+                taken = self._waiting
+                self._waiting = []
                 for entry, _ in taken:
                     results.append(await entry(tx))
         except (StoreUnavailable, SQLAlchemyError) as error:

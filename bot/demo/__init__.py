@@ -22,7 +22,8 @@ async def run(
 ) -> int:
     """Serve the chat page until `stop`, or with `say` put one question and end; the exit code.
 
-    Raises a CanvasgramError when the port is taken, an option is wrong, or no endpoint answers at `model_url`.
+    Raises a CanvasgramError when the port is taken, an option is wrong, or no endpoint answers at
+    `model_url`.
     """
     logs.configure("WARNING", secrets=[model_key] if model_key else [])
     async with opened(RealModel(model_url, model_key) if model_url is not None else None) as demo:
@@ -36,13 +37,17 @@ async def run(
 
 
 def _greeting(demo: Demo, address: str) -> str:
-    model, gateway = f"the model ({demo.model.line})", "the gateway, its tools, its database (a temporary one)"
+    model = f"the model ({demo.model.line})"
+    gateway = "the gateway, its tools, its database (a temporary one)"
     is_real = demo.model.simulated is None
     rows = (
         ("Open", address),
         ("Simulated", "Telegram" if is_real else f"Telegram, and {model}"),
         ("Real", f"{gateway}, and {model}" if is_real else gateway),
-        ("Real use", "canvasgram setup" if is_real else "canvasgram setup (or a real model here: --model-url URL)"),
+        (
+            "Real use",
+            "canvasgram setup" if is_real else "canvasgram setup (or a real model here: --model-url URL)",
+        ),
         ("Stop", "Ctrl-C"),
     )
     return "Canvasgram demo\n\n" + "\n".join(f"  {name:<10} {words}" for name, words in rows)

@@ -108,7 +108,10 @@ async def opened(real: RealModel | None = None, endpoint: Endpoint | None = None
     async with contextlib.AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="canvasgram-demo-"))
         telegram_url = await stack.enter_async_context(api.served())
-        model = await _real(real) if real is not None else await stack.enter_async_context(_simulated(endpoint))
+        if real is not None:
+            model = await _real(real)
+        else:
+            model = await stack.enter_async_context(_simulated(endpoint))
         settings = given(
             telegram_token=api.token,
             telegram_api_url=telegram_url,
@@ -118,7 +121,9 @@ async def opened(real: RealModel | None = None, endpoint: Endpoint | None = None
             model_wait=60,
             database_url=f"sqlite+aiosqlite:///{Path(folder) / 'demo.db'}",
             admin_ids=str(PERSON),
-            warm_up="on" if real else "off",  # the simulated endpoint shows what the person asks, and nothing else
+            warm_up="on"
+            if real
+            else "off",  # the simulated endpoint shows what the person asks, and nothing else
         )
         await stack.enter_async_context(_gateway(settings))
         await _started(api)

@@ -15,7 +15,9 @@ Tell = Callable[[str], None]
 
 
 async def ask(demo: Demo, text: str, stop: asyncio.Event, tell: Tell) -> int:
-    """Send `text` as the person and tell the exchange: 0 if an answer came, else 1. A `stop` ends the waiting."""
+    """Send `text` as the person and tell the exchange: 0 if an answer came, else 1. A `stop` ends the
+    waiting.
+    """
     if not text.strip():
         raise SettingsRefused('--say must be a text. Example: canvasgram demo --say "What is 19 % of 84.50?"')
     posted = demo.person.paste(text)
@@ -31,12 +33,16 @@ async def ask(demo: Demo, text: str, stop: asyncio.Event, tell: Tell) -> int:
     for turn in turns:
         _tell_account(turn, tell)
     tell(f"\n{_said_plainly(demo)}")
-    return 0 if answers and not any(turn.ending in _NO_ANSWER for turn in turns) else 1
+    if answers and not any(turn.ending in _NO_ANSWER for turn in turns):
+        return 0
+    return 1
 
 
 def _tell_tools(turn: TurnRow, tell: Tell) -> None:
     for tool in turn.tools:
-        tell(f"  {tool.name} {_in_short(tool.arguments)} → {_in_short(tool.result or tool.outcome or 'no result')}")
+        tell(
+            f"  {tool.name} {_in_short(tool.arguments)} → {_in_short(tool.result or tool.outcome or 'no result')}"
+        )
 
 
 def _tell_account(turn: TurnRow, tell: Tell) -> None:
@@ -47,10 +53,14 @@ def _tell_account(turn: TurnRow, tell: Tell) -> None:
 
 def _in_short(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
+    if len(line) <= SHOWN:
+        return line
+    return f"{line[:SHOWN]}…"
 
 
 def _said_plainly(demo: Demo) -> str:
     if demo.model.simulated is None:
         return f"Real: the gateway and the model ({demo.model.line}). Simulated: Telegram."
-    return f"Simulated: the model ({demo.model.line}) and Telegram. Real: the gateway, its tools, its database."
+    return (
+        f"Simulated: the model ({demo.model.line}) and Telegram. Real: the gateway, its tools, its database."
+    )

@@ -60,7 +60,12 @@ def _shown(turn: TurnRow) -> dict[str, object]:
     return {
         "whole": counted.whole,
         "seconds": [
-            {"kind": ORDER.index(kind), "name": _named(kind, turn), "seconds": seconds, "why": EXPLAINED[kind]}
+            {
+                "kind": ORDER.index(kind),
+                "name": _named(kind, turn),
+                "seconds": seconds,
+                "why": EXPLAINED[kind],
+            }
             for kind, seconds in counted.seconds
         ],
         "tokens": in_words(counted),
@@ -70,15 +75,21 @@ def _shown(turn: TurnRow) -> dict[str, object]:
 def _named(kind: Kind, turn: TurnRow) -> str:
     names = Counter(tool.name for tool in turn.tools)
     used = ", ".join(name if times == 1 else f"{name} × {times}" for name, times in names.items())
-    return f"tools ({used})" if kind == "tools" else kind
+    if kind == "tools":
+        return f"tools ({used})"
+    return kind
 
 
 def _notice(demo: Demo) -> Notice:
     telegram = "Telegram is a simulator with Telegram's limits."
     gateway = "The gateway, its tools and the seconds below each answer are real; its database is temporary."
     if demo.model.simulated is None:
-        model = f"The model is {demo.model.line}: what it says, and the tokens below its answers, are its own."
-        return Notice("Telegram is simulated. The model is real.", (model, telegram, gateway), "canvasgram setup")
+        model = (
+            f"The model is {demo.model.line}: what it says, and the tokens below its answers, are its own."
+        )
+        return Notice(
+            "Telegram is simulated. The model is real.", (model, telegram, gateway), "canvasgram setup"
+        )
     model = (
         f"The model knows the questions below and a few more; it takes {demo.model.line}. The tokens below its answers "
         "are the simulator's."

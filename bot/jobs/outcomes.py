@@ -1,6 +1,7 @@
 """Notes what came of due times, and tells a person whose job was paused because it kept failing.
 
-Runs behind whatever runs the items of jobs; what a process did not come to note, the next one does at its start.
+Runs behind whatever runs the items of jobs; what a process did not come to note, the next one does at its
+start.
 """
 
 import time

@@ -56,13 +56,18 @@ class ChatSchedules:
     async def remove(self, number: int) -> str:
         """See Schedules."""
         async with self._diary.database.transaction() as tx:
-            gone = await jobs.remove(tx, number, person=self._owner.person) if 0 < number < MOST_NUMBER else None
+            if 0 < number < MOST_NUMBER:
+                gone = await jobs.remove(tx, number, person=self._owner.person)
+            else:
+                gone = None
         if gone is None:
             raise ToolError(f"There is no #{number}. Call this without arguments to see the numbers.")
         return f"Removed: {diary.line(gone)}"
 
     async def _understood(self, when: str) -> "When":
-        """The time in these words; they may name a city of the person's zone at their end, which is how it is told."""
+        """The time in these words; they may name a city of the person's zone at their end, which is how it is
+        told.
+        """
         try:
             return await self._diary.understand(self._owner.person, when)
         except Unclear as unclear:

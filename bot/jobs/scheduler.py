@@ -1,4 +1,5 @@
-"""What is due becomes an inbox item, nothing else. APScheduler only wakes it: what is due is reckoned from the rows.
+"""What is due becomes an inbox item, nothing else. APScheduler only wakes it: what is due is reckoned from
+the rows.
 
 The clock is passed in; whoever stores a job, or changes when one is due, calls `look`.
 """
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 BATCH = 50  # jobs of one transaction
 FEW = 10  # jobs that are written down together while the house works, and then
-SPREAD = 0.5  # seconds pass: 20 a second leave something of what Telegram takes, which is 30, to those who write
+SPREAD = (
+    0.5  # seconds pass: 20 a second leave something of what Telegram takes, which is 30, to those who write
+)
 LOOK_AGAIN = 2.0  # seconds; the wall clock may be moved, and other commands may change jobs
 SOON = 3600.0  # seconds; with nothing due for longer the library that wakes is not loaded
 BACK = 60.0  # seconds by which a clock is put back before due times are reckoned anew
@@ -40,7 +43,9 @@ log = logging.getLogger(__name__)
 class Schedule:
     """Writes due times down as long as it runs; `wake` is called when there is something new in the inbox."""
 
-    def __init__(self, database: Database, wake: Callable[[], None], clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, database: Database, wake: Callable[[], None], clock: Callable[[], float] = time.time
+    ) -> None:
         self._database = database
         self._wake = wake
         self._clock = clock
@@ -115,7 +120,9 @@ class Schedule:
             return
         self._set_for = next_due
         when = datetime.now(UTC) + timedelta(seconds=max(0.0, next_due - self._clock()))
-        alarm.add_job(self._ring, "date", run_date=when, id="look", replace_existing=True, misfire_grace_time=None)
+        alarm.add_job(
+            self._ring, "date", run_date=when, id="look", replace_existing=True, misfire_grace_time=None
+        )
 
 
 def planned(due: Sequence[Job], now: float) -> list[Written]:
@@ -140,7 +147,10 @@ def _planned(job: Job, now: float) -> Written:
 
 
 def _anew(ahead: Sequence[tuple[Job, float]]) -> list[tuple[int, float | None]]:
-    return [(job.id, rules.next_after(Rule.parse(job.rule or ""), rules.zone(job.zone), last)) for job, last in ahead]
+    return [
+        (job.id, rules.next_after(Rule.parse(job.rule or ""), rules.zone(job.zone), last))
+        for job, last in ahead
+    ]
 
 
 def _log(written: Sequence[Written], now: float) -> None:

@@ -1,7 +1,8 @@
-"""The house's own jobs: keeps a row for each, does what an inbox item of kind `house` asks for, says how it went.
+"""The house's own jobs: keeps a row for each, does what an inbox item of kind `house` asks for, says how it
+went.
 
-Owns the names and times of those that come again and again; what each does is handed in. A job is an inbox item, so
-that it outlives the process; one that fails is told to the admins once.
+Owns the names and times of those that come again and again; what each does is handed in. A job is an inbox
+item, so that it outlives the process; one that fails is told to the admins once.
 """
 
 import asyncio
@@ -28,14 +29,18 @@ from tools.threads import in_thread
 LISTEN = 1.0  # seconds after which it is heard what other commands have written down
 
 Work = Callable[[], Awaitable[Part | None]]
-"""Does a job; what admins are to read of it, if anything. Raises an error of the house if it fails, with the reason."""
+"""Does a job; what admins are to read of it, if anything. Raises an error of the house if it fails, with the
+reason.
+"""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """A job that comes again and again, by a rule of recurrence in the house's zone; None: by a clock of its own."""
+    """A job that comes again and again, by a rule of recurrence in the house's zone; None: by a clock of its
+    own.
+    """
 
     name: str
     text: str
@@ -54,7 +59,8 @@ def weekly(at: str) -> str:
 
 
 class Jobs:
-    """The runner of the house's items: of routines, and of `others` by the name in an item's body, such as `forget`.
+    """The runner of the house's items: of routines, and of `others` by the name in an item's body, such as
+    `forget`.
 
     `wake_sender` is called for each lane that has something to read.
     """
@@ -96,27 +102,36 @@ class Jobs:
         except CanvasgramError as error:
             log.warning("the job %s failed: %s", name, error, extra={"action": "house.failed"})
             return None, str(error)
-        except Exception:  # the border: a job that fails must not be taken for a message that cannot be handled
+        except (
+            Exception
+        ):  # the border: a job that fails must not be taken for a message that cannot be handled
             log.exception("the job %s failed", name, extra={"action": "house.broken"})
             return None, "The log says why."
 
-    async def _end(self, item: InboxItem, name: str, letter: Part | None, why: str | None) -> tuple[Lane, ...]:
+    async def _end(
+        self, item: InboxItem, name: str, letter: Part | None, why: str | None
+    ) -> tuple[Lane, ...]:
         now = time.time()
         async with self._database.transaction() as tx:
             before = await routine.ended(tx, name, failed=why is not None, now=now)
-            subject, told = f"job {name}", self._notices
+            subject = f"job {name}"
+            told = self._notices
             if why is not None:
                 await inbox.dead(tx, [item.id], error=why, now=now)
                 return await told.tell(tx, subject, f"The house job {name} failed: {why}", now=now)
             await inbox.done(tx, [item.id], now=now)
-            lanes = await told.send(tx, letter, now=now) if letter is not None else ()
+            if letter is not None:
+                lanes = await told.send(tx, letter, now=now)
+            else:
+                lanes = ()
             if before:
                 lanes += await told.tell(tx, subject, f"The house job {name} works again.", now=now)
             return lanes
 
 
 class Rota:
-    """Keeps the rows of routines as the settings want them, and hears of jobs that other commands have ordered.
+    """Keeps the rows of routines as the settings want them, and hears of jobs that other commands have
+    ordered.
 
     `look` tells the schedule that due times may have changed, `wake` the worker that something waits.
     """
@@ -149,11 +164,13 @@ class Rota:
 
     async def keep(self) -> None:
         """Make the rows that are missing, and delete those of jobs that are not wanted any more."""
-        zone, now = self._where.zone, self._where.clock()
+        zone = self._where.zone
+        now = self._where.clock()
         async with self._database.reading() as tx:
             known = {one.name: (one.rule, one.zone) for one in await jobs.of_house(tx)}
         missing = [one for one in self._routines if known.get(one.name) != (one.rule, zone)]
-        # Reckoned where it holds nobody up, and only when something has changed: the library for it is loaded then.
+        # Reckoned where it holds nobody up, and only when something has changed: the library for it is loaded
+        # then.
         due = await in_thread(_first_due, missing, zone, now) if missing else []
         if not missing and len(known) == len(self._routines):
             return
@@ -185,7 +202,10 @@ class Where:
 
 
 def _first_due(routines: Sequence[Routine], zone: str, now: float) -> list[float | None]:
-    return [rules.next_after(Rule.parse(one.rule), rules.zone(zone), now) if one.rule else None for one in routines]
+    return [
+        rules.next_after(Rule.parse(one.rule), rules.zone(zone), now) if one.rule else None
+        for one in routines
+    ]
 
 
 def _written(file: Path) -> tuple[int, int] | None:

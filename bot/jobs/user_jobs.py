@@ -1,4 +1,5 @@
-"""What people want done later: understood, bounded, kept and said back. Behind the tool `schedule` and the commands.
+"""What people want done later: understood, bounded, kept and said back. Behind the tool `schedule` and the
+commands.
 
 Words are understood in a thread and outside of any transaction, for a date may take a second the first time.
 """
@@ -37,7 +38,9 @@ class ZoneUnknown(Unclear):
     """Nobody knows in which time zone the person is, and these words need it."""
 
     def __init__(self) -> None:
-        super().__init__("I do not know in which time zone you are. Send /zone and a city, such as: /zone Berlin.")
+        super().__init__(
+            "I do not know in which time zone you are. Send /zone and a city, such as: /zone Berlin."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +87,16 @@ class Diary:
 
     async def understand(self, person: int, words: str) -> "When":
         """What words for a time mean to somebody. Raises Unclear, or ZoneUnknown."""
-        zone, now = await self._zone(person), self.clock()
+        zone = await self._zone(person)
+        now = self.clock()
         return (await in_thread(self._understood, _whole, sendable(words), zone, now))[0]
 
     async def keep(self, tx: Transaction, owner: Owner, kind: JobKind, when: "When", text: str) -> Part:
-        """Keep a job; what the person is told of it, with an Undo button. Raises Unclear where it does not fit."""
-        text, now = sendable(text).strip(), self.clock()
+        """Keep a job; what the person is told of it, with an Undo button. Raises Unclear where it does not
+        fit.
+        """
+        text = sendable(text).strip()
+        now = self.clock()
         if not text or len(text) > LONGEST:
             raise Unclear(f"What I shall say or do then has 1 to {LONGEST} characters, this has {len(text)}.")
         await self._fits(tx, owner.person)
@@ -153,7 +160,8 @@ class Diary:
 
     def _to_come(self, read: "Read", words: str, zone: str, said_at: float) -> "tuple[When, str]":
         """What the words meant when they were said, if that is still to come."""
-        now, shortest = self.clock(), self.bounds.shortest
+        now = self.clock()
+        shortest = self.bounds.shortest
         when, text = read(words, zone, said_at, shortest)
         if when.first > now:
             return when, text
@@ -189,7 +197,10 @@ def line(job: Job) -> str:
     """A job in a list."""
     how = _how(job)
     mark = "⏰" if job.kind == "reminder" else "🤖"
-    state = f"paused{f', for {job.why_paused}' if job.why_paused else ''}" if job.state == "paused" else _next_time(job)
+    if job.state == "paused":
+        state = f"paused{f', for {job.why_paused}' if job.why_paused else ''}"
+    else:
+        state = _next_time(job)
     text = " ".join(job.text.split())
     shown = text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
     return f"#{job.id} {mark} {shown} · {f'{how} · ' if how else ''}{state}"
@@ -203,25 +214,35 @@ def _how(job: Job) -> str:
 
 
 def _next_time(job: Job) -> str:
-    return "under way" if job.next_due is None else f"{saying.moment(job.next_due, job.zone)} ({job.zone})"
+    if job.next_due is None:
+        return "under way"
+    return f"{saying.moment(job.next_due, job.zone)} ({job.zone})"
 
 
 def _kept(kind: JobKind, text: str) -> str:
-    return f"⏰ I remind you: {text}" if kind == "reminder" else f"🤖 I do this then: {text}"
+    if kind == "reminder":
+        return f"⏰ I remind you: {text}"
+    return f"🤖 I do this then: {text}"
 
 
 def _missed(rule: Rule | None) -> Missed:
-    return "skip" if rule is not None and rule.step is not None and rule.step <= OFTEN else "once"
+    if rule is not None and rule.step is not None and rule.step <= OFTEN:
+        return "skip"
+    return "once"
 
 
 def _again(job: Job, now: float) -> float | None:
     if job.rule is None:
-        return job.next_due if job.next_due is not None and job.next_due > now else None
+        if job.next_due is not None and job.next_due > now:
+            return job.next_due
+        return None
     return rules.next_after(Rule.parse(job.rule), rules.zone(job.zone), now)
 
 
 def _moved(found: Sequence[Job], zone: str, now: float) -> list[tuple[Job, float | None]]:
-    """The jobs that another zone concerns; what happens once stays at its moment, and is told in the zone's time."""
+    """The jobs that another zone concerns; what happens once stays at its moment, and is told in the zone's
+    time.
+    """
     moved = list[tuple[Job, float | None]]()
     for job in found:
         if not job.rule:

@@ -1,7 +1,8 @@
-"""Calls the endpoint through the OpenAI client: seats, streaming, timing. Owns the connections; translates all errors.
+"""Calls the endpoint through the OpenAI client: seats, streaming, timing. Owns the connections; translates
+all errors.
 
-The only file that knows the client. Its typed chunks cost more processor time than a whole turn of ours, so chunks are
-read as plain JSON; connections, requests, the event stream and its errors are the client's.
+The only file that knows the client. Its typed chunks cost more processor time than a whole turn of ours, so
+chunks are read as plain JSON; connections, requests, the event stream and its errors are the client's.
 """
 
 import asyncio
@@ -42,7 +43,8 @@ class Knobs:
 class Llm:
     """A LanguageModel: one endpoint, one model, `seats` shared by all calls.
 
-    `dialect` says what the endpoint understands; what it does not is not sent. `knobs` are named where it refuses.
+    `dialect` says what the endpoint understands; what it does not is not sent. `knobs` are named where it
+    refuses.
 
     Without a `model` it is the first one the endpoint names, asked before the first call.
     """
@@ -71,7 +73,8 @@ class Llm:
             trust_env=False,
         )
         self._client = AsyncOpenAI(base_url=url, api_key=api_key or "none", max_retries=0, http_client=http)
-        # The client takes these from the environment; they are OpenAI's, and no endpoint of ours shall see them.
+        # The client takes these from the environment; they are OpenAI's, and no endpoint of ours shall see
+        # them.
         self._client.organization = self._client.project = None
 
     @property
@@ -139,13 +142,17 @@ class Llm:
     async def _stream(self, request: ModelRequest) -> AsyncIterator[AsyncStream[object]]:
         if self._model is None:
             self._model = await self._first_model()
-        body, headers = self.dialect.body(self._model, request), self.dialect.headers(request)
+        body = self.dialect.body(self._model, request)
+        headers = self.dialect.headers(request)
         try:
             stream = await self._post(body, headers)
         except APIConnectionError as error:
-            if not isinstance(error.__cause__, httpx2.ReadError | httpx2.WriteError | httpx2.RemoteProtocolError):
+            if not isinstance(
+                error.__cause__, httpx2.ReadError | httpx2.WriteError | httpx2.RemoteProtocolError
+            ):
                 raise
-            # A pooled connection may close under the request; nothing has come back, so it may be sent once more.
+            # A pooled connection may close under the request; nothing has come back, so it may be sent once
+            # more.
             stream = await self._post(body, headers)
         async with stream:
             yield stream

@@ -1,4 +1,5 @@
-"""What is wrong with a server, from what was seen of it at start: a line each, with the flag that mends it. Pure.
+"""What is wrong with a server, from what was seen of it at start: a line each, with the flag that mends it.
+Pure.
 
 Only what was seen is judged; a server that says little is complained about little.
 """
@@ -27,10 +28,11 @@ _THOUGHT = re.compile(r"\s*(?:<\|channel>|thought\n)")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a server showed at start. `models` is what it serves, None if it did not say; `model` what is asked for.
+    """What a server showed at start. `models` is what it serves, None if it did not say; `model` what is
+    asked for.
 
-    `longest` is the longest prompt with its answer, in tokens. `replies` are those of calls with tools, each with
-    whether it was to think; `refusal` are the words of one that was refused.
+    `longest` is the longest prompt with its answer, in tokens. `replies` are those of calls with tools, each
+    with whether it was to think; `refusal` are the words of one that was refused.
     """
 
     version: str | None = None
@@ -50,7 +52,9 @@ def answers(seen: Seen) -> bool:
 
 def of_server(seen: Seen) -> tuple[str, ...]:
     """What its version, its key and its models give cause to say."""
-    key = (f"{seen.key_refused} Set MODEL_API_KEY.",) if seen.key_refused else ()
+    key: tuple[str, ...] = ()
+    if seen.key_refused:
+        key = (f"{seen.key_refused} Set MODEL_API_KEY.",)
     return (*_of_version(seen.version), *key, *_of_models(seen))
 
 
@@ -64,11 +68,14 @@ def release(version: str | None) -> Release | None:
     """The first two numbers; None for a build from source without a tag, which could be anything."""
     found = re.match(r"(\d{1,4})\.(\d{1,4})", version or "")
     number = (int(found[1]), int(found[2])) if found else None
-    return None if number == (0, 1) and "dev" in (version or "") else number
+    if number == (0, 1) and "dev" in (version or ""):
+        return None
+    return number
 
 
 def _of_version(version: str | None) -> Iterator[str]:
-    number, version = release(version), version and sendable(version)[:LONGEST]
+    number = release(version)
+    version = version and sendable(version)[:LONGEST]
     if version is None:
         yield (
             "The endpoint does not say that it is vLLM (no /version). If it is one behind a proxy, let the proxy pass "
@@ -88,7 +95,9 @@ def _of_version(version: str | None) -> Iterator[str]:
 def _lacks(number: Release) -> str:
     if number < COUNTS_REASONING:
         return "does not count reasoning, and cannot read in one step whether to think"
-    return "cannot read in one step whether to think" if number < READS else "is older than what this was built for"
+    if number < READS:
+        return "cannot read in one step whether to think"
+    return "is older than what this was built for"
 
 
 def _of_models(seen: Seen) -> Iterator[str]:
@@ -113,7 +122,10 @@ def _of_calls(seen: Seen, *, counts_reasoning: bool) -> Iterator[str]:
         yield f"{seen.refusal} Every message will be refused alike."
     if any(_unparsed(thinking, reply, counts_reasoning=counts_reasoning) for thinking, reply in seen.replies):
         yield "The server does not tell thoughts from answers: start vLLM with --reasoning-parser gemma4."
-    if any(reply.usage.prompt_tokens is not None and reply.usage.cached_tokens is None for _, reply in seen.replies):
+    if any(
+        reply.usage.prompt_tokens is not None and reply.usage.cached_tokens is None
+        for _, reply in seen.replies
+    ):
         yield (
             "The server does not say what it had in its cache, so that the account cannot either: "
             "start vLLM with --enable-prompt-tokens-details."

@@ -11,7 +11,8 @@ from typing import Any, Final
 from bot.agent.prompt import to_openai
 from bot.domain import ModelRequest
 
-# Ends a reply that says the same for a whole canvas: a shorter pattern than 64 tokens is found as several of it.
+# Ends a reply that says the same for a whole canvas: a shorter pattern than 64 tokens is found as several of
+# it.
 REPETITION: Final[Mapping[str, int]] = {"min_pattern_size": 64, "max_pattern_size": 128, "min_count": 4}
 
 
@@ -19,8 +20,9 @@ REPETITION: Final[Mapping[str, int]] = {"min_pattern_size": 64, "max_pattern_siz
 class Dialect:
     """What the endpoint understands beside the common protocol.
 
-    `thinking`: thinking is switched by the request, and reasoning may be given back; `continuing`: a reply goes on in
-    the middle of the model's last message; `sessions`: a header says which requests belong to one conversation.
+    `thinking`: thinking is switched by the request, and reasoning may be given back; `continuing`: a reply
+    goes on in the middle of the model's last message; `sessions`: a header says which requests belong to one
+    conversation.
     """
 
     thinking: bool
@@ -57,10 +59,14 @@ class Dialect:
 
     def headers(self, request: ModelRequest) -> dict[str, str]:
         """The headers to send; a conversation is named by a hash."""
-        return {"X-Session-ID": _hashed(request.session)} if self.sessions else {}
+        if self.sessions:
+            return {"X-Session-ID": _hashed(request.session)}
+        return {}
 
 
-VLLM: Final = Dialect(thinking=True, continuing=True, running_usage=True, priority=True, repetition=True, sessions=True)
+VLLM: Final = Dialect(
+    thinking=True, continuing=True, running_usage=True, priority=True, repetition=True, sessions=True
+)
 PLAIN: Final = Dialect(
     thinking=False, continuing=False, running_usage=False, priority=False, repetition=False, sessions=False
 )

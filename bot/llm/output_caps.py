@@ -1,4 +1,5 @@
-"""Notices a server that ends every reply after one canvas, whatever is asked for, and says what mends it. Pure.
+"""Notices a server that ends every reply after one canvas, whatever is asked for, and says what mends it.
+Pure.
 
 Old servers take such a cap from the model's own generation config, newer ones from a flag somebody set.
 """

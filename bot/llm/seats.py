@@ -1,6 +1,8 @@
-"""Who may call the model now: a fair limiter over the endpoint's sequences. A seat is held by a model call only.
+"""Who may call the model now: a fair limiter over the endpoint's sequences. A seat is held by a model call
+only.
 
-Owns the queue of waiting calls. Lanes take turns: who was served goes to the end, newcomers come after those who wait.
+Owns the queue of waiting calls. Lanes take turns: who was served goes to the end, newcomers come after those
+who wait.
 """
 
 import asyncio
@@ -16,7 +18,8 @@ _Ring = OrderedDict[str, deque[asyncio.Future[None]]]
 class Seats:
     """`count` seats for calls of many lanes. Of the waiting, the lowest priority number goes first.
 
-    Of several seats one is kept for people: the other calls hold all but one at most. A single seat is nobody's own.
+    Of several seats one is kept for people: the other calls hold all but one at most. A single seat is
+    nobody's own.
     """
 
     def __init__(self, count: int) -> None:
@@ -40,7 +43,9 @@ class Seats:
         return sum(len(queue) for ring in self._rings.values() for queue in ring.values())
 
     def waiting(self, lane: str) -> int | None:
-        """How many calls get a seat before this lane's next one, if nobody else comes; None if it does not wait."""
+        """How many calls get a seat before this lane's next one, if nobody else comes; None if it does not
+        wait.
+        """
         before = 0
         for priority in sorted(self._rings):
             ring = self._rings[priority]

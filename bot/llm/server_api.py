@@ -1,5 +1,5 @@
-"""The endpoint's routes beside the model calls, over plain HTTP: which models, which version, is it up, how long is a
-prompt, what does a typed question read, what has the server counted.
+"""The endpoint's routes beside the model calls, over plain HTTP: which models, which version, is it up, how
+long is a prompt, what does a typed question read, what has the server counted.
 
 Owns how vLLM's other routes are addressed and read; keeps no connection. Knows nothing of the house above it.
 """
@@ -46,8 +46,8 @@ class Read:
 class Counters:
     """What the server has counted since it began, whoever asked; None: it has no such counter.
 
-    `requests` are those it ended itself. `steps` of diffusion hold the commit of each canvas, `committed` are tokens of
-    whole canvases, with the tail behind the end.
+    `requests` are those it ended itself. `steps` of diffusion hold the commit of each canvas, `committed` are
+    tokens of whole canvases, with the tail behind the end.
     """
 
     prompt_tokens: int | None = None
@@ -81,7 +81,9 @@ def served(listed: Mapping[str, Any]) -> tuple[ServedModel, ...]:
 async def version(url: str) -> str | None:
     """The release of the vLLM behind `url`, such as `0.33.0`; None if the server does not tell."""
     found = _json(await _get(f"{_root(url)}/version")).get("version")
-    return found if isinstance(found, str) else None
+    if isinstance(found, str):
+        return found
+    return None
 
 
 async def health(url: str) -> bool:
@@ -107,11 +109,15 @@ async def counters(url: str, api_key: str | None = None) -> Counters | None:
         sums.get("diffusion_num_denoising_steps_total"),
         sums.get("diffusion_num_committed_tokens_total"),
     )
-    return None if found == Counters() else found
+    if found == Counters():
+        return None
+    return found
 
 
 def samples(page: str) -> Mapping[str, int]:
-    """The numbers of a `/metrics` page under vLLM's names without `vllm:`, each summed over engines and labels."""
+    """The numbers of a `/metrics` page under vLLM's names without `vllm:`, each summed over engines and
+    labels.
+    """
     sums: dict[str, int] = defaultdict(int)
     for name, value in _SAMPLE.findall(page):
         sums[name] += _whole(value)
@@ -119,16 +125,21 @@ def samples(page: str) -> Mapping[str, int]:
 
 
 async def tokenize(url: str, api_key: str | None, body: Mapping[str, Any]) -> int | None:
-    """The exact tokens of a prompt: of the messages, tools and chat_template_kwargs in `body`, as a call sends them.
+    """The exact tokens of a prompt: of the messages, tools and chat_template_kwargs in `body`, as a call
+    sends them.
 
     None where the route is missing, fails, or takes longer than QUICKLY.
     """
     counted = _json(await _quickly(f"{_root(url)}/tokenize", api_key, body)).get("count")
-    return counted if isinstance(counted, int) and not isinstance(counted, bool) and counted > 0 else None
+    if isinstance(counted, int) and not isinstance(counted, bool) and counted > 0:
+        return counted
+    return None
 
 
 async def systemone(url: str, api_key: str | None, body: Mapping[str, Any]) -> Read:
-    """What typed questions read; see Read. Never raises for what the endpoint does, nor takes longer than QUICKLY."""
+    """What typed questions read; see Read. Never raises for what the endpoint does, nor takes longer than
+    QUICKLY.
+    """
     response = await _quickly(f"{url}/systemone", api_key, body)
     if response is None:
         return Read()
@@ -151,7 +162,8 @@ async def _send(
     method: str, address: str, api_key: str | None, body: Mapping[str, Any] | None = None
 ) -> httpx.Response:
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    # Reading the certificates takes longer than the call: once is enough, and not at all where nothing is encrypted.
+    # Reading the certificates takes longer than the call: once is enough, and not at all where nothing is
+    # encrypted.
     verify = False if address.startswith("http://") else _certificates()
     try:
         async with httpx.AsyncClient(timeout=_PATIENCE, trust_env=False, verify=verify) as client:
@@ -185,7 +197,9 @@ def _json(response: httpx.Response | None) -> Mapping[str, Any]:
         body = response.json()
     except (ValueError, RecursionError):
         return {}
-    return body if isinstance(body, dict) else {}
+    if isinstance(body, dict):
+        return body
+    return {}
 
 
 def _served(row: Mapping[str, Any]) -> ServedModel:

@@ -17,7 +17,9 @@ Clock = Callable[[], float]
 
 
 def epoch_clock() -> Clock:
-    """Seconds since the epoch that never jump: the wall clock is read once, then a steady clock goes on from there."""
+    """Seconds since the epoch that never jump: the wall clock is read once, then a steady clock goes on from
+    there.
+    """
     anchor = time.time() - time.monotonic()
     return lambda: anchor + time.monotonic()
 
@@ -70,7 +72,9 @@ class Reading:
         return None
 
     def only_thought(self, tokens: int) -> bool:
-        """Whether so many tokens have come, or as many whole canvases, all of them thought, and more is to come."""
+        """Whether so many tokens have come, or as many whole canvases, all of them thought, and more is to
+        come.
+        """
         if self._text or self._calls or not self._reasoning or self.finish_reason is not None:
             return False
         counted = _count(self._running, "completion_tokens")
@@ -104,11 +108,15 @@ class Reading:
                 self._final = usage
         metrics = chunk.get("metrics")
         if isinstance(metrics, Mapping):
-            self._server = {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
+            self._server = {
+                name: float(value) for name, value in metrics.items() if isinstance(value, int | float)
+            }
 
     def _append(self, delta: Mapping[str, Any]) -> bool:
         """Whether the delta carried anything of the reply."""
-        content, reasoning, calls = delta.get("content"), delta.get("reasoning"), delta.get("tool_calls")
+        content = delta.get("content")
+        reasoning = delta.get("reasoning")
+        calls = delta.get("tool_calls")
         if not (content or reasoning or calls):
             return False
         self._text += content or ""
@@ -127,7 +135,9 @@ class Reading:
     def _usage(self, ended: bool) -> Usage:
         usage = self._final or self._running
         if usage is None:
-            return Usage(partial=not ended, missing=NO_USAGE if ended else "the call ended before the server counted")
+            return Usage(
+                partial=not ended, missing=NO_USAGE if ended else "the call ended before the server counted"
+            )
         return Usage(
             prompt_tokens=_count(usage, "prompt_tokens"),
             cached_tokens=_count(usage.get("prompt_tokens_details"), "cached_tokens"),
@@ -139,8 +149,12 @@ class Reading:
 
 def _count(counts: object, name: str) -> int | None:
     value = counts.get(name) if isinstance(counts, Mapping) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else None
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST:
+        return value
+    return None
 
 
 def _word(value: object) -> str | None:
-    return sendable(value) if isinstance(value, str) else None
+    if isinstance(value, str):
+        return sendable(value)
+    return None

@@ -1,7 +1,8 @@
-"""Asks the endpoint in one step whether messages want tool work that pays for thinking, where it has such a route.
+"""Asks the endpoint in one step whether messages want tool work that pays for thinking, where it has such a
+route.
 
-Owns the question and what is known of the endpoint: one that cannot answer is asked once a start. No row is written
-here; who asks keeps the account.
+Owns the question and what is known of the endpoint: one that cannot answer is asked once a start. No row is
+written here; who asks keeps the account.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,17 +46,23 @@ class Decisions:
         return self._lacking
 
     async def decide(self, texts: Sequence[str], tools: Iterable[Mapping[str, Any]]) -> Decision | None:
-        """Read the newest messages, with the definitions of the tools offered; None if the endpoint does not answer."""
+        """Read the newest messages, with the definitions of the tools offered; None if the endpoint does not
+        answer.
+        """
         if self._lacking:
             return None
         read = await server.systemone(self._url, self._key, self._body(texts, tools))
         self._lacking = read.lacking
-        return _decision(read.answer) if read.answer else None
+        if read.answer:
+            return _decision(read.answer)
+        return None
 
     def _body(self, texts: Sequence[str], tools: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         question = {"type": "noul", "instructions": _QUESTION, "criteria": _MEANING}
         body = {"state": _state(texts, tools), "questions": {"steps": question}, "instructions": _ROLE}
-        return body if self._model is None else {"model": self._model, **body}
+        if self._model is None:
+            return body
+        return {"model": self._model, **body}
 
 
 def _state(texts: Sequence[str], tools: Iterable[Mapping[str, Any]]) -> str:
@@ -68,7 +75,9 @@ def _state(texts: Sequence[str], tools: Iterable[Mapping[str, Any]]) -> str:
 def _short(text: str, length: int) -> str:
     text = neutralise(sendable(text))
     half = length // 2
-    return text if len(text) <= length else f"{text[:half]} … {text[-half:]}"
+    if len(text) <= length:
+        return text
+    return f"{text[:half]} … {text[-half:]}"
 
 
 def _decision(answer: Mapping[str, Any]) -> Decision | None:
@@ -84,4 +93,6 @@ def _decision(answer: Mapping[str, Any]) -> Decision | None:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    return None

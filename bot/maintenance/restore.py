@@ -27,8 +27,8 @@ SIDES = ("-wal", "-shm")
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What became of it: the backup's age (epoch seconds), where the replaced database is kept (None: there was none),
-    how many due times were passed over; `known` None: the replaced database told nothing.
+    """What became of it: the backup's age (epoch seconds), where the replaced database is kept (None: there
+    was none), how many due times were passed over; `known` None: the replaced database told nothing.
     """
 
     made_at: float
@@ -83,11 +83,14 @@ def _fetch(backup: Path, file: Path, fresh: Path) -> None:
         raise RestoreRefused(f"{backup} cannot be copied: {error.strerror}.") from None
     if found := faults(fresh):
         raise RestoreRefused(f"{backup} is not sound ({found[0]}). Take another backup.")
-    at, wanted = migrating.current(fresh), migrating.newest()
+    at = migrating.current(fresh)
+    wanted = migrating.newest()
     if at is None:
         raise RestoreRefused(f"{backup} is no database of Canvasgram.")
     if at > wanted:
-        raise SchemaUnknown(f"{backup} has schema {at}, this version knows up to {wanted}. Use the newer version.")
+        raise SchemaUnknown(
+            f"{backup} has schema {at}, this version knows up to {wanted}. Use the newer version."
+        )
     if at < wanted:
         migrating.upgrade(f"sqlite+aiosqlite:///{fresh}")
 
@@ -100,7 +103,9 @@ def _copy(backup: Path, fresh: Path) -> None:
             shutil.copyfile(f"{backup}{suffix}", f"{fresh}{suffix}")
 
 
-async def _tell(database: Database, url: str, *, waiting: bool, now: float) -> tuple[Settled, int, Since | None]:
+async def _tell(
+    database: Database, url: str, *, waiting: bool, now: float
+) -> tuple[Settled, int, Since | None]:
     async with database.reading() as tx:
         received, birth = await restored.newest(tx)
     try:
@@ -130,7 +135,9 @@ def _put(fresh: Path, file: Path, now: float) -> Path | None:
     """Let the file take its place; the one that stood there, if any, goes aside. One rename decides."""
     aside = None
     if file.exists() and file.stat().st_size:
-        aside = file.with_name(f"{file.name}.before-restore-{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%S.%fZ}.bak")
+        aside = file.with_name(
+            f"{file.name}.before-restore-{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%S.%fZ}.bak"
+        )
         _merge(file)
         os.link(file, aside)
         os.utime(aside, (now, now))

@@ -1,4 +1,5 @@
-"""The house's jobs that delete texts: what is older than KEEP_TEXT_DAYS, and a chat whose person said /forget.
+"""The house's jobs that delete texts: what is older than KEEP_TEXT_DAYS, and a chat whose person said
+/forget.
 
 Begun again after a crash, a job goes on where it was: what is gone is not found any more.
 """
@@ -28,7 +29,8 @@ FORGOTTEN = "Forgotten: of this chat I keep figures only, and what I named befor
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """How long texts are kept: `days`, or for ever (None); `file` is the database, beside which its copies lie.
+    """How long texts are kept: `days`, or for ever (None); `file` is the database, beside which its copies
+    lie.
 
     Backups on the `shelf` are copies, too.
     """
@@ -53,7 +55,9 @@ class Keeping:
         made = [found[-1].stat().st_mtime] if found else []
         newest = self.shelf.newest() if self.shelf else None
         made += [newest] if newest is not None else []
-        return max(made) + self.copy_days * DAY if made else None
+        if made:
+            return max(made) + self.copy_days * DAY
+        return None
 
     def expire(self, *, now: float) -> None:
         """Delete the copies that are too old."""
@@ -82,7 +86,8 @@ class Retention:
 
 
 class Forgetting:
-    """Runs the job a /forget leaves in a lane, where it comes after what was stopped and before what is written next.
+    """Runs the job a /forget leaves in a lane, where it comes after what was stopped and before what is
+    written next.
 
     `wake_sender` is called for the lane when there is something to read in it, or to take back.
     """
@@ -94,7 +99,8 @@ class Forgetting:
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
         assert item.lane is not None
-        person, asked_at = int(item.body["person"]), float(item.body["asked_at"])
+        person = int(item.body["person"])
+        asked_at = float(item.body["asked_at"])
         while await self._at_work(item, item.lane, person):  # noqa: ASYNC110  # nobody tells; it is rare, and short
             await asyncio.sleep(LOOK_AGAIN)
         async with self._database.transaction() as tx:

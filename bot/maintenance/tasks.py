@@ -1,4 +1,5 @@
-"""What each of the house's own jobs does: the database's care, backups, a warm-up after idle hours, the usage summary.
+"""What each of the house's own jobs does: the database's care, backups, a warm-up after idle hours, the usage
+summary.
 
 Nothing here knows when it is due, or what becomes of it when it fails.
 """
@@ -54,7 +55,9 @@ class Backups:
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """Has the head of the prompts put into the endpoint's cache by `again`, unless it was asked something lately."""
+    """Has the head of the prompts put into the endpoint's cache by `again`, unless it was asked something
+    lately.
+    """
 
     database: Database
     endpoint: str

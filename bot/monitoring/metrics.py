@@ -1,7 +1,8 @@
-"""What Prometheus reads at /metrics: sums of what has ended since this process began, and what is the case now.
+"""What Prometheus reads at /metrics: sums of what has ended since this process began, and what is the case
+now.
 
-Read from the ledger at each look, so that nothing is counted by two hands. Names are OpenTelemetry's `gen_ai` words
-where there are any. No person and no chat is in a label, and no word that a model made up.
+Read from the ledger at each look, so that nothing is counted by two hands. Names are OpenTelemetry's `gen_ai`
+words where there are any. No person and no chat is in a label, and no word that a model made up.
 """
 
 import asyncio
@@ -46,7 +47,9 @@ class Metrics:
         ProcessCollector(registry=registry)
         Info("canvasgram_build", "What runs.", registry=registry).info({"version": version})
         self._calls = _Calls(registry)
-        self._turns = Counter("canvasgram_turns", f"Turns by how they ended, {_SINCE}.", ["ending"], registry=registry)
+        self._turns = Counter(
+            "canvasgram_turns", f"Turns by how they ended, {_SINCE}.", ["ending"], registry=registry
+        )
         self._tool_calls = Counter(
             "canvasgram_tool_calls", f"Tool calls, {_SINCE}.", ["tool", "outcome"], registry=registry
         )
@@ -58,9 +61,15 @@ class Metrics:
             buckets=_INTERVAL_SECONDS,
         )
         self._in_use = Gauge("canvasgram_seats_in_use", "Seats taken now.", ["endpoint"], registry=registry)
-        self._queued = Gauge("canvasgram_seats_waiting", "Calls that wait for a seat.", ["endpoint"], registry=registry)
-        self._inbox = Gauge("canvasgram_inbox_waiting", "Inbox items that wait, in the database.", registry=registry)
-        self._outbox = Gauge("canvasgram_outbox_waiting", "Messages to deliver, in the database.", registry=registry)
+        self._queued = Gauge(
+            "canvasgram_seats_waiting", "Calls that wait for a seat.", ["endpoint"], registry=registry
+        )
+        self._inbox = Gauge(
+            "canvasgram_inbox_waiting", "Inbox items that wait, in the database.", registry=registry
+        )
+        self._outbox = Gauge(
+            "canvasgram_outbox_waiting", "Messages to deliver, in the database.", registry=registry
+        )
 
     async def exposition(self, accept: str) -> tuple[bytes, str]:
         """The page in the form that is accepted, and its media type. Raises StoreUnavailable."""
@@ -125,7 +134,9 @@ class _Calls:
         )
         self._made = counter("model_calls", "Model calls", "purpose", "outcome", "model")
         self._uncounted = counter("model_calls_uncounted", "Model calls without a count of tokens", "purpose")
-        self._canvases = counter("canvases_estimated", "Canvases, estimated call by call from tokens", "purpose")
+        self._canvases = counter(
+            "canvases_estimated", "Canvases, estimated call by call from tokens", "purpose"
+        )
         self._cached = counter("cached_tokens", "Prompt tokens that the server had in its cache", "model")
         self._reasoning = counter("reasoning_tokens", "Output tokens of thought", "model")
 

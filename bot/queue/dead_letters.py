@@ -1,5 +1,5 @@
-"""Sets aside what cannot be handled: the item is dead and its turn over, its sender reads one line, admins are told
-once a reason.
+"""Sets aside what cannot be handled: the item is dead and its turn over, its sender reads one line, admins
+are told once a reason.
 """
 
 import time
@@ -19,7 +19,11 @@ class Aside:
     """The worker's way to give up on items; `wake_sender` is called for each lane that has something to read."""
 
     def __init__(
-        self, database: Database, notices: Notices, wake_sender: Callable[[Lane], None], watches: Watches | None = None
+        self,
+        database: Database,
+        notices: Notices,
+        wake_sender: Callable[[Lane], None],
+        watches: Watches | None = None,
     ) -> None:
         self._database = database
         self._notices = notices
@@ -27,12 +31,15 @@ class Aside:
         self._watches = watches or Watches()
 
     async def __call__(self, items: tuple[InboxItem, ...], why: str) -> None:
-        first, now = items[0], time.time()
+        first = items[0]
+        now = time.time()
         async with self._database.transaction() as tx:
             if not await inbox.dead(tx, [item.id for item in items], error=why, now=now):
                 return  # it was answered, and failed after that
             begun = await turns.fail(tx, first.id, why="the turn was set aside", now=now)
-            lanes = list(await self._notices.tell(tx, "set aside", f"A message was set aside: {why}", now=now))
+            lanes = list(
+                await self._notices.tell(tx, "set aside", f"A message was set aside: {why}", now=now)
+            )
             if first.lane is not None:
                 await outbox.add(tx, item=first.id, lane=first.lane, parts=(Part(SORRY),), now=now)
                 lanes.append(first.lane)

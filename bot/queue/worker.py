@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 class Worker:
     """Runs what the inbox holds until it is told to drain.
 
-    `cut(lane, item)` ends what runs in a lane when a waiting item asks for it; `yields(lane)`: a due task that runs in
-    it may give way at this moment; `give_up(items, why)` sets items aside.
+    `cut(lane, item)` ends what runs in a lane when a waiting item asks for it; `yields(lane)`: a due task
+    that runs in it may give way at this moment; `give_up(items, why)` sets items aside.
     """
 
     def __init__(
@@ -65,7 +65,9 @@ class Worker:
         self._awake.set()
 
     def drain(self) -> None:
-        """Take nothing more; what runs has `grace` seconds, then it is cancelled and goes on after the next start."""
+        """Take nothing more; what runs has `grace` seconds, then it is cancelled and goes on after the next
+        start.
+        """
         self._draining = True
         self._awake.set()
 
@@ -120,7 +122,9 @@ class Worker:
                 self._polite[group[0].id] = task
         later = [item for lane, item in claimed.yielding if not self._give_way(lane, item)]
         soon = time.time() + YIELD_SECONDS
-        return min(soon, claimed.ripe_at or soon) if later else claimed.ripe_at
+        if later:
+            return min(soon, claimed.ripe_at or soon)
+        return claimed.ripe_at
 
     def _give_way(self, lane: Lane, item: int) -> bool:
         """Have a due task give way; False if it does so a little later."""
@@ -170,7 +174,10 @@ class Worker:
             if self._leaving:  # not its own fault: it is new again at the next start
                 raise asyncio.CancelledError from error
             # The text of a foreign error may hold a token, or what a person wrote; the log hides the first.
-            why = str(error) if isinstance(error, CanvasgramError) else "The log says why."
+            if isinstance(error, CanvasgramError):
+                why = str(error)
+            else:
+                why = "The log says why."
             await self._set_aside(items, why)
 
     async def _set_aside(self, items: tuple[InboxItem, ...], why: str) -> None:

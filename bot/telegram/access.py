@@ -1,6 +1,7 @@
 """The gate: who may talk to the bot, known without a look into the database, and how often strangers may try.
 
-Owns the memory of everybody's role; whoever changes a role in the database tells it here once that is committed.
+Owns the memory of everybody's role; whoever changes a role in the database tells it here once that is
+committed.
 """
 
 from collections.abc import Iterable
@@ -33,12 +34,16 @@ class Access:
             self._people = {person.id: person for person in await people.everyone(tx)}
 
     def standing(self, person: int) -> Standing | None:
-        """The role of a person, None for a stranger. Guests of an open bot are strangers once it is open no more."""
+        """The role of a person, None for a stranger. Guests of an open bot are strangers once it is open no
+        more.
+        """
         if person in self.fixed:
             return "admin"
         known = self._people.get(person)
         if known is None or (known.guest and self.mode != "open"):
-            return "member" if self.mode == "open" else None
+            if self.mode == "open":
+                return "member"
+            return None
         return known.role
 
     def admins(self) -> tuple[int, ...]:

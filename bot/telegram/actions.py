@@ -1,5 +1,6 @@
 """What a command, a tap or a knock is given and what it gives back. The effect, the answer and `done` are one
-transaction: an act changes the database only through `call.tx`, and touches the world only through what it returns.
+transaction: an act changes the database only through `call.tx`, and touches the world only through what it
+returns.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -31,7 +32,9 @@ class Turns(Protocol):
     """Whatever answers messages."""
 
     async def run(self, ask: Ask, complete: Complete | None = None) -> None:
-        """Answer, and mark the items done; `complete` adds what has to be fetched first, or answers by itself."""
+        """Answer, and mark the items done; `complete` adds what has to be fetched first, or answers by
+        itself.
+        """
         ...
 
     def stop(self, lane: Lane, before: int | None = None) -> bool:
@@ -51,13 +54,13 @@ async def _nothing_new() -> None:
 class Reach:
     """What acts can reach beside their transaction.
 
-    `repeatable(tool)` says whether running the tool again does no harm; `bot_name` is the username, without @.
-    `thinking` is what the house does where a chat has not said; `composition` tells of a lane's next prompt;
-    `approvals` hears what people answer about tools, `diary` keeps what is to be done later. `second` is the endpoint
-    beside the first, if there is one. `canvases_a_day` is what a member may use (None: as many as they like),
-    `limits_changed` hears that an admin has set another; `own` are the house's own tools, `renew` takes over at once
-    what has changed about tools (else it is noticed within two seconds). `copies_until` says when the newest copy of
-    the database is deleted (None: there is none).
+    `repeatable(tool)` says whether running the tool again does no harm; `bot_name` is the username, without
+    @. `thinking` is what the house does where a chat has not said; `composition` tells of a lane's next
+    prompt; `approvals` hears what people answer about tools, `diary` keeps what is to be done later. `second`
+    is the endpoint beside the first, if there is one. `canvases_a_day` is what a member may use (None: as
+    many as they like), `limits_changed` hears that an admin has set another; `own` are the house's own tools,
+    `renew` takes over at once what has changed about tools (else it is noticed within two seconds).
+    `copies_until` says when the newest copy of the database is deleted (None: there is none).
     """
 
     access: Access
@@ -108,10 +111,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What comes of an act: messages, a short line over the chat (taps only), what the tapped message becomes.
+    """What comes of an act: messages, a short line over the chat (taps only), what the tapped message
+    becomes.
 
-    `then` is done once the transaction is committed; what has changed about tools is taken over next, if it `renews`;
-    `gestures` come after that.
+    `then` is done once the transaction is committed; what has changed about tools is taken over next, if it
+    `renews`; `gestures` come after that.
     """
 
     parts: tuple[Part, ...] = ()
@@ -134,7 +138,9 @@ def say(text: str, *rows: tuple[Button, ...], code: str = "") -> Answer:
 
 def part(text: str, *rows: tuple[Button, ...], code: str = "") -> Part:
     """One short message with rows of buttons; `code` is a word of it that a tap copies."""
-    entities = ({"type": "code", "offset": units(text[: text.index(code)]), "length": units(code)},) if code else ()
+    entities: tuple[dict[str, object], ...] = ()
+    if code:
+        entities = ({"type": "code", "offset": units(text[: text.index(code)]), "length": units(code)},)
     return Part(text, entities, rows)
 
 
@@ -143,14 +149,18 @@ def units(text: str) -> int:
     return len(text.encode("utf-16-le")) // 2
 
 
-def pages(heading: str, entries: Iterable[tuple[str, tuple[Button, ...]]], *, in_a_row: int) -> tuple[Part, ...]:
+def pages(
+    heading: str, entries: Iterable[tuple[str, tuple[Button, ...]]], *, in_a_row: int
+) -> tuple[Part, ...]:
     """A list as messages: lines with the buttons that belong to them under the message they stand in."""
     found: list[Part] = []
-    lines, buttons = [heading], list[Button]()
+    lines = [heading]
+    buttons = list[Button]()
     for line, own in entries:
         if len(lines) > ROWS or units("\n".join([*lines, line])) > PAGE:
             found.append(_page(lines, buttons, in_a_row))
-            lines, buttons = [], []
+            lines = []
+            buttons = []
         lines.append(line)
         buttons.extend(own)
     return (*found, _page(lines, buttons, in_a_row))

@@ -1,4 +1,5 @@
-"""Small calls to Telegram that may be lost without harm: the answer to a tap, a message redrawn after it, a menu.
+"""Small calls to Telegram that may be lost without harm: the answer to a tap, a message redrawn after it, a
+menu.
 
 Each takes a few seconds at most and never raises; what must arrive goes through the outbox instead.
 """
@@ -45,7 +46,9 @@ class Gestures:
         await self._try("strip", self._bot.edit_message_reply_markup(lane.chat, message))
 
     async def delete(self, lane: Lane, message: int) -> bool:
-        """Take a message out of the chat, also somebody else's; tried a few times. False: it may still stand there."""
+        """Take a message out of the chat, also somebody else's; tried a few times. False: it may still stand
+        there.
+        """
         for _ in range(TRIES):
             if await self._try("delete", self._bot.delete_message(lane.chat, message)):
                 return True
@@ -71,7 +74,9 @@ class Gestures:
 
     async def menus(self, admins: Iterable[int]) -> None:
         """At start: the members' menu for everybody, and its own for each admin."""
-        await self._try("menu", self._bot.set_my_commands(self._members, scope=BotCommandScopeAllPrivateChats()))
+        await self._try(
+            "menu", self._bot.set_my_commands(self._members, scope=BotCommandScopeAllPrivateChats())
+        )
         for admin in admins:
             await self.admin_menu(admin)
 

@@ -19,13 +19,17 @@ class BotIdentity:
 
 
 async def check_token(token: str, api_url: str) -> BotIdentity:
-    """Ask the Bot API at `api_url` (without `/bot`) whose token this is; raises TelegramRefused or TelegramAway."""
+    """Ask the Bot API at `api_url` (without `/bot`) whose token this is; raises TelegramRefused or
+    TelegramAway.
+    """
     # The library puts the token into its errors, so none of them is passed on or chained.
     request = HTTPXRequest(connect_timeout=5, read_timeout=10)
     try:
         async with Bot(token, base_url=f"{api_url}/bot", request=request) as bot:
             return BotIdentity(bot.id, bot.username, bot.first_name)
     except InvalidToken:
-        raise TelegramRefused("Telegram does not know this bot token; @BotFather shows the right one.") from None
+        raise TelegramRefused(
+            "Telegram does not know this bot token; @BotFather shows the right one."
+        ) from None
     except TelegramError as error:
         raise TelegramAway(f"Telegram does not answer at {api_url} ({type(error).__name__}).") from None

@@ -12,7 +12,14 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias
 
 import httpx
-from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, Message, ReplyParameters
+from telegram import (
+    Bot,
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    LinkPreviewOptions,
+    Message,
+    ReplyParameters,
+)
 from telegram.error import InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBDeprecationWarning, PTBUserWarning
@@ -30,7 +37,10 @@ _SEND_SECONDS = 30.0  # long, so that it is rarely unknown whether a message arr
 _EDIT_SECONDS = 20.0
 _SIGN_SECONDS = 5.0  # a late sign of life is worth nothing, and the answer waits for it
 _IDLE_SECONDS = 30.0  # a connection is kept while a turn is worked on, so that its answer needs no handshake
-_NO_PROXY_HERE = {"all://127.0.0.1": None, "all://localhost": None}  # a Bot API server on this machine, or the demo's
+_NO_PROXY_HERE = {
+    "all://127.0.0.1": None,
+    "all://localhost": None,
+}  # a Bot API server on this machine, or the demo's
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 """What PTB raises over an answer that it does not understand."""
@@ -58,7 +68,8 @@ def bot_for(token: str, api_url: str) -> Bot:
 
 @asynccontextmanager
 async def connected(token: str, api_url: str, stop: asyncio.Event) -> AsyncIterator[Bot | None]:
-    """The client once Telegram has said whose token it is; it is asked until it answers, or until `stop` (None).
+    """The client once Telegram has said whose token it is; it is asked until it answers, or until `stop`
+    (None).
 
     Raises TelegramRefused when Telegram does not know the token.
     """
@@ -82,13 +93,17 @@ async def _initialized(bot: Bot, stop: asyncio.Event) -> None:
 
 
 async def _unless(stop: asyncio.Event, asking: Coroutine[Any, Any, bool | None]) -> bool | None:
-    """What comes of `asking`, or False once `stop` is set: Telegram may keep us waiting for longer than a stop may."""
+    """What comes of `asking`, or False once `stop` is set: Telegram may keep us waiting for longer than a
+    stop may.
+    """
     async with asyncio.TaskGroup() as tasks:
         waiting = (tasks.create_task(asking), tasks.create_task(stop.wait()))
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:
             task.cancel()
-    return False if waiting[0].cancelled() else waiting[0].result()
+    if waiting[0].cancelled():
+        return False
+    return waiting[0].result()
 
 
 async def _answers(bot: Bot) -> bool | None:
@@ -126,7 +141,10 @@ class Wire:
 
     async def send(self, lane: Lane, part: Part, reply_to: int | None = None) -> Outcome:
         """Send a new message: the one call that must not be repeated when its outcome is unknown."""
-        reply = None if reply_to is None else ReplyParameters(reply_to, allow_sending_without_reply=True)
+        if reply_to is None:
+            reply = None
+        else:
+            reply = ReplyParameters(reply_to, allow_sending_without_reply=True)
         return await _outcome(
             self._bot.send_message(
                 lane.chat,
@@ -153,14 +171,18 @@ class Wire:
                 api_kwargs=_entities(part),
             )
         )
-        return Delivered(message_id) if isinstance(outcome, Delivered) else outcome
+        if isinstance(outcome, Delivered):
+            return Delivered(message_id)
+        return outcome
 
     async def delete(self, lane: Lane, message_id: int) -> Outcome:
         """Take a message away; may be repeated, and one that is gone already is Refused as `gone`."""
         return await _outcome(self._bot.delete_message(lane.chat, message_id, read_timeout=_EDIT_SECONDS))
 
     async def sign(self, lane: Lane, draft: int, line: str = "") -> tuple[Outcome, bool]:
-        """Show that the house is at work; says whether by a draft (30 s, with Stop, saying `line`) or typing (5 s)."""
+        """Show that the house is at work; says whether by a draft (30 s, with Stop, saying `line`) or typing
+        (5 s).
+        """
         if self._drafts and lane.chat > 0:
             outcome = await _outcome(
                 self._bot.send_message_draft(
@@ -207,4 +229,6 @@ def _keyboard(buttons: tuple[tuple[Button, ...], ...]) -> InlineKeyboardMarkup |
 
 
 def _entities(part: Part) -> dict[str, Any] | None:
-    return {"entities": list(part.entities)} if part.entities else None
+    if part.entities:
+        return {"entities": list(part.entities)}
+    return None

@@ -1,4 +1,5 @@
-"""Reads the answers of getUpdates, also where one update in them is broken: that one is lost, the others are not.
+"""Reads the answers of getUpdates, also where one update in them is broken: that one is lost, the others are
+not.
 
 The broken one has no readable number, so it is acknowledged with the next one behind it.
 """

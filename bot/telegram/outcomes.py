@@ -11,7 +11,13 @@ import httpx
 from telegram.error import BadRequest, Forbidden, InvalidToken, RetryAfter, TelegramError
 
 _LONGEST_WHY = 200
-_NEVER_LEFT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
+_NEVER_LEFT = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.PoolTimeout,
+    httpx.ProxyError,
+    httpx.UnsupportedProtocol,
+)
 
 Refusal = Literal["entities", "thread", "gone", "blocked", "other"]
 _REFUSALS: tuple[tuple[str, Refusal], ...] = (
@@ -67,7 +73,8 @@ Outcome = Delivered | NotDelivered | Unknown | Refused
 
 def sorted_out(error: TelegramError) -> Outcome:
     """What an error of PTB says about the call it was raised for."""
-    text, why = error.message.lower(), _why(error)
+    text = error.message.lower()
+    why = _why(error)
     if isinstance(error, RetryAfter):
         return NotDelivered(why, "flood", seconds(error))
     if text.startswith("too many requests"):
@@ -86,12 +93,18 @@ def sorted_out(error: TelegramError) -> Outcome:
 
 
 def _why(error: TelegramError) -> str:
-    """In Telegram's words, or the name of what went wrong on the way: httpx may put the address, with the token, in."""
+    """In Telegram's words, or the name of what went wrong on the way: httpx may put the address, with the
+    token, in.
+    """
     cause = error.__cause__
-    return type(cause).__name__ if isinstance(cause, httpx.HTTPError) else error.message[:_LONGEST_WHY]
+    if isinstance(cause, httpx.HTTPError):
+        return type(cause).__name__
+    return error.message[:_LONGEST_WHY]
 
 
 def seconds(error: RetryAfter) -> float:
     """How long Telegram wants to be left alone."""
     after = error.retry_after
-    return after.total_seconds() if isinstance(after, datetime.timedelta) else float(after)
+    if isinstance(after, datetime.timedelta):
+        return after.total_seconds()
+    return float(after)

@@ -32,7 +32,12 @@ class Eyes:
     def look(self, arrivals: Sequence[Arrival]) -> None:
         """Note which of these wait; with too many at once the rest goes without."""
         for one in arrivals:
-            if one.shape in ASKING and one.lane is not None and self._busy(one.lane) and not self._seen.full():
+            if (
+                one.shape in ASKING
+                and one.lane is not None
+                and self._busy(one.lane)
+                and not self._seen.full()
+            ):
                 self._seen.put_nowait(one)
 
     async def run(self) -> None:

@@ -1,6 +1,8 @@
-"""Adds what was offered: a source with its tools, whose words an admin has seen, in one transaction with its audit row.
+"""Adds what was offered: a source with its tools, whose words an admin has seen, in one transaction with its
+audit row.
 
-Tools whose words are flagged are kept suspended until they are accepted a second time; names are never taken over.
+Tools whose words are flagged are kept suspended until they are accepted a second time; names are never taken
+over.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,7 +22,9 @@ from tools.base import Tool, definition_hash, definition_of
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What was added: names of tools that admins may use now, of those that wait with why, and what they cost."""
+    """What was added: names of tools that admins may use now, of those that wait with why, and what they
+    cost.
+    """
 
     source: str
     ready: tuple[str, ...]
@@ -29,8 +33,9 @@ class Added:
 
 
 async def add(act: Act, offer: Offer, picked: Collection[str] | None = None) -> Added:
-    """Add a source and its tools; of those not `picked` (None: all are) the source keeps what it needs to give them
-    later, and they rest. Raises ChangeRefused when a name is taken or nothing of this name is offered.
+    """Add a source and its tools; of those not `picked` (None: all are) the source keeps what it needs to
+    give them later, and they rest. Raises ChangeRefused when a name is taken or nothing of this name is
+    offered.
     """
     name = offer.source.name
     if await sources.find(act.tx, name) is not None:
@@ -43,18 +48,24 @@ async def add(act: Act, offer: Offer, picked: Collection[str] | None = None) -> 
 
 
 async def pick(act: Act, offer: Offer) -> Added:
-    """Add to a source what is new in it; what it gives already stays as it was accepted. Raises ChangeRefused."""
+    """Add to a source what is new in it; what it gives already stays as it was accepted. Raises
+    ChangeRefused.
+    """
     before = await sources.find(act.tx, offer.source.name)
     if before is None:
         raise ChangeRefused(f"There is no source {offer.source.name} any more.")
     known = {one.name for one in await tools.all_of(act.tx)}
     await _free(act, offer.tools, before.name)
     await sources.put(act.tx, replace(before, options=offer.source.options))
-    return await _kept(act, before, "picked from", [_row(act, tool) for tool in offer.tools if tool.name not in known])
+    return await _kept(
+        act, before, "picked from", [_row(act, tool) for tool in offer.tools if tool.name not in known]
+    )
 
 
 async def choose(act: Act, name: str, place: int) -> Source:
-    """Tick an operation of a document, by its place in the list, or take the tick away; nothing is added by it."""
+    """Tick an operation of a document, by its place in the list, or take the tick away; nothing is added by
+    it.
+    """
     source = await document(act, name)
     chosen = set(source.options.get("chosen", ())) ^ {place}
     ticked = replace(source, options={**source.options, "chosen": sorted(chosen)})
@@ -96,9 +107,14 @@ async def _kept(act: Act, source: Source, what: str, rows: Sequence[StoredTool])
 
 def _row(act: Act, tool: Tool, *, enabled: bool = True) -> StoredTool:
     """How a tool is kept: as accepted, or if its words are flagged as waiting for a second look."""
-    definition, flags = definition_of(tool), flags_of(definition_of(tool))
-    row = StoredTool(tool.name, tool.source, definition, definition_hash(tool), enabled=enabled, changed_at=act.now)
-    return replace(row, definition={}, hash="", pending=definition, flagged="; ".join(flags)) if flags else row
+    definition = definition_of(tool)
+    flags = flags_of(definition_of(tool))
+    row = StoredTool(
+        tool.name, tool.source, definition, definition_hash(tool), enabled=enabled, changed_at=act.now
+    )
+    if flags:
+        return replace(row, definition={}, hash="", pending=definition, flagged="; ".join(flags))
+    return row
 
 
 def _chosen(offered: Sequence[Tool], picked: Collection[str] | None) -> list[Tool]:
@@ -118,4 +134,6 @@ async def _free(act: Act, offered: Sequence[Tool], source: str) -> None:
         is_own = tool.name in act.own or tool.name in DOORS
         holder = "the house" if is_own else known.get(tool.name, source)
         if holder != source:
-            raise ChangeRefused(f"There is a tool {tool.name} already, of {holder or 'the house'}. Take another name.")
+            raise ChangeRefused(
+                f"There is a tool {tool.name} already, of {holder or 'the house'}. Take another name."
+            )

@@ -1,5 +1,5 @@
-"""What admins do about tools that are registered: enable, disable, remove, accept, set a rule. One set of acts behind
-the chat, the command line and the web page.
+"""What admins do about tools that are registered: enable, disable, remove, accept, set a rule. One set of
+acts behind the chat, the command line and the web page.
 
 Each works inside the caller's transaction, with its audit row and a bumped revision; texts are the caller's.
 """
@@ -72,14 +72,18 @@ async def enable(act: Act, name: str, *, enabled: bool) -> str:
 
 
 async def remove(act: Act, name: str) -> tuple[str, ...]:
-    """Remove a source of this name with all its tools, or else one tool; returns the names of the tools that go.
+    """Remove a source of this name with all its tools, or else one tool; returns the names of the tools that
+    go.
 
-    Raises ChangeRefused for what can only be disabled: the house's own, and what a server or a file would bring back.
+    Raises ChangeRefused for what can only be disabled: the house's own, and what a server or a file would
+    bring back.
     """
     source = await sources.find(act.tx, name)
     if source is not None:
         if source.kind == "file" and source.trouble is None:
-            raise ChangeRefused(f"{name} stands in TOOLS_DIR: delete it there, then reload; or disable it here.")
+            raise ChangeRefused(
+                f"{name} stands in TOOLS_DIR: delete it there, then reload; or disable it here."
+            )
         mine = tuple(one.name for one in await tools.all_of(act.tx) if one.source == name)
         await tools.remove(act.tx, list(mine))
         await sources.remove(act.tx, name)
@@ -108,7 +112,8 @@ async def difference(act: Act, name: str) -> Difference:
 async def accept(act: Act, name: str, *, seen: str, confirmed: bool = False) -> None:
     """Accept the definition that waits, as far as it is the one that was `seen` (the hash of its Difference).
 
-    What was granted of the tool before holds for the new definition. Raises NeedsConfirming if its words are flagged.
+    What was granted of the tool before holds for the new definition. Raises NeedsConfirming if its words are
+    flagged.
     """
     waits = await difference(act, name)
     if waits.hash != seen:
@@ -116,7 +121,9 @@ async def accept(act: Act, name: str, *, seen: str, confirmed: bool = False) -> 
     if waits.flags and not confirmed:
         raise NeedsConfirming(f"The words of {name} want a second look.", sentences(waits.flags))
     stored = await row(act, name)
-    accepted = replace(stored, definition=waits.after, hash=waits.hash, pending=None, flagged=None, changed_at=act.now)
+    accepted = replace(
+        stored, definition=waits.after, hash=waits.hash, pending=None, flagged=None, changed_at=act.now
+    )
     await tools.put(act.tx, accepted)
     await grants.carry(act.tx, name, waits.hash, before=stored.hash)
     await act.note("accepted", f"tool {name}", waits.before, waits.after)
@@ -125,7 +132,10 @@ async def accept(act: Act, name: str, *, seen: str, confirmed: bool = False) -> 
 async def rule(act: Act, name: str, wanted: Rule | None) -> Card:
     """Set whether calls of a tool ask first; None: as the tool itself says."""
     stored = await row(act, name)
-    after = None if wanted is None else {key: value for key, value in asdict(wanted).items() if value is not None}
+    if wanted is None:
+        after = None
+    else:
+        after = {key: value for key, value in asdict(wanted).items() if value is not None}
     if wanted is not None and after is not None and rule_of(after) != wanted:
         raise ChangeRefused("This rule cannot be kept.")
     if stored.rule != after:
@@ -135,7 +145,9 @@ async def rule(act: Act, name: str, wanted: Rule | None) -> Card:
 
 
 async def row(act: Act, name: str) -> StoredTool:
-    """The row of a tool; of the house's own one that is only written once something is set. Raises ChangeRefused."""
+    """The row of a tool; of the house's own one that is only written once something is set. Raises
+    ChangeRefused.
+    """
     stored = await tools.find(act.tx, name)
     if stored is not None:
         return stored
@@ -151,9 +163,13 @@ async def _is_tool(act: Act, name: str) -> bool:
 
 def flags_of(definition: Mapping[str, Any]) -> tuple[str, ...]:
     """Why the words of a definition want a second look; often nothing."""
-    from tools.safety import injection as wary  # its lists of words are not wanted by a house without strangers
+    from tools.safety import (
+        injection as wary,  # its lists of words are not wanted by a house without strangers
+    )
 
-    return wary.flags(f"{definition.get('name', '')}\n{definition.get('description', '')}\n{_words(definition)}")
+    return wary.flags(
+        f"{definition.get('name', '')}\n{definition.get('description', '')}\n{_words(definition)}"
+    )
 
 
 def sentences(flags: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
-"""Which tools there are now: what sources give, held against what admins have accepted, enabled and ruled. Pure.
+"""Which tools there are now: what sources give, held against what admins have accepted, enabled and ruled.
+Pure.
 
-A definition that nobody has accepted waits for an admin, and its tool rests until then. The house's own tools and a
-new tool of a file are the machine's own and wait for nobody.
+A definition that nobody has accepted waits for an admin, and its tool rests until then. The house's own tools
+and a new tool of a file are the machine's own and wait for nobody.
 """
 
 import json
@@ -30,10 +31,11 @@ class Supply:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The tools that can be used, by name, and those that rest: known, but disabled, suspended or gone for now.
+    """The tools that can be used, by name, and those that rest: known, but disabled, suspended or gone for
+    now.
 
-    `rows` are to be written down, `forgotten` are rows to be deleted, `troubles` noted of their sources; `waiting` wait
-    for an admin since just now.
+    `rows` are to be written down, `forgotten` are rows to be deleted, `troubles` noted of their sources;
+    `waiting` wait for an admin since just now.
     """
 
     tools: Mapping[str, Tool]
@@ -44,7 +46,9 @@ class Standing:
     forgotten: tuple[str, ...] = ()
 
 
-def assemble(own: Iterable[Tool], supplies: Sequence[Supply], stored: Iterable[StoredTool], *, now: float) -> Standing:
+def assemble(
+    own: Iterable[Tool], supplies: Sequence[Supply], stored: Iterable[StoredTool], *, now: float
+) -> Standing:
     """Put the tools together; `stored` are all rows."""
     work = _Assembling({one.name: one for one in stored}, now)
     for tool in sorted(own, key=lambda tool: tool.name):
@@ -116,8 +120,9 @@ class _Assembling:
             self._place(tool, row if supply.source.enabled else replace(row, enabled=False))
 
     def gone(self, given: Mapping[str, Supply]) -> None:
-        """What was accepted once and nobody gives now: prompts that began with it go on naming it. What nobody has
-        accepted, or set anything of, is forgotten: else a server that lists other names each time would fill the house.
+        """What was accepted once and nobody gives now: prompts that began with it go on naming it. What
+        nobody has accepted, or set anything of, is forgotten: else a server that lists other names each time
+        would fill the house.
         """
         for name, row in self.stored.items():
             if name in self._places or row.source not in given:
@@ -130,7 +135,11 @@ class _Assembling:
     def troubles(self, supplies: Sequence[Supply]) -> dict[str, str | None]:
         """What is to be noted of sources, where it is other than what was noted last."""
         now = {one.source.name: self._trouble(one) for one in supplies}
-        return {one.source.name: now[one.source.name] for one in supplies if now[one.source.name] != one.source.trouble}
+        return {
+            one.source.name: now[one.source.name]
+            for one in supplies
+            if now[one.source.name] != one.source.trouble
+        }
 
     def _trouble(self, supply: Supply) -> str | None:
         said = [supply.trouble] if supply.trouble else []
@@ -148,7 +157,8 @@ class _Assembling:
 
     def _row(self, tool: Tool, source: Source) -> StoredTool:
         """The row of a tool as it stands now; noted if it is other than the one stored."""
-        definition, hash = json.loads(json.dumps(definition_of(tool))), definition_hash(tool)
+        definition = json.loads(json.dumps(definition_of(tool)))
+        hash = definition_hash(tool)
         before = self.stored.get(tool.name)
         if before is None or not before.source:
             after = StoredTool(tool.name, source.name, definition, hash, changed_at=self._now)
@@ -156,13 +166,18 @@ class _Assembling:
                 after = replace(after, definition={}, hash="", pending=definition, flagged=_flags(definition))
         elif before.hash == hash:
             # What was flagged before it changed and came back may never have been looked at.
-            flagged = before.flagged if before.pending is None else _flags(definition)
+            if before.pending is None:
+                flagged = before.flagged
+            else:
+                flagged = _flags(definition)
             after = replace(before, source=source.name, pending=None, flagged=flagged)
         elif before.pending is not None and dict(before.pending) == definition:
             after = before
         else:
             flags = _flags(definition)
-            after = replace(before, source=source.name, pending=definition, flagged=flags, changed_at=self._now)
+            after = replace(
+                before, source=source.name, pending=definition, flagged=flags, changed_at=self._now
+            )
         if after != before:
             self.rows.append(after)
             if after.pending is not None:

@@ -1,4 +1,5 @@
-"""What admins are told when the tools there are have changed by themselves: what waits for them, what does not work.
+"""What admins are told when the tools there are have changed by themselves: what waits for them, what does
+not work.
 
 Pure. One line a source, so that a server with a hundred new tools is one line too.
 """
@@ -34,9 +35,13 @@ def news(rows: Rows, standing: Standing) -> Iterator[tuple[str, str]]:
 def _waiting(source: str, found: list[StoredTool]) -> str:
     told = ", ".join(f"{row.name} ({_why(row)})" for row in found[:NAMED])
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    return f"Of {source} these tools rest until an admin has looked: {told}{more}. /tools show NAME shows one."
+    return (
+        f"Of {source} these tools rest until an admin has looked: {told}{more}. /tools show NAME shows one."
+    )
 
 
 def _why(row: StoredTool) -> str:
     why = "changed" if row.definition else "new"
-    return f"{why}, its words want a second look" if row.flagged else why
+    if row.flagged:
+        return f"{why}, its words want a second look"
+    return why

@@ -1,7 +1,7 @@
 """Secrets of tools: sealed with SECRETS_KEY, opened only to be used. The one room that speaks cryptography.
 
-What is opened is told to the logs, so that no line shows it. A seal holds its name, so that none can be put in
-another's place.
+What is opened is told to the logs, so that no line shows it. A seal holds its name, so that none can be put
+in another's place.
 """
 
 import time
@@ -42,7 +42,9 @@ class Sealer:
         return values
 
     async def again(self, tx: Transaction) -> int:
-        """Seal every secret anew, so that it needs the first key only; how many there were. Raises as `opened`."""
+        """Seal every secret anew, so that it needs the first key only; how many there were. Raises as
+        `opened`.
+        """
         self._fernet()
         values = await self.opened(tx)
         for name, value in values.items():

@@ -31,6 +31,10 @@ def schema_of(parameters: Iterable[str]) -> dict[str, Any]:
 def name_of(address: str) -> str:
     """A name for what is at an address: the last telling word of its host."""
     host = re.sub(r"^[a-z]+://", "", address.lower()).partition("/")[0].partition(":")[0]
-    words = [word for word in host.split(".")[:-1] or [host] if word not in {"www", "api", "mcp", "co", "com"}]
+    words = [
+        word for word in host.split(".")[:-1] or [host] if word not in {"www", "api", "mcp", "co", "com"}
+    ]
     name = re.sub(r"[^a-z0-9]+", "_", words[-1] if words else "").strip("_")
-    return name[:30] if name[:1].isalpha() else f"at_{name}"[:30].rstrip("_")
+    if name[:1].isalpha():
+        return name[:30]
+    return f"at_{name}"[:30].rstrip("_")

@@ -1,6 +1,7 @@
 """What is said of tools to admins, the same in a chat and on the machine. Pure.
 
-Names and descriptions are written by strangers: what nobody sees or what turns the direction of writing is spelled out.
+Names and descriptions are written by strangers: what nobody sees or what turns the direction of writing is
+spelled out.
 """
 
 import difflib
@@ -69,14 +70,21 @@ def holder(one: Holder, name: Name = str) -> str:
     """Whom a grant is for."""
     if one.whom == "person":
         return name(one.number)
-    return f"chat {one.number}" if one.whom == "chat" else "everyone" if one == EVERYONE else "admins"
+    if one.whom == "chat":
+        return f"chat {one.number}"
+    if one == EVERYONE:
+        return "everyone"
+    return "admins"
 
 
 def rule(one: Rule) -> str:
     """Whether calls of a tool ask first."""
     if one.ask == "never":
         return _ASKS["never"]
-    when = "" if one.when is None else f", if its arguments fit {plain(json.dumps(one.when, ensure_ascii=False))}"
+    if one.when is None:
+        when = ""
+    else:
+        when = f", if its arguments fit {plain(json.dumps(one.when, ensure_ascii=False))}"
     return f"{_ASKS[one.ask]}, {'an admin' if one.who == 'admins' else 'whoever it is for'}{when}"
 
 
@@ -94,7 +102,9 @@ def _by_itself(card: Card) -> Rule | None:
     """The rule of a tool nobody has ruled: of a service by what it changes; None: only its file tells."""
     if card.source is None or card.source.kind == "file":
         return card.rule
-    return Rule("always") if card.told.get("changes") else NEVER
+    if card.told.get("changes"):
+        return Rule("always")
+    return NEVER
 
 
 def shown(card: Card, name: Name = str) -> Iterator[str]:
@@ -132,12 +142,16 @@ def shown_source(one: Source) -> Iterator[str]:
 def called(one: Called, name: Name = str) -> str:
     """A call in one line: when, who, where, what with, how long, how large, and what came of it."""
     when = NOT_YET if one.began_at is None else moment(one.began_at)
-    took = (
-        NOT_YET if one.began_at is None or one.ended_at is None else f"{1000 * (one.ended_at - one.began_at):,.0f} ms"
-    )
+    if one.began_at is None or one.ended_at is None:
+        took = NOT_YET
+    else:
+        took = f"{1000 * (one.ended_at - one.began_at):,.0f} ms"
     size = NOT_YET if one.size is None else f"{one.size:,} characters"
     arguments = plain(masked(one.arguments))
-    arguments = arguments if len(arguments) <= ARGUMENTS else f"{arguments[:ARGUMENTS]}…"
+    if len(arguments) <= ARGUMENTS:
+        arguments = arguments
+    else:
+        arguments = f"{arguments[:ARGUMENTS]}…"
     asked = "" if one.asked_at is None else f" · asked: {_answer(one, name)}"
     where = f"{name(one.person)} in {one.lane}, turn {one.turn}"
     return f"{when} {plain(one.name)} {arguments} · {where} · {one.outcome or one.state} · {took} · {size}{asked}"
@@ -145,16 +159,19 @@ def called(one: Called, name: Name = str) -> str:
 
 def uncalled(tool: str | None) -> str:
     """That there is no call, or none of one tool."""
-    return f"No call of {plain(tool[:64])} yet." if tool else "No tool was called yet."
+    if tool:
+        return f"No call of {plain(tool[:64])} yet."
+    return "No tool was called yet."
 
 
 def _answer(one: Called, name: Name) -> str:
     if one.answer is None:
         return "open"
     by = "" if one.answered_by is None else f" by {name(one.answered_by)}"
-    waited = (
-        "" if one.asked_at is None or one.answered_at is None else f" after {one.answered_at - one.asked_at:,.0f} s"
-    )
+    if one.asked_at is None or one.answered_at is None:
+        waited = ""
+    else:
+        waited = f" after {one.answered_at - one.asked_at:,.0f} s"
     return f"{one.answer}{by}{waited}"
 
 
@@ -175,7 +192,9 @@ def definition(told: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"It {what}." for name, what in marks.items() if told.get(name))
     if told.get("opens"):
         yield f"It opens the address in {plain(str(told['opens']))}."
-    yield from _lines({"description": told.get("description", ""), "parameters": told.get("input_schema", {})})
+    yield from _lines(
+        {"description": told.get("description", ""), "parameters": told.get("input_schema", {})}
+    )
 
 
 def difference(found: Difference) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Who may use a tool: an admin grants it to everyone, a person or a chat, and takes that back.
 
-Admins may always. Without a grant the house's own tools are everyone's; a grant of a registered tool holds for one
-definition. What that comes to for a call is granted.py's.
+Admins may always. Without a grant the house's own tools are everyone's; a grant of a registered tool holds
+for one definition. What that comes to for a call is granted.py's.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,9 @@ class Holder:
     number: int = 0
 
     def __str__(self) -> str:
-        return f"{self.whom} {self.number}" if self.number else self.whom
+        if self.number:
+            return f"{self.whom} {self.number}"
+        return self.whom
 
 
 EVERYONE = Holder("everyone")
@@ -32,14 +34,18 @@ def holders(found: Card) -> tuple[Holder, ...]:
     """Who may use a tool now, admins first; or everyone."""
     if found.source is None and not found.grants:
         return (EVERYONE,)
-    valid = {Holder(one.whom, one.number) for one in found.grants if found.source is None or one.hash == found.hash}
+    valid = {
+        Holder(one.whom, one.number) for one in found.grants if found.source is None or one.hash == found.hash
+    }
     if EVERYONE in valid:
         return (EVERYONE,)
     return (ADMINS, *sorted(valid - {ADMINS}, key=str))
 
 
 async def grant(act: Act, name: str, holder: Holder) -> Card:
-    """Let somebody use a tool; returns how it stands then. Raises ChangeRefused for one that was never accepted."""
+    """Let somebody use a tool; returns how it stands then. Raises ChangeRefused for one that was never
+    accepted.
+    """
     before = await card(act.tx, act.own, name)
     if not before.hash:
         raise ChangeRefused(f"{name} waits to be accepted; until then nobody can use it.")
@@ -51,13 +57,18 @@ async def grant(act: Act, name: str, holder: Holder) -> Card:
 
 
 async def revoke(act: Act, name: str, holder: Holder) -> Card:
-    """Take a grant back; returns how the tool stands then. Raises ChangeRefused where it would change nothing."""
+    """Take a grant back; returns how the tool stands then. Raises ChangeRefused where it would change
+    nothing.
+    """
     before = await card(act.tx, act.own, name)
     if holder == ADMINS:
         raise ChangeRefused(f"Admins may always use {name}. To have nobody use it, disable it.")
     held = holders(before)
     if holder not in held:
-        also = " Everyone may use it; take that back first." if EVERYONE in held else ""
+        if EVERYONE in held:
+            also = " Everyone may use it; take that back first."
+        else:
+            also = ""
         raise ChangeRefused(f"{name} is not granted to {holder}.{also}")
     await grants.take(act.tx, name, holder.whom, holder.number)
     if before.source is None:

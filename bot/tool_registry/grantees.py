@@ -12,11 +12,15 @@ _NUMBER = re.compile(r"-?[1-9][0-9]{0,17}", re.ASCII)
 
 
 async def read(tx: Transaction, words: str, here: int | None = None) -> Holder:
-    """Whom is meant; `here` is the chat that `chat` alone means. Raises ChangeRefused when it is nobody, or several."""
+    """Whom is meant; `here` is the chat that `chat` alone means. Raises ChangeRefused when it is nobody, or
+    several.
+    """
     word, _, rest = " ".join(words.split()).partition(" ")
     word = word.lower() if not word.startswith("@") else word
     if word in {"everyone", "admins"} and not rest:
-        return EVERYONE if word == "everyone" else ADMINS
+        if word == "everyone":
+            return EVERYONE
+        return ADMINS
     if word == "chat" and not rest and here is not None:
         return Holder("chat", here)
     number = rest if word == "chat" else f"{word} {rest}".strip()

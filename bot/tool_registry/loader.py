@@ -34,7 +34,8 @@ GONE = "it is not in TOOLS_DIR any more"
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What the settings say: the folder of files, the keys of secrets, and the private hosts that may be reached.
+    """What the settings say: the folder of files, the keys of secrets, and the private hosts that may be
+    reached.
 
     `room`: the most tokens of a prompt for tools.
     """
@@ -70,7 +71,9 @@ class Rows:
 class Stock:
     """`own` are the house's own tools; `heard` is called when what a server lists has been written down."""
 
-    def __init__(self, database: Database, own: Iterable[Tool], where: Where, heard: Callable[[], Awaitable[None]]):
+    def __init__(
+        self, database: Database, own: Iterable[Tool], where: Where, heard: Callable[[], Awaitable[None]]
+    ):
         self.own = tuple(own)
         self._database = database
         self._where = where
@@ -125,14 +128,16 @@ class Stock:
         return rows, standing
 
     async def _read(self, tx: Transaction) -> Rows:
-        found, sealed = await sources.all_of(tx), None
+        found = await sources.all_of(tx)
+        sealed = None
         secrets: Mapping[str, str] = {}
         if found:
             try:
                 secrets = await self._sealer.opened(tx)
             except SettingsRefused as refused:
                 sealed = str(refused)
-        known, given = await tools.all_of(tx), await grants.all_of(tx)
+        known = await tools.all_of(tx)
+        given = await grants.all_of(tx)
         return Rows(await revisions.read(tx), tuple(found), tuple(known), tuple(given), secrets, sealed)
 
     def _assembled(self, rows: Rows) -> Standing:
@@ -156,7 +161,8 @@ class Stock:
     def _fresh(self, rows: Rows) -> list[Source]:
         """Files that have no row yet."""
         known = {one.name for one in rows.sources}
-        folder, now = self._where.folder or Path(), time.time()
+        folder = self._where.folder or Path()
+        now = time.time()
         fresh = [file.name for file in self._loaded.files if file.name not in known]
         return [Source(name, "file", str(folder / name), added_at=now) for name in fresh]
 

@@ -13,7 +13,9 @@ Heard = Callable[[str, Listing], Awaitable[None]]
 
 
 class Servers:
-    """`heard` is told, by the name of a source, what its server lists. Calls are answered once `begin` was called."""
+    """`heard` is told, by the name of a source, what its server lists. Calls are answered once `begin` was
+    called.
+    """
 
     def __init__(self, heard: Heard) -> None:
         self._heard = heard
@@ -51,7 +53,10 @@ class Servers:
             return ""
 
         async with asyncio.TaskGroup() as tasks:
-            looks = [tasks.create_task(one(server), name=f"look at {name}") for name, server in self._servers.items()]
+            looks = [
+                tasks.create_task(one(server), name=f"look at {name}")
+                for name, server in self._servers.items()
+            ]
         return tuple(line for look in looks if (line := look.result()))
 
     def begin(self, group: asyncio.TaskGroup) -> None:

@@ -1,7 +1,8 @@
-"""OpenAPI documents as sources: looked at, picked from, and looked at anew. Asks the network, keeps nothing itself.
+"""OpenAPI documents as sources: looked at, picked from, and looked at anew. Asks the network, keeps nothing
+itself.
 
-Beside what supplying.py reads, the options hold `offered`, the operations there are to pick from, and `chosen`, the
-places in that list which an admin has ticked and not added yet.
+Beside what supplying.py reads, the options hold `offered`, the operations there are to pick from, and
+`chosen`, the places in that list which an admin has ticked and not added yet.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,11 +56,15 @@ def picked_of(source: Source) -> set[str]:
 def foreign(source: Source, operations: Sequence[str]) -> list[str]:
     """Hosts nobody has confirmed that these operations would be asked of."""
     hosts = source.options.get("hosts", ())
-    return sorted({one.host for one in offered(source) if one.operation in operations and one.host not in hosts})
+    return sorted(
+        {one.host for one in offered(source) if one.operation in operations and one.host not in hosts}
+    )
 
 
 def meant(source: Source, words: Sequence[str]) -> list[str]:
-    """The operations that are meant by names, "METHOD /path", numbers of the list, or all. Raises ChangeRefused."""
+    """The operations that are meant by names, "METHOD /path", numbers of the list, or all. Raises
+    ChangeRefused.
+    """
     there = offered(source)
     if [one.lower() for one in words] == [ALL]:
         return [one.operation for one in there]
@@ -97,8 +102,11 @@ async def look(wish: Wish, secrets: Mapping[str, str]) -> Looked:
     return Looked(source, document, _reported(document))
 
 
-async def picked(source: Source, document: "Document", operations: Sequence[str], private: frozenset[str]) -> Offer:
-    """The source with these operations as tools beside those it has; what cannot be used is reported where others can.
+async def picked(
+    source: Source, document: "Document", operations: Sequence[str], private: frozenset[str]
+) -> Offer:
+    """The source with these operations as tools beside those it has; what cannot be used is reported where
+    others can.
 
     Raises ChangeRefused.
     """
@@ -119,18 +127,24 @@ async def picked(source: Source, document: "Document", operations: Sequence[str]
     return Offer(found, made(found, private), (*map(sentence, usable.left_out.values()), *reported))
 
 
-async def pick(source: Source, operations: Sequence[str], secrets: Mapping[str, str], private: frozenset[str]) -> Offer:
+async def pick(
+    source: Source, operations: Sequence[str], secrets: Mapping[str, str], private: frozenset[str]
+) -> Offer:
     """The same, with the document fetched anew. Raises ChangeRefused, also for hosts that are not confirmed."""
     hosts = foreign(source, operations)
     if hosts:
-        raise ChangeRefused(f"{source.name} would be asked at {', '.join(hosts)}, which nobody has confirmed yet.")
+        raise ChangeRefused(
+            f"{source.name} would be asked at {', '.join(hosts)}, which nobody has confirmed yet."
+        )
     return await picked(source, await _fetched(source, secrets, private), operations, private)
 
 
 async def refreshed(
     source: Source, secrets: Mapping[str, str], private: frozenset[str]
 ) -> tuple[Source, tuple[str, ...]]:
-    """The source as its document says today, and what it has lost by that, a sentence each. Raises ChangeRefused."""
+    """The source as its document says today, and what it has lost by that, a sentence each. Raises
+    ChangeRefused.
+    """
     document = await _fetched(source, secrets, private)
     there = {one.operation for one in document.operations}
     had = [one["operation"] for one in source.options.get("routes", ())]

@@ -1,7 +1,7 @@
 """Who may use which tool, by what admins granted. Pure.
 
-Without a grant the house's own tools are everyone's and all others the admins'; admins may always. A grant of a
-registered tool holds for the definition it was given for, and for no other.
+Without a grant the house's own tools are everyone's and all others the admins'; admins may always. A grant of
+a registered tool holds for the definition it was given for, and for no other.
 """
 
 from collections import defaultdict
@@ -32,4 +32,6 @@ def _whom(tool: Tool, grants: list[Grant]) -> frozenset[tuple[str, int]]:
     if tool.source:
         hash = definition_hash(tool)
         return frozenset((one.whom, one.number) for one in grants if one.hash == hash)
-    return frozenset((one.whom, one.number) for one in grants) if grants else frozenset({("everyone", 0)})
+    if grants:
+        return frozenset((one.whom, one.number) for one in grants)
+    return frozenset({("everyone", 0)})

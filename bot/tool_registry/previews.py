@@ -43,8 +43,8 @@ class Offer:
 class Wish:
     """What an admin wants to add under a name; `headers` and `environment` name secrets as `{name}`.
 
-    `home` is a folder that a program may keep, None: it gets an empty one that is deleted when it ends. `private` are
-    the hosts of private networks that may be reached.
+    `home` is a folder that a program may keep, None: it gets an empty one that is deleted when it ends.
+    `private` are the hosts of private networks that may be reached.
     """
 
     name: str
@@ -66,7 +66,9 @@ def headed(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 class _AnySecret(dict[str, str]):
-    """Stands in for secrets where tools are made only to be looked at; their definitions do not depend on values."""
+    """Stands in for secrets where tools are made only to be looked at; their definitions do not depend on
+    values.
+    """
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -83,7 +85,9 @@ def named(name: str) -> str:
 
 
 async def server(wish: Wish, secrets: Mapping[str, str], *, remote: bool) -> Offer:
-    """An MCP server, at a URL (`remote`) or started here by a command. Raises ChangeRefused if it does not answer."""
+    """An MCP server, at a URL (`remote`) or started here by a command. Raises ChangeRefused if it does not
+    answer.
+    """
     here = {"environment": dict(wish.environment), "home": wish.home}
     options: dict[str, Any] = {"headers": headed(wish.headers)} if remote else here
     source = Source(named(wish.name), "mcp_http" if remote else "mcp_stdio", wish.address, options)
@@ -103,13 +107,19 @@ def endpoint(wish: Wish, method: str, description: str, schema: Mapping[str, Any
         route = route_to(named(wish.name), description, method, wish.address, schema)
     except (ToolDefinitionError, ToolError, ValueError) as why:
         raise ChangeRefused(sentence(str(why))) from None
-    options = {"routes": [route.as_json()], "hosts": [route.host], "secrets": {"headers": headed(wish.headers)}}
+    options = {
+        "routes": [route.as_json()],
+        "hosts": [route.host],
+        "secrets": {"headers": headed(wish.headers)},
+    }
     source = Source(wish.name, "endpoint", f"{route.method} {route.address}", options)
     return Offer(source, made(source, wish.private), route.reported)
 
 
 def made(source: Source, private: frozenset[str]) -> tuple[Tool, ...]:
-    """The tools of a source, to be looked at and not to be called. Raises ChangeRefused when one cannot be made."""
+    """The tools of a source, to be looked at and not to be called. Raises ChangeRefused when one cannot be
+    made.
+    """
     [supply] = Supplying(private, _unheard).supplies([source], _AnySecret())
     if supply.trouble:
         raise ChangeRefused(sentence(supply.trouble))
@@ -143,7 +153,10 @@ def _found(place: "Place") -> None:
     at = str(place.home / said) if is_path and place.home else said
     is_lost = is_path and not Path(at).is_absolute()  # without a home it begins in an empty folder
     if is_lost or shutil.which(at, path=place.path) is None:
-        where = "is no program" if "/" in said else f"is in none of {place.path.replace(':', ', ')}"
+        if "/" in said:
+            where = "is no program"
+        else:
+            where = f"is in none of {place.path.replace(':', ', ')}"
         raise ChangeRefused(f"{said[:100]} {where}. Say its whole path.")
 
 

@@ -1,7 +1,7 @@
 """Tools of one's own in the files of TOOLS_DIR: plain Python with `@tool`, run inside this process.
 
-Whoever may write there may do whatever the gateway can, so a folder open to others is refused whole. A file that
-cannot be loaded is told with its line, and the others go on.
+Whoever may write there may do whatever the gateway can, so a folder open to others is refused whole. A file
+that cannot be loaded is told with its line, and the others go on.
 """
 
 import itertools
@@ -88,8 +88,15 @@ def _loaded(path: Path, text: bytes, own: Collection[Tool]) -> LoadedFile:
 
 def _told(path: Path, error: BaseException) -> str:
     """What went wrong, and at which line of the file."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    line = error.lineno if isinstance(error, SyntaxError) and error.filename == str(path) else (lines or [None])[-1]
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
+    ]
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        line = error.lineno
+    else:
+        line = (lines or [None])[-1]
     where = f"{path.name}, line {line}" if line else path.name
     said = " ".join((error.msg if isinstance(error, SyntaxError) else str(error)).split())[:LONGEST]
-    return f"{where}: {type(error).__name__}: {said}" if said else f"{where}: {type(error).__name__}"
+    if said:
+        return f"{where}: {type(error).__name__}: {said}"
+    return f"{where}: {type(error).__name__}"

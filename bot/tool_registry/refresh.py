@@ -14,7 +14,9 @@ from bot.tool_registry.loader import Where
 
 
 async def refresh(database: Database, where: Where) -> tuple[str, ...]:
-    """Fetch them one after the other; what went wrong, a line each. Raises SettingsRefused if secrets stay closed."""
+    """Fetch them one after the other; what went wrong, a line each. Raises SettingsRefused if secrets stay
+    closed.
+    """
     async with database.reading() as tx:
         found = [one for one in await sources.all_of(tx) if one.kind == "openapi" and one.enabled]
         secrets = await Sealer(where.keys).opened(tx) if found else {}

@@ -1,7 +1,7 @@
 """The tools the house has now, who may use which, and what a conversation is offered.
 
-Built once. Whoever is on the way of a message asks it and waits for nothing; what changed in the database, in files or
-at a server is taken over beside that.
+Built once. Whoever is on the way of a message asks it and waits for nothing; what changed in the database, in
+files or at a server is taken over beside that.
 """
 
 import asyncio
@@ -39,8 +39,8 @@ async def _untold(subject: str, text: str) -> None:
 class Catalogue:
     """`own` are the house's own tools; `is_admin` says who is one, `tell` reaches the admins' feed.
 
-    `members_changed` is called when conversations of people without a grant of their own begin with other tools than
-    before; whoever wants to know puts a function there.
+    `members_changed` is called when conversations of people without a grant of their own begin with other
+    tools than before; whoever wants to know puts a function there.
     """
 
     def __init__(
@@ -82,7 +82,8 @@ class Catalogue:
     def shelf(self, person: int, chat: int) -> Shelf:
         """What somebody may use in a chat, the same object for the same tools.
 
-        In a group these are the tools of everybody there; what one of them may use besides is not named to all.
+        In a group these are the tools of everybody there; what one of them may use besides is not named to
+        all.
         """
         alone = person if person == chat else 0
         is_all = alone and self._is_admin(alone)
@@ -91,16 +92,20 @@ class Catalogue:
             self._shelves[names] = Shelf(self.tools[name] for name in names)
         return self._shelves[names]
 
-    def offered(self, person: int, chat: int, texts: Sequence[str], recent: Iterable[str] = ()) -> tuple[str, ...]:
-        """Names of the tools that a conversation is offered which a person begins now in a chat, with these texts.
+    def offered(
+        self, person: int, chat: int, texts: Sequence[str], recent: Iterable[str] = ()
+    ) -> tuple[str, ...]:
+        """Names of the tools that a conversation is offered which a person begins now in a chat, with these
+        texts.
 
         `recent` are tools that were used there of late, the newest first.
         """
         return picked(self.shelf(person, chat), texts, recent, self._room)
 
     def toolbox(self, names: Iterable[str], shelf: Shelf | None = None) -> Toolbox:
-        """The tools of these names, the same object for the same names. Those that rest are named in it still, so that
-        a prompt stays as it began, and say so when they are called; those that are gone are left out.
+        """The tools of these names, the same object for the same names. Those that rest are named in it
+        still, so that a prompt stays as it began, and say so when they are called; those that are gone are
+        left out.
 
         All others of the `shelf` can be found and used.
         """
@@ -115,11 +120,15 @@ class Catalogue:
         return found
 
     def after(self, toolbox: Toolbox, called: Iterable[str]) -> Toolbox:
-        """The tools of a turn that goes on: what it has called is found again, whatever has become of it since."""
+        """The tools of a turn that goes on: what it has called is found again, whatever has become of it
+        since.
+        """
         missing = [name for name in dict.fromkeys(called) if name not in toolbox.tools]
         if not missing:
             return toolbox
-        return toolbox.joined(self.tools.get(name) or self._resting.get(name) or gone(name) for name in missing)
+        return toolbox.joined(
+            self.tools.get(name) or self._resting.get(name) or gone(name) for name in missing
+        )
 
     def kit(
         self,
@@ -129,8 +138,13 @@ class Catalogue:
         names: tuple[str, ...] | None,
         recent: Iterable[str] = (),
     ) -> Toolbox:
-        """The tools of a conversation whose prompt offers these names; None: what one is offered that begins now."""
-        offered = self.offered(person, chat, texts, recent) if names is None else names
+        """The tools of a conversation whose prompt offers these names; None: what one is offered that begins
+        now.
+        """
+        if names is None:
+            offered = self.offered(person, chat, texts, recent)
+        else:
+            offered = names
         return self.toolbox(offered, self.shelf(person, chat) if set(offered) >= DOORS else None)
 
     def kit_of(self, chat: int) -> Callable[[tuple[str, ...] | None], Toolbox]:
@@ -168,7 +182,9 @@ class Catalogue:
                 except StoreUnavailable as away:
                     log.warning("%s", away, extra={"action": "store.away"})
                 except Exception:  # the house goes on with the tools it has
-                    log.exception("what is registered could not be taken over", extra={"action": "tools.broken"})
+                    log.exception(
+                        "what is registered could not be taken over", extra={"action": "tools.broken"}
+                    )
 
     async def reload(self) -> tuple[str, ...]:
         """Load the files of TOOLS_DIR anew, and take over what is registered; what went wrong, a line each."""

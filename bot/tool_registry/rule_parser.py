@@ -31,10 +31,13 @@ def read(words: str) -> Rule | None:
     found = _RULE.fullmatch(words.strip())
     if found is None:
         raise ChangeRefused(HOW_TO)
-    ask, who = found["ask"].lower(), (found["who"] or "asker").lower()
+    ask = found["ask"].lower()
+    who = (found["who"] or "asker").lower()
     when = None if found["when"] is None else _schema(found["when"])
     return Rule(
-        next(one for one in get_args(Ask) if one == ask), when, next(one for one in get_args(Who) if one == who)
+        next(one for one in get_args(Ask) if one == ask),
+        when,
+        next(one for one in get_args(Who) if one == who),
     )
 
 

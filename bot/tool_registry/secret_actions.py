@@ -15,9 +15,13 @@ _NAMED = re.compile(r"\{([A-Za-z0-9_-]+)\}")
 
 
 async def keep(act: Act, sealer: Sealer, name: str, value: str) -> None:
-    """Keep a secret, in place of one of the same name. Raises ChangeRefused, or SettingsRefused without SECRETS_KEY."""
+    """Keep a secret, in place of one of the same name. Raises ChangeRefused, or SettingsRefused without
+    SECRETS_KEY.
+    """
     if not NAME.fullmatch(name):
-        raise ChangeRefused(f"{name[:60]!r} is no name for a secret: letters, digits, - and _, a letter first.")
+        raise ChangeRefused(
+            f"{name[:60]!r} is no name for a secret: letters, digits, - and _, a letter first."
+        )
     if not value or not value.isprintable():
         raise ChangeRefused("A secret is one line of printable characters, and not empty.")
     there = name in await names(act.tx)
@@ -39,7 +43,9 @@ async def names(tx: Transaction) -> list[str]:
 
 
 async def rotate(act: Act, sealer: Sealer) -> int:
-    """Seal all secrets with the first key of SECRETS_KEY; how many. Raises SettingsRefused if one cannot be opened."""
+    """Seal all secrets with the first key of SECRETS_KEY; how many. Raises SettingsRefused if one cannot be
+    opened.
+    """
     count = await sealer.again(act.tx)
     await act.note("sealed the secrets anew", "secrets", None, {"count": count})
     return count

@@ -1,4 +1,5 @@
-"""Sees keys, passwords and addresses with one: in what is written in a chat, and in the arguments of calls. Pure.
+"""Sees keys, passwords and addresses with one: in what is written in a chat, and in the arguments of calls.
+Pure.
 
 Errs on the side of seeing one: whoever is wronged by that enters it on the machine.
 """
@@ -55,7 +56,9 @@ def masked(arguments: str) -> str:
     try:
         value = json.loads(arguments)
     except ValueError:
-        return HIDDEN if holds_a_secret(arguments) else arguments
+        if holds_a_secret(arguments):
+            return HIDDEN
+        return arguments
     return json.dumps(_masked(value), ensure_ascii=False)
 
 
@@ -65,7 +68,9 @@ def _masked(value: Any, name: str = "") -> Any:
     if isinstance(value, list):
         return [_masked(one, name) for one in value]
     hides = isinstance(value, str) and (is_named_so(name) or holds_a_secret(value))
-    return HIDDEN if hides and value else value
+    if hides and value:
+        return HIDDEN
+    return value
 
 
 def _address_holds(address: str) -> bool:
@@ -90,13 +95,18 @@ def _pair_holds(name: str, value: str) -> bool:
 
 
 def is_by_chance(word: str) -> bool:
-    """Whether a word looks as if chance had made it: long, and of letters and digits in no order of a language."""
+    """Whether a word looks as if chance had made it: long, and of letters and digits in no order of a
+    language.
+    """
     word = word.strip("=.~-_+")
     if len(word) < _LEAST or not re.search(r"[0-9]", word):
         return False
     if re.fullmatch(r"[0-9a-fA-F-]{20,}", word) and re.search(r"[a-fA-F]", word):
         return True
-    if max(_bits(word[at : at + _WINDOW]) for at in range(0, max(1, len(word) - _WINDOW + 1), _WINDOW // 4)) < _BITS:
+    if (
+        max(_bits(word[at : at + _WINDOW]) for at in range(0, max(1, len(word) - _WINDOW + 1), _WINDOW // 4))
+        < _BITS
+    ):
         return False
     return len(re.findall(r"[0-9]+", word)) >= 3 or _changes(word) >= _RESTLESS
 
@@ -108,5 +118,7 @@ def _bits(word: str) -> float:
 
 def _changes(word: str) -> float:
     """How often small letters, capitals, digits and signs follow one another, of the times that they could."""
-    kinds = ["0" if sign.isdigit() else "A" if sign.isupper() else "a" if sign.islower() else "-" for sign in word]
+    kinds = [
+        "0" if sign.isdigit() else "A" if sign.isupper() else "a" if sign.islower() else "-" for sign in word
+    ]
     return sum(one != other for one, other in pairwise(kinds)) / (len(word) - 1)

@@ -1,7 +1,7 @@
 """Makes tools of what is registered: of each source what it gives now, with its secrets put in.
 
-Nothing is fetched here: what a document says and a server lists is kept in the options of its source. What reads it
-is imported when the first such source is there. The options, by kind, all of them JSON:
+Nothing is fetched here: what a document says and a server lists is kept in the options of its source. What
+reads it is imported when the first such source is there. The options, by kind, all of them JSON:
 
 - openapi, endpoint: `routes` (of tools.http.routes, by `as_json`), `hosts` (names that were confirmed), `secrets` with
   `headers`, `query` and `basic` of tools.http.service
@@ -44,7 +44,9 @@ class Unfilled(Exception):
 
 
 class Supplying:
-    """`private` are the hosts of private networks that may be reached, `heard` is told what an MCP server lists."""
+    """`private` are the hosts of private networks that may be reached, `heard` is told what an MCP server
+    lists.
+    """
 
     def __init__(self, private: frozenset[str], heard: "Heard") -> None:
         self._private = private
@@ -71,11 +73,15 @@ class Supplying:
 
     def troubles(self) -> dict[str, str]:
         """Why servers are not available, by source."""
-        return self._servers.troubles() if self._servers is not None else {}
+        if self._servers is not None:
+            return self._servers.troubles()
+        return {}
 
     async def look(self) -> tuple[str, ...]:
         """Have all servers listed anew; why some are not available, a line each."""
-        return await self._servers.look() if self._servers is not None else ()
+        if self._servers is not None:
+            return await self._servers.look()
+        return ()
 
     def _supply(self, source: Source, secrets: Mapping[str, str]) -> Supply:
         made: tuple[Tool, ...] = ()
@@ -89,7 +95,9 @@ class Supplying:
         except (Unfilled, ToolDefinitionError, ValueError) as why:
             trouble = str(why)
         except Exception:  # another version may have kept anything; the others go on
-            log.exception("a source cannot be read", extra={"action": "tools.unreadable", "source": source.name})
+            log.exception(
+                "a source cannot be read", extra={"action": "tools.unreadable", "source": source.name}
+            )
             trouble = UNREADABLE
         return Supply(source, made, trouble)
 
@@ -97,7 +105,9 @@ class Supplying:
         from tools.mcp.definitions import Definition
 
         server = self._server(source.name, place_of(source, secrets, self._private))
-        return tuple(server.tool(Definition(**told)) for told in source.options.get("listing", ())), server.trouble
+        return tuple(
+            server.tool(Definition(**told)) for told in source.options.get("listing", ())
+        ), server.trouble
 
     def _routed(self, source: Source, secrets: Mapping[str, str]) -> Made:
         from tools.http.routes import route_from
@@ -108,10 +118,15 @@ class Supplying:
         options = source.options
         named = options.get("secrets", {})
         headers, query = (filled(named.get(part, {}), secrets) for part in ("headers", "query"))
-        basic = filled({"": named["basic"]}, secrets)[""] if named.get("basic") else None
-        hosts, reach = frozenset(options.get("hosts", ())), Reach(private=self._private)
+        if named.get("basic"):
+            basic = filled({"": named["basic"]}, secrets)[""]
+        else:
+            basic = None
+        hosts = frozenset(options.get("hosts", ()))
+        reach = Reach(private=self._private)
         service = Service(source.name, hosts, Secrets(headers, query, basic), reach)
-        made, troubles = [], []
+        made = []
+        troubles = []
         for kept in options.get("routes", ()):
             try:
                 made.append(tool_of(route_from(kept), service))
@@ -130,7 +145,9 @@ class Supplying:
 
 
 def place_of(source: Source, secrets: Mapping[str, str], private: frozenset[str]) -> "Place":
-    """Where an MCP server is. Raises Unfilled, or ValueError for one that cannot be started or must not be asked."""
+    """Where an MCP server is. Raises Unfilled, or ValueError for one that cannot be started or must not be
+    asked.
+    """
     from tools.mcp.location import Program, Remote
 
     options = source.options
@@ -139,7 +156,8 @@ def place_of(source: Source, secrets: Mapping[str, str], private: frozenset[str]
         said = filled(headers, secrets)
         _sendable(source, said, private)
         return Remote(source.address, said, private, _named(headers, secrets))
-    home, environment = Path(options["home"]) if options.get("home") else None, options.get("environment", {})
+    home = Path(options["home"]) if options.get("home") else None
+    environment = options.get("environment", {})
     return Program(_command(source.address), home, filled(environment, secrets), _named(environment, secrets))
 
 
@@ -171,7 +189,9 @@ def _command(written: str) -> tuple[str, ...]:
 
 def _named(texts: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
     """The secrets that these texts name."""
-    return {name: secrets[name] for text in texts.values() for name in _NAMED.findall(text) if name in secrets}
+    return {
+        name: secrets[name] for text in texts.values() for name in _NAMED.findall(text) if name in secrets
+    }
 
 
 def filled(texts: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""What an admin sees of a tool: where it comes from, how it stands, its rule, who may use it, what it costs a prompt.
+"""What an admin sees of a tool: where it comes from, how it stands, its rule, who may use it, what it costs a
+prompt.
 
 Reads rows only, so that it tells the same beside a running gateway and without one.
 """
@@ -25,11 +26,12 @@ Own = Mapping[str, Tool]
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A tool as it stands. `source` None: the house's own. `rule` is the one that holds, None: what its source says;
-    `is_set`: an admin set it.
+    """A tool as it stands. `source` None: the house's own. `rule` is the one that holds, None: what its
+    source says; `is_set`: an admin set it.
 
-    `definition` is what was accepted last, `pending` what waits to be: a new or a changed one. `grants` without any:
-    the house's own are everyone's, others the admins'. `cost` is in tokens of a prompt, estimated.
+    `definition` is what was accepted last, `pending` what waits to be: a new or a changed one. `grants`
+    without any: the house's own are everyone's, others the admins'. `cost` is in tokens of a prompt,
+    estimated.
     """
 
     name: str
@@ -51,7 +53,9 @@ class Card:
     @property
     def is_removable(self) -> bool:
         """Whether it stays away once it is removed; what a server or a file gives would come back."""
-        return self.state == "gone" or (self.source is not None and self.source.kind in {"openapi", "endpoint"})
+        return self.state == "gone" or (
+            self.source is not None and self.source.kind in {"openapi", "endpoint"}
+        )
 
     @property
     def cost(self) -> int:
@@ -85,8 +89,13 @@ async def card(tx: Transaction, own: Own, name: str) -> Card:
     stored = await tools.find(tx, name)
     if name not in own and (stored is None or not stored.source):
         raise ChangeRefused(f"There is no tool called {name[:80]}.")
-    came = await sources.find(tx, stored.source) if stored and stored.source else None
-    return _card(name, own.get(name), stored, {came.name: came} if came else {}, await grants.all_of(tx, name))
+    if stored and stored.source:
+        came = await sources.find(tx, stored.source)
+    else:
+        came = None
+    return _card(
+        name, own.get(name), stored, {came.name: came} if came else {}, await grants.all_of(tx, name)
+    )
 
 
 def _card(
@@ -94,15 +103,15 @@ def _card(
 ) -> Card:
     if own is not None:
         definition: Mapping[str, Any] = definition_of(own)
-        source, pending, flagged = None, None, None
+        source = None
+        pending = None
+        flagged = None
     else:
         assert stored is not None
-        definition, source, pending, flagged = (
-            stored.definition,
-            came.get(stored.source),
-            stored.pending,
-            stored.flagged,
-        )
+        definition = stored.definition
+        source = came.get(stored.source)
+        pending = stored.pending
+        flagged = stored.flagged
     rule = rule_of(stored.rule) if stored and stored.rule is not None else None
     return Card(
         name=name,
@@ -128,10 +137,14 @@ def _state(stored: StoredTool | None, source: Source | None) -> State:
     if source is not None and stored.name not in _given(source, stored.name):
         return "gone"
     if stored.pending is not None:
-        return "changed" if stored.definition else "new"
+        if stored.definition:
+            return "changed"
+        return "new"
     if stored.flagged is not None:
         return "flagged"
-    return "in trouble" if source is not None and source.trouble else "on"
+    if source is not None and source.trouble:
+        return "in trouble"
+    return "on"
 
 
 def _given(source: Source, name: str) -> Collection[str]:

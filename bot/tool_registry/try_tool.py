@@ -1,4 +1,6 @@
-"""Runs a tool once for an admin, outside of any turn: never through a grant, within the tool's own limits, recorded."""
+"""Runs a tool once for an admin, outside of any turn: never through a grant, within the tool's own limits,
+recorded.
+"""
 
 import json
 import time
@@ -24,7 +26,9 @@ HOW_TO = 'Arguments are JSON, such as {"city": "Rome"}'
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A tool about to be run: with which arguments, as JSON, for whom and where (its notes are those of the chat)."""
+    """A tool about to be run: with which arguments, as JSON, for whom and where (its notes are those of the
+    chat).
+    """
 
     tool: Tool
     arguments: str
@@ -45,7 +49,9 @@ class Tried:
     @property
     def size(self) -> int:
         """Characters of the whole result."""
-        return len(self.result.text) if self.result.size is None else self.result.size
+        if self.result.size is None:
+            return len(self.result.text)
+        return self.result.size
 
 
 class _NoPast:

@@ -1,7 +1,8 @@
-"""Asks a person about a tool call, hears the answer, and puts the turn back: also hours later, also after a restart.
+"""Asks a person about a tool call, hears the answer, and puts the turn back: also hours later, also after a
+restart.
 
-Owns who is asked and may answer, what an answer leads to, and when a question expires. Each act works inside the
-caller's transaction and returns the lanes in which something is to be delivered once that is committed.
+Owns who is asked and may answer, what an answer leads to, and when a question expires. Each act works inside
+the caller's transaction and returns the lanes in which something is to be delivered once that is committed.
 """
 
 import asyncio
@@ -28,7 +29,9 @@ from tools.base import Tool, definition_hash
 HERE_SECONDS = questions.HERE_HOURS * 3600.0
 
 ASKED_ADMINS = "I have asked the admins whether I may run {}. You can write on meanwhile; I answer here."
-NO_ADMIN = "Only an admin who did not ask could allow me to run {}, and none can be reached now. So I do not run it."
+NO_ADMIN = (
+    "Only an admin who did not ask could allow me to run {}, and none can be reached now. So I do not run it."
+)
 NOT_YOURS = "This is not yours to answer."
 TOO_LATE = "It is too late for that: nobody answered in time."
 
@@ -70,7 +73,9 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What comes of a tap: a line for whoever tapped, the lanes to wake, and whether it `settled` the question."""
+    """What comes of a tap: a line for whoever tapped, the lanes to wake, and whether it `settled` the
+    question.
+    """
 
     toast: str
     lanes: tuple[Lane, ...] = ()
@@ -81,7 +86,8 @@ class Heard:
 class Reach:
     """What approvals need of the house: `admins` who can be written to now, who is one, and whom to wake.
 
-    `ended` hears of turns that were ended where they waited, once that is committed; their lanes need not be woken.
+    `ended` hears of turns that were ended where they waited, once that is committed; their lanes need not be
+    woken.
     """
 
     admins: Callable[[Transaction], Awaitable[Sequence[int]]]
@@ -110,8 +116,8 @@ class Approvals:
         return [Lane(admin) for admin in await self._reach.admins(tx) if admin != asker.person]
 
     async def allowed(self, tx: Transaction, asker: Asker, tool: Tool, binding: str, *, now: float) -> bool:
-        """Whether such a call of theirs was allowed in this chat for a while by somebody who may allow it now, and the
-        tool is the same since.
+        """Whether such a call of theirs was allowed in this chat for a while by somebody who may allow it
+        now, and the tool is the same since.
         """
         call = Call(asker.person, asker.lane.chat, tool.name, definition_hash(tool), binding)
         by = await stored.allowed_by(tx, call, now=now)
@@ -136,9 +142,14 @@ class Approvals:
         self._wake(lanes)
         self._asked.set()
 
-    async def answer(self, tx: Transaction, question: int, word: Word, by: tuple[int, str], *, now: float) -> Heard:
-        """Somebody tapped: who it is, by number and name. Wake the lanes, and the worker, once it is committed."""
-        found, (person, name) = await stored.find(tx, question), by
+    async def answer(
+        self, tx: Transaction, question: int, word: Word, by: tuple[int, str], *, now: float
+    ) -> Heard:
+        """Somebody tapped: who it is, by number and name. Wake the lanes, and the worker, once it is
+        committed.
+        """
+        found = await stored.find(tx, question)
+        (person, name) = by
         if found is None or (word == "here" and found.binding is None):
             return Heard("This button is too old.")
         if not self.may_answer(found, person):
@@ -172,9 +183,11 @@ class Approvals:
         await stored.revoke_all(tx, chat=lane.chat)
         return await self.stop(tx, await parking.of_lane(tx, lane, before=before), now=now)
 
-    async def end(self, tx: Transaction, person: int, *, why: str, now: float) -> tuple[Callable[[], object], ...]:
-        """A person is let in no more: their questions, allowances and waiting turns end. Returns what is to be done
-        once that is committed.
+    async def end(
+        self, tx: Transaction, person: int, *, why: str, now: float
+    ) -> tuple[Callable[[], object], ...]:
+        """A person is let in no more: their questions, allowances and waiting turns end. Returns what is to
+        be done once that is committed.
         """
         await stored.revoke_all(tx, person=person)
         lanes = []
@@ -195,20 +208,24 @@ class Approvals:
 
     async def _expire(self) -> float | None:
         """Deny what nobody answered in time; returns when the next question expires."""
-        now, lanes = self._clock(), tuple[Lane, ...]()
+        now = self._clock()
+        lanes = tuple[Lane, ...]()
         async with self._database.reading() as tx:
             at = await stored.next_expiry(tx)
         if at is None or at > now:
             return at
         async with self._database.transaction() as tx:
-            lanes = await self._settle(tx, await stored.open_questions(tx, until=now), "expired", None, now=now)
+            lanes = await self._settle(
+                tx, await stored.open_questions(tx, until=now), "expired", None, now=now
+            )
             at = await stored.next_expiry(tx)
         self._wake(lanes)
         self._reach.wake_worker()
         return at
 
     async def _ask(self, tx: Transaction, asker: Asker, step: int, one: Waiting, now: float) -> list[Lane]:
-        arguments, tool = questions.stored(one.call.arguments), one.tool
+        arguments = questions.stored(one.call.arguments)
+        tool = one.tool
         new = NewQuestion(
             turn=asker.turn,
             step=step,
@@ -225,8 +242,11 @@ class Approvals:
         )
         number = await stored.ask(tx, new, now=now)
         is_elsewhere = one.ask.who == "admins"
-        matter = Matter(tool.name, arguments, asker.name, asker.person, one.ask.why, one.ask.binding, is_elsewhere)
-        parts, lanes = questions.question(matter, number), await self.where(tx, one.ask.who, asker)
+        matter = Matter(
+            tool.name, arguments, asker.name, asker.person, one.ask.why, one.ask.binding, is_elsewhere
+        )
+        parts = questions.question(matter, number)
+        lanes = await self.where(tx, one.ask.who, asker)
         for lane in lanes:
             rows = await outbox.add(tx, item=None, lane=lane, parts=parts, now=now)
             await outbox.insist(tx, rows)
@@ -246,7 +266,9 @@ class Approvals:
         *,
         now: float,
     ) -> tuple[Lane, ...]:
-        """Store one answer to several questions, tell it where they were put, and let turns go on that wait no more."""
+        """Store one answer to several questions, tell it where they were put, and let turns go on that wait
+        no more.
+        """
         lanes = list[Lane]()
         for one in found:
             await stored.answer(tx, one.id, word, by, now=now)

@@ -1,7 +1,8 @@
-"""What the house does with its endpoint at start, and when it came back with an empty cache: looks at what it is, and
-puts the head of its prompts into its cache.
+"""What the house does with its endpoint at start, and when it came back with an empty cache: looks at what it
+is, and puts the head of its prompts into its cache.
 
-Says once what is wrong with it. Its calls are rows of the ledger that belong to no turn, and go behind all others.
+Says once what is wrong with it. Its calls are rows of the ledger that belong to no turn, and go behind all
+others.
 """
 
 import asyncio
@@ -25,10 +26,17 @@ from bot.llm.diagnostics import Seen
 from bot.turns.call_ledger import Book
 
 SETTLE = 1.0  # seconds after the start that belong to those who have waited for it
-PAUSES = (2.0, 5.0, 10.0, 30.0, 60.0)  # seconds between looks at an endpoint that is away; the last one repeats
+PAUSES = (
+    2.0,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+)  # seconds between looks at an endpoint that is away; the last one repeats
 TRIES = 5  # times a warm-up is begun before it is left
 
-# Where a cache keeps the ends of prompts only, a head is in it once two different prompts were seen to share it.
+# Where a cache keeps the ends of prompts only, a head is in it once two different prompts were seen to share
+# it.
 ASKS: Final = ("Are you there? One word.", "Ready? Say so in one word.")
 NAME: Final = "warm-up"
 
@@ -41,8 +49,8 @@ log = logging.getLogger(__name__)
 class Wanted:
     """The endpoint as the settings name it, the head of every prompt, and what of it is warmed.
 
-    `toolbox` gives the tools that most conversations begin with now. `lineages` are those that turns begin with, by
-    thinking; none: nothing is warmed. `longest` is the longest prompt with its answer, in tokens.
+    `toolbox` gives the tools that most conversations begin with now. `lineages` are those that turns begin
+    with, by thinking; none: nothing is warmed. `longest` is the longest prompt with its answer, in tokens.
     """
 
     url: str
@@ -55,7 +63,9 @@ class Wanted:
 
 
 class Warming:
-    """Runs beside the house until cancelled. `name` is the ledger's name of the model, `tell` reaches the admins."""
+    """Runs beside the house until cancelled. `name` is the ledger's name of the model, `tell` reaches the
+    admins.
+    """
 
     def __init__(
         self, database: Database, model: LanguageModel, wanted: Wanted, *, name: Callable[[], str], tell: Tell
@@ -68,7 +78,9 @@ class Warming:
         self._due = asyncio.Event()
 
     def again(self) -> None:
-        """The endpoint came back and has forgotten, or the tools are others: look at it and warm it once more."""
+        """The endpoint came back and has forgotten, or the tools are others: look at it and warm it once
+        more.
+        """
         self._due.set()
 
     async def run(self) -> None:
@@ -109,7 +121,9 @@ class Warming:
             return seen
 
     async def _warm(self, seen: Seen) -> Seen:
-        """Warm every lineage, and tell what was seen by it. From the beginning if the endpoint went away meanwhile."""
+        """Warm every lineage, and tell what was seen by it. From the beginning if the endpoint went away
+        meanwhile.
+        """
         again = None
         for pause in itertools.islice(_pauses(), TRIES):
             replies: list[tuple[bool, Reply]] = []

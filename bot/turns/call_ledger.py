@@ -1,5 +1,5 @@
-"""The account's rows of model calls, each opened or closed in a transaction of its own; and the calls of the house
-itself, which belong to no turn and for which nobody waits.
+"""The account's rows of model calls, each opened or closed in a transaction of its own; and the calls of the
+house itself, which belong to no turn and for which nobody waits.
 """
 
 import asyncio
@@ -60,15 +60,17 @@ class Book:
                 await calls.close_call(tx, closing, now=time.time())
 
     async def errand(self, model: LanguageModel, request: ModelRequest, new: NewCall) -> Came:
-        """Make a call of the house's own, once. Its row is open until what is given back is stored with it; if the call
-        is cancelled, it is closed here.
+        """Make a call of the house's own, once. Its row is open until what is given back is stored with it;
+        if the call is cancelled, it is closed here.
         """
         call = await self.open(new)
         cut: list[Reply] = []
         try:
             async with asyncio.timeout(None) as limit:
                 now = asyncio.get_running_loop().time
-                reply = await model.call(request, _nobody_looks, lambda: limit.reschedule(now() + LONGEST), cut.append)
+                reply = await model.call(
+                    request, _nobody_looks, lambda: limit.reschedule(now() + LONGEST), cut.append
+                )
         except CallFailed as failed:
             return _failed(call, failed)
         except TimeoutError:

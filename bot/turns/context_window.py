@@ -1,6 +1,8 @@
-"""What the model sees of a conversation next: which finished turns, how much they take, and what /context says of it.
+"""What the model sees of a conversation next: which finished turns, how much they take, and what /context
+says of it.
 
-Reads what is stored; judged by agent/history. Sizes are estimates, brought to tokens by what the server counted last.
+Reads what is stored; judged by agent/history. Sizes are estimates, brought to tokens by what the server
+counted last.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +20,9 @@ from bot.db.engine import Transaction
 from bot.domain import Lane, Message
 
 Kit = Callable[[tuple[str, ...] | None], Toolbox]
-"""The tools of a conversation whose prompt offers these names; None: it has not begun, so those it would be offered."""
+"""The tools of a conversation whose prompt offers these names; None: it has not begun, so those it would be
+offered.
+"""
 
 NEAR = 0.1  # of the budget: so near to it an estimate does not tell whether a prompt is above
 
@@ -27,8 +31,8 @@ NEAR = 0.1  # of the budget: so near to it an estimate does not tell whether a p
 class Window:
     """A conversation as the next prompt sees it. `ratio`: tokens the server counts where one is estimated.
 
-    `fixed` is the estimate of what comes before the turns: system text, tools, notes and summary; `begun` says whether
-    its notes are stored as they stand here, and its tools.
+    `fixed` is the estimate of what comes before the turns: system text, tools, notes and summary; `begun`
+    says whether its notes are stored as they stand here, and its tools.
     """
 
     here: Conversation
@@ -58,15 +62,18 @@ class Window:
         return replace(self, here=here, span=span)
 
     def _before(self, index: int) -> int | None:
-        return self.past[index - 1].id if index else None
+        if index:
+            return self.past[index - 1].id
+        return None
 
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """What the next prompt of a lane is made of. `parts` are labels, such as `tool clock`, with estimated tokens.
+    """What the next prompt of a lane is made of. `parts` are labels, such as `tool clock`, with estimated
+    tokens.
 
-    `last_prompt` and `last_cached` are the server's counts of the newest turn's first prompt, None where it gave none;
-    `left_out_turns` are those of the conversation that are in the database only.
+    `last_prompt` and `last_cached` are the server's counts of the newest turn's first prompt, None where it
+    gave none; `left_out_turns` are those of the conversation that are in the database only.
     """
 
     parts: tuple[tuple[str, int], ...]
@@ -78,7 +85,9 @@ class Composition:
 
 
 async def look(tx: Transaction, lane: Lane, system: str, kit: Kit, number: int | None = None) -> Window:
-    """The lane's conversation as it stands, or an earlier one of this `number`, of which nothing is stored any more."""
+    """The lane's conversation as it stands, or an earlier one of this `number`, of which nothing is stored
+    any more.
+    """
     here = await conversations.find(tx, lane)
     if number is not None and number != here.number:
         here = Conversation(number, think=here.think, over=True)
@@ -103,7 +112,9 @@ async def cut(tx: Transaction, lane: Lane, window: Window, system: str) -> Windo
     return replace(window, here=here, fixed=_fixed(here, system, window.toolbox))
 
 
-async def messages(tx: Transaction, window: Window, system: str, newest: Sequence[Message]) -> tuple[Message, ...]:
+async def messages(
+    tx: Transaction, window: Window, system: str, newest: Sequence[Message]
+) -> tuple[Message, ...]:
     """The prompt of this window with the newest user messages."""
     span, held = window.span, window.past[window.span.first :]
     told = await stored.messages_of(tx, [turn.id for turn in held])
@@ -121,13 +132,19 @@ async def composition(tx: Transaction, lane: Lane, system: str, kit: Kit, budget
     turns = len(window.past) - window.span.first
     sizes = [
         ("system text", history.estimate(prompting.build(system, (), ()))),
-        *((f"tool {one['function']['name']}", len(str(one)) // history.BYTES_A_TOKEN) for one in toolbox.definitions),
+        *(
+            (f"tool {one['function']['name']}", len(str(one)) // history.BYTES_A_TOKEN)
+            for one in toolbox.definitions
+        ),
         ("notes", _added(system, notes=window.here.notes)),
         ("summary", _added(system, summary=window.here.summary)),
         (f"{turns} turn{'' if turns == 1 else 's'}", history.held(_sizes(window.past), window.span) - images),
         ("images", images),
     ]
-    last = await calls.first_prompt(tx, window.past[-1].id) if window.past else (None, None)
+    if window.past:
+        last = await calls.first_prompt(tx, window.past[-1].id)
+    else:
+        last = (None, None)
     parts = tuple((label, round(size * window.ratio)) for label, size in sizes if size)
     total = sum(tokens for _, tokens in parts)
     return Composition(parts, total, budget, *last, left_out_turns=window.span.first)
@@ -153,7 +170,9 @@ def _sizes(past: Iterable[PastTurn]) -> list[TurnSize]:
 
 def _after(past: Sequence[PastTurn], turn: int | None) -> int:
     """Index of the turn after this one; where a /retry has taken its place, of the first that began after it."""
-    return next((at + 1 for at, one in enumerate(past) if one.id == turn), sum(one.id < (turn or 0) for one in past))
+    return next(
+        (at + 1 for at, one in enumerate(past) if one.id == turn), sum(one.id < (turn or 0) for one in past)
+    )
 
 
 async def _notes(tx: Transaction, lane: Lane) -> str:

@@ -1,5 +1,5 @@
-"""Where the model calls of one turn go: the endpoint it is at, what of its prompt may go there, and whether it goes on
-at the other one. Asks the chat when that needs its consent.
+"""Where the model calls of one turn go: the endpoint it is at, what of its prompt may go there, and whether
+it goes on at the other one. Asks the chat when that needs its consent.
 """
 
 import re
@@ -26,7 +26,9 @@ _ODD = re.compile(r"[^\w./:@+ -]")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An endpoint, and the way to ask it; `continues`: it goes on in the middle of an answer if it is asked to."""
+    """An endpoint, and the way to ask it; `continues`: it goes on in the middle of an answer if it is asked
+    to.
+    """
 
     endpoint: Endpoint
     asking: Asking
@@ -35,8 +37,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Both endpoints, or the first alone. `wake` says that something is stored for a lane; `for_hard`: the second one
-    is wanted for turns that think.
+    """Both endpoints, or the first alone. `wake` says that something is stored for a lane; `for_hard`: the
+    second one is wanted for turns that think.
     """
 
     database: Database
@@ -62,15 +64,21 @@ class Way:
     def place(self) -> Place:
         """Where the turn is."""
         second = self._places.second
-        return second if self.which == "fallback" and second is not None else self._places.first
+        if self.which == "fallback" and second is not None:
+            return second
+        return self._places.first
 
     @property
     def seek(self) -> Seek | None:
         """What tells whether the turn goes on elsewhere; None if there is nowhere else."""
-        return self._elsewhere if self._places.second is not None else None
+        if self._places.second is not None:
+            return self._elsewhere
+        return None
 
     async def begin(self, tx: Transaction, turn: int, *, deep: bool, hard: bool) -> None:
-        """Decide where a turn is answered. `deep`: the second endpoint was asked for; `hard`: the turn thinks."""
+        """Decide where a turn is answered. `deep`: the second endpoint was asked for; `hard`: the turn
+        thinks.
+        """
         second = self._places.second
         if second is None:
             return
@@ -86,7 +94,9 @@ class Way:
         await self.settle(tx, turn)
 
     async def settle(self, tx: Transaction, turn: int) -> None:
-        """Before a call is written down: see what may go to the second endpoint now. If nothing, the turn leaves it."""
+        """Before a call is written down: see what may go to the second endpoint now. If nothing, the turn
+        leaves it.
+        """
         if self.which == "main":
             return
         second = self._places.second
@@ -108,18 +118,23 @@ class Way:
             withheld = withhold(messages, self._allowed)
             self._left_out |= withheld.left_out
             messages = withheld.messages
-        return unseen(messages) if self.place.asking.blind else messages
+        if self.place.asking.blind:
+            return unseen(messages)
+        return messages
 
     def fitted(self, request: ModelRequest) -> ModelRequest:
         """The request as it goes out. Thinking is switched at the first endpoint only."""
         sent = self.sent(request.messages)
         if self.which == "main":
-            return request if sent is request.messages else replace(request, messages=sent)
+            if sent is request.messages:
+                return request
+            return replace(request, messages=sent)
         return replace(request, messages=sent, thinking=False, brake=None)
 
     def leave(self) -> Which | None:
         """Where the turn is to go on, after `seek` was told of a failure that it is left for; None: it stays."""
-        leads, self._leads = self._leads, None
+        leads = self._leads
+        self._leads = None
         return leads
 
     async def go(self, tx: Transaction, turn: int, to: Which) -> None:
@@ -131,10 +146,14 @@ class Way:
         await self.settle(tx, turn)
 
     def signature(self, model: str | None, *, deep: bool) -> str:
-        """The line that says who wrote an answer, where that is not taken for granted; in Markdown, else empty."""
+        """The line that says who wrote an answer, where that is not taken for granted; in Markdown, else
+        empty.
+        """
         name = _told(model or self.place.endpoint.name())
         if self.which == "main":
-            return f"— written by {name}, not by the second model" if deep else ""
+            if deep:
+                return f"— written by {name}, not by the second model"
+            return ""
         missing = [kind for kind in KINDS if kind in self._left_out]
         without = f", without your {' and '.join(missing)}" if missing else ""
         return f"— written by {name}{without}"
@@ -142,8 +161,11 @@ class Way:
     async def _elsewhere(self, *, refused: bool) -> Elsewhere:
         if refused:
             self._refused.add(self.which)
-        first, second = self._places.first.endpoint, self._places.second
-        other = first if self.which == "fallback" else second.endpoint if second else None
+        first = self._places.first.endpoint
+        second = self._places.second
+        other: Endpoint | None = first
+        if self.which != "fallback":
+            other = second.endpoint if second else None
         if other is None or other.which in self._refused:
             return "no"
         found: Elsewhere = "go"
@@ -157,7 +179,9 @@ class Way:
         async with self._places.database.transaction() as tx:
             consent = await chats.consent(tx, self._lane.chat, second.host)
             if consent.kinds is not None:
-                return "go" if consent.given else "no"
+                if consent.given:
+                    return "go"
+                return "no"
             await self._ask(tx, second, DOWN)
         self._places.wake(self._lane)
         return "wait"

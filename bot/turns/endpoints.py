@@ -1,5 +1,5 @@
-"""The endpoints a turn may be answered by, and the judgements about the second one: when it is used, whether it is
-outside the own network, and what of a prompt may go there. Judges purely; owns the second one's model.
+"""The endpoints a turn may be answered by, and the judgements about the second one: when it is used, whether
+it is outside the own network, and what of a prompt may go there. Judges purely; owns the second one's model.
 """
 
 import hashlib
@@ -22,8 +22,8 @@ from bot.settings import Settings
 
 CONSENT: Final = "consent"
 
-# Written out, because what `is_private` holds for private differs between Python's patch releases, and it takes in
-# addresses that carry another one.
+# Written out, because what `is_private` holds for private differs between Python's patch releases, and it
+# takes in addresses that carry another one.
 _OWN_NETWORKS = [
     ipaddress.ip_network(block)
     for block in (
@@ -38,7 +38,8 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # resolvers read a name that ends s
 # A block whose end was cut off reaches to the end of its text.
 _BLOCK = r"\[data: {label}[^\]\n]*\]\n.*?(?:\n\[end of data\]|\Z)"
 _FILE = re.compile(_BLOCK.format(label=r"file\b"), re.DOTALL)
-_NOTES, _PAST = frozenset[Kind]({"notes"}), frozenset[Kind]({"notes", "files"})
+_NOTES = frozenset[Kind]({"notes"})
+_PAST = frozenset[Kind]({"notes", "files"})
 _HEAD_BLOCKS = (
     (re.compile(_BLOCK.format(label="notes of this chat"), re.DOTALL), _NOTES),
     (re.compile(_BLOCK.format(label="summary of what was said before"), re.DOTALL), _PAST),
@@ -53,7 +54,9 @@ NO_IMAGE = "[an image was left out]"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A place that answers: `which` of the two, as turns store it; its address; `name` tells the model behind it."""
+    """A place that answers: `which` of the two, as turns store it; its address; `name` tells the model behind
+    it.
+    """
 
     which: Which
     url: str
@@ -73,7 +76,9 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Where a turn begins, and why. `ask`: the chat must be asked before the second endpoint may be used for it."""
+    """Where a turn begins, and why. `ask`: the chat must be asked before the second endpoint may be used for
+    it.
+    """
 
     which: Which
     why: str
@@ -94,7 +99,9 @@ class _Second(Llm):
 
 @asynccontextmanager
 async def second(settings: Settings) -> AsyncIterator[Endpoint | None]:
-    """The second endpoint while the block runs; None if none is set up. It is spoken to as any hosted model is."""
+    """The second endpoint while the block runs; None if none is set up. It is spoken to as any hosted model
+    is.
+    """
     if settings.fallback_url is None:
         yield None
         return
@@ -112,7 +119,9 @@ async def second(settings: Settings) -> AsyncIterator[Endpoint | None]:
 
 
 def question(second: Endpoint, occasion: str, *, item: int = 0) -> Part:
-    """What a chat is asked before anything of it goes to this endpoint; `item` is the message that waits for it."""
+    """What a chat is asked before anything of it goes to this endpoint; `item` is the message that waits for
+    it.
+    """
     text = (
         f"{occasion}, what is written in this chat would be sent to {second.host}, which is outside our own network. "
         "Your notes, files and images stay here unless you allow them, too. May it?"
@@ -140,8 +149,8 @@ def host_of(url: str) -> str:
 def is_own(host: str) -> bool:
     """Whether a host stands on the own network, judged by its name or number alone: names are not resolved.
 
-    Own are loopback, private and link-local addresses, names of one label, and those that end in .local, .internal or
-    .lan. What only looks like a name, such as 134744072 for 8.8.8.8, is not.
+    Own are loopback, private and link-local addresses, names of one label, and those that end in .local,
+    .internal or .lan. What only looks like a name, such as 134744072 for 8.8.8.8, is not.
     """
     try:
         address = ipaddress.ip_address(host)
@@ -156,7 +165,9 @@ def is_own(host: str) -> bool:
 
 
 def choose(second: Endpoint | None, consent: Consent, *, deep: bool, hard: bool) -> Choice:
-    """Where a turn begins. `deep`: the person asked for the second endpoint; `hard`: it is wanted for such turns."""
+    """Where a turn begins. `deep`: the person asked for the second endpoint; `hard`: it is wanted for such
+    turns.
+    """
     if second is None or not (deep or hard):
         return Choice("main", "the first endpoint answers unless it is down")
     why = DEEP if deep else "the turn is a hard one"
@@ -174,7 +185,8 @@ def may_go(second: Endpoint, consent: Consent) -> bool:
 def withhold(messages: Iterable[Message], allowed: Iterable[Kind]) -> Withheld:
     """The prompt without what may not leave the house: notes, files and images that are not `allowed`.
 
-    Works on the marks the house puts around text of others: nothing inside such a block can end it or begin another.
+    Works on the marks the house puts around text of others: nothing inside such a block can end it or begin
+    another.
     """
     sieve = _Sieve(set(KINDS) - set(allowed))
     passed = [sieve.passed(message, number) for number, message in enumerate(messages)]
@@ -200,7 +212,9 @@ class _Sieve:
         return message
 
     def _user(self, message: Message, *, in_head: bool) -> Message | None:
-        if in_head and any(block.fullmatch(message.text) and self._keeps(kinds) for block, kinds in _HEAD_BLOCKS):
+        if in_head and any(
+            block.fullmatch(message.text) and self._keeps(kinds) for block, kinds in _HEAD_BLOCKS
+        ):
             return None
         return self._plain(message)
 
@@ -213,7 +227,9 @@ class _Sieve:
         text = self._without_files(message.text)
         if message.images and self._keeps({"images"}):
             return history.without_images(replace(message, text=text), NO_IMAGE)
-        return message if text == message.text else replace(message, text=text)
+        if text == message.text:
+            return message
+        return replace(message, text=text)
 
     def _without_files(self, text: str) -> str:
         if not _FILE.search(text) or not self._keeps({"files"}):

@@ -1,6 +1,7 @@
 """Plays one turn: hands the loop's events to the model and to the tools, and what came back to the loop.
 
-Whatever an event brought is in the record before the next is acted on, so that a turn goes on from there after a crash.
+Whatever an event brought is in the record before the next is acted on, so that a turn goes on from there
+after a crash.
 """
 
 import time
@@ -40,9 +41,9 @@ NARROWER = 3  # times a prompt that the endpoint calls too long is made again wi
 class Means:
     """What turns work with. `seconds` bounds the work of one turn; `places` are the endpoints that answer.
 
-    `inquire` asks the endpoint what a turn wants to know before it begins, about the texts to be answered. `watches`
-    measure what turns are at. `context_for` is told the call's id, and its place among all calls; `guard` says which
-    calls run.
+    `inquire` asks the endpoint what a turn wants to know before it begins, about the texts to be answered.
+    `watches` measure what turns are at. `context_for` is told the call's id, and its place among all calls;
+    `guard` says which calls run.
     """
 
     database: Database
@@ -119,7 +120,9 @@ class Playing:
                 if isinstance(opened, Opened):
                     return await self._start(tx, opened, now)
             texts = [prompting.without_files(text) for text in self._ask.texts]
-            with self._running.watch.at("first canvas"):  # of a reading; counting takes no canvas, and next to no time
+            with self._running.watch.at(
+                "first canvas"
+            ):  # of a reading; counting takes no canvas, and next to no time
                 told = await self._means.inquire(opened, texts)
 
     async def _start(self, tx: Transaction, opened: Opened, now: float) -> Event | None:
@@ -142,8 +145,12 @@ class Playing:
         return event
 
     async def _with_hands(self, tx: Transaction, opened: Opened, results: ByCall) -> Hands:
-        means, ask = self._means, self._ask
-        asked = await means.guard.approvals.of_turn(tx, opened.id) if opened.is_found else {}
+        means = self._means
+        ask = self._ask
+        if opened.is_found:
+            asked = await means.guard.approvals.of_turn(tx, opened.id)
+        else:
+            asked = {}
         asker = Asker(opened.id, ask.person, ask.name, ask.lane)
         reading = caution.begin(opened.prompt, opened.user, goes_on=ask.goes_on)
         gate = Gate(means.guard, asker, opened.toolbox, reading, asked)
@@ -204,7 +211,8 @@ class Playing:
         return event
 
     def _unless_over(self, event: Event, said: tuple[Message, ...]) -> tuple[Event, tuple[Message, ...]]:
-        """The event and what was said up to it; a turn that is over asks the model nothing more, and ends instead.
+        """The event and what was said up to it; a turn that is over asks the model nothing more, and ends
+        instead.
 
         An answer that could go on is over when others need the seats.
         """

@@ -30,7 +30,8 @@ class Failures:
 
     def clear(self) -> None:
         """There was an answer."""
-        self.count, self._since = 0, 0.0
+        self.count = 0
+        self._since = 0.0
 
 
 class Running:
@@ -51,7 +52,9 @@ class Running:
         """Why nothing more may be begun, if so."""
         if self.stopped:
             return "stopped"
-        return None if self.left > 0 else "seconds"
+        if self.left > 0:
+            return None
+        return "seconds"
 
     def stop(self) -> None:
         """End the turn: cut what it waits for, and let it say what it has."""
@@ -75,7 +78,9 @@ class Running:
         self._awake.clear()
 
     async def work(self, waiting: Coroutine[Any, Any, T]) -> T | None:
-        """The result of `waiting`, or None if the turn was stopped before or meanwhile. Raises what it raises."""
+        """The result of `waiting`, or None if the turn was stopped before or meanwhile. Raises what it
+        raises.
+        """
         if self.stopped:
             waiting.close()
             return None
@@ -104,4 +109,7 @@ class Running:
                 yield begin
             finally:
                 if began:
-                    self.left = 0.0 if limit.expired() else max(0.0, self.left - (loop.time() - began[0]))
+                    if limit.expired():
+                        self.left = 0.0
+                    else:
+                        self.left = max(0.0, self.left - (loop.time() - began[0]))

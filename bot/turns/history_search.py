@@ -1,7 +1,9 @@
-"""What a chat's conversation holds, as tools look back at it: the newest messages and documents, ranked by words.
+"""What a chat's conversation holds, as tools look back at it: the newest messages and documents, ranked by
+words.
 
-Plain rows, ranked when asked: an index of SQLite's own (FTS5) would double what is stored, knows English endings only,
-and finds no Chinese word of two signs; a conversation is small enough to be read in some hundredths of a second.
+Plain rows, ranked when asked: an index of SQLite's own (FTS5) would double what is stored, knows English
+endings only, and finds no Chinese word of two signs; a conversation is small enough to be read in some
+hundredths of a second.
 """
 
 import itertools

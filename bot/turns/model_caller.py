@@ -1,4 +1,5 @@
-"""One model call of a turn, patient while the endpoint is away: a ledger row an attempt, a line for the person.
+"""One model call of a turn, patient while the endpoint is away: a ledger row an attempt, a line for the
+person.
 
 Owns the waiting between attempts; what to ask and what to make of the reply is the loop's.
 """
@@ -71,8 +72,8 @@ class _Again:
 class Asking:
     """Asks the model. `wait` is how many seconds an endpoint may be away; `tell` reaches the admins' feed.
 
-    `called` is its name in the feed; `cold` hears that it answers again and has forgotten what was in its cache.
-    `blind` once it has refused a picture: then send it none.
+    `called` is its name in the feed; `cold` hears that it answers again and has forgotten what was in its
+    cache. `blind` once it has refused a picture: then send it none.
     """
 
     def __init__(
@@ -100,13 +101,18 @@ class Asking:
         """Whether a person's call would have a seat at once."""
         return self._model.idle
 
-    async def ask(self, first: Attempt, running: Running, channel: Channel, seek: Seek | None = None) -> Asked:
+    async def ask(
+        self, first: Attempt, running: Running, channel: Channel, seek: Seek | None = None
+    ) -> Asked:
         """Ask until there is an answer, or none can be had.
 
-        With `seek` a refusal is tried again, too, and after the second failure it is asked whether the turn goes on
-        elsewhere: then the failure is given back at once.
+        With `seek` a refusal is tried again, too, and after the second failure it is asked whether the turn
+        goes on elsewhere: then the failure is given back at once.
         """
-        request, call, new, tries = first.request, first.call, first.new, 0
+        request = first.request
+        call = first.call
+        new = first.new
+        tries = 0
         while True:
             asked = await self._once(request, call, running, channel)
             refused = asked.given
@@ -128,7 +134,13 @@ class Asking:
             call = await self._book.open(replace(new, again=again.why), after=asked.closing)
 
     async def _again(
-        self, given: Reply | Ended | CallFailed, tries: int, running: Running, seek: Seek | None, *, optional: bool
+        self,
+        given: Reply | Ended | CallFailed,
+        tries: int,
+        running: Running,
+        seek: Seek | None,
+        *,
+        optional: bool,
     ) -> "_Again | None":
         """Why the same is asked here once more; None: it is not."""
         refused = isinstance(given, EndpointRefused)
@@ -143,7 +155,10 @@ class Asking:
             await self._report(given)
         if late or (optional and tries >= TRIES):
             return None
-        found = await seek(refused=refused) if seek is not None and (known or tries >= TRIES) else None
+        if seek is not None and (known or tries >= TRIES):
+            found = await seek(refused=refused)
+        else:
+            found = None
         if found == "go" or (refused and found == "no"):
             return None
         return _Again("refused" if refused else "away", may_change=found == "wait")
@@ -160,9 +175,13 @@ class Asking:
         _note_canvases(running, given.partial if isinstance(given, CallFailed) else given or partial)
         match given:
             case None:
-                return Asked(Ended("stopped", partial), Closing(call, partial, "cancelled", "stopped by the person"))
+                return Asked(
+                    Ended("stopped", partial), Closing(call, partial, "cancelled", "stopped by the person")
+                )
             case TimeoutError():
-                return Asked(Ended("seconds", partial), Closing(call, partial, "cut", "the turn's time was up"))
+                return Asked(
+                    Ended("seconds", partial), Closing(call, partial, "cut", "the turn's time was up")
+                )
             case CallFailed():
                 return Asked(given, Closing(call, given.partial, "failed", str(given)))
             case Reply(finish_reason=calls.BRAKE):
@@ -198,7 +217,9 @@ class Asking:
         failures = running.failures.count
         if failures > 1:
             minutes = max(1, round(self._wait / 60))
-            channel.status(f"The model is not answering. I keep trying for up to {minutes} min; /stop ends it.{hint}")
+            channel.status(
+                f"The model is not answering. I keep trying for up to {minutes} min; /stop ends it.{hint}"
+            )
         with running.watch.at("back-off"):
             await running.pause(PAUSES[min(failures, len(PAUSES)) - 1])
 
@@ -211,7 +232,10 @@ class Asking:
             await patiently(lambda: self._tell(self._called, f"The {self._called} answers again."))
         elif isinstance(given, EndpointRefused) or (isinstance(given, EndpointAway) and not self._away):
             self._away = True
-            what = "is not answering" if isinstance(given, EndpointAway) else "refused a request"
+            if isinstance(given, EndpointAway):
+                what = "is not answering"
+            else:
+                what = "refused a request"
             await patiently(lambda: self._tell(self._called, f"The {self._called} {what}: {given}"))
 
     async def _look_for_eyes(self, refused: EndpointRefused, without: Reply | Ended | CallFailed) -> None:
@@ -228,7 +252,9 @@ class Asking:
 
 
 def _note_canvases(running: Running, came: object) -> None:
-    """Thought and tool calls are not shown as they come, so what follows the first block is known in the end only."""
+    """Thought and tool calls are not shown as they come, so what follows the first block is known in the end
+    only.
+    """
     match came:
         case Reply(
             blocks=blocks,
@@ -245,7 +271,9 @@ def unseen(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 class _Queue:
-    """A call in the queue for a seat: after a while the person reads where it stands, until it leaves the queue."""
+    """A call in the queue for a seat: after a while the person reads where it stands, until it leaves the
+    queue.
+    """
 
     def __init__(self, waiting: Callable[[], int | None], channel: Channel) -> None:
         self._waiting = waiting

@@ -1,7 +1,7 @@
 """What the endpoint is asked before a turn begins: how long a prompt near the limit is, and whether to think.
 
-Whatever it does not answer stays open; a turn begins all the same. The reading is a row of the ledger, a count is none:
-nothing is generated for it.
+Whatever it does not answer stays open; a turn begins all the same. The reading is a row of the ledger, a
+count is none: nothing is generated for it.
 """
 
 import time
@@ -25,7 +25,10 @@ def counting(url: str, api_key: str | None) -> Count:
     """Counts prompts at the endpoint of this address."""
 
     async def count(messages: Sequence[Message], toolbox: Toolbox, thinking: bool) -> int | None:
-        body = {"messages": prompting.to_openai(messages), "chat_template_kwargs": {"enable_thinking": thinking}}
+        body = {
+            "messages": prompting.to_openai(messages),
+            "chat_template_kwargs": {"enable_thinking": thinking},
+        }
         tools = {"tools": toolbox.definitions} if toolbox.definitions else {}
         return await server.tokenize(url, api_key, body | tools)
 
@@ -33,10 +36,18 @@ def counting(url: str, api_key: str | None) -> Count:
 
 
 class Inquiry:
-    """Asks. `endpoint` and `model` are the ledger's names; an endpoint that cannot read is not asked to again."""
+    """Asks. `endpoint` and `model` are the ledger's names; an endpoint that cannot read is not asked to
+    again.
+    """
 
     def __init__(
-        self, database: Database, count: Count, decisions: Decisions, *, endpoint: str, model: Callable[[], str]
+        self,
+        database: Database,
+        count: Count,
+        decisions: Decisions,
+        *,
+        endpoint: str,
+        model: Callable[[], str],
     ) -> None:
         self._book = Book(database)
         self._count = count
@@ -46,7 +57,10 @@ class Inquiry:
 
     async def __call__(self, wanting: Wanting, texts: Sequence[str]) -> Told:
         """What the endpoint says to what is wanted."""
-        counted = await self._count(wanting.prompt, wanting.toolbox, wanting.thinking) if wanting.count else None
+        if wanting.count:
+            counted = await self._count(wanting.prompt, wanting.toolbox, wanting.thinking)
+        else:
+            counted = None
         reads = wanting.read and not self._decisions.lacking
         call, chance = await self._chance(wanting, texts) if reads else (None, None)
         return Told(counted, chance, call)

@@ -42,22 +42,26 @@ Write = Callable[[Transaction, float], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Where a turn is written down: the database, how its answer is cut into parts, and what its seconds went into."""
+    """Where a turn is written down: the database, how its answer is cut into parts, and what its seconds went
+    into.
+    """
 
     database: Database
     channel: Channel
     watch: Watch
 
     def measured(self, besides: Iterable[Span] = ()) -> str:
-        """What was measured of the turn up to this moment, to be stored in the transaction that runs; `besides` is
-        known from elsewhere.
+        """What was measured of the turn up to this moment, to be stored in the transaction that runs;
+        `besides` is known from elsewhere.
         """
         now = time.time()  # a heartbeat that was stored while the transaction waited is older
         return written(divided(0.0, now, [*self.watch.spans(now), *besides]))
 
 
 class Record:
-    """Of one turn. `call` is the row of the model call under way; `sums`: a summary is wanted when a cut is near."""
+    """Of one turn. `call` is the row of the model call under way; `sums`: a summary is wanted when a cut is
+    near.
+    """
 
     def __init__(self, desk: Desk, ask: Ask, way: Way, *, sums: bool) -> None:
         self.call = 0
@@ -71,10 +75,16 @@ class Record:
         self._written_by: str | None = None
 
     async def begin(
-        self, tx: Transaction, opened: Opened, hands: Hands, stands: tuple[Event, tuple[Message, ...]], *, now: float
+        self,
+        tx: Transaction,
+        opened: Opened,
+        hands: Hands,
+        stands: tuple[Event, tuple[Message, ...]],
+        *,
+        now: float,
     ) -> None:
-        """Store how the turn begins or goes on, and where it `stands`: what comes next and all that was said in it, of
-        which a part may be stored already.
+        """Store how the turn begins or goes on, and where it `stands`: what comes next and all that was said
+        in it, of which a part may be stored already.
         """
         event, said = stands
         self._opened = opened
@@ -93,11 +103,13 @@ class Record:
         self._hands.gate.tell()
 
     async def park(self, step: int, waiting: Sequence[Waiting]) -> bool:
-        """The turn waits for a person: the lane is free, and what it has shown is taken back until it goes on.
+        """The turn waits for a person: the lane is free, and what it has shown is taken back until it goes
+        on.
 
         False: it was stopped meanwhile, and asks nobody.
         """
-        items, parked = [item.id for item in self._ask.items], False
+        items = [item.id for item in self._ask.items]
+        parked = False
 
         async def park(tx: Transaction, now: float) -> None:
             nonlocal parked
@@ -134,7 +146,9 @@ class Record:
 
         await self.write(asked.closing, fail)
 
-    async def write(self, closing: Closing | None, then: Write | None = None, *, durable: bool = True) -> None:
+    async def write(
+        self, closing: Closing | None, then: Write | None = None, *, durable: bool = True
+    ) -> None:
         """Close a call together with what follows from it, once the database can be written."""
 
         async def write() -> None:
@@ -148,7 +162,9 @@ class Record:
         await patiently(write)
 
     def heard(self, event: CallModel, asked: Asked) -> None:
-        """Note what an answer tells of the turn: who wrote it, and what the server counted for its first prompt."""
+        """Note what an answer tells of the turn: who wrote it, and what the server counted for its first
+        prompt.
+        """
         reply = asked.closing.reply
         if reply is None:
             return
@@ -158,7 +174,8 @@ class Record:
 
     def new_call(self, event: CallModel, *, again: str | None) -> NewCall:
         """The ledger's row of a call about to be made."""
-        endpoint, (system, *others) = self._way.place.endpoint, self._way.sent(event.messages)
+        endpoint = self._way.place.endpoint
+        (system, *others) = self._way.sent(event.messages)
         notes = self._opened.notes_size if self._way.allows("notes") else 0
         return NewCall(
             turn=self._opened.id,
@@ -177,7 +194,9 @@ class Record:
         )
 
     async def _unsaid(self, tx: Transaction, said: tuple[Message, ...]) -> tuple[Message, ...]:
-        """What of this is not stored yet: all of it, if the tools or limits of this start lead the turn another way."""
+        """What of this is not stored yet: all of it, if the tools or limits of this start lead the turn
+        another way.
+        """
         before = self._opened.said
         if said[: len(before)] == before:
             return said[len(before) :]
@@ -198,13 +217,21 @@ class Record:
     def _signed(self, event: Finished) -> str:
         """The text of the turn; what the model wrote of it is signed where it is not the first endpoint's."""
         is_ours = event.note is not None and event.text.startswith(event.note)
-        line = "" if is_ours else self._way.signature(self._written_by, deep=self._ask.deep)
-        return f"{sentences.closed(event.text)}\n\n{line}" if line else event.text
+        if is_ours:
+            line = ""
+        else:
+            line = self._way.signature(self._written_by, deep=self._ask.deep)
+        if line:
+            return f"{sentences.closed(event.text)}\n\n{line}"
+        return event.text
 
     async def _end(self, tx: Transaction, text: str, ending: str, now: float, *, more: bool = False) -> None:
-        ask, done = self._ask, self._done(ending)
+        ask = self._ask
+        done = self._done(ending)
         await stored.end(tx, self._opened.id, done, now=now)
-        buttons = ((Button("Continue", f"{MORE}{self._opened.id}"),),) if more else ()
+        buttons: tuple[tuple[Button, ...], ...] = ()
+        if more:
+            buttons = ((Button("Continue", f"{MORE}{self._opened.id}"),),)
         parts = self._desk.channel.parts(ask.preface + text, silent=ask.silent, buttons=buttons)
         if self._opened.tell_cut:
             parts = (*parts, Part(CUT, silent=True))
@@ -212,11 +239,15 @@ class Record:
         await outbox.add(tx, item=ask.items[0].id, lane=ask.lane, parts=parts, reply_to=ask.reply_to, now=now)
         await inbox.done(tx, [item.id for item in ask.items], spans=self._desk.measured(), now=now)
         self.summing = (
-            self._sums and not self._opened.aside and self._nearly_full() and await summaries.due(tx, ask.lane, now=now)
+            self._sums
+            and not self._opened.aside
+            and self._nearly_full()
+            and await summaries.due(tx, ask.lane, now=now)
         )
 
     def _nearly_full(self) -> bool:
-        taken, room = self._opened.size, self._opened.size + self._opened.room
+        taken = self._opened.size
+        room = self._opened.size + self._opened.room
         return taken + history.estimate(self._said) >= summaries.FILLED * room
 
     def _done(self, ending: str) -> Done:
@@ -244,5 +275,11 @@ def _failure(failed: object) -> tuple[str, str]:
     if isinstance(failed, EndpointAway):
         return "The model did not answer, however often I tried. Send /retry when it is back.", "away"
     if isinstance(failed, PromptTooLong):
-        return "This is longer than the model can read at once. Please send less of it, or begin with /new.", "too_long"
-    return "The model endpoint refused my request. The admins have been told; /retry asks it again.", "refused"
+        return (
+            "This is longer than the model can read at once. Please send less of it, or begin with /new.",
+            "too_long",
+        )
+    return (
+        "The model endpoint refused my request. The admins have been told; /retry asks it again.",
+        "refused",
+    )

@@ -46,7 +46,8 @@ class Turns:
     async def run(self, ask: Ask, complete: Complete | None = None) -> None:
         """Answer `ask`, or go on answering it; its items are done when this returns.
 
-        `complete` adds what has to be fetched first; it gives None if there is nothing to answer, and has said so.
+        `complete` adds what has to be fetched first; it gives None if there is nothing to answer, and has
+        said so.
         """
         channel = self._means.channel_for(ask.lane, ask.items[0].id, silent=ask.silent)
         watch = self._means.watches.open(ask.items[0], ask.lane)

@@ -32,11 +32,12 @@ _STAMPED = re.compile(r"\[\w{3} \d{4}-\d\d-\d\d \d\d:\d\d \S+\] ")
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a turn is to answer: a lane's waiting messages (`texts`, one each, sent at `sent`), and who wrote them.
+    """What a turn is to answer: a lane's waiting messages (`texts`, one each, sent at `sent`), and who wrote
+    them.
 
-    `attachments` is what came with each of them, empty if nothing did with any. `items` are done when the turn is over.
-    `silent`: the answer makes no sound; `preface` is put before it. `deep`: the second endpoint is asked for.
-    `goes_on`: it is the last answer that is to go on. `priority` is that of its model calls.
+    `attachments` is what came with each of them, empty if nothing did with any. `items` are done when the
+    turn is over. `silent`: the answer makes no sound; `preface` is put before it. `deep`: the second endpoint
+    is asked for. `goes_on`: it is the last answer that is to go on. `priority` is that of its model calls.
     """
 
     items: tuple[InboxItem, ...]
@@ -63,8 +64,8 @@ class Ask:
 class Plan:
     """What every turn of this house shares: system text, tools there are, and the tokens a prompt may take.
 
-    `thinking` is what the house does where a chat has not said. `counts` and `reads`: whether the endpoint may be asked
-    how long a prompt is, and whether to think; `sums`: whether a summary is made before a cut.
+    `thinking` is what the house does where a chat has not said. `counts` and `reads`: whether the endpoint
+    may be asked how long a prompt is, and whether to think; `sums`: whether a summary is made before a cut.
     """
 
     system: str
@@ -81,7 +82,8 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the endpoint was asked before a turn began: the tokens of its prompt, and the chance that it needs thought.
+    """What the endpoint was asked before a turn began: the tokens of its prompt, and the chance that it needs
+    thought.
 
     None: it was not asked that, or did not say. `call` is the ledger's row of the reading.
     """
@@ -106,9 +108,9 @@ class Wanting:
 class Opened:
     """A turn ready to be played: its prompt, and what an earlier attempt stored of it.
 
-    `size` estimates the prompt, `room` what its steps may add to it, in tokens. `tell_cut`: the chat does not know yet
-    that something has left its prompt; `aside`: its conversation is over. `said` is all that was said in the turn but
-    the user's messages; `cut_short` what its newest call had come to.
+    `size` estimates the prompt, `room` what its steps may add to it, in tokens. `tell_cut`: the chat does not
+    know yet that something has left its prompt; `aside`: its conversation is over. `said` is all that was
+    said in the turn but the user's messages; `cut_short` what its newest call had come to.
     """
 
     id: int
@@ -135,10 +137,11 @@ class Opened:
 async def begin(
     tx: Transaction, plan: Plan, ask: Ask, told: Told | None, *, budget: int, now: float
 ) -> Opened | Wanting:
-    """Open the turn of `ask`, or find it as an earlier attempt stored it. `budget` bounds its prompt, in tokens.
+    """Open the turn of `ask`, or find it as an earlier attempt stored it. `budget` bounds its prompt, in
+    tokens.
 
-    Wanting: the turn is new, and the endpoint should be asked something; call this again with what it has `told`.
-    Until then that is None.
+    Wanting: the turn is new, and the endpoint should be asked something; call this again with what it has
+    `told`. Until then that is None.
     """
     judged = await _judge(tx, plan, ask, told, now)
     # A turn that is about to use tools shall not find the prompt full.
@@ -146,7 +149,10 @@ async def begin(
     count = plan.counts and told is None and judged.seen.near(newest, budget)
     read = plan.reads and told is None and judged.is_open and not ask.deep
     if (count or read) and not await stored.begun(tx, ask.items[0].id):
-        prompt = await window.messages(tx, judged.seen, plan.system, judged.user) if count else judged.user
+        if count:
+            prompt = await window.messages(tx, judged.seen, plan.system, judged.user)
+        else:
+            prompt = judged.user
         return Wanting(count, read, judged.decision.thinking, prompt, judged.seen.toolbox)
     seen = judged.counted
     wanted = seen.within(budget, newest)
@@ -154,8 +160,12 @@ async def begin(
         wanted = replace(wanted, toolbox=judged.kit(None))
     opened = await _open(tx, plan, ask, judged, wanted.toolbox, now)
     if opened.is_found:
-        # It keeps the window it began with, unless its prompt was too long for the endpoint, and its tools always.
-        wanted = replace(wanted, toolbox=seen.toolbox) if budget < plan.budget else seen
+        # It keeps the window it began with, unless its prompt was too long for the endpoint, and its tools
+        # always.
+        if budget < plan.budget:
+            wanted = replace(wanted, toolbox=seen.toolbox)
+        else:
+            wanted = seen
     seen = await _settled(tx, plan, ask.lane, seen, wanted)
     return replace(
         opened,
@@ -171,7 +181,8 @@ async def begin(
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What is thought of a turn before anything of it is stored; `size` estimates its user messages, in tokens.
+    """What is thought of a turn before anything of it is stored; `size` estimates its user messages, in
+    tokens.
 
     `kit` gives the tools of its conversation.
     """
@@ -200,14 +211,22 @@ class _Judged:
 
 async def _judge(tx: Transaction, plan: Plan, ask: Ask, told: Told | None, now: float) -> _Judged:
     # A turn that waited for a person may be of an earlier conversation, and stays in it.
-    number = await stored.conversation(tx, ask.items[0].id) if ask.items[0].attempt > 1 else None
+    if ask.items[0].attempt > 1:
+        number = await stored.conversation(tx, ask.items[0].id)
+    else:
+        number = None
     # What was used before matters only where not all tools stand in a prompt.
-    recent = await stored.used_of_late(tx, ask.lane) if plan.catalogue.crowded else []
+    if plan.catalogue.crowded:
+        recent = await stored.used_of_late(tx, ask.lane)
+    else:
+        recent = []
     kit = _kit(plan, ask, recent)
     seen = await window.look(tx, ask.lane, plan.system, kit, number)
     user = user_messages(ask, seen.past[-1].received_at if seen.past else 0.0, now)
     setting = seen.here.think or plan.thinking
-    return _Judged(seen, kit, user, history.estimate(user), told, setting, _decided(plan, ask, seen, setting, told))
+    return _Judged(
+        seen, kit, user, history.estimate(user), told, setting, _decided(plan, ask, seen, setting, told)
+    )
 
 
 def _kit(plan: Plan, ask: Ask, recent: Iterable[str]) -> window.Kit:
@@ -215,7 +234,9 @@ def _kit(plan: Plan, ask: Ask, recent: Iterable[str]) -> window.Kit:
     return partial(plan.catalogue.kit, ask.person, ask.lane.chat, texts, recent=recent)
 
 
-async def _open(tx: Transaction, plan: Plan, ask: Ask, judged: _Judged, toolbox: Toolbox, now: float) -> Opened:
+async def _open(
+    tx: Transaction, plan: Plan, ask: Ask, judged: _Judged, toolbox: Toolbox, now: float
+) -> Opened:
     new = NewTurn(
         item=ask.items[0].id,
         lane=ask.lane,
@@ -233,7 +254,8 @@ async def _open(tx: Transaction, plan: Plan, ask: Ask, judged: _Judged, toolbox:
         await attachments.keep(tx, turn.id, ask.attachments)
     if judged.told is not None and judged.told.call is not None:
         await calls.belong(tx, judged.told.call, turn.id)
-    number, thinking = judged.seen.here.number, judged.decision.thinking
+    number = judged.seen.here.number
+    thinking = judged.decision.thinking
     return Opened(turn.id, number, judged.user, toolbox, thinking, stopped=turn.stopped)
 
 
@@ -279,15 +301,21 @@ async def _found(tx: Transaction, plan: Plan, kit: window.Kit, item: int, now: f
 
 
 def user_messages(ask: Ask, last: float, now: float) -> tuple[Message, ...]:
-    """The texts as they are stored and sent. One that comes a while after the `last` turn says when it was written.
+    """The texts as they are stored and sent. One that comes a while after the `last` turn says when it was
+    written.
 
     A stamp is a dozen tokens in every later prompt, so a lively conversation has few of them.
     """
-    messages, sent, came = [], ask.sent or (now,) * len(ask.texts), ask.attachments or ((),) * len(ask.texts)
+    messages = []
+    sent = ask.sent or (now,) * len(ask.texts)
+    came = ask.attachments or ((),) * len(ask.texts)
     for text, moment, with_it in zip(ask.texts, sent, came, strict=True):
         late = moment - last >= STAMP_SECONDS and not _STAMPED.match(text)
         images = tuple(Image(one.media_type, one.data) for one in with_it if one.data is not None)
-        stamped = prompting.stamp(datetime.fromtimestamp(moment, UTC)) + text if late else text
+        if late:
+            stamped = prompting.stamp(datetime.fromtimestamp(moment, UTC)) + text
+        else:
+            stamped = text
         messages.append(Message("user", stamped, images=images))
         last = max(last, moment)
     return tuple(messages)

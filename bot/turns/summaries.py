@@ -1,7 +1,8 @@
-"""Sums up ahead, in a free seat between turns, what leaves a chat's prompt next; the next cut takes the summary over.
+"""Sums up ahead, in a free seat between turns, what leaves a chat's prompt next; the next cut takes the
+summary over.
 
-The runner of the house's own inbox items. They hold no lane, and their calls go behind those of people and tasks: a
-person waits for one at most where all seats are taken, and then no longer than its two canvases.
+The runner of the house's own inbox items. They hold no lane, and their calls go behind those of people and
+tasks: a person waits for one at most where all seats are taken, and then no longer than its two canvases.
 """
 
 import logging
@@ -27,8 +28,8 @@ from bot.turns.endpoints import Endpoint
 FILLED = 0.7  # of the room a prompt has: from then on a cut is near
 TOKENS = 512  # two canvases
 
-# Asked at the end of the chat's own prompt, which the endpoint holds in its cache: a prompt made for it alone would be
-# computed whole. Who speaks in it stays who he is, and what it gives is told as data.
+# Asked at the end of the chat's own prompt, which the endpoint holds in its cache: a prompt made for it alone
+# would be computed whole. Who speaks in it stays who he is, and what it gives is told as data.
 ASK = (
     "This is asked by the house, not by the user: sum this conversation up for yourself, since its beginning is about "
     "to leave your sight. At most 200 words of plain text in its language: what the user wants, what was found out and "
@@ -40,7 +41,8 @@ log = logging.getLogger(__name__)
 
 
 async def due(tx: Transaction, lane: Lane, *, now: float) -> bool:
-    """Write down that the lane's ended turns are to be summed up, all but the newest, which a /retry may still replace.
+    """Write down that the lane's ended turns are to be summed up, all but the newest, which a /retry may
+    still replace.
 
     False if there is nothing to do; else wake the worker once this is committed.
     """
@@ -71,7 +73,9 @@ class _Job:
 
 
 class Summaries:
-    """Runs the house's items. `system` and `catalogue` are the turns' own; `wanted` is False where SUMMARY is off."""
+    """Runs the house's items. `system` and `catalogue` are the turns' own; `wanted` is False where SUMMARY is
+    off.
+    """
 
     def __init__(
         self, database: Database, endpoint: Endpoint, *, system: str, catalogue: Catalogue, wanted: bool
@@ -106,7 +110,9 @@ class Summaries:
         await self._end(item, job, came)
 
     async def _job(self, tx: Transaction, lane: Lane, conversation: int, upto: int) -> _Job | None:
-        """None if there is nothing left to do: the conversation is over, its turns have left, a summary is there."""
+        """None if there is nothing left to do: the conversation is over, its turns have left, a summary is
+        there.
+        """
         seen = await window.look(tx, lane, self._system, self._catalogue.kit_of(lane.chat))
         shown = [turn.id for turn in seen.past[seen.span.first :]]
         if seen.here.number != conversation or is_ahead(seen.here) or upto not in shown:

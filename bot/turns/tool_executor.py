@@ -1,6 +1,7 @@
 """Runs the tool calls of one step side by side; each result is stored as it comes.
 
-Owns what becomes of a call that was cut: a person's /stop, the end of the turn's time, the death of the process.
+Owns what becomes of a call that was cut: a person's /stop, the end of the turn's time, the death of the
+process.
 """
 
 import asyncio
@@ -25,7 +26,9 @@ from tools.builtin.read_more import read_more
 
 INTERRUPTED = "This was interrupted before it ended; what it did is unknown."
 NOT_RUN = "This was not run: the turn was over before."
-UNKNOWN = "This was interrupted while it ran: its outcome is unknown. Say so, and do not run it again unasked."
+UNKNOWN = (
+    "This was interrupted while it ran: its outcome is unknown. Say so, and do not run it again unasked."
+)
 SIDE_BY_SIDE = 4  # calls of one turn that run at once
 
 ByCall = Mapping[tuple[int, str], ToolResult]
@@ -42,13 +45,15 @@ class Parked:
 async def known(
     tx: Transaction, turn: int, found: Sequence[StoredResult], toolbox: Toolbox, *, now: float
 ) -> dict[tuple[int, str], ToolResult]:
-    """The results that are stored already. A call that began and whose outcome is unknown gets a result that says so,
-    unless its tool may run again; one that waits for a person has none.
+    """The results that are stored already. A call that began and whose outcome is unknown gets a result that
+    says so, unless its tool may run again; one that waits for a person has none.
     """
     results = {}
     for one in found:
         if one.outcome is not None:
-            results[one.step, one.call.id] = ToolResult(one.call, one.text or "", one.outcome, images=one.images)
+            results[one.step, one.call.id] = ToolResult(
+                one.call, one.text or "", one.outcome, images=one.images
+            )
         elif one.began and not (one.call.name in toolbox.tools and toolbox.tools[one.call.name].repeatable):
             unknown = results[one.step, one.call.id] = ToolResult(one.call, UNKNOWN, "unknown")
             await calls.settle(tx, turn, one.step, unknown, now=now)
@@ -76,9 +81,12 @@ class Hands:
         self._sorted = Sorted()
 
     async def want(self, tx: Transaction, event: RunTools, *, now: float) -> None:
-        """Write down what is about to run, what has to wait and what was refused, before anything of the step runs."""
+        """Write down what is about to run, what has to wait and what was refused, before anything of the step
+        runs.
+        """
         self._sorted = await self.gate.sort(tx, event, self._results, now=now)
-        ready, refused = [one.call for one in self._sorted.ready], (*event.refused, *self._sorted.refused)
+        ready = [one.call for one in self._sorted.ready]
+        refused = (*event.refused, *self._sorted.refused)
         await calls.want(tx, self._turn, event.step, ready, refused, now=now)
         if self._sorted.waiting:
             await calls.hold(tx, self._turn, event.step, [one.call.call for one in self._sorted.waiting])
@@ -87,7 +95,10 @@ class Hands:
 
     async def run(self, event: RunTools, running: Running) -> tuple[ToolResult, ...] | Parked:
         """The results of a step, in the order of its calls; those known already are not run again."""
-        running.acting_since = time.monotonic() if any(map(self._runs_once, self._sorted.ready)) else None
+        if any(map(self._runs_once, self._sorted.ready)):
+            running.acting_since = time.monotonic()
+        else:
+            running.acting_since = None
         try:
             return await self._run(event, running)
         finally:
@@ -104,7 +115,9 @@ class Hands:
 
             def settle(result: ToolResult) -> None:
                 self._results[event.step, result.call.id] = result
-                storing.create_task(self._store(event.step, result, time.time()), name=f"result {result.call.id}")
+                storing.create_task(
+                    self._store(event.step, result, time.time()), name=f"result {result.call.id}"
+                )
 
             otherwise = NOT_RUN if running.over else INTERRUPTED
             if self._sorted.ready and running.over is None:
@@ -141,7 +154,9 @@ class Hands:
         if result.whole is None or read_more.name not in self._toolbox.tools:
             return result
         number = await patiently(lambda: self._number(step, one.call.id))
-        return replace(result, text=told(self._toolbox.tools[one.call.name], result.whole, result.size, number))
+        return replace(
+            result, text=told(self._toolbox.tools[one.call.name], result.whole, result.size, number)
+        )
 
     async def _number(self, step: int, call: str) -> int:
         """By which the model goes on reading a result that was cut."""

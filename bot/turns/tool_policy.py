@@ -1,4 +1,5 @@
-"""What becomes of the calls of one turn before they run: by grant, by number, by caution, and by what people answered.
+"""What becomes of the calls of one turn before they run: by grant, by number, by caution, and by what people
+answered.
 
 Judged in the transaction that writes the calls down, and again after a wait or a restart.
 """
@@ -21,7 +22,9 @@ from bot.turns.approvals import NO_ADMIN, Approvals, Asker, Waiting
 from tools.base import Tool, definition_hash
 
 NOT_GRANTED = "{} may not be used by this person here; it was not run. Say so: an admin can change that."
-TOO_MANY = "This was not run: no more than {} tool calls may be made for one answer. Say what you found so far."
+TOO_MANY = (
+    "This was not run: no more than {} tool calls may be made for one answer. Say what you found so far."
+)
 CHANGED = "This was not run: the tool has changed since it was allowed. Say so; the person may ask again."
 NOBODY = "This was not run: only an admin who did not ask could allow it, and none can be reached. Say so."
 DENIED = "This was not run: {} did not allow it. Say so, and do not try it in another way."
@@ -33,8 +36,8 @@ ByCall = Mapping[tuple[int, str], ToolResult]
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What the gates of all turns share: how a person is asked, who may use which tool in which chat, the `most` calls
-    of one turn, and which tools rest, though a prompt still names them.
+    """What the gates of all turns share: how a person is asked, who may use which tool in which chat, the
+    `most` calls of one turn, and which tools rest, though a prompt still names them.
     """
 
     approvals: Approvals
@@ -53,7 +56,9 @@ class Sorted:
 
 
 class Gate:
-    """Of one turn; `reading` is what it had read before its first call, `asked` what people were asked in it before."""
+    """Of one turn; `reading` is what it had read before its first call, `asked` what people were asked in it
+    before.
+    """
 
     def __init__(
         self,
@@ -80,7 +85,9 @@ class Gate:
         self._told = ()
         reading = self._read(results)
         made = sum(result.outcome != "refused" for result in results.values())
-        ready, waiting, refused = list[Wanted](), list[Waiting](), list[ToolResult]()
+        ready = list[Wanted]()
+        waiting = list[Waiting]()
+        refused = list[ToolResult]()
         for one in event.calls:
             if (event.step, one.call.id) in results:
                 continue
@@ -115,7 +122,8 @@ class Gate:
     async def _verdict(
         self, tx: Transaction, step: int, one: Wanted, reading: Reading, made: int, now: float
     ) -> Verdict:
-        tool, asker = self._toolbox.tools[one.call.name], self._asker
+        tool = self._toolbox.tools[one.call.name]
+        asker = self._asker
         if self._guard.rests(tool.name):
             return Refuse(unavailable(tool.name))
         if not self._guard.granted(tool.name, asker.person, asker.lane.chat):
@@ -126,11 +134,14 @@ class Gate:
         if made >= self._guard.most:
             return Refuse(TOO_MANY.format(self._guard.most))
         verdict = caution.judge(tool, one.arguments, reading)
-        return await self._may(tx, tool, verdict, now) if isinstance(verdict, Ask) else verdict
+        if isinstance(verdict, Ask):
+            return await self._may(tx, tool, verdict, now)
+        return verdict
 
     async def _may(self, tx: Transaction, tool: Tool, ask: Ask, now: float) -> Verdict:
         """It asks, unless it was allowed for a while; where nobody can be asked, the chat is told so."""
-        approvals, asker = self._guard.approvals, self._asker
+        approvals = self._guard.approvals
+        asker = self._asker
         if ask.binding is not None and await approvals.allowed(tx, asker, tool, ask.binding, now=now):
             return Run()
         if await approvals.where(tx, ask.who, asker):
@@ -154,4 +165,6 @@ def _answered(question: Question, tool: Tool, one: Wanted) -> Verdict:
             return Refuse(STOPPED)
     is_same = definition_hash(tool) == question.hash and questions.stored(one.arguments) == question.arguments
     was_theirs = question.who == "admins" or tool.rule.who == "asker"
-    return Run(question.id) if is_same and was_theirs else Refuse(CHANGED)
+    if is_same and was_theirs:
+        return Run(question.id)
+    return Refuse(CHANGED)

@@ -1,4 +1,6 @@
-"""What admins changed, as a table for people and records for machines: who, when, which way, before and after. Pure."""
+"""What admins changed, as a table for people and records for machines: who, when, which way, before and
+after. Pure.
+"""
 
 import json
 from collections.abc import Sequence
@@ -55,4 +57,6 @@ def _is_short(value: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    return " + ".join(str(one) for one in value) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return " + ".join(str(one) for one in value)
+    return str(value)

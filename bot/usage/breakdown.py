@@ -1,4 +1,5 @@
-"""Where a turn's seconds went: exclusive intervals that cover it whole, and its tokens as the server counted them.
+"""Where a turn's seconds went: exclusive intervals that cover it whole, and its tokens as the server counted
+them.
 
 Pure: rows of the ledger and measured spans in, figures and plain words out.
 """
@@ -27,8 +28,8 @@ class Count:
 class Account:
     """What one turn took. `seconds` holds every kind that lasted, in ORDER; they add up to `whole`.
 
-    `calls` and `canvases`, an estimate of ceil(output / 256) a call, leave readings out. `cached` is what the server
-    need not compute of `input`.
+    `calls` and `canvases`, an estimate of ceil(output / 256) a call, leave readings out. `cached` is what the
+    server need not compute of `input`.
     """
 
     whole: float
@@ -41,15 +42,17 @@ class Account:
 
 
 def made(course: Course, measured: Iterable[Span], outages: Iterable[tuple[float, float]]) -> Kept:
-    """The account of a delivered turn: what was `measured` of it, and times without a process as begin and end.
+    """The account of a delivered turn: what was `measured` of it, and times without a process as begin and
+    end.
 
-    Of a turn that no process died under, every interval is known as precisely as the clock is read. What a killed
-    process did after its last heartbeat is lost, up to a second of it, unless it was stored with the turn's end: that
-    second counts as down, of which the heartbeat says when it began, or what the process stored of the turn after it.
-    The sum holds all the same, since down ends where the next process begins, and whatever follows is measured by that
-    one.
+    Of a turn that no process died under, every interval is known as precisely as the clock is read. What a
+    killed process did after its last heartbeat is lost, up to a second of it, unless it was stored with the
+    turn's end: that second counts as down, of which the heartbeat says when it began, or what the process
+    stored of the turn after it. The sum holds all the same, since down ends where the next process begins,
+    and whatever follows is measured by that one.
     """
-    begin, end = course.received_at, max(course.received_at, course.settled_at)
+    begin = course.received_at
+    end = max(course.received_at, course.settled_at)
     spans = [*measured, *_of_rows(course), *(_down(course, *outage) for outage in outages)]
     seconds = summed(divided(begin, end, spans))
     told = {column(kind): value for kind, value in seconds.items()}
@@ -57,7 +60,9 @@ def made(course: Course, measured: Iterable[Span], outages: Iterable[tuple[float
 
 
 def counted(course: Course, kept: Kept) -> Counter[tuple[int, str, int]]:
-    """The account as it is added to the durations: once for each interval that lasted, by day, kind and bucket."""
+    """The account as it is added to the durations: once for each interval that lasted, by day, kind and
+    bucket.
+    """
     day = int(course.received_at // DAY)
     found = ((kind, bucket(seconds)) for kind, seconds in {"whole": kept.whole, **kept.seconds}.items())
     return Counter((day, kind, number) for kind, number in found if number is not None)
@@ -80,7 +85,9 @@ def account(turn: TurnRow) -> Account:
         input=_count([call.input_tokens for call in turn.calls]),
         cached=_count([call.cached_tokens for call in turn.calls]),
         # A call that was cut has read its whole prompt; only what it wrote may have gone on.
-        output=_count([call.output_tokens for call in turn.calls], cut=any(call.partial for call in turn.calls)),
+        output=_count(
+            [call.output_tokens for call in turn.calls], cut=any(call.partial for call in turn.calls)
+        ),
         canvases=sum(-(-tokens // CANVAS) for tokens in outputs) if outputs else None,
     )
 
@@ -89,11 +96,16 @@ def in_words(counted: Account) -> str:
     """Calls, tokens and canvases in one line; what the server did not tell is called unknown."""
     if not counted.calls:
         return "no model call"
-    calls = "1 model call" if counted.calls == 1 else f"{counted.calls} model calls"
+    if counted.calls == 1:
+        calls = "1 model call"
+    else:
+        calls = f"{counted.calls} model calls"
     tokens = f"{_tokens(counted.input)} tokens in ({_share(counted)}) · {_tokens(counted.output)} out"
     if counted.canvases is None:
         return f"{calls} · {tokens} · canvases unknown"
-    return f"{calls} · {tokens} · ~{counted.canvases} canvas{'' if counted.canvases == 1 else 'es'} (estimated)"
+    return (
+        f"{calls} · {tokens} · ~{counted.canvases} canvas{'' if counted.canvases == 1 else 'es'} (estimated)"
+    )
 
 
 def _tokens(count: Count) -> str:
@@ -103,7 +115,8 @@ def _tokens(count: Count) -> str:
 
 
 def _share(counted: Account) -> str:
-    cached, given = counted.cached, counted.input
+    cached = counted.cached
+    given = counted.input
     if cached.tokens is None or not given.tokens or not (cached.whole and given.whole):
         return "cached share unknown"
     return f"{100 * cached.tokens / given.tokens:.0f} % cached"
@@ -115,16 +128,16 @@ def _count(tokens: Sequence[int | None], *, cut: bool = False) -> Count:
 
 
 def _down(course: Course, left: float, began: float) -> Span:
-    """A time without a process; while somebody is asked there are few heartbeats, but asking and answering are signs of
-    life themselves.
+    """A time without a process; while somebody is asked there are few heartbeats, but asking and answering
+    are signs of life themselves.
     """
     signs = (course.taken_at, course.began_at, course.asked_at, course.agreed_at, course.retaken_at)
     return Span("down", max([left, *(sign for sign in signs if sign is not None and sign < began)]), began)
 
 
 def _of_rows(course: Course) -> Iterator[Span]:
-    """What lies before a turn is opened, a question to the chat included, where a process may die before its watch is
-    stored; and the whole of a turn that was set aside.
+    """What lies before a turn is opened, a question to the chat included, where a process may die before its
+    watch is stored; and the whole of a turn that was set aside.
     """
     taken = course.ended_at if course.taken_at is None else course.taken_at
     seen = taken if course.seen_at is None else min(course.seen_at, taken)

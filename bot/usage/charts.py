@@ -1,7 +1,7 @@
 """A report as a picture: seconds by interval stacked, canvases and cached share below. Pure.
 
-Two steps, so that a gateway can have the second done in a process of its own: `chart` says what stands in the picture
-as JSON, `drawn` makes the PNG of it. Only that imports matplotlib.
+Two steps, so that a gateway can have the second done in a process of its own: `chart` says what stands in the
+picture as JSON, `drawn` makes the PNG of it. Only that imports matplotlib.
 """
 
 import base64
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 MOST = 31  # groups of one picture
 _LABEL = 24  # characters of a group's name
-_WIDTH, _HEIGHT, _DPI = 11.0, 8.0, 120
+_WIDTH = 11.0
+_HEIGHT = 8.0
+_DPI = 120
 _COLOURS = (
     *("#4e79a7", "#a0cbe8", "#f1ce63", "#59a14f", "#8cd17d", "#b07aa1"),
     *("#d4a6c8", "#499894", "#ff9d9a", "#e15759", "#79706e"),
@@ -30,10 +32,12 @@ Json = Mapping[str, Any]
 
 
 def chart(report: Report, title: str) -> Json:
-    """What stands in the picture. A value that is not known is None, and leaves a gap; "at least" says of which parts
-    are not known.
+    """What stands in the picture. A value that is not known is None, and leaves a gap; "at least" says of
+    which parts are not known.
     """
-    entries = list(_every_day(report.shown)) if report.question.by == "day" else report.shown
+    entries = report.shown
+    if report.question.by == "day":
+        entries = tuple(_every_day(report.shown))
     shown = entries[-MOST:] if report.question.by == "day" else entries[:MOST]
     left_out = len(entries) - len(shown)
     return {
@@ -45,7 +49,8 @@ def chart(report: Report, title: str) -> Json:
         "canvases": [_canvases(one) for one in shown],
         "canvases at least": [_lacks_counts(one) for one in shown],
         "cached": [
-            one.calls.cached / one.calls.cached_of if one.calls and one.calls.cached_of else None for one in shown
+            one.calls.cached / one.calls.cached_of if one.calls and one.calls.cached_of else None
+            for one in shown
         ],
     }
 
@@ -88,7 +93,9 @@ def _seconds(shown: Sequence[Entry]) -> list[Json]:
 def _took(entry: Entry, place: int) -> float | None:
     if entry.turns is None:
         return 0.0  # nobody asked anything
-    return entry.turns.seconds[place] if entry.turns.settled else None
+    if entry.turns.settled:
+        return entry.turns.seconds[place]
+    return None
 
 
 def _every_day(entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -115,8 +122,12 @@ def _tool_calls(shown: Sequence[Entry]) -> list[Json]:
 def _canvases(entry: Entry) -> int | None:
     calls = entry.calls
     if calls is None:
-        return None if entry.turns else 0
-    return calls.canvases if calls.canvases_known or not calls.costing else None
+        if entry.turns:
+            return None
+        return 0
+    if calls.canvases_known or not calls.costing:
+        return calls.canvases
+    return None
 
 
 def _lacks_accounts(entry: Entry) -> bool:
@@ -126,7 +137,9 @@ def _lacks_accounts(entry: Entry) -> bool:
 def _lacks_counts(entry: Entry) -> bool:
     calls = entry.calls
     return (
-        calls is not None and calls.canvases_known > 0 and (calls.canvases_known < calls.costing or calls.partial > 0)
+        calls is not None
+        and calls.canvases_known > 0
+        and (calls.canvases_known < calls.costing or calls.partial > 0)
     )
 
 

@@ -1,4 +1,5 @@
-"""Tables and records written out: for terminals (rich), spreadsheets (CSV), machines (JSON), pages (Markdown). Pure.
+"""Tables and records written out: for terminals (rich), spreadsheets (CSV), machines (JSON), pages
+(Markdown). Pure.
 
 Every text is made harmless for where it goes; numbers go as they are.
 """
@@ -20,7 +21,9 @@ def as_table(sections: Iterable[Section], notes: Iterable[str], *, width: int | 
     from rich.text import Text
 
     out = io.StringIO()
-    console = Console(file=out, width=width or 400, color_system=None, highlight=False, markup=False, emoji=False)
+    console = Console(
+        file=out, width=width or 400, color_system=None, highlight=False, markup=False, emoji=False
+    )
     for section in sections:
         table = Table(title=section.title, title_justify="left", box=None, pad_edge=False, title_style="")
         for number, name in enumerate(section.head):
@@ -54,7 +57,9 @@ def _row(texts: Iterable[str], *, raw: bool = False) -> str:
 
 
 def as_csv(records: Sequence[Record]) -> str:
-    """A line a record under the names of all their fields; unknown says so, what does not apply is left empty."""
+    """A line a record under the names of all their fields; unknown says so, what does not apply is left
+    empty.
+    """
     names = list(dict.fromkeys(name for record in records for name in record))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -67,7 +72,9 @@ def as_csv(records: Sequence[Record]) -> str:
 def _cell(value: Value) -> Value:
     if value is None:
         return UNKNOWN
-    return cell(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return cell(value)
+    return value
 
 
 def as_json(value: object) -> str:

@@ -1,4 +1,5 @@
-"""Seconds counted into buckets of a logarithmic scale: small to keep, easy to add, percentiles with a known error.
+"""Seconds counted into buckets of a logarithmic scale: small to keep, easy to add, percentiles with a known
+error.
 
 Pure. Whoever stores durations and whoever reads them meets here.
 """

@@ -1,7 +1,8 @@
 """The exclusive intervals a turn's seconds are told in, and how spans that overlap are cut into them. Pure.
 
-Where work overlaps, canvases count before tools, tools before Telegram, Telegram before waiting, waiting before the
-gateway's own work. What no span covers is no interval: it is missing, and shows as a sum that is too small.
+Where work overlaps, canvases count before tools, tools before Telegram, Telegram before waiting, waiting
+before the gateway's own work. What no span covers is no interval: it is missing, and shows as a sum that is
+too small.
 """
 
 import json
@@ -27,8 +28,8 @@ Kind = Literal[
 ORDER: tuple[Kind, ...] = get_args(Kind)
 """All kinds, as people read them."""
 
-# Further canvases come first of all: what a killed process was at is known from before it saw a first block. Down comes
-# before all waiting, which nobody did while there was no process.
+# Further canvases come first of all: what a killed process was at is known from before it saw a first block.
+# Down comes before all waiting, which nobody did while there was no process.
 _PRECEDENCE: tuple[Kind, ...] = (
     *("further canvases", "first canvas", "tools", "Telegram", "down"),
     *("approval wait", "seat wait", "back-off", "lane wait", "intake", "own"),
@@ -68,7 +69,9 @@ def divided(begin: float, end: float, spans: Iterable[Span]) -> list[Span]:
     """What lies between `begin` and `end` in pieces that do not overlap, each of the first kind at work then."""
     inside = [span for span in spans if span.begin < end and span.end > begin and span.begin < span.end]
     coming = deque(sorted(inside, key=lambda span: span.begin))
-    cuts = sorted({begin, end} | {cut for span in inside for cut in (span.begin, span.end) if begin < cut < end})
+    cuts = sorted(
+        {begin, end} | {cut for span in inside for cut in (span.begin, span.end) if begin < cut < end}
+    )
     pieces: list[Span] = []
     at_work: list[Span] = []
     for left, right in pairwise(cuts):

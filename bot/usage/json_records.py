@@ -1,4 +1,5 @@
-"""A report as records for machines: a flat mapping a group, numbers as numbers, None where something is unknown. Pure.
+"""A report as records for machines: a flat mapping a group, numbers as numbers, None where something is
+unknown. Pure.
 
 A field that a grouping does not tell apart is not there at all.
 """
@@ -92,13 +93,21 @@ def _turns(turns: TurnSums) -> Record:
         "turns_ended_empty": turns.empty,
     }
     took = zip(KINDS, turns.seconds, strict=True)
-    return counted | {f"{kind}_seconds": _known(seconds, turns.settled, turns.turns) for kind, seconds in took}
+    return counted | {
+        f"{kind}_seconds": _known(seconds, turns.settled, turns.turns) for kind, seconds in took
+    }
 
 
 def _tools(tools: Tools) -> Record:
-    outcomes: Mapping[str, int] = {f"tool_{why or 'not_ended'}": count for why, count in tools.outcomes.items()}
+    outcomes: Mapping[str, int] = {
+        f"tool_{why or 'not_ended'}": count for why, count in tools.outcomes.items()
+    }
     counted: Record = {"tool_calls": tools.calls, "tool_failures": tools.failed}
-    return counted | dict(sorted(outcomes.items())) | {"tool_seconds": _known(tools.seconds, tools.timed, tools.calls)}
+    return (
+        counted
+        | dict(sorted(outcomes.items()))
+        | {"tool_seconds": _known(tools.seconds, tools.timed, tools.calls)}
+    )
 
 
 def _asked(asked: Asked) -> Record:
@@ -110,11 +119,15 @@ def _asked(asked: Asked) -> Record:
 def _known(number: float, known: int, of: int) -> float | None:
     if of and not known:
         return None
-    return number if isinstance(number, int) else round(number, 6)
+    if isinstance(number, int):
+        return number
+    return round(number, 6)
 
 
 def _share(part: int, of: int) -> float | None:
-    return round(part / of, 6) if of else None
+    if of:
+        return round(part / of, 6)
+    return None
 
 
 def _server(report: Report) -> Record | None:

@@ -24,4 +24,6 @@ def markdown(text: str) -> str:
 
 
 def _spelled(sign: str) -> str:
-    return sign.encode("unicode_escape").decode() if ord(sign) < 0xD800 or ord(sign) > 0xDFFF else f"\\u{ord(sign):x}"
+    if ord(sign) < 0xD800 or ord(sign) > 0xDFFF:
+        return sign.encode("unicode_escape").decode()
+    return f"\\u{ord(sign):x}"

@@ -1,7 +1,7 @@
 """Asks the database what a question needs, several readings side by side, and makes the Report of it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,8 +15,11 @@ T = TypeVar("T")
 
 
 async def answered(database: Database, question: Question) -> Report:
-    """The report, read side by side: a large ledger takes seconds, and each reading can have a core of its own."""
-    scope, group = question.scope, _group(question.by)
+    """The report, read side by side: a large ledger takes seconds, and each reading can have a core of its
+    own.
+    """
+    scope = question.scope
+    group = _group(question.by)
 
     async def reading(read: Callable[[Transaction], Awaitable[T]]) -> T:
         async with database.reading() as tx:
@@ -37,7 +40,9 @@ async def answered_in(tx: Transaction, question: Question) -> Report:
 
 
 def _group(by: By | None) -> Group | None:
-    return None if by == "tool" else by
+    if by == "tool":
+        return None
+    return by
 
 
 async def _called(tx: Transaction, scope: Scope, by: Group | None) -> Any:
@@ -45,10 +50,15 @@ async def _called(tx: Transaction, scope: Scope, by: Group | None) -> Any:
 
 
 async def _turned(tx: Transaction, question: Question) -> Any:
-    scope, group = question.scope, _group(question.by)
+    scope = question.scope
+    group = _group(question.by)
     turns = await reports.turned(tx, scope, group)
-    tools, asked = await reports.tools(tx, scope, question.by), await reports.asked(tx, scope, question.by)
-    server = None if scope.is_of_turns or scope.model else await reports.server(tx, scope)
+    tools = await reports.tools(tx, scope, question.by)
+    asked = await reports.asked(tx, scope, question.by)
+    if scope.is_of_turns or scope.model:
+        server = None
+    else:
+        server = await reports.server(tx, scope)
     return turns, tools, asked, server, await _durations(tx, question, turns)
 
 
@@ -56,15 +66,21 @@ async def _durations(
     tx: Transaction, question: Question, turns: Iterable[TurnSums]
 ) -> tuple[Durations, Durations, Method | None]:
     """Durations by group, those of all together, and how they are known."""
-    scope, group = question.scope, _group(question.by)
+    scope = question.scope
+    group = _group(question.by)
     settled = sum(one.settled for one in turns)
     if settled <= EXACT:
         rows = await reports.account_rows(tx, scope, group)
-        named = await reports.tool_seconds(tx, scope) if question.by == "tool" else ()
+        named: Sequence[tuple[str, float]] = ()
+        if question.by == "tool":
+            named = await reports.tool_seconds(tx, scope)
         return _exact(rows) | _named(named), _exact((None, *row[1:]) for row in rows), "exact"
     if not scope.is_of_days:
         return {}, {}, None
-    daily = await reports.counted(tx, scope, daily=True) if group == "day" else []
+    if group == "day":
+        daily = await reports.counted(tx, scope, daily=True)
+    else:
+        daily = []
     return _counted(daily), _counted(await reports.counted(tx, scope, daily=False)), "buckets"
 
 

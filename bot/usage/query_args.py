@@ -1,4 +1,6 @@
-"""Reads a question as a person writes it: dates, spans, names. Raises QuestionRefused with what is wrong. Pure."""
+"""Reads a question as a person writes it: dates, spans, names. Raises QuestionRefused with what is wrong.
+Pure.
+"""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +29,10 @@ def scope(
 ) -> Scope:
     """What to look at. A date given as `until` is meant with its whole day."""
     first = None if since is None else moment("--since", since, now)
-    last = None if until is None else moment("--until", until, now, whole_day=True)
+    if until is None:
+        last = None
+    else:
+        last = moment("--until", until, now, whole_day=True)
     if first is not None and last is not None and first >= last:
         raise QuestionRefused(f"--since {since} is not before --until {until}.")
     if first is not None and first > now:
@@ -53,7 +58,9 @@ def moment(option: str, text: str, now: float, *, whole_day: bool = False) -> fl
         raise QuestionRefused(f"{option} must be {WHEN}; {text!r} is none.") from None
     if not 0 <= seconds < _NEW_YEAR_9999:
         raise QuestionRefused(f"{option} must be a time from 1970 to 9998.")
-    return seconds + DAY if whole_day and re.fullmatch(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}", text.strip()) else seconds
+    if whole_day and re.fullmatch(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}", text.strip()):
+        return seconds + DAY
+    return seconds
 
 
 def one_of(option: str, text: str, known: Sequence[T]) -> T:
@@ -78,4 +85,6 @@ def _ago(option: str, seconds: int, now: float, *, in_days: bool) -> float:
     found = now - seconds
     if found < 0:
         raise QuestionRefused(f"{option} is before 1970.")
-    return found - found % DAY if in_days else found
+    if in_days:
+        return found - found % DAY
+    return found

@@ -12,11 +12,35 @@ from bot.usage.report import moment
 from bot.usage.tables import NOT_TOLD, UNKNOWN, Section, seconds
 
 _TURNS = (
-    *("turn", "when (UTC)", "chat", "user", "thinking", "calls", "tools", "input", "cached", "output", "canvases est."),
+    *(
+        "turn",
+        "when (UTC)",
+        "chat",
+        "user",
+        "thinking",
+        "calls",
+        "tools",
+        "input",
+        "cached",
+        "output",
+        "canvases est.",
+    ),
     *("waited s", "seconds", "ending"),
 )
 _CALLS = (
-    *("call", "turn", "when (UTC)", "user", "purpose", "again", "model", "thinking", "input", "cached", "output"),
+    *(
+        "call",
+        "turn",
+        "when (UTC)",
+        "user",
+        "purpose",
+        "again",
+        "model",
+        "thinking",
+        "input",
+        "cached",
+        "output",
+    ),
     *("reasoning", "canvases est.", "waited s", "seconds", "tok/s", "outcome"),
 )
 
@@ -44,7 +68,9 @@ def _record(one: RankedTurn | RankedCall) -> Record:
 
 
 def rate(call: RankedCall) -> float | None:
-    """Output tokens a second with a seat; None for one canvas, which costs the same however full it is, or unknown."""
+    """Output tokens a second with a seat; None for one canvas, which costs the same however full it is, or
+    unknown.
+    """
     told = call.output is not None and call.canvases is not None and call.canvases > 1 and not call.partial
     if not told or not call.seconds or call.output is None:
         return None
@@ -99,8 +125,12 @@ def _call(one: RankedCall) -> tuple[str, ...]:
 def _count(number: int | None, *, whole: bool = True) -> str:
     if number is None:
         return UNKNOWN
-    return f"{number:,}" if whole else f"≥ {number:,}"
+    if whole:
+        return f"{number:,}"
+    return f"≥ {number:,}"
 
 
 def _time(time: float | None) -> str:
-    return UNKNOWN if time is None else seconds(time)
+    if time is None:
+        return UNKNOWN
+    return seconds(time)

@@ -1,4 +1,5 @@
-"""Holds our own sums against the endpoint's counters from time to time, and tells the admins once when the gap grows.
+"""Holds our own sums against the endpoint's counters from time to time, and tells the admins once when the
+gap grows.
 
 Owns the pace and the judgement of a gap; readings are stored by the db room, counters read by the agent room.
 """
@@ -43,7 +44,9 @@ class CountersAt:
 class Reconciliation:
     """Reads, compares, stores; `tell` is given a subject and a text for the admins' feed."""
 
-    def __init__(self, database: Database, where: CountersAt, tell: Callable[[str, str], Awaitable[None]]) -> None:
+    def __init__(
+        self, database: Database, where: CountersAt, tell: Callable[[str, str], Awaitable[None]]
+    ) -> None:
         self._database = database
         self._where = where
         self._tell = tell
@@ -58,7 +61,9 @@ class Reconciliation:
                 log.warning("no reading was stored: %s", error, extra={"action": "reconcile.failed"})
 
     async def take(self) -> Reading | None:
-        """One reading, at a moment when none of our calls runs if one is found; None where nothing can be read."""
+        """One reading, at a moment when none of our calls runs if one is found; None where nothing can be
+        read.
+        """
         for _ in range(TRIES - 1):
             found = await self._look()
             if found is None or not found[2]:
@@ -66,7 +71,9 @@ class Reconciliation:
             await asyncio.sleep(PAUSE)
         else:
             found = await self._look()
-        return None if found is None else await self._compare(*found)
+        if found is None:
+            return None
+        return await self._compare(*found)
 
     async def _look(self) -> tuple[Counters, float, int] | None:
         """Counters, when they were read, and how many calls of ours ran meanwhile."""
@@ -82,7 +89,9 @@ class Reconciliation:
         async with self._database.transaction() as tx:
             before = await reconcile.latest(tx, url)
             since = now if before is None else before.read_at
-            made = reading(url, before, counters, await reconcile.own(tx, url, since=since, until=now), now, running)
+            made = reading(
+                url, before, counters, await reconcile.own(tx, url, since=since, until=now), now, running
+            )
             known = await reconcile.gaps(tx, url)
             await reconcile.keep(tx, made)
         if (line := news(known, made)) is not None:
@@ -137,17 +146,28 @@ def explained(gap: int | None, seen: Counters, own: Own, running: int) -> str:
     others = (seen.requests or 0) - own.requests
     causes = [
         (running > 0, f"{_times(running, 'call')} of ours ran while the counters were read"),
-        (gap > 0 and others > 0, f"the server ended {_times(others, 'request')} more than we made: others use it, too"),
-        (gap > 0 and own.aborted > 0, f"{_times(own.aborted, 'call')} of ours broke off: their last canvas is unknown"),
+        (
+            gap > 0 and others > 0,
+            f"the server ended {_times(others, 'request')} more than we made: others use it, too",
+        ),
+        (
+            gap > 0 and own.aborted > 0,
+            f"{_times(own.aborted, 'call')} of ours broke off: their last canvas is unknown",
+        ),
         (gap > 0 and own.uncounted > 0, f"{_times(own.uncounted, 'call')} of ours came back without usage"),
         (gap > 0 and own.decisions > 0, f"{_times(own.decisions, 'one-step read')} of ours may count"),
-        (gap < 0, "the server counted less than its answers said: is another server behind this address, too?"),
+        (
+            gap < 0,
+            "the server counted less than its answers said: is another server behind this address, too?",
+        ),
     ]
     return "; ".join(words for holds, words in causes if holds) or UNEXPLAINED
 
 
 def news(before: int, made: Reading) -> str | None:
-    """What the admins are told: only when all gaps, `before` and this one, come to LEAST, or to ten times as much."""
+    """What the admins are told: only when all gaps, `before` and this one, come to LEAST, or to ten times as
+    much.
+    """
     after = abs(before + (made.gap or 0))
     mark = LEAST
     while mark * 10 <= after:

@@ -1,5 +1,6 @@
-"""Keeps the accounts of turns: the heartbeat of this process, what is measured of running turns, accounts once they can
-be made. One small transaction a second while turns are measured, and next to none while nobody writes.
+"""Keeps the accounts of turns: the heartbeat of this process, what is measured of running turns, accounts
+once they can be made. One small transaction a second while turns are measured, and next to none while nobody
+writes.
 """
 
 import asyncio
@@ -40,7 +41,8 @@ class Keeper:
         async with self._database.transaction() as tx:
             self._life = await lives.begin(tx, began_at=self._watches.began_at)
             for one in await accounts.unaccounted(tx):
-                lane, stored = Lane.parse(one.lane), read(one.spans)
+                lane = Lane.parse(one.lane)
+                stored = read(one.spans)
                 began = self._watches.began_at
                 self._watches.keep(Watch(one.item, lane, since=began, stored=stored, over=one.over))
 
@@ -70,7 +72,9 @@ class Keeper:
                 await self._stopped.wait()
 
     async def _beat(self, *, last: bool = False) -> None:
-        """Store that this process lives, the accounts that can be made, and what was measured of all other turns."""
+        """Store that this process lives, the accounts that can be made, and what was measured of all other
+        turns.
+        """
         items = [watch.item for watch in self._watches]
         async with self._database.transaction() as tx:
             now = time.time()
@@ -84,8 +88,12 @@ class Keeper:
             self._watches.forget(item)
 
     async def _made(self, tx: Transaction, course: Course, now: float) -> Kept:
-        watch, began_at = self._watches.find(course.item), self._watches.began_at
-        outages = await lives.outages(tx, course.received_at) if course.received_at < began_at else []
+        watch = self._watches.find(course.item)
+        began_at = self._watches.began_at
+        if course.received_at < began_at:
+            outages = await lives.outages(tx, course.received_at)
+        else:
+            outages = []
         kept = made(course, self._watches.spans(watch, now) if watch else (), outages)
         if (missing := gap(kept)) > ROUNDED:
             found = {"action": "keeper.gap", "turn": kept.turn, "seconds": missing}

@@ -1,4 +1,5 @@
-"""A question to the ledger and its answer as pure data: a Report, an Entry a group, with sums and percentiles.
+"""A question to the ledger and its answer as pure data: a Report, an Entry a group, with sums and
+percentiles.
 
 Pure: sums of the database room in, figures out. How they look is figures.py's and charts.py's.
 """
@@ -71,8 +72,8 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Tool calls of a group about which a person was asked: how many were answered how (None: not yet), and the
-    seconds those waited that were answered.
+    """Tool calls of a group about which a person was asked: how many were answered how (None: not yet), and
+    the seconds those waited that were answered.
     """
 
     answers: Mapping[str | None, int] = field(default_factory=dict)
@@ -85,7 +86,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The figures of one group; None: not told apart by it. `again` counts calls by the reason they were made for.
+    """The figures of one group; None: not told apart by it. `again` counts calls by the reason they were made
+    for.
 
     `asked` None: nobody was asked about a tool call of it.
     """
@@ -104,12 +106,15 @@ class Entry:
         """Replies that held nothing: those asked again for, and those that ended a turn."""
         if self.calls is None:
             return None
-        return self.again.get("empty", 0) + self.again.get("silent", 0) + (self.turns.empty if self.turns else 0)
+        return (
+            self.again.get("empty", 0) + self.again.get("silent", 0) + (self.turns.empty if self.turns else 0)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The answer: `whole` over everything in scope, `entries` a group each, none if nothing was to be told apart.
+    """The answer: `whole` over everything in scope, `entries` a group each, none if nothing was to be told
+    apart.
 
     `method` says how percentiles came to be; None: there are too many turns for this grouping.
     """
@@ -127,7 +132,8 @@ class Report:
 
     @property
     def is_empty(self) -> bool:
-        calls, tools = self.whole.calls, self.whole.tools
+        calls = self.whole.calls
+        tools = self.whole.tools
         turns = self.whole.turns.turns if self.whole.turns else 0
         return not turns and not (calls and calls.calls) and not (tools and tools.calls)
 
@@ -155,9 +161,15 @@ def report(question: Question, found: Found) -> Report:
     called = found.calls if by != "tool" else ()
     again = found.again if by != "tool" else ()
     spreads = _spreads(found.durations)
-    calls_of, turns_of = {one.key: one for one in called}, {one.key: one for one in turned}
-    tools_of, asked_of, again_of = _grouped(tooled), _grouped(found.asked), _grouped(again)
-    keys = dict.fromkeys(one.key for some in (called, turned, tooled) for one in some) if by else {}
+    calls_of = {one.key: one for one in called}
+    turns_of = {one.key: one for one in turned}
+    tools_of = _grouped(tooled)
+    asked_of = _grouped(found.asked)
+    again_of = _grouped(again)
+    if by:
+        keys = dict.fromkeys(one.key for some in (called, turned, tooled) for one in some)
+    else:
+        keys = {}
     entries = [
         Entry(
             key=key,
@@ -178,7 +190,9 @@ def report(question: Question, found: Found) -> Report:
 def label(by: By | None, key: Key) -> str:
     """What a group is called."""
     if key is None:
-        return NO_TURN if by else "all"
+        if by:
+            return NO_TURN
+        return "all"
     if by == "day":
         return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=int(key))).date().isoformat()
     return str(key)
@@ -231,10 +245,12 @@ def _plus(values: Sequence[Any]) -> Any:
 
 def _tools(sums: Iterable[ToolSums]) -> Tools:
     outcomes: dict[str | None, int] = {}
-    timed, seconds = 0, 0.0
+    timed = 0
+    seconds = 0.0
     for one in sums:
         outcomes[one.outcome] = outcomes.get(one.outcome, 0) + one.calls
-        timed, seconds = timed + one.timed, seconds + one.seconds
+        timed = timed + one.timed
+        seconds = seconds + one.seconds
     return Tools(sum(outcomes.values()), outcomes, timed, seconds)
 
 
@@ -242,7 +258,9 @@ def _asked(sums: Sequence[AskedSums]) -> Asked | None:
     answers: dict[str | None, int] = {}
     for one in sums:
         answers[one.answer] = answers.get(one.answer, 0) + one.calls
-    return Asked(answers, sum(one.waited for one in sums)) if answers else None
+    if answers:
+        return Asked(answers, sum(one.waited for one in sums))
+    return None
 
 
 def _reasons(sums: Iterable[AgainSums]) -> dict[str, int]:
@@ -268,10 +286,15 @@ def _spread(found: Sequence[float] | Mapping[int, int]) -> Spread:
 
 
 def _by_day(entry: Entry) -> tuple[int, str]:
-    return (1, "") if entry.key is None else (0, entry.label)
+    if entry.key is None:
+        return (1, "")
+    return (0, entry.label)
 
 
 def _by_weight(entry: Entry) -> tuple[int, int, str]:
     canvases = entry.calls.canvases if entry.calls else 0
-    calls = entry.calls.calls if entry.calls else entry.tools.calls if entry.tools else 0
+    if entry.calls:
+        calls = entry.calls.calls
+    else:
+        calls = entry.tools.calls if entry.tools else 0
     return -canvases, -calls, entry.label

@@ -1,4 +1,5 @@
-"""What `canvasgram report`, `report audit` and `turn` answer: looks at the database and writes out what it finds.
+"""What `canvasgram report`, `report audit` and `turn` answer: looks at the database and writes out what it
+finds.
 
 Raises errors of the house for whatever cannot be answered.
 """
@@ -37,7 +38,8 @@ WHATS: tuple[What, ...] = get_args(What)
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A report as it is asked for, word by word; `what` is turns or calls for a list of the `top` ones by `sort`.
+    """A report as it is asked for, word by word; `what` is turns or calls for a list of the `top` ones by
+    `sort`.
 
     `top` None: as many as is usual, 20 of a list, every change by admins.
     """
@@ -55,7 +57,9 @@ class Wish:
 
 
 async def report(url: str, wish: Wish, *, now: float) -> str | bytes:
-    """The answer in the wanted format. Raises QuestionRefused, NothingFound, or why the database cannot be read."""
+    """The answer in the wanted format. Raises QuestionRefused, NothingFound, or why the database cannot be
+    read.
+    """
     scope = asking.scope(wish.since, wish.until, wish.chat, wish.user, wish.model, now=now)
     form = asking.one_of("--format", wish.form, FORMATS)
     if wish.what is not None:
@@ -76,7 +80,9 @@ async def _ranking(url: str, wish: Wish, scope: Scope, form: Format) -> str:
     what = asking.one_of("--list", wish.what or "", WHATS)
     sort = asking.one_of("--sort", wish.sort, asking.SORTS)
     if wish.by is not None or form == "png":
-        raise QuestionRefused("--list shows turns or calls one by one: it goes with neither --by nor --format png.")
+        raise QuestionRefused(
+            "--list shows turns or calls one by one: it goes with neither --by nor --format png."
+        )
     async with looked_at(url) as database:
         section, found = await _ranked(database, what, scope, sort, wish.top or TOP)
     if not found:
@@ -85,11 +91,15 @@ async def _ranking(url: str, wish: Wish, scope: Scope, form: Format) -> str:
 
 
 async def changed(url: str, wish: Wish, *, now: float) -> str:
-    """What admins changed, in the wanted format; of the wish count the span of time, the user, the format and `top`."""
+    """What admins changed, in the wanted format; of the wish count the span of time, the user, the format and
+    `top`.
+    """
     scope = asking.scope(wish.since, wish.until, wish.chat, wish.user, wish.model, now=now)
     form = asking.one_of("--format", wish.form, FORMATS)
     if form == "png" or wish.sort != SORT or {wish.chat, wish.model, wish.by, wish.what} != {None}:
-        raise QuestionRefused("report audit goes with --since, --until, --user, --top, --format and --out alone.")
+        raise QuestionRefused(
+            "report audit goes with --since, --until, --user, --top, --format and --out alone."
+        )
     async with looked_at(url) as database, database.reading() as tx:
         found = await audit.changes(tx, since=scope.since, until=scope.until, who=scope.user, most=wish.top)
     if not found:
@@ -114,14 +124,20 @@ async def step_by_step(url: str, written: str, *, texts: bool, json: bool, now: 
     async with looked_at(url) as database, database.reading() as tx:
         found = await steps(tx, number, texts=texts)
     if found is None:
-        raise NothingFound(f"There is no turn {number}. `canvasgram report --list turns` shows those there are.")
+        raise NothingFound(
+            f"There is no turn {number}. `canvasgram report --list turns` shows those there are."
+        )
     if texts:
         async with connected(url) as database, database.transaction() as tx:
             await audit.note(tx, audit.MACHINE, "texts read", f"turn {number}", change=(None, None), now=now)
-    return turn.as_json(found) if json else "\n".join(turn.lines(found))
+    if json:
+        return turn.as_json(found)
+    return "\n".join(turn.lines(found))
 
 
-async def _ranked(database: Database, what: What, scope: Scope, sort: Sort, top: int) -> tuple[Section, list[Record]]:
+async def _ranked(
+    database: Database, what: What, scope: Scope, sort: Sort, top: int
+) -> tuple[Section, list[Record]]:
     async with database.reading() as tx:
         if what == "turns":
             some = await rankings.ranked_turns(tx, scope, sort, top)
@@ -131,7 +147,9 @@ async def _ranked(database: Database, what: What, scope: Scope, sort: Sort, top:
 
 
 def _nothing(scope: Scope) -> str:
-    return "There is nothing in the ledger yet." if scope.is_everything else "There is nothing in the ledger for this."
+    if scope.is_everything:
+        return "There is nothing in the ledger yet."
+    return "There is nothing in the ledger for this."
 
 
 def _picture(found: Report) -> bytes:

@@ -48,8 +48,12 @@ def last(every: Every, now: float, zone: tzinfo) -> Period:
 
 
 def text(period: Period, report: Report, people: Report, before: Report) -> str:
-    """A few lines: the period's `report`, the same told apart by `people`, and the report of the days `before`."""
-    return "\n".join((f"Usage, {period.called} ({period.first.tzname()})", *_lines(period, report, people, before)))
+    """A few lines: the period's `report`, the same told apart by `people`, and the report of the days
+    `before`.
+    """
+    return "\n".join(
+        (f"Usage, {period.called} ({period.first.tzname()})", *_lines(period, report, people, before))
+    )
 
 
 def _lines(period: Period, report: Report, people: Report, before: Report) -> Iterator[str]:
@@ -82,7 +86,9 @@ def _askers(people: Report) -> list[Entry]:
 
 
 def _turns(report: Report) -> int:
-    return report.whole.turns.turns if report.whole.turns else 0
+    if report.whole.turns:
+        return report.whole.turns.turns
+    return 0
 
 
 def _canvases(calls: CallSums | None) -> str:

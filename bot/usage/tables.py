@@ -1,4 +1,5 @@
-"""A report as tables for people: sections of lines of texts. Unknown is called so, a sum with gaps "at least". Pure.
+"""A report as tables for people: sections of lines of texts. Unknown is called so, a sum with gaps "at
+least". Pure.
 
 No rate is shown: there is none without the output length it was made at.
 """
@@ -12,7 +13,8 @@ from bot.usage.intervals import ORDER, column
 from bot.usage.report import EXACT, KINDS, Asked, Entry, Report, moment
 
 NAMES = {"whole": "whole"} | {column(kind): kind for kind in ORDER}
-UNKNOWN, NOT_TOLD = "unknown", "–"
+UNKNOWN = "unknown"
+NOT_TOLD = "–"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,16 @@ def sections(report: Report) -> Iterator[Section]:
     name = report.question.by or ""
     if report.question.by != "tool":
         yield Section("Tokens and canvases", (name, *_TOKENS), tuple(_tokens(one) for one in report.shown))
-        yield Section("What went otherwise", (name, *_OTHERWISE), tuple(_otherwise(one) for one in report.shown))
+        yield Section(
+            "What went otherwise", (name, *_OTHERWISE), tuple(_otherwise(one) for one in report.shown)
+        )
     yield from _seconds(report, name)
     tooled = [one for one in report.shown if one.tools]
     if any(one.tools and one.tools.calls for one in tooled):
         spread = ("p50", "p95", "p99") if report.question.by == "tool" else ()
-        yield Section("Tools", (name, *_TOOLS, *spread), tuple(_tools(one)[: 5 + len(spread)] for one in tooled))
+        yield Section(
+            "Tools", (name, *_TOOLS, *spread), tuple(_tools(one)[: 5 + len(spread)] for one in tooled)
+        )
     if any(one.asked for one in report.shown):
         lines = tuple(_asked(one.label, one.asked) for one in report.shown if one.asked)
         yield Section("Tool calls that asked a person first", (name, *_ASKED), lines)
@@ -56,12 +62,27 @@ def notes(report: Report) -> Iterator[str]:
 
 
 _TOKENS = ("turns", "calls", "input", "cached", "output", "reasoning", "canvases est.", "s a canvas")
-_OTHERWISE = ("thinking turns", "their canvases", "their seconds", "empty", "cut", "stopped", "failed", "asked again")
+_OTHERWISE = (
+    "thinking turns",
+    "their canvases",
+    "their seconds",
+    "empty",
+    "cut",
+    "stopped",
+    "failed",
+    "asked again",
+)
 _TOOLS = ("calls", "failed", "how", "seconds")
 
 
 _ASKED = ("asked", "allowed", "denied", "not answered", "stopped", "open", "waited s")
-_ANSWERS: tuple[tuple[str | None, ...], ...] = (("once", "here"), ("denied",), ("expired",), ("stopped",), (None,))
+_ANSWERS: tuple[tuple[str | None, ...], ...] = (
+    ("once", "here"),
+    ("denied",),
+    ("expired",),
+    ("stopped",),
+    (None,),
+)
 
 
 def at_least(number: int, known: int, of: int, *, partial: int = 0) -> str:
@@ -73,12 +94,18 @@ def at_least(number: int, known: int, of: int, *, partial: int = 0) -> str:
 
 def share(part: int, whole: int) -> str:
     """A share of what is known; unknown if nothing is."""
-    return f"{100 * part / whole:.1f} %" if whole else UNKNOWN
+    if whole:
+        return f"{100 * part / whole:.1f} %"
+    return UNKNOWN
 
 
 def seconds(time: float) -> str:
     """Seconds with as many places as matter."""
-    return f"{time:,.0f}" if abs(time) >= 1000 else f"{time:.1f}" if abs(time) >= 100 else f"{time:.3f}"
+    if abs(time) >= 1000:
+        return f"{time:,.0f}"
+    if abs(time) >= 100:
+        return f"{time:.1f}"
+    return f"{time:.3f}"
 
 
 def _tokens(entry: Entry) -> tuple[str, ...]:
@@ -101,12 +128,15 @@ def _tokens(entry: Entry) -> tuple[str, ...]:
 
 def _a_canvas(calls: CallSums) -> str:
     if not calls.canvases or calls.canvases_known < calls.costing:
-        return UNKNOWN if calls.costing else NOT_TOLD
+        if calls.costing:
+            return UNKNOWN
+        return NOT_TOLD
     return f"{calls.busy / calls.canvases:.2f}"
 
 
 def _otherwise(entry: Entry) -> tuple[str, ...]:
-    calls, turns = entry.calls, entry.turns
+    calls = entry.calls
+    turns = entry.turns
     asked = ", ".join(f"{why} {count:,}" for why, count in sorted(entry.again.items())) or "0"
     return (
         entry.label,
@@ -114,7 +144,11 @@ def _otherwise(entry: Entry) -> tuple[str, ...]:
         NOT_TOLD if calls is None else _thought_canvases(calls),
         NOT_TOLD if turns is None else _thought(turns),
         NOT_TOLD if entry.empty is None else f"{entry.empty:,}",
-        *((NOT_TOLD,) * 3 if calls is None else (f"{calls.cut:,}", f"{calls.cancelled:,}", f"{calls.failed:,}")),
+        *(
+            (NOT_TOLD,) * 3
+            if calls is None
+            else (f"{calls.cut:,}", f"{calls.cancelled:,}", f"{calls.failed:,}")
+        ),
         asked,
     )
 
@@ -136,7 +170,9 @@ def _seconds(report: Report, name: str) -> Iterator[Section]:
     turned = [one for one in report.shown if one.turns and one.turns.settled]
     if report.entries and turned:
         columns = tuple(NAMES[kind] for kind in KINDS)
-        lines = tuple((one.label, *(seconds(value) for value in one.turns.seconds)) for one in turned if one.turns)
+        lines = tuple(
+            (one.label, *(seconds(value) for value in one.turns.seconds)) for one in turned if one.turns
+        )
         yield Section("Seconds by interval", (name, *columns), lines)
         if any(one.spreads for one in turned):
             spread = tuple((one.label, *_spread(one, "whole")) for one in turned)
@@ -169,7 +205,10 @@ def _tools(entry: Entry) -> tuple[str, ...]:
     tools = entry.tools
     ended = {outcome or "not ended": count for outcome, count in tools.outcomes.items() if outcome != "ok"}
     how = ", ".join(f"{outcome} {count:,}" for outcome, count in sorted(ended.items())) or "0"
-    took = seconds(tools.seconds) if tools.timed == tools.calls else f"≥ {seconds(tools.seconds)}"
+    if tools.timed == tools.calls:
+        took = seconds(tools.seconds)
+    else:
+        took = f"≥ {seconds(tools.seconds)}"
     return (entry.label, f"{tools.calls:,}", f"{tools.failed:,}", how, took, *_spread(entry, "tools")[1:])
 
 
@@ -189,7 +228,9 @@ def _about(scope: Scope) -> str:
 def _gaps(calls: CallSums) -> Iterator[str]:
     told = {"input": calls.input_known, "cached": calls.cached_known, "output": calls.output_known}
     told["reasoning"] = calls.reasoning_known
-    unknown = ", ".join(f"{name} of {calls.calls - known:,}" for name, known in told.items() if known < calls.calls)
+    unknown = ", ".join(
+        f"{name} of {calls.calls - known:,}" for name, known in told.items() if known < calls.calls
+    )
     if unknown:
         yield f"Unknown, for the server did not tell: {unknown} of {calls.calls:,} calls; sums leave them out."
     if calls.partial:
@@ -202,9 +243,7 @@ def _method(report: Report) -> str:
             return "Percentiles are exact, over the turns in which the interval occurred."
         case "buckets":
             return f"Percentiles are from counts by size, within {100 * ERROR:.1f} % of the true ones."
-    return (
-        f"Percentiles are not shown: these are more than {EXACT:,} turns. Take whole days of everybody, or fewer turns."
-    )
+    return f"Percentiles are not shown: these are more than {EXACT:,} turns. Take whole days of everybody, or fewer turns."
 
 
 def _server(report: Report) -> Iterator[str]:

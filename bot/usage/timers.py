@@ -1,7 +1,8 @@
-"""Measures what turns are at while they are at it: spans by the wall clock, held in memory until they are stored.
+"""Measures what turns are at while they are at it: spans by the wall clock, held in memory until they are
+stored.
 
-Owns which turns are being measured. A turn is one task after another (taken, played, delivered), so each hands the
-measuring on at the moment it ends; what goes on beside them is measured on tracks of its own.
+Owns which turns are being measured. A turn is one task after another (taken, played, delivered), so each
+hands the measuring on at the moment it ends; what goes on beside them is measured on tracks of its own.
 """
 
 import asyncio
@@ -19,7 +20,9 @@ NOWHERE = Lane(0)
 class Track:
     """What one task is at, one thing at a time; `hear` is told of each piece once it is over."""
 
-    def __init__(self, hear: Callable[[Span], object], base: Kind | None = None, since: float | None = None) -> None:
+    def __init__(
+        self, hear: Callable[[Span], object], base: Kind | None = None, since: float | None = None
+    ) -> None:
         """`base` is what it is at when nothing else is said, from `since` on; None: at nothing that counts."""
         self._hear = hear
         self._base = base
@@ -35,7 +38,8 @@ class Track:
     @contextmanager
     def at(self, kind: Kind) -> Iterator[Callable[[Kind], None]]:
         """It is at this while the block runs, or at what the function that is given is told meanwhile."""
-        before, self._over = self._over, kind
+        before = self._over
+        self._over = kind
         self._turn()
         try:
             yield self._shift
@@ -45,7 +49,9 @@ class Track:
 
     def open(self, now: float) -> Span | None:
         """The piece that is not over."""
-        return None if self._kind is None else Span(self._kind, self._since, now)
+        if self._kind is None:
+            return None
+        return Span(self._kind, self._since, now)
 
     def _shift(self, kind: Kind) -> None:
         self._over = kind
@@ -58,11 +64,13 @@ class Track:
         now = time.time()
         if self._kind is not None:
             self._hear(Span(self._kind, self._since, now))
-        self._kind, self._since = kind, now
+        self._kind = kind
+        self._since = now
 
 
 class Watch:
-    """Of one turn, named by its first inbox item. `over`: it has ended, and is the sender's once it is handed on.
+    """Of one turn, named by its first inbox item. `over`: it has ended, and is the sender's once it is handed
+    on.
 
     `stored` are the spans an earlier process has measured, `since` is when our own work on it began.
     """
@@ -136,14 +144,17 @@ class Watches:
         return self._by_item.get(item)
 
     def open(self, item: InboxItem, lane: Lane) -> Watch:
-        """The watch of a turn whose first item was just taken, for the first time or after a wait for a person, or is
-        handled again after a restart.
+        """The watch of a turn whose first item was just taken, for the first time or after a wait for a
+        person, or is handled again after a restart.
         """
         if found := self.find(item.id):
             found.go_on()
             return found
         goes_on = item.attempt > 1 and item.measured is None
-        since = max(item.received_at, self.began_at) if goes_on else item.taken_at
+        if goes_on:
+            since = max(item.received_at, self.began_at)
+        else:
+            since = item.taken_at
         return self.keep(Watch(item.id, lane, since=since, stored=read(item.measured)))
 
     def keep(self, watch: Watch) -> Watch:
@@ -154,7 +165,9 @@ class Watches:
         return watch
 
     def end(self, item: int, lane: Lane, measured: str | None) -> None:
-        """A turn that nobody was at has ended; what was measured of it is stored, and its account can be made."""
+        """A turn that nobody was at has ended; what was measured of it is stored, and its account can be
+        made.
+        """
         watch = self.find(item) or self.keep(Watch(item, lane, stored=read(measured)))
         watch.over = True
 

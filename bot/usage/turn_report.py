@@ -93,7 +93,10 @@ def _call(call: CallStep) -> Iterator[tuple[float, str]]:
         return
     failed = f" ({plain(call.error)})" if call.error else ""
     reason = plain(call.finish_reason or "unknown")
-    yield call.ended_at, f"{plain(call.outcome or 'unknown')}{failed}, finish reason {reason}; {_tokens(call)}"
+    yield (
+        call.ended_at,
+        f"{plain(call.outcome or 'unknown')}{failed}, finish reason {reason}; {_tokens(call)}",
+    )
     if call.server_ms:
         yield call.ended_at, f"the server's own times: {_server_times(call.server_ms)}"
 
@@ -114,10 +117,14 @@ def _tokens(call: CallStep) -> str:
     least = "≥ " if call.usage_partial else ""
     told = {"in": call.prompt_tokens, "cached": call.cached_tokens}
     inputs = ", ".join(f"{_known(number)} {name}" for name, number in told.items())
-    output, reasoning = _known(call.completion_tokens), _known(call.reasoning_tokens)
+    output = _known(call.completion_tokens)
+    reasoning = _known(call.reasoning_tokens)
     if call.purpose == "decision":
         return f"{inputs}, {output} out"
-    canvases = "canvases unknown" if call.completion_tokens is None else _canvases(call.completion_tokens, least)
+    if call.completion_tokens is None:
+        canvases = "canvases unknown"
+    else:
+        canvases = _canvases(call.completion_tokens, least)
     return f"{inputs}, {least}{output} out, {least}{reasoning} of them thought, {canvases}"
 
 
@@ -127,7 +134,9 @@ def _canvases(tokens: int, least: str) -> str:
 
 
 def _known(number: int | None) -> str:
-    return "unknown" if number is None else f"{number:,}"
+    if number is None:
+        return "unknown"
+    return f"{number:,}"
 
 
 def _tool(tool: ToolStep) -> Iterator[tuple[float, str]]:
@@ -137,10 +146,16 @@ def _tool(tool: ToolStep) -> Iterator[tuple[float, str]]:
     if tool.answered_at is not None:
         yield tool.answered_at, f"tool {name}: {ANSWERS.get(tool.answer or '', plain(tool.answer or ''))}"
     if tool.began_at is not None:
-        arguments = "" if tool.arguments is None else f" {plain(tool.arguments)}"
+        if tool.arguments is None:
+            arguments = ""
+        else:
+            arguments = f" {plain(tool.arguments)}"
         yield tool.began_at, f"tool {name} begins{arguments}"
     if tool.ended_at is not None:
-        took = "" if tool.began_at is None else f" after {seconds(tool.ended_at - tool.began_at)} s"
+        if tool.began_at is None:
+            took = ""
+        else:
+            took = f" after {seconds(tool.ended_at - tool.began_at)} s"
         result = "" if tool.result is None else f": {plain(tool.result)}"
         yield tool.ended_at, f"tool {name}: {plain(tool.outcome or 'unknown')}{took}{result}"
 

@@ -32,8 +32,12 @@ def upgrade() -> None:
     with op.batch_alter_table("lanes", schema=None) as batch_op:
         batch_op.add_column(sa.Column("think", sa.Text(), nullable=True))
         batch_op.add_column(sa.Column("consent", sa.Text(), nullable=True))
-        batch_op.add_column(sa.Column("cut", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True))
-        batch_op.add_column(sa.Column("shortened", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True))
+        batch_op.add_column(
+            sa.Column("cut", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True)
+        )
+        batch_op.add_column(
+            sa.Column("shortened", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True)
+        )
         batch_op.add_column(sa.Column("told_cut", sa.Boolean(), server_default=sa.text("0"), nullable=False))
         batch_op.add_column(sa.Column("summary", sa.Text(), nullable=True))
         batch_op.add_column(sa.Column("summary_ahead", sa.Text(), nullable=True))

@@ -32,7 +32,9 @@ _COUNTED = (
 def upgrade() -> None:
     op.create_table(
         "accounts",
-        sa.Column("turn", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=False, nullable=False),
+        sa.Column(
+            "turn", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=False, nullable=False
+        ),
         *(sa.Column(name, sa.Float(), nullable=False) for name in _SECONDS),
         sa.ForeignKeyConstraint(["turn"], ["turns.id"], name=op.f("fk_accounts_turn")),
         sa.PrimaryKeyConstraint("turn", name=op.f("pk_accounts")),
@@ -70,9 +72,13 @@ def upgrade() -> None:
     op.create_index("ix_turns_received_at", "turns", ["received_at", "person", "lane", "thinking", "ending"])
     op.drop_index("ix_model_calls_turn", "model_calls")
     op.create_index("ix_model_calls_turn", "model_calls", _SUMMED)
-    op.create_index("ix_model_calls_again", "model_calls", ["turn", "again"], sqlite_where=sa.text("again IS NOT NULL"))
+    op.create_index(
+        "ix_model_calls_again", "model_calls", ["turn", "again"], sqlite_where=sa.text("again IS NOT NULL")
+    )
     op.create_index("ix_model_calls_odd", "model_calls", ["turn"], sqlite_where=sa.text(_ODD))
-    op.create_index("ix_tool_calls_turn_name", "tool_calls", ["turn", "name", "outcome", "began_at", "ended_at"])
+    op.create_index(
+        "ix_tool_calls_turn_name", "tool_calls", ["turn", "name", "outcome", "began_at", "ended_at"]
+    )
     op.create_table(
         "readings",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),

@@ -39,7 +39,8 @@ def upgrade() -> None:
     op.add_column("tool_calls", sa.Column("size", sa.Integer(), nullable=True))
     op.add_column("tool_calls", sa.Column("whole", sa.Text(), nullable=True))
     op.add_column(
-        "tool_calls", sa.Column("approval", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True)
+        "tool_calls",
+        sa.Column("approval", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
     )
 
 
@@ -90,7 +91,9 @@ def _registered() -> None:
         "grants",
         sa.Column("tool", sa.Text(), nullable=False),
         sa.Column("whom", sa.Text(), nullable=False),
-        sa.Column("number", sa.BigInteger(), server_default=sa.text("0"), autoincrement=False, nullable=False),
+        sa.Column(
+            "number", sa.BigInteger(), server_default=sa.text("0"), autoincrement=False, nullable=False
+        ),
         sa.Column("hash", sa.Text(), nullable=False),
         sa.Column("given_by", sa.BigInteger(), nullable=True),
         sa.Column("given_at", sa.Float(), nullable=False),

@@ -1,4 +1,6 @@
-"""What a person is shown before a call runs: all of it, in as many messages as it takes, with nothing hidden in it."""
+"""What a person is shown before a call runs: all of it, in as many messages as it takes, with nothing hidden
+in it.
+"""
 
 import json
 import unicodedata
@@ -18,7 +20,9 @@ VALUES = st.recursive(
 
 
 def matter(arguments: object, binding: str | None = ANY, *, elsewhere: bool = False) -> Matter:
-    return Matter("send_mail", json.dumps(arguments), "Ann", 7, "This tool always asks first.", binding, elsewhere)
+    return Matter(
+        "send_mail", json.dumps(arguments), "Ann", 7, "This tool always asks first.", binding, elsewhere
+    )
 
 
 def arguments_in(made: Matter) -> str:
@@ -43,7 +47,9 @@ def test_what_is_shown_is_what_would_run(arguments: dict[str, object]):
 @given(st.text(max_size=60))
 def test_nothing_in_it_is_unseen_or_turns_the_order_of_signs(text: str):
     for sign in arguments_in(matter({"a": text})):
-        assert sign in "\n " or (sign.isprintable() and unicodedata.category(sign) not in {"Cf", "Cc", "Zl", "Zp"})
+        assert sign in "\n " or (
+            sign.isprintable() and unicodedata.category(sign) not in {"Cf", "Cc", "Zl", "Zp"}
+        )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +62,12 @@ def test_nothing_in_it_is_unseen_or_turns_the_order_of_signs(text: str):
             ("\x7f", "\\u007f"),
             ("\xa0", "\\u00a0"),
         ),
-        *(("\u3164", "\\u3164"), ("\U000e0041", "\\udb40\\udc41"), ("\ufe0f", "\\ufe0f"), ("\ud800", "\\ud800")),
+        *(
+            ("\u3164", "\\u3164"),
+            ("\U000e0041", "\\udb40\\udc41"),
+            ("\ufe0f", "\\ufe0f"),
+            ("\ud800", "\\ud800"),
+        ),
         *(("\u2028", "\\u2028"), ("\u115f", "\\u115f"), ("\ufeff", "\\ufeff"), ("\u034f", "\\u034f")),
     ],
 )
@@ -73,7 +84,11 @@ def test_long_arguments_take_several_messages_and_the_last_has_the_buttons():
     assert json.loads(arguments_in(matter(long, "example.com"))) == long
     assert [bool(part.buttons) for part in parts] == [False] * (len(parts) - 1) + [True]
     assert [part.silent for part in parts] == [False] + [True] * (len(parts) - 1)
-    assert [button.data for button in parts[-1].buttons[0]] == ["allow:once:3", "allow:here:3", "allow:denied:3"]
+    assert [button.data for button in parts[-1].buttons[0]] == [
+        "allow:once:3",
+        "allow:here:3",
+        "allow:denied:3",
+    ]
     assert parts[-1].text.endswith("Allow here: 24 hours, in this chat, for example.com.")
 
 

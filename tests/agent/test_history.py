@@ -1,4 +1,6 @@
-"""The window of a conversation: what it holds fits, it moves in big steps, and old results leave before turns do."""
+"""The window of a conversation: what it holds fits, it moves in big steps, and old results leave before turns
+do.
+"""
 
 from dataclasses import replace
 
@@ -20,7 +22,9 @@ from bot.agent.history import (
 )
 from bot.domain import Image, Message, ToolCall
 
-SIZES = st.lists(st.integers(1, 400).flatmap(lambda n: st.builds(TurnSize, st.just(n), st.integers(1, n))), max_size=60)
+SIZES = st.lists(
+    st.integers(1, 400).flatmap(lambda n: st.builds(TurnSize, st.just(n), st.integers(1, n))), max_size=60
+)
 
 
 def turns(*wholes: int) -> list[TurnSize]:

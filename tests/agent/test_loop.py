@@ -62,7 +62,9 @@ def through(replies: Sequence[Reply], limits: Limits = LIMITS, *, thinking: bool
 def test_an_answer_ends_the_turn():
     game, first = started()
     assert first == CallModel(PROMPT, "auto", 1024, 1, None, ())
-    assert game.send(reply("Hello!")) == Finished("Hello!", "answered", None, (Message("assistant", "Hello!"),))
+    assert game.send(reply("Hello!")) == Finished(
+        "Hello!", "answered", None, (Message("assistant", "Hello!"),)
+    )
     with pytest.raises(StopIteration):
         game.send(reply("more"))
 
@@ -84,7 +86,10 @@ def test_reasoning_is_given_back_within_the_turn_with_the_first_message():
     second = reply("Let me see.", call("noargs", id="b"), finish="tool_calls", reasoning="more")
     events = through([first, second, reply("Done.")])
     assert [(message.text, message.reasoning) for message in events[1].said] == [("", "need it")]
-    assert [(message.text, message.reasoning) for message in events[3].said] == [("Let me see.", "more"), ("", None)]
+    assert [(message.text, message.reasoning) for message in events[3].said] == [
+        ("Let me see.", "more"),
+        ("", None),
+    ]
 
 
 def test_a_refused_call_gets_its_result_at_once_and_the_others_run():
@@ -113,7 +118,11 @@ def test_results_may_come_in_any_order_and_a_missing_one_is_said_to_be_unknown()
 
 def test_an_empty_reply_is_asked_for_once_more_with_the_same_messages():
     events = through([reply(""), reply("Hello!")])
-    assert (called(events[1]).again, called(events[1]).messages, called(events[1]).step) == ("empty", PROMPT, 2)
+    assert (called(events[1]).again, called(events[1]).messages, called(events[1]).step) == (
+        "empty",
+        PROMPT,
+        2,
+    )
     assert finished(events[-1]).ending == "answered"
 
 
@@ -283,7 +292,9 @@ REPLIES = st.lists(
     st.one_of(
         st.builds(ask, st.integers(1, 3), st.sampled_from(["Paris", "Rome"]), st.sampled_from(["", "Look."])),
         st.builds(
-            reply, st.sampled_from(["", "Hi", "call:noargs{}"]), finish=st.sampled_from(["stop", "length", None])
+            reply,
+            st.sampled_from(["", "Hi", "call:noargs{}"]),
+            finish=st.sampled_from(["stop", "length", None]),
         ),
         st.just(reply("", call("rm_rf"), finish="tool_calls")),
     ),
@@ -338,7 +349,9 @@ async def played(
             if isinstance(event, RunTools):
                 event = game.send(run(event))
             else:
-                wanted = request(messages=event.messages, tool_choice=event.tool_choice, max_tokens=event.max_tokens)
+                wanted = request(
+                    messages=event.messages, tool_choice=event.tool_choice, max_tokens=event.max_tokens
+                )
                 event = game.send(await llm.call(wanted, ignore, ignore))
     return event, replay
 
@@ -347,11 +360,19 @@ async def played(
     ("names", "text", "sent"),
     [
         (["02-tool-stream", "13-multi-step-think-stream"], "It is sunny.", ["user", "assistant", "tool"]),
-        (["02-tool-text-before-stream", "01-chat-stream"], "echo: Say hi", ["user", "assistant", "assistant", "tool"]),
+        (
+            ["02-tool-text-before-stream", "01-chat-stream"],
+            "echo: Say hi",
+            ["user", "assistant", "assistant", "tool"],
+        ),
         (["03-tool-cut-max-tokens-14-stream", "01-chat-stream"], "echo: Say hi", ["user"]),
         (["01-chat-empty-answer-stream", "01-chat-stream"], "echo: Say hi", ["user"]),
         (["03-tool-duplicate-key-stream", "17-burst-chat"], "echo: Say hi", ["user", "assistant", "tool"]),
-        (["03-tool-as-plain-text", "04-open-channel-answer-stream"], "It is sunny.", ["user", "assistant", "tool"]),
+        (
+            ["03-tool-as-plain-text", "04-open-channel-answer-stream"],
+            "It is sunny.",
+            ["user", "assistant", "tool"],
+        ),
         (["17-burst-parallel", "17-burst-think"], "Hello!", ["user", "assistant", "tool", "tool", "tool"]),
     ],
 )

@@ -18,7 +18,9 @@ NOTE = "_The answer was cut at the length limit._"
 
 def cut(text: str, tokens: int | None = 256, reasoning: int = 0) -> Reply:
     """A reply that ended at its limit after so many tokens."""
-    return replace(reply(text, finish="length"), usage=Usage(completion_tokens=tokens, reasoning_tokens=reasoning))
+    return replace(
+        reply(text, finish="length"), usage=Usage(completion_tokens=tokens, reasoning_tokens=reasoning)
+    )
 
 
 def test_a_cut_answer_goes_on_in_the_middle_of_it():
@@ -91,7 +93,9 @@ def test_the_last_step_of_a_turn_is_the_end_of_its_answer():
     assert (end.text, end.ending, end.more) == (f"12 deg\n\n{NOTE}", "cut", True)
 
 
-@pytest.mark.parametrize(("why", "partial", "text"), [("crowded", None, "The weath"), ("failed", "er", "The weather")])
+@pytest.mark.parametrize(
+    ("why", "partial", "text"), [("crowded", None, "The weath"), ("failed", "er", "The weather")]
+)
 def test_an_answer_that_cannot_go_on_stands_as_it_is(why, partial, text):
     game = play(PROMPT, TOOLS, LIMITS, False)
     next(game)
@@ -167,7 +171,9 @@ def test_an_answer_given_without_tools_goes_on_behind_the_same_prompt():
 
 @pytest.mark.parametrize("text", ["a <|turn> b", "x <eos>", '<|"|>', " \n"])
 def test_text_the_template_would_obey_is_not_sent_back(text):
-    assert not [event for event in through([cut(text)] * 3) if isinstance(event, CallModel) and event.continues]
+    assert not [
+        event for event in through([cut(text)] * 3) if isinstance(event, CallModel) and event.continues
+    ]
 
 
 @pytest.mark.parametrize("text", ["call:get_wea", "<|tool_call"])
@@ -187,7 +193,9 @@ PIECES = st.lists(st.text(st.sampled_from("ab .\n`*é🎉"), max_size=12), min_s
 @settings(deadline=None)
 @given(PIECES, st.integers(1, 9), st.integers(1, 3))
 def test_every_sign_of_an_answer_arrives_once_wherever_it_was_cut(pieces, steps, canvases):
-    """The model goes on behind the text it was given, as an endpoint does: it writes the blanks at the cut again."""
+    """The model goes on behind the text it was given, as an endpoint does: it writes the blanks at the cut
+    again.
+    """
     whole, cuts = "".join(pieces), list(itertools.accumulate(map(len, pieces)))
     game = play(PROMPT, TOOLS, Limits(steps, 1024), False)
     event: Event = next(game)

@@ -1,4 +1,6 @@
-"""Whole turns against the simulated endpoint: seats, raw model text through its parsers, prompts as it renders them."""
+"""Whole turns against the simulated endpoint: seats, raw model text through its parsers, prompts as it
+renders them.
+"""
 
 import asyncio
 import contextlib
@@ -32,7 +34,9 @@ BOX = Toolbox(TOOLS.values())
 
 
 @contextlib.asynccontextmanager
-async def simulated(endpoint: Endpoint, seats: int = 4, model: str | None = "diffusiongemma") -> AsyncIterator[Llm]:
+async def simulated(
+    endpoint: Endpoint, seats: int = 4, model: str | None = "diffusiongemma"
+) -> AsyncIterator[Llm]:
     async with serve(endpoint.app) as url:
         llm = Llm(f"{url}/v1", model, Seats(seats), silence=5)
         try:
@@ -122,7 +126,9 @@ UNREADABLE = [
 @pytest.mark.parametrize("profile", [Profile.today(), Profile.preview()], ids=["today", "preview"])
 async def test_whatever_the_model_writes_a_turn_ends_in_plain_words(profile):
     chance = random.Random(7)
-    wild = ["".join(chance.choices([*MARKS.split(), "\n", " ", "é"], k=chance.randint(1, 15))) for _ in range(60)]
+    wild = [
+        "".join(chance.choices([*MARKS.split(), "\n", " ", "é"], k=chance.randint(1, 15))) for _ in range(60)
+    ]
     endpoint = Endpoint(profile=profile)
     async with simulated(endpoint) as llm:
         for raw in (*READABLE, *UNREADABLE, *wild):

@@ -136,7 +136,9 @@ SLIPS = st.lists(
     st.one_of(
         st.builds(wrong, st.integers(0, 99)),
         st.builds(ask, st.integers(100, 199), st.sampled_from(["Paris", "Rome", "Oslo"])),
-        st.sampled_from([reply(""), BRAKED, reply("", finish="length", reasoning="hm"), reply("Hi", finish="length")]),
+        st.sampled_from(
+            [reply(""), BRAKED, reply("", finish="length", reasoning="hm"), reply("Hi", finish="length")]
+        ),
     ),
     min_size=20,
     max_size=20,

@@ -58,9 +58,18 @@ def goes_on_after(
 ANYTHING = st.lists(
     st.one_of(
         st.builds(wrong, st.integers(0, 99)),
-        st.builds(ask, st.integers(100, 199), st.sampled_from(["Paris", "Rome", "Oslo"]), st.sampled_from(["", "So."])),
-        st.builds(cut, st.sampled_from(["One", " two ", "call:no", "<|turn>"]), st.sampled_from([None, 256, 1024])),
-        st.sampled_from([reply(""), BRAKED, reply("", finish="length", reasoning="hm"), reply("args{}"), TWO]),
+        st.builds(
+            ask,
+            st.integers(100, 199),
+            st.sampled_from(["Paris", "Rome", "Oslo"]),
+            st.sampled_from(["", "So."]),
+        ),
+        st.builds(
+            cut, st.sampled_from(["One", " two ", "call:no", "<|turn>"]), st.sampled_from([None, 256, 1024])
+        ),
+        st.sampled_from(
+            [reply(""), BRAKED, reply("", finish="length", reasoning="hm"), reply("args{}"), TWO]
+        ),
     ),
     min_size=20,
     max_size=20,

@@ -22,7 +22,11 @@ async def judged(name: str) -> Verdict:
     ("name", "text", "note"),
     [
         ("01-chat-stream", "echo: Say hi", None),
-        ("01-chat-cut-by-max-tokens", "слово слово слово слово слово", "The answer was cut at the length limit."),
+        (
+            "01-chat-cut-by-max-tokens",
+            "слово слово слово слово слово",
+            "The answer was cut at the length limit.",
+        ),
         ("01-repetition-stop", "ab ab", "It began to repeat itself and was stopped here."),
         ("02-tool-choice-required-text-answer", "no tool", None),
         ("03-tool-garbage", "after", None),
@@ -52,7 +56,11 @@ async def test_a_recorded_answer_is_shown_without_markup(name, text, note):
         ("02-tool-parallel-false", [("get_weather", {"city": "Paris", "days": 1})]),
         (
             "02-tool-parallel-stream",
-            [("get_weather", {"city": "Paris", "days": 1}), ("get_weather", {"city": "Rome"}), ("noargs", {})],
+            [
+                ("get_weather", {"city": "Paris", "days": 1}),
+                ("get_weather", {"city": "Rome"}),
+                ("noargs", {}),
+            ],
         ),
         ("03-tool-as-plain-text", PARIS),
         ("03-tool-duplicate-key", [("get_weather", {"city": "Rome"})]),
@@ -81,7 +89,10 @@ async def test_text_around_a_call_is_kept_apart_from_it():
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("02-tool-unknown-tool", "There is no tool called rm_rf. There are: get_weather, noargs, send_message."),
+        (
+            "02-tool-unknown-tool",
+            "There is no tool called rm_rf. There are: get_weather, noargs, send_message.",
+        ),
         ("03-tool-no-braces", "get_weather needs city"),
         ("02-tool-wrong-types", "must be"),
         ("03-tool-duplicate-key-stream", "could not be read. Call it again, with each argument once."),
@@ -154,10 +165,14 @@ def test_no_arguments_at_all_are_an_empty_object():
 def test_the_kept_arguments_are_the_repaired_ones():
     verdict = judge(reply("", call("GET_WEATHER", '{"CITY":"\\"Paris\\"","days":"2"}')), TOOLS)
     assert isinstance(verdict, Calls)
-    assert verdict.calls[0].call == ToolCall("chatcmpl-tool-GET_WEATHER", "get_weather", '{"city": "Paris", "days": 2}')
+    assert verdict.calls[0].call == ToolCall(
+        "chatcmpl-tool-GET_WEATHER", "get_weather", '{"city": "Paris", "days": 2}'
+    )
 
 
-@pytest.mark.parametrize("text", ["", " \n\t", "\u200b\u2800\u3164", "<turn|>", "<|tool_call>call", "<|turn>", "\x00"])
+@pytest.mark.parametrize(
+    "text", ["", " \n\t", "\u200b\u2800\u3164", "<turn|>", "<|tool_call>call", "<|turn>", "\x00"]
+)
 def test_a_text_nobody_could_see_is_empty(text):
     assert isinstance(judge(reply(text), TOOLS), Empty)
 

@@ -47,7 +47,9 @@ def test_several_leaked_calls_in_a_row_are_all_run():
     assert wanted(judge(reply(text), TOOLS)) == [*PARIS, ("get_weather", {"city": "Rome"}), ("noargs", {})]
 
 
-@pytest.mark.parametrize("text", ["call:rm_rf{path:/}", "call:get_weather{city:", 'call:get_weather{city:<|"|>Par'])
+@pytest.mark.parametrize(
+    "text", ["call:rm_rf{path:/}", "call:get_weather{city:", 'call:get_weather{city:<|"|>Par']
+)
 def test_a_leaked_call_that_cannot_run_is_refused(text):
     assert refusal(judge(reply(text), TOOLS))
 
@@ -94,7 +96,7 @@ def test_a_text_still_being_written_is_shown_without_markup():
     assert shown("Hello <|tool_call>call:get_weather{ci") == "Hello"
     assert shown("Let me see.\ncall:get_weather{ci") == "Let me see."
     assert shown("<|channel>thought\nhm") == ""
-    assert [shown(f"So far. {cut}") for cut in ("<|tool_ca", "<|", '<|"', "<turn|", "call:", "call:get_w")] == [
-        "So far."
-    ] * 6
+    assert [
+        shown(f"So far. {cut}") for cut in ("<|tool_ca", "<|", '<|"', "<turn|", "call:", "call:get_w")
+    ] == ["So far."] * 6
     assert shown("if a <b") == "if a <b"

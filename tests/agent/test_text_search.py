@@ -51,7 +51,11 @@ def test_words_that_stand_together_go_before_the_same_words_far_apart():
 
 
 def test_of_equal_passages_the_first_text_comes_first():
-    assert [found.text for found in find("lantern", ["red lantern", "old lantern", "new lantern"])] == [0, 1, 2]
+    assert [found.text for found in find("lantern", ["red lantern", "old lantern", "new lantern"])] == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_a_number_is_not_found_inside_another():
@@ -95,7 +99,9 @@ WILD = st.text(max_size=80) | st.sampled_from(
 )
 
 
-@given(st.lists(WILD, max_size=4).map(" ".join), st.lists(st.lists(WILD, max_size=12).map(" ".join), max_size=5))
+@given(
+    st.lists(WILD, max_size=4).map(" ".join), st.lists(st.lists(WILD, max_size=12).map(" ".join), max_size=5)
+)
 def test_any_words_and_texts_give_few_short_passages(asked: str, texts: list[str]):
     found = find(asked, texts)
     assert len(found) <= 5

@@ -41,7 +41,9 @@ def test_a_clock_is_a_light_tool(offer: Offer) -> None:
     assert (found.thinking, found.why, found.tools) == (False, "one light tool: clock", ("clock",))
 
 
-@pytest.mark.parametrize("text", ["Good morning!", "Why is the sky blue?", "Tell me a joke", "explain recursion"])
+@pytest.mark.parametrize(
+    "text", ["Good morning!", "Why is the sky blue?", "Tell me a joke", "explain recursion"]
+)
 def test_talk_needs_no_tool(offer: Offer, text: str) -> None:
     found = decide([text], offer)
     assert (found.thinking, found.why, found.tools) == (False, "no tool fits", ())
@@ -55,7 +57,10 @@ def test_one_step_with_one_tool_is_not_heavy(offer: Offer) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("Search the web for papers on sleep and remind me tomorrow", "two tools match: search_web, remind_me"),
+        (
+            "Search the web for papers on sleep and remind me tomorrow",
+            "two tools match: search_web, remind_me",
+        ),
         ("1. search for cheap flights\n2. remind me on friday", "two tools match: search_web, remind_me"),
         ("Read https://a.example/x and https://b.example/y and compare them", "several steps for fetch_page"),
         ("find three papers, compare them and remind me", "several steps for remind_me"),
@@ -99,7 +104,9 @@ def test_a_question_behind_an_and_is_a_step_of_its_own(offer: Offer) -> None:
     assert (found.thinking, found.why) == (True, "two tools match: weather, convert_currency")
 
 
-@pytest.mark.parametrize("text", ["Danke!", "Merci beaucoup", "Ciao, come stai?", "你好", "おはよう", "Спасибо"])
+@pytest.mark.parametrize(
+    "text", ["Danke!", "Merci beaucoup", "Ciao, come stai?", "你好", "おはよう", "Спасибо"]
+)
 def test_greetings_and_thanks_are_known_in_other_languages(offer: Offer, text: str) -> None:
     assert decide([text], offer).why == "no tool fits"
 
@@ -110,12 +117,16 @@ def test_what_a_turn_answers_is_judged_together(offer: Offer) -> None:
 
 
 def test_a_tool_that_needs_thinking_is_given_it(offer: Offer) -> None:
-    found = decide(["Plan a journey to Rome with trains and hotels"], index([PLAN, Made("clock", "Tell the time.")]))
+    found = decide(
+        ["Plan a journey to Rome with trains and hotels"], index([PLAN, Made("clock", "Tell the time.")])
+    )
     assert (found.thinking, found.why) == (True, "plan_trip works best with thinking")
 
 
 def test_light_tools_stay_light_together() -> None:
-    light = index([Made("switch_lamp", "Switch a lamp.", "never"), Made("play_song", "Play a song.", "never")])
+    light = index(
+        [Made("switch_lamp", "Switch a lamp.", "never"), Made("play_song", "Play a song.", "never")]
+    )
     found = decide(["Switch the lamp off, and play a song"], light)
     assert (found.thinking, found.why) == (False, "light tools: switch_lamp, play_song")
 
@@ -125,7 +136,9 @@ def test_a_link_is_for_the_tool_that_reads_pages(offer: Offer) -> None:
 
 
 def test_an_attachment_speaks_for_tools_that_take_files() -> None:
-    tools = index([Made("read_document", "Read the text of a document or file."), Made("ring", "Ring a bell.")])
+    tools = index(
+        [Made("read_document", "Read the text of a document or file."), Made("ring", "Ring a bell.")]
+    )
     assert decide(["what is this about?"], tools, Evidence(attachments=1)).tools == ("read_document",)
     assert decide(["what is this about?"], tools).tools == ()
 
@@ -141,7 +154,9 @@ def test_a_short_question_goes_on_with_the_work_before_it(offer: Offer, thought:
     assert (found.thinking, found.why, found.tools) == (thought, "goes on with weather", ("weather",))
 
 
-@pytest.mark.parametrize("text", ["Thanks, that helps.", "And now for something else: how do you feel about jazz?"])
+@pytest.mark.parametrize(
+    "text", ["Thanks, that helps.", "And now for something else: how do you feel about jazz?"]
+)
 def test_other_words_end_the_work_before_them(offer: Offer, text: str) -> None:
     assert decide([text], offer, Evidence(recent=("weather",), thought=True)).thinking is False
 
@@ -153,7 +168,11 @@ def test_tools_that_are_no_longer_offered_are_not_gone_on_with(offer: Offer) -> 
 @pytest.mark.parametrize(("setting", "thinking"), [("on", True), ("off", False)])
 def test_a_person_decides_before_the_words_do(offer: Offer, setting: Any, thinking: bool) -> None:
     found = decide(["What time is it in Tokyo?"], offer, Evidence(setting=setting))
-    assert (found.thinking, found.why, found.tools) == (thinking, f"you asked for it: /think {setting}", ("clock",))
+    assert (found.thinking, found.why, found.tools) == (
+        thinking,
+        f"you asked for it: /think {setting}",
+        ("clock",),
+    )
 
 
 def test_a_job_decides_before_the_person_does(offer: Offer) -> None:
@@ -212,7 +231,9 @@ def test_nine_of_ten_messages_in_each_of_ten_languages_find_their_tools() -> Non
     assert len(languages) == 10
     assert len(cases) >= 200
     for language in languages:
-        own = [decide([case.text], case.offer) for case in cases if case.source == language and case.needs_tools]
+        own = [
+            decide([case.text], case.offer) for case in cases if case.source == language and case.needs_tools
+        ]
         assert sum(bool(found.tools) for found in own) / len(own) >= 0.84, language
 
 

@@ -61,7 +61,9 @@ def test_words_of_others_stay_marked_and_can_be_read_on_where_they_are_cut_again
     head, kept, end, note = result.text.split("\n")
     assert (head, end) == ("[data: result of fetch]", "[end of data]")
     left_out = len(words) - len(kept)
-    assert note == f"[… {left_out} characters left out; read_more with number 7 and start {len(kept)} goes on]"
+    assert (
+        note == f"[… {left_out} characters left out; read_more with number 7 and start {len(kept)} goes on]"
+    )
     [old] = history.shortened([Message("tool", marked, call_id="0")])
     assert old.text.split("\n")[-2] == "[end of data]"
 

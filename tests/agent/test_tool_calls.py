@@ -37,7 +37,11 @@ def test_it_runs_as_the_tool_it_names_with_checked_arguments(arguments: dict[str
 
 
 def test_a_tool_that_takes_nothing_is_used_with_nothing() -> None:
-    for arguments in ({"name": "noargs"}, {"name": "noargs", "arguments": None}, {"name": "noargs", "arguments": {}}):
+    for arguments in (
+        {"name": "noargs"},
+        {"name": "noargs", "arguments": None},
+        {"name": "noargs", "arguments": {}},
+    ):
         wanted = judged(**arguments)
         assert isinstance(wanted, Wanted)
         assert wanted.call == ToolCall("a", "noargs", "{}")

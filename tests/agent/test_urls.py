@@ -7,9 +7,13 @@ from hypothesis import strategies as st
 from bot.agent.urls import host_of, normal, stands_in
 
 LETTERS = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_~", min_size=1, max_size=8)
-HOSTS = st.builds(lambda *labels: ".".join(labels), *[st.from_regex(r"[a-z][a-z0-9]{0,6}", fullmatch=True)] * 2)
+HOSTS = st.builds(
+    lambda *labels: ".".join(labels), *[st.from_regex(r"[a-z][a-z0-9]{0,6}", fullmatch=True)] * 2
+)
 PATHS = st.builds(lambda parts: "".join(f"/{part}" for part in parts), st.lists(LETTERS, max_size=3))
-QUERIES = st.builds(lambda pairs: "?" + "&".join(f"{k}={v}" for k, v in pairs), st.lists(st.tuples(LETTERS, LETTERS)))
+QUERIES = st.builds(
+    lambda pairs: "?" + "&".join(f"{k}={v}" for k, v in pairs), st.lists(st.tuples(LETTERS, LETTERS))
+)
 ADDRESSES = st.builds(lambda *parts: "https://" + "".join(parts), HOSTS, PATHS, QUERIES)
 
 
@@ -32,9 +36,21 @@ def test_what_makes_no_difference_is_not_compared(one: str, other: str):
 @pytest.mark.parametrize(
     "odd",
     [
-        *("", "hello", "ftp://example.com/a", "https://", "https://ann:pw@example.com/", "https://exa mple.com/"),
+        *(
+            "",
+            "hello",
+            "ftp://example.com/a",
+            "https://",
+            "https://ann:pw@example.com/",
+            "https://exa mple.com/",
+        ),
         *("https://example.com:99999/", "https://example.com/a\\b", "https://a..b\x00.c/", "https://[::1/x"),
-        *("https://ex\u00adample\u2100.com/", "https://" + "a" * 70 + "é.com/", "https://" + "a" * 5000, "file:///etc"),
+        *(
+            "https://ex\u00adample\u2100.com/",
+            "https://" + "a" * 70 + "é.com/",
+            "https://" + "a" * 5000,
+            "file:///etc",
+        ),
         "https://exa(mple.com",
     ],
 )

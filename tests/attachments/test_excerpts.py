@@ -1,4 +1,6 @@
-"""What of a document goes into a prompt: whole pages, or as much as there is room for, and what is left out is said."""
+"""What of a document goes into a prompt: whole pages, or as much as there is room for, and what is left out
+is said.
+"""
 
 import pytest
 from hypothesis import given
@@ -20,13 +22,23 @@ def plain(text: str, length: int | None = None, *, sure: bool = True) -> Documen
     [
         (paper("one"), 100, "", "(page 1)\none"),
         (paper("one", "two"), 100, ", 2 pages", "(page 1)\none\n\n(page 2)\ntwo"),
-        (paper("one", "two", "three"), 24, ", pages 1-2 of 3", "(page 1)\none\n\n(page 2)\ntwo\n(page 3 is left out)"),
+        (
+            paper("one", "two", "three"),
+            24,
+            ", pages 1-2 of 3",
+            "(page 1)\none\n\n(page 2)\ntwo\n(page 3 is left out)",
+        ),
         (paper("one", "two", "three"), 12, ", page 1 of 3", "(page 1)\none\n(pages 2-3 are left out)"),
         (paper("one", pages=200), 100, ", page 1 of 200", "(page 1)\none\n(pages 2-200 are left out)"),
         (paper("one two", "b"), 14, ", beginning of page 1 of 2", "(page 1)\none\n(the rest is left out)"),
         (plain("one\ntwo"), 7, "", "one\ntwo"),
         (plain("one\ntwo"), 6, ", first 3 of 7 characters", "one\n(the rest is left out)"),
-        (plain("one", length=2_000_000), 9, ", first 3 of 2,000,000 characters", "one\n(the rest is left out)"),
+        (
+            plain("one", length=2_000_000),
+            9,
+            ", first 3 of 2,000,000 characters",
+            "one\n(the rest is left out)",
+        ),
         (plain("hé", sure=False), 9, "", "(some letters may be read wrongly)\nhé"),
     ],
 )
@@ -36,7 +48,12 @@ def test_an_excerpt_says_what_it_is(document: Document, room: int, label: str, t
 
 def test_all_that_was_read_is_kept():
     kept = paper("one", "two", pages=9).kept
-    assert (kept.kind, kept.name, kept.media_type, kept.data) == ("document", "a.pdf", "application/pdf", None)
+    assert (kept.kind, kept.name, kept.media_type, kept.data) == (
+        "document",
+        "a.pdf",
+        "application/pdf",
+        None,
+    )
     assert kept.text == "(page 1)\none\n\n(page 2)\ntwo"
     assert plain("x" * 9000).kept.text == "x" * 9000
 

@@ -28,7 +28,11 @@ def test_each_usual_kind_is_opened(form: str):
 @pytest.mark.parametrize("mode", ["CMYK", "L", "1", "P", "I;16"])
 def test_each_way_of_colouring_is_understood(mode: str):
     form = "JPEG" if mode == "CMYK" else "PNG"
-    body = made.written(Image.new(mode, (20, 20), 40_000), form) if mode == "I;16" else made.image(20, 20, form, mode)
+    body = (
+        made.written(Image.new(mode, (20, 20), 40_000), form)
+        if mode == "I;16"
+        else made.image(20, 20, form, mode)
+    )
     assert shown(body)[1].mode == "RGB"
 
 
@@ -37,7 +41,9 @@ def test_sixteen_bits_of_grey_are_not_burnt_out():
     assert grey == (128, 128, 128)
 
 
-@pytest.mark.parametrize(("width", "height"), [(4000, 3000), (803, 804), (300, 12_000), (12_000, 90), (20_000, 3)])
+@pytest.mark.parametrize(
+    ("width", "height"), [(4000, 3000), (803, 804), (300, 12_000), (12_000, 90), (20_000, 3)]
+)
 def test_no_picture_has_more_points_than_the_model_sees(width: int, height: int):
     image = shown(made.image(width, height, "PNG"))[1]
     assert image.width * image.height <= AREA
@@ -64,7 +70,9 @@ def test_nothing_but_points_is_kept(form: str):
     about = Image.Exif()
     about[0x010E] = "the secret place"
     more: dict[str, Any] = {"comment": b"the secret place"} if form == "JPEG" else {}
-    body = made.image(40, 40, form, "RGBA" if form == "PNG" else "RGB", exif=about.tobytes(), icc_profile=b"p", **more)
+    body = made.image(
+        40, 40, form, "RGBA" if form == "PNG" else "RGB", exif=about.tobytes(), icc_profile=b"p", **more
+    )
     assert b"the secret place" in body
     media_type, image, data = shown(body)
     assert b"secret" not in data
@@ -85,7 +93,9 @@ def test_of_a_moving_picture_the_first_frame_is_shown():
     assert shown(body)[1].getpixel((9, 9)) == BLUE
 
 
-@pytest.mark.parametrize("body", [b"", b"no picture", b"\xff\xd8\xff", made.image(9, 9, "BMP"), b"<svg></svg>"])
+@pytest.mark.parametrize(
+    "body", [b"", b"no picture", b"\xff\xd8\xff", made.image(9, 9, "BMP"), b"<svg></svg>"]
+)
 def test_what_is_no_picture_is_refused(body: bytes):
     assert picture(body) == {"refused": "unknown"}
 

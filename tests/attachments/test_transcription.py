@@ -45,7 +45,9 @@ class Ear:
 @pytest.fixture
 async def ear() -> AsyncIterator[Ear]:
     ear = Ear()
-    async with serve(Starlette(routes=[Route("/v1/audio/transcriptions", ear.listen, methods=["POST"])])) as url:
+    async with serve(
+        Starlette(routes=[Route("/v1/audio/transcriptions", ear.listen, methods=["POST"])])
+    ) as url:
         ear.url = f"{url}/v1"
         yield ear
 

@@ -25,7 +25,9 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-MISSING = f"no Chromium is installed here (looked for {', '.join(CANDIDATES)}), so nothing was tried in a browser"
+MISSING = (
+    f"no Chromium is installed here (looked for {', '.join(CANDIDATES)}), so nothing was tried in a browser"
+)
 
 Visit = Callable[..., AbstractAsyncContextManager[Page]]
 
@@ -47,7 +49,8 @@ async def chromium() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def visit(chromium: Browser) -> Visit:
-    """`async with visit(address) as page`, in a fresh context; whatever the page complained of fails the test.
+    """`async with visit(address) as page`, in a fresh context; whatever the page complained of fails the
+    test.
 
     What holds one of the words in `forgiven` was to be expected.
     """
@@ -60,7 +63,10 @@ async def visit(chromium: Browser) -> Visit:
         context.set_default_timeout(10_000)
         page = await context.new_page()
         complaints: list[str] = []
-        page.on("console", lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None)
+        page.on(
+            "console",
+            lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None,
+        )
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
         page.on("requestfailed", lambda failed: complaints.append(f"failed: {failed.url}"))

@@ -15,7 +15,9 @@ from tests.browser.conftest import Visit
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-LONG = "\n\n".join(f"Paragraph {number}: " + "the sea was calm and the light went round. " * 4 for number in range(24))
+LONG = "\n\n".join(
+    f"Paragraph {number}: " + "the sea was calm and the light went round. " * 4 for number in range(24)
+)
 PHONE = {"width": 390, "height": 800}
 
 
@@ -164,7 +166,9 @@ async def test_a_message_can_be_replied_to(visit: Visit):
         await answer.locator(".bubble").hover()
         await answer.get_by_role("button", name="Reply").click()
         await ask(page, "Why?")
-        await expect(page.locator(".row.mine").last.locator(".reply")).to_contain_text("I am a simulated model")
+        await expect(page.locator(".row.mine").last.locator(".reply")).to_contain_text(
+            "I am a simulated model"
+        )
         await here.endpoint.until(lambda: "message this replies to" in str(here.endpoint.requests[-1].body))
 
 
@@ -220,14 +224,14 @@ async def test_a_phone_needs_no_sideways_scrolling(visit: Visit):
     async with house(said(WIDE)) as here, visit(here.address, **PHONE, has_touch=True) as page:
         await ask(page, "y" * 300)
         await expect(page.locator(".account")).to_be_visible()
-        wide = (
-            "[document.documentElement, document.querySelector('#chat')].map(one => one.scrollWidth - one.clientWidth)"
-        )
+        wide = "[document.documentElement, document.querySelector('#chat')].map(one => one.scrollWidth - one.clientWidth)"
         assert await page.evaluate(wide) == [0, 0]
 
 
 async def test_dark_is_dark(visit: Visit):
-    brightness = "getComputedStyle(document.querySelector('.bar')).backgroundColor.match(/\\d+/g).map(Number)[0]"
+    brightness = (
+        "getComputedStyle(document.querySelector('.bar')).backgroundColor.match(/\\d+/g).map(Number)[0]"
+    )
     async with house() as here:
         async with visit(here.address, color_scheme="light") as page:
             assert await page.evaluate(brightness) > 200

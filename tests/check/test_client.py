@@ -1,4 +1,6 @@
-"""The wire of a check before servers that answer rubbish: it counts, gives up in time, and never lets go of a key."""
+"""The wire of a check before servers that answer rubbish: it counts, gives up in time, and never lets go of a
+key.
+"""
 
 import asyncio
 import json
@@ -155,11 +157,18 @@ KNOWN = {"data": [{"id": "m"}]}
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
-@given(body=st.dictionaries(words, values, max_size=6), status=st.sampled_from([200, 200, 200, 400, 404, 429]))
+@given(
+    body=st.dictionaries(words, values, max_size=6), status=st.sampled_from([200, 200, 200, 400, 404, 429])
+)
 @example({"choices": [{"message": {"content": ["a"]}, "finish_reason": "stop"}]}, 200)
-@example({"choices": [{"message": {"tool_calls": [{"function": {"name": 7}}]}, "finish_reason": "stop"}]}, 200)
+@example(
+    {"choices": [{"message": {"tool_calls": [{"function": {"name": 7}}]}, "finish_reason": "stop"}]}, 200
+)
 @example({"choices": [{"message": {"content": "a"}, "finish_reason": ["stop"]}]}, 200)
-@example({"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}], "metrics": {"queue_time_ms": "1"}}, 200)
+@example(
+    {"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}], "metrics": {"queue_time_ms": "1"}},
+    200,
+)
 def test_whatever_a_server_answers_a_report_comes_of_it(body: dict[str, Any], status: int) -> None:
     async def report() -> None:
         async with serve(Same(json.dumps({**KNOWN, **body}), status)) as url:

@@ -35,7 +35,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_settings_name_the_endpoint_without_a_token(folder: Path) -> None:
     env = folder / ".env"
-    env.write_text("MODEL_URL=http://gpu:8000\nMODEL_API_KEY=k\nMODEL_NAME=m\nMODEL_SEATS=3\nPROMPT_BUDGET=9000\n")
+    env.write_text(
+        "MODEL_URL=http://gpu:8000\nMODEL_API_KEY=k\nMODEL_NAME=m\nMODEL_SEATS=3\nPROMPT_BUDGET=9000\n"
+    )
     assert command.meant(None, None, env) == Wish("http://gpu:8000/v1", "k", "m", 10_024, 3)
     assert command.meant(None, "other", env).key == "other"
 
@@ -44,11 +46,15 @@ def test_without_settings_it_is_the_usual_address(folder: Path) -> None:
     assert command.meant(None, None, folder / ".env").url == "http://localhost:8000/v1"
 
 
-def test_a_key_of_the_settings_is_not_sent_to_another_endpoint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_of_the_settings_is_not_sent_to_another_endpoint(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MODEL_API_KEY", "k")
     env = folder / ".env"
     env.write_text("MODEL_API_KEY=k\nMODEL_SEATS=3\n")
-    assert command.meant("http://other:1234", None, env) == Wish("http://other:1234/v1", None, None, 9024, None)
+    assert command.meant("http://other:1234", None, env) == Wish(
+        "http://other:1234/v1", None, None, 9024, None
+    )
     assert command.meant("http://other:1234/v1", "its", env).key == "its"
 
 

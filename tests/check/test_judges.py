@@ -72,21 +72,31 @@ def test_an_endpoint_that_names_no_model_fails(body: dict[str, Any]) -> None:
 
 
 def test_a_first_call_that_is_refused_fails_with_its_words() -> None:
-    seen = replace(FAR, answers={"plain": Answer(404, "no such route")}, stopped="the first model call was refused")
+    seen = replace(
+        FAR, answers={"plain": Answer(404, "no such route")}, stopped="the first model call was refused"
+    )
     of("fail", server.protocol(seen), "HTTP 404): no such route")
 
 
 def test_a_count_at_the_end_only_is_warned_of() -> None:
-    of("warn", counts.in_streams(replace(FAR, answers={"counting": answer(blocks=(Block(1.0),))})), "at the end")
+    of(
+        "warn",
+        counts.in_streams(replace(FAR, answers={"counting": answer(blocks=(Block(1.0),))})),
+        "at the end",
+    )
 
 
-@pytest.mark.parametrize(("version", "words"), [("0.27.0", "before vLLM 0.28"), ("0.33.0", "--reasoning-parser")])
+@pytest.mark.parametrize(
+    ("version", "words"), [("0.27.0", "before vLLM 0.28"), ("0.33.0", "--reasoning-parser")]
+)
 def test_reasoning_nobody_counts_is_told_by_release(version: str, words: str) -> None:
     seen = replace(FAR, version=Route(200, {"version": version}), answers={"thought": answer(reasoning="hm")})
     of("warn", counts.reasoning(seen), words)
 
 
-@pytest.mark.parametrize(("arguments", "words"), [("{", "no JSON"), ("[]", "declared"), ('{"place": 1}', "declared")])
+@pytest.mark.parametrize(
+    ("arguments", "words"), [("{", "no JSON"), ("[]", "declared"), ('{"place": 1}', "declared")]
+)
 def test_arguments_are_looked_into(arguments: str, words: str) -> None:
     call = ToolCall("1", "check_weather", arguments)
     of("fail", replies.tool_calls(replace(FAR, answers={"tools": answer(calls=(call,))})), words)
@@ -135,7 +145,11 @@ def shown(**texts: str) -> Seen:
 def test_another_model_s_template_fails() -> None:
     of("fail", template.template(shown(off="[INST] hello [/INST]")), "not the template of Gemma 4")
     of("fail", template.template(shown(loop="<|turn>tool")), "not rendered with their tool's name")
-    of("pass", template.template(shown(history="<|channel>thought\n<channel|>first answer")), "none of the known traps")
+    of(
+        "pass",
+        template.template(shown(history="<|channel>thought\n<channel|>first answer")),
+        "none of the known traps",
+    )
 
 
 def test_a_template_is_read_by_its_tokens_where_the_text_is_not_told() -> None:
@@ -160,7 +174,9 @@ def test_a_template_that_is_not_shown_has_no_fingerprint() -> None:
 
 def test_a_canvas_is_reckoned_where_nothing_is_counted_on_the_way() -> None:
     def told(blocks: int) -> Verdict:
-        return engine.canvas(replace(FAR, answers={"counting": answer(blocks=tuple(map(Block, range(blocks))))}))
+        return engine.canvas(
+            replace(FAR, answers={"counting": answer(blocks=tuple(map(Block, range(blocks))))})
+        )
 
     of("pass", told(2), "canvases of 256")
     of("warn", told(6), "a canvas is 62 to 74 tokens")
@@ -169,17 +185,34 @@ def test_a_canvas_is_reckoned_where_nothing_is_counted_on_the_way() -> None:
 
 
 def test_a_reply_that_is_not_what_was_asked_for_tells_nothing_of_a_cap() -> None:
-    of("unknown", engine.cap(replace(FAR, answers={"counting": answer(text="No.")})), "372 tokens, ended by stop")
-    of("unknown", engine.cap(replace(FAR, answers={"counting": answer(text="No.", usage=None)})), "unknown tokens")
+    of(
+        "unknown",
+        engine.cap(replace(FAR, answers={"counting": answer(text="No.")})),
+        "372 tokens, ended by stop",
+    )
+    of(
+        "unknown",
+        engine.cap(replace(FAR, answers={"counting": answer(text="No.", usage=None)})),
+        "unknown tokens",
+    )
 
 
 def test_a_temperature_refused_in_other_words_is_unknown() -> None:
-    of("unknown", engine.temperature(replace(FAR, answers={"temperature": Answer(422, "no")})), "HTTP 422): no")
+    of(
+        "unknown",
+        engine.temperature(replace(FAR, answers={"temperature": Answer(422, "no")})),
+        "HTTP 422): no",
+    )
 
 
 def cached(**tokens: int) -> Seen:
     """The four prompts that show the cache, each with what was found of it."""
-    parts = {"tools": "tools", "same": "tools, whole", "toggled": "thought", "again": "tools, thinking, whole"}
+    parts = {
+        "tools": "tools",
+        "same": "tools, whole",
+        "toggled": "thought",
+        "again": "tools, thinking, whole",
+    }
     answers: dict[Any, Answer] = {
         part: answer(usage={**COUNTED, "prompt_tokens_details": {"cached_tokens": tokens.get(name, 800)}})
         for name, part in parts.items()
@@ -198,8 +231,14 @@ def test_lineages_that_push_each_other_out_are_seen() -> None:
     ("status", "version", "words"),
     [(404, "0.33.0", "HTTP 404"), (404, "0.31.0", "vLLM 0.32"), (501, "0.33.0", "--log")],
 )
-def test_typed_reads_that_are_not_offered_are_told_with_the_reason(status: int, version: str, words: str) -> None:
-    of("warn", engine.typed_reads(replace(FAR, version=Route(200, {"version": version}), read=Route(status))), words)
+def test_typed_reads_that_are_not_offered_are_told_with_the_reason(
+    status: int, version: str, words: str
+) -> None:
+    of(
+        "warn",
+        engine.typed_reads(replace(FAR, version=Route(200, {"version": version}), read=Route(status))),
+        words,
+    )
 
 
 def blocks(*moments: float) -> tuple[Block, ...]:
@@ -224,7 +263,9 @@ def test_seats_are_told_by_the_servers_queue_where_gauges_are_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("urgent", "status"), [(3.0, "pass"), (7.0, "warn"), (4.9, "unknown")], ids=["before", "behind", "together"]
+    ("urgent", "status"),
+    [(3.0, "pass"), (7.0, "warn"), (4.9, "unknown")],
+    ids=["before", "behind", "together"],
 )
 def test_who_went_first_is_told_by_first_blocks(urgent: float, status: str) -> None:
     """Two seats; the third and fourth call wait, and get theirs after the urgent one was sent at 1.5."""

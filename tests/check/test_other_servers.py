@@ -1,4 +1,6 @@
-"""Servers that speak the common protocol and drop vLLM's fields without a word, as most on one's own machine do."""
+"""Servers that speak the common protocol and drop vLLM's fields without a word, as most on one's own machine
+do.
+"""
 
 import json
 from dataclasses import dataclass
@@ -33,7 +35,9 @@ class Forgiving:
 def _common(body: dict[str, Any]) -> dict[str, Any]:
     """What the common protocol knows of a request."""
     kept = {key: value for key, value in body.items() if key not in DROPPED}
-    kept["messages"] = [{key: one[key] for key in one if key != "reasoning"} for one in body.get("messages", ())]
+    kept["messages"] = [
+        {key: one[key] for key in one if key != "reasoning"} for one in body.get("messages", ())
+    ]
     if "stream_options" in kept:
         kept["stream_options"] = {"include_usage": True}
     return kept

@@ -76,7 +76,11 @@ def test_an_answer_that_is_all_thought_is_seen() -> None:
 
 
 def test_several_calls_stay_apart() -> None:
-    assert [call.name for call in heard("02-tool-parallel-stream").calls] == ["get_weather", "get_weather", "noargs"]
+    assert [call.name for call in heard("02-tool-parallel-stream").calls] == [
+        "get_weather",
+        "get_weather",
+        "noargs",
+    ]
     assert [call.name for call in heard("02-tool-parallel").calls] == ["get_weather", "get_weather", "noargs"]
 
 

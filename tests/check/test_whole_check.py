@@ -41,7 +41,9 @@ def faulty(kind: Any) -> Endpoint:
 
 
 def asks_for_tools(request: ChatRequest) -> bool:
-    return request.body.get("tool_choice") == "auto" and not any(one["role"] == "tool" for one in request.messages)
+    return request.body.get("tool_choice") == "auto" and not any(
+        one["role"] == "tool" for one in request.messages
+    )
 
 
 def has_results(request: ChatRequest) -> bool:
@@ -90,10 +92,16 @@ FAULTS = {
         lambda: flagged(request_metrics=False), "server timings", words="--enable-per-request-metrics"
     ),
     "no tool parser": Fault(
-        lambda: flagged(tool_parser=False), "tool calls", "fail", "--enable-auto-tool-choice --tool-call-parser gemma4"
+        lambda: flagged(tool_parser=False),
+        "tool calls",
+        "fail",
+        "--enable-auto-tool-choice --tool-call-parser gemma4",
     ),
     "call as text": Fault(
-        lambda: brained(slipping(scripted, 1, slips=["call without its opener"])), "tool calls", "fail", "came as text"
+        lambda: brained(slipping(scripted, 1, slips=["call without its opener"])),
+        "tool calls",
+        "fail",
+        "came as text",
     ),
     "call with other arguments": Fault(
         lambda: brained(when(asks_for_tools, call_text("check_weather", {"town": "Paris"}))),
@@ -102,14 +110,20 @@ FAULTS = {
         "not what was declared",
     ),
     "a key twice": Fault(
-        lambda: brained(slipping(scripted, 1, slips=["key twice"])), "tool calls", "fail", "tools: its arguments are no"
+        lambda: brained(slipping(scripted, 1, slips=["key twice"])),
+        "tool calls",
+        "fail",
+        "tools: its arguments are no",
     ),
     "unknown tool": Fault(
         lambda: brained(slipping(scripted, 1, slips=["unknown name"])), "tool calls", "fail", "nobody offered"
     ),
-    "no call": Fault(lambda: brained(when(asks_for_tools, "It rains.")), "tool calls", words="answered without a call"),
+    "no call": Fault(
+        lambda: brained(when(asks_for_tools, "It rains.")), "tool calls", words="answered without a call"
+    ),
     "one call at a time": Fault(
-        lambda: brained(when(asks_for_tools, call_text("check_weather", {"place": "Paris"}))), "parallel calls"
+        lambda: brained(when(asks_for_tools, call_text("check_weather", {"place": "Paris"}))),
+        "parallel calls",
     ),
     "thinking cannot be switched on": Fault(
         lambda: flagged(thinking_switch=False), "thinking switch", "fail", "same prompt"
@@ -135,24 +149,34 @@ FAULTS = {
         lambda: brained(when(has_results, "So it is done.")), "answers apart", words="vllm#49717"
     ),
     "answers as thoughts": Fault(
-        lambda: brained(slipping(scripted, 1, slips=["answer as thought"])), "answers apart", words="plain; counting"
+        lambda: brained(slipping(scripted, 1, slips=["answer as thought"])),
+        "answers apart",
+        words="plain; counting",
     ),
-    "empty answer": Fault(lambda: brained(when(lambda request: "ready" in request.asked[-1], "")), "answers apart"),
+    "empty answer": Fault(
+        lambda: brained(when(lambda request: "ready" in request.asked[-1], "")), "answers apart"
+    ),
     "a template that drops empty thoughts": Fault(
         lambda: flagged(keeps_empty_thoughts=False), "template", words="vllm#57610"
     ),
     "a tokenizer that drops what defuses": Fault(lambda: flagged(defuses=False), "control tokens", "fail"),
     "hidden cap": Fault(lambda: flagged(output_cap=256), "reply length", "fail", "cut after 256 tokens"),
-    "temperature taken": Fault(lambda: flagged(diffusion_checks=False), "temperature", words="no DiffusionGemma"),
+    "temperature taken": Fault(
+        lambda: flagged(diffusion_checks=False), "temperature", words="no DiffusionGemma"
+    ),
     "a token a block": Fault(lambda: flagged(canvas=1), "canvas", words="No diffusion model"),
     "a short canvas": Fault(lambda: flagged(canvas=64), "canvas", words="a canvas is 64 tokens"),
     "no prefix cache": Fault(lambda: flagged(prefix_cache=False), "prefix cache", words="prefix-caching"),
     "text only": Fault(lambda: flagged(pictures=False), "pictures", words="not a multimodal model"),
     "no typed reads": Fault(lambda: flagged(logprobs=False), "typed reads", words="--logprobs-mode"),
     "short queue": Fault(
-        lambda: Endpoint(replace(Profile.today(), max_queued=4), SLOWLY), "seats", words="--max-num-queued-reqs"
+        lambda: Endpoint(replace(Profile.today(), max_queued=4), SLOWLY),
+        "seats",
+        words="--max-num-queued-reqs",
     ),
-    "fewer seats": Fault(lambda: Endpoint(timing=SLOWLY, seats=2), "seats", words="MODEL_SEATS=2", wish={"seats": 4}),
+    "fewer seats": Fault(
+        lambda: Endpoint(timing=SLOWLY, seats=2), "seats", words="MODEL_SEATS=2", wish={"seats": 4}
+    ),
     "no priority": Fault(
         lambda: Endpoint(replace(Profile.today(), by_priority=False), ORDERLY, seats=4),
         "priority",
@@ -176,7 +200,10 @@ async def test_a_fault_is_found_and_named_and_nothing_else_is(fault: Fault) -> N
 
 
 def test_every_finding_but_those_about_the_wire_has_a_fault_that_shows_it() -> None:
-    assert {rule.name for rule in RULES} - {fault.finding for fault in FAULTS.values()} == {"reachable", "protocol"}
+    assert {rule.name for rule in RULES} - {fault.finding for fault in FAULTS.values()} == {
+        "reachable",
+        "protocol",
+    }
 
 
 async def test_the_preview_image_is_known_by_its_faults() -> None:
@@ -232,7 +259,10 @@ async def test_one_lost_call_is_told_and_the_check_goes_on() -> None:
     endpoint.fault("reset", times=1)
     report = await check(endpoint)
     assert wrong(report) == {"reachable": "warn"}
-    assert "calls came to nothing: it cut the connection, when asked for: plain" in report.named("reachable").seen
+    assert (
+        "calls came to nothing: it cut the connection, when asked for: plain"
+        in report.named("reachable").seen
+    )
     assert report.named("typed reads").status == "pass"
 
 
@@ -317,7 +347,11 @@ async def test_a_check_that_is_interrupted_tells_what_it_knows() -> None:
 async def test_others_at_the_endpoint_are_not_taken_for_its_seats() -> None:
     endpoint = Endpoint(timing=SLOWLY, seats=4)
     body = {"messages": [{"role": "user", "content": "@@loop:on and on @@"}], "max_tokens": 60_000}
-    async with serve(endpoint.app) as url, httpx.AsyncClient(timeout=60) as other, asyncio.TaskGroup() as tasks:
+    async with (
+        serve(endpoint.app) as url,
+        httpx.AsyncClient(timeout=60) as other,
+        asyncio.TaskGroup() as tasks,
+    ):
         task = tasks.create_task(other.post(f"{url}/v1/chat/completions", json=body))
         await endpoint.until(lambda: endpoint.running == 1)
         report = await check_at(url)

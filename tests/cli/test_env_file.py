@@ -57,8 +57,14 @@ def test_a_link_stays_a_link(file: Path) -> None:
     assert TOKEN in target.read_text()
 
 
-@given(value=st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"], include_characters=" "), min_size=1))
-def test_any_value_is_read_back_as_it_was_written(tmp_path_factory: pytest.TempPathFactory, value: str) -> None:
+@given(
+    value=st.text(
+        st.characters(codec="utf-8", exclude_categories=["C", "Z"], include_characters=" "), min_size=1
+    )
+)
+def test_any_value_is_read_back_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, value: str
+) -> None:
     file = tmp_path_factory.mktemp("env") / ".env"
     try:
         envfile.write(file, {"TELEGRAM_TOKEN": TOKEN, "MODEL_NAME": value})
@@ -87,7 +93,9 @@ def test_a_file_that_cannot_be_written_is_said_and_left_alone(file: Path) -> Non
         envfile.write(file.parent / "latin", {"MODEL_NAME": "x"})
 
 
-def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

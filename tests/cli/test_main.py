@@ -60,7 +60,9 @@ class Call:
 
 
 def test_the_module_and_the_command_are_the_same() -> None:
-    by_module = subprocess.run([sys.executable, "-m", "bot", "--version"], capture_output=True, text=True, check=True)
+    by_module = subprocess.run(
+        [sys.executable, "-m", "bot", "--version"], capture_output=True, text=True, check=True
+    )
     command = Path(sys.executable).with_name("canvasgram")
     by_command = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
     assert by_module.stdout == by_command.stdout
@@ -70,7 +72,17 @@ def test_the_module_and_the_command_are_the_same() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        *(["setup"], ["run"], ["demo"], ["check"], ["bench", "load"], ["report"], ["turn"], ["jobs"], ["jobs", "run"]),
+        *(
+            ["setup"],
+            ["run"],
+            ["demo"],
+            ["check"],
+            ["bench", "load"],
+            ["report"],
+            ["turn"],
+            ["jobs"],
+            ["jobs", "run"],
+        ),
         *(["tools", "list"], ["restore"], ["migrate"]),
     ],
     ids=lambda words: " ".join(words),
@@ -178,7 +190,9 @@ def test_a_picture_does_not_go_to_a_terminal(call: Call, monkeypatch: pytest.Mon
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 @pytest.mark.usefixtures("ledger")
-def test_what_cannot_be_answered_is_one_line_and_a_code(call: Call, words: list[str], code: int, why: str) -> None:
+def test_what_cannot_be_answered_is_one_line_and_a_code(
+    call: Call, words: list[str], code: int, why: str
+) -> None:
     ended, out, err = call(*words)
     assert (ended, out) == (code, "")
     assert why in err
@@ -208,7 +222,9 @@ def test_jobs_are_listed_and_ordered(call: Call, ledger: Path) -> None:
     code, _, err = call("jobs")
     assert (code, err) == (1, "There are no jobs yet: `canvasgram run` makes them.\n")
     with contextlib.closing(sqlite3.connect(ledger / "here.db")) as connection, connection:
-        connection.execute("INSERT INTO jobs (kind, name, text, made_at) VALUES ('house', 'backup', 'makes one', 0)")
+        connection.execute(
+            "INSERT INTO jobs (kind, name, text, made_at) VALUES ('house', 'backup', 'makes one', 0)"
+        )
     assert call("jobs", "run", "backup")[1].startswith("backup is ordered.")
     code, out, _ = call("jobs")
     assert (code, "waits" in out, "Jobs of people: none." in out) == (0, True, True)
@@ -231,9 +247,7 @@ def test_a_backup_is_put_back_and_it_is_said_what_that_means(call: Call, ledger:
 
 
 def test_nothing_slow_is_imported_before_it_is_needed() -> None:
-    program = (
-        "import sys, bot.__main__; print([n for n in ('telegram', 'openai', 'sqlalchemy', 'rich') if n in sys.modules])"
-    )
+    program = "import sys, bot.__main__; print([n for n in ('telegram', 'openai', 'sqlalchemy', 'rich') if n in sys.modules])"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
 
@@ -321,7 +335,9 @@ def test_an_error_of_the_house_is_one_line(call: Call, failing: list[BaseExcepti
     assert call() == (1, "", "It says \\x1b[2J\\x9b.\n")
 
 
-def test_errors_of_the_house_out_of_task_groups_are_one_line(call: Call, failing: list[BaseException]) -> None:
+def test_errors_of_the_house_out_of_task_groups_are_one_line(
+    call: Call, failing: list[BaseException]
+) -> None:
     inner = BaseExceptionGroup("inner", [SettingsRefused("X is wrong."), CanvasgramError("later")])
     failing.append(BaseExceptionGroup("outer", [inner]))
     assert call() == (2, "", "X is wrong.\n")
@@ -385,7 +401,9 @@ def test_work_that_does_not_end_is_left_behind_in_time() -> None:
     assert terminal.GRACE < 10
 
 
-def test_a_terminal_answers_or_nobody_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_answers_or_nobody_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked = []
 
     def prompt(question: str, *, hide_input: bool) -> str:
@@ -419,5 +437,9 @@ def test_ctrl_c_at_a_question_ends_setup() -> None:
         while b"(not shown)" not in shown:
             assert process.stdout
             shown += os.read(process.stdout.fileno(), 1024)
-        assert interrupted(process) in {1, 130, -signal.SIGINT}  # the last: a further one met it on its way out
+        assert interrupted(process) in {
+            1,
+            130,
+            -signal.SIGINT,
+        }  # the last: a further one met it on its way out
     os.close(master)

@@ -122,7 +122,9 @@ async def test_it_asks_for_a_missing_token_and_again_for_a_wrong_one(world: Worl
 
 async def test_it_asks_for_the_address_and_the_key_of_the_endpoint(world: World) -> None:
     world.key = KEY
-    script = await run(world, "nowhere", f"{world.url}/v1", KEY, telegram_token=TOKEN, model_url="http://127.0.0.1:9")
+    script = await run(
+        world, "nowhere", f"{world.url}/v1", KEY, telegram_token=TOKEN, model_url="http://127.0.0.1:9"
+    )
     assert [hidden for _, hidden in script.asked] == [False, False, True]
     away, no_address, key = (question for question, _ in script.asked)
     assert away.startswith("MODEL_URL: Nothing answers at http://127.0.0.1:9/v1/models")
@@ -139,7 +141,9 @@ async def test_a_second_run_keeps_what_the_file_says_and_asks_nothing(world: Wor
     script = await run(world)
     assert script.asked == []
     assert (
-        Path(".env").read_text().startswith(f"# mine\nTELEGRAM_TOKEN={TOKEN}\nMODEL_URL={world.url}/v1\nMODEL_SEATS=2")
+        Path(".env")
+        .read_text()
+        .startswith(f"# mine\nTELEGRAM_TOKEN={TOKEN}\nMODEL_URL={world.url}/v1\nMODEL_SEATS=2")
     )
 
 
@@ -153,7 +157,9 @@ async def test_a_second_run_keeps_what_the_file_says_and_asks_nothing(world: Wor
         ({"telegram_token": TOKEN, "database_url": "mysql://x"}, "DATABASE_URL must be"),
     ],
 )
-async def test_with_nobody_to_ask_it_ends_with_one_clear_line(world: World, chosen: dict[str, str], line: str) -> None:
+async def test_with_nobody_to_ask_it_ends_with_one_clear_line(
+    world: World, chosen: dict[str, str], line: str
+) -> None:
     with pytest.raises(SettingsRefused) as caught:
         await run(world, **chosen)
     assert str(caught.value).startswith(line)

@@ -1,4 +1,6 @@
-"""`canvasgram tools` on the machine: the same acts as in the chat, with programs and secrets; one line if it fails."""
+"""`canvasgram tools` on the machine: the same acts as in the chat, with programs and secrets; one line if it
+fails.
+"""
 
 import asyncio
 import contextlib
@@ -129,20 +131,47 @@ def test_the_houses_own_tools_are_listed_shown_switched_ruled_and_granted(call: 
         (["add", "http://x.example", "--mcp", "--stdio"], "Take one of --mcp, --stdio and --endpoint.\n"),
         (["add", "https://x.example/a", "--endpoint", "GET"], "Say in --description what the endpoint does:"),
         (["add", "https://x.example/a", "--mcp", "--header", "oops"], "--header is written as NAME: VALUE;"),
-        (["add", "https://x.example/a", "--mcp", "--header", "X-Api-Key: abc"], "The value of X-Api-Key looks like"),
-        (["add", "https://x.example/a", "--mcp", "--header", "X: sk-abcdefghijklmnop"], "The value of X looks like"),
+        (
+            ["add", "https://x.example/a", "--mcp", "--header", "X-Api-Key: abc"],
+            "The value of X-Api-Key looks like",
+        ),
+        (
+            ["add", "https://x.example/a", "--mcp", "--header", "X: sk-abcdefghijklmnop"],
+            "The value of X looks like",
+        ),
         (["add", "https://x.example/a", "--environment", "A=b"], "--environment goes with --stdio only.\n"),
-        (["add", "false", "--stdio", "--name", "odd", "--header", "X: a"], "--header goes with a URL only.\n"),
-        (["add", "https://x.example/a", "--mcp", "--parameter", "a: b"], "--parameter goes with --endpoint only.\n"),
-        (["add", "https://x.example/a", "--mcp", "--header", "X Y: a"], "'X Y' is no header that can be set.\n"),
+        (
+            ["add", "false", "--stdio", "--name", "odd", "--header", "X: a"],
+            "--header goes with a URL only.\n",
+        ),
+        (
+            ["add", "https://x.example/a", "--mcp", "--parameter", "a: b"],
+            "--parameter goes with --endpoint only.\n",
+        ),
+        (
+            ["add", "https://x.example/a", "--mcp", "--header", "X Y: a"],
+            "'X Y' is no header that can be set.\n",
+        ),
         (["add", "https://x.example/a", "--header", "Host: a"], "'Host' is no header that can be set.\n"),
-        (["add", "https://x.example/a", "--header", "X: ä"], "The value of X is none that a header can carry:"),
+        (
+            ["add", "https://x.example/a", "--header", "X: ä"],
+            "The value of X is none that a header can carry:",
+        ),
         (["add", "https://x.example/?key=abc", "--mcp"], "The address looks as if it held a secret;"),
         (["add", "false", "--stdio", "--name", "odd"], "odd is not available: "),
-        (["add", "'false", "--stdio", "--name", "odd"], "The command cannot be read: No closing quotation.\n"),
-        (["add", " ", "--stdio", "--name", "odd"], "There is no command: say which program is to be started.\n"),
+        (
+            ["add", "'false", "--stdio", "--name", "odd"],
+            "The command cannot be read: No closing quotation.\n",
+        ),
+        (
+            ["add", " ", "--stdio", "--name", "odd"],
+            "There is no command: say which program is to be started.\n",
+        ),
         (["add", "no-such-program x", "--stdio", "--name", "odd"], "no-such-program is in none of /"),
-        (["add", "./here/odd", "--stdio", "--name", "odd"], "./here/odd is no program. Say its whole path.\n"),
+        (
+            ["add", "./here/odd", "--stdio", "--name", "odd"],
+            "./here/odd is no program. Say its whole path.\n",
+        ),
         (["grant", "clock", "--everyone"], "Whom? Say everyone,"),
         (["try", "nothing"], "nothing cannot be used now;"),
         (["try", "clock", "{"], "Arguments are JSON,"),
@@ -167,7 +196,9 @@ def test_what_a_program_wrote_before_it_ended_is_shown(call: Call):
     assert why.startswith("odd is not available: it ")
 
 
-def test_a_program_is_looked_for_where_it_would_begin(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_program_is_looked_for_where_it_would_begin(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     (tmp_path / "odd").write_text("#!/bin/sh\necho here >&2\n")
     (tmp_path / "odd").chmod(0o700)
     add = ("add", "./odd", "--stdio", "--name", "odd")
@@ -178,7 +209,17 @@ def test_a_program_is_looked_for_where_it_would_begin(call: Call, tmp_path: Path
 
 async def test_what_a_server_answers_in_nonsense_is_one_line_too():
     async with open_shop() as shop:
-        command = (sys.executable, "-m", "bot", "tools", "add", f"{shop.url}/v1/orders", "--mcp", "--name", "odd")
+        command = (
+            sys.executable,
+            "-m",
+            "bot",
+            "tools",
+            "add",
+            f"{shop.url}/v1/orders",
+            "--mcp",
+            "--name",
+            "odd",
+        )
         path = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(command_line.__file__).parent.parent)}
         process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, env=path)
         told = await process.communicate()
@@ -231,7 +272,9 @@ def test_secrets_are_read_from_a_pipe_and_only_names_are_ever_told(
     ("name", "value", "why"),
     [("1x", "v", "no name for a secret"), ("x", "", "not empty"), ("x", "a\tb", "one line of")],
 )
-def test_what_is_no_secret_is_refused(call: Call, monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str):
+def test_what_is_no_secret_is_refused(
+    call: Call, monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str
+):
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{value}\n"))
     code, _, err = call("secret", "set", name)
     assert (code, err.count("\n")) == (1, 1)
@@ -247,7 +290,9 @@ def test_without_a_key_no_secret_is_kept(call: Call, folder: Path, monkeypatch: 
         assert err.startswith("SECRETS_KEY is missing")
 
 
-def test_a_program_of_this_machine_is_added_with_its_secrets_and_tried(call: Call, monkeypatch: pytest.MonkeyPatch):
+def test_a_program_of_this_machine_is_added_with_its_secrets_and_tried(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+):
     command = f"{sys.executable} {CROOKED}"
     missing = call("add", command, "--stdio", "--name", "odd", "--environment", "KEY={odd_key}")
     assert missing == (1, "", "The secret odd_key is missing.\n")
@@ -261,7 +306,9 @@ def test_a_program_of_this_machine_is_added_with_its_secrets_and_tried(call: Cal
     assert json.loads(call.ok("show", "odd", "--json"))["kind"] == "mcp_stdio"
     assert "odd · an MCP server on the machine · " in call.ok("list")
     assert rows("SELECT kind, added_by FROM sources") == [("mcp_stdio", None)]
-    assert call.ok("secret", "remove", "odd_key") == "odd_key is gone. Still named by: odd\n".replace("odd\n", "odd.\n")
+    assert call.ok("secret", "remove", "odd_key") == "odd_key is gone. Still named by: odd\n".replace(
+        "odd\n", "odd.\n"
+    )
     assert call.ok("remove", "odd").startswith("Removed: odd_")
     assert rows("SELECT * FROM tools") == []
 

@@ -66,7 +66,9 @@ async def test_commits_are_synced_to_the_disk_and_the_file_is_private(database: 
         assert (await tx.execute(text("PRAGMA journal_mode"))).scalar_one() == "wal"
     for durable in (True, False, True):
         async with database.transaction(durable=durable) as tx:
-            assert (await tx.execute(text("PRAGMA synchronous"))).scalar_one() == (2 if durable else 1)  # FULL, NORMAL
+            assert (await tx.execute(text("PRAGMA synchronous"))).scalar_one() == (
+                2 if durable else 1
+            )  # FULL, NORMAL
             await tx.execute(insert(notices).values(ROW | {"subject": "a"}).prefix_with("OR REPLACE"))
     file = file_of(database_url)
     for one in (file, Path(f"{file}-wal")):
@@ -90,7 +92,9 @@ async def test_a_database_that_cannot_be_written_says_so_and_recovers(database: 
     assert await count(database) == 1
 
 
-async def test_what_was_deleted_is_in_no_file_once_nobody_reads_it_any_more(database: Database, database_url: str):
+async def test_what_was_deleted_is_in_no_file_once_nobody_reads_it_any_more(
+    database: Database, database_url: str
+):
     file = file_of(database_url)
     async with database.transaction() as tx:
         await tx.execute(insert(notices).values({**ROW, "text": "a secret " * 1000}))

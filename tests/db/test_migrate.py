@@ -43,7 +43,9 @@ def moved(url: str, move: Callable[[Config, str], None], revision: str) -> set[s
         config.attributes["connection"] = connection
         move(config, revision)
         connection.commit()
-        names = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars().all()
+        names = (
+            connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars().all()
+        )
     engine.dispose()
     return set(names)
 

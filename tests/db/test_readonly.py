@@ -1,4 +1,6 @@
-"""A database is looked at beside its gateway without a trace, and one that cannot be is told of in a sentence."""
+"""A database is looked at beside its gateway without a trace, and one that cannot be is told of in a
+sentence.
+"""
 
 import sqlite3
 from contextlib import closing
@@ -30,7 +32,11 @@ async def test_what_a_gateway_has_written_is_seen_at_once_and_nothing_can_be_wri
 
 
 async def test_it_is_read_while_a_gateway_writes(database_url: str):
-    async with connected(database_url) as gateway, looked_at(database_url) as looking, gateway.transaction() as tx:
+    async with (
+        connected(database_url) as gateway,
+        looked_at(database_url) as looking,
+        gateway.transaction() as tx,
+    ):
         await tx.execute(people.insert().values(id=5, name="Ann", role="member", since=0.0))
         assert await names(looking) == []
 
@@ -63,7 +69,9 @@ async def test_a_file_that_is_none_of_ours_is_told(tmp_path: Path, body: bytes, 
         await open_it(f"sqlite+aiosqlite:///{file}")
 
 
-@pytest.mark.parametrize(("version", "why"), [("0001", "canvasgram migrate"), ("9999", "Use the newer version")])
+@pytest.mark.parametrize(
+    ("version", "why"), [("0001", "canvasgram migrate"), ("9999", "Use the newer version")]
+)
 async def test_another_versions_database_is_told(database_url: str, tmp_path: Path, version: str, why: str):
     with closing(sqlite3.connect(tmp_path / "canvasgram.db")) as connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (version,))

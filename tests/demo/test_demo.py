@@ -40,7 +40,9 @@ async def test_a_real_endpoint_may_want_a_key():
     endpoint = Endpoint(api_key="word", brain=said("Let in."))
     async with serve(endpoint.app) as url:
         lines: list[str] = []
-        code = await demo.run(asyncio.Event(), model_url=f"{url}/v1", model_key="word", say="Hm?", tell=lines.append)
+        code = await demo.run(
+            asyncio.Event(), model_url=f"{url}/v1", model_key="word", say="Hm?", tell=lines.append
+        )
     assert code == 0
     assert "Let in." in "\n".join(lines)
 
@@ -89,7 +91,9 @@ async def test_a_stop_ends_the_waiting(endpoint: tuple[Endpoint, str]):
     endpoint[0].hold()
     stop, told = asyncio.Event(), list[str]()
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(demo.run(stop, model_url=endpoint[1], say="Hm?", port=0, tell=told.append))
+        running = tasks.create_task(
+            demo.run(stop, model_url=endpoint[1], say="Hm?", port=0, tell=told.append)
+        )
         await endpoint[0].until(lambda: endpoint[0].running == 1)
         stop.set()
     assert running.result() == 1
@@ -123,13 +127,21 @@ async def test_the_page_says_which_half_is_real(endpoint: tuple[Endpoint, str]):
 
 
 async def process(*words: str, folder: Path, **more: str) -> asyncio.subprocess.Process:
-    """The demo as a person starts it, in a folder and an environment full of settings that are none of its business."""
+    """The demo as a person starts it, in a folder and an environment full of settings that are none of its
+    business.
+    """
     (folder / ".env").write_text("MODEL_SEATS=wrong\nTELEGRAM_TOKEN=wrong\n")
     return await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "bot", "demo", *words),
         cwd=folder,
-        env={"PYTHONPATH": str(ROOT), "TELEGRAM_TOKEN": "wrong", "DATABASE_URL": "wrong", "ADMIN_IDS": "x", **more},
+        env={
+            "PYTHONPATH": str(ROOT),
+            "TELEGRAM_TOKEN": "wrong",
+            "DATABASE_URL": "wrong",
+            "ADMIN_IDS": "x",
+            **more,
+        },
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -151,7 +163,10 @@ async def test_ctrl_c_ends_it_quickly_and_cleanly_also_while_a_browser_listens(t
     while not address:
         words = (await running.stdout.readline()).decode().split()
         address = next((word for word in words if word.startswith("http://")), "")
-    async with httpx.AsyncClient(trust_env=False) as client, client.stream("GET", f"{address}events") as stream:
+    async with (
+        httpx.AsyncClient(trust_env=False) as client,
+        client.stream("GET", f"{address}events") as stream,
+    ):
         events = stream.aiter_lines()
         assert await anext(events) == "event: all"
         running.send_signal(signal.SIGINT)

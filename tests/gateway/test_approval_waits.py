@@ -1,4 +1,6 @@
-"""Turns that wait for a person, in the whole house: the chat goes on meanwhile, and every second is accounted for."""
+"""Turns that wait for a person, in the whole house: the chat goes on meanwhile, and every second is accounted
+for.
+"""
 
 from pathlib import Path
 
@@ -23,7 +25,9 @@ async def question(house: World, bell: str, chat: int | None = None) -> ChatMess
     where = house.ann.id if chat is None else chat
 
     def found() -> ChatMessage | None:
-        asked = [one for one in house.api.chat(where).from_bot if f'"bell": "{bell}"' in one.text and one.buttons]
+        asked = [
+            one for one in house.api.chat(where).from_bot if f'"bell": "{bell}"' in one.text and one.buttons
+        ]
         return asked[0] if asked else None
 
     message = await house.api.until(found)
@@ -63,7 +67,9 @@ async def test_a_chat_goes_on_while_calls_wait_and_a_late_answer_replies_to_its_
                 await question(house, "two")
                 assert rung(tmp_path) == []
             async with house.gateway():
-                assert await tapped(house, house.ann, asked, "Allow once", "Deny") == "You have answered this."
+                assert (
+                    await tapped(house, house.ann, asked, "Allow once", "Deny") == "You have answered this."
+                )
                 late = await said(house, "rang one")
                 assert late.raw["reply_to_message"]["message_id"] == first.message_id
                 assert (await said(house, "Allowed once by Ann.")).buttons == []
@@ -114,7 +120,9 @@ async def let_bob_in(house: World, tool: str) -> Person:
         house.ann.send(f"/people add {BOB}")
         await said(house, "is in.")
         house.ann.send(f"/grant {tool} {BOB}")
-        await house.api.until(lambda: any(text.startswith(f"{tool} may be used by") for text in house.texts()))
+        await house.api.until(
+            lambda: any(text.startswith(f"{tool} may be used by") for text in house.texts())
+        )
     return house.api.person(BOB, "Bob")
 
 
@@ -167,7 +175,9 @@ async def test_forgetting_a_chat_ends_what_waits_in_it(tmp_path: Path):
     books.check(tmp_path / "house.db")
 
 
-async def test_after_a_strangers_words_what_changes_something_asks_and_a_cut_result_is_read_on(tmp_path: Path):
+async def test_after_a_strangers_words_what_changes_something_asks_and_a_cut_result_is_read_on(
+    tmp_path: Path,
+):
     async with open_house(tmp_path, tools_dir=hung(tmp_path)) as house:
         house.ann.send('@@tool:chime {"bell": "one"}@@@@say:first@@')
         await said(house, "first")

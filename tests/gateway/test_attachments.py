@@ -73,7 +73,9 @@ async def test_later_prompts_begin_with_the_same_bytes(tmp_path: Path):
 async def test_an_album_is_one_message_in_its_order_however_it_comes(tmp_path: Path):
     async with open_house(tmp_path, Endpoint(brain=said("Four."))) as house:
         for number in range(4):
-            house.ann.send_photo("Which is best?" if number == 1 else "", content=made.image(10 + number, 9), album="a")
+            house.ann.send_photo(
+                "Which is best?" if number == 1 else "", content=made.image(10 + number, 9), album="a"
+            )
         assert await house.answered() == ["Four."]
     [message] = last(house)
     assert [made.opened(one).size for one in images(message)] == [(10, 9), (11, 9), (12, 9), (13, 9)]
@@ -99,7 +101,9 @@ async def test_a_small_prompt_takes_fewer_pictures(tmp_path: Path):
         for _ in range(3):
             house.ann.send_photo(content=made.image(), album="a")
         [answer] = await house.answered()
-    assert answer.startswith("(I could not use 2 of your photos: no more than 1 picture is looked at in one go.)")
+    assert answer.startswith(
+        "(I could not use 2 of your photos: no more than 1 picture is looked at in one go.)"
+    )
     assert house.endpoint.requests[-1].prompt_tokens <= 2000
 
 
@@ -147,7 +151,11 @@ UNUSABLE = [
         b"no picture",
         "your picture a.jpg: it is no picture that can be opened here; JPEG, PNG, WebP and GIF work",
     ),
-    ("a.png", made.huge_png(8000, 8000), "your picture a.png: it has 64 million points, too many to be opened"),
+    (
+        "a.png",
+        made.huge_png(8000, 8000),
+        "your picture a.png: it has 64 million points, too many to be opened",
+    ),
     ("a.pdf", b"", "your file a.pdf: it is empty"),
     (
         "a.zip",
@@ -173,7 +181,9 @@ async def test_with_a_caption_the_turn_goes_on_and_the_model_is_told(tmp_path: P
         house.ann.send_document("a.zip", content=b"PK\x03\x04\0\0", caption="Unpack it.")
         assert await house.answered() == ["Sorry."]
     [message] = last(house)
-    assert text(message).startswith("[data: file a.zip]\n(file not shown to you: files of this kind cannot be read")
+    assert text(message).startswith(
+        "[data: file a.zip]\n(file not shown to you: files of this kind cannot be read"
+    )
     assert text(message).endswith("[end of data]\nUnpack it.")
 
 
@@ -286,7 +296,9 @@ async def test_a_slow_download_delays_its_own_chat_alone_and_a_stop_ends_it(tmp_
     )
 
 
-async def test_a_paper_that_keeps_its_reader_busy_delays_no_other_chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_paper_that_keeps_its_reader_busy_delays_no_other_chat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(app, "Reader", lambda: Reader(Patience(document=300.0)))
     async with open_house(tmp_path, Endpoint(brain=said("Quick.")), access="open") as house:
         house.ann.send_document("a.pdf", content=made.slow_pdf())
@@ -303,7 +315,9 @@ async def test_a_paper_that_takes_too_long_is_said_to(tmp_path: Path, monkeypatc
     monkeypatch.setattr(app, "Reader", lambda: Reader(Patience(document=0.5)))
     async with open_house(tmp_path) as house:
         house.ann.send_document("a.pdf", content=made.slow_pdf())
-        assert await house.answered() == ["I could not use your file a.pdf: opening it takes too much time or memory."]
+        assert await house.answered() == [
+            "I could not use your file a.pdf: opening it takes too much time or memory."
+        ]
         assert house.endpoint.requests == []
 
 

@@ -63,7 +63,9 @@ class Chatter:
 
     def _answer(self) -> None:
         """Allow or deny what was asked, now and then."""
-        asked = [one for one in self._person.chat.from_bot if len(one.buttons) == 2 and "May I run" in one.text]
+        asked = [
+            one for one in self._person.chat.from_bot if len(one.buttons) == 2 and "May I run" in one.text
+        ]
         for one in asked:
             if self._dice.random() < 0.7:
                 self._person.tap(one, self._dice.choice(("Allow once", "Deny")))
@@ -74,7 +76,9 @@ class Chatter:
             self._person.send_photo("What is it?", content=made.image(40, 30))
         elif lot < 0.02:
             for number in range(3):
-                self._person.send_photo("These?" if not number else "", content=made.image(20, 20), album=f"a{lot}")
+                self._person.send_photo(
+                    "These?" if not number else "", content=made.image(20, 20), album=f"a{lot}"
+                )
         elif lot < 0.03:
             self._person.send_document("notes.txt", content=b"One thing and another. " * 40)
         elif lot < 0.08:
@@ -85,7 +89,13 @@ class Chatter:
 
 def trouble(house: World, dice: random.Random) -> None:
     """The endpoint fails now and then, and so does Telegram."""
-    for kind, rate in (("busy", 0.05), ("reset", 0.05), ("error_line", 0.03), ("slow", 0.05), ("no_usage", 0.03)):
+    for kind, rate in (
+        ("busy", 0.05),
+        ("reset", 0.05),
+        ("error_line", 0.03),
+        ("slow", 0.05),
+        ("no_usage", 0.03),
+    ):
         house.endpoint.fault(kind, times=None, rate=rate, seconds=0.02, after_canvases=dice.choice((0, 1)))  # type: ignore[arg-type]
     slow = (Fault.slow(0.05), Fault.slow(0.05, after_effect=True), Fault.slow(0.3))
     broken = (
@@ -97,7 +107,9 @@ def trouble(house: World, dice: random.Random) -> None:
     for fault in (*slow, *broken):
         for method in ("sendMessage", "editMessageText"):
             house.api.inject(fault, method, when=lambda _: dice.random() < 0.04, times=None)
-    house.api.inject(Fault.flood(1), when=lambda call: call.method == "sendMessage" and dice.random() < 0.02, times=3)
+    house.api.inject(
+        Fault.flood(1), when=lambda call: call.method == "sendMessage" and dice.random() < 0.02, times=3
+    )
     house.api.inject(Fault.slow(0.05), "getFile", when=lambda _: dice.random() < 0.3, times=None)
 
 

@@ -81,7 +81,9 @@ async def test_the_house_polls_before_it_warms_up(tmp_path: Path) -> None:
         await house.endpoint.until(finished(house.endpoint, 4))
 
 
-async def test_an_endpoint_that_is_down_at_start_is_fine(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_endpoint_that_is_down_at_start_is_fine(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with world(tmp_path, warm_up="on") as house:
         house.endpoint.refuse(60)
         async with house.gateway():
@@ -113,4 +115,8 @@ async def test_the_preview_image_is_named_at_start_and_admins_are_told_once(
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if getattr(record, "action", "") == "server.complaint"]
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if getattr(record, "action", "") == "server.complaint"
+    ]

@@ -1,4 +1,6 @@
-"""What a person can do in the chat beside asking: come in, stop, try again, drop; the whole house over loopback."""
+"""What a person can do in the chat beside asking: come in, stop, try again, drop; the whole house over
+loopback.
+"""
 
 import re
 from pathlib import Path
@@ -47,7 +49,11 @@ async def test_stop_frees_the_seat_and_what_waits_goes_on(tmp_path: Path):
         await house.api.until(lambda: house.endpoint.requests)
         house.ann.send("@@say:next@@")
         house.ann.send("/stop")
-        assert sorted(await house.answered(3)) == ["One message of yours is answered next.", "Stopped.", "next"]
+        assert sorted(await house.answered(3)) == [
+            "One message of yours is answered next.",
+            "Stopped.",
+            "next",
+        ]
 
 
 async def test_what_waits_can_be_dropped_with_one_button(tmp_path: Path):
@@ -73,4 +79,6 @@ async def test_retry_answers_again(tmp_path: Path):
         assert len(house.endpoint.requests[-1].body["messages"]) == 2
         house.ann.send("/usage")
         usage = (await house.answered(3))[-1]
-        assert re.fullmatch(r"Last: 1 canvas est\., .*\nTokens: .*\nToday: 2 canvases est\., .*\n30 d: 2 .*", usage)
+        assert re.fullmatch(
+            r"Last: 1 canvas est\., .*\nTokens: .*\nToday: 2 canvases est\., .*\n30 d: 2 .*", usage
+        )

@@ -1,7 +1,7 @@
 """A database that an earlier version left in mid-work opens, and its work is finished.
 
-It holds a turn that waits for an approval, a message that Telegram has not taken, a reminder that is due by now, a
-grant and an allowance. The version of 22 November 2026, before modules and names changed, wrote it.
+It holds a turn that waits for an approval, a message that Telegram has not taken, a reminder that is due by
+now, a grant and an allowance. The version of 22 November 2026, before modules and names changed, wrote it.
 """
 
 import gzip
@@ -19,7 +19,9 @@ QUESTION = 15  # Telegram's id of the message that asks whether the tool toll ma
 
 
 def unpack(file: Path) -> None:
-    """Write the stored database to `file`; renew what expires, and take update ids that the simulator never gives."""
+    """Write the stored database to `file`; renew what expires, and take update ids that the simulator never
+    gives.
+    """
     file.write_bytes(gzip.decompress(STORED.read_bytes()))
     file.chmod(0o600)
     with closing(sqlite3.connect(file)) as database, database:
@@ -39,8 +41,18 @@ async def test_work_that_an_earlier_version_left_is_finished_and_its_grants_hold
             await house.api.until(lambda: any("stretch" in text for text in house.texts()))
 
             person = {"id": ADMIN, "is_bot": False, "first_name": "Ann"}
-            message = {"message_id": QUESTION, "date": 0, "chat": {"id": ADMIN, "type": "private", "first_name": "Ann"}}
-            tap = {"id": "1", "chat_instance": "1", "from": person, "message": message, "data": "allow:once:2"}
+            message = {
+                "message_id": QUESTION,
+                "date": 0,
+                "chat": {"id": ADMIN, "type": "private", "first_name": "Ann"},
+            }
+            tap = {
+                "id": "1",
+                "chat_instance": "1",
+                "from": person,
+                "message": message,
+                "data": "allow:once:2",
+            }
             house.api.push({"callback_query": tap})
             await said(house, "rang one", BOB)
             assert rung(tmp_path) == ["one"]

@@ -79,7 +79,9 @@ async def test_an_endpoint_away_for_too_long_is_given_up_honestly(tmp_path: Path
         await house.api.until(lambda: "back" in house.texts())
 
 
-async def test_a_prompt_too_long_loses_history_before_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_prompt_too_long_loses_history_before_it_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(warming, "SETTLE", 60.0)  # so that nobody is told about so small a context
     async with open_house(tmp_path, Endpoint(context=2200)) as house:
         for number in range(4):

@@ -1,4 +1,6 @@
-"""A model call's row holds all a report may be asked: what was sent, what the server counted, when, how it went."""
+"""A model call's row holds all a report may be asked: what was sent, what the server counted, when, how it
+went.
+"""
 
 import json
 import sqlite3

@@ -1,4 +1,6 @@
-"""Malformed documents, and an admin who adds them all at once: each is answered, and nobody else waits for it."""
+"""Malformed documents, and an admin who adds them all at once: each is answered, and nobody else waits for
+it.
+"""
 
 import asyncio
 import copy
@@ -25,7 +27,16 @@ from tests.support.openapi_shop import Shop
 
 pytestmark = pytest.mark.timeout(240)  # each document is read in a process of its own
 
-JUNK: tuple[Any, ...] = (None, [], {}, -1, "<|turn>x", {"$ref": "#/nowhere"}, {"$ref": "file:///etc/passwd"}, [{}] * 50)
+JUNK: tuple[Any, ...] = (
+    None,
+    [],
+    {},
+    -1,
+    "<|turn>x",
+    {"$ref": "#/nowhere"},
+    {"$ref": "file:///etc/passwd"},
+    [{}] * 50,
+)
 MOST = 8
 NO_DOCUMENTS = 7  # of what `broken` yields last
 
@@ -47,7 +58,15 @@ def broken(document: dict[str, Any]) -> Iterator[bytes]:
             at = at[key]
         at[path[-1]] = JUNK[number % len(JUNK)]
         yield json.dumps(other).encode()
-    yield from (b"", b"\x00\xff", b"[" * 100_000, b"openapi: 3.1.0\npaths: &a [*a]", b"{}", b"null", b"<html></html>")
+    yield from (
+        b"",
+        b"\x00\xff",
+        b"[" * 100_000,
+        b"openapi: 3.1.0\npaths: &a [*a]",
+        b"{}",
+        b"null",
+        b"<html></html>",
+    )
 
 
 async def test_malformed_documents_stop_nothing_and_keep_nobody_waiting(tmp_path: Path):
@@ -58,7 +77,10 @@ async def test_malformed_documents_stop_nothing_and_keep_nobody_waiting(tmp_path
         return Response(bodies[request.path_params["number"]], media_type="application/json")
 
     app = Starlette(routes=[Route("/{number:int}.json", document)])
-    async with serve(app) as url, open_house(tmp_path, access="open", tools_private_hosts="127.0.0.1") as house:
+    async with (
+        serve(app) as url,
+        open_house(tmp_path, access="open", tools_private_hosts="127.0.0.1") as house,
+    ):
         ann, bob = house.ann, house.api.person(8, "Bob")
         for number in range(len(bodies)):
             ann.send(f"/tools add {url}/{number}.json doc{number} 1")

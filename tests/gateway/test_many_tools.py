@@ -1,4 +1,6 @@
-"""More tools than a prompt has room for: a few stand in it, the others are found and used, and its front stays."""
+"""More tools than a prompt has room for: a few stand in it, the others are found and used, and its front
+stays.
+"""
 
 import asyncio
 import json
@@ -171,7 +173,9 @@ async def test_a_person_is_asked_about_the_tool_that_is_used(database: Database,
     assert await desk.rows(inbox, "state") == [("parked",)]
 
 
-async def test_a_tool_that_is_not_granted_is_refused_by_its_own_name(database: Database, model: Model) -> None:
+async def test_a_tool_that_is_not_granted_is_refused_by_its_own_name(
+    database: Database, model: Model
+) -> None:
     desk = Desk(database, model, own(), closed={"update_voucher"})
     model.says += [said("", using("update_voucher", number=1)), said("Done.")]
     await desk.turns().run(await desk.ask("hello"))

@@ -1,4 +1,6 @@
-"""Tools of an MCP server in the whole house: used in a turn, seen by the model; nobody else waits for a slow one."""
+"""Tools of an MCP server in the whole house: used in a turn, seen by the model; nobody else waits for a slow
+one.
+"""
 
 import io
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""What of its prompts the endpoint computes: whole conversations at the simulator, held to the design's figures."""
+"""What of its prompts the endpoint computes: whole conversations at the simulator, held to the design's
+figures.
+"""
 
 import asyncio
 import contextlib
@@ -50,8 +52,8 @@ def share(requests: Sequence[Request]) -> float:
 def only_what_is_new(requests: Sequence[Request]) -> bool:
     """Whether each prompt was computed from where the one before ended, to a block.
 
-    A prompt ends in the opening of its answer, which the next one has not. Where that begins within the last block,
-    nothing is kept of this end, and the next prompt is computed from the end before it.
+    A prompt ends in the opening of its answer, which the next one has not. Where that begins within the last
+    block, nothing is kept of this end, and the next prompt is computed from the end before it.
     """
     late = [
         after
@@ -60,7 +62,8 @@ def only_what_is_new(requests: Sequence[Request]) -> bool:
     ]
     from_before = zip(requests, requests[2:], strict=False)
     return len(late) <= len(requests) // 3 and all(
-        computed([after]) <= after.prompt_tokens - before.prompt_tokens + 2 * BLOCK for before, after in from_before
+        computed([after]) <= after.prompt_tokens - before.prompt_tokens + 2 * BLOCK
+        for before, after in from_before
     )
 
 
@@ -81,7 +84,9 @@ async def warm(database: Database, endpoint: Endpoint) -> AsyncIterator[Desk]:
         closing.push_async_callback(model.close)
         wanted = Wanted(f"{url}/v1", None, None, "Be brief.", lambda: Toolbox(tools), BUDGET, (False, True))
         async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(Warming(database, model, wanted, name=lambda: "model", tell=complain).run())
+            running = tasks.create_task(
+                Warming(database, model, wanted, name=lambda: "model", tell=complain).run()
+            )
             await endpoint.until(lambda: warmed_up(endpoint))
             running.cancel()
         yield Desk(database, cast(Model, model), tools, budget=BUDGET, thinking="auto")
@@ -95,7 +100,9 @@ async def test_sixty_turns_compute_little_of_their_prompts_again(database: Datab
             await turns.run(await desk.ask(question(number, 50)))
     requests = endpoint.requests[WARM_UPS:]
     assert len(requests) == 60
-    assert any(after.prompt_tokens < before.prompt_tokens for before, after in pairwise(requests))  # it was cut
+    assert any(
+        after.prompt_tokens < before.prompt_tokens for before, after in pairwise(requests)
+    )  # it was cut
     assert max(one.prompt_tokens for one in requests) <= BUDGET
     assert computed(endpoint.requests) <= 18_000  # with the warm-up
     assert share(requests) >= 0.94

@@ -52,7 +52,9 @@ async def say(house: World, chat: int, text: str, answer: str = "Done.") -> list
     person = house.api.person(chat, "Ann" if chat == ADMIN else "Bob")
     told, asked = len(house.texts(chat)), len(house.endpoint.requests)
     person.send(text)
-    await house.api.until(lambda: any(answer in one for one in house.texts(chat)[told:]) and house.finished(chat))
+    await house.api.until(
+        lambda: any(answer in one for one in house.texts(chat)[told:]) and house.finished(chat)
+    )
     return [one for one in house.endpoint.requests[asked:] if not warms(one)]
 
 
@@ -66,8 +68,12 @@ def result(requests: list[Request]) -> str:
     return str(requests[-1].body["messages"][-1]["content"])
 
 
-async def test_a_chat_is_offered_what_it_is_granted_from_its_next_conversation_on(tmp_path: Path, folder: Path) -> None:
-    async with open_house(tmp_path, tools_dir=str(folder), access="open", warm_up="on", thinking="off") as house:
+async def test_a_chat_is_offered_what_it_is_granted_from_its_next_conversation_on(
+    tmp_path: Path, folder: Path
+) -> None:
+    async with open_house(
+        tmp_path, tools_dir=str(folder), access="open", warm_up="on", thinking="off"
+    ) as house:
         ann = await say(house, ADMIN, CALL)
         assert result(ann) == "hello, Bo"
         bob = await say(house, BOB, CALL)
@@ -83,7 +89,9 @@ async def test_a_chat_is_offered_what_it_is_granted_from_its_next_conversation_o
         assert result(await say(house, BOB, CALL)) == "hello, Bo"
 
 
-async def test_a_tool_that_is_disabled_says_so_and_the_prompt_stays_as_it_began(tmp_path: Path, folder: Path) -> None:
+async def test_a_tool_that_is_disabled_says_so_and_the_prompt_stays_as_it_began(
+    tmp_path: Path, folder: Path
+) -> None:
     async with open_house(tmp_path, tools_dir=str(folder), thinking="off") as house:
         began = await say(house, ADMIN, CALL)
         await say(house, ADMIN, "/tools disable greet", "greet")
@@ -109,7 +117,14 @@ async def test_a_restart_finds_the_chat_with_the_tools_it_had(tmp_path: Path, fo
 
 
 def test_a_house_that_registers_nothing_imports_nothing_for_it() -> None:
-    heavy = ("mcp", "openapi_pydantic", "tools.mcp.", "tools.http.", "tools.openapi.", "bot.tool_registry.mcp_servers")
+    heavy = (
+        "mcp",
+        "openapi_pydantic",
+        "tools.mcp.",
+        "tools.http.",
+        "tools.openapi.",
+        "bot.tool_registry.mcp_servers",
+    )
     code = f"import sys, bot.app; print([one for one in sys.modules if one == 'mcp' or one.startswith({heavy[1:]!r})])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

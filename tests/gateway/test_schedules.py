@@ -1,4 +1,6 @@
-"""Schedules in the whole house: in words through the tool, done by tasks that give way to people, told if they fail."""
+"""Schedules in the whole house: in words through the tool, done by tasks that give way to people, told if
+they fail.
+"""
 
 import asyncio
 import time
@@ -23,12 +25,20 @@ HOUR = 3600.0
 
 
 async def due(
-    house: World, text: str, *, kind: str = "task", rule: str | None = HOURLY, ago: float = 0.0, chat: int = ADMIN
+    house: World,
+    text: str,
+    *,
+    kind: str = "task",
+    rule: str | None = HOURLY,
+    ago: float = 0.0,
+    chat: int = ADMIN,
 ) -> int:
     """A job of Ann's, or of who has this chat, that is due; its id. The schedule finds it by itself."""
     async with connected(house.settings.database_url) as database, database.transaction() as tx:
         row = {"kind": kind, "person": chat, "lane": str(chat), "text": text, "rule": rule, "zone": "UTC"}
-        made = insert(table).values(row | {"next_due": time.time() - ago, "made_at": 0.0}).returning(table.c.id)
+        made = (
+            insert(table).values(row | {"next_due": time.time() - ago, "made_at": 0.0}).returning(table.c.id)
+        )
         return int((await tx.execute(made)).scalar_one())
 
 
@@ -78,12 +88,18 @@ async def test_words_become_a_reminder_that_is_said_back_listed_and_taken_back(t
         await house.api.until(lambda: "Done." in house.texts() and len(house.texts()) > 1)
         [told] = starting(house, "⏰ I remind you: stand up\nEvery weekday at 08:00. Next: ")
         assert told.text.endswith("(Europe/Berlin)")
-        house.ann.send('@@tool:schedule {"when": "in 2 hours", "text": "tell me a joke", "task": true}@@@@say:And.@@')
-        await house.api.until(lambda: "And." in house.texts() and starting(house, "🤖 I do this then: tell me a joke"))
+        house.ann.send(
+            '@@tool:schedule {"when": "in 2 hours", "text": "tell me a joke", "task": true}@@@@say:And.@@'
+        )
+        await house.api.until(
+            lambda: "And." in house.texts() and starting(house, "🤖 I do this then: tell me a joke")
+        )
         house.ann.send("@@tool:schedule {}@@@@say:Listed.@@")
         await house.api.until(lambda: "Listed." in house.texts())
         async with connected(house.settings.database_url) as database, database.reading() as tx:
-            first, second = (await tx.execute(select(table.c.id).where(table.c.person == ADMIN))).scalars().all()
+            first, second = (
+                (await tx.execute(select(table.c.id).where(table.c.person == ADMIN))).scalars().all()
+            )
         results = results_of(house)
         assert [f"#{first} ⏰ stand up", f"#{second} 🤖 tell me a joke"] == [
             line.split(" · ")[0] for line in results[-1].splitlines()
@@ -140,7 +156,9 @@ async def test_a_due_reminder_is_text_without_a_model_call_and_a_due_task_a_turn
         await due(house, "tea", kind="reminder")
         await house.api.until(lambda: "⏰ tea" in house.texts())
         assert house.endpoint.requests == []
-        task = await due(house, '@@tool:calculate {"expression": "6*7"}@@@@say:It is 42.@@', ago=2 * HOUR, rule=None)
+        task = await due(
+            house, '@@tool:calculate {"expression": "6*7"}@@@@say:It is 42.@@', ago=2 * HOUR, rule=None
+        )
         await house.api.until(lambda: any("It is 42." in text for text in house.texts()) and house.finished())
         answer = house.texts()[-1]
         assert answer.startswith("🤖 ")
@@ -169,10 +187,20 @@ async def test_a_person_who_writes_goes_before_a_due_task_which_goes_on_after_th
             texts = house.texts()
         async with connected(house.settings.database_url) as database:
             async with database.reading() as tx:
-                items = (await tx.execute(select(inbox.c.kind, inbox.c.state, inbox.c.attempt, inbox.c.id))).all()
-                ended = (await tx.execute(select(turns.c.item, turns.c.ending).order_by(turns.c.ended_at))).all()
-                cut = (await tx.execute(select(model_calls.c.outcome).order_by(model_calls.c.id))).scalars().all()
-            task, hello = (next(one.id for one in reversed(items) if one.kind == kind) for kind in ("task", "update"))
+                items = (
+                    await tx.execute(select(inbox.c.kind, inbox.c.state, inbox.c.attempt, inbox.c.id))
+                ).all()
+                ended = (
+                    await tx.execute(select(turns.c.item, turns.c.ending).order_by(turns.c.ended_at))
+                ).all()
+                cut = (
+                    (await tx.execute(select(model_calls.c.outcome).order_by(model_calls.c.id)))
+                    .scalars()
+                    .all()
+                )
+            task, hello = (
+                next(one.id for one in reversed(items) if one.kind == kind) for kind in ("task", "update")
+            )
             assert {(one.id == task, one.state, one.attempt) for one in items} == {
                 (True, "done", 2),
                 (False, "done", 1),
@@ -224,7 +252,9 @@ async def test_what_an_earlier_process_left_unnoted_is_noted_and_what_was_forgot
             [told] = starting(house, "I paused")
             assert "it failed 3 times in a row, the last time because the model did not answer." in told.text
             house.ann.tap(told, "Resume")
-            await house.api.until(lambda: any("Pause" in str(one.buttons) for one in house.api.chat(ADMIN).from_bot))
+            await house.api.until(
+                lambda: any("Pause" in str(one.buttons) for one in house.api.chat(ADMIN).from_bot)
+            )
             assert ((await job(house, task))["state"], (await job(house, task))["failures"]) == ("active", 0)
             house.ann.send("/forget")
             await house.api.until(lambda: starting(house, "Shall I forget"))

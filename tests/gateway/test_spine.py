@@ -111,8 +111,12 @@ async def test_a_message_no_library_can_read_stops_nobody(tmp_path: Path):
         await house.endpoint.until(lambda: house.endpoint.running == 1)
         private = {"chat": {"id": ADMIN, "type": "private"}, "from": {"id": ADMIN}}
         house.api.push({"message": private | {"text": "waits, and has no number"}})
-        house.api.push({"message": private | {"text": "from the end of time", "date": 10**400, "message_id": 5}})
-        house.api.push({"message": private | {"text": json.loads('"half \\ud800 a pair"'), "message_id": [7]}})
+        house.api.push(
+            {"message": private | {"text": "from the end of time", "date": 10**400, "message_id": 5}}
+        )
+        house.api.push(
+            {"message": private | {"text": json.loads('"half \\ud800 a pair"'), "message_id": [7]}}
+        )
         waiting = house.ann.send("/id")
         await house.api.until(lambda: any(str(ADMIN) in text for text in house.texts()))
         house.endpoint.release()
@@ -140,7 +144,9 @@ async def test_what_telegram_refuses_at_last_does_not_cut_what_is_at_work(tmp_pa
     assert await rows(house, select(turns.c.ending)) == [("answered",)]
 
 
-async def test_a_failure_after_the_answer_does_not_take_it_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_failure_after_the_answer_does_not_take_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     from bot.telegram.delivery.channel import ChatChannel
 
     end = ChatChannel.end
@@ -183,7 +189,9 @@ async def test_a_bug_in_a_turn_is_said_without_its_words_and_leaves_no_row_open(
     assert set(await rows(house, select(model_calls.c.outcome, model_calls.c.error))) == {
         ("failed", "the turn was set aside")
     }
-    assert await rows(house, select(notices.c.subject).where(notices.c.subject == "set aside")) == [("set aside",)]
+    assert await rows(house, select(notices.c.subject).where(notices.c.subject == "set aside")) == [
+        ("set aside",)
+    ]
 
 
 async def test_going_down_with_a_turn_at_work_takes_its_grace_and_no_more(tmp_path: Path):
@@ -198,7 +206,10 @@ async def test_going_down_with_a_turn_at_work_takes_its_grace_and_no_more(tmp_pa
         house.endpoint.release()
         async with house.gateway():
             assert await house.answered() == ["later"]
-    assert await rows(house, select(model_calls.c.outcome).order_by(model_calls.c.id)) == [("cancelled",), ("ok",)]
+    assert await rows(house, select(model_calls.c.outcome).order_by(model_calls.c.id)) == [
+        ("cancelled",),
+        ("ok",),
+    ]
 
 
 async def test_the_ledger_names_the_model_that_answered(tmp_path: Path):

@@ -1,4 +1,6 @@
-"""The house's own jobs: rows as the settings want them, each done once when it is due or ordered, failures told."""
+"""The house's own jobs: rows as the settings want them, each done once when it is due or ordered, failures
+told.
+"""
 
 import asyncio
 import sqlite3
@@ -60,7 +62,9 @@ class Bench:
 
         return working
 
-    def rota(self, routines: tuple[Routine, ...] | None = None, wake: Callable[[], None] = lambda: None) -> Rota:
+    def rota(
+        self, routines: tuple[Routine, ...] | None = None, wake: Callable[[], None] = lambda: None
+    ) -> Rota:
         where = Where(self.file, self.zone, lambda: self.now)
         mine = self.routines() if routines is None else routines
         return Rota(self.database, mine, where, look=lambda: None, wake=wake)
@@ -181,7 +185,9 @@ async def test_a_database_that_is_busy_is_waited_for_and_other_items_have_their_
     await bench.work_off()
     assert bench.ran == ["care", "care", "other 2"]  # and what nobody knows any more is done with
     async with bench.database.reading() as tx:
-        states = (await tx.execute(select(inbox_table.c.id, inbox_table.c.state).order_by(inbox_table.c.id))).all()
+        states = (
+            await tx.execute(select(inbox_table.c.id, inbox_table.c.state).order_by(inbox_table.c.id))
+        ).all()
     assert [tuple(row) for row in states] == [(1, "done"), (2, "running"), (3, "done")]
 
 
@@ -221,7 +227,8 @@ async def test_the_list_says_when_each_is_due_and_how_it_went(bench: Bench, data
     assert listed[-2:] == ["Times are of UTC.", "Jobs of people: 1 active."]
     with closing(sqlite3.connect(bench.file)) as connection, connection:
         connection.execute(
-            "INSERT INTO readings (endpoint, read_at, totals, running, why) VALUES ('x', ?, '{}', 0, '')", [NIGHT]
+            "INSERT INTO readings (endpoint, read_at, totals, running, why) VALUES ('x', ?, '{}', 0, '')",
+            [NIGHT],
         )
     assert "by its own clock  2026-11-19 04:00  ok " in await orders.listed(database_url)
 
@@ -234,7 +241,9 @@ async def test_without_a_log_there_is_nothing_to_hear(bench: Bench, tmp_path: Pa
 def past(house: World, name: str) -> None:
     """A job was due long ago."""
     with closing(sqlite3.connect(file_of(house.settings.database_url))) as connection, connection:
-        changed = connection.execute("UPDATE jobs SET next_due = ? WHERE name = ?", [time.time() - 9 * HOUR, name])
+        changed = connection.execute(
+            "UPDATE jobs SET next_due = ? WHERE name = ?", [time.time() - 9 * HOUR, name]
+        )
         assert changed.rowcount == 1
 
 
@@ -303,7 +312,10 @@ async def test_a_backup_that_cannot_be_made_is_told_to_admins_once(tmp_path: Pat
         await kept(house)
         await orders.order(url, "backup", now=time.time())
         [_, told] = await house.answered(2)
-        assert told == f"The house job backup failed: No backup could be made in {tmp_path / 'file'}: File exists."
+        assert (
+            told
+            == f"The house job backup failed: No backup could be made in {tmp_path / 'file'}: File exists."
+        )
         await settled(house, 1)
         await orders.order(url, "backup", now=time.time())
         assert len(await settled(house, 2)) == 2

@@ -1,4 +1,6 @@
-"""Due tasks that wait for people, in the whole house: that gave way to a message, or wait for a question's answer."""
+"""Due tasks that wait for people, in the whole house: that gave way to a message, or wait for a question's
+answer.
+"""
 
 import asyncio
 import sqlite3
@@ -115,7 +117,9 @@ async def test_a_removed_persons_task_that_gave_way_takes_back_what_it_has_shown
     books.check(tmp_path / "house.db")
 
 
-async def test_a_task_that_waits_for_an_answer_is_not_run_beside_itself_and_its_account_adds_up(tmp_path: Path):
+async def test_a_task_that_waits_for_an_answer_is_not_run_beside_itself_and_its_account_adds_up(
+    tmp_path: Path,
+):
     async with world(tmp_path, tools_dir=hung(tmp_path)) as house:
         async with house.gateway():
             await known(house)

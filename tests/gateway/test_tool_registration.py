@@ -133,7 +133,9 @@ async def test_a_reload_asks_servers_too(tmp_path: Path):
                 await house.api.until(partial(says, house, f"odd_{grown} (new)"), 40.0)
             await after(house, f"/tools add mcp {url}/mcp away", count=2)
         house.ann.send("/tools reload")
-        await house.api.until(partial(says, house, "away is not available: its address does not answer."), 40.0)
+        await house.api.until(
+            partial(says, house, "away is not available: its address does not answer."), 40.0
+        )
 
 
 async def test_what_cannot_be_added_is_said_in_a_line(tmp_path: Path):

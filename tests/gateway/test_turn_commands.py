@@ -1,4 +1,6 @@
-"""With the whole house: what a person types and taps about thinking, cost, the prompt, and an answer that was cut."""
+"""With the whole house: what a person types and taps about thinking, cost, the prompt, and an answer that was
+cut.
+"""
 
 import json
 import sqlite3
@@ -37,7 +39,10 @@ async def test_think_holds_from_the_next_turn_and_the_details_say_why(tmp_path: 
         await tapped(house, "on", "Thinking in this chat: on (the house: off).")
         house.ann.send("@@think:hm@@@@say:two@@")
         await house.answered(3)
-        thinking = [request.body["chat_template_kwargs"]["enable_thinking"] for request in house.endpoint.requests[-2:]]
+        thinking = [
+            request.body["chat_template_kwargs"]["enable_thinking"]
+            for request in house.endpoint.requests[-2:]
+        ]
         assert thinking == [False, True]
         house.ann.send("/usage")
         await house.answered(4)

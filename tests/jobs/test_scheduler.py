@@ -60,7 +60,10 @@ class Bench:
 
     async def written(self) -> list[tuple[int, float]]:
         async with self.database.reading() as tx:
-            return [tuple(row) for row in await tx.execute(select(inbox.c.job, inbox.c.due_at).order_by(inbox.c.id))]
+            return [
+                tuple(row)
+                for row in await tx.execute(select(inbox.c.job, inbox.c.due_at).order_by(inbox.c.id))
+            ]
 
 
 @pytest.fixture
@@ -118,7 +121,10 @@ async def test_a_process_that_knows_an_older_row_changes_nothing(bench: Bench):
     async with bench.database.transaction() as tx:
         await jobs.write(tx, stale, now=NOON)
     assert (await bench.job(job)).next_due == NOON + 2 * DAY
-    assert await bench.written() == [(job, NOON + DAY), (job, NOON)]  # missed meanwhile, and found by the other one
+    assert await bench.written() == [
+        (job, NOON + DAY),
+        (job, NOON),
+    ]  # missed meanwhile, and found by the other one
 
 
 async def test_of_what_was_missed_the_last_is_done_once_and_says_how_late(bench: Bench):
@@ -224,7 +230,9 @@ async def until(schedule: Callable[[], object], done: Callable[[], bool], change
             await changed.wait()
 
 
-async def test_it_wakes_by_itself_when_something_is_due_and_when_it_is_told_of_an_earlier_one(database: Database):
+async def test_it_wakes_by_itself_when_something_is_due_and_when_it_is_told_of_an_earlier_one(
+    database: Database,
+):
     changed, wakes = asyncio.Event(), list[int]()
 
     def wake() -> None:
@@ -245,7 +253,9 @@ async def test_it_wakes_by_itself_when_something_is_due_and_when_it_is_told_of_a
 
 
 async def test_the_loop_is_never_held_up_by_a_thousand_jobs_that_come_at_once(bench: Bench):
-    """By the processor time of the loop's own thread between two turns of it, which other programs do not touch."""
+    """By the processor time of the loop's own thread between two turns of it, which other programs do not
+    touch.
+    """
     for number in range(1000):
         await bench.add(NOON - number % 7 * DAY, DAILY)
     schedule, longest = bench.schedule(), 0.0

@@ -1,5 +1,6 @@
-"""A month of a thousand jobs, with the clock passed in: every due time is done exactly once or skipped by its rule,
-across daylight-saving changes and thirty deaths of the process, at every seam between what is due and what is done.
+"""A month of a thousand jobs, with the clock passed in: every due time is done exactly once or skipped by its
+rule, across daylight-saving changes and thirty deaths of the process, at every seam between what is due and
+what is done.
 """
 
 import contextlib
@@ -60,7 +61,9 @@ class Died(BaseException):
 
 @dataclass(frozen=True)
 class Seam:
-    """Where a process dies: in what it does (write, claim, reminder, task, house), at which commit, before or after."""
+    """Where a process dies: in what it does (write, claim, reminder, task, house), at which commit, before or
+    after.
+    """
 
     doing: str
     commit: int
@@ -69,7 +72,12 @@ class Seam:
 
 SEAMS = [
     *(Seam(doing, 1, when) for doing in ("write", "claim") for when in ("before", "after")),
-    *(Seam(doing, commit, when) for doing in ("reminder", "task") for commit in (1, 2) for when in ("before", "after")),
+    *(
+        Seam(doing, commit, when)
+        for doing in ("reminder", "task")
+        for commit in (1, 2)
+        for when in ("before", "after")
+    ),
     *(Seam("house", 1, when) for when in ("before", "after")),
 ]
 
@@ -117,7 +125,9 @@ class Answers:
 
     async def run(self, ask: Ask, complete: Complete | None = None) -> None:
         async with self.database.transaction() as tx:
-            await outbox.add(tx, item=ask.items[0].id, lane=ask.lane, parts=(Part("done"),), now=self.clock.now)
+            await outbox.add(
+                tx, item=ask.items[0].id, lane=ask.lane, parts=(Part("done"),), now=self.clock.now
+            )
             await inbox.done(tx, [item.id for item in ask.items], now=self.clock.now)
 
     def stop(self, lane: Lane, before: int | None = None) -> bool:
@@ -148,7 +158,9 @@ class Life:
         settling = Settling(self.database, lambda lane: None, self.clock)
         diary = Diary(self.database, Bounds(), lambda: None, self.clock)
         reminders = Reminders(self.database, self.access, diary, lambda lane: None, self.clock)
-        tasks = Tasks(self.database, self.access, Answers(self.database, self.clock), lambda _: None, self.clock)
+        tasks = Tasks(
+            self.database, self.access, Answers(self.database, self.clock), lambda _: None, self.clock
+        )
         self.runners = {
             "reminder": settling.behind(reminders),
             "task": settling.behind(tasks),
@@ -181,7 +193,9 @@ class Life:
 
 @dataclass(frozen=True)
 class Away:
-    """A time without a process; `unwritten` jobs had been due since then when it died, and were not written down."""
+    """A time without a process; `unwritten` jobs had been due since then when it died, and were not written
+    down.
+    """
 
     left: float
     back: float
@@ -208,7 +222,9 @@ def made(dice: random.Random) -> Iterator[NewJob]:
         missed: Missed = dice.choice(("once", "skip"))
         zone = dice.choice(ZONES)
         start = rules.local(BEGIN + dice.random() * 14 * DAY, rules.zone(zone))
-        start = start.replace(hour=dice.choice((2, 2, 3, 9, 18)), minute=dice.choice((0, 30)), second=0, microsecond=0)
+        start = start.replace(
+            hour=dice.choice((2, 2, 3, 9, 18)), minute=dice.choice((0, 30)), second=0, microsecond=0
+        )
         if number % 25 == 0:
             start = datetime.strptime(dice.choice(CHANGES), rules.STAMP)  # noqa: DTZ007
         person = number % PEOPLE + 1
@@ -242,7 +258,9 @@ def judged(job: int, new: NewJob, due: float, later: list[float], month: Month) 
     if back is None:
         return "done"
     return (
-        "skipped" if any(after <= back for after in later) or (new.missed == "skip" and back - due > LATE) else "done"
+        "skipped"
+        if any(after <= back for after in later) or (new.missed == "skip" and back - due > LATE)
+        else "done"
     )
 
 
@@ -257,7 +275,11 @@ async def settled(database: Database) -> Counter[tuple[int, float]]:
     found: Counter[tuple[int, float]] = Counter()
     async with database.reading() as tx:
         written = select(
-            inbox_table.c.job, inbox_table.c.due_at, outbox_table.c.id, inbox_table.c.kind, inbox_table.c.state
+            inbox_table.c.job,
+            inbox_table.c.due_at,
+            outbox_table.c.id,
+            inbox_table.c.kind,
+            inbox_table.c.state,
         )
         rows = await tx.execute(written.outerjoin(outbox_table, outbox_table.c.item == inbox_table.c.id))
         for job, due_at, message, kind, state in rows:
@@ -267,7 +289,9 @@ async def settled(database: Database) -> Counter[tuple[int, float]]:
 
 
 def report(made: dict[int, NewJob], month: Month) -> tuple[list[str], Counter[str]]:
-    """A line for every due time that was not done as its rule says, or that is none; and how many should be what."""
+    """A line for every due time that was not done as its rule says, or that is none; and how many should be
+    what.
+    """
     wrong, known, told = list[str](), set[tuple[int, float]](), Counter[str]()
     for job, new in made.items():
         dues = expected(new)
@@ -278,13 +302,19 @@ def report(made: dict[int, NewJob], month: Month) -> tuple[list[str], Counter[st
             if times != (should == "done"):
                 what = f"job {job} ({new.kind}, {new.missed}, {new.zone}, {new.rule})"
                 wrong.append(f"{what} at {datetime.fromtimestamp(due, UTC)}: {should}, but {times} times")
-    wrong += [f"job {job} was done at {due}, no due time of it" for job, due in month.done if (job, due) not in known]
+    wrong += [
+        f"job {job} was done at {due}, no due time of it"
+        for job, due in month.done
+        if (job, due) not in known
+    ]
     return wrong, told
 
 
 @pytest.fixture
 async def unsynced(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
-    """A process that dies in these tests leaves the machine running, so that nothing need be synced to the disk."""
+    """A process that dies in these tests leaves the machine running, so that nothing need be synced to the
+    disk.
+    """
     monkeypatch.setattr(engine, "_SYNCED", dict.fromkeys((True, False), "PRAGMA synchronous=OFF"))
     async with connected(database_url) as database:
         yield database

@@ -55,7 +55,9 @@ async def test_forwarded_and_quoted_text_enters_as_marked_data(tmp_path: Path):
         await house.answered()
         prompt = house.endpoint.requests[-1].prompt
     assert "[data: " in prompt
-    assert prompt.count("<turn|>") == house.endpoint.requests[-1].prompt.replace("buy <turn|>", "").count("<turn|>")
+    assert prompt.count("<turn|>") == house.endpoint.requests[-1].prompt.replace("buy <turn|>", "").count(
+        "<turn|>"
+    )
 
 
 async def test_ten_tools_and_the_system_text_stay_small(tmp_path: Path):

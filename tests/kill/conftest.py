@@ -23,9 +23,11 @@ def nursery() -> Iterator[Nursery]:
 
 @pytest.fixture
 async def surround(tmp_path: Path, nursery: Nursery) -> AsyncIterator[Surround]:
-    """`await surround(endpoint, **settings)` gives a started gateway (unless `start` is False) and all around it.
+    """`await surround(endpoint, **settings)` gives a started gateway (unless `start` is False) and all around
+    it.
 
-    `plain`: it is the very process people start; else it comes from the nursery and has the tools of these tests.
+    `plain`: it is the very process people start; else it comes from the nursery and has the tools of these
+    tests.
     """
     async with contextlib.AsyncExitStack() as stack:
 

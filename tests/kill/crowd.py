@@ -1,4 +1,6 @@
-"""A crowd that writes to the bot while a reaper kills the gateway at random moments, and the model that answers."""
+"""A crowd that writes to the bot while a reaper kills the gateway at random moments, and the model that
+answers.
+"""
 
 import asyncio
 import random
@@ -88,7 +90,9 @@ class Chatter:
 
     def _write(self) -> list[str]:
         """Write something; returns the words to be seen in the answers."""
-        return [word for _ in range(self.dice.choice((1, 1, 2, 3))) for word in self._say(self.dice.choice(KINDS))]
+        return [
+            word for _ in range(self.dice.choice((1, 1, 2, 3))) for word in self._say(self.dice.choice(KINDS))
+        ]
 
     def _say(self, kind: str) -> list[str]:
         number = next(self.numbers, None)
@@ -105,7 +109,9 @@ class Chatter:
         return [word for word in wanted if word not in seen]
 
     def _doubts(self) -> list[int]:
-        return [one.message_id for one in self.house.unsure(self.person.id) if one.message_id not in self.tapped]
+        return [
+            one.message_id for one in self.house.unsure(self.person.id) if one.message_id not in self.tapped
+        ]
 
     def _ask_again(self, doubt: int) -> None:
         self.tapped.add(doubt)
@@ -114,7 +120,9 @@ class Chatter:
 
 
 class Waverer(Chatter):
-    """One who now and then changes their mind about what they wrote: /stop, the button, /new. Then writes once more."""
+    """One who now and then changes their mind about what they wrote: /stop, the button, /new. Then writes
+    once more.
+    """
 
     def _write(self) -> list[str]:
         if not super()._write():
@@ -133,7 +141,9 @@ class Waverer(Chatter):
 
 @dataclass
 class Reaper:
-    """Lets the gateway live for a random number of calls to Telegram, again and again; some lives end in order."""
+    """Lets the gateway live for a random number of calls to Telegram, again and again; some lives end in
+    order.
+    """
 
     house: Surroundings
     dice: random.Random
@@ -177,5 +187,7 @@ async def sweep(house: Surroundings, reaper: Reaper, chatters: Sequence[Chatter]
         house.ann.send("hello")
         await reaping
     await house.gateway.start()
-    await house.until(lambda: not house.api.updates.pending_ids)  # what is not fetched yet would not be missed at rest
+    await house.until(
+        lambda: not house.api.updates.pending_ids
+    )  # what is not fetched yet would not be missed at rest
     await house.at_rest()

@@ -1,4 +1,6 @@
-"""What surrounds a gateway that is killed: both simulators, bells its tools ring, and its database as it was left."""
+"""What surrounds a gateway that is killed: both simulators, bells its tools ring, and its database as it was
+left.
+"""
 
 import asyncio
 import contextlib
@@ -95,7 +97,9 @@ class Surroundings:
         return await self.gateway.while_alive(self.api.until(predicate, PATIENCE))
 
     async def answered(self, *texts: str, chat: int = ANN) -> None:
-        """Wait until all is answered: the bot's messages of a chat are exactly these, and the account is in order."""
+        """Wait until all is answered: the bot's messages of a chat are exactly these, and the account is in
+        order.
+        """
         await self.until(lambda: len(self.texts(chat)) >= len(texts))
         await self.at_rest()
         assert self.texts(chat) == [*texts]
@@ -138,11 +142,15 @@ class Surroundings:
             return connection.execute(query).fetchall()
 
     def accounted(self) -> None:
-        """Every item is done, every turn ended, every call has its closed row, no finished one was made twice."""
+        """Every item is done, every turn ended, every call has its closed row, no finished one was made
+        twice.
+        """
         assert self.rows("select id, state, error from inbox where state != 'done'") == []
         assert self.rows("select id, state from turns where state = 'running'") == []
         assert self.rows("select id, turn from model_calls where outcome is null") == []
-        assert self.rows("select id, turn, name from tool_calls where state != 'done' or outcome is null") == []
+        assert (
+            self.rows("select id, turn, name from tool_calls where state != 'done' or outcome is null") == []
+        )
         twice = (
             "select turn, step, count(*) from model_calls where outcome = 'ok' and purpose = 'turn'"
             " group by turn, step having count(*) > 1"
@@ -170,7 +178,9 @@ async def surroundings(
             "log_level": "INFO",
             **settings,
         }
-        made = Surroundings(api, endpoint, bells, Gateway(api, folder / "run", values, nursery), folder, values)
+        made = Surroundings(
+            api, endpoint, bells, Gateway(api, folder / "run", values, nursery), folder, values
+        )
         try:
             yield made
         finally:

@@ -38,7 +38,9 @@ class Process(Protocol):
 
 
 class Nursery:
-    """Forks gateways out of a process that has imported everything (see launcher.py); one of them lives at a time."""
+    """Forks gateways out of a process that has imported everything (see launcher.py); one of them lives at a
+    time.
+    """
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -88,10 +90,13 @@ class Forked:
 class Gateway:
     """A folder of its own with the settings in `.env`, in which a gateway runs, one process at a time.
 
-    With a nursery the tests' own tools are there, too; without one it is `python -m bot run` and nothing else.
+    With a nursery the tests' own tools are there, too; without one it is `python -m bot run` and nothing
+    else.
     """
 
-    def __init__(self, api: BotApi, folder: Path, settings: Mapping[str, object], nursery: Nursery | None) -> None:
+    def __init__(
+        self, api: BotApi, folder: Path, settings: Mapping[str, object], nursery: Nursery | None
+    ) -> None:
         folder.mkdir()
         (folder / ".env").write_text("".join(f"{name.upper()}={value}\n" for name, value in settings.items()))
         self._api = api

@@ -1,7 +1,9 @@
-"""The gateway's own command line with the tools of these tests, in a process of its own for each folder it is told.
+"""The gateway's own command line with the tools of these tests, in a process of its own for each folder it is
+told.
 
-A nursery has imported everything and forks a gateway when asked to, since these tests start hundreds of them. Told by
-SIGUSR1, a gateway kills itself with SIGKILL around the commit that the file `bomb` names: `before 3` or `after 3`.
+A nursery has imported everything and forks a gateway when asked to, since these tests start hundreds of them.
+Told by SIGUSR1, a gateway kills itself with SIGKILL around the commit that the file `bomb` names: `before 3`
+or `after 3`.
 """
 
 import os
@@ -50,7 +52,9 @@ class Bomb:
 
 
 def nursery() -> None:
-    """Start a gateway in each folder named on a line of stdin; print its process id and, in the end, its exit code."""
+    """Start a gateway in each folder named on a line of stdin; print its process id and, in the end, its exit
+    code.
+    """
     tools.builtin.__path__.append(str(TOOLS))
     assert bot.app.factory
     for line in sys.stdin:
@@ -67,7 +71,10 @@ def nursery() -> None:
 
 def _live(folder: Path) -> NoReturn:
     os.chdir(folder)
-    nothing, log = os.open(os.devnull, os.O_RDONLY), os.open("gateway.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    nothing, log = (
+        os.open(os.devnull, os.O_RDONLY),
+        os.open("gateway.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT),
+    )
     for ours, theirs in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(ours, theirs)
     bomb = Bomb()

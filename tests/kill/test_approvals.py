@@ -1,5 +1,5 @@
-"""Killed around every commit between a question, its answer and the call it lets run: the call runs once at most, and
-only as it was shown; the books of the turn are whole.
+"""Killed around every commit between a question, its answer and the call it lets run: the call runs once at
+most, and only as it was shown; the books of the turn are whole.
 """
 
 import signal
@@ -75,7 +75,9 @@ def told(house: Surroundings, chat: int) -> bool:
 
 
 def ran_once(house: Surroundings, chat: int) -> None:
-    """It was tolled, or its outcome is said to be unknown; and it was this bell, for it was asked about this one."""
+    """It was tolled, or its outcome is said to be unknown; and it was this bell, for it was asked about this
+    one.
+    """
     query = (
         "select c.outcome, a.answer, a.arguments = '{\"address\": \"' || '%s' || '\"}' from tool_calls c"
         " join turns t on t.id = c.turn join approvals a on a.id = c.approval where t.lane = '%s'"

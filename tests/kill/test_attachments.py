@@ -12,7 +12,9 @@ pytestmark = pytest.mark.timeout(180)
 
 def pictures(house: Surroundings) -> list[int]:
     """How many pictures each request to the endpoint held."""
-    return [str(request.body["messages"]).count("data:image/jpeg;base64,") for request in house.endpoint.requests]
+    return [
+        str(request.body["messages"]).count("data:image/jpeg;base64,") for request in house.endpoint.requests
+    ]
 
 
 def fetches(house: Surroundings) -> int:
@@ -34,7 +36,9 @@ async def test_in_the_middle_of_an_album(surround: Surround):
     house = await surround()
     held = house.api.inject(Fault.hang(), "getFile", skip=2)
     for number in range(3):
-        house.ann.send_photo("@@say:three@@" if number == 0 else "", content=made.image(10 + number), album="a")
+        house.ann.send_photo(
+            "@@say:three@@" if number == 0 else "", content=made.image(10 + number), album="a"
+        )
     await house.until(lambda: held.hits and fetches(house) == 3)
     await house.gateway.restart()
     await house.answered("three")

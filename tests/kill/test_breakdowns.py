@@ -43,7 +43,9 @@ async def outage(house: Surroundings, *, kill: bool = True) -> tuple[float, floa
 
 
 def hold_down(book: Book, gone: float, back: float, alive: float) -> None:
-    """It was down for as long as there was no process, and longer only by a heartbeat and by loading the next one."""
+    """It was down for as long as there was no process, and longer only by a heartbeat and by loading the next
+    one.
+    """
     started = back - gone
     assert book.seconds["down"] >= started
     assert book.seconds["down"] <= started + BEAT + alive

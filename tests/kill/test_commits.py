@@ -1,4 +1,6 @@
-"""Killed just before and just after every commit of a message's way, one after the other: that is every step it has."""
+"""Killed just before and just after every commit of a message's way, one after the other: that is every step
+it has.
+"""
 
 import json
 import signal
@@ -30,7 +32,9 @@ async def test_around_every_commit(surround: Surround, when: str):
 
 
 async def dies(house: Surroundings, when: str, chat: int) -> bool:
-    """Whether the gateway killed itself on the way of a message that uses three tools and is shown block by block."""
+    """Whether the gateway killed itself on the way of a message that uses three tools and is shown block by
+    block.
+    """
     await house.gateway.arm(when)
     calls = [
         {"name": "ring", "arguments": {"address": f"{house.bells.url}/ring-{chat}"}},

@@ -1,5 +1,5 @@
-"""Killed around every commit between due and done, of a reminder and of a task: each due time is done once, or it is
-said that nobody knows; and what came of it is noted.
+"""Killed around every commit between due and done, of a reminder and of a task: each due time is done once,
+or it is said that nobody knows; and what came of it is noted.
 """
 
 import sqlite3
@@ -53,7 +53,9 @@ async def test_around_every_commit_between_due_and_done(surround: Surround, kind
 
 
 async def dies(house: Surroundings, kind: str, when: str, commit: int) -> bool:
-    """Whether the gateway killed itself between what is due and what is done and noted, which it is once either way."""
+    """Whether the gateway killed itself between what is due and what is done and noted, which it is once
+    either way.
+    """
     chat, wanted = 100 + commit, "⏰ tea" if kind == "reminder" else "There you are."
     await known(house, chat)
     await house.gateway.arm(f"{when} {commit}")

@@ -1,4 +1,6 @@
-"""SIGTERM ends the gateway in time and loses nothing; there is one gateway a database, whatever happens to it."""
+"""SIGTERM ends the gateway in time and loses nothing; there is one gateway a database, whatever happens to
+it.
+"""
 
 import signal
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""kill -9 at every step of a message's way, each brought about on purpose: answered once, in order, nothing redone."""
+"""kill -9 at every step of a message's way, each brought about on purpose: answered once, in order, nothing
+redone.
+"""
 
 import asyncio
 import json

@@ -35,24 +35,34 @@ async def test_a_sweep_of_kills_among_people_who_change_their_minds(surround: Su
     assert undone == []
     known = {row[0] for row in house.rows("select message_id from outbox where state = 'done'")}
     shown = [message for chatter in chatters for message in house.messages(chatter.person.id)]
-    assert not [one for one in shown if one.message_id in known and any(b["text"] == STOP for b in one.buttons)]
+    assert not [
+        one for one in shown if one.message_id in known and any(b["text"] == STOP for b in one.buttons)
+    ]
 
 
-async def swept(house: Surroundings, kind: type[Chatter], seed: int, messages: int, kills: int) -> list[Chatter]:
+async def swept(
+    house: Surroundings, kind: type[Chatter], seed: int, messages: int, kills: int
+) -> list[Chatter]:
     """The people, once they have written so many messages or more, at so many kills or more."""
     reaper = Reaper(house, random.Random(seed))
     numbers = itertools.takewhile(lambda n: n < messages or reaper.kills < kills, itertools.count())
-    people = [kind(house, house.api.person(100 + n), random.Random(seed * 100 + n), numbers) for n in range(CHATS)]
+    people = [
+        kind(house, house.api.person(100 + n), random.Random(seed * 100 + n), numbers) for n in range(CHATS)
+    ]
     await crowd.sweep(house, reaper, people)
     wrote = sum(len(one.sent) for one in people)
     doubts = len(house.rows("select 1 from outbox where state = 'unknown'"))
-    sys.stdout.write(f"seed {seed}: {wrote} messages, {reaper.kills} kills, {doubts} sends of unknown outcome\n")
+    sys.stdout.write(
+        f"seed {seed}: {wrote} messages, {reaper.kills} kills, {doubts} sends of unknown outcome\n"
+    )
     assert (wrote >= messages, reaper.kills >= kills) == (True, True)
     return people
 
 
 def check(house: Surroundings, chatters: Sequence[Chatter], *, all_answered: bool = True) -> None:
-    """Every answer is there once; or twice at most where that was in doubt, or where the person wanted it again."""
+    """Every answer is there once; or twice at most where that was in doubt, or where the person wanted it
+    again.
+    """
     house.accounted()
     rows = house.rows("select state, copy_of, body from outbox where body is not null and about is null")
     doubted = [body for state, _, body in rows if state == "unknown"]
@@ -64,7 +74,12 @@ def check(house: Surroundings, chatters: Sequence[Chatter], *, all_answered: boo
                 copies = sum(word in body for body in copied)
                 doubts = sum(word in body for body in doubted)
                 times = sum(text.count(word) for text in seen)
-                assert max(all_answered, copies) <= times <= copies + max(1, doubts), (word, times, copies, doubts)
+                assert max(all_answered, copies) <= times <= copies + max(1, doubts), (
+                    word,
+                    times,
+                    copies,
+                    doubts,
+                )
         in_order(seen, [name for kind, name in chatter.sent if kind != "command"], doubted)
 
 

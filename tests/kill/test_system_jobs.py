@@ -1,4 +1,6 @@
-"""Killed after every commit of a house job that tells admins something: it is told once an order, never twice."""
+"""Killed after every commit of a house job that tells admins something: it is told once an order, never
+twice.
+"""
 
 import signal
 import time
@@ -33,7 +35,9 @@ async def dies(house: Surroundings, when: str, count: int) -> bool:
     await house.gateway.while_alive(house.at_rest())
     await house.gateway.arm(when)
     try:
-        assert "is ordered" in await orders.order(str(house.settings["database_url"]), "usage", now=time.time())
+        assert "is ordered" in await orders.order(
+            str(house.settings["database_url"]), "usage", now=time.time()
+        )
         await house.gateway.while_alive(told(house, count))
     except Died:
         assert await house.gateway.ended() == -signal.SIGKILL

@@ -1,9 +1,21 @@
 import pytest
 
 from bot.domain import Message, Reply, ToolCall, Usage
-from tests.support.recorded_endpoint import Recorded, Replay, ignore, recorded, replaying, request, said, stream_lines
+from tests.support.recorded_endpoint import (
+    Recorded,
+    Replay,
+    ignore,
+    recorded,
+    replaying,
+    request,
+    said,
+    stream_lines,
+)
 
-TOOL = {"type": "function", "function": {"name": "clock", "description": "Time", "parameters": {"type": "object"}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "clock", "description": "Time", "parameters": {"type": "object"}},
+}
 
 
 async def ask(answer: Recorded, silence: float = 5.0) -> Reply:
@@ -122,7 +134,10 @@ async def test_a_thought_that_finds_no_end_is_braked_and_the_stream_is_closed(co
     assert (reply.finish_reason, reply.text, reply.blocks) == ("brake", "", 2)
     assert reply.reasoning.startswith("hm ")
     assert reply.usage.partial
-    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (None if counts[1] is None else 9, counts[1])
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (
+        None if counts[1] is None else 9,
+        counts[1],
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,12 +145,21 @@ async def test_a_thought_that_finds_no_end_is_braked_and_the_stream_is_closed(co
     [
         [thinking("hm", 511)],
         [thinking("hm", 256), {"choices": [{"delta": {"content": "It is"}}]}, thinking("hm", 1024)],
-        [thinking("hm", 512, tool_calls=[{"index": 0, "id": "a", "function": {"name": "clock", "arguments": "{}"}}])],
+        [
+            thinking(
+                "hm",
+                512,
+                tool_calls=[{"index": 0, "id": "a", "function": {"name": "clock", "arguments": "{}"}}],
+            )
+        ],
         [{"choices": [], "usage": {"completion_tokens": 900}}],
     ],
 )
 async def test_a_thought_that_is_short_or_led_to_something_is_not_braked(chunks):
-    last = {"choices": [{"delta": {"reasoning": "so"}, "finish_reason": "stop"}], "usage": {"completion_tokens": 2000}}
+    last = {
+        "choices": [{"delta": {"reasoning": "so"}, "finish_reason": "stop"}],
+        "usage": {"completion_tokens": 2000},
+    }
     async with replaying(Replay([Recorded(lines=stream_lines(*chunks, last))])) as llm:
         reply = await llm.call(request(brake=512), ignore, ignore)
     assert reply.finish_reason == "stop"
@@ -227,7 +251,9 @@ async def test_calls_and_results_are_sent_as_two_messages():
         {"role": "assistant", "content": "Let me look.", "reasoning": "need it"},
         {
             "role": "assistant",
-            "tool_calls": [{"id": "call-1", "type": "function", "function": {"name": "clock", "arguments": "{}"}}],
+            "tool_calls": [
+                {"id": "call-1", "type": "function", "function": {"name": "clock", "arguments": "{}"}}
+            ],
         },
         {"role": "tool", "tool_call_id": "call-1", "content": "noon"},
     ]

@@ -1,4 +1,6 @@
-"""Calls that are refused, cancelled, cut off or never answered: what is said of them, and what is left of the reply."""
+"""Calls that are refused, cancelled, cut off or never answered: what is said of them, and what is left of the
+reply.
+"""
 
 import asyncio
 import contextlib
@@ -15,7 +17,10 @@ from bot.llm.seats import Seats
 from tests.support.recorded_endpoint import Recorded, Replay, ignore, recorded, replaying, request, said
 
 BODY = b'data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
-WHOLE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n%s" % (len(BODY), BODY)
+WHOLE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n%s" % (
+    len(BODY),
+    BODY,
+)
 
 
 async def failure(answer: Recorded, silence: float = 5.0) -> CallFailed:
@@ -140,7 +145,9 @@ async def listening(
 
 async def read_request(reader: asyncio.StreamReader) -> None:
     head = await reader.readuntil(b"\r\n\r\n")
-    length = next(int(line.split(b":")[1]) for line in head.lower().splitlines() if line.startswith(b"content-length"))
+    length = next(
+        int(line.split(b":")[1]) for line in head.lower().splitlines() if line.startswith(b"content-length")
+    )
     await reader.readexactly(length)
 
 

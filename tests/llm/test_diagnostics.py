@@ -17,7 +17,13 @@ def reply(text: str = "Yes.", reasoning: str = "", usage: Usage = GOOD) -> Reply
 
 def seen(version: str | None = "0.33.0", *replies: tuple[bool, Reply], refusal: str | None = None) -> Seen:
     return Seen(
-        version, (MODEL,), None, 9000, None, replies or ((False, reply()), (True, reply(reasoning="hm"))), refusal
+        version,
+        (MODEL,),
+        None,
+        9000,
+        None,
+        replies or ((False, reply()), (True, reply(reasoning="hm"))),
+        refusal,
     )
 
 
@@ -36,7 +42,10 @@ def test_nothing_is_said_of_a_good_server_or_of_one_that_cannot_be_told(version:
 @pytest.mark.parametrize(
     ("version", "words"),
     [
-        ("0.22.1rc1.dev357+g74b5964f0", "the preview image vllm/vllm-openai:gemma: many of its turns come back empty"),
+        (
+            "0.22.1rc1.dev357+g74b5964f0",
+            "the preview image vllm/vllm-openai:gemma: many of its turns come back empty",
+        ),
         ("0.22.1rc1.dev357+g74b5964f0", "its replies end after 256 tokens"),
         ("0.23.1", "older than the first release that serves DiffusionGemma, 0.24.0"),
         ("0.24.0", "does not count reasoning"),
@@ -65,9 +74,7 @@ def test_a_version_is_shown_as_far_as_it_is_one() -> None:
 
 
 def test_a_missing_tool_parser_is_named_by_its_flags() -> None:
-    words = (
-        'The endpoint refused: "auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
-    )
+    words = 'The endpoint refused: "auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
     assert complaints.of_calls(Seen("0.33.0", refusal=words)) == (
         "The server refuses tools: start vLLM with --enable-auto-tool-choice --tool-call-parser gemma4.",
     )
@@ -122,7 +129,8 @@ def test_a_wrong_key_and_a_model_that_is_not_served_are_named_by_their_settings(
 
 
 @pytest.mark.parametrize(
-    "what", [Seen("0.33.0"), Seen(None), seen(), Seen("0.33.0", (MODEL,), "gemma4"), Seen("0.33.0", (), "gemma4")]
+    "what",
+    [Seen("0.33.0"), Seen(None), seen(), Seen("0.33.0", (MODEL,), "gemma4"), Seen("0.33.0", (), "gemma4")],
 )
 def test_everything_else_may_answer(what: Seen) -> None:
     assert complaints.answers(what)

@@ -7,7 +7,10 @@ from bot.llm.dialect import PLAIN, VLLM
 from bot.llm.seats import Seats
 from tests.support.recorded_endpoint import Replay, ignore, request, said
 
-TOOL = {"type": "function", "function": {"name": "clock", "description": "Time", "parameters": {"type": "object"}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "clock", "description": "Time", "parameters": {"type": "object"}},
+}
 LOOP = (
     Message("user", "time?"),
     Message("assistant", calls=(ToolCall("call-1", "clock", "{}"),), reasoning="need it"),
@@ -18,7 +21,15 @@ LOOP = (
 def test_a_plain_endpoint_gets_the_standard_fields_alone():
     wanted = request(messages=LOOP, tools=(TOOL,), thinking=True, priority=2, brake=1024)
     body = PLAIN.body("gemma", wanted)
-    assert set(body) == {"model", "messages", "max_tokens", "stream", "stream_options", "tools", "tool_choice"}
+    assert set(body) == {
+        "model",
+        "messages",
+        "max_tokens",
+        "stream",
+        "stream_options",
+        "tools",
+        "tool_choice",
+    }
     assert body["stream_options"] == {"include_usage": True}
     assert not [message for message in body["messages"] if "reasoning" in message]
     assert PLAIN.headers(wanted) == {}

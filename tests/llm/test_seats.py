@@ -50,7 +50,11 @@ async def test_a_lower_number_goes_first_and_equals_keep_their_order():
 async def test_of_several_seats_one_is_never_taken_by_others_than_people():
     seats, order = Seats(3), list[str]()
     tasks_ = [Call(seats, lane, order, TASKS) for lane in "ABC"]
-    summary, person, other = Call(seats, "S", order, SUMMARIES), Call(seats, "P", order), Call(seats, "Q", order)
+    summary, person, other = (
+        Call(seats, "S", order, SUMMARIES),
+        Call(seats, "P", order),
+        Call(seats, "Q", order),
+    )
     async with asyncio.TaskGroup() as group:
         for call in (*tasks_, summary):
             group.create_task(call.run())
@@ -80,7 +84,9 @@ async def test_of_several_seats_one_is_never_taken_by_others_than_people():
 
 
 async def test_a_single_seat_is_for_others_when_no_person_waits():
-    assert await order_of(("A", TASKS), ("B", WARMUP), ("C", SUMMARIES), ("D", PEOPLE), ("E", TASKS)) == "ADECB"
+    assert (
+        await order_of(("A", TASKS), ("B", WARMUP), ("C", SUMMARIES), ("D", PEOPLE), ("E", TASKS)) == "ADECB"
+    )
 
 
 async def test_a_waiting_lane_knows_how_many_go_before_it():
@@ -128,7 +134,9 @@ async def test_a_cancelled_waiter_gives_up_its_place_even_in_the_tick_in_which_a
 
 
 class Watch:
-    """Holds what is true of seats at any moment: people wait only where all are taken, the others leave them one."""
+    """Holds what is true of seats at any moment: people wait only where all are taken, the others leave them
+    one.
+    """
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -162,7 +170,9 @@ async def test_never_more_than_the_seats_are_held_none_is_lost_and_nobody_starve
         running = []
         for _ in range(80):
             priority = chance.choice([PEOPLE, PEOPLE, TASKS, SUMMARIES])
-            running.append(tasks.create_task(watch.call(chance.choice("AAAABCD"), chance.randint(0, 5), priority)))
+            running.append(
+                tasks.create_task(watch.call(chance.choice("AAAABCD"), chance.randint(0, 5), priority))
+            )
             for _ in range(chance.randint(0, 2)):
                 await asyncio.sleep(0)
             if chance.random() < 0.3:

@@ -19,7 +19,10 @@ from bot.llm import server_api as server
 from bot.llm.server_api import Counters, Read, ServedModel
 from bot.sim.vllm.server import Endpoint
 
-MODELS = {"object": "list", "data": [{"id": "gemma4", "max_model_len": 32768}, {"id": "other"}, {"no": "id"}, 7]}
+MODELS = {
+    "object": "list",
+    "data": [{"id": "gemma4", "max_model_len": 32768}, {"id": "other"}, {"no": "id"}, 7],
+}
 
 
 @contextlib.asynccontextmanager
@@ -28,7 +31,10 @@ async def answering(**routes: Any) -> AsyncIterator[str]:
 
     def answer(given: tuple[int, Any]) -> Any:
         async def reply(request: Request) -> Response:
-            if request.url.path.startswith("/v1") and request.headers.get("authorization") not in {None, "Bearer k"}:
+            if request.url.path.startswith("/v1") and request.headers.get("authorization") not in {
+                None,
+                "Bearer k",
+            }:
                 return Response(json.dumps({"error": "Unauthorized"}), 401, media_type="application/json")
             body = given[1] if isinstance(given[1], str) else json.dumps(given[1])
             return PlainTextResponse(body, given[0])
@@ -112,7 +118,13 @@ async def test_a_prompt_is_counted_as_a_call_sends_it() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [(404, {"detail": "Not Found"}), (200, "no JSON"), (200, {"count": True}), (200, {"count": -3}), (200, [])],
+    [
+        (404, {"detail": "Not Found"}),
+        (200, "no JSON"),
+        (200, {"count": True}),
+        (200, {"count": -3}),
+        (200, []),
+    ],
 )
 async def test_a_prompt_that_cannot_be_counted_is_not(answer: tuple[int, Any]) -> None:
     async with answering(tokenize=answer) as url:
@@ -124,7 +136,10 @@ async def test_a_server_that_takes_its_time_is_not_waited_for(monkeypatch: pytes
     endpoint = Endpoint()
     async with serve(endpoint.app) as url:
         endpoint.hold()
-        assert await server.systemone(f"{url}/v1", None, {"state": "x", "questions": {"a": {"type": "noul"}}}) == Read()
+        assert (
+            await server.systemone(f"{url}/v1", None, {"state": "x", "questions": {"a": {"type": "noul"}}})
+            == Read()
+        )
         endpoint.release()
     assert await server.tokenize("http://127.0.0.1:9/v1", None, PROMPT) is None
 

@@ -19,7 +19,9 @@ odd = st.recursive(
     | st.floats()
     | st.text(st.characters(), max_size=4)
     | st.just("\ud800"),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["id", "a"]), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["id", "a"]), inner, max_size=2)
+    ),
     max_leaves=4,
 )
 
@@ -34,7 +36,9 @@ piece = some(id=st.just("a"), index=st.integers(0, 2), function=function)
 delta = some(content=st.just("Hi."), reasoning=st.just("Hm."), tool_calls=st.lists(piece, max_size=3))
 choice = some(delta=delta, finish_reason=st.sampled_from(["stop", "length", "tool_calls"]))
 details = some(cached_tokens=st.integers(0, 9), reasoning_tokens=st.integers(0, 9))
-usage = some(prompt_tokens=st.integers(0, 9), completion_tokens=st.integers(0, 9), prompt_tokens_details=details)
+usage = some(
+    prompt_tokens=st.integers(0, 9), completion_tokens=st.integers(0, 9), prompt_tokens_details=details
+)
 chunk = some(
     id=st.just("chatcmpl-1"),
     system_fingerprint=st.just("vllm"),

@@ -1,4 +1,6 @@
-"""The one-step question whether to think: asked where it can be, once where it cannot, and never with power over us."""
+"""The one-step question whether to think: asked where it can be, once where it cannot, and never with power
+over us.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -40,7 +42,11 @@ async def test_it_gives_the_chance_and_what_asking_took() -> None:
 
 @pytest.mark.parametrize(
     "profile",
-    [replace(Profile.today(), version="0.31.0"), replace(Profile.today(), logprobs=False), Profile.hosted_api()],
+    [
+        replace(Profile.today(), version="0.31.0"),
+        replace(Profile.today(), logprobs=False),
+        Profile.hosted_api(),
+    ],
 )
 async def test_an_endpoint_that_cannot_is_asked_once(profile: Profile) -> None:
     endpoint = Endpoint(profile)

@@ -96,7 +96,9 @@ def numbered_on(backup: Path, replaced: Path, restored: Path) -> None:
 
 
 @pytest.mark.parametrize("waiting", [False, True])
-async def test_what_ran_and_waited_in_the_backup_is_answered_again_only_if_that_is_said(tmp_path: Path, waiting: bool):
+async def test_what_ran_and_waited_in_the_backup_is_answered_again_only_if_that_is_said(
+    tmp_path: Path, waiting: bool
+):
     async with world(tmp_path) as house:
         async with house.gateway():
             house.endpoint.hold()
@@ -104,7 +106,9 @@ async def test_what_ran_and_waited_in_the_backup_is_answered_again_only_if_that_
             await house.endpoint.until(lambda: house.endpoint.running == 1)
             house.ann.send("@@say:two@@")
             url = house.settings.database_url
-            await house.api.until(lambda: rows(url, "SELECT 1 FROM inbox WHERE update_id = 2 OR state = 'new'"))
+            await house.api.until(
+                lambda: rows(url, "SELECT 1 FROM inbox WHERE update_id = 2 OR state = 'new'")
+            )
             backup = await shelf(house, tmp_path).add(now=time.time())
             house.endpoint.release()
             await house.api.until(lambda: house.texts() == ["one", "two"])
@@ -138,12 +142,16 @@ async def test_who_was_shut_out_stays_out_and_what_was_forgotten_is_forgotten_ag
         async with connected(url) as database, database.transaction() as tx:
             await people.put(tx, BOB, "Bob", "blocked", now=time.time())
             await tx.execute(delete(jobs).where(jobs.c.text == "old"))
-            await tx.execute(insert(jobs).values(person=BOB, kind="reminder", text="new", made_at=1.0, next_due=2e9))
+            await tx.execute(
+                insert(jobs).values(person=BOB, kind="reminder", text="new", made_at=1.0, next_due=2e9)
+            )
         made = await put_back(house, backup)
         assert made.known is not None
         assert len(made.known.forgets) == 1
         assert rows(url, f"SELECT role FROM people WHERE id = {BOB}") == [("blocked",)]
-        assert rows(url, "SELECT text FROM jobs WHERE person IS NOT NULL") == [("new",)]  # not the one deleted since
+        assert rows(url, "SELECT text FROM jobs WHERE person IS NOT NULL") == [
+            ("new",)
+        ]  # not the one deleted since
         assert rows(url, "SELECT count(*) FROM messages") == [(4,)]
         async with house.gateway():
             house.api.person(BOB, "Bob").send("@@say:let me in@@")
@@ -169,7 +177,9 @@ async def test_a_backup_of_another_house_brings_its_own_people(tmp_path: Path):
         assert rows(house.settings.database_url, f"SELECT id FROM people WHERE id = {BOB}") == [(BOB,)]
 
 
-async def test_every_row_in_doubt_is_settled_and_no_due_time_is_met_again(database: Database, database_url: str):
+async def test_every_row_in_doubt_is_settled_and_no_due_time_is_met_again(
+    database: Database, database_url: str
+):
     async with database.transaction() as tx:
         for number, state in enumerate(("new", "sending", "open", "done", "failed", "unknown")):
             [row] = await outbox.add(tx, item=number + 1, lane=Lane(7), parts=(Part("x"),), now=NOW - 9)
@@ -195,7 +205,10 @@ async def test_every_row_in_doubt_is_settled_and_no_due_time_is_met_again(databa
     assert [row[0] for row in rows(database_url, "SELECT state FROM outbox ORDER BY id")] == [
         *("unknown", "unknown", "done", "done", "failed", "unknown")
     ]
-    assert rows(database_url, "SELECT state, kind FROM inbox ORDER BY id") == [("done", "house"), ("new", "house")]
+    assert rows(database_url, "SELECT state, kind FROM inbox ORDER BY id") == [
+        ("done", "house"),
+        ("new", "house"),
+    ]
     due = rows(database_url, "SELECT state, next_due FROM jobs ORDER BY id")
     assert due[0][0] == "active"
     assert due[0][1] > NOW
@@ -282,7 +295,9 @@ async def test_a_backup_with_its_log_beside_it_is_taken_with_it(database_url: st
 
 
 @pytest.mark.parametrize("waiting", [False, True])
-async def test_a_call_that_was_asked_about_in_the_backup_is_not_run_again_unasked(tmp_path: Path, waiting: bool):
+async def test_a_call_that_was_asked_about_in_the_backup_is_not_run_again_unasked(
+    tmp_path: Path, waiting: bool
+):
     async with world(tmp_path, tools_dir=hung(tmp_path)) as house:
         async with house.gateway():
             house.ann.send(asks("one"))
@@ -291,7 +306,9 @@ async def test_a_call_that_was_asked_about_in_the_backup_is_not_run_again_unaske
             await tapped(house, house.ann, asked, "Allow here")
             await said(house, "rang one")
             house.ann.send("/grant ring everyone")
-            await house.api.until(lambda: any(text.startswith("ring may be used by") for text in house.texts()))
+            await house.api.until(
+                lambda: any(text.startswith("ring may be used by") for text in house.texts())
+            )
         made = await put_back(house, backup, waiting=waiting)
         assert made.settled.dropped == (0 if waiting else 1)
         url = house.settings.database_url

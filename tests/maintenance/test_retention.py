@@ -13,7 +13,17 @@ from sqlalchemy import Table, func, select, update
 from bot.db.engine import Database, connected
 from bot.db.maintenance.backup import Shelf
 from bot.db.queues import inbox as inbox_room
-from bot.db.tables import attachments, inbox, messages, metadata, model_calls, notes, outbox, tool_calls, turns
+from bot.db.tables import (
+    attachments,
+    inbox,
+    messages,
+    metadata,
+    model_calls,
+    notes,
+    outbox,
+    tool_calls,
+    turns,
+)
 from bot.domain import Lane
 from bot.errors import JobFailed
 from bot.maintenance.retention import DAY, FORGOTTEN, LOOK_AGAIN, Forgetting, Keeping, Retention
@@ -28,7 +38,9 @@ pytestmark = pytest.mark.timeout(120)
 
 
 async def talk(house: World) -> None:
-    """A word of the person's that gets everywhere: messages, a file and its name, tools and results, notes, answers."""
+    """A word of the person's that gets everywhere: messages, a file and its name, tools and results, notes,
+    answers.
+    """
     house.ann.send(f"Is {CANARY} there? @@say:Yes, {CANARY}.@@")
     await house.api.until(lambda: any(CANARY in text for text in house.texts()))
     house.ann.send(
@@ -45,7 +57,9 @@ async def talk(house: World) -> None:
 
 def traces(folder: Path) -> list[str]:
     """The files below this folder that hold the canary, as it is or as Telegram's JSON would write it."""
-    return [str(file) for file in folder.rglob("*") if file.is_file() and CANARY.encode() in file.read_bytes()]
+    return [
+        str(file) for file in folder.rglob("*") if file.is_file() and CANARY.encode() in file.read_bytes()
+    ]
 
 
 async def count(house: World, table: Table) -> int:
@@ -61,7 +75,11 @@ async def asked(house: World) -> ChatMessage:
 
 
 def questions(house: World) -> list[ChatMessage]:
-    return [one for one in house.api.chat(ADMIN).from_bot if "Keep it" in [button["text"] for button in one.buttons]]
+    return [
+        one
+        for one in house.api.chat(ADMIN).from_bot
+        if "Keep it" in [button["text"] for button in one.buttons]
+    ]
 
 
 async def forget(house: World) -> str:
@@ -80,7 +98,9 @@ async def test_forget_leaves_no_byte_of_a_text_in_any_file_and_every_figure(
     async with open_house(tmp_path) as house:
         await talk(house)
         house.ann.send(f'/tools try calculate {{"expression": "{CANARY}"}}')
-        await house.api.until(lambda: any("calculate" in text and "error after" in text for text in house.texts()))
+        await house.api.until(
+            lambda: any("calculate" in text and "error after" in text for text in house.texts())
+        )
         house.ann.send(f"/remind in 2 hours {CANARY}")
         await house.api.until(lambda: any("I remind you" in text for text in house.texts()))
         assert traces(tmp_path)

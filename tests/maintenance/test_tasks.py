@@ -1,4 +1,6 @@
-"""What the house's own jobs do: a damaged database is said, a cold endpoint warmed, counters read, usage told."""
+"""What the house's own jobs do: a damaged database is said, a cold endpoint warmed, counters read, usage
+told.
+"""
 
 import sqlite3
 from contextlib import closing
@@ -20,13 +22,17 @@ async def nobody(_subject: str, _text: str) -> None:
     raise AssertionError
 
 
-async def test_a_damaged_database_fails_its_care_with_what_to_do(database: Database, database_url: str, tmp_path: Path):
+async def test_a_damaged_database_fails_its_care_with_what_to_do(
+    database: Database, database_url: str, tmp_path: Path
+):
     file = file_of(database_url)
     await Care(database, file)()
     ruin = tmp_path / "ruin.db"
     with closing(sqlite3.connect(ruin)) as connection:
         connection.executescript("CREATE TABLE t (x); CREATE INDEX i ON t (x); INSERT INTO t VALUES (1)")
-        connection.executescript("PRAGMA writable_schema=ON; UPDATE sqlite_master SET rootpage = 99 WHERE name = 'i'")
+        connection.executescript(
+            "PRAGMA writable_schema=ON; UPDATE sqlite_master SET rootpage = 99 WHERE name = 'i'"
+        )
     with pytest.raises(JobFailed, match=r"^The database is damaged \(.*canvasgram restore FILE$"):
         await Care(database, ruin)()
 
@@ -55,7 +61,9 @@ async def test_counters_are_read_when_it_is_ordered(database: Database):
         await Counters(Reconciliation(database, CountersAt("http://127.0.0.1:9/v1"), nobody))()
 
 
-async def test_the_summary_tells_of_yesterday_and_has_a_picture_if_there_is_anything_to_draw(database: Database):
+async def test_the_summary_tells_of_yesterday_and_has_a_picture_if_there_is_anything_to_draw(
+    database: Database,
+):
     tells = UsageSummary(database, "daily", lambda: UTC, lambda: NOON + 86_400)
     assert (await tells()).buttons == ()
     ledger = Ledger(database)

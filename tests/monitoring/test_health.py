@@ -64,7 +64,14 @@ async def test_a_turn_is_in_the_figures_once_and_no_person_is(tmp_path: Path):
         calls = 'gen_ai_client_token_usage_count{gen_ai_operation_name="chat",gen_ai_request_model="%s",%s}'
         model = house.endpoint.requests[0].body["model"]
         assert page[calls % (model, 'gen_ai_token_type="output"')] == 2
-        assert sum(value for name, value in page.items() if re.match(r"gen_ai_client_operation_dur.*_count", name)) == 2
+        assert (
+            sum(
+                value
+                for name, value in page.items()
+                if re.match(r"gen_ai_client_operation_dur.*_count", name)
+            )
+            == 2
+        )
         assert page['canvasgram_seats_in_use{endpoint="main"}'] == 0
         assert not any("Ann" in name or re.search(r'"7"', name) for name in page)
 
@@ -121,7 +128,10 @@ async def test_a_database_that_cannot_be_read_is_said(database: Database):
         async def look(self, *, now: float) -> None:  # type: ignore[override]
             raise StoreUnavailable("the disk is full")
 
-    async with serve(pages(lambda: False, Metrics(Away(database), {}, bool, "0"))) as url, httpx.AsyncClient() as http:
+    async with (
+        serve(pages(lambda: False, Metrics(Away(database), {}, bool, "0"))) as url,
+        httpx.AsyncClient() as http,
+    ):
         answer = await http.get(f"{url}/metrics")
         assert (answer.status_code, answer.text) == (503, "the disk is full")
         assert (await http.get(f"{url}/healthz")).json() == {"live": True, "ready": False}

@@ -28,15 +28,19 @@ async def page(database: Database, *rows: tuple[Any, Mapping[str, Any]]) -> dict
 
 
 async def test_what_a_call_did_not_tell_is_in_no_sum(database: Database):
-    counted = {"purpose": "turn", "outcome": "ok", "prompt_tokens": 100, "completion_tokens": 257, "cached_tokens": 60}
+    counted = {
+        "purpose": "turn",
+        "outcome": "ok",
+        "prompt_tokens": 100,
+        "completion_tokens": 257,
+        "cached_tokens": 60,
+    }
     told = await page(
         database,
         (model_calls, CALL | counted | {"seat_at": 2.0, "ended_at": 4.5, "reasoning_tokens": 7}),
         (model_calls, CALL | {"purpose": "turn", "outcome": "failed"}),
     )
-    tokens = (
-        'gen_ai_client_token_usage_sum{gen_ai_operation_name="chat",gen_ai_request_model="m",gen_ai_token_type="%s"}'
-    )
+    tokens = 'gen_ai_client_token_usage_sum{gen_ai_operation_name="chat",gen_ai_request_model="m",gen_ai_token_type="%s"}'
     assert (told[tokens % "input"], told[tokens % "output"]) == ("100.0", "257.0")
     assert told['canvasgram_canvases_estimated_total{purpose="turn"}'] == "2.0"
     assert told['canvasgram_model_calls_uncounted_total{purpose="turn"}'] == "1.0"
@@ -50,7 +54,9 @@ async def test_what_a_call_did_not_tell_is_in_no_sum(database: Database):
 async def test_a_server_that_tells_nothing_of_cache_and_thought_has_no_series_of_noughts(database: Database):
     counted = {"purpose": "turn", "outcome": "ok", "prompt_tokens": 100, "completion_tokens": 257}
     told = await page(database, (model_calls, CALL | counted))
-    assert not any(name.startswith(("canvasgram_cached_tokens", "canvasgram_reasoning_tokens")) for name in told)
+    assert not any(
+        name.startswith(("canvasgram_cached_tokens", "canvasgram_reasoning_tokens")) for name in told
+    )
     told = await page(database, (model_calls, CALL | counted | {"cached_tokens": 0}))
     assert told['canvasgram_cached_tokens_total{model="m"}'] == "0.0"
 
@@ -64,7 +70,12 @@ async def test_a_reading_costs_no_canvas(database: Database):
 
 async def test_the_intervals_of_an_account_are_told_where_there_are_any(database: Database):
     turn = TURN | {"id": 1, "item": 1, "received_at": 1.0, "began_at": 1.0, "ended_at": 3.0}
-    account = dict.fromkeys(INTERVALS, 0.0) | {"turn": 1, "settled_at": 4.0, "whole": 2.0, "first_canvas": 2.0}
+    account = dict.fromkeys(INTERVALS, 0.0) | {
+        "turn": 1,
+        "settled_at": 4.0,
+        "whole": 2.0,
+        "first_canvas": 2.0,
+    }
     told = await page(database, (turns, turn | {"state": "ended", "ending": "answered"}), (accounts, account))
     counts = {name for name in told if name.startswith("canvasgram_turn_interval_seconds_count")}
     assert counts == {

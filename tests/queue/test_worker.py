@@ -25,7 +25,9 @@ Run = Callable[[tuple[InboxItem, ...]], Awaitable[None]]
 
 
 class Flaky(Database):
-    """A database that cannot be written while `full` is set; `durable` is what was asked of its last transaction."""
+    """A database that cannot be written while `full` is set; `durable` is what was asked of its last
+    transaction.
+    """
 
     def __init__(self, whole: Database) -> None:
         self.whole = whole
@@ -82,7 +84,9 @@ class Corridor:
         async def run(items: tuple[InboxItem, ...]) -> None:
             await self.run(items)
 
-        return Worker(self.database, {"update": run}, cut=lambda lane, item: None, give_up=self.give_up, grace=grace)
+        return Worker(
+            self.database, {"update": run}, cut=lambda lane, item: None, give_up=self.give_up, grace=grace
+        )
 
     @contextlib.asynccontextmanager
     async def open(self, grace: float = 5.0) -> AsyncIterator[Worker]:

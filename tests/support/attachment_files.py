@@ -34,7 +34,8 @@ def huge_png(width: int, height: int) -> bytes:
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     chunks = ((b"IHDR", head), (b"IDAT", rows), (b"IEND", b""))
     told = (
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
     )
     return b"\x89PNG\r\n\x1a\n" + b"".join(told)
 
@@ -53,11 +54,16 @@ def pdf_of(contents: Sequence[bytes]) -> bytes:
     """A PDF with these content streams, a page each."""
     count = len(contents)
     kids = " ".join(f"{3 + 2 * number} 0 R" for number in range(count))
-    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", f"<< /Type /Pages /Kids [{kids}] /Count {count} >>".encode()]
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Kids [{kids}] /Count {count} >>".encode(),
+    ]
     for number, content in enumerate(contents):
         font = f"/Resources << /Font << /F1 {3 + 2 * count} 0 R >> >>"
         box = "/MediaBox [0 0 612 792]"
-        objects.append(f"<< /Type /Page /Parent 2 0 R {box} {font} /Contents {4 + 2 * number} 0 R >>".encode())
+        objects.append(
+            f"<< /Type /Page /Parent 2 0 R {box} {font} /Contents {4 + 2 * number} 0 R >>".encode()
+        )
         objects.append(_stream(content))
     objects.append(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
     return _filed(objects)

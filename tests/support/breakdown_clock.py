@@ -1,5 +1,5 @@
-"""An independent clock for the accounts of turns: read where Telegram's client returns, it knows no spans and no
-rows. And what must be true of every account.
+"""An independent clock for the accounts of turns: read where Telegram's client returns, it knows no spans and
+no rows. And what must be true of every account.
 """
 
 import json
@@ -15,7 +15,16 @@ from typing import Any
 from telegram.request import HTTPXRequest, RequestData
 
 KINDS = (
-    *("intake", "lane_wait", "seat_wait", "first_canvas", "further_canvases", "tools", "approval_wait", "telegram"),
+    *(
+        "intake",
+        "lane_wait",
+        "seat_wait",
+        "first_canvas",
+        "further_canvases",
+        "tools",
+        "approval_wait",
+        "telegram",
+    ),
     *("back_off", "down", "own"),
 )
 
@@ -101,7 +110,10 @@ def check(file: Path) -> list[Book]:
     """Every turn that ended has its account; none has a gap or a negative interval. Returns the accounts."""
     found = books(file)
     with closing(sqlite3.connect(file)) as connection:
-        ended = [turn for (turn,) in connection.execute("select id from turns where ended_at is not null order by id")]
+        ended = [
+            turn
+            for (turn,) in connection.execute("select id from turns where ended_at is not null order by id")
+        ]
         left = connection.execute("select id, spans from inbox where spans is not null").fetchall()
         counted = connection.execute("select sum(count) from durations where kind = 'whole'").fetchone()[0]
     assert [book.turn for book in found] == ended
@@ -117,8 +129,9 @@ def check(file: Path) -> list[Book]:
 def hold_against(found: list[Book], border: Border) -> int:
     """Hold accounts against the independent clock; returns how many could be.
 
-    The clock is read before the house reads its own, at the beginning and at the end. Either reading may come late on
-    a busy machine, so that the bound on each turn is wide, and that of a millisecond is for the quickest quarter.
+    The clock is read before the house reads its own, at the beginning and at the end. Either reading may come
+    late on a busy machine, so that the bound on each turn is wide, and that of a millisecond is for the
+    quickest quarter.
     """
     begins, ends = list[float](), list[float]()
     for book in found:

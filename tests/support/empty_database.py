@@ -1,4 +1,6 @@
-"""An empty database as the house has it: migrated once for all tests, since that takes longer than most of them."""
+"""An empty database as the house has it: migrated once for all tests, since that takes longer than most of
+them.
+"""
 
 import functools
 from pathlib import Path

@@ -62,7 +62,10 @@ def _add(said: Said, choice: dict[str, Any]) -> None:
     for call in delta.get("tool_calls", ()):
         name, arguments = said.calls.setdefault(call["index"], ["", ""])
         function = call["function"]
-        said.calls[call["index"]] = [name + function.get("name", ""), arguments + (function.get("arguments") or "")]
+        said.calls[call["index"]] = [
+            name + function.get("name", ""),
+            arguments + (function.get("arguments") or ""),
+        ]
     if choice["finish_reason"]:
         said.finish, said.stop_reason = choice["finish_reason"], choice.get("stop_reason")
 

@@ -90,7 +90,9 @@ async def world(tmp_path: Path, endpoint: Endpoint | None = None, **settings: An
 
 
 @contextlib.asynccontextmanager
-async def open_house(tmp_path: Path, endpoint: Endpoint | None = None, **settings: Any) -> AsyncIterator[World]:
+async def open_house(
+    tmp_path: Path, endpoint: Endpoint | None = None, **settings: Any
+) -> AsyncIterator[World]:
     """Both simulators and the gateway, running."""
     async with world(tmp_path, endpoint, **settings) as made, made.gateway():
         yield made

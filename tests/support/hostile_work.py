@@ -8,7 +8,12 @@ from typing import Any
 
 def echo(body: bytes, **arguments: Any) -> Any:
     environment = dict(os.environ)  # noqa: TID251 - that there is none is what is tested
-    return {"body": body.decode(), "arguments": arguments, "environment": environment, "site": "site" in sys.modules}
+    return {
+        "body": body.decode(),
+        "arguments": arguments,
+        "environment": environment,
+        "site": "site" in sys.modules,
+    }
 
 
 def spin(body: bytes) -> None:

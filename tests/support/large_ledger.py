@@ -21,7 +21,11 @@ PEOPLE = 200
 CALLS_A_TURN = (1, 1, 1, 2, 3, 7)  # five of two turns: 2.5 on average
 _TOOLS = ("clock", "calculate", "fetch_page", "remember", "recall")
 _BATCH = 20_000
-_REPLY = '{"text": "' + "An answer of some length. " * 30 + '", "reasoning": "", "calls": [], "finish_reason": "stop"}'
+_REPLY = (
+    '{"text": "'
+    + "An answer of some length. " * 30
+    + '", "reasoning": "", "calls": [], "finish_reason": "stop"}'
+)
 
 
 def fill(file: Path, calls: int) -> None:
@@ -29,7 +33,12 @@ def fill(file: Path, calls: int) -> None:
     placed(file)
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous=OFF")
-        rows: dict[str, list[dict[str, Any]]] = {"turns": [], "model_calls": [], "tool_calls": [], "accounts": []}
+        rows: dict[str, list[dict[str, Any]]] = {
+            "turns": [],
+            "model_calls": [],
+            "tool_calls": [],
+            "accounts": [],
+        }
         counts: Counter[tuple[int, str, int]] = Counter()
         step = _step(calls)
         for made, turn in enumerate(_turns(calls), start=1):
@@ -77,12 +86,18 @@ def _turns(calls: int) -> Iterator[list[tuple[str, dict[str, Any]]]]:
         yield list(_turn(chance, number, count, BEGIN + number * step))
 
 
-def _turn(chance: random.Random, number: int, count: int, begin: float) -> Iterator[tuple[str, dict[str, Any]]]:
+def _turn(
+    chance: random.Random, number: int, count: int, begin: float
+) -> Iterator[tuple[str, dict[str, Any]]]:
     person, thinking = 1000 + chance.randrange(PEOPLE), chance.random() < 0.2
     at = begin + 0.1
     spent = {"first_canvas": 0.0, "further_canvases": 0.0, "tools": 0.0, "seat_wait": 0.0}
     for place in range(count):
-        waited, first, further = chance.expovariate(5), chance.lognormvariate(0.3, 0.4), chance.expovariate(0.8)
+        waited, first, further = (
+            chance.expovariate(5),
+            chance.lognormvariate(0.3, 0.4),
+            chance.expovariate(0.8),
+        )
         tokens = int(chance.lognormvariate(5, 1)) + 1
         yield (
             "model_calls",

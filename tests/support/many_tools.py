@@ -18,7 +18,17 @@ ACTIONS = {
     "approve": "Approve a {} that waits.",
 }
 THINGS = (
-    *("invoice", "customer", "shipment", "warehouse", "contract", "supplier", "payslip", "vacancy", "campaign"),
+    *(
+        "invoice",
+        "customer",
+        "shipment",
+        "warehouse",
+        "contract",
+        "supplier",
+        "payslip",
+        "vacancy",
+        "campaign",
+    ),
     *(
         "budget",
         "machine",

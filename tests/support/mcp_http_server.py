@@ -1,4 +1,6 @@
-"""An MCP server over HTTP that behaves well or badly as its tools say; by hand: the SDK's own cannot misbehave."""
+"""An MCP server over HTTP that behaves well or badly as its tools say; by hand: the SDK's own cannot
+misbehave.
+"""
 
 import asyncio
 import base64
@@ -34,7 +36,8 @@ MODERN: dict[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "p
 
 
 class Web:
-    """`modern`: it speaks the protocol of 2026, without sessions; `reads`: it says that its tools change nothing.
+    """`modern`: it speaks the protocol of 2026, without sessions; `reads`: it says that its tools change
+    nothing.
 
     `sessions` are those it knows, `heard` the methods of what came, `free` lets a waiting call go on.
     """
@@ -95,7 +98,9 @@ class Web:
             return Response(status_code=404)
         match message["method"]:
             case "tools/list":
-                listed = [{"name": name, "inputSchema": ANY, "annotations": self.hints} for name in self.tools]
+                listed = [
+                    {"name": name, "inputSchema": ANY, "annotations": self.hints} for name in self.tools
+                ]
                 return _answer(message, {"tools": listed, **(MODERN if self.modern else {})})
             case "tools/call":
                 return await self._call(request, message)
@@ -143,9 +148,15 @@ class Web:
     def _answers(self, request: Request, message: dict[str, Any]) -> dict[str, Response]:
         huge = _text("x" * 4_300_000)
         many = {"content": [{"type": "text", "text": ""}] * 20_000}
-        event, events = (_event({"jsonrpc": "2.0", "id": message["id"], "result": one}) for one in (huge, many))
+        event, events = (
+            _event({"jsonrpc": "2.0", "id": message["id"], "result": one}) for one in (huge, many)
+        )
         packed = gzip.compress(json.dumps(huge).encode())
-        mismatch = {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32020, "message": "other headers"}}
+        mismatch = {
+            "jsonrpc": "2.0",
+            "id": message["id"],
+            "error": {"code": -32020, "message": "other headers"},
+        }
         drawn = {"type": "image", "data": base64.b64encode(self.picture).decode(), "mimeType": "image/png"}
         return {
             "paint": _answer(message, {"content": [drawn], "resultType": "complete"}),
@@ -182,5 +193,7 @@ def _text(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "resultType": "complete"}
 
 
-def _answer(message: dict[str, Any], result: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
+def _answer(
+    message: dict[str, Any], result: dict[str, Any], headers: dict[str, str] | None = None
+) -> Response:
     return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result}, headers=headers)

@@ -36,7 +36,9 @@ class Changes:
 
 
 @contextlib.asynccontextmanager
-async def running(place: Place, limits: Limits = QUICK, name: str = "odd") -> AsyncIterator[tuple[Server, Changes]]:
+async def running(
+    place: Place, limits: Limits = QUICK, name: str = "odd"
+) -> AsyncIterator[tuple[Server, Changes]]:
     changes = Changes()
     server = Server(name, place, changes, limits)
     async with asyncio.TaskGroup() as tasks:

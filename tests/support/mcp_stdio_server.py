@@ -1,6 +1,7 @@
 """An MCP server in one file that behaves well or badly, as its arguments and its tools say. Knows no SDK.
 
-Run as `python crooked.py [how]`; what it does at the start is `how`, what it does in a call is the tool's name.
+Run as `python crooked.py [how]`; what it does at the start is `how`, what it does in a call is the tool's
+name.
 """
 
 import base64
@@ -76,7 +77,9 @@ def write(arguments: dict[str, str]) -> dict[str, object]:
 
 
 def endless(_: dict[str, str]) -> dict[str, object]:
-    sys.stdout.write('{"result": {"content": [], "id": 5, "pad": "' + "x" * 4_300_000 + '"}, "jsonrpc": "2.0"}\n')
+    sys.stdout.write(
+        '{"result": {"content": [], "id": 5, "pad": "' + "x" * 4_300_000 + '"}, "jsonrpc": "2.0"}\n'
+    )
     sys.stdout.flush()
     return text("never heard")
 
@@ -90,7 +93,9 @@ def flood(_: dict[str, str]) -> dict[str, object]:
 def environment(_: dict[str, str]) -> dict[str, object]:
     seen = dict(os.environ)  # noqa: TID251 it is no part of the house
     return text(
-        json.dumps({**seen, "cwd": str(Path.cwd()), "home": [str(one) for one in Path(seen["HOME"]).iterdir()]})
+        json.dumps(
+            {**seen, "cwd": str(Path.cwd()), "home": [str(one) for one in Path(seen["HOME"]).iterdir()]}
+        )
     )
 
 
@@ -144,7 +149,11 @@ def list_tools(cursor: str | None, how: str) -> dict[str, object]:
 
 def initialize() -> dict[str, object]:
     info = {"name": "crooked", "version": "1"}
-    return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}}, "serverInfo": info}
+    return {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {"listChanged": True}},
+        "serverInfo": info,
+    }
 
 
 def hear(message: dict[str, Any], how: str) -> None:

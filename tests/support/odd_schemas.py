@@ -12,9 +12,14 @@ for _ in range(3000):
 
 
 def swelling(levels: int, width: int) -> dict[str, Any]:
-    """A small document that would be width**levels schemas if its references were put in place without a bound."""
+    """A small document that would be width**levels schemas if its references were put in place without a
+    bound.
+    """
     parts = {
-        f"p{n}": {"type": "object", "properties": {f"a{m}": {"$ref": f"#/$defs/p{n + 1}"} for m in range(width)}}
+        f"p{n}": {
+            "type": "object",
+            "properties": {f"a{m}": {"$ref": f"#/$defs/p{n + 1}"} for m in range(width)},
+        }
         for n in range(levels)
     }
     return argument({"$ref": "#/$defs/p0"}, **{"$defs": {**parts, f"p{levels}": {"type": "object"}}})
@@ -43,11 +48,13 @@ VALUES = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["x", "y", "type", "$ref", "nullable", *MAPS, *SINGLES, *LISTS, *PLAIN]), inner, max_size=4
+            st.sampled_from(["x", "y", "type", "$ref", "nullable", *MAPS, *SINGLES, *LISTS, *PLAIN]),
+            inner,
+            max_size=4,
         )
     ),
     max_leaves=12,
 )
-SCHEMAS = st.dictionaries(st.sampled_from(["x", "type", *MAPS, *SINGLES, *LISTS, *PLAIN]), VALUES, max_size=5).map(
-    lambda schema: {**schema, "type": "object"}
-)
+SCHEMAS = st.dictionaries(
+    st.sampled_from(["x", "type", *MAPS, *SINGLES, *LISTS, *PLAIN]), VALUES, max_size=5
+).map(lambda schema: {**schema, "type": "object"})

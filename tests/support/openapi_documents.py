@@ -121,7 +121,9 @@ def laughing(levels: int) -> str:
             "info: {title: L, version: '1'}",
             "paths:",
             "  /x:",
-            "    post: {operationId: doIt, requestBody: {content: {application/json: {schema: " + last + "}}}}",
+            "    post: {operationId: doIt, requestBody: {content: {application/json: {schema: "
+            + last
+            + "}}}}",
         ]
     )
 

@@ -47,7 +47,10 @@ def as_stream(body: dict[str, Any]) -> list[str]:
     choice = body["choices"][0]
     calls = [{"index": at, **call} for at, call in enumerate(choice["message"].get("tool_calls") or ())]
     delta = {"content": choice["message"]["content"], "reasoning": choice["message"].get("reasoning")}
-    chunk = {"delta": delta | ({"tool_calls": calls} if calls else {}), "finish_reason": choice["finish_reason"]}
+    chunk = {
+        "delta": delta | ({"tool_calls": calls} if calls else {}),
+        "finish_reason": choice["finish_reason"],
+    }
     last = {"choices": [], "usage": body["usage"], "system_fingerprint": body["system_fingerprint"]}
     return [*stream_lines({"id": body["id"], "choices": [chunk]}, last | {"metrics": body.get("metrics")})]
 
@@ -90,7 +93,13 @@ class _Answer(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = b"application/json" if self._answer.body is not None else b"text/event-stream; charset=utf-8"
-        await send({"type": "http.response.start", "status": self._answer.status, "headers": [(b"content-type", kind)]})
+        await send(
+            {
+                "type": "http.response.start",
+                "status": self._answer.status,
+                "headers": [(b"content-type", kind)],
+            }
+        )
         if self._answer.body is not None:
             await send({"type": "http.response.body", "body": json.dumps(self._answer.body).encode()})
             return

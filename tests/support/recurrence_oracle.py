@@ -1,4 +1,6 @@
-"""An independent reckoning of rules: no rule library, no alignment; it walks the days and asks the clocks of a zone."""
+"""An independent reckoning of rules: no rule library, no alignment; it walks the days and asks the clocks of
+a zone.
+"""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
@@ -16,7 +18,9 @@ def shown(zone: ZoneInfo, day: date) -> Iterator[tuple[float, datetime]]:
 
 
 def at_clock(zone: ZoneInfo, day: date, at: time) -> float:
-    """When the clocks show this first; if they jump over it, as long after the jump as it lies behind its begin."""
+    """When the clocks show this first; if they jump over it, as long after the jump as it lies behind its
+    begin.
+    """
     wanted, before = datetime.combine(day, at), None
     for moment, clock in shown(zone, day):
         if clock == wanted:

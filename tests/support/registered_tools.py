@@ -17,7 +17,13 @@ from tools.builtin.notes import recall, remember
 
 ADA = By(1, "telegram")
 NOW = 1_700_000_000.0
-GIVEN = ("list", "order", "new", "now", *(f"{number:02}" for number in range(30)))  # what a source gives, by its end
+GIVEN = (
+    "list",
+    "order",
+    "new",
+    "now",
+    *(f"{number:02}" for number in range(30)),
+)  # what a source gives, by its end
 OWN = {tool.name: tool for tool in (clock, recall, remember)}
 
 
@@ -27,7 +33,12 @@ def definition(name: str, description: str = "Does it.", **properties: str) -> d
         "type": "object",
         "properties": {key: {"type": "string", "description": text} for key, text in properties.items()},
     }
-    told = {"name": name, "description": description, "input_schema": schema, "address": "https://shop.example"}
+    told = {
+        "name": name,
+        "description": description,
+        "input_schema": schema,
+        "address": "https://shop.example",
+    }
     return told | {"changes": False, "outside": True, "opens": None}
 
 
@@ -49,11 +60,15 @@ class Registered:
                 tx, Source(name, kind, "https://shop.example/openapi.json", options, added_at=NOW, **more)
             )
 
-    async def tool(self, name: str, source: str = "shop", known: Mapping[str, Any] | None = None, **more: Any) -> None:
+    async def tool(
+        self, name: str, source: str = "shop", known: Mapping[str, Any] | None = None, **more: Any
+    ) -> None:
         """A tool of a source, accepted unless `known` is empty."""
         told = definition(name) if known is None else known
         async with self.database.transaction() as tx:
-            await tools.put(tx, StoredTool(name, source, told, hash_of(told) if told else "", changed_at=NOW, **more))
+            await tools.put(
+                tx, StoredTool(name, source, told, hash_of(told) if told else "", changed_at=NOW, **more)
+            )
 
     async def find(self, name: str) -> StoredTool | None:
         async with self.database.reading() as tx:

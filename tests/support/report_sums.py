@@ -43,5 +43,12 @@ def calls(key: Key = None, **changes: Any) -> CallSums:
 
 
 def turns(key: Key = None, **changes: Any) -> TurnSums:
-    plain: dict[str, Any] = {"turns": 2, "thinking": 1, "empty": 0, "cut": 0, "settled": 2, "thinking_settled": 1}
+    plain: dict[str, Any] = {
+        "turns": 2,
+        "thinking": 1,
+        "empty": 0,
+        "cut": 0,
+        "settled": 2,
+        "thinking_settled": 1,
+    }
     return TurnSums(key=key, **{**plain, "thinking_seconds": 6.0, "seconds": SECONDS, **changes})

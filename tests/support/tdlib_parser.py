@@ -1,8 +1,9 @@
 """Judges pieces the way Telegram would.
 
-TDLib's own parser judges what it can offline (`getMarkdownText` checks a text and its entities like a message about to
-be sent): bounds in UTF-16 units, halves of surrogate pairs, addresses of links. Our own rules judge the rest: length of
-the text, visible text, white space at its end, the number of entities, their JSON shape, the language of code.
+TDLib's own parser judges what it can offline (`getMarkdownText` checks a text and its entities like a message
+about to be sent): bounds in UTF-16 units, halves of surrogate pairs, addresses of links. Our own rules judge
+the rest: length of the text, visible text, white space at its end, the number of entities, their JSON shape,
+the language of code.
 """
 
 import json
@@ -38,11 +39,18 @@ def _own_rules(piece: Piece) -> str | None:
         return "white space at the end"
     if len(piece.entities) > 100:
         return "more than 100 entities"
-    return next((fault for entity in piece.entities if (fault := _fault(entity, utf16_len(piece.text)))), None)
+    return next(
+        (fault for entity in piece.entities if (fault := _fault(entity, utf16_len(piece.text)))), None
+    )
 
 
 def _fault(entity: dict[str, Any], length: int) -> str | None:
-    allowed = {"type", "offset", "length", *({"pre": ("language",), "text_link": ("url",)}.get(entity["type"], ()))}
+    allowed = {
+        "type",
+        "offset",
+        "length",
+        *({"pre": ("language",), "text_link": ("url",)}.get(entity["type"], ())),
+    }
     if not set(entity) <= allowed or entity["type"] not in _TYPES:
         return f"not the Bot API's shape: {entity}"
     if entity["length"] <= 0 or entity["offset"] < 0 or entity["offset"] + entity["length"] > length:

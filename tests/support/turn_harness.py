@@ -1,4 +1,6 @@
-"""One turn at work without Telegram: a model that says what it is told to, a channel that keeps what it was shown."""
+"""One turn at work without Telegram: a model that says what it is told to, a channel that keeps what it was
+shown.
+"""
 
 import asyncio
 import json
@@ -49,7 +51,9 @@ def call(name: str, arguments: str = "{}", id: str = "a") -> ToolCall:
 
 @dataclass
 class Model:
-    """Says one thing a call, in order; what is awaitable is awaited on the seat. `place`: how many wait before us."""
+    """Says one thing a call, in order; what is awaitable is awaited on the seat. `place`: how many wait
+    before us.
+    """
 
     says: list[Says] = field(default_factory=list)
     requests: list[ModelRequest] = field(default_factory=list)
@@ -146,7 +150,9 @@ class Desk:
     @property
     def approvals(self) -> Approvals:
         """How people are asked about calls."""
-        reach = Reach(self._reachable, lambda one: one in self.admins, self.woken.append, self._wake, self.ended.append)
+        reach = Reach(
+            self._reachable, lambda one: one in self.admins, self.woken.append, self._wake, self.ended.append
+        )
         return Approvals(self.database, reach, seconds=self.patience)
 
     def _granted(self, tool: str, person: int, chat: int) -> bool:

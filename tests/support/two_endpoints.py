@@ -19,8 +19,11 @@ from tests.support.gateway import ADMIN, World, open_house
 
 MODEL = "gemma-4-31b-it"
 SIGNED = f"— written by {MODEL}"
-HOST = "127.1"  # how resolvers let one write 127.0.0.1, and no address of the own network to who judges by the letter
-NOTICE = re.compile(r"About the |The (second )?model endpoint (is not answering:|refused a request:|answers again)")
+# How resolvers let one write 127.0.0.1, and no address of the own network to who judges by the letter
+HOST = "127.1"
+NOTICE = re.compile(
+    r"About the |The (second )?model endpoint (is not answering:|refused a request:|answers again)"
+)
 YES, ALL, NO = "Yes, text only", "Also notes, files, images", "No"
 
 

@@ -1,5 +1,5 @@
-"""The front of the house for tests: raw updates go the real way through the inbox to the handlers; turns, the sender
-and Telegram's client are small stand-ins that remember what they were asked.
+"""The front of the house for tests: raw updates go the real way through the inbox to the handlers; turns, the
+sender and Telegram's client are small stand-ins that remember what they were asked.
 """
 
 import json
@@ -65,7 +65,9 @@ class TurnsStandIn:
         self.asks.append(whole)
         ids = [item.id for item in ask.items]
         async with self.database.transaction() as tx:
-            await tx.execute(inbox_table.update().where(inbox_table.c.id.in_(ids)).values(turn=len(self.asks)))
+            await tx.execute(
+                inbox_table.update().where(inbox_table.c.id.in_(ids)).values(turn=len(self.asks))
+            )
             await inbox.done(tx, ids, now=0.0)
 
     def stop(self, lane: Lane, before: int | None = None) -> bool:
@@ -166,7 +168,9 @@ class Front:
         self.files = FilesStandIn()
         gathering = Gathering(cast(Files, self.files), Reader(), None, most=2, room=8000)
         self.handlers = Handlers(database, reach, gathering, most_waiting=3, clock=lambda: self.now)
-        self.reminders = Reminders(database, self.access, self.diary, self.woken.append, clock=lambda: self.now)
+        self.reminders = Reminders(
+            database, self.access, self.diary, self.woken.append, clock=lambda: self.now
+        )
         self._updates = 100
         self._seen = 0
 
@@ -198,7 +202,9 @@ class Front:
         await self.store(self.message(text=text, person=person, **more))
         return await self.handle()
 
-    async def tap(self, data: str, person: int = ANNA, chat: int | None = None) -> tuple[str | None, list[Sent]]:
+    async def tap(
+        self, data: str, person: int = ANNA, chat: int | None = None
+    ) -> tuple[str | None, list[Sent]]:
         """Somebody presses a button: the line shown over the chat, and what the outbox holds afterwards."""
         message = self.message(text="…", person=person)["message"]
         message["chat"] = {"id": chat or person, "type": "private"}

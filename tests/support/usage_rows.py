@@ -7,7 +7,16 @@ from bot.db.tables import accounts, durations, model_calls, tool_calls, turns
 from bot.db.usage.usage_sums import DAY
 
 NOON = 20_000 * DAY + DAY / 2  # epoch seconds, in the middle of 2024-10-04
-KINDS = ("intake", "lane_wait", "seat_wait", "first_canvas", "further_canvases", "tools", "approval_wait", "telegram")
+KINDS = (
+    "intake",
+    "lane_wait",
+    "seat_wait",
+    "first_canvas",
+    "further_canvases",
+    "tools",
+    "approval_wait",
+    "telegram",
+)
 
 
 class Ledger:
@@ -41,7 +50,12 @@ class Ledger:
             "thinking": False,
         }
         row |= {"tools_offered": 0, "prompt_tokens": 1000, "cached_tokens": 250, "completion_tokens": 300}
-        row |= {"reasoning_tokens": 0, "created_at": NOON + 1.0, "seat_at": NOON + 2.0, "ended_at": NOON + 5.0}
+        row |= {
+            "reasoning_tokens": 0,
+            "created_at": NOON + 1.0,
+            "seat_at": NOON + 2.0,
+            "ended_at": NOON + 5.0,
+        }
         row |= {"outcome": "ok", "finish_reason": "stop"}
         return await self._store(model_calls.insert().values(row | changes).returning(model_calls.c.id))
 
@@ -61,10 +75,14 @@ class Ledger:
     async def account(self, turn: int, **seconds: float) -> None:
         row: dict[str, float] = dict.fromkeys((*KINDS, "back_off", "down", "own"), 0.0) | seconds
         whole = sum(row.values())
-        await self._store(accounts.insert().values(**row, turn=turn, settled_at=NOON + 9, whole=whole), given=False)
+        await self._store(
+            accounts.insert().values(**row, turn=turn, settled_at=NOON + 9, whole=whole), given=False
+        )
 
     async def duration(self, day: int, kind: str, bucket: int, count: int) -> None:
-        await self._store(durations.insert().values(day=day, kind=kind, bucket=bucket, count=count), given=False)
+        await self._store(
+            durations.insert().values(day=day, kind=kind, bucket=bucket, count=count), given=False
+        )
 
     async def _store(self, statement: Any, *, given: bool = True) -> int:
         async with self._database.transaction() as tx:

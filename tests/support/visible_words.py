@@ -15,7 +15,9 @@ _SYNTAX = re.compile(
     """,
     re.MULTILINE | re.VERBOSE,
 )
-_FORMULA = re.compile(r"\$\$.+?\$\$|\$(?=\S)[^$\n]*\\[^$\n]*\$|\\\(.+?\\\)|\\\[.+?\\\]|\|\|x\|\|_2", re.DOTALL)
+_FORMULA = re.compile(
+    r"\$\$.+?\$\$|\$(?=\S)[^$\n]*\\[^$\n]*\$|\\\(.+?\\\)|\\\[.+?\\\]|\|\|x\|\|_2", re.DOTALL
+)
 _WORD = re.compile(r"[^\W_]+")
 
 

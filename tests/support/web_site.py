@@ -12,7 +12,9 @@ from tools.net.addresses import Address
 from tools.net.pages import PageReader
 
 
-def answer(body: bytes | str, kind: str | None = "text/html", status: str = "200 OK", **headers: str) -> bytes:
+def answer(
+    body: bytes | str, kind: str | None = "text/html", status: str = "200 OK", **headers: str
+) -> bytes:
     """A whole HTTP answer; underscores in header names stand for dashes."""
     content = body.encode() if isinstance(body, str) else body
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(content)}"]
@@ -47,7 +49,9 @@ class Site:
                 await reader.read()  # silent until the reader gives up
         writer.close()
 
-    def reader(self, addresses: dict[str, list[str]], *allowed: str, trust: ssl.SSLContext | None = None) -> PageReader:
+    def reader(
+        self, addresses: dict[str, list[str]], *allowed: str, trust: ssl.SSLContext | None = None
+    ) -> PageReader:
         """A reader that knows these names and allows these addresses."""
 
         async def resolve(host: str, port: int) -> list[str]:
@@ -62,7 +66,9 @@ class Site:
 
 
 @contextlib.asynccontextmanager
-async def site(pages: dict[str, bytes], *hosts: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[Site]:
+async def site(
+    pages: dict[str, bytes], *hosts: str, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Site]:
     """Serve `pages` while the block runs, on the same port of every host (127.0.0.1 when none is named)."""
     here = Site(pages)
     if tls is not None:

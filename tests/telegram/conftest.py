@@ -1,4 +1,6 @@
-"""What tests of delivering share: a simulated Telegram with its limits, where somebody has written to the bot."""
+"""What tests of delivering share: a simulated Telegram with its limits, where somebody has written to the
+bot.
+"""
 
 from collections.abc import AsyncIterator
 

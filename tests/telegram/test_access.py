@@ -33,7 +33,8 @@ def code_in(sent: Sent) -> str:
 async def test_a_stranger_gets_one_line_with_a_code_and_then_silence(front: Front):
     (sent,) = await front.write("let me in", person=STRANGER)
     assert (
-        sent.text == f"This is a private bot. Give an admin this code to be let in: {code_in(sent)} (good for an hour)."
+        sent.text
+        == f"This is a private bot. Give an admin this code to be let in: {code_in(sent)} (good for an hour)."
     )
     assert await front.write("hello?", person=STRANGER) == []
     front.now += 11 * 60
@@ -122,7 +123,9 @@ async def invited(front: Front, words: str = "") -> str:
 
 async def test_an_invite_lets_one_person_in_and_admins_hear_of_it(front: Front):
     code = await invited(front)
-    greeting, notice = sorted(await front.write(f"/start {code}", person=STRANGER), key=lambda sent: sent.silent)
+    greeting, notice = sorted(
+        await front.write(f"/start {code}", person=STRANGER), key=lambda sent: sent.silent
+    )
     assert (greeting.lane, greeting.text.split(".")[0], len(greeting.buttons)) == ("77", "Hello P77", 3)
     assert (notice.lane, notice.silent, notice.text) == ("1", True, "P77 (77) came in by a link, as member.")
     assert front.access.standing(STRANGER) == "member"
@@ -174,7 +177,9 @@ async def test_the_link_of_the_first_run_makes_an_admin(database: Database):
     code = await people.invite(database, role="admin", minutes=15)
     async with database.reading() as tx:
         front.now = (await tx.execute(select(invites.c.made_at))).scalar_one() + 60
-    (greeting,) = [one for one in await front.write(f"/start {code}", person=STRANGER) if len(one.buttons) == 3]
+    (greeting,) = [
+        one for one in await front.write(f"/start {code}", person=STRANGER) if len(one.buttons) == 3
+    ]
     assert "You are an admin here" in greeting.text
     assert front.access.standing(STRANGER) == "admin"
 
@@ -182,7 +187,12 @@ async def test_the_link_of_the_first_run_makes_an_admin(database: Database):
 async def test_people_lists_roles_and_has_no_buttons_for_oneself(front: Front):
     await front.let_in(BOB, "blocked")
     (sent,) = await front.write("/people", person=ADMIN)
-    assert sent.text.splitlines() == ["People:", "Ada · 1 · admin · you", "Anna · 5 · member", "Bob · 6 · blocked"]
+    assert sent.text.splitlines() == [
+        "People:",
+        "Ada · 1 · admin · you",
+        "Anna · 5 · member",
+        "Bob · 6 · blocked",
+    ]
     assert sent.buttons == {
         "Remove Anna": "people:remove:5",
         "Block Anna": "people:block:5",

@@ -41,7 +41,9 @@ async def test_a_tap_is_answered_and_its_message_redrawn():
         message = await asked(api)
         tap = api.person(ANN).tap(message, "Drop")
         await gestures.answer(tap.query_id, "Dropped. " + "x" * 300)
-        await gestures.redraw(Lane(ANN), message, Part("Nothing waits.", buttons=((Button("More", "more:1"),),)))
+        await gestures.redraw(
+            Lane(ANN), message, Part("Nothing waits.", buttons=((Button("More", "more:1"),),))
+        )
         assert tap.answer is not None
         assert len(tap.answer["text"]) == 200
         (shown,) = api.chat(ANN).from_bot

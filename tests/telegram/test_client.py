@@ -2,7 +2,15 @@
 
 import httpx
 import pytest
-from telegram.error import BadRequest, Forbidden, InvalidToken, NetworkError, RetryAfter, TelegramError, TimedOut
+from telegram.error import (
+    BadRequest,
+    Forbidden,
+    InvalidToken,
+    NetworkError,
+    RetryAfter,
+    TelegramError,
+    TimedOut,
+)
 
 from bot.telegram.client import bot_for
 from bot.telegram.outcomes import Delivered, NotDelivered, Outcome, Refused, Unknown, sorted_out
@@ -42,7 +50,9 @@ def test_every_error_is_sorted(error: TelegramError, outcome: Outcome):
 
 def test_a_flood_names_the_seconds_to_wait():
     bot_for("1:x", "http://127.0.0.1:9")  # silences what python-telegram-bot says about the attribute's type
-    assert sorted_out(RetryAfter(7)) == NotDelivered("Flood control exceeded. Retry in 7 seconds", "flood", 7.0)
+    assert sorted_out(RetryAfter(7)) == NotDelivered(
+        "Flood control exceeded. Retry in 7 seconds", "flood", 7.0
+    )
 
 
 def test_the_client_speaks_to_the_given_address():

@@ -1,4 +1,6 @@
-"""Adding keeps what was offered: chosen tools as accepted, flagged ones suspended; no name is ever taken over."""
+"""Adding keeps what was offered: chosen tools as accepted, flagged ones suspended; no name is ever taken
+over.
+"""
 
 from dataclasses import replace
 
@@ -43,7 +45,11 @@ async def test_what_is_chosen_is_ready_what_is_flagged_waits_and_the_rest_rests(
     assert (evil.definition, evil.hash) == ({}, "")
     assert evil.suspended
     (change,) = await house.changes()
-    assert (change.what, change.after["tools"], change.after["suspended"]) == ("added", ["shop_a"], ["shop_evil"])
+    assert (change.what, change.after["tools"], change.after["suspended"]) == (
+        "added",
+        ["shop_a"],
+        ["shop_evil"],
+    )
     async with house.act() as act:
         found = await sources.find(act.tx, "shop")
         assert found is not None

@@ -19,7 +19,9 @@ async def works(arguments: Mapping[str, Any], context: ToolContext) -> str:
 
 
 def made(name: str, description: str = "Tells something.", source: str = "") -> Tool:
-    return Tool(name, description, SCHEMA, works, source=source, address="https://there.example" if source else "")
+    return Tool(
+        name, description, SCHEMA, works, source=source, address="https://there.example" if source else ""
+    )
 
 
 def supply(name: str, *tools: Tool, kind: Any = "openapi", trouble: str | None = None, **more: Any) -> Supply:
@@ -47,7 +49,10 @@ def test_a_house_with_nothing_registered_has_its_own_tools_and_writes_nothing() 
 
 
 def test_the_houses_own_tools_can_be_disabled_and_ruled_and_need_no_accepting() -> None:
-    rows = (StoredTool("clock", "", enabled=False), StoredTool("calculate", "", hash="old", rule={"ask": "always"}))
+    rows = (
+        StoredTool("clock", "", enabled=False),
+        StoredTool("calculate", "", hash="old", rule={"ask": "always"}),
+    )
     found = standing(stored=rows)
     assert list(found.tools) == ["calculate"]
     assert found.tools["calculate"].rule == Rule("always")
@@ -97,7 +102,11 @@ def test_what_nobody_has_accepted_is_forgotten_when_it_is_listed_no_more() -> No
     assert standing(supply("shop", kind="mcp_http"), stored=(row,)).forgotten == ("buy",)
     assert standing(supply("shop", made("buy"), kind="mcp_http"), stored=(row,)).forgotten == ()
     assert standing(supply("shop", trouble="a secret is missing"), stored=(row,)).forgotten == ()
-    for kept in (replace(row, enabled=False), replace(row, rule={"ask": "always"}), accepted(made("buy"), "shop")):
+    for kept in (
+        replace(row, enabled=False),
+        replace(row, rule={"ask": "always"}),
+        accepted(made("buy"), "shop"),
+    ):
         assert standing(supply("shop", kind="mcp_http"), stored=(kept,)).forgotten == ()
 
 

@@ -30,9 +30,12 @@ def test_what_changed_and_what_is_flagged_are_told_apart() -> None:
 def test_a_server_that_is_away_is_told_once_whatever_it_says_of_itself() -> None:
     away = Standing({}, {}, troubles={"shop": "it is away", "greet.py": "line 3", "web": None})
     known = rows(
-        Source("shop", "mcp_http", "https://s.example", trouble="it hangs"), Source("greet.py", "file", "", trouble="x")
+        Source("shop", "mcp_http", "https://s.example", trouble="it hangs"),
+        Source("greet.py", "file", "", trouble="x"),
     )
     assert list(news(known, away)) == [("source greet.py", "Of the tools of greet.py: line 3.")]
-    first = dict(news(rows(Source("shop", "mcp_http", "https://s.example"), sealed="SECRETS_KEY is missing"), away))
+    first = dict(
+        news(rows(Source("shop", "mcp_http", "https://s.example"), sealed="SECRETS_KEY is missing"), away)
+    )
     assert first["source shop"] == "Of the tools of shop: it is away."
     assert first["secrets"] == "SECRETS_KEY is missing"

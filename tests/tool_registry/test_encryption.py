@@ -43,7 +43,9 @@ async def test_what_was_sealed_by_another_process_is_hidden_once_it_is_opened(da
 async def test_without_a_key_one_line_says_what_to_do(database: Database) -> None:
     async with database.transaction() as tx:
         assert await Sealer([]).opened(tx) == {}
-        with pytest.raises(SettingsRefused, match=r"SECRETS_KEY is missing.*openssl rand -base64 32") as refused:
+        with pytest.raises(
+            SettingsRefused, match=r"SECRETS_KEY is missing.*openssl rand -base64 32"
+        ) as refused:
             await Sealer([]).keep(tx, "weather", "word")
         assert "\n" not in str(refused.value)
 

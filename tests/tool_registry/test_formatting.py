@@ -48,7 +48,11 @@ def test_a_tool_in_one_line():
 def test_whether_a_tool_asks_is_told_with_its_reason(card: Card, told: str):
     assert words.asks(card) == told
     line = words.brief(card)
-    assert line.endswith(" tokens") if "never" in told or "file" in told else told.startswith(line.split(" · ")[-1])
+    assert (
+        line.endswith(" tokens")
+        if "never" in told or "file" in told
+        else told.startswith(line.split(" · ")[-1])
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +73,9 @@ def test_how_a_tool_stands(card: Card, told: str):
 
 def test_all_there_is_to_know_shows_what_hides():
     lines = list(
-        words.shown(replace(CARD, flagged="hidden signs", rule=NEVER, is_set=True, grants=(grant("everyone"),)))
+        words.shown(
+            replace(CARD, flagged="hidden signs", rule=NEVER, is_set=True, grants=(grant("everyone"),))
+        )
     )
     assert lines[:7] == [
         "shop_list: on",
@@ -92,7 +98,8 @@ def test_all_there_is_to_know_shows_what_hides():
 def test_a_rule_by_argument_is_told_with_its_condition():
     told = words.rule(Rule("once", {"properties": {"city": {"const": "Rome"}}}))
     assert (
-        told == 'asks once a chat, whoever it is for, if its arguments fit {"properties": {"city": {"const": "Rome"}}}'
+        told
+        == 'asks once a chat, whoever it is for, if its arguments fit {"properties": {"city": {"const": "Rome"}}}'
     )
 
 
@@ -116,7 +123,9 @@ def test_a_call_is_told_with_its_answer_and_a_source_with_its_trouble():
         '1970-01-01 00:00:10 ring {"token": "[hidden]"} · P8 in 8, turn 4 · ok · 250 ms · 12 characters'
         " · asked: once by P7 after 9 s"
     )
-    waits = replace(call, arguments="x" * 500, size=None, began_at=None, ended_at=None, outcome=None, answer=None)
+    waits = replace(
+        call, arguments="x" * 500, size=None, began_at=None, ended_at=None, outcome=None, answer=None
+    )
     assert words.called(waits).startswith("– ring xxx")
     assert words.called(waits).endswith("x… · 8 in 8, turn 4 · done · – · – · asked: open")
     expired = replace(call, answer="expired", answered_by=None, answered_at=None)
@@ -134,4 +143,6 @@ def test_what_was_added_is_told_with_what_is_to_be_done():
     assert list(words.added(Added("shop", (), (), 0))) == ["shop has nothing new."]
     told = list(words.added(Added("shop", ("shop_a",), (("shop_b", "hidden\u202e"),), 9)))
     assert told[0].endswith("shop_a. 9 tokens of a prompt, estimated.")
-    assert told[1] == "shop_b waits, for its words want a second look: hidden\\u202e. Accept it to have it used."
+    assert (
+        told[1] == "shop_b waits, for its words want a second look: hidden\\u202e. Accept it to have it used."
+    )

@@ -1,4 +1,6 @@
-"""Granting widens and revoking narrows, never the other way round; a grant of another definition counts for nothing."""
+"""Granting widens and revoking narrows, never the other way round; a grant of another definition counts for
+nothing.
+"""
 
 import pytest
 

@@ -55,7 +55,9 @@ def write(folder: Path, name: str, text: str | bytes) -> Path:
 
 
 def test_the_tool_of_the_readme_works_here_as_written(tmp_path: Path) -> None:
-    [written] = re.findall(r"```python\n(.*?)```", Path(tools.__file__).with_name("README.md").read_text(), re.DOTALL)
+    [written] = re.findall(
+        r"```python\n(.*?)```", Path(tools.__file__).with_name("README.md").read_text(), re.DOTALL
+    )
     made = tmp_path / "mine"
     made.mkdir(mode=0o755)
     write(made, "greet.py", written)
@@ -77,7 +79,10 @@ def test_a_file_gives_its_tools_and_not_those_it_imports(folder: Path) -> None:
     ("text", "told"),
     [
         ("x = 1\n\ny = (", "broken.py, line 3: SyntaxError: '(' was never closed"),
-        ("x = 1\nimport no_such_thing\n", "broken.py, line 2: ModuleNotFoundError: No module named 'no_such_thing'"),
+        (
+            "x = 1\nimport no_such_thing\n",
+            "broken.py, line 2: ModuleNotFoundError: No module named 'no_such_thing'",
+        ),
         ("import json\n\njson.loads('[')\n", "broken.py, line 3: JSONDecodeError"),
         ("raise SystemExit", "broken.py, line 1: SystemExit"),
         (
@@ -89,7 +94,9 @@ def test_a_file_gives_its_tools_and_not_those_it_imports(folder: Path) -> None:
         ("exec(compile('1 +', 'elsewhere', 'exec'))", "broken.py, line 1: SyntaxError"),
     ],
 )
-def test_a_broken_file_is_told_with_its_line_and_the_others_go_on(folder: Path, text: str | bytes, told: str) -> None:
+def test_a_broken_file_is_told_with_its_line_and_the_others_go_on(
+    folder: Path, text: str | bytes, told: str
+) -> None:
     write(folder, "broken.py", text)
     broken, greet = load(folder).files
     assert broken.trouble is not None
@@ -119,7 +126,9 @@ def test_a_file_of_somebody_else_is_refused(folder: Path) -> None:
     assert "belongs to another user" in (load(folder).refused or "")
 
 
-def test_what_is_no_plain_file_and_a_folder_that_is_not_there_are_refused(folder: Path, tmp_path: Path) -> None:
+def test_what_is_no_plain_file_and_a_folder_that_is_not_there_are_refused(
+    folder: Path, tmp_path: Path
+) -> None:
     odd = folder / "odd.py"
     makers: tuple[Callable[[], object], ...] = (
         lambda: odd.symlink_to(write(tmp_path, "target.py", "x = 1")),

@@ -1,4 +1,6 @@
-"""The tools the house has now: who is offered and granted what, and how changes are taken over beside what runs."""
+"""The tools the house has now: who is offered and granted what, and how changes are taken over beside what
+runs.
+"""
 
 import asyncio
 import contextlib
@@ -38,7 +40,11 @@ from tools.mcp.definitions import Told, listing
 OWN = (remember, clock, recall)
 ADMIN, BOB, GROUP = 7, 8, -100
 HERE = frozenset({"127.0.0.1"})
-SCHEMA = {"type": "object", "properties": {"place": {"type": "string", "description": "Where."}}, "required": ["place"]}
+SCHEMA = {
+    "type": "object",
+    "properties": {"place": {"type": "string", "description": "Where."}},
+    "required": ["place"],
+}
 KEY = Fernet.generate_key().decode()
 
 
@@ -69,7 +75,9 @@ class Books:
         async with self.changes:
             await self.changes.wait_for(lambda: any(told in one for one in self.news))
 
-    async def weather(self, url: str = "https://weather.example", description: str = "The rain.", **more: Any) -> None:
+    async def weather(
+        self, url: str = "https://weather.example", description: str = "The rain.", **more: Any
+    ) -> None:
         """Register a service whose tool `rain` was accepted with its first description."""
         async with self.database.transaction() as tx:
             routes = [route_to("rain", description, "GET", f"{url}/rain/{{place}}", SCHEMA).as_json()]
@@ -150,7 +158,11 @@ async def test_the_same_names_give_the_same_toolbox_whatever_they_are_asked_for(
     assert books.catalogue.toolbox(["clock", "recall"]) is box
     assert books.catalogue.toolbox(["clock", "recall", "gone"]).definitions == box.definitions
     assert books.catalogue.kit(BOB, BOB, (), ("clock", "recall")) is box
-    assert books.catalogue.kit(BOB, BOB, (), None) is books.catalogue.kit_of(BOB)(None) is books.catalogue.largest()
+    assert (
+        books.catalogue.kit(BOB, BOB, (), None)
+        is books.catalogue.kit_of(BOB)(None)
+        is books.catalogue.largest()
+    )
     assert box.offer is box.offer
 
 
@@ -176,7 +188,9 @@ async def test_a_registered_tool_is_the_admins_until_it_is_granted(books: Books)
     await books.catalogue.load()
     assert books.catalogue.get("rain") is None
     [told] = books.news
-    assert told == ("Of weather these tools rest until an admin has looked: rain (new). /tools show NAME shows one.")
+    assert told == (
+        "Of weather these tools rest until an admin has looked: rain (new). /tools show NAME shows one."
+    )
     await books.accept("rain")
     here = books.catalogue
     assert here.granted("rain", ADMIN, GROUP)
@@ -211,7 +225,10 @@ async def test_a_changed_definition_suspends_the_tool_and_prompts_stay_as_they_b
     assert "its words want a second look" in books.news[-1]
     now = books.catalogue.toolbox(["clock", "rain"])
     assert now.definitions == began.definitions
-    assert await books.call("rain", place="Oslo") == "rain is not available any more. Say so, and go on without it."
+    assert (
+        await books.call("rain", place="Oslo")
+        == "rain is not available any more. Say so, and go on without it."
+    )
     await books.catalogue.renew()
     assert len(books.news) == 2
     await books.accept("rain")
@@ -239,8 +256,12 @@ async def test_what_cannot_be_built_is_noted_and_the_others_go_on(database: Data
         await Sealer([KEY]).keep(tx, "weather", "word")
         await sources.put(tx, Source("shop", "mcp_stdio", "unclosed 'quote"))
         await sources.put(tx, Source("old", "mcp_http", "https://o.example", {"listing": [{"name": "x"}]}))
-        bad = route_to("snow", "Snow.", "GET", "https://elsewhere.example/snow", {"type": "object", "properties": {}})
-        await sources.put(tx, Source("snow", "openapi", "https://s.example", {"routes": [bad.as_json()], "hosts": []}))
+        bad = route_to(
+            "snow", "Snow.", "GET", "https://elsewhere.example/snow", {"type": "object", "properties": {}}
+        )
+        await sources.put(
+            tx, Source("snow", "openapi", "https://s.example", {"routes": [bad.as_json()], "hosts": []})
+        )
     books = Books(database)
     await books.weather(secrets={"basic": "ann:{weather}"})
     await books.catalogue.load()
@@ -279,7 +300,9 @@ def test_a_server_at_such_an_address_is_not_asked(address: str, why: str) -> Non
 
 def test_a_secret_that_no_header_carries_is_told_by_its_header_alone() -> None:
     source = Source("web", "mcp_http", "https://w.example/mcp", {"headers": {"X-Key": "Bearer {key}"}})
-    with pytest.raises(ValueError, match=r"^no header can carry the secret in X-Key: enter it again, in plain ASCII$"):
+    with pytest.raises(
+        ValueError, match=r"^no header can carry the secret in X-Key: enter it again, in plain ASCII$"
+    ):
         place_of(source, {"key": "schlüssel"}, frozenset())
 
 
@@ -296,14 +319,20 @@ def write(into: Path, does: str) -> None:
     (into / "greet.py").chmod(0o644)
 
 
-async def test_files_are_loaded_noted_and_suspended_when_they_change(database: Database, tmp_path: Path) -> None:
+async def test_files_are_loaded_noted_and_suspended_when_they_change(
+    database: Database, tmp_path: Path
+) -> None:
     books = Books(database, Where(folder(tmp_path)))
     await books.catalogue.load()
     assert books.catalogue.granted("greet", ADMIN, ADMIN)
     assert not books.catalogue.granted("greet", BOB, BOB)
     source = await books.source("greet.py")
     assert source is not None
-    assert (source.kind, source.address, source.trouble) == ("file", str(tmp_path / "mine" / "greet.py"), None)
+    assert (source.kind, source.address, source.trouble) == (
+        "file",
+        str(tmp_path / "mine" / "greet.py"),
+        None,
+    )
     write(tmp_path / "mine", "Greet somebody else.")
     assert await books.catalogue.reload() == ()
     assert books.catalogue.get("greet") is None
@@ -371,7 +400,10 @@ async def test_what_cannot_be_taken_over_leaves_the_tools_as_they_are(
 
 def told(*names: str) -> list[dict[str, Any]]:
     """What the server below lists, as it is kept."""
-    return [one.as_json() for one in listing("web", [Told(name, "", ANY, False, False) for name in names]).definitions]
+    return [
+        one.as_json()
+        for one in listing("web", [Told(name, "", ANY, False, False) for name in names]).definitions
+    ]
 
 
 @contextlib.asynccontextmanager
@@ -426,7 +458,9 @@ async def test_what_a_server_listed_for_a_while_and_nobody_accepted_leaves_no_ro
     books = await with_server(database, "http://127.0.0.1:9/mcp")
     for name in ("grown", "blown"):
         async with database.transaction() as tx:
-            await sources.put(tx, Source("web", "mcp_http", "http://127.0.0.1:9/mcp", {"listing": told("echo", name)}))
+            await sources.put(
+                tx, Source("web", "mcp_http", "http://127.0.0.1:9/mcp", {"listing": told("echo", name)})
+            )
         await books.catalogue.renew()
         async with database.reading() as tx:
             rows = [one.name for one in await tools.all_of(tx) if one.source]

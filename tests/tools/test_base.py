@@ -69,7 +69,12 @@ async def forecast(
 
 
 def test_a_tool_is_read_from_signature_and_docstring():
-    assert (forecast.name, forecast.timeout, forecast.repeatable, forecast.thinking) == ("weather", 3, True, "needs")
+    assert (forecast.name, forecast.timeout, forecast.repeatable, forecast.thinking) == (
+        "weather",
+        3,
+        True,
+        "needs",
+    )
     assert forecast.description == "The weather of some days."
     assert forecast.input_schema == {
         "type": "object",
@@ -106,7 +111,11 @@ def test_a_tool_is_read_from_signature_and_docstring():
                 "additionalProperties": False,
             },
             "names": {"description": "Whom to greet.", "type": "array", "items": {"type": "string"}},
-            "factor": {"description": "A factor on two lines (default 1.5)", "type": "number", "default": 1.5},
+            "factor": {
+                "description": "A factor on two lines (default 1.5)",
+                "type": "number",
+                "default": 1.5,
+            },
             "note": {"description": "Kept along.", "type": "string", "default": ""},
             "more": {"description": "Anything else.", "type": "object"},
         },
@@ -115,7 +124,8 @@ def test_a_tool_is_read_from_signature_and_docstring():
 
 async def test_a_run_reads_values_into_python_and_writes_the_result_as_compact_json(context):
     arguments = check(
-        forecast, {"place": {"city": "Rom", "country": None}, "unit": "F", "hours": {"start": "8"}, "names": ["Zoë"]}
+        forecast,
+        {"place": {"city": "Rom", "country": None}, "unit": "F", "hours": {"start": "8"}, "names": ["Zoë"]},
     )
     assert await run(forecast, arguments, context) == (
         '{"place":{"city":"Rom","country":null},"days":3,"unit":"f","hours":{"start":8,"end":24},"names":["Zoë"],'
@@ -270,7 +280,9 @@ def test_a_tool_written_wrongly_is_refused_when_it_is_defined(function, complain
         tool(function)
 
 
-@pytest.mark.parametrize(("name", "description"), [("Big Name", "x"), ("", "x"), ("a" * 65, "x"), ("fine", " ")])
+@pytest.mark.parametrize(
+    ("name", "description"), [("Big Name", "x"), ("", "x"), ("a" * 65, "x"), ("fine", " ")]
+)
 def test_a_tool_needs_a_plain_name_and_a_description(name, description):
     with pytest.raises(ToolDefinitionError):
         Tool(name, description, {"type": "object"}, forecast.function)

@@ -19,13 +19,17 @@ async def test_the_tool_in_ten_lines_works_as_written(context, tmp_path, monkeyp
     import written as found  # type: ignore[import-not-found]
 
     (greet,) = discover(package=found)
-    assert await run(greet, check(greet, {"name": "Bo", "times": "2"}), context) == "Ann says: hello, hello, Bo"
+    assert (
+        await run(greet, check(greet, {"name": "Bo", "times": "2"}), context) == "Ann says: hello, hello, Bo"
+    )
     body = written[written.index("@tool") :].strip().splitlines()
     assert len(body) <= 10
 
 
 def test_every_tool_is_in_the_table_with_whether_it_is_repeatable():
-    rows = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| (yes|no) \|$", README.partition("## Safety")[2], re.MULTILINE))
+    rows = dict(
+        re.findall(r"^\| `(\w+)` \| [^|]+ \| (yes|no) \|$", README.partition("## Safety")[2], re.MULTILINE)
+    )
     assert rows == {tool.name: "yes" if tool.repeatable else "no" for tool in discover()}
 
 
@@ -42,7 +46,9 @@ def test_the_tools_are_small_in_the_prompt():
     """Seventy tokens each at four characters, so that ten such tools and the system text stay within 1,200."""
     text = "".join(
         f"<|tool>declaration:{tool['function']['name']}"
-        + declaration({"description": tool["function"]["description"], "parameters": tool["function"]["parameters"]})
+        + declaration(
+            {"description": tool["function"]["description"], "parameters": tool["function"]["parameters"]}
+        )
         + "<tool|>"
         for tool in definitions(discover())
     )

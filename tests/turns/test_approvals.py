@@ -1,4 +1,6 @@
-"""Calls that ask a person first: the turn is parked, the answer puts it back, and what runs is what was shown."""
+"""Calls that ask a person first: the turn is parked, the answer puts it back, and what runs is what was
+shown.
+"""
 
 import asyncio
 import json
@@ -189,7 +191,9 @@ async def test_no_admin_allows_a_call_of_their_own_that_only_admins_may_allow(
     assert (await desk.rows(tool_calls, "result"))[-1] == (NOBODY,)
 
 
-async def test_where_no_admin_can_be_reached_the_chat_is_told_at_once(database: Database, model: Model, bell: Bell):
+async def test_where_no_admin_can_be_reached_the_chat_is_told_at_once(
+    database: Database, model: Model, bell: Bell
+):
     desk = Desk(database, model, [bell.made(Rule("always", who="admins"))])
     model.says = [said("", ring()), said("Nobody is there.")]
     await desk.turns().run(await desk.ask("ring"))
@@ -265,7 +269,9 @@ async def test_after_text_from_outside_what_changes_something_asks_whatever_was_
 
 
 @pytest.mark.parametrize("asks", [False, True])
-async def test_that_a_tool_may_run_is_on_the_disk_before_it_runs(database: Database, model: Model, asks: bool):
+async def test_that_a_tool_may_run_is_on_the_disk_before_it_runs(
+    database: Database, model: Model, asks: bool
+):
     flaky, seen = Flaky(database), list[bool]()
 
     @tool(rule=Rule("always" if asks else "never"))
@@ -284,7 +290,9 @@ async def test_that_a_tool_may_run_is_on_the_disk_before_it_runs(database: Datab
     assert not flaky.durable  # the answer is, with what is written before it is sent
 
 
-async def test_an_answer_that_goes_on_has_read_what_it_began_with(database: Database, model: Model, bell: Bell):
+async def test_an_answer_that_goes_on_has_read_what_it_began_with(
+    database: Database, model: Model, bell: Bell
+):
     desk = Desk(database, model, [bell.made(Rule("never"), changes=True), listen])
     model.says = [said("", call("listen")), said("It says")]
     await desk.turns().run(await desk.ask("listen"))
@@ -325,7 +333,11 @@ async def test_a_grant_that_ended_meanwhile_ends_the_call(database: Database, mo
 
 async def test_a_call_beyond_the_most_of_a_turn_is_refused(database: Database, model: Model):
     desk = Desk(database, model, [listen, look], most=2)
-    model.says = [said("", call("look"), call("listen", id="b")), said("", call("look", id="c")), said("Enough.")]
+    model.says = [
+        said("", call("look"), call("listen", id="b")),
+        said("", call("look", id="c")),
+        said("Enough."),
+    ]
     await desk.turns().run(await desk.ask("look"))
     assert (await desk.rows(tool_calls, "outcome", "result"))[2] == ("refused", TOO_MANY.format(2))
 
@@ -355,7 +367,9 @@ async def test_what_rests_is_not_asked_about(database: Database, model: Model, b
     assert await desk.rows(approvals, "id") == []
 
 
-async def test_two_questions_of_one_step_are_answered_one_by_one(database: Database, model: Model, bell: Bell):
+async def test_two_questions_of_one_step_are_answered_one_by_one(
+    database: Database, model: Model, bell: Bell
+):
     desk = Desk(database, model, [bell.made()])
     model.says = [said("", ring("front"), ring("back", id="b"))]
     await parked(desk, "ring")
@@ -390,7 +404,11 @@ async def test_later_turns_do_not_see_a_parked_one_and_it_stays_in_its_conversat
     await desk.turns().run(await desk.ask("ring"))
     model.says = [said("Two.")]
     await desk.turns().run(await desk.ask("meanwhile"))
-    assert [one.text[-8:] for one in model.requests[-1].messages[1:]] == ["UTC] first"[-8:], "One.", "eanwhile"]
+    assert [one.text[-8:] for one in model.requests[-1].messages[1:]] == [
+        "UTC] first"[-8:],
+        "One.",
+        "eanwhile",
+    ]
     async with database.transaction() as tx:
         await conversations.new(tx, LANE)
     model.says = [said("Three.")]
@@ -403,4 +421,6 @@ async def test_later_turns_do_not_see_a_parked_one_and_it_stays_in_its_conversat
     model.says = [said("Four.")]
     await desk.turns().run(await desk.ask("and now"))
     assert [one.text for one in model.requests[-1].messages[2:]] == ["Three.", "and now"]
-    assert await desk.rows(turns, "conversation", "state") == [(number, "ended") for number in (1, 1, 1, 2, 2)]
+    assert await desk.rows(turns, "conversation", "state") == [
+        (number, "ended") for number in (1, 1, 1, 2, 2)
+    ]

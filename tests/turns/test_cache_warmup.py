@@ -26,7 +26,9 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warming, "PAUSES", (0.01,))
 
 
-async def test_each_lineage_is_warmed_by_two_requests_that_share_their_head_and_no_more(database: Database) -> None:
+async def test_each_lineage_is_warmed_by_two_requests_that_share_their_head_and_no_more(
+    database: Database,
+) -> None:
     endpoint = Endpoint()
     async with warmed(database, endpoint) as bench:
         rows = await closed(bench, 4)
@@ -48,7 +50,9 @@ async def test_each_lineage_is_warmed_by_two_requests_that_share_their_head_and_
 async def test_what_a_warm_up_took_is_in_the_ledger(database: Database) -> None:
     async with warmed(database, Endpoint()) as bench:
         await closed(bench, 4)
-        first, second, *_ = await bench.rows("prompt_tokens", "cached_tokens", "completion_tokens", "chars_tools")
+        first, second, *_ = await bench.rows(
+            "prompt_tokens", "cached_tokens", "completion_tokens", "chars_tools"
+        )
     assert first[0] > HEAD
     assert first[1] == 0
     assert second[0] > HEAD
@@ -64,7 +68,9 @@ async def test_only_the_lineages_that_are_used_are_warmed(database: Database) ->
     assert [request.thinking for request in endpoint.requests] == [False, False]
 
 
-async def test_it_is_done_again_when_it_is_asked_for_and_once_for_all_who_asked_meanwhile(database: Database) -> None:
+async def test_it_is_done_again_when_it_is_asked_for_and_once_for_all_who_asked_meanwhile(
+    database: Database,
+) -> None:
     endpoint = Endpoint()
     async with serve(endpoint.app) as url:
         model = Llm(f"{url}/v1", None, Seats(1))

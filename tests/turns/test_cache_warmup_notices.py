@@ -40,7 +40,9 @@ async def test_without_a_tool_parser_the_line_that_mends_it_is_told(
         (replace(Profile.today(), prompt_details=False), "--enable-prompt-tokens-details"),
     ],
 )
-async def test_flags_whose_lack_shows_in_replies_are_named(database: Database, profile: Profile, flag: str) -> None:
+async def test_flags_whose_lack_shows_in_replies_are_named(
+    database: Database, profile: Profile, flag: str
+) -> None:
     async with warmed(database, Endpoint(profile)) as bench:
         await until(lambda: bench.news)
     assert flag in bench.news[0][1]

@@ -40,7 +40,9 @@ async def test_a_reply_is_given_with_the_row_still_open(database: Database) -> N
     assert await rows(database) == [("ok", None, 5)]
 
 
-async def test_one_without_end_gives_its_seat_back(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_without_end_gives_its_seat_back(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(booking, "LONGEST", 0.01)
     came = await (book := Book(database)).errand(Model([forever]), REQUEST, NEW)
     assert isinstance(came.given, EndpointAway)
@@ -49,7 +51,9 @@ async def test_one_without_end_gives_its_seat_back(database: Database, monkeypat
     assert await rows(database) == [("failed", "The endpoint took longer than 0.01 s.", 5)]
 
 
-async def test_the_wait_for_a_seat_has_no_end_of_its_own(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_wait_for_a_seat_has_no_end_of_its_own(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(booking, "LONGEST", 0.0)
     free = asyncio.Event()
     model = Model([forever], queue=free.wait)

@@ -1,4 +1,6 @@
-"""What the model sees of a conversation, through the whole house: stable at its front, bounded, cut in big steps."""
+"""What the model sees of a conversation, through the whole house: stable at its front, bounded, cut in big
+steps.
+"""
 
 from itertools import pairwise
 from pathlib import Path
@@ -47,9 +49,9 @@ def head(request: Request) -> str:
 
 
 def test_the_generation_prompt_is_known():
-    assert head(Request({}, {}, 0.0, prompt="<bos>hi<turn|>\n<|turn>model\n<|channel>thought\n<channel|>")).endswith(
-        "hi<turn|>\n"
-    )
+    assert head(
+        Request({}, {}, 0.0, prompt="<bos>hi<turn|>\n<|turn>model\n<|channel>thought\n<channel|>")
+    ).endswith("hi<turn|>\n")
 
 
 async def test_a_prompt_begins_with_the_prompt_of_the_turn_before(tmp_path: Path):

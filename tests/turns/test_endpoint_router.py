@@ -29,7 +29,9 @@ async def test_the_first_answers_while_it_can_and_signs_nothing(tmp_path: Path):
     assert await both.rows(turns, "endpoint", "endpoint_why") == [("main", UNLESS_DOWN)]
 
 
-async def test_the_first_is_down_the_second_answers_and_signs_and_the_next_turn_is_the_firsts_again(tmp_path: Path):
+async def test_the_first_is_down_the_second_answers_and_signs_and_the_next_turn_is_the_firsts_again(
+    tmp_path: Path,
+):
     async with two(tmp_path) as both:
         both.first.fault("busy", times=None)
         assert await both.ask("@@say:here@@") == f"here\n\n{SIGNED}"
@@ -79,7 +81,9 @@ async def test_both_refuse_and_it_is_said(tmp_path: Path):
     ]
 
 
-async def test_both_are_down_each_is_tried_until_patience_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_both_are_down_each_is_tried_until_patience_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(asking, "PAUSES", (0.0, 0.0, 5.0))  # the last one alone is longer than the patience
     async with two(tmp_path, model_wait=4.5) as both:
         both.first.fault("busy", times=None)
@@ -100,8 +104,16 @@ async def test_a_turn_that_finds_the_second_down_too_comes_back_to_the_first(tmp
         both.first.fault("busy", times=2)
         both.second.fault("busy", times=2)
         assert await both.ask("@@say:here@@") == "here"
-    assert [endpoint for endpoint, _, _ in await both.calls()] == ["main", "main", "fallback", "fallback", "main"]
-    assert await both.rows(turns, "endpoint", "endpoint_why") == [("main", "the second endpoint did not answer")]
+    assert [endpoint for endpoint, _, _ in await both.calls()] == [
+        "main",
+        "main",
+        "fallback",
+        "fallback",
+        "main",
+    ]
+    assert await both.rows(turns, "endpoint", "endpoint_why") == [
+        ("main", "the second endpoint did not answer")
+    ]
 
 
 async def test_the_same_turn_goes_on_and_no_tool_runs_again(tmp_path: Path):
@@ -172,7 +184,10 @@ async def test_what_was_asked_of_the_second_is_retried_there(tmp_path: Path):
 async def test_deep_while_the_second_is_down_is_answered_by_the_first_which_says_so(tmp_path: Path):
     async with two(tmp_path) as both:
         both.second.fault("busy", times=None)
-        assert await both.ask("/deep @@say:near@@") == "near\n\n— written by diffusiongemma, not by the second model"
+        assert (
+            await both.ask("/deep @@say:near@@")
+            == "near\n\n— written by diffusiongemma, not by the second model"
+        )
     assert [(where, again) for where, _, again in await both.calls()] == [
         ("fallback", None),
         ("fallback", "away"),
@@ -203,12 +218,19 @@ async def test_a_turn_found_at_a_second_endpoint_that_is_gone_goes_on_at_the_fir
         await stored.move(tx, opened.id, "fallback", "/deep asked for it")
     await desk.turns().run(await desk.restarted("hello"))
     assert await desk.answers() == ["here"]
-    assert await desk.rows(turns, "endpoint", "endpoint_why") == [("main", "there is no second endpoint any more")]
+    assert await desk.rows(turns, "endpoint", "endpoint_why") == [
+        ("main", "there is no second endpoint any more")
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "shown"),
-    [("gemma-4-31b-it", "gemma-4-31b-it"), ("a_b*c`[d](e)", r"a\_bcde"), ("*", "another model"), ("x" * 99, "x" * 80)],
+    [
+        ("gemma-4-31b-it", "gemma-4-31b-it"),
+        ("a_b*c`[d](e)", r"a\_bcde"),
+        ("*", "another model"),
+        ("x" * 99, "x" * 80),
+    ],
 )
 async def test_the_name_of_a_model_is_shown_as_it_is(database: Database, name: str, shown: str):
     first = Desk(database, Model())._places()

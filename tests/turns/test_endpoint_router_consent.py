@@ -18,13 +18,17 @@ async def test_outside_the_chat_is_asked_once_and_the_message_waits_until_yes(tm
         question = await both.question()
         assert HOST in question.text
         assert labels(question) == [YES, ALL, NO]
-        await both.house.api.until(lambda: any("With /consent the second" in text for text in both.house.texts()))
+        await both.house.api.until(
+            lambda: any("With /consent the second" in text for text in both.house.texts())
+        )
         tried = len(both.first.requests)
         await both.first.until(lambda: len(both.first.requests) > tried)
         assert both.second.requests == []
         both.tap(question, YES)
         await both.house.api.until(lambda: f"here\n\n{SIGNED}" in both.said())
-        await both.house.api.until(lambda: not any(NO in labels(one) for one in both.house.api.chat(ADMIN).from_bot))
+        await both.house.api.until(
+            lambda: not any(NO in labels(one) for one in both.house.api.chat(ADMIN).from_bot)
+        )
         assert "may go to" in both.said()[0] or "may go to" in both.said()[1]
         assert len(both.second.requests) == 1
         both.house.ann.send("@@say:again@@")

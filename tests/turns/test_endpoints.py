@@ -11,7 +11,17 @@ from bot.agent import prompt as prompting
 from bot.agent.prompt import data_block
 from bot.db.conversations.chat_settings import KINDS, Consent, Kind
 from bot.domain import Image, Message, ToolCall
-from bot.turns.endpoints import NO_FILE, NO_IMAGE, NO_RESULT, Choice, Endpoint, choose, host_of, is_own, withhold
+from bot.turns.endpoints import (
+    NO_FILE,
+    NO_IMAGE,
+    NO_RESULT,
+    Choice,
+    Endpoint,
+    choose,
+    host_of,
+    is_own,
+    withhold,
+)
 from tests.support.turn_harness import Model
 
 TEXT_ONLY = frozenset[Kind]({"text"})
@@ -121,7 +131,9 @@ def test_the_choice_has_its_reason():
     assert waiting.why == "the turn is a hard one, but the chat has not agreed to api.models.example"
 
 
-def prompt(*newest: Message, notes: str = "1. the cat is called Mia", summary: str | None = None) -> list[Message]:
+def prompt(
+    *newest: Message, notes: str = "1. the cat is called Mia", summary: str | None = None
+) -> list[Message]:
     return list(prompting.build("Be brief.", [], newest, notes, summary))
 
 
@@ -147,7 +159,9 @@ def test_a_file_becomes_a_line_that_says_so_and_the_words_around_it_stay():
     assert kept.left_out == {"files"}
 
 
-@pytest.mark.parametrize("label", ["file", "file, page 1 of 2", "file [a].pdf", "file song.mp3, transcript, 3 s"])
+@pytest.mark.parametrize(
+    "label", ["file", "file, page 1 of 2", "file [a].pdf", "file song.mp3, transcript, 3 s"]
+)
 def test_a_file_is_known_however_it_is_called(label: str):
     kept = withhold(prompt(Message("user", data_block(label, SECRET)), notes=""), TEXT_ONLY)
     assert kept.messages[1].text == NO_FILE

@@ -1,4 +1,6 @@
-"""A conversation's past is found again: dropped messages, tool results and documents, and nothing of another talk."""
+"""A conversation's past is found again: dropped messages, tool results and documents, and nothing of another
+talk.
+"""
 
 import json
 import time
@@ -48,8 +50,16 @@ async def found(database: Database, words: str, lane: Lane = LANE) -> list[tuple
 async def document(database: Database, text: str, name: str = "lease.pdf") -> None:
     """A document that came with the newest message."""
     async with database.transaction() as tx:
-        newest = (await tx.execute(select(messages.c.id).order_by(messages.c.id.desc()).limit(1))).scalar_one()
-        row = {"message": newest, "kind": "document", "name": name, "media_type": "application/pdf", "text": text}
+        newest = (
+            await tx.execute(select(messages.c.id).order_by(messages.c.id.desc()).limit(1))
+        ).scalar_one()
+        row = {
+            "message": newest,
+            "kind": "document",
+            "name": name,
+            "media_type": "application/pdf",
+            "text": text,
+        }
         await tx.execute(insert(attachments).values(row))
 
 
@@ -71,7 +81,9 @@ async def test_results_of_tools_are_found_but_not_those_of_looking_back(desk: De
     assert [source for source, _ in await found(database, "ferry leaves")] == ["result of fetch_page"]
 
 
-async def test_another_chat_a_new_conversation_and_a_replaced_turn_are_not_looked_at(desk: Desk, database: Database):
+async def test_another_chat_a_new_conversation_and_a_replaced_turn_are_not_looked_at(
+    desk: Desk, database: Database
+):
     await talk(desk, "My locker code is 4711.")
     await document(database, "The locker stands in the hall.")
     assert len(await found(database, "locker")) == 2
@@ -98,7 +110,13 @@ async def test_a_turn_that_runs_is_not_found_but_its_document_is(desk: Desk, dat
 async def test_an_attachment_without_text_is_passed_over(desk: Desk, database: Database):
     await talk(desk, "Look at this.")
     async with database.transaction() as tx:
-        row = {"message": 1, "kind": "image", "name": "locker.jpg", "media_type": "image/jpeg", "data": b"locker"}
+        row = {
+            "message": 1,
+            "kind": "image",
+            "name": "locker.jpg",
+            "media_type": "image/jpeg",
+            "data": b"locker",
+        }
         await tx.execute(insert(attachments).values(row))
     assert await found(database, "locker") == []
 
@@ -111,7 +129,10 @@ async def test_what_is_read_is_bounded(desk: Desk, database: Database, monkeypat
     await document(database, "An old zebra.")
     await document(database, "A new zebra, and then another giraffe.")
     await talk(desk, "The second zebra.")
-    assert sorted(source for source, _ in await found(database, "zebra")) == ["document lease.pdf", "the user"]
+    assert sorted(source for source, _ in await found(database, "zebra")) == [
+        "document lease.pdf",
+        "the user",
+    ]
     assert await found(database, "giraffe") == []
 
 
@@ -123,7 +144,9 @@ def test_of_too_much_the_newest_is_kept():
 async def test_the_day_is_that_of_the_message(desk: Desk, database: Database):
     await talk(desk, "My locker code is 4711.")
     async with database.transaction() as tx:
-        await tx.execute(update(messages).values(made_at=datetime(2026, 3, 1, 23, 30, tzinfo=UTC).timestamp()))
+        await tx.execute(
+            update(messages).values(made_at=datetime(2026, 3, 1, 23, 30, tzinfo=UTC).timestamp())
+        )
     assert [one.said for one in await ChatPast(database, LANE).find("4711")] == [date(2026, 3, 1)]
 
 

@@ -1,4 +1,6 @@
-"""The model calls of a turn over a real database: thinking and its brake, answers that go on, what the ledger keeps."""
+"""The model calls of a turn over a real database: thinking and its brake, answers that go on, what the ledger
+keeps.
+"""
 
 import asyncio
 import json
@@ -64,12 +66,16 @@ async def test_a_thinking_turn_has_a_brake_and_room_and_its_rows_say_so(database
     assert await desk.rows(model_calls, "thinking", "again") == [(True, None), (True, None)]
 
 
-async def test_a_braked_call_keeps_its_row_and_the_turn_goes_on_without_thinking(database: Database, model: Model):
+async def test_a_braked_call_keeps_its_row_and_the_turn_goes_on_without_thinking(
+    database: Database, model: Model
+):
     desk = Desk(database, model, thinking="on")
     model.says = [braked(), said("Here.")]
     await desk.turns().run(await desk.ask("go"))
     assert await desk.answers() == ["Here."]
-    rows = await desk.rows(model_calls, "thinking", "again", "outcome", "finish_reason", "completion_tokens", "error")
+    rows = await desk.rows(
+        model_calls, "thinking", "again", "outcome", "finish_reason", "completion_tokens", "error"
+    )
     assert rows == [
         (True, None, "cut", "brake", 1024, "it thought too long without an answer"),
         (False, "brake", "ok", "stop", 5, None),
@@ -94,13 +100,19 @@ async def test_an_empty_reply_that_comes_twice_brings_thinking_unless_the_chat_w
 ):
     model.says = [said(), said(), said("Here.")]
     await (desk := Desk(database, model, thinking="auto")).turns().run(await desk.ask("hello there"))
-    assert await desk.rows(model_calls, "again", "thinking") == [(None, False), ("empty", False), ("silent", True)]
+    assert await desk.rows(model_calls, "again", "thinking") == [
+        (None, False),
+        ("empty", False),
+        ("silent", True),
+    ]
     model.says = [said(), said()]
     await (desk := Desk(database, model, thinking="off")).turns().run(await desk.ask("hello there"))
     assert (await desk.rows(model_calls, "again", "thinking"))[3:] == [(None, False), ("empty", False)]
 
 
-async def test_an_answer_that_goes_on_is_one_message_and_has_a_row_for_each_call(database: Database, model: Model):
+async def test_an_answer_that_goes_on_is_one_message_and_has_a_row_for_each_call(
+    database: Database, model: Model
+):
     desk = Desk(database, model)
     model.says = [cut("The wea"), said("ther is fine.")]
     await desk.turns().run(await desk.ask("go"))
@@ -114,7 +126,9 @@ async def test_an_answer_that_goes_on_is_one_message_and_has_a_row_for_each_call
     assert [text for [text] in await desk.rows(messages, "text")][1:] == ["The weather is fine."]
 
 
-async def test_an_answer_does_not_go_on_while_others_wait_and_a_button_says_so(database: Database, model: Model):
+async def test_an_answer_does_not_go_on_while_others_wait_and_a_button_says_so(
+    database: Database, model: Model
+):
     desk = Desk(database, model)
 
     async def crowd() -> Reply:
@@ -162,7 +176,11 @@ async def test_an_answer_does_not_wait_long_to_go_on(database: Database, model: 
     await desk.turns().run(await desk.ask("go"))
     assert await desk.answers() == [f"The weather\n\n{NOTE}"]
     assert len((await buttons(desk))[0]) == 1
-    assert await desk.rows(model_calls, "again", "outcome") == [(None, "ok"), ("more", "failed"), ("away", "failed")]
+    assert await desk.rows(model_calls, "again", "outcome") == [
+        (None, "ok"),
+        ("more", "failed"),
+        ("away", "failed"),
+    ]
     assert desk.news == ["The model endpoint is not answering: away"]
 
 
@@ -192,7 +210,9 @@ async def test_after_a_crash_an_answer_goes_on_from_what_is_stored_and_within_it
     assert (model.requests[2].max_tokens, model.requests[2].messages[-1].text) == (256, "ab")
 
 
-async def test_after_a_crash_an_answer_ends_with_what_was_shown_if_others_wait_now(database: Database, model: Model):
+async def test_after_a_crash_an_answer_ends_with_what_was_shown_if_others_wait_now(
+    database: Database, model: Model
+):
     desk = Desk(database, model)
     model.says = [cut("The wea"), forever]
     await killed_at(desk, 2, "go")
@@ -251,7 +271,9 @@ async def test_tools_that_find_much_do_not_fill_the_prompt(database: Database, m
     assert all(sum(len(one.text) for one in asked.messages) < 3000 * 4 for asked in model.requests)
 
 
-async def test_a_server_that_cuts_every_reply_after_one_canvas_is_named_once(database: Database, model: Model):
+async def test_a_server_that_cuts_every_reply_after_one_canvas_is_named_once(
+    database: Database, model: Model
+):
     desk = Desk(database, model)
     model.says.extend(cut(str(number)) for number in range(5))
     model.says.append(said("."))

@@ -127,7 +127,9 @@ async def test_a_stop_for_a_later_item_leaves_the_turn_alone(database: Database,
     assert await desk.rows(model_calls, "outcome", "completion_tokens") == [("cancelled", 5)]
 
 
-async def test_a_reply_is_held_while_the_disk_is_full_and_not_asked_for_again(database: Database, model: Model):
+async def test_a_reply_is_held_while_the_disk_is_full_and_not_asked_for_again(
+    database: Database, model: Model
+):
     flaky = Flaky(database)
 
     def full_for_a_moment() -> None:
@@ -203,7 +205,9 @@ async def test_going_down_is_not_held_up_by_a_database_that_cannot_be_written(
     assert await desk.rows(model_calls, "outcome") == [(None,)]
 
 
-async def test_a_tool_whose_end_nobody_saw_is_not_run_again_and_its_row_is_closed(database: Database, model: Model):
+async def test_a_tool_whose_end_nobody_saw_is_not_run_again_and_its_row_is_closed(
+    database: Database, model: Model
+):
     began = asyncio.Event()
     desk = Desk(database, model, [hanging(began)])
     model.says = [said("", call("hang"))]
@@ -237,10 +241,17 @@ async def test_a_repeatable_tool_is_run_again_after_a_crash(database: Database, 
     model.says = [said("There.")]
     await desk.turns().run(await desk.restarted("go"))
     assert await desk.rows(tool_calls, "outcome", "result") == [("ok", "at last")]
-    assert [role for [role] in await desk.rows(messages, "role")] == ["user", "assistant", "tool", "assistant"]
+    assert [role for [role] in await desk.rows(messages, "role")] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
 
 
-async def test_a_turn_whose_tool_is_gone_after_a_restart_goes_on_with_whole_messages(database: Database, model: Model):
+async def test_a_turn_whose_tool_is_gone_after_a_restart_goes_on_with_whole_messages(
+    database: Database, model: Model
+):
     began = asyncio.Event()
     desk = Desk(database, model, [press, hanging(began)])
     model.says = [said("", call("press", id="a")), said("", call("hang", id="b"))]
@@ -283,7 +294,9 @@ async def test_fewer_steps_after_a_restart_end_the_turn_with_an_answer_in_its_me
     assert answer
 
 
-async def test_a_prompt_too_long_is_made_again_smaller_and_each_try_has_its_row(database: Database, model: Model):
+async def test_a_prompt_too_long_is_made_again_smaller_and_each_try_has_its_row(
+    database: Database, model: Model
+):
     desk = Desk(database, model, [look])
     model.says = [said("", call("look")), TOO_LONG, said("Short.")]
     await desk.turns().run(await desk.ask("go"))
@@ -347,7 +360,9 @@ async def test_a_stop_while_the_endpoint_is_away_ends_the_waiting(
     assert await desk.rows(model_calls, "outcome") == [("failed",), ("failed",)]
 
 
-async def test_time_used_up_by_failing_calls_ends_the_turn_without_another_one(database: Database, model: Model):
+async def test_time_used_up_by_failing_calls_ends_the_turn_without_another_one(
+    database: Database, model: Model
+):
     desk = Desk(database, model, seconds=0.05)
 
     async def slow_death() -> Reply:

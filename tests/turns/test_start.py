@@ -1,4 +1,6 @@
-"""What is decided before a turn's first call: its window, whether it thinks; and that a restart changes none of it."""
+"""What is decided before a turn's first call: its window, whether it thinks; and that a restart changes none
+of it.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -127,7 +129,12 @@ async def test_a_turn_that_needs_tools_finds_room_for_what_they_bring(database: 
 async def test_heavy_tool_work_thinks_and_says_why_and_small_talk_does_not(database: Database, model: Model):
     desk = Desk(database, model, [search, remind], thinking="auto")
     model.says = [OK] * 2
-    await say(desk, model, "search the web for owls, and set a reminder to read about them tomorrow at 9", "thank you!")
+    await say(
+        desk,
+        model,
+        "search the web for owls, and set a reminder to read about them tomorrow at 9",
+        "thank you!",
+    )
     assert [one.thinking for one in model.requests] == [True, False]
     [(heavy, why), (light, _)] = await desk.rows(turns, "thinking", "thinking_why")
     assert (heavy, why, light) == (True, "two tools match: search, remind", False)
@@ -144,7 +151,9 @@ async def test_the_endpoint_reads_what_words_do_not_tell(database: Database, mod
     ]
 
 
-async def test_a_cut_stays_where_it_was_when_the_turn_it_is_told_by_is_replaced(database: Database, model: Model):
+async def test_a_cut_stays_where_it_was_when_the_turn_it_is_told_by_is_replaced(
+    database: Database, model: Model
+):
     desk = Desk(database, model)
     model.says = [OK, OK, OK, OK]
     for text in ("one", "two", "three"):

@@ -1,4 +1,6 @@
-"""The tools of a conversation: kept from its beginning to a cut or a /new, stored with each turn, found again."""
+"""The tools of a conversation: kept from its beginning to a cut or a /new, stored with each turn, found
+again.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -92,7 +94,9 @@ async def test_a_conversation_of_an_older_version_keeps_what_it_is_offered_next(
     assert "kept as it stood" in str(model.requests[-1].messages)
 
 
-async def test_a_turn_goes_on_with_what_a_tool_found_that_is_gone_since(database: Database, model: Model) -> None:
+async def test_a_turn_goes_on_with_what_a_tool_found_that_is_gone_since(
+    database: Database, model: Model
+) -> None:
     desk = Desk(database, model, (dig, search))
     ask = await desk.ask("dig")
     model.says = [said("", call("dig"), call("nothing", id="b")), forever]

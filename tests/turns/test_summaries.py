@@ -113,7 +113,9 @@ async def test_a_summary_that_a_cut_has_overtaken_is_made_anew(desk: Desk):
     assert (kept.ahead, kept.upto) == ("So far, and further.", 3)
 
 
-@pytest.mark.parametrize("changed", [{"conversation": 2}, {"summary_ahead": "Ready.", "summary_upto": 2}, {"cut": 2}])
+@pytest.mark.parametrize(
+    "changed", [{"conversation": 2}, {"summary_ahead": "Ready.", "summary_upto": 2}, {"cut": 2}]
+)
 async def test_an_item_that_time_has_passed_by_costs_no_call(desk: Desk, changed: dict[str, Any]):
     await talk(desk, "one", "two", "three")
     await written(desk)
@@ -146,7 +148,9 @@ async def test_a_conversation_that_ended_meanwhile_keeps_no_summary(desk: Desk):
 @pytest.mark.parametrize(
     "says", [EndpointAway("The endpoint cannot be reached.", said()), said(""), said("", finish="")]
 )
-async def test_a_call_that_gives_nothing_is_not_repeated(desk: Desk, says: Any, caplog: pytest.LogCaptureFixture):
+async def test_a_call_that_gives_nothing_is_not_repeated(
+    desk: Desk, says: Any, caplog: pytest.LogCaptureFixture
+):
     await talk(desk, "one", "two")
     await written(desk)
     with caplog.at_level(logging.WARNING):
@@ -210,7 +214,9 @@ async def test_a_cut_takes_over_the_summary_made_ahead_in_the_whole_house(tmp_pa
         async with database.transaction() as tx:
             await due(tx, LANE, now=time.time())
         await say(house, "Good night.", "Sleep well.")  # the worker looks at the inbox again
-        await house.endpoint.until(lambda: any(ASK in str(one.body["messages"][-1]) for one in house.endpoint.requests))
+        await house.endpoint.until(
+            lambda: any(ASK in str(one.body["messages"][-1]) for one in house.endpoint.requests)
+        )
         summary, number = None, 0
         while summary is None:
             number += 1

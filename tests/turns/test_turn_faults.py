@@ -1,4 +1,6 @@
-"""Turns in random trouble: stops, deaths, a full disk, an endpoint that comes and goes. Nothing is left half done."""
+"""Turns in random trouble: stops, deaths, a full disk, an endpoint that comes and goes. Nothing is left half
+done.
+"""
 
 import asyncio
 import json
@@ -28,7 +30,9 @@ ROUNDS = 12
 
 @dataclass
 class Storm:
-    """One turn, from its messages to its end, and what happens to it; `ran` counts runs of the tool that runs once."""
+    """One turn, from its messages to its end, and what happens to it; `ran` counts runs of the tool that runs
+    once.
+    """
 
     dice: random.Random
     database: Database
@@ -125,7 +129,11 @@ async def check(storm: Storm, ask: Ask) -> None:
     async with storm.database.reading() as tx:
         turn = (await tx.execute(select(turns).order_by(turns.c.id.desc()).limit(1))).one()
         part = (await tx.execute(select(outbox.c.final).where(outbox.c.item == ask.items[0].id))).all()
-        calls = (await tx.execute(select(model_calls.c.outcome).where(model_calls.c.turn == turn.id))).scalars().all()
+        calls = (
+            (await tx.execute(select(model_calls.c.outcome).where(model_calls.c.turn == turn.id)))
+            .scalars()
+            .all()
+        )
         ran = (await tx.execute(select(tool_calls).where(tool_calls.c.turn == turn.id))).all()
         query = select(messages).where(messages.c.turn == turn.id).order_by(messages.c.id)
         stored = (await tx.execute(query)).all()

@@ -1,4 +1,6 @@
-"""What admins changed is told newest first, in every format, and nothing of it is obeyed by a terminal or a sheet."""
+"""What admins changed is told newest first, in every format, and nothing of it is obeyed by a terminal or a
+sheet.
+"""
 
 import csv
 import io
@@ -24,7 +26,9 @@ async def filled(database: Database, database_url: str) -> str:
     async with database.transaction() as tx:
         change = ({"ask": "never"}, {"ask": "always", "who": "admins"})
         await audit.note(tx, ADA, "set a rule", "tool clock", change=change, now=NOW - 86_400)
-        await audit.note(tx, MACHINE, "added", "=cmd()\x1b[31m", change=(None, {"tools": ["a", "b"]}), now=NOW)
+        await audit.note(
+            tx, MACHINE, "added", "=cmd()\x1b[31m", change=(None, {"tools": ["a", "b"]}), now=NOW
+        )
     return database_url
 
 

@@ -1,5 +1,5 @@
-"""The account of a turn is made of its rows and of what was measured; unknown tokens stay unknown, and nothing is added
-to make the sum come out.
+"""The account of a turn is made of its rows and of what was measured; unknown tokens stay unknown, and
+nothing is added to make the sum come out.
 """
 
 from collections import Counter
@@ -39,14 +39,18 @@ CALL = CallRow("ok", None, input_tokens=1000, cached_tokens=250, output_tokens=2
 TURN = TurnRow(1, "answered", 100.0, Kept(1, 105.0, 5.0, {}), (CALL,), (), (PartRow(9, 104.9),))
 
 
-def seconds(course: Course = COURSE, *measured: Span, outages: tuple[tuple[float, float], ...] = ()) -> dict[str, Any]:
+def seconds(
+    course: Course = COURSE, *measured: Span, outages: tuple[tuple[float, float], ...] = ()
+) -> dict[str, Any]:
     """What lasted."""
     kept = made(course, measured or MEASURED, outages)
     return {kind: pytest.approx(value) for kind, value in kept.seconds.items() if value}
 
 
 def test_while_a_person_is_asked_asking_and_answering_are_signs_of_life():
-    waits = replace(COURSE, asked_at=104.5, agreed_at=120.0, retaken_at=121.0, ended_at=130.0, settled_at=131.0)
+    waits = replace(
+        COURSE, asked_at=104.5, agreed_at=120.0, retaken_at=121.0, ended_at=130.0, settled_at=131.0
+    )
     measured = (*MEASURED, Span("own", 121.0, 125.0), Span("tools", 128.0, 131.0))
     found = seconds(waits, *measured, outages=((104.0, 128.0),))
     assert (found["approval_wait"], found["lane_wait"], found["down"]) == (15.1, 1.0, 7.0)
@@ -68,7 +72,9 @@ def test_a_plain_turn_is_told_kind_by_kind():
 
 
 def test_a_reading_costs_tokens_and_no_canvas():
-    reading = CallRow("ok", None, input_tokens=40, cached_tokens=0, output_tokens=1, partial=False, is_reading=True)
+    reading = CallRow(
+        "ok", None, input_tokens=40, cached_tokens=0, output_tokens=1, partial=False, is_reading=True
+    )
     seconds = dict.fromkeys(map(column, ORDER), 0.0)
     told = account(replace(TURN, account=Kept(1, 105.0, 5.0, seconds), calls=(reading, CALL)))
     assert (told.calls, told.canvases, told.input.tokens, told.output.tokens) == (1, 2, 1040, 258)
@@ -133,7 +139,9 @@ def test_an_account_shows_what_lasted():
 
 def told(*calls: CallRow) -> str:
     kept = Kept(1, 105.0, 5.0, made(COURSE, MEASURED, ()).seconds)
-    return in_words(account(replace(TURN, account=kept, calls=calls, tools=(ToolRow("clock", "{}", "ok", "…"),))))
+    return in_words(
+        account(replace(TURN, account=kept, calls=calls, tools=(ToolRow("clock", "{}", "ok", "…"),)))
+    )
 
 
 def test_tokens_are_told_in_one_line():
@@ -145,7 +153,10 @@ def test_tokens_are_told_in_one_line():
 
 def test_what_the_server_did_not_count_is_unknown():
     silent = replace(CALL, input_tokens=None, cached_tokens=None, output_tokens=None)
-    assert told(silent) == "1 model call · unknown tokens in (cached share unknown) · unknown out · canvases unknown"
+    assert (
+        told(silent)
+        == "1 model call · unknown tokens in (cached share unknown) · unknown out · canvases unknown"
+    )
     assert told(silent, replace(CALL, partial=True)) == (
         "2 model calls · at least 1,000 tokens in (cached share unknown) · at least 257 out · ~2 canvases (estimated)"
     )

@@ -1,4 +1,6 @@
-"""A report as a picture: what is not known leaves a gap that says so, and drawing needs no more than the figures."""
+"""A report as a picture: what is not known leaves a gap that says so, and drawing needs no more than the
+figures.
+"""
 
 import base64
 import io
@@ -47,7 +49,12 @@ def test_what_is_unknown_is_none_and_never_nought():
 
 
 def test_what_is_known_in_part_is_marked_as_at_least_so_much():
-    some = [calls(20_000, canvases_known=1), calls(20_001, partial=1), calls(20_002), calls(20_003, **UNKNOWN)]
+    some = [
+        calls(20_000, canvases_known=1),
+        calls(20_001, partial=1),
+        calls(20_002),
+        calls(20_003, **UNKNOWN),
+    ]
     books = [turns(20_000, settled=1), turns(20_001), turns(20_002, settled=0), turns(20_003)]
     told = chart(made("day", calls=some, turns=books), "x")
     assert told["canvases at least"] == [True, True, False, False]
@@ -73,7 +80,11 @@ def test_of_very_many_groups_the_newest_days_or_the_largest_are_drawn():
 
 
 def test_tools_are_drawn_by_how_they_ended():
-    tools = [ToolSums("clock", "ok", 2, 2, 1.0), ToolSums("clock", "error", 1, 1, 1.0), ToolSums("b", None, 1, 0, 0.0)]
+    tools = [
+        ToolSums("clock", "ok", 2, 2, 1.0),
+        ToolSums("clock", "error", 1, 1, 1.0),
+        ToolSums("b", None, 1, 0, 0.0),
+    ]
     told = chart(made("tool", tools=tools), "Tools")
     assert told["unit"] == "tool calls"
     assert [(one["name"], one["values"]) for one in told["stacks"]] == [
@@ -101,7 +112,9 @@ def test_every_report_can_be_drawn_small_enough_for_a_chat(found: Report):
 
 
 def test_days_that_differ_look_different():
-    more = made("day", calls=[calls(20_000, canvases=40), calls(20_001)], turns=[turns(20_000), turns(20_001)])
+    more = made(
+        "day", calls=[calls(20_000, canvases=40), calls(20_001)], turns=[turns(20_000), turns(20_001)]
+    )
     assert drawn(chart(DAYS, "x")) != drawn(chart(more, "x"))
     assert drawn(chart(DAYS, "x")) == drawn(chart(DAYS, "x"))
 

@@ -49,7 +49,9 @@ def test_markdown_is_a_table_whose_cells_mean_themselves():
 
 
 def test_csv_has_numbers_unknown_in_words_and_no_formula():
-    text = as_csv([{"model": EVIL, "calls": 2, "share": 0.5}, {"model": "-1", "calls": None, "again_empty": -3}])
+    text = as_csv(
+        [{"model": EVIL, "calls": 2, "share": 0.5}, {"model": "-1", "calls": None, "again_empty": -3}]
+    )
     first, second = read(text)
     assert first == {
         "model": '\'=HYPERLINK("http://x")\\x1b[31m|<b>',
@@ -76,7 +78,11 @@ def test_a_record_tells_everything_of_a_group():
     )
     (record,) = records(found)
     assert record["user"] == "5"
-    assert (record["input_tokens"], record["input_tokens_unknown_calls"], record["cached_share"]) == (2000, 0, 0.25)
+    assert (record["input_tokens"], record["input_tokens_unknown_calls"], record["cached_share"]) == (
+        2000,
+        0,
+        0.25,
+    )
     assert (record["canvases_estimated"], record["thinking_turns"], record["whole_seconds"]) == (4, 1, 10.0)
     assert (record["tool_calls"], record["tool_failures"], record["tool_not_ended"]) == (4, 1, 1)
     assert (record["empty_replies"], record["again_empty"], record["whole_p50_seconds"]) == (1, 1, 1.0)
@@ -104,6 +110,8 @@ def test_json_of_a_report_holds_the_question_the_groups_and_the_whole():
     assert told["notes"][0].startswith("From the beginning to now (UTC).")
     assert whole(made(None, calls=[calls()]))["server"] is None
     assert (
-        whole(report(Question(Scope(since=1_728_000_000.0, until=1_728_000_001.0)), Found((), (), (), ())))["until"]
+        whole(report(Question(Scope(since=1_728_000_000.0, until=1_728_000_001.0)), Found((), (), (), ())))[
+            "until"
+        ]
         == "2024-10-04 00:00:01"
     )

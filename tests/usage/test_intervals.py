@@ -21,7 +21,11 @@ spans = st.lists(st.builds(Span, st.sampled_from(ORDER), moments, moments), max_
 
 def test_every_kind_is_explained_and_has_its_column():
     assert set(EXPLAINED) == set(ORDER) == set(FIRST)
-    assert {column(kind) for kind in ORDER} == {one.name for one in accounts.c} - {"turn", "settled_at", "whole"}
+    assert {column(kind) for kind in ORDER} == {one.name for one in accounts.c} - {
+        "turn",
+        "settled_at",
+        "whole",
+    }
 
 
 @given(moments, moments, spans, moments)
@@ -30,7 +34,9 @@ def test_at_any_moment_the_first_kind_at_work_counts_and_none_where_none_is(
 ):
     begin, end = sorted((one, other))
     here = [piece.kind for piece in divided(begin, end, found) if piece.begin <= at < piece.end]
-    at_work = [kind for kind in FIRST if any(span.kind == kind and span.begin <= at < span.end for span in found)]
+    at_work = [
+        kind for kind in FIRST if any(span.kind == kind and span.begin <= at < span.end for span in found)
+    ]
     assert here == (at_work[:1] if begin <= at < end else [])
 
 
@@ -44,7 +50,9 @@ def test_pieces_follow_each_other_and_none_is_negative(one: float, other: float,
 
 
 @given(moments, moments, spans, spans)
-def test_what_was_cut_before_may_be_cut_again_with_more(one: float, other: float, some: list[Span], more: list[Span]):
+def test_what_was_cut_before_may_be_cut_again_with_more(
+    one: float, other: float, some: list[Span], more: list[Span]
+):
     begin, end = sorted((one, other))
     assert divided(begin, end, [*divided(0.0, 100.0, some), *more]) == divided(begin, end, [*some, *more])
 

@@ -29,7 +29,8 @@ def test_moments(text: str, seconds: float):
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("2024-10-03", MIDNIGHT), ("today", MIDNIGHT + DAY), ("2024-10-03T12:00", MIDNIGHT - DAY / 2)]
+    ("text", "seconds"),
+    [("2024-10-03", MIDNIGHT), ("today", MIDNIGHT + DAY), ("2024-10-03T12:00", MIDNIGHT - DAY / 2)],
 )
 def test_a_last_day_is_meant_whole(text: str, seconds: float):
     assert moment("--until", text, NOW, whole_day=True) == seconds

@@ -90,7 +90,12 @@ def test_no_rate_of_one_canvas_of_a_cut_call_or_of_what_is_unknown():
 
 def test_what_is_unknown_of_a_call_says_so():
     told = line(replace(CALL, turn=None, user=None, input=None, canvases=None, waited=None, outcome=None))
-    assert (told["turn"], told["user"], told["input"], told["canvases est."]) == ("–", "–", "unknown", "unknown")
+    assert (told["turn"], told["user"], told["input"], told["canvases est."]) == (
+        "–",
+        "–",
+        "unknown",
+        "unknown",
+    )
     assert (told["waited s"], told["outcome"]) == ("unknown", "running")
     assert line(replace(CALL, partial=True))["output"] == "≥ 600"
     assert line(replace(CALL, purpose="decision", canvases=None))["canvases est."] == "–"
@@ -100,7 +105,12 @@ def test_turns_one_a_line():
     section = turns([TURN, replace(TURN, counted=False, ending=None, seconds=None, thinking=True)], "seconds")
     assert section.title == "Turns by seconds"
     first, second = (dict(zip(section.head, one, strict=True)) for one in section.lines)
-    assert (first["turn"], first["input"], first["cached"], first["ending"]) == ("4", "2,000", "unknown", "answered")
+    assert (first["turn"], first["input"], first["cached"], first["ending"]) == (
+        "4",
+        "2,000",
+        "unknown",
+        "answered",
+    )
     assert (second["output"], second["seconds"], second["ending"], second["thinking"]) == (
         *("≥ 900", "unknown", "running", "yes"),
     )
@@ -117,6 +127,10 @@ def test_a_turn_that_made_no_call_took_nothing_and_what_one_call_did_not_tell_ma
 
 def test_records_have_numbers_and_times_in_words():
     (call,) = records([CALL])
-    assert (call["created_at"], call["tokens_per_second"], call["again"]) == ("2024-10-04 12:00:00", 150.0, None)
+    assert (call["created_at"], call["tokens_per_second"], call["again"]) == (
+        "2024-10-04 12:00:00",
+        150.0,
+        None,
+    )
     (turn,) = records([TURN])
     assert (turn["received_at"], turn["cached"], turn["canvases"]) == ("2024-10-04 12:00:00", None, 4)

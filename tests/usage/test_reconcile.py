@@ -1,4 +1,6 @@
-"""Our sums against the endpoint's counters: what a gap is put down to, when it is told, and what a restart does."""
+"""Our sums against the endpoint's counters: what a gap is put down to, when it is told, and what a restart
+does.
+"""
 
 import asyncio
 import contextlib
@@ -27,7 +29,13 @@ from tests.support.gateway import open_house
 
 NONE = Own(0, 0, 0, 0, 0, 0, 0)
 ASKED = ModelRequest(
-    (Message("user", "@@repeat:300 word @@"),), (), "none", thinking=False, max_tokens=2048, session="s", lane="l"
+    (Message("user", "@@repeat:300 word @@"),),
+    (),
+    "none",
+    thinking=False,
+    max_tokens=2048,
+    session="s",
+    lane="l",
 )
 
 
@@ -94,7 +102,11 @@ async def test_own_calls_agree_with_the_server_to_the_token(database: Database) 
         second = await office.read()
     assert second.since == first.read_at
     assert (second.gap, second.why, second.running) == (0, room.AGREED, 0)
-    assert second.generated_seen == second.generated_own == sum(one.usage.completion_tokens or 0 for one in replies)
+    assert (
+        second.generated_seen
+        == second.generated_own
+        == sum(one.usage.completion_tokens or 0 for one in replies)
+    )
     assert second.prompt_seen == second.prompt_own == sum(one.usage.prompt_tokens or 0 for one in replies)
     assert second.cached_seen == second.cached_own
     assert (second.requests_seen, second.requests_own) == (2, 2)
@@ -179,7 +191,9 @@ async def test_an_endpoint_without_counters_gives_no_reading(database: Database)
             assert await reconcile.latest(tx, office.url) is None
 
 
-async def test_the_house_takes_readings_beside_its_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_house_takes_readings_beside_its_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(room, "EVERY", 0.01)
     async with open_house(tmp_path) as house:
         house.ann.send("hello")
@@ -192,7 +206,9 @@ async def test_the_house_takes_readings_beside_its_work(tmp_path: Path, monkeypa
     assert found.gap == 0
 
 
-async def test_a_database_that_is_busy_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_database_that_is_busy_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(room, "EVERY", 0)
     tries = asyncio.Event()
 
@@ -209,7 +225,10 @@ async def test_a_database_that_is_busy_is_tried_again(tmp_path: Path, monkeypatc
     async def tell(subject: str, text: str) -> None:
         raise AssertionError(text)
 
-    async with connected(f"sqlite+aiosqlite:///{tmp_path / 'a.db'}") as database, asyncio.TaskGroup() as tasks:
+    async with (
+        connected(f"sqlite+aiosqlite:///{tmp_path / 'a.db'}") as database,
+        asyncio.TaskGroup() as tasks,
+    ):
         running = tasks.create_task(Busy(database, CountersAt("http://127.0.0.1:9/v1"), tell).run())
         await tries.wait()
         running.cancel()
@@ -225,7 +244,12 @@ SEEN = Counters(10_000, 0, 1000, 10, 170, 2560)
         (110, NONE, 0, room.AGREED),
         (-110, NONE, 0, room.AGREED),
         (111, replace(NONE, requests=10), 0, room.UNEXPLAINED),
-        (-111, NONE, 0, "the server counted less than its answers said: is another server behind this address, too?"),
+        (
+            -111,
+            NONE,
+            0,
+            "the server counted less than its answers said: is another server behind this address, too?",
+        ),
         (500, replace(NONE, requests=10, decisions=2), 0, "2 one-step reads of ours may count"),
         (500, replace(NONE, requests=10), 2, "2 calls of ours ran while the counters were read"),
     ],
@@ -248,7 +272,9 @@ def test_a_gap_is_put_in_words(gap: int | None, own: Own, running: int, why: str
         (20_000, None, None),
     ],
 )
-def test_a_gap_is_told_at_ten_times_as_much_and_not_in_between(before: int, gap: int | None, mark: str | None) -> None:
+def test_a_gap_is_told_at_ten_times_as_much_and_not_in_between(
+    before: int, gap: int | None, mark: str | None
+) -> None:
     told = room.news(before, Reading("u", 1.0, 0.0, {}, 0, "why", gap=gap))
     assert (told is None) == (mark is None)
     assert told is None or f"more than {mark} tokens" in told
@@ -258,5 +284,10 @@ def test_a_counter_the_server_lacks_stays_unknown() -> None:
     lacking = Counters(5, None, 5, 1)
     before = Reading("u", 1.0, None, {"prompt_tokens": 1, "generated_tokens": 1, "requests": 0}, 0, "")
     made = room.reading("u", before, lacking, replace(NONE, decisions=1), 2.0, 0)
-    assert (made.prompt_seen, made.cached_seen, made.steps_seen, made.steps_per_canvas) == (4, None, None, None)
+    assert (made.prompt_seen, made.cached_seen, made.steps_seen, made.steps_per_canvas) == (
+        4,
+        None,
+        None,
+        None,
+    )
     assert room.steps_per_canvas(lacking) is None

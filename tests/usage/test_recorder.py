@@ -1,5 +1,5 @@
-"""The keeper stores what is measured with every heartbeat, makes accounts once they can be made, and takes up what an
-earlier process has left.
+"""The keeper stores what is measured with every heartbeat, makes accounts once they can be made, and takes up
+what an earlier process has left.
 """
 
 import asyncio

@@ -1,4 +1,6 @@
-"""Sums become a report: groups with names in a good order, all of them added up, percentiles where they are known."""
+"""Sums become a report: groups with names in a good order, all of them added up, percentiles where they are
+known.
+"""
 
 from typing import Any
 
@@ -57,7 +59,10 @@ class Lane(str):
 def test_of_many_groups_none_is_looked_for_among_all_others():
     keys = [Lane(number) for number in range(400)]
     some = {"calls": [calls(key) for key in keys], "turns": [turns(key) for key in keys]}
-    some |= {"tools": [ToolSums(key, "ok", 1, 1, 0.5) for key in keys], "again": [AgainSums(keys[-1], "empty", 2)]}
+    some |= {
+        "tools": [ToolSums(key, "ok", 1, 1, 0.5) for key in keys],
+        "again": [AgainSums(keys[-1], "empty", 2)],
+    }
     found = made("chat", **some)
     assert Lane.compared < 20 * len(keys)
     assert len(found.entries) == len(keys)
@@ -106,7 +111,9 @@ def test_models_and_purposes_do_not_tell_turns_apart():
 
 
 def test_tools_are_told_apart_by_name_with_the_most_called_first():
-    found = made("tool", calls=[calls()], tools=[ToolSums("a", "ok", 1, 1, 0.1), ToolSums("b", "ok", 2, 2, 0.1)])
+    found = made(
+        "tool", calls=[calls()], tools=[ToolSums("a", "ok", 1, 1, 0.1), ToolSums("b", "ok", 2, 2, 0.1)]
+    )
     assert [one.label for one in found.entries] == ["b", "a"]
     assert all(one.calls is None for one in found.entries)
     assert found.whole.calls == calls()

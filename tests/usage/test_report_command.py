@@ -57,7 +57,11 @@ async def test_csv_of_people(filled: str):
 
 async def test_json_of_one_person(filled: str):
     found = json.loads(await told(filled, user=6, form="json", since="2024-10-04", until="2024-10-04"))
-    assert (found["all"]["calls"], found["all"]["thinking_turns"], found["all"]["thinking_turns_seconds"]) == (
+    assert (
+        found["all"]["calls"],
+        found["all"]["thinking_turns"],
+        found["all"]["thinking_turns_seconds"],
+    ) == (
         1,
         1,
         3.5,
@@ -129,7 +133,10 @@ async def test_a_turn_step_by_step(filled: str):
     assert text.startswith("Turn 2 in chat 6, of user 6: answered")
     assert "noon" not in text
     assert "noon" in await step_by_step(filled, "2", texts=True, json=False, now=NOW)
-    assert json.loads(await step_by_step(filled, "2", texts=False, json=True, now=NOW))["tools"][0]["result"] is None
+    assert (
+        json.loads(await step_by_step(filled, "2", texts=False, json=True, now=NOW))["tools"][0]["result"]
+        is None
+    )
 
 
 async def test_a_turn_that_is_not_there(filled: str):

@@ -10,7 +10,9 @@ from bot.usage.summary import Period, last, text
 from tests.support.report_sums import SECONDS, UNKNOWN, calls, turns
 
 BERLIN = ZoneInfo("Europe/Berlin")
-MORNING = datetime(2026, 10, 26, 8, 0, tzinfo=BERLIN).timestamp()  # a Monday, the day after the clocks went back
+MORNING = datetime(
+    2026, 10, 26, 8, 0, tzinfo=BERLIN
+).timestamp()  # a Monday, the day after the clocks went back
 THURSDAY = Period(datetime(2026, 11, 19, tzinfo=UTC), 1)
 
 

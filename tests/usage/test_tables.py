@@ -130,7 +130,9 @@ def test_no_table_shows_a_rate():
 def test_notes_say_what_is_asked_and_what_is_not_known():
     scope = Scope(since=1_728_000_000.0, until=1_728_086_400.0, user=5, model="m")
     told = list(notes(made(scope=scope, calls=[calls(cached_known=1, partial=1)], turns=[turns(settled=1)])))
-    assert told[0].startswith("From 2024-10-04 00:00:00 to 2024-10-05 00:00:00 (UTC), user 5, model m. Canvases are")
+    assert told[0].startswith(
+        "From 2024-10-04 00:00:00 to 2024-10-05 00:00:00 (UTC), user 5, model m. Canvases are"
+    )
     assert "Unknown, for the server did not tell: cached of 1 of 2 calls; sums leave them out." in told
     assert "1 calls were cut; they count with what the server had told by then." in told
     assert "1 of 2 turns have no account: their seconds are unknown, in no sum." in told
@@ -139,7 +141,9 @@ def test_notes_say_what_is_asked_and_what_is_not_known():
 
 
 def test_notes_state_the_error_of_percentiles():
-    assert any("within 2.5 % of the true ones" in note for note in notes(made(turns=[turns()], method="buckets")))
+    assert any(
+        "within 2.5 % of the true ones" in note for note in notes(made(turns=[turns()], method="buckets"))
+    )
     assert any("Percentiles are not shown" in note for note in notes(made(turns=[turns()], method=None)))
 
 

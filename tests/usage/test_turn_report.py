@@ -99,7 +99,9 @@ def test_a_turn_is_told_in_the_order_of_what_happened():
 
 
 def test_what_failed_or_was_asked_again_says_why():
-    failed = replace(CALL, again="away", outcome="failed", error="cut\x1b off", seat_at=None, first_block_at=None)
+    failed = replace(
+        CALL, again="away", outcome="failed", error="cut\x1b off", seat_at=None, first_block_at=None
+    )
     nothing: dict[str, Any] = {
         "prompt_tokens": None,
         "completion_tokens": None,
@@ -111,8 +113,9 @@ def test_what_failed_or_was_asked_again_says_why():
     assert "failed (cut\\x1b off), finish reason unknown; tokens unknown: it was cut" in text
     assert "has a seat" not in text
     lost = replace(failed, **nothing, outcome=None)
-    assert "unknown (cut\\x1b off), finish reason unknown; tokens unknown: the server did not tell" in "\n".join(
-        told(replace(TURN, calls=(lost,)))
+    assert (
+        "unknown (cut\\x1b off), finish reason unknown; tokens unknown: the server did not tell"
+        in "\n".join(told(replace(TURN, calls=(lost,))))
     )
 
 
@@ -121,7 +124,9 @@ def test_what_is_not_known_of_a_call_is_said_to_be_unknown():
     text = "\n".join(told(replace(TURN, calls=(half,))))
     assert "1,000 in, unknown cached, unknown out, unknown of them thought, canvases unknown" in text
     cut = replace(CALL, usage_partial=True, completion_tokens=200, seat_at=None)
-    assert "≥ 200 out, ≥ 90 of them thought, ≥ 1 canvas (estimated)" in "\n".join(told(replace(TURN, calls=(cut,))))
+    assert "≥ 200 out, ≥ 90 of them thought, ≥ 1 canvas (estimated)" in "\n".join(
+        told(replace(TURN, calls=(cut,)))
+    )
     read = replace(CALL, purpose="decision", completion_tokens=4)
     assert "1,000 in, 250 cached, 4 out" in "\n".join(told(replace(TURN, calls=(read,))))
 

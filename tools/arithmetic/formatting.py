@@ -20,7 +20,10 @@ def told(value: Fraction | float) -> str:
     if places is not None and digits(value.numerator) <= WHOLE:
         return _decimals(value, places)
     size = digits(value.numerator) + digits(value.denominator)
-    exact = f"{value.numerator}/{value.denominator}" if size <= RATIO else f"a fraction of {size} digits"
+    if size <= RATIO:
+        exact = f"{value.numerator}/{value.denominator}"
+    else:
+        exact = f"a fraction of {size} digits"
     return f"{exact} ≈ {_approximately(value)}"
 
 
@@ -45,10 +48,14 @@ def _integer(number: int) -> str:
 def _places(denominator: int) -> int | None:
     """How many decimals a fraction in lowest terms has, if they end soon."""
     twos = (denominator & -denominator).bit_length() - 1
-    rest, fives = denominator >> twos, 0
+    rest = denominator >> twos
+    fives = 0
     while rest % 5 == 0 and fives <= PLACES:
-        rest, fives = rest // 5, fives + 1
-    return max(twos, fives) if rest == 1 and max(twos, fives) <= PLACES else None
+        rest = rest // 5
+        fives = fives + 1
+    if rest == 1 and max(twos, fives) <= PLACES:
+        return max(twos, fives)
+    return None
 
 
 def _decimals(value: Fraction, places: int) -> str:

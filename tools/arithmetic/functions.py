@@ -1,6 +1,8 @@
-"""The functions `calculate` knows: exact where the result can be, else floating point. Pure; sizes are judged before.
+"""The functions `calculate` knows: exact where the result can be, else floating point. Pure; sizes are judged
+before.
 
-Each takes numbers (Fraction when exact, else float) and gives one; raises ValueError, saying why there is no answer.
+Each takes numbers (Fraction when exact, else float) and gives one; raises ValueError, saying why there is no
+answer.
 """
 
 import math
@@ -32,7 +34,8 @@ def root(value: Value, degree: int) -> Value:
         raise ValueError("a negative number has no real root of that kind")
     sign = -1 if value < 0 else 1
     if isinstance(value, Fraction):
-        above, below = _whole_root(abs(value.numerator), degree), _whole_root(value.denominator, degree)
+        above = _whole_root(abs(value.numerator), degree)
+        below = _whole_root(value.denominator, degree)
         if above is not None and below is not None:
             return Fraction(sign * above, below)
     size = abs(float(value))
@@ -44,7 +47,9 @@ def _whole_root(number: int, degree: int) -> int | None:
     found = 1 << -(-number.bit_length() // degree)
     while (lower := ((degree - 1) * found + number // found ** (degree - 1)) // degree) < found:
         found = lower
-    return found if found**degree == number else None
+    if found**degree == number:
+        return found
+    return None
 
 
 def rounded(value: Value, places: Value = Fraction(0)) -> Value:
@@ -55,7 +60,9 @@ def rounded(value: Value, places: Value = Fraction(0)) -> Value:
     scale = Fraction(10) ** shift
     size = math.floor(abs(Fraction(value)) * scale + Fraction(1, 2)) / scale
     result = -size if value < 0 else size
-    return float(result) if isinstance(value, float) else result
+    if isinstance(value, float):
+        return float(result)
+    return result
 
 
 def natural_log(value: Value) -> float:
@@ -89,7 +96,9 @@ def _angle(of: Callable[[float], float]) -> Callable[[Value], float]:
         if abs(angle) > 1e9:
             raise ValueError("an angle that large cannot be told from its neighbours")
         # Near a multiple of pi what is left is the error of pi itself: sin(pi) is 0.
-        return round(of(angle), 15) if abs(angle) > 1 else of(angle)
+        if abs(angle) > 1:
+            return round(of(angle), 15)
+        return of(angle)
 
     return apply
 

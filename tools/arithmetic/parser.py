@@ -1,4 +1,5 @@
-"""Reads and works out an arithmetic expression: exact fractions, sizes judged before anything large is computed.
+"""Reads and works out an arithmetic expression: exact fractions, sizes judged before anything large is
+computed.
 
 Pure, and quick to import: the same code works small sums in the gateway and large ones in a killable process.
 """
@@ -23,7 +24,11 @@ TOKEN = re.compile(
 SPELLINGS = str.maketrans(
     {"×": "*", "·": "*", "∙": "*", "÷": "/", "−": "-", "–": "-", "²": "^2", "³": "^3", "[": "(", "]": ")"}
 )
-TERM, FACTOR, SIGN, POWER, AFTER = 10, 20, 25, 30, 40
+TERM = 10
+FACTOR = 20
+SIGN = 25
+POWER = 30
+AFTER = 40
 BINDING: Mapping[str, int] = {
     "+": TERM,
     "-": TERM,
@@ -76,11 +81,14 @@ def _tokens(text: str) -> list[str]:
     if len(text) > LENGTH:
         raise Refused(f"An expression has at most {LENGTH} characters; work it out in parts.")
     rest = text.translate(SPELLINGS).strip().rstrip("=? \t\n")
-    tokens, at = [], 0
+    tokens = []
+    at = 0
     while at < len(rest):
         found = TOKEN.match(rest, at)
         if found is None:
-            raise Refused(f"{rest[at:].strip()[:20]!r} is not arithmetic; write numbers, + - * / // % ^ and functions.")
+            raise Refused(
+                f"{rest[at:].strip()[:20]!r} is not arithmetic; write numbers, + - * / // % ^ and functions."
+            )
         tokens.append(found[0].strip())
         at = found.end()
     return tokens
@@ -98,17 +106,24 @@ class _Reader:
     def read(self) -> Value:
         value = self._expression(0)
         if self._next():
-            hint = " Write 1000, not 1,000." if self._next() == "," else " Is an operator missing, such as *?"
+            if self._next() == ",":
+                hint = " Write 1000, not 1,000."
+            else:
+                hint = " Is an operator missing, such as *?"
             raise Refused(f"{self._next()!r} does not fit where it stands.{hint}")
         return value
 
     def _next(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+        if self._at < len(self._tokens):
+            return self._tokens[self._at]
+        return ""
 
     def _take(self, wanted: str = "") -> str:
         word = self._next()
         if not word or (wanted and word != wanted):
-            raise Refused(f"{wanted or 'A number'} is missing {f'before {word!r}' if word else 'at the end'}.")
+            raise Refused(
+                f"{wanted or 'A number'} is missing {f'before {word!r}' if word else 'at the end'}."
+            )
         self._at += 1
         return word
 
@@ -123,7 +138,8 @@ class _Reader:
         return value
 
     def _onward(self, left: Value, binding: int) -> Value:
-        sign, begin = self._take(), self._at
+        sign = self._take()
+        begin = self._at
         if sign == "!":
             if self._next() == "!":
                 raise Refused("!! can be read in two ways; use factorial().")
@@ -144,7 +160,8 @@ class _Reader:
 
     def _refuse_two_readings(self, begin: int) -> None:
         """`200 + 10%` is 220 to some and 200.1 to others; `5% + 10%` is clear."""
-        right, before = self._tokens[begin : self._at], self._tokens[begin - 2]
+        right = self._tokens[begin : self._at]
+        before = self._tokens[begin - 2]
         if len(right) == 2 and right[1] == "%" and before != "%":
             part = f"{right[0]}/100"
             raise Refused(f"Adding {right[0]}% can be read in two ways: write * (1 + {part}), or + {part}.")
@@ -157,7 +174,9 @@ class _Reader:
             return value
         if word in ("-", "+"):
             value = self._expression(SIGN)
-            return -value if word == "-" else value
+            if word == "-":
+                return -value
+            return value
         if word == "√":
             return self._called("sqrt", [self._expression(POWER)])
         if word[0].isdigit() or word[0] == ".":
@@ -177,7 +196,9 @@ class _Reader:
             return self._called(name, self._arguments())
         if name in CONSTANTS:
             return CONSTANTS[name]
-        raise Refused(f"{word!r} is not known here; there are pi, e and, with brackets, {', '.join(FUNCTIONS)}.")
+        raise Refused(
+            f"{word!r} is not known here; there are pi, e and, with brackets, {', '.join(FUNCTIONS)}."
+        )
 
     def _arguments(self) -> list[Value]:
         self._take("(")
@@ -191,7 +212,10 @@ class _Reader:
     def _called(self, name: str, values: list[Value]) -> Value:
         function = FUNCTIONS[name]
         if not function.least <= len(values) <= function.most:
-            wanted = "one number" if function.most == 1 else f"{function.least} or more numbers"
+            if function.most == 1:
+                wanted = "one number"
+            else:
+                wanted = f"{function.least} or more numbers"
             raise Refused(f"{name} takes {wanted}, not {len(values)}.")
         self._room(of_call(name, values))
         return _real(function.apply(*values))
@@ -207,13 +231,17 @@ class _Reader:
             power: float | complex = float(base) ** float(exponent)
             return power
         self._room(of_power(base, exponent))
-        start = base if exponent.denominator == 1 else root(base, exponent.denominator)
+        start: Fraction | float = base
+        if exponent.denominator != 1:
+            start = root(base, exponent.denominator)
         return start**exponent.numerator
 
     def _room(self, bits: float) -> None:
         """Stop before a number of so many bits is made."""
         if bits > MOST:
-            raise Refused(f"A number on the way has more than {int(MOST / DIGIT):,} digits; that is not worked out.")
+            raise Refused(
+                f"A number on the way has more than {int(MOST / DIGIT):,} digits; that is not worked out."
+            )
         if bits > self._bits:
             raise Bigger
 

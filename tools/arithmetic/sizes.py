@@ -43,4 +43,6 @@ def _is_whole(value: Value) -> bool:
 
 
 def _bounded(value: Value) -> float:
-    return min(abs(float(value)), BEYOND) if of_value(value) < 1000 else BEYOND
+    if of_value(value) < 1000:
+        return min(abs(float(value)), BEYOND)
+    return BEYOND

@@ -5,7 +5,9 @@ from tools.arithmetic.parser import Bigger, Refused, large, work_out
 from tools.base import ToolError, tool
 from tools.sandbox.process import Limits, Stopped, run_apart
 
-QUICK = 4096  # bits up to which numbers are worked out in the gateway: a whole expression takes some milliseconds
+QUICK = (
+    4096  # bits up to which numbers are worked out in the gateway: a whole expression takes some milliseconds
+)
 APART = Limits(seconds=4, processor=3, memory=256 * 1024 * 1024)
 
 

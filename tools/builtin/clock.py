@@ -67,7 +67,9 @@ async def clock(context: ToolContext, zone: str = "UTC") -> str:
 
 
 def find_zone(wanted: str) -> tuple[str, tzinfo]:
-    """A zone and its name, by IANA name, city or offset such as `UTC+5:30`; raises ToolError with what is close."""
+    """A zone and its name, by IANA name, city or offset such as `UTC+5:30`; raises ToolError with what is
+    close.
+    """
     offset = OFFSET.fullmatch(wanted.strip())
     if offset:
         return _fixed(offset)
@@ -78,12 +80,17 @@ def find_zone(wanted: str) -> tuple[str, tzinfo]:
         if name in known:
             return known[name], ZoneInfo(known[name])
     close = dict.fromkeys(known[name] for name in get_close_matches(spoken, known, n=5, cutoff=0.6))
-    advice = f"did you mean {', '.join(close)}?" if close else "give an IANA zone such as Europe/Paris."
+    if close:
+        advice = f"did you mean {', '.join(close)}?"
+    else:
+        advice = "give an IANA zone such as Europe/Paris."
     raise ToolError(f"No time zone is called {wanted[:60]!r}; {advice}")
 
 
 def _fixed(offset: re.Match[str]) -> tuple[str, tzinfo]:
-    sign, hours, minutes = offset[1], int(offset[2]), int(offset[3] or 0)
+    sign = offset[1]
+    hours = int(offset[2])
+    minutes = int(offset[3] or 0)
     if hours > 14:
         raise ToolError("No place on Earth is more than 14 hours from UTC.")
     away = timedelta(hours=hours, minutes=minutes)
@@ -94,7 +101,11 @@ def _fixed(offset: re.Match[str]) -> tuple[str, tzinfo]:
 def _zones() -> Mapping[str, str]:
     """Zones by what people call them: the whole name, its last part, and the cities above."""
     names = (files("tzdata") / "zones").read_text().split()
-    spoken = {_spoken(name.rpartition("/")[2]): name for name in names if "/" in name and not name.startswith("Etc/")}
+    spoken = {
+        _spoken(name.rpartition("/")[2]): name
+        for name in names
+        if "/" in name and not name.startswith("Etc/")
+    }
     for line in CITIES.strip().splitlines():
         zone, _, cities = line.partition(": ")
         spoken |= {_spoken(city): zone for city in cities.split(", ")}

@@ -1,4 +1,6 @@
-"""The readable text of a web page. What is safe to open is decided in tools/net/pages.py and tools/net/addresses.py."""
+"""The readable text of a web page. What is safe to open is decided in tools/net/pages.py and
+tools/net/addresses.py.
+"""
 
 from tools.base import Tool, tool
 from tools.net.pages import Page, PageReader
@@ -26,7 +28,10 @@ def _told(page: Page) -> str:
     if not page.text:
         return f"{head}\n\nThe page has no readable text."
     left_out = page.length - len(page.text)
-    note = f"\n\n[{left_out} more characters of the page are left out]" if left_out or not page.whole else ""
+    if left_out or not page.whole:
+        note = f"\n\n[{left_out} more characters of the page are left out]"
+    else:
+        note = ""
     return f"{head}\n\n{page.text}{note}"
 
 

@@ -15,11 +15,16 @@ async def read_more(number: int, start: int, context: ToolContext) -> str:
     """
     whole = await context.past.result(number)
     if whole is None:
-        raise ToolError(f"No result of this conversation has the number {number}. It may have been cut elsewhere.")
+        raise ToolError(
+            f"No result of this conversation has the number {number}. It may have been cut elsewhere."
+        )
     begin = max(0, start)
     if begin >= len(whole):
         raise ToolError(f"This result has {len(whole)} characters; nothing is left from {begin} on.")
     piece = whole[begin : begin + PIECE]
     left = len(whole) - begin - len(piece)
-    more = f"\n[… {left} characters left; start {begin + len(piece)} goes on]" if left else ""
+    if left:
+        more = f"\n[… {left} characters left; start {begin + len(piece)} goes on]"
+    else:
+        more = ""
     return f"{piece}{more}"

@@ -1,10 +1,14 @@
-"""Schedule: the model's way to have something said or done later. The house understands, keeps and says it back."""
+"""Schedule: the model's way to have something said or done later. The house understands, keeps and says it
+back.
+"""
 
 from tools.base import ToolContext, ToolError, tool
 
 
 @tool(thinking="never", timeout=30, changes=True)
-async def schedule(context: ToolContext, when: str = "", text: str = "", task: bool = False, remove: int = 0) -> str:
+async def schedule(
+    context: ToolContext, when: str = "", text: str = "", task: bool = False, remove: int = 0
+) -> str:
     """Remind later, or do a task at times. Alone: list.
 
     Args:

@@ -14,15 +14,21 @@ KEY = "Idempotency-Key"
 
 
 def asked_of(route: Route, arguments: Mapping[str, Any], key: str) -> Asked:
-    """The request for these checked arguments; `key` marks repetitions of one and the same call. Raises ToolError."""
+    """The request for these checked arguments; `key` marks repetitions of one and the same call. Raises
+    ToolError.
+    """
     given = [(value, arguments[value.argument]) for value in route.values if value.argument in arguments]
     paths = {value.name: (value, content) for value, content in given if value.place == "path"}
     absent = [name for name in names_in(route.address) if name not in paths]
     if absent:
         raise ToolError(f"{route.name} needs {absent[0]}: it is a part of the address.")
-    pieces = [piece for value, content in given if value.place == "query" for piece in query_of(value, content)]
+    pieces = [
+        piece for value, content in given if value.place == "query" for piece in query_of(value, content)
+    ]
     url = path_of(route.address, paths) + (f"?{'&'.join(pieces)}" if pieces else "")
-    headers = {v.name: header_of(v, content) for v, content in given if v.place == "header" and content is not None}
+    headers = {
+        v.name: header_of(v, content) for v, content in given if v.place == "header" and content is not None
+    }
     body = None if route.body is None else _body(route.body, arguments)
     if body is not None and route.body is not None:
         headers["Content-Type"] = route.body.media

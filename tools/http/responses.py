@@ -1,4 +1,6 @@
-"""What a model reads of an HTTP answer: JSON written compactly, other text as it is, a refusal as an error. Pure."""
+"""What a model reads of an HTTP answer: JSON written compactly, other text as it is, a refusal as an error.
+Pure.
+"""
 
 import json
 from email.message import Message
@@ -19,13 +21,17 @@ def told(answer: Answer, name: str, method: str) -> str:
         excerpt = f"{excerpt[:EXCERPT]}…" if len(excerpt) > EXCERPT else excerpt
         raise ToolError(f"{name} answered {status}" + (f": {excerpt}" if excerpt else "."))
     if method == "HEAD":
-        return "\n".join([status, *(f"{each}: {answer.headers[each]}" for each in TOLD if each in answer.headers)])
+        return "\n".join(
+            [status, *(f"{each}: {answer.headers[each]}" for each in TOLD if each in answer.headers)]
+        )
     if text == "" or not answer.body:
         return f"Done ({status}). The answer is empty."
     if text is None:
         kind = _content(answer)[0] or "of an unknown kind"
         return f"Done ({status}). The answer is a file ({kind[:60]}, {len(answer.body)} bytes), which cannot be read."
-    return text if answer.whole else f"{text}\n\n[What is beyond {BYTES // 1024 // 1024} MB of the answer is left out]"
+    if answer.whole:
+        return text
+    return f"{text}\n\n[What is beyond {BYTES // 1024 // 1024} MB of the answer is left out]"
 
 
 def _text(answer: Answer) -> str | None:
@@ -33,12 +39,16 @@ def _text(answer: Answer) -> str | None:
     kind, charset = _content(answer)
     if kind == "application/json" or kind.endswith("+json"):
         return _compact(answer.body, charset)
-    is_text = kind.startswith("text/") or kind.endswith(("xml", "yaml", "javascript", "x-www-form-urlencoded"))
+    is_text = kind.startswith("text/") or kind.endswith(
+        ("xml", "yaml", "javascript", "x-www-form-urlencoded")
+    )
     if not is_text and kind not in ("", "application/octet-stream"):
         return None
     if not is_text and (b"\0" in answer.body or not _is_utf8(answer.body)):
         return None
-    return _compact(answer.body, charset) if not is_text else _decoded(answer.body, charset).strip()
+    if not is_text:
+        return _compact(answer.body, charset)
+    return _decoded(answer.body, charset).strip()
 
 
 def _content(answer: Answer) -> tuple[str, str]:

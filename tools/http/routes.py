@@ -21,10 +21,11 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is sent along, as `media`: one argument as the `whole` of it, or the `fields` of an object, by argument.
+    """What is sent along, as `media`: one argument as the `whole` of it, or the `fields` of an object, by
+    argument.
 
-    Unless it is `required`, nothing is sent when none of them is given. `forms` are the parts of a form, by their name
-    in it, that are written in another way than usual.
+    Unless it is `required`, nothing is sent when none of them is given. `forms` are the parts of a form, by
+    their name in it, that are written in another way than usual.
     """
 
     media: str
@@ -38,7 +39,8 @@ class Body:
 class Route:
     """One call. `operation` is what it was picked by, `address` an absolute URL with `{names}` in its path.
 
-    `checked` and `told` are the schemas of `tools.reducing`; `reported` is what an admin should know, a sentence each.
+    `checked` and `told` are the schemas of `tools.reducing`; `reported` is what an admin should know, a
+    sentence each.
     """
 
     operation: str
@@ -85,17 +87,22 @@ def _body_from(kept: Mapping[str, Any]) -> Body:
 
 
 def route_to(name: str, description: str, method: str, url: str, schema: Mapping[str, Any]) -> Route:
-    """The route to one plain endpoint: what is not in the URL's path goes into the query, or into a body of JSON.
+    """The route to one plain endpoint: what is not in the URL's path goes into the query, or into a body of
+    JSON.
 
     `url` may have `{names}` of arguments in its path. Raises ToolDefinitionError, saying what to do.
     """
     method = method.upper()
     if method not in METHODS:
-        raise ToolDefinitionError(f"{method[:20]!r} is no method that can be used: take one of {', '.join(METHODS)}")
+        raise ToolDefinitionError(
+            f"{method[:20]!r} is no method that can be used: take one of {', '.join(METHODS)}"
+        )
     address, _, query = url.partition("?")
     path = absolute(address)
     if query:
-        raise ToolDefinitionError("the URL must end before its ?; what stood behind it becomes arguments of the schema")
+        raise ToolDefinitionError(
+            "the URL must end before its ?; what stood behind it becomes arguments of the schema"
+        )
     both = reduced(schema)
     known = both.checked["properties"]
     asked = names_in(path)
@@ -106,15 +113,25 @@ def route_to(name: str, description: str, method: str, url: str, schema: Mapping
         )
     in_path = [Value(one, one, "path", "simple", False) for one in asked]
     rest = [one for one in known if one not in asked]
-    in_query = [Value(one, one, "query", "form", True) for one in rest] if method in (*SAFE, "DELETE") else []
-    body = None if in_query or method in (*SAFE, "DELETE") else Body("application/json", None, {n: n for n in rest})
+    if method in (*SAFE, "DELETE"):
+        in_query = [Value(one, one, "query", "form", True) for one in rest]
+    else:
+        in_query = []
+    if in_query or method in (*SAFE, "DELETE"):
+        body = None
+    else:
+        body = Body("application/json", None, {n: n for n in rest})
     checked_, shown = (_needing(each, asked) for each in (both.checked, both.schema))
-    return Route(name, name, description, method, path, (*in_path, *in_query), body, checked_, shown, both.reported)
+    return Route(
+        name, name, description, method, path, (*in_path, *in_query), body, checked_, shown, both.reported
+    )
 
 
 def _needing(schema: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
     needed = sorted({*schema.get("required", ()), *names})
-    return {**schema, "required": needed} if needed else dict(schema)
+    if needed:
+        return {**schema, "required": needed}
+    return dict(schema)
 
 
 def absolute(address: str) -> str:

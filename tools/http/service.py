@@ -1,7 +1,7 @@
 """Speaks to one service over HTTP: which hosts are its own, what it is shown to know us, and how it is asked.
 
-Owns one exchange with its redirects: every host is judged anew, secrets go to the service's own hosts only, and no
-proxies or cookies are used. Failures are ToolErrors for the model.
+Owns one exchange with its redirects: every host is judged anew, secrets go to the service's own hosts only,
+and no proxies or cookies are used. Failures are ToolErrors for the model.
 """
 
 import asyncio
@@ -36,7 +36,9 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What a service knows us by: headers (`Authorization: Bearer …` is one), pieces of the query, `name:password`."""
+    """What a service knows us by: headers (`Authorization: Bearer …` is one), pieces of the query,
+    `name:password`.
+    """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     query: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -98,12 +100,17 @@ class Service:
 
     async def send(self, asked: Asked, most: int = BYTES) -> Answer:
         """The answer to a request, at most `most` bytes of it, whatever its status. Raises ToolError."""
-        unsure = "" if asked.method in SAFE else " Whether it was done is not known."
+        if asked.method in SAFE:
+            unsure = ""
+        else:
+            unsure = " Whether it was done is not known."
         try:
             async with asyncio.timeout(SECONDS):
                 return await self._exchange(asked, most)
         except TimeoutError:
-            raise ToolError(f"{self.name} took longer than {SECONDS:g} seconds and was given up.{unsure}") from None
+            raise ToolError(
+                f"{self.name} took longer than {SECONDS:g} seconds and was given up.{unsure}"
+            ) from None
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise ToolError(f"{self.name} could not be asked: {why_broken(error)}.") from error
         except (httpx.HTTPError, OSError) as error:
@@ -121,7 +128,10 @@ class Service:
             for _ in range(REDIRECTS + 1):
                 own = host_of(url) in self.hosts
                 # An address of our own network that an admin allowed is not for whoever redirects there.
-                reach = self.reach if own else replace(self.reach, private=frozenset())
+                if own:
+                    reach = self.reach
+                else:
+                    reach = replace(self.reach, private=frozenset())
                 request = self._request(asked, url, own)
                 async with contextlib.aclosing(await reach.ask(transport, request, CONNECTING)) as response:
                     if not response.has_redirect_location:
@@ -137,17 +147,24 @@ class Service:
         if pieces:
             url = url.copy_with(query=b"&".join([*([url.query] if url.query else []), *pieces]))
         return httpx.Request(
-            asked.method, url, headers={**HEADERS, **asked.headers, **self.secrets.shown()}, content=asked.body
+            asked.method,
+            url,
+            headers={**HEADERS, **asked.headers, **self.secrets.shown()},
+            content=asked.body,
         )
 
     def _onward(self, asked: Asked, url: httpx.URL, response: httpx.Response) -> tuple[Asked, httpx.URL]:
-        """What to ask next, and where. Only questions are asked of other hosts, and never less safely than before."""
+        """What to ask next, and where. Only questions are asked of other hosts, and never less safely than
+        before.
+        """
         try:
             onward = checked(str(url.join(response.headers["location"])))
         except (httpx.InvalidURL, ValueError) as error:
             raise ToolError(f"{self.name} redirects to something that is no address.") from error
         if url.scheme == "https" and onward.scheme == "http":
-            raise ToolError(f"{self.name} redirects to an address that is not encrypted; it was not followed.")
+            raise ToolError(
+                f"{self.name} redirects to an address that is not encrypted; it was not followed."
+            )
         if asked.method in SAFE:
             return asked, onward
         same = (host_of(url), url.scheme) == (host_of(onward), onward.scheme)
@@ -170,7 +187,9 @@ def checked(address: str) -> httpx.URL:
     except (httpx.InvalidURL, ValueError, TypeError) as error:
         raise ToolError(f"That is no web address: {address[:100]!r}.") from error
     if url.scheme not in ("http", "https") or not url.host:
-        raise ToolError(f"Only addresses that begin with http:// or https:// can be asked, not {address[:100]!r}.")
+        raise ToolError(
+            f"Only addresses that begin with http:// or https:// can be asked, not {address[:100]!r}."
+        )
     if url.userinfo:
         raise ToolError("An address with a name or password in it is not asked.")
     return url

@@ -86,7 +86,10 @@ def query_of(value: Value, content: Any) -> list[str]:
 
 def header_of(value: Value, content: Any) -> str:
     """The text of a header. Raises ToolError for what a header cannot carry."""
-    written = _json(content) if value.as_json else _simple(content, value.explode, plain, ",")
+    if value.as_json:
+        written = _json(content)
+    else:
+        written = _simple(content, value.explode, plain, ",")
     if not written.isascii() or not written.isprintable():
         raise ToolError(f"{value.argument} goes into a header, which carries plain ASCII text only.")
     return written.strip()
@@ -96,7 +99,9 @@ def plain(content: Any) -> str:
     """One value as text: true, 3, null as nothing; lists and objects within others as JSON."""
     if content is None:
         return ""
-    return content if isinstance(content, str) else _json(content)
+    if isinstance(content, str):
+        return content
+    return _json(content)
 
 
 def _of_path(value: Value, content: Any) -> str:
@@ -115,8 +120,12 @@ def _of_path(value: Value, content: Any) -> str:
 def _simple(content: Any, explode: bool, text: Callable[[Any], str], between: str) -> str:
     if isinstance(content, Mapping):
         pairs = [(text(str(key)), text(part)) for key, part in content.items()]
-        return between.join(f"{key}={part}" for key, part in pairs) if explode else ",".join(map(",".join, pairs))
-    return between.join(map(text, content)) if isinstance(content, list) else text(content)
+        if explode:
+            return between.join(f"{key}={part}" for key, part in pairs)
+        return ",".join(map(",".join, pairs))
+    if isinstance(content, list):
+        return between.join(map(text, content))
+    return text(content)
 
 
 def _matrix(name: str, content: Any, explode: bool, text: Callable[[Any], str]) -> str:

@@ -17,7 +17,8 @@ GRACE = 2.0  # seconds beyond those of an exchange, so that what it says of itse
 
 
 def tool_of(route: Route, service: Service) -> Tool:
-    """The tool a route is. Questions (GET, HEAD) are repeatable and ask nobody; all else changes something and asks.
+    """The tool a route is. Questions (GET, HEAD) are repeatable and ask nobody; all else changes something
+    and asks.
 
     Raises ToolDefinitionError when the route's host is not confirmed, or secrets would go there in the clear.
     """
@@ -28,7 +29,9 @@ def tool_of(route: Route, service: Service) -> Tool:
     if service.secrets and service.reach.exposes(route.url):
         raise ToolDefinitionError(f"{route.name} would send secrets unencrypted: {ENCRYPTED}")
     if not all(text.isascii() and text.isprintable() for text in service.secrets.shown().values()):
-        raise ToolDefinitionError(f"{route.name} has a secret that no header can carry: enter it again, in plain ASCII")
+        raise ToolDefinitionError(
+            f"{route.name} has a secret that no header can carry: enter it again, in plain ASCII"
+        )
     route = _without_secrets(route, service)
 
     async def call(arguments: Mapping[str, Any], context: ToolContext) -> object:
@@ -76,7 +79,10 @@ def _without_secrets(route: Route, service: Service) -> Route:
 
 
 def _without(schema: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
-    left = {**schema, "properties": {key: each for key, each in schema["properties"].items() if key not in names}}
+    left = {
+        **schema,
+        "properties": {key: each for key, each in schema["properties"].items() if key not in names},
+    }
     if "required" in left:
         left["required"] = [name for name in left["required"] if name not in names]
     return left

@@ -1,6 +1,7 @@
 """One live connection to an MCP server, from its first word to its end: what it lists, answers and changes.
 
-Everything of the SDK's is entered and left in the task that runs `hold`; callers only wait, and can leave at any time.
+Everything of the SDK's is entered and left in the task that runs `hold`; callers only wait, and can leave at
+any time.
 """
 
 import asyncio
@@ -46,7 +47,8 @@ MISSED = 3  # calls in a row without an answer, after which the connection is ma
 
 _ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
 _US = Implementation(name="canvasgram", version="0.1")
-# The SDK's words, for its codes are used by servers as well: the connection, one answer, a server that was restarted.
+# The SDK's words, for its codes are used by servers as well: the connection, one answer, a server that was
+# restarted.
 _CLOSED = "Connection closed"
 _CUT = "SSE stream"
 _NO_SESSION = "Session terminated"
@@ -102,13 +104,14 @@ class Line:
         return told
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Found:
-        """What a tool finds. Raises ToolError for what the server answered instead, Gone when it can answer nothing.
+        """What a tool finds. Raises ToolError for what the server answered instead, Gone when it can answer
+        nothing.
 
         Cancelling tells the server, and waits for nothing.
         """
         asked = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
-        # Not by the SDK's own call: that holds a result against the server's schema here, and its patterns may be such
-        # that this never ends.
+        # Not by the SDK's own call: that holds a result against the server's schema here, and its patterns
+        # may be such that this never ends.
         try:
             answer = await self._apart(self.client.session.send_request(asked, _ANSWER))
         except MCPError as error:
@@ -117,7 +120,9 @@ class Line:
             raise ToolError(f"{self.name} answered with something that is not a result.") from error
         self._missed = 0
         if isinstance(answer, InputRequiredResult):
-            raise ToolError(f"{self.name} wants to ask more than its tool was given, which is not possible here.")
+            raise ToolError(
+                f"{self.name} wants to ask more than its tool was given, which is not possible here."
+            )
         return found(answer)
 
     def missed(self) -> None:
@@ -209,7 +214,9 @@ async def _open(place: Place, patience: Patience, line: Line, stack: contextlib.
     """Connect and list."""
     try:
         async with asyncio.timeout(patience.connect):
-            client = Client(await line.transport(place, stack), message_handler=line.heard, client_info=_US, cache=None)
+            client = Client(
+                await line.transport(place, stack), message_handler=line.heard, client_info=_US, cache=None
+            )
             line.client = await stack.enter_async_context(client)
             return await line.listed()
     except Exception as error:
@@ -221,15 +228,20 @@ async def _open(place: Place, patience: Patience, line: Line, stack: contextlib.
 
 
 def _unread(error: MCPError) -> str | None:
-    """Why the SDK could not read an answer, in our words: in its own the answer would stand. None: it was read."""
+    """Why the SDK could not read an answer, in our words: in its own the answer would stand. None: it was
+    read.
+    """
     if error.code != PARSE_ERROR:
         return None
-    return f"its answer {TOO_LARGE}" if TOO_LARGE in error.message else "it does not speak the protocol"
+    if TOO_LARGE in error.message:
+        return f"its answer {TOO_LARGE}"
+    return "it does not speak the protocol"
 
 
 async def _watch(line: Line, patience: Patience, changed: Callable[[list[Told]], Awaitable[None]]) -> None:
     """List again whenever the server says so, and now and then unasked: what it says may be lost."""
-    calm, clock = Calm(patience.apart, patience.again), asyncio.get_running_loop().time
+    calm = Calm(patience.apart, patience.again)
+    clock = asyncio.get_running_loop().time
     while True:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience.again):

@@ -1,6 +1,8 @@
-"""What a server says its tools are, made fit for the house: names, descriptions, schemas, and what is believed. Pure.
+"""What a server says its tools are, made fit for the house: names, descriptions, schemas, and what is
+believed. Pure.
 
-All of it was written by a stranger. What cannot be used is left out and reported; it never takes the others with it.
+All of it was written by a stranger. What cannot be used is left out and reported; it never takes the others
+with it.
 """
 
 import json
@@ -34,17 +36,22 @@ class Told:
 def bounded(told: Told) -> Told:
     """The same without what is too long: a listing may have hundreds of them."""
     too_long = told.schema is not None and len(json.dumps(told.schema)) > SCHEMA
-    shorter = replace(told, name=told.name[: NAME_LENGTH + 1], description=told.description[: DESCRIPTION + 1])
-    return replace(shorter, schema=None) if too_long else shorter
+    shorter = replace(
+        told, name=told.name[: NAME_LENGTH + 1], description=told.description[: DESCRIPTION + 1]
+    )
+    if too_long:
+        return replace(shorter, schema=None)
+    return shorter
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A tool of a server as the house knows it: `name` is what the model calls it, `remote` what its server does.
+    """A tool of a server as the house knows it: `name` is what the model calls it, `remote` what its server
+    does.
 
-    `told` is the schema in the model's words, `input_schema` what arguments are checked against. `reads`: its server
-    says that it changes nothing; `repeatable`: that a second run does no harm. `opens`: the argument that holds an
-    address. Made of JSON values only, so that it can be kept as `as_json`.
+    `told` is the schema in the model's words, `input_schema` what arguments are checked against. `reads`: its
+    server says that it changes nothing; `repeatable`: that a second run does no harm. `opens`: the argument
+    that holds an address. Made of JSON values only, so that it can be kept as `as_json`.
     """
 
     name: str

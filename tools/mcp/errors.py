@@ -1,4 +1,6 @@
-"""Why a server is not available, in words for an admin and the model: no addresses, nothing of what was sent. Pure."""
+"""Why a server is not available, in words for an admin and the model: no addresses, nothing of what was sent.
+Pure.
+"""
 
 from collections.abc import Iterator
 

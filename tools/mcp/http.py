@@ -81,14 +81,17 @@ class Guard(httpx2.AsyncBaseTransport):
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         # What is packed was not asked for, and may be any size.
-        is_packed = response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity")
+        is_packed = response.headers.get("content-encoding", "identity").strip().lower() not in (
+            "",
+            "identity",
+        )
         response.stream = _Bounded(response.stream, 0 if is_packed else LARGEST, is_stream=is_stream)
         return response
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """An answer of `most` bytes at most, and so many parts that it can be read; of a stream of events this is said of
-    each line, and it goes on not faster than its pace.
+    """An answer of `most` bytes at most, and so many parts that it can be read; of a stream of events this is
+    said of each line, and it goes on not faster than its pace.
     """
 
     def __init__(self, inner: httpx2.AsyncByteStream, most: int, *, is_stream: bool) -> None:
@@ -97,7 +100,9 @@ class _Bounded(httpx2.AsyncByteStream):
         self._is_stream = is_stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        pace, clock, kept = Pace(), asyncio.get_running_loop().time, bytearray()
+        pace = Pace()
+        clock = asyncio.get_running_loop().time
+        kept = bytearray()
         async for piece in self._inner:
             kept += piece
             if len(kept) > self._most:
@@ -119,7 +124,9 @@ def _weighed(message: bytes | bytearray) -> int:
     """What reading it costs. Raises TooLarge."""
     if parts(message) > PARTS:
         raise TooLarge
-    return weight(message) if message.strip() else 0
+    if message.strip():
+        return weight(message)
+    return 0
 
 
 def _patience(request: httpx2.Request) -> float | None:

@@ -1,4 +1,6 @@
-"""Bounds on what a server may write: the length and parts of one message, and how much comes in a while. Pure."""
+"""Bounds on what a server may write: the length and parts of one message, and how much comes in a while.
+Pure.
+"""
 
 import math
 import re
@@ -13,8 +15,8 @@ _ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*,')
 _QUOTES = 100_000  # of a message, beyond which its texts are not told from the rest
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
-# Reading costs by the message and its values, and by the length of its texts little. Weighed so that a second's worth
-# takes a tenth of a second.
+# Reading costs by the message and its values, and by the length of its texts little. Weighed so that a
+# second's worth takes a tenth of a second.
 _MESSAGE = 4096
 _PART = 64
 _TEXT_BYTES = 16  # of one weight
@@ -47,7 +49,8 @@ class Lines:
         *ended, rest = piece.split(b"\n")
         for part in ended:
             self._add(part)
-            line, skipped = bytes(self._line), self._skips
+            line = bytes(self._line)
+            skipped = self._skips
             self._line.clear()
             self._skips = False
             if skipped or parts(line) > PARTS:
@@ -82,14 +85,20 @@ def weight(message: bytes | bytearray) -> int:
 
 
 def answered(message: bytes) -> int | None:
-    """The id of the request that a message answers, where it stands before the result: elsewhere might be another."""
+    """The id of the request that a message answers, where it stands before the result: elsewhere might be
+    another.
+    """
     before = re.split(rb'"(?:result|error|params|method)"', message[:_HEAD], maxsplit=1)[0]
     match = _ID.search(before)
-    return int(match[1]) if match else None
+    if match:
+        return int(match[1])
+    return None
 
 
 class Pace:
-    """How long to wait before more is read, so that a server that floods us keeps nobody busy. Times in seconds."""
+    """How long to wait before more is read, so that a server that floods us keeps nobody busy. Times in
+    seconds.
+    """
 
     def __init__(self) -> None:
         self._left = _BURST
@@ -105,8 +114,8 @@ class Pace:
 
 
 class Calm:
-    """How long a server is not heard after it told of a change: `least`, and when it does so often twice as long each
-    time, `most` at last. One change is forgiven each `most`. Times in seconds.
+    """How long a server is not heard after it told of a change: `least`, and when it does so often twice as
+    long each time, `most` at last. One change is forgiven each `most`. Times in seconds.
     """
 
     def __init__(self, least: float, most: float) -> None:

@@ -16,8 +16,8 @@ SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 class Program:
     """A server that is started here and spoken to through its standard input and output.
 
-    It is given nothing of the gateway's environment: PATH, LANG, HOME, and what `environment` holds. `home` is its home
-    and working folder; None: an empty one that is deleted when it ends.
+    It is given nothing of the gateway's environment: PATH, LANG, HOME, and what `environment` holds. `home`
+    is its home and working folder; None: an empty one that is deleted when it ends.
     """
 
     command: tuple[str, ...]
@@ -30,7 +30,9 @@ class Program:
 
     @property
     def path(self) -> str:
-        """Where the command is looked for: the folder of this Python, then the system's, unless told otherwise."""
+        """Where the command is looked for: the folder of this Python, then the system's, unless told
+        otherwise.
+        """
         return self.environment.get("PATH", f"{Path(sys.executable).parent}:{SYSTEM_PATH}")
 
 

@@ -15,7 +15,8 @@ _IMAGES = ("image/jpeg", "image/png", "image/webp", "image/gif")
 
 
 def found(result: "CallToolResult") -> Found:
-    """Text and pictures of a result; what is neither is named as left out. Raises ToolError if it says it is an error.
+    """Text and pictures of a result; what is neither is named as left out. Raises ToolError if it says it is
+    an error.
 
     Structured content is given where there is no text: where there is, it says the same.
     """
@@ -53,7 +54,9 @@ def _text(block: "ContentBlock") -> str:
             return f"[left out: the resource {block.uri[:200]}]"
         case "resource":
             text = getattr(block.resource, "text", None)
-            return text if text is not None else f"[left out: the file {block.resource.uri[:200]}]"
+            if text is not None:
+                return str(text)
+            return f"[left out: the file {block.resource.uri[:200]}]"
         case "image":
             return "[left out: a picture]"
     return "[left out: sound]"

@@ -1,6 +1,7 @@
 """An MCP server as the house sees it: its tools, and one task that keeps the connection and makes it anew.
 
-Nothing here waits longer than a call may take: a server that is dead, hangs or talks nonsense is "not available".
+Nothing here waits longer than a call may take: a server that is dead, hangs or talks nonsense is "not
+available".
 """
 
 import asyncio
@@ -43,11 +44,12 @@ class Limits:
 
 
 class Server:
-    """One server. Nothing is started before somebody lists its tools or calls one; `run` must be running for that.
+    """One server. Nothing is started before somebody lists its tools or calls one; `run` must be running for
+    that.
 
-    `changed` is told what is listed: after the first connection, and whenever it is other than before. It is awaited in
-    the server's own task, so that calls go on meanwhile. `trouble` says why it is not available; None: it is, or was
-    not asked yet.
+    `changed` is told what is listed: after the first connection, and whenever it is other than before. It is
+    awaited in the server's own task, so that calls go on meanwhile. `trouble` says why it is not available;
+    None: it is, or was not asked yet.
     """
 
     def __init__(self, name: str, place: Place, changed: Changed, limits: Limits = Limits()) -> None:
@@ -64,15 +66,22 @@ class Server:
         self._failures = 0
 
     async def run(self) -> None:
-        """Keep the connection from the first wish on, until cancelled; the server is gone when this has ended."""
+        """Keep the connection from the first wish on, until cancelled; the server is gone when this has
+        ended.
+        """
         await self._wanted.wait()
         # It takes a second or two, in which chats would stand still.
         module = await in_thread(importlib.import_module, "tools.mcp.connection")
-        patience = module.Patience(self._limits.connect, self._limits.list, self._limits.again, self._limits.apart)
-        # Each connection in a task of its own: leaving it, the SDK may turn our being cancelled into another error.
+        patience = module.Patience(
+            self._limits.connect, self._limits.list, self._limits.again, self._limits.apart
+        )
+        # Each connection in a task of its own: leaving it, the SDK may turn our being cancelled into another
+        # error.
         async with asyncio.TaskGroup() as tasks:
             while True:
-                await asyncio.wait({tasks.create_task(self._hold(module.hold, patience), name=f"mcp {self.name}")})
+                await asyncio.wait(
+                    {tasks.create_task(self._hold(module.hold, patience), name=f"mcp {self.name}")}
+                )
                 await asyncio.sleep(self._pause())
 
     async def _hold(self, hold: Callable[..., Awaitable[None]], patience: object) -> None:
@@ -172,7 +181,8 @@ class Server:
 
     async def _begin(self, line: "Line", told: list[Told]) -> None:
         await self._hear(told)
-        self._line, self.trouble = line, None
+        self._line = line
+        self.trouble = None
         self._tell()
         log.info("an MCP server is connected", extra={"action": "mcp.connected", "server": self.name})
 
@@ -184,8 +194,12 @@ class Server:
 
     def _fail(self, why: str, *, steady: bool) -> None:
         self._failures = 1 if steady else self._failures + 1
-        level = logging.WARNING if self._failures == 1 or why != self.trouble else logging.DEBUG
-        self._line, self.trouble = None, why
+        if self._failures == 1 or why != self.trouble:
+            level = logging.WARNING
+        else:
+            level = logging.DEBUG
+        self._line = None
+        self.trouble = why
         self._tell()
         fields = {"action": "mcp.lost", "server": self.name, "why": why, "failures": self._failures}
         log.log(level, "an MCP server is not available", extra=fields)

@@ -1,6 +1,8 @@
-"""A server that is a program: started with a bare environment, spoken to line by line, killed with its children.
+"""A server that is a program: started with a bare environment, spoken to line by line, killed with its
+children.
 
-The SDK's own transport passes on parts of our environment, keeps lines of any length and stderr unread: this one not.
+The SDK's own transport passes on parts of our environment, keeps lines of any length and stderr unread: this
+one not.
 """
 
 import asyncio
@@ -92,8 +94,8 @@ class Pipe:
     async def _start(self, home: Path) -> None:
         loop = asyncio.get_running_loop()
         bare = {"PATH": self._program.path, "LANG": "C.UTF-8", "HOME": str(home)}
-        # What create_subprocess_exec does, but for the transport: without it a pipe that a child of the program still
-        # holds could not be closed.
+        # What create_subprocess_exec does, but for the transport: without it a pipe that a child of the
+        # program still holds could not be closed.
         self._transport, protocol = await loop.subprocess_exec(
             lambda: SubprocessStreamProtocol(limit=_PIECE, loop=loop),
             *self._program.command,
@@ -108,11 +110,15 @@ class Pipe:
 
     async def _read(self) -> None:
         assert self._process.stdout is not None
-        lines, pace, clock = Lines(), Pace(), asyncio.get_running_loop().time
+        lines = Lines()
+        pace = Pace()
+        clock = asyncio.get_running_loop().time
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             while piece := await self._process.stdout.read(_PIECE):
                 for line in lines.feed(piece):
-                    await asyncio.sleep(pace.wait(weight(line) if isinstance(line, bytes) else HEAVY, clock()))
+                    await asyncio.sleep(
+                        pace.wait(weight(line) if isinstance(line, bytes) else HEAVY, clock())
+                    )
                     await self._hear(line)
         self._end("it has ended")
         self._to_us.close()
@@ -152,7 +158,8 @@ class Pipe:
     async def _listen(self) -> None:
         """Put what it writes on stderr into the log: some of it, and read the rest lest it stands still."""
         assert self._process.stderr is not None
-        lines, told = Lines(_STDERR), 0
+        lines = Lines(_STDERR)
+        told = 0
         while piece := await self._process.stderr.read(_STDERR):
             for line in lines.feed(piece):
                 if told < TOLD and isinstance(line, bytes):

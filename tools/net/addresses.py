@@ -10,7 +10,8 @@ Address = IPv4Address | IPv6Address
 Allow = Callable[[Address], bool]
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
-# Special-purpose blocks of the IANA registry, written out because `is_global` differs between patch releases of Python.
+# Special-purpose blocks of the IANA registry, written out because `is_global` differs between patch releases
+# of Python.
 CLOSED_V4 = [
     IPv4Network("0.0.0.0/8"),  # this network
     IPv4Network("10.0.0.0/8"),  # private
@@ -55,11 +56,15 @@ def is_public(address: Address) -> bool:
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """The addresses the system finds for a host, best first; also of spellings such as `0x7f.1`. Raises OSError."""
+    """The addresses the system finds for a host, best first; also of spellings such as `0x7f.1`. Raises
+    OSError.
+    """
     found = await in_thread(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 def all_allowed(found: list[str], allow: Allow) -> bool:
-    """Whether every address is allowed: a name that points inside with one of them is not trusted with the others."""
+    """Whether every address is allowed: a name that points inside with one of them is not trusted with the
+    others.
+    """
     return bool(found) and all(allow(ip_address(address)) for address in found)

@@ -1,4 +1,6 @@
-"""Reads the body of an HTTP answer up to a bound, unpacked here piece by piece, so that a small answer cannot swell."""
+"""Reads the body of an HTTP answer up to a bound, unpacked here piece by piece, so that a small answer cannot
+swell.
+"""
 
 import zlib
 
@@ -14,7 +16,10 @@ async def read_body(response: httpx.Response, most: int, what: str = "The answer
     packed = response.headers.get("content-encoding", "identity").strip().lower()
     if packed not in ("identity", "", "gzip", "x-gzip", "deflate"):
         raise ToolError(f"{what} is packed in a way that cannot be read.")
-    unpacker = None if packed in ("identity", "") else zlib.decompressobj(zlib.MAX_WBITS | 32)
+    if packed in ("identity", ""):
+        unpacker = None
+    else:
+        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
     body = bytearray()
     try:
         async for piece in response.aiter_raw():

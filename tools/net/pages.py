@@ -1,7 +1,9 @@
-"""Reads a page of the public web: checks the address before and after the name lookup, connects to what was checked.
+"""Reads a page of the public web: checks the address before and after the name lookup, connects to what was
+checked.
 
-Owns one HTTP exchange a hop, without proxies, cookies or credentials. Which addresses and ports are allowed, and how
-names are looked up, are arguments. Failures are ToolErrors that say what happened and nothing about the network.
+Owns one HTTP exchange a hop, without proxies, cookies or credentials. Which addresses and ports are allowed,
+and how names are looked up, are arguments. Failures are ToolErrors that say what happened and nothing about
+the network.
 """
 
 import asyncio
@@ -54,7 +56,9 @@ class _Raw:
 
 @dataclass(frozen=True, slots=True)
 class PageReader:
-    """Reads pages from the addresses that `allow` lets through, on `ports`; TLS by `trust`, else by the usual roots."""
+    """Reads pages from the addresses that `allow` lets through, on `ports`; TLS by `trust`, else by the usual
+    roots.
+    """
 
     allow: Allow = is_public
     resolve: Resolve = resolve
@@ -79,7 +83,9 @@ class PageReader:
         except (httpx.InvalidURL, ValueError) as error:
             raise ToolError(f"That is no web address: {address[:100]!r}.") from error
         if url.scheme not in ("http", "https") or not url.host or len(address) > 2000:
-            raise ToolError(f"Only addresses that begin with http:// or https:// are read, not {address[:100]!r}.")
+            raise ToolError(
+                f"Only addresses that begin with http:// or https:// are read, not {address[:100]!r}."
+            )
         if url.userinfo:
             raise ToolError("An address with a name or password in it is not opened.")
         if port_of(url) not in self.ports:
@@ -118,16 +124,22 @@ async def _take(url: httpx.URL, response: httpx.Response) -> _Raw:
 
 
 def _kind(content_type: str) -> str:
-    """How to read it: html, text, or empty when the server did not say; raises ToolError for what is not text."""
+    """How to read it: html, text, or empty when the server did not say; raises ToolError for what is not
+    text.
+    """
     if content_type in ("", "text/html", "application/xhtml+xml"):
-        return "html" if content_type else ""
+        if content_type:
+            return "html"
+        return ""
     if content_type.startswith("text/") or content_type.endswith(("json", "xml", "yaml", "javascript")):
         return "text"
     raise ToolError(f"The address leads to a file ({content_type[:60]}), not to a page of text.")
 
 
 async def _extract(raw: _Raw, characters: int) -> dict[str, Any]:
-    """The readable part, found in a process that can be killed; what keeps trafilatura too long is read plainly."""
+    """The readable part, found in a process that can be killed; what keeps trafilatura too long is read
+    plainly.
+    """
     asked = {"kind": raw.kind, "charset": raw.charset, "characters": characters}
     for plainly in (False, True):
         with contextlib.suppress(Stopped):

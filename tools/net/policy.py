@@ -1,4 +1,5 @@
-"""Which hosts are spoken to over HTTP, and how: names are looked up, judged, and what was judged is connected to.
+"""Which hosts are spoken to over HTTP, and how: names are looked up, judged, and what was judged is connected
+to.
 
 Owns no connection; failures are ToolErrors that say what happened and nothing about the network.
 """
@@ -21,7 +22,8 @@ ENCRYPTED = "register its https:// address, or name its host in TOOLS_PRIVATE_HO
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The addresses that `allow` lets through, and hosts (`name` or `name:port`) that are let through by name.
+    """The addresses that `allow` lets through, and hosts (`name` or `name:port`) that are let through by
+    name.
 
     TLS is by `trust`, else by the usual roots.
     """
@@ -37,12 +39,17 @@ class Reach:
         return not self.private.isdisjoint({url.host, host, f"{host}:{port_of(url)}"})
 
     def exposes(self, url: httpx.URL) -> bool:
-        """Whether a secret that is sent there could be read on its way, and no host of ours is meant; see ENCRYPTED."""
+        """Whether a secret that is sent there could be read on its way, and no host of ours is meant; see
+        ENCRYPTED.
+        """
         return url.scheme == "http" and not self.names(url)
 
     async def transport(self) -> httpx.AsyncHTTPTransport:
         """Connections without proxies or credentials of the environment; the caller closes it."""
-        trust = await in_thread(_usual_roots) if self.trust is None else self.trust
+        if self.trust is None:
+            trust = await in_thread(_usual_roots)
+        else:
+            trust = self.trust
         return httpx.AsyncHTTPTransport(verify=trust, trust_env=False)
 
     async def ask(
@@ -50,7 +57,8 @@ class Reach:
     ) -> httpx.Response:
         """Send to one of the addresses the host has now, each given `connecting` seconds to answer the call.
 
-        Nothing is looked up again after the check. Raises ToolError for hosts out of reach, and what httpx raises.
+        Nothing is looked up again after the check. Raises ToolError for hosts out of reach, and what httpx
+        raises.
         """
         url = request.url
         host = url.raw_host.decode().strip("[]")
@@ -91,7 +99,9 @@ def port_of(url: httpx.URL) -> int:
 def host_of(url: httpx.URL) -> str:
     """The host as admins confirm it: with its port where that is not the usual one."""
     host = f"[{url.host}]" if ":" in url.host else url.host
-    return f"{host}:{url.port}" if url.port else host
+    if url.port:
+        return f"{host}:{url.port}"
+    return host
 
 
 def why_broken(error: Exception) -> str:

@@ -1,4 +1,5 @@
-"""What a person would read of a page: its title and text. Runs apart, in a killable process, never in the gateway's.
+"""What a person would read of a page: its title and text. Runs apart, in a killable process, never in the
+gateway's.
 
 trafilatura is imported only when a page of HTML is there: it takes a sixth of a second and 30 MiB.
 """
@@ -8,12 +9,15 @@ from html.parser import HTMLParser
 from typing import Any
 
 SILENT = frozenset({"head", "title", "script", "style", "template", "svg", "iframe", "object"})
-LINES = frozenset({"p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "section", "article", "ul", "ol", "table"})
+LINES = frozenset(
+    {"p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "section", "article", "ul", "ol", "table"}
+)
 MARKUP = re.compile(r"\s*(<!doctype html|<html|<head|<body|<!--)", re.IGNORECASE)
 
 
 def readable(body: bytes, kind: str, charset: str, characters: int, plainly: bool = False) -> dict[str, Any]:
-    """Title, text (at most `characters`) and full length of a page; `kind` is html, text, or empty when unknown.
+    """Title, text (at most `characters`) and full length of a page; `kind` is html, text, or empty when
+    unknown.
 
     `plainly` leaves trafilatura out, for pages on which it fails.
     """
@@ -44,7 +48,9 @@ def _extracted(source: str | bytes, text: str) -> tuple[str, str]:
         found = trafilatura.extract(tree, output_format="markdown", include_comments=False)
     except Exception:  # noqa: BLE001 - some page somewhere breaks any extractor; its plain text is still there
         found = None
-    return (title, found) if found else _plain(text)
+    if found:
+        return (title, found)
+    return _plain(text)
 
 
 def _plain(text: str) -> tuple[str, str]:

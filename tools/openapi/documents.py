@@ -1,7 +1,7 @@
 """OpenAPI documents: fetched, listed for an admin to pick from, and made into tools.
 
-Reading one is hostile work and happens in a process of its own (`tools/openapi/worker.py`), which alone imports what
-understands it. Whatever is wrong with a document is a ToolDefinitionError that says what to do.
+Reading one is hostile work and happens in a process of its own (`tools/openapi/worker.py`), which alone
+imports what understands it. Whatever is wrong with a document is a ToolDefinitionError that says what to do.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,8 @@ class Listed:
 @dataclass(frozen=True, slots=True)
 class Document:
     """A document that was read. `foreign` are hosts other than its own that operations are asked of: an admin
-    confirms them. `needs` is what the service wants to be shown, `problems` what cannot be used; a few words each.
+    confirms them. `needs` is what the service wants to be shown, `problems` what cannot be used; a few words
+    each.
     """
 
     address: str
@@ -75,13 +76,15 @@ async def fetch_document(address: str, *, secrets: Secrets = NONE, reach: Reach 
     except ToolError as error:
         raise ToolDefinitionError(str(error)) from error
     if answer.status != 200:
-        raise ToolDefinitionError(f"{address[:100]} answered {answer.status} {answer.reason}".strip() + ", no document")
+        raise ToolDefinitionError(
+            f"{address[:100]} answered {answer.status} {answer.reason}".strip() + ", no document"
+        )
     return await read_document(answer.body, address, base=answer.address)
 
 
 async def read_document(body: bytes | str, address: str, *, base: str | None = None) -> Document:
-    """The document of these bytes, which came from `address`; relative servers are resolved against `base`, where it
-    was found in the end. Raises ToolDefinitionError.
+    """The document of these bytes, which came from `address`; relative servers are resolved against `base`,
+    where it was found in the end. Raises ToolDefinitionError.
     """
     body = body.encode("utf-8", "replace") if isinstance(body, str) else body
     if len(body) >= BYTES:
@@ -106,13 +109,16 @@ async def read_document(body: bytes | str, address: str, *, base: str | None = N
 
 
 async def usable_routes(document: Document, picked: Sequence[str], prefix: str = "") -> Usable:
-    """The routes to the operations picked, each by its `operation`, "METHOD /path" or name; names begin with `prefix`.
+    """The routes to the operations picked, each by its `operation`, "METHOD /path" or name; names begin with
+    `prefix`.
 
     Raises ToolDefinitionError for what is not there, and for two that would share a name.
     """
     if not picked or len(picked) > PICKED:
         raise ToolDefinitionError(f"Pick between one and {PICKED} of the document's operations.")
-    found = await _apart(reading.routes, document.body, base=document.base, picked=list(picked), prefix=prefix)
+    found = await _apart(
+        reading.routes, document.body, base=document.base, picked=list(picked), prefix=prefix
+    )
     routes = [route_from(each) for each in found["routes"]]
     named: dict[str, Route] = {}
     for route in routes:
@@ -125,7 +131,9 @@ async def usable_routes(document: Document, picked: Sequence[str], prefix: str =
 
 
 async def routes_of(document: Document, picked: Sequence[str], prefix: str = "") -> list[Route]:
-    """The same when all of them can be used; raises ToolDefinitionError, saying why, for the first that cannot."""
+    """The same when all of them can be used; raises ToolDefinitionError, saying why, for the first that
+    cannot.
+    """
     found = await usable_routes(document, picked, prefix)
     for why in found.left_out.values():
         raise ToolDefinitionError(f"{why}.")

@@ -1,6 +1,7 @@
 """Reads the bytes of an OpenAPI document, JSON or YAML, into plain values. Runs in a killable process.
 
-YAML is read by the rules of JSON's types: `no` is a word and 2026-01-01 a text, as whoever wrote the API meant them.
+YAML is read by the rules of JSON's types: `no` is a word and 2026-01-01 a text, as whoever wrote the API
+meant them.
 """
 
 import json
@@ -23,13 +24,18 @@ def load(body: bytes) -> dict[str, Any]:
     if "\0" in text:
         raise Unreadable("it is not text; give the address of a document in JSON or YAML")
     try:
-        document = json.loads(text) if text.lstrip()[:1] in ("{", "[") else _yaml(text)
+        if text.lstrip()[:1] in ("{", "["):
+            document = json.loads(text)
+        else:
+            document = _yaml(text)
     except RecursionError:
         raise Unreadable("it is nested too deep; make it flatter") from None
     except ValueError as error:
         raise Unreadable(f"it is not correct JSON ({_short(error)})") from None
     if not isinstance(document, dict):
-        raise Unreadable("it is no OpenAPI document but something else; give the address of the JSON or YAML itself")
+        raise Unreadable(
+            "it is no OpenAPI document but something else; give the address of the JSON or YAML itself"
+        )
     return _of_known_version(document)
 
 

@@ -9,7 +9,9 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def tool_name(written: str) -> str:
-    """`listPets` and `GET /pets/{id}` as names of tools: `list_pets`, `get_pets_id`; empty if nothing is left."""
+    """`listPets` and `GET /pets/{id}` as names of tools: `list_pets`, `get_pets_id`; empty if nothing is
+    left.
+    """
     name = _ODD.sub("_", _HUMPS.sub("_", written).lower()).strip("_")
     if name[:1].isdigit():
         name = f"do_{name}"
@@ -26,7 +28,8 @@ def argument_names(wanted: list[tuple[str, str]]) -> list[str]:
         chosen = name if plain.count(name) == 1 else f"{name}_{place}"
         number = 2
         while chosen in names:
-            chosen, number = f"{name}_{place}_{number}", number + 1
+            chosen = f"{name}_{place}_{number}"
+            number = number + 1
         names.append(chosen)
     return names
 
@@ -35,4 +38,6 @@ def _plain(name: str, place: str) -> str:
     if _PLAIN.fullmatch(name):
         return name
     word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
-    return word if _PLAIN.fullmatch(word) else f"{place}_{word}".rstrip("_")
+    if _PLAIN.fullmatch(word):
+        return word
+    return f"{place}_{word}".rstrip("_")

@@ -1,4 +1,5 @@
-"""Makes a route of one operation: its parameters and body as one object of arguments, and where each of them goes.
+"""Makes a route of one operation: its parameters and body as one object of arguments, and where each of them
+goes.
 
 Pure; runs in a killable process. Raises Unreadable for an operation that cannot be called, saying why.
 """
@@ -21,11 +22,23 @@ from tools.schemas.signature import ToolDefinitionError
 DESCRIPTION = 500  # characters
 BODY = "body"
 SENT = "JSON, forms and text, all that a model can write, are sent"
-NO_COOKIES = "cookies are not sent: they are somebody's login in a browser; see whether a key in a header does"
+NO_COOKIES = (
+    "cookies are not sent: they are somebody's login in a browser; see whether a key in a header does"
+)
 # Set by whoever sends a request; a document may name them, an argument never fills them.
 OURS = frozenset(
     {
-        *("host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect", "cookie"),
+        *(
+            "host",
+            "content-length",
+            "transfer-encoding",
+            "connection",
+            "te",
+            "trailer",
+            "upgrade",
+            "expect",
+            "cookie",
+        ),
         *("accept", "content-type", "authorization", "accept-encoding", "user-agent", KEY.lower()),
     }
 )
@@ -39,7 +52,10 @@ def route_of(outline: Outline, operation: Operation, prefix: str) -> Route:
     name = tool_name(f"{prefix}{operation.key}") or tool_name(f"{prefix}{operation.place}")
     if not name:
         raise Unreadable("no name can be made of its operationId; give it one with letters")
-    reported = ["it is marked as deprecated"] if operation.written.get("deprecated") is True else []
+    if operation.written.get("deprecated") is True:
+        reported = ["it is marked as deprecated"]
+    else:
+        reported = []
     wanted = _parameters(outline, operation, reported)
     media, body, body_required = _body(outline, operation, reported)
     names = argument_names([(value.name, value.place) for value, _, _ in wanted])
@@ -84,7 +100,9 @@ def _description(outline: Outline, operation: Operation) -> str:
         ". ".join(text for text in texts if text)
         or f"{operation.place} of {harmless(outline.title()) or 'the service'}"
     )
-    return f"{text[:DESCRIPTION].rstrip()}…" if len(text) > DESCRIPTION else f"{text}."
+    if len(text) > DESCRIPTION:
+        return f"{text[:DESCRIPTION].rstrip()}…"
+    return f"{text}."
 
 
 def _parameters(outline: Outline, operation: Operation, reported: list[str]) -> list[Wanted]:
@@ -104,17 +122,24 @@ def _parameter(outline: Outline, written: Mapping[str, Any], reported: list[str]
     from openapi_pydantic.v3.v3_1 import Parameter
     from pydantic import ValidationError
 
-    frame = {key: each for key, each in written.items() if key not in ("schema", "content", "example", "examples")}
+    frame = {
+        key: each for key, each in written.items() if key not in ("schema", "content", "example", "examples")
+    }
     try:
         read = Parameter.model_validate(frame)
     except ValidationError as error:
-        raise Unreadable(f"its parameter {str(written.get('name'))[:60]!r} is not correct ({_first(error)})") from None
+        raise Unreadable(
+            f"its parameter {str(written.get('name'))[:60]!r} is not correct ({_first(error)})"
+        ) from None
     place: Any = read.param_in.value
     required = read.required or place == "path"
     if place == "cookie" or (place == "header" and read.name.lower() in OURS):
         if required and place == "cookie":
             raise Unreadable(f"it needs the cookie {read.name[:60]!r}, and {NO_COOKIES}")
-        why = "cookies are not sent" if place == "cookie" else "it is the house's to set"
+        if place == "cookie":
+            why = "cookies are not sent"
+        else:
+            why = "it is the house's to set"
         reported.append(f"the {place} {read.name[:60]} is left out: {why}")
         return None
     value = _value(place, read, written)
@@ -133,7 +158,10 @@ def _value(place: Place, read: Any, written: Mapping[str, Any]) -> Value:
         )
     if place == "header" and not _TOKEN.fullmatch(read.name):
         raise Unreadable(f"its header {read.name[:60]!r} has a name that no header can have")
-    explode = bool(read.explode) if isinstance(written.get("explode"), bool) else style in ("form", "deepObject")
+    if isinstance(written.get("explode"), bool):
+        explode = bool(read.explode)
+    else:
+        explode = style in ("form", "deepObject")
     return Value(read.name, read.name, place, style, explode, bool(written.get("allowReserved") is True))
 
 
@@ -152,24 +180,38 @@ def _body(outline: Outline, operation: Operation, reported: list[str]) -> tuple[
     content = written.get("content") if isinstance(written, Mapping) else None
     if not isinstance(written, Mapping) or not (content or written.get("required") is True):
         return None, None, False
-    kinds = [str(kind) for kind in content] if isinstance(content, Mapping) else []
+    if isinstance(content, Mapping):
+        kinds = [str(kind) for kind in content]
+    else:
+        kinds = []
     media = next((kind for fits in (_is_json, _is_form, _is_text) for kind in kinds if fits(kind)), None)
     required = written.get("required") is True
     if media is None or operation.method in ("GET", "HEAD"):
         what = f"{', '.join(kinds)[:80] or 'of no kind'}; {SENT}"
-        why = what if media is None else f"that of a {operation.method}, which servers may ignore; it is not sent"
+        if media is None:
+            why = what
+        else:
+            why = f"that of a {operation.method}, which servers may ignore; it is not sent"
         if required:
             raise Unreadable(f"its body is {why}")
         reported.append(f"its body is left out: it is {why}")
         return None, None, False
-    inner = outline.followed(content[media]) if isinstance(content, Mapping) else None
+    if isinstance(content, Mapping):
+        inner = outline.followed(content[media])
+    else:
+        inner = None
     schema = inner.get("schema", {}) if isinstance(inner, Mapping) else {}
-    sent = "application/json" if "*" in media else media.partition(";")[0].strip()
+    if "*" in media:
+        sent = "application/json"
+    else:
+        sent = media.partition(";")[0].strip()
     return sent, schema, required
 
 
 def _forms(outline: Outline, operation: Operation) -> dict[str, Value]:
-    """The parts of a form whose way of being written the document names; what it says of files and headers is none."""
+    """The parts of a form whose way of being written the document names; what it says of files and headers is
+    none.
+    """
     body: Any = outline.followed(operation.written.get("requestBody"))
     inner: Any = outline.followed(next(each for kind, each in body["content"].items() if _is_form(str(kind))))
     written = inner.get("encoding") if isinstance(inner, Mapping) else None
@@ -208,9 +250,14 @@ def _schema(names: list[str], wanted: list[Wanted], body: tuple[str, object, boo
 
 def _spread(media: str, whole: str, both: Reduced) -> tuple[Body, dict[str, Any], dict[str, Any]]:
     """The body and both schemas: an object's properties become arguments of their own where its shape allows."""
-    inner, told = both.checked["properties"].get(whole), both.schema["properties"].get(whole, {})
+    inner = both.checked["properties"].get(whole)
+    told = both.schema["properties"].get(whole, {})
     needed = whole in both.checked.get("required", ())
-    if not inner or not _is_plain(inner) or not set(inner.get("properties", ())) <= set(told.get("properties", ())):
+    if (
+        not inner
+        or not _is_plain(inner)
+        or not set(inner.get("properties", ())) <= set(told.get("properties", ()))
+    ):
         return Body(media, whole, None, needed), both.checked, both.schema
     taken = [(name, BODY) for name in both.checked["properties"] if name != whole]
     wanted = [(f"{name}_{BODY}" if (name, BODY) in taken else name, BODY) for name in inner["properties"]]
@@ -227,7 +274,8 @@ def _is_plain(schema: Mapping[str, Any]) -> bool:
     return (
         schema.get("type", "object") == "object"
         and bool(schema.get("properties"))
-        and not {"anyOf", "oneOf", "allOf", "not", "if", "nullable", "patternProperties", "minProperties"} & set(schema)
+        and not {"anyOf", "oneOf", "allOf", "not", "if", "nullable", "patternProperties", "minProperties"}
+        & set(schema)
         and schema.get("additionalProperties") in (None, False, True)
     )
 
@@ -241,7 +289,9 @@ def _joined(
     if needed:
         required += [argument for argument, name in fields.items() if name in inner.get("required", ())]
     joined = {key: each for key, each in outer.items() if key != "required"} | {"properties": properties}
-    return {**joined, "required": required} if required else joined
+    if required:
+        return {**joined, "required": required}
+    return joined
 
 
 def _named(value: Value, argument: str) -> Value:

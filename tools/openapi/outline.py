@@ -1,7 +1,9 @@
-"""Walks an OpenAPI document: its operations with what they inherit, its servers, and what it asks callers to show.
+"""Walks an OpenAPI document: its operations with what they inherit, its servers, and what it asks callers to
+show.
 
-Pure; runs in a killable process. The frame is read by openapi-pydantic, references by referencing, which never fetches
-what it was not given. Each operation is read for itself: one that is broken keeps none of the others away.
+Pure; runs in a killable process. The frame is read by openapi-pydantic, references by referencing, which
+never fetches what it was not given. Each operation is read for itself: one that is broken keeps none of the
+others away.
 """
 
 from collections import Counter
@@ -24,8 +26,8 @@ OPERATIONS = 3000
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation as it is written, with what its path says for all of its operations; `shares`: its operationId is
-    that of others, too.
+    """One operation as it is written, with what its path says for all of its operations; `shares`: its
+    operationId is that of others, too.
     """
 
     method: str
@@ -42,12 +44,16 @@ class Operation:
     def named(self) -> str:
         """What the document calls it."""
         named = self.written.get("operationId")
-        return named if isinstance(named, str) and named.strip() else self.place
+        if isinstance(named, str) and named.strip():
+            return named
+        return self.place
 
     @property
     def key(self) -> str:
         """What it is picked by."""
-        return self.place if self.shares else self.named
+        if self.shares:
+            return self.place
+        return self.named
 
 
 class Outline:
@@ -89,7 +95,9 @@ class Outline:
             found = self.followed(written)
         except Unreadable:
             return {}
-        return found if isinstance(found, Mapping) else {}
+        if isinstance(found, Mapping):
+            return found
+        return {}
 
     def followed(self, written: object) -> object:
         """What is written here, or where a `$ref` within the document leads. Raises Unreadable."""
@@ -149,7 +157,9 @@ class Outline:
         found: Any = self.document
         for step in path:
             found = found.get(step) if isinstance(found, Mapping) else None
-        return found if isinstance(found, Mapping) else {}
+        if isinstance(found, Mapping):
+            return found
+        return {}
 
     def title(self) -> str:
         """The name the service gives itself."""
@@ -157,13 +167,16 @@ class Outline:
 
 
 def _need(scheme: Mapping[str, Any]) -> str:
-    kind, place = scheme.get("type"), scheme.get("in")
+    kind = scheme.get("type")
+    place = scheme.get("in")
     if kind == "apiKey" and place == "cookie":
         return f"a key in the cookie {str(scheme.get('name'))[:60]}, and cookies are not sent"
     if kind == "apiKey" and place in ("header", "query"):
         return f"a key in the {place} {str(scheme.get('name'))[:60]}"
     if kind == "http" and str(scheme.get("scheme")).lower() in ("bearer", "basic"):
-        return "a token as Bearer" if str(scheme["scheme"]).lower() == "bearer" else "a name and a password"
+        if str(scheme["scheme"]).lower() == "bearer":
+            return "a token as Bearer"
+        return "a name and a password"
     if kind in ("oauth2", "openIdConnect"):
         return "a token as Bearer, which you have to obtain yourself (OAuth)"
     return f"something that cannot be shown ({str(kind)[:20]} {str(place or scheme.get('scheme') or '')[:20]})".strip()

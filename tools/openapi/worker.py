@@ -1,4 +1,5 @@
-"""The work on a document that is done in a killable process: list its operations, make routes of those picked.
+"""The work on a document that is done in a killable process: list its operations, make routes of those
+picked.
 
 Both functions take the bytes and answer in JSON; what is wrong with the document is an answer, not a failure.
 """
@@ -24,7 +25,8 @@ def outline(body: bytes, base: str) -> dict[str, Any]:
     except Unreadable as why:
         return {"unreadable": str(why)}
     problems = [*_problems(operations), *there.unfollowed()]
-    listed, hosts = [], {}
+    listed = []
+    hosts = {}
     for operation in operations:
         try:
             host = there.host(operation)
@@ -58,7 +60,9 @@ def _problems(operations: list[Operation]) -> list[str]:
     """What is wrong with the whole of it."""
     counted = Counter(operation.named for operation in operations)
     problems = [
-        f"{key} is the name of {many} operations; none can be picked by it" for key, many in counted.items() if many > 1
+        f"{key} is the name of {many} operations; none can be picked by it"
+        for key, many in counted.items()
+        if many > 1
     ]
     if not operations:
         problems.append("no operation can be called: none is a GET, HEAD, POST, PUT, PATCH or DELETE")
@@ -68,7 +72,9 @@ def _problems(operations: list[Operation]) -> list[str]:
 
 
 def routes(body: bytes, base: str, picked: list[str], prefix: str) -> dict[str, Any]:
-    """The routes to the operations picked, by key, place or name, and why others cannot be used; or `unreadable`."""
+    """The routes to the operations picked, by key, place or name, and why others cannot be used; or
+    `unreadable`.
+    """
     try:
         there = Outline(load(body), base)
         operations = there.operations()

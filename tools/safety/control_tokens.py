@@ -7,8 +7,9 @@ import re
 
 ZERO_WIDTH_SPACE = "\u200b"
 
-# Every `<|word>`, `<word|>` and `<|word|>`, not only today's list, so that a token of the next template is caught too.
-# The last row has no bars; those tokens stand for the border of a text or of an older template's turn.
+# Every `<|word>`, `<word|>` and `<|word|>`, not only today's list, so that a token of the next template is
+# caught too. The last row has no bars; those tokens stand for the border of a text or of an older template's
+# turn.
 CONTROL = re.compile(
     r"""<(?:\|["\w/]{1,40}\|?|["\w/]{1,40}\|"""
     r"""|/?(?i:bos|eos|pad|unk|mask|unused\d+|(?:start|end)_of_(?:turn|image)|image_soft_token))>"""

@@ -1,6 +1,8 @@
-"""Reads the words of tools that strangers wrote: finds what should make an admin look twice, takes its power away.
+"""Reads the words of tools that strangers wrote: finds what should make an admin look twice, takes its power
+away.
 
-Pure. Precision comes before recall: a flag is a question to an admin, and whoever is asked too often stops reading.
+Pure. Precision comes before recall: a flag is a question to an admin, and whoever is asked too often stops
+reading.
 """
 
 import re
@@ -9,10 +11,12 @@ import unicodedata
 from tools.safety.control_tokens import CONTROL, neutralise
 from tools.safety.injection_phrases import phrases
 
-READ = 20_000  # characters of a text that are looked at; definitions are shorter, what is longer is flagged for that
+# Characters of a text that are looked at; definitions are shorter, what is longer is flagged for that
+READ = 20_000
 
 _BIDIRECTIONAL = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-# Joiners belong between letters of some scripts and between emoji; anywhere else they are there to hide something.
+# Joiners belong between letters of some scripts and between emoji; anywhere else they are there to hide
+# something.
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b\u2060-\u2064\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
     "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
@@ -22,10 +26,11 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def flags(text: str) -> tuple[str, ...]:
-    """What is wrong with the words of a tool (its name, description, schema's texts), a short phrase each; often none.
+    """What is wrong with the words of a tool (its name, description, schema's texts), a short phrase each;
+    often none.
 
-    Control tokens of the model's template, characters nobody sees, and phrases that instruct the model instead of
-    saying what the tool does.
+    Control tokens of the model's template, characters nobody sees, and phrases that instruct the model
+    instead of saying what the tool does.
     """
     found = []
     if len(text) > READ:
@@ -38,7 +43,9 @@ def flags(text: str) -> tuple[str, ...]:
     if _INVISIBLE.search(text) or _UNPRINTABLE.search(text.replace("\r\n", "\n")):
         found.append("invisible characters")
     spoken = _plain(text)
-    found += [f"{why}: “{said[0].strip()[:60]}”" for why, phrase in phrases() if (said := phrase.search(spoken))]
+    found += [
+        f"{why}: “{said[0].strip()[:60]}”" for why, phrase in phrases() if (said := phrase.search(spoken))
+    ]
     return tuple(found)
 
 

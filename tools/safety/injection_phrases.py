@@ -1,7 +1,9 @@
-"""Phrases by which the description of a tool speaks to the model rather than about the tool, in several languages.
+"""Phrases by which the description of a tool speaks to the model rather than about the tool, in several
+languages.
 
-Pure data, matched against small letters with single blanks. Each needs two or three words that only stand together in
-an instruction, since "ignores case" or "call this first" are what honest descriptions say. Compiled when first used.
+Pure data, matched against small letters with single blanks. Each needs two or three words that only stand
+together in an instruction, since "ignores case" or "call this first" are what honest descriptions say.
+Compiled when first used.
 """
 
 import re
@@ -9,7 +11,9 @@ from functools import cache
 
 _EARLIER = r"(?:previous|prior|above|earlier|preceding|former|other|all|any|your|safety)"
 _SOME = r"(?:the|these|those|every|of|its|such)"
-_ORDERS = r"(?:instructions?|prompts?|guidelines|directives|guardrails|restrictions|system messages?|safety rules)"
+_ORDERS = (
+    r"(?:instructions?|prompts?|guidelines|directives|guardrails|restrictions|system messages?|safety rules)"
+)
 _PERSON = r"(?:the |your |any )?(?:users?|humans?|person|people|anyone|anybody|customers?|operator|admins?)"
 _TALK = r"(?:conversation|chat history|chat log|previous messages?|earlier messages?|message history|system prompt)"
 _TOOLS = r"(?:this|the) (?:tool|function)"
@@ -97,4 +101,6 @@ def phrases() -> tuple[tuple[str, re.Pattern[str]], ...]:
         "poses as instructions of the house": _POSING,
         "asks for more than it needs": _TAKING,
     }
-    return tuple((why, re.compile("|".join(f"(?:{each})" for each in patterns))) for why, patterns in kinds.items())
+    return tuple(
+        (why, re.compile("|".join(f"(?:{each})" for each in patterns))) for why, patterns in kinds.items()
+    )

@@ -1,7 +1,8 @@
-"""The inside of a killable process: takes one call from standard input, binds itself to limits, answers with JSON.
+"""The inside of a killable process: takes one call from standard input, binds itself to limits, answers with
+JSON.
 
-Started as a script by tools/sandbox/process.py, without site packages and environment, so that it is there in some
-10 ms; it imports nothing of the house until its limits hold.
+Started as a script by tools/sandbox/process.py, without site packages and environment, so that it is there in
+some 10 ms; it imports nothing of the house until its limits hold.
 """
 
 import importlib
@@ -30,7 +31,9 @@ def _bind(kind: int, most: int) -> None:
 
 
 def serve(source: BinaryIO, sink: BinaryIO, confine: Callable[[Mapping[str, int]], None] = confine) -> None:
-    """Answer one call: a line of JSON (limits, path, module, function, arguments), then the body up to the end."""
+    """Answer one call: a line of JSON (limits, path, module, function, arguments), then the body up to the
+    end.
+    """
     asked = json.loads(source.readline())
     confine(asked["limits"])
     sys.path[:] = asked["path"]

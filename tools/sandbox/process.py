@@ -1,7 +1,9 @@
-"""Runs work on hostile input in a process of its own that can be killed, since nothing else stops a busy processor.
+"""Runs work on hostile input in a process of its own that can be killed, since nothing else stops a busy
+processor.
 
-Owns that process from start to reaping. The work is a module's function `(body: bytes, **arguments) -> JSON`, named to
-tools/sandbox/child.py, which runs it; its module should import quickly and whatever is slow inside the function.
+Owns that process from start to reaping. The work is a module's function `(body: bytes, **arguments) -> JSON`,
+named to tools/sandbox/child.py, which runs it; its module should import quickly and whatever is slow inside
+the function.
 """
 
 import asyncio
@@ -20,7 +22,9 @@ CELL = Path(__file__).with_name("child.py")
 
 
 class Stopped(Exception):
-    """The work did not end by itself: out of time, memory or room for its answer, or it failed. The text says which."""
+    """The work did not end by itself: out of time, memory or room for its answer, or it failed. The text says
+    which.
+    """
 
 
 @dataclass(frozen=True, slots=True)

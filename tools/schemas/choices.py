@@ -1,4 +1,6 @@
-"""How a value of several kinds becomes one that the model's template can render, with the rest in words. Pure."""
+"""How a value of several kinds becomes one that the model's template can render, with the rest in words.
+Pure.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,13 +14,17 @@ Schema = dict[str, Any]
 
 def one_of(rest: Schema, options: list[Schema]) -> Schema:
     """A schema without a choice for one that has this choice beside its other keywords."""
-    return _objects(rest, options) if all("properties" in each for each in options) else _simple(rest, options)
+    if all("properties" in each for each in options):
+        return _objects(rest, options)
+    return _simple(rest, options)
 
 
 def _objects(rest: Schema, options: list[Schema]) -> Schema:
     """All properties of all options; needed is what every option needs."""
     properties = {
-        name: inner for each in (*reversed(options), rest) for name, inner in each.get("properties", {}).items()
+        name: inner
+        for each in (*reversed(options), rest)
+        for name, inner in each.get("properties", {}).items()
     }
     always = set.intersection(*(set(each.get("required", ())) for each in options))
     forms = " or ".join(", ".join(each.get("required") or each["properties"]) for each in options)
@@ -45,9 +51,13 @@ def kind_of(schema: Mapping[str, Any]) -> str:
     """The one type that is rendered: the schema's own, the widest of several, or what its keywords speak of."""
     kinds = schema.get("type")
     if isinstance(kinds, str):
-        return "string" if kinds == "null" else kinds
+        if kinds == "null":
+            return "string"
+        return kinds
     if kinds:
-        return next(kind for kind in ("object", "array", "string", "number", "integer", "boolean") if kind in kinds)
+        return next(
+            kind for kind in ("object", "array", "string", "number", "integer", "boolean") if kind in kinds
+        )
     if "properties" in schema or "additionalProperties" in schema:
         return "object"
     if "items" in schema or "prefixItems" in schema:
@@ -70,6 +80,8 @@ def names_of(schema: Mapping[str, Any]) -> list[str]:
     """The choices of a value when all of them are strings that can be told, else none."""
     values = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
     values = [value for value in values if value is not None]
-    if len(values) > NAMES or not all(isinstance(value, str) and harmless(value) == value for value in values):
+    if len(values) > NAMES or not all(
+        isinstance(value, str) and harmless(value) == value for value in values
+    ):
         return []
     return values

@@ -35,7 +35,9 @@ UNTOLD_FORMATS = frozenset({"int32", "int64", "float", "double", "password", "st
 
 def words_of(schema: Mapping[str, Any]) -> list[str]:
     """What is to be known about a value of this schema besides its type, a few words each."""
-    return [words for words in (*_choices(schema), *_sizes(schema), *_forms(schema), *_hints(schema)) if words]
+    return [
+        words for words in (*_choices(schema), *_sizes(schema), *_forms(schema), *_hints(schema)) if words
+    ]
 
 
 def _choices(schema: Mapping[str, Any]) -> list[str]:
@@ -46,7 +48,9 @@ def _choices(schema: Mapping[str, Any]) -> list[str]:
         return ["either " + ", or ".join(KINDS[kind] for kind in schema["type"])]
     values = [value for value in _values(schema) if value is not None]
     if not values or (all(isinstance(value, str) for value in values) and len(values) <= 60):
-        return ["any value"] if _is_free(schema) else []
+        if _is_free(schema):
+            return ["any value"]
+        return []
     named = ", ".join(_shown(value) for value in values[:NAMED])
     if len(values) == 1:
         return [f"always {named}"]
@@ -58,7 +62,9 @@ def _option(schema: Mapping[str, Any]) -> str:
     kind = KINDS.get(str(schema.get("type")), "a value")
     if values := _values(schema):
         return " or ".join(json.dumps(value, ensure_ascii=False)[:SHOWN] for value in values[:NAMED])
-    return f"{kind} ({'; '.join(words)})" if words else kind
+    if words:
+        return f"{kind} ({'; '.join(words)})"
+    return kind
 
 
 def _values(schema: Mapping[str, Any]) -> list[Any]:
@@ -70,7 +76,8 @@ def _is_free(schema: Mapping[str, Any]) -> bool:
 
 
 def _sizes(schema: Mapping[str, Any]) -> list[str]:
-    low, high = schema.get("minimum"), schema.get("maximum")
+    low = schema.get("minimum")
+    high = schema.get("maximum")
     return [
         _between(low, high, "", ""),
         f"more than {_shown(schema['exclusiveMinimum'])}" if "exclusiveMinimum" in schema else "",
@@ -89,19 +96,27 @@ def _between(low: Any, high: Any, unit: str, many: str, one: str = "") -> str:
     if low is None and high is None:
         return ""
     last = high if high is not None else low
-    unit = unit + (one if last == 1 else many) if unit else ""
+    if unit:
+        unit = unit + (one if last == 1 else many)
+    else:
+        unit = ""
     if low is None:
         return f"at most {_shown(high)}{unit}"
     if high is None:
         return f"at least {_shown(low)}{unit}"
-    return f"{_shown(low)}{unit}" if low == high else f"{_shown(low)} to {_shown(high)}{unit}"
+    if low == high:
+        return f"{_shown(low)}{unit}"
+    return f"{_shown(low)} to {_shown(high)}{unit}"
 
 
 def _forms(schema: Mapping[str, Any]) -> list[str]:
     form = schema.get("format", "")
     pattern = schema.get("pattern", schema.get("x-pattern", ""))
     values = schema.get("additionalProperties")
-    each = KINDS.get(str(values.get("type")), "a value") if isinstance(values, Mapping) else "a value"
+    if isinstance(values, Mapping):
+        each = KINDS.get(str(values.get("type")), "a value")
+    else:
+        each = "a value"
     return [
         "" if form in UNTOLD_FORMATS else FORMATS.get(form, f"format {form[:30]}" if form else ""),
         f"fits {pattern}" if pattern and len(pattern) <= SHOWN else "",
@@ -121,5 +136,10 @@ def _hints(schema: Mapping[str, Any]) -> list[str]:
 def _shown(value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         value = int(value)
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    if isinstance(value, str):
+        text = value
+    else:
+        text = json.dumps(value, ensure_ascii=False)
+    if len(text) <= SHOWN:
+        return text
+    return f"{text[:SHOWN]}…"

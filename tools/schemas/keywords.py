@@ -56,7 +56,9 @@ def are_names(value: object) -> bool:
 
 
 def _is_bound(value: object) -> bool:
-    return isinstance(value, bool) or _is_number(value)  # OpenAPI 3.0 says only whether the minimum is left out
+    return isinstance(value, bool) or _is_number(
+        value
+    )  # OpenAPI 3.0 says only whether the minimum is left out
 
 
 PLAIN: Mapping[str, Callable[[object], bool]] = {
@@ -66,7 +68,9 @@ PLAIN: Mapping[str, Callable[[object], bool]] = {
     "multipleOf": lambda value: _is_number(value) and value > 0,  # type: ignore[operator]
     **dict.fromkeys(("minimum", "maximum"), _is_number),
     **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), _is_bound),
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count
+    ),
     **dict.fromkeys(("minContains", "maxContains"), _is_count),
     "uniqueItems": lambda value: isinstance(value, bool),
     "pattern": lambda value: isinstance(value, str),

@@ -1,4 +1,5 @@
-"""Joins two JSON schemas that hold at the same time into one, as they are meant more than as they are written. Pure.
+"""Joins two JSON schemas that hold at the same time into one, as they are meant more than as they are
+written. Pure.
 
 What cannot be said in one schema stays beside it under `allOf`.
 """
@@ -11,7 +12,8 @@ Schema = dict[str, Any]
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Schema:
     """A schema for what fits both. Words are taken from the first; properties of both are allowed together."""
-    both, left = dict(first), {}
+    both = dict(first)
+    left = {}
     for keyword, value in second.items():
         if keyword not in both or both[keyword] == value:
             both[keyword] = value
@@ -45,7 +47,9 @@ def _enum(first: list[Any], second: list[Any]) -> list[Any] | None:
 
 
 def _listed(kinds: Any) -> list[Any]:
-    return kinds if isinstance(kinds, list) else [kinds]
+    if isinstance(kinds, list):
+        return kinds
+    return [kinds]
 
 
 _WORDS = frozenset({"title", "description", "x-default", "x-example", "format", "nullable"})

@@ -1,7 +1,7 @@
 """Which patterns of a stranger may be matched here: so plain that no text can keep them busy. Pure.
 
-Plain is a row of single characters and classes behind `^`, each repeated or not, in which at every place of a text only
-one way on is possible; groups, choices and references are not plain.
+Plain is a row of single characters and classes behind `^`, each repeated or not, in which at every place of a
+text only one way on is possible; groups, choices and references are not plain.
 """
 
 import re

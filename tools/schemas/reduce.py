@@ -1,7 +1,9 @@
-"""Makes of a stranger's JSON schema the two a tool has: what arguments are checked against, what the model is told.
+"""Makes of a stranger's JSON schema the two a tool has: what arguments are checked against, what the model is
+told.
 
-Pure and bounded. The model's template renders description, type, enum of strings, items, properties, required and
-nullable; whatever else limits a value is put into words here, and what cannot be told is reported to the admin.
+Pure and bounded. The model's template renders description, type, enum of strings, items, properties, required
+and nullable; whatever else limits a value is put into words here, and what cannot be told is reported to the
+admin.
 """
 
 from collections.abc import Mapping
@@ -23,8 +25,8 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """`schema` is what the model is told, `checked` what arguments are checked against, `reported` what an admin
-    should know about the difference to the original, a sentence each."""
+    """`schema` is what the model is told, `checked` what arguments are checked against, `reported` what an
+    admin should know about the difference to the original, a sentence each."""
 
     schema: Schema
     checked: Schema
@@ -34,7 +36,8 @@ class Reduced:
 def reduced(schema: object, within: object = None) -> Reduced:
     """Both schemas of an object of arguments; `#/…` is looked up in `within`, or in the schema itself.
 
-    Raises ToolDefinitionError, saying what to do, for what describes no object and for references that lead elsewhere.
+    Raises ToolDefinitionError, saying what to do, for what describes no object and for references that lead
+    elsewhere.
     """
     if not isinstance(schema, Mapping):
         raise ToolDefinitionError("the schema of the arguments must be a JSON object")
@@ -69,7 +72,9 @@ def _of_arguments(schema: Schema) -> Schema:
 
 
 def _named(told: Schema) -> Schema:
-    return {"required": told["required"]} if told.get("required") else {}
+    if told.get("required"):
+        return {"required": told["required"]}
+    return {}
 
 
 class _Teller:
@@ -100,7 +105,9 @@ class _Teller:
         if schema.get("nullable") is True:
             told["nullable"] = True
         description = self._described(schema.get("description", ""), words, path)
-        return {"description": description, **told} if description else told
+        if description:
+            return {"description": description, **told}
+        return told
 
     def _described(self, text: str, words: list[str], path: str) -> str:
         room = LENGTH - sum(len(each) + 2 for each in words)
@@ -110,7 +117,9 @@ class _Teller:
             text = text[: max(room, 40)].rstrip() + "…"
         limits = "; ".join(words)
         if not text or not limits:
-            return harmless(limits) if limits else text
+            if limits:
+                return harmless(limits)
+            return text
         return harmless(f"{text.removesuffix('.')} ({limits})")
 
     def _object(self, schema: Mapping[str, Any], path: str, level: int) -> Schema:
@@ -118,7 +127,9 @@ class _Teller:
         if not properties:
             return {}
         if level == self._levels:
-            self._report(path, f"is nested more than {self._levels} deep; what is inside is checked but not told")
+            self._report(
+                path, f"is nested more than {self._levels} deep; what is inside is checked but not told"
+            )
             return {}
         told = {}
         for name, inner in properties.items():
@@ -134,13 +145,22 @@ class _Teller:
         if not isinstance(items, Mapping) or not items:
             return {}
         if level == self._levels:
-            self._report(path, f"is nested more than {self._levels} deep; what is inside is checked but not told")
+            self._report(
+                path, f"is nested more than {self._levels} deep; what is inside is checked but not told"
+            )
             return {}
         return {"items": self.told(items, f"{path}[]", level + 1)}
 
     def _one(self, schema: Mapping[str, Any], path: str) -> Mapping[str, Any]:
         """One of the choices, with the others in words: the template renders no choice."""
-        for keyword in ("if", "not", "dependentSchemas", "dependentRequired", "patternProperties", "propertyNames"):
+        for keyword in (
+            "if",
+            "not",
+            "dependentSchemas",
+            "dependentRequired",
+            "patternProperties",
+            "propertyNames",
+        ):
             if keyword in schema:
                 self._report(path, f"has {keyword}, which is checked but not told")
         if "allOf" in schema:

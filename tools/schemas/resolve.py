@@ -1,7 +1,9 @@
-"""Makes a schema that a stranger wrote whole and safe: what arguments can be checked against without any surprise.
+"""Makes a schema that a stranger wrote whole and safe: what arguments can be checked against without any
+surprise.
 
-Pure and bounded. References are followed within one document only and put in place, so that nothing is ever fetched;
-OpenAPI 3.0's words become JSON Schema's; what could break a check or keep it busy is left out and reported.
+Pure and bounded. References are followed within one document only and put in place, so that nothing is ever
+fetched; OpenAPI 3.0's words become JSON Schema's; what could break a check or keep it busy is left out and
+reported.
 """
 
 from collections.abc import Callable, Mapping
@@ -56,7 +58,10 @@ class _Place:
         return self.path or "the schema"
 
     def down(self, step: str = "") -> "_Place":
-        path = f"{self.path}.{step}" if self.path and step else self.path or step
+        if self.path and step:
+            path = f"{self.path}.{step}"
+        else:
+            path = self.path or step
         return replace(self, path=path[:120], depth=self.depth + 1)
 
 
@@ -70,13 +75,17 @@ class _Walk:
         self._reported: dict[str, None] = {}
 
     def told(self) -> tuple[str, ...]:
-        reported = sorted(self._reported, key=lambda each: not each.startswith(f"{_Place()} "))  # of all of it first
+        reported = sorted(
+            self._reported, key=lambda each: not each.startswith(f"{_Place()} ")
+        )  # of all of it first
         more = len(reported) - REPORTED
         return (*reported[:REPORTED], *([f"and {more} more of the kind"] if more > 0 else []))
 
     def into(self, schema: object, place: _Place) -> Schema:
         if isinstance(schema, bool):
-            return {} if schema else {"not": {}}
+            if schema:
+                return {}
+            return {"not": {}}
         if not isinstance(schema, Mapping):
             return self._cut(place, "is no schema and is left open")
         self._left -= 1
@@ -92,7 +101,9 @@ class _Walk:
         self._cuts += 1
         self._report(place, why)
         kind = (schema or {}).get("type")
-        return {"type": kind} if isinstance(kind, str) and PLAIN["type"](kind) else {}
+        if isinstance(kind, str) and PLAIN["type"](kind):
+            return {"type": kind}
+        return {}
 
     def _report(self, place: _Place, why: str) -> None:
         self._reported[f"{place} {why}"] = None
@@ -111,7 +122,9 @@ class _Walk:
         there = replace(place.down(), references=(*place.references, reference))
         beside = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
         found = self.into(target, there)
-        return merged(self._whole(beside, place), found) if beside else found
+        if beside:
+            return merged(self._whole(beside, place), found)
+        return found
 
     def lookup(self, reference: object, place: _Place) -> object:
         """What a reference leads to. Raises ToolDefinitionError for one out of the document, or to nothing."""
@@ -153,9 +166,16 @@ class _Walk:
         return found
 
     def _take(
-        self, found: Schema, keyword: str, value: object, place: _Place, read: Callable[[str, Any, _Place], Any]
+        self,
+        found: Schema,
+        keyword: str,
+        value: object,
+        place: _Place,
+        read: Callable[[str, Any, _Place], Any],
     ) -> None:
-        """Add one keyword that holds schemas, if it is well-formed and nothing in it had to be loosened that counts."""
+        """Add one keyword that holds schemas, if it is well-formed and nothing in it had to be loosened that
+        counts.
+        """
         before = self._cuts
         inner = read(keyword, value, place)
         loosened = self._cuts > before
@@ -184,7 +204,9 @@ class _Walk:
         if isinstance(value, list):
             return None  # tuples of old drafts
         inner = self.into(value, place.down(keyword if keyword == "items" else ""))
-        return inner or True if keyword == "additionalProperties" else inner
+        if keyword == "additionalProperties":
+            return inner or True
+        return inner
 
     def _list(self, keyword: str, value: object, place: _Place) -> list[Schema] | None:
         if not isinstance(value, list) or not value:
@@ -196,7 +218,10 @@ class _Walk:
         """Defaults and examples are told, never filled in: the service knows its own."""
         examples = schema.get("examples")
         first = examples[0] if isinstance(examples, list) and examples else None
-        for keyword, value in (("x-default", schema.get("default")), ("x-example", schema.get("example", first))):
+        for keyword, value in (
+            ("x-default", schema.get("default")),
+            ("x-example", schema.get("example", first)),
+        ):
             if value not in (None, "", [], {}) and is_short(value) and len(str(value)) <= HINT:
                 found[keyword] = value
         if schema.get("nullable") is True:
@@ -227,4 +252,6 @@ def _chosen(found: Schema, choice: str) -> Schema:
     rest = {keyword: value for keyword, value in found.items() if keyword != choice}
     if len(options) < len(found[choice]):
         rest["nullable"] = True
-    return merged(rest, options[0]) if len(options) == 1 else {**rest, choice: options}
+    if len(options) == 1:
+        return merged(rest, options[0])
+    return {**rest, choice: options}

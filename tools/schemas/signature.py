@@ -1,7 +1,8 @@
 """Turns a typed, documented function into what a model is told about it, and JSON values back into Python's.
 
-Pure, and free of the other files of this room. Written are only the keywords the model's template renders: description,
-type, string enum, items, properties, required and nullable; `default` stays for the check of arguments.
+Pure, and free of the other files of this room. Written are only the keywords the model's template renders:
+description, type, string enum, items, properties, required and nullable; `default` stays for the check of
+arguments.
 """
 
 import dataclasses
@@ -18,7 +19,9 @@ SIMPLE: Mapping[Any, str] = {str: "string", int: "integer", float: "number", boo
 
 
 class ToolDefinitionError(TypeError):
-    """A tool is written wrongly; the text says where and what is missing. Raised when it is defined, never when run."""
+    """A tool is written wrongly; the text says where and what is missing. Raised when it is defined, never
+    when run.
+    """
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,7 +34,9 @@ class Shape:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Signature:
-    """What a function takes: its description, the schema of its arguments, and who among them is given the context."""
+    """What a function takes: its description, the schema of its arguments, and who among them is given the
+    context.
+    """
 
     description: str
     input_schema: dict[str, Any]
@@ -41,18 +46,23 @@ class Signature:
     def read(self, arguments: Mapping[str, Any], context: object) -> dict[str, Any]:
         """Keyword arguments for the function, from checked JSON values."""
         given = {name: self.readers[name](value) for name, value in arguments.items()}
-        return given if self.context_name is None else {**given, self.context_name: context}
+        if self.context_name is None:
+            return given
+        return {**given, self.context_name: context}
 
 
 def signature_of(function: Callable[..., Any], context_type: type) -> Signature:
-    """Read a function's signature and docstring; a parameter annotated `context_type` is left out of the schema.
+    """Read a function's signature and docstring; a parameter annotated `context_type` is left out of the
+    schema.
 
     Raises ToolDefinitionError for a missing description, a missing or unknown type, `*args` and `**kwargs`.
     """
     place = f"{function.__module__}.{function.__qualname__}"
     written = docstring_parser.parse(inspect.getdoc(function) or "")
     if not written.description:
-        raise ToolDefinitionError(f"{place} has no docstring: its first lines tell the model what the tool does")
+        raise ToolDefinitionError(
+            f"{place} has no docstring: its first lines tell the model what the tool does"
+        )
     hints = _hints(function, place)
     contexts = [name for name, hint in hints.items() if hint is context_type and name != "return"]
     parameters = {n: p for n, p in inspect.signature(function).parameters.items() if n not in contexts}
@@ -89,7 +99,10 @@ def _parameter(
         return Shape({"description": description, **shape.schema}, shape.read)
     # Whoever may leave it out need not be told that null is welcome too: fewer tokens in every prompt.
     schema = {key: value for key, value in shape.schema.items() if key != "nullable"}
-    default = parameter.default.value if isinstance(parameter.default, Enum) else parameter.default
+    if isinstance(parameter.default, Enum):
+        default = parameter.default.value
+    else:
+        default = parameter.default
     if default is None:
         return Shape({"description": description, **schema}, shape.read)
     if "default" not in description and default != "":
@@ -101,7 +114,8 @@ def shape_of(annotation: Any, place: str) -> Shape:
     """The shape of one type; raises ToolDefinitionError, naming `place`, for a type the model cannot be told."""
     if annotation in SIMPLE:
         return Shape({"type": SIMPLE[annotation]}, float if annotation is float else _as_it_is)
-    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    origin = typing.get_origin(annotation)
+    inner = typing.get_args(annotation)
     if origin in (Union, types.UnionType):
         return _optional(annotation, inner, place)
     if origin is Literal:
@@ -110,7 +124,9 @@ def shape_of(annotation: Any, place: str) -> Shape:
         return Shape({"type": "object"}, _as_it_is)
     if origin is list:
         item = shape_of(inner[0], place)
-        return Shape({"type": "array", "items": item.schema}, lambda values: [item.read(value) for value in values])
+        return Shape(
+            {"type": "array", "items": item.schema}, lambda values: [item.read(value) for value in values]
+        )
     return _named(annotation, place)
 
 
@@ -133,9 +149,13 @@ def _named(annotation: Any, place: str) -> Shape:
 def _optional(annotation: Any, inner: tuple[Any, ...], place: str) -> Shape:
     kinds = [kind for kind in inner if kind is not types.NoneType]
     if len(kinds) != 1 or len(kinds) == len(inner):
-        raise ToolDefinitionError(f"{place}: {annotation} is a choice of types; the model's template renders only one")
+        raise ToolDefinitionError(
+            f"{place}: {annotation} is a choice of types; the model's template renders only one"
+        )
     shape = shape_of(kinds[0], place)
-    return Shape({**shape.schema, "nullable": True}, lambda value: None if value is None else shape.read(value))
+    return Shape(
+        {**shape.schema, "nullable": True}, lambda value: None if value is None else shape.read(value)
+    )
 
 
 def _choice(values: list[Any], read: Callable[[Any], Any], place: str) -> Shape:
@@ -145,7 +165,9 @@ def _choice(values: list[Any], read: Callable[[Any], Any], place: str) -> Shape:
 
 
 def _record(annotation: Any, required: list[str], build: Callable[..., Any], place: str) -> Shape:
-    described = {p.arg_name: p.description for p in docstring_parser.parse(inspect.getdoc(annotation) or "").params}
+    described = {
+        p.arg_name: p.description for p in docstring_parser.parse(inspect.getdoc(annotation) or "").params
+    }
     shapes = {name: shape_of(hint, f"{place}.{name}") for name, hint in _hints(annotation, place).items()}
     properties = {
         name: {"description": described[name], **shape.schema} if described.get(name) else shape.schema
@@ -159,7 +181,9 @@ def _record(annotation: Any, required: list[str], build: Callable[..., Any], pla
 
 def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object", "properties": properties}
-    return {**schema, "required": sorted(required)} if required else schema
+    if required:
+        return {**schema, "required": sorted(required)}
+    return schema
 
 
 def _as_it_is(value: Any) -> Any:

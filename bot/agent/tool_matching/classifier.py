@@ -1,4 +1,5 @@
-"""A small model of whether a message needs the tools it fits: two logistic judgements, and the lower one counts.
+"""A small model of whether a message needs the tools it fits: two logistic judgements, and the lower one
+counts.
 
 Pure apart from reading the shipped `weights.json` once; `canvasgram bench thinking --train` writes that file.
 """
@@ -13,7 +14,9 @@ from importlib.resources import files
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One logistic judgement: features by name as (mean, weight); one that a message lacks counts as its mean."""
+    """One logistic judgement: features by name as (mean, weight); one that a message lacks counts as its
+    mean.
+    """
 
     bias: float
     features: Mapping[str, tuple[float, float]]
@@ -29,7 +32,8 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """`near`: is a tool on offer near the matter at all; `right`: would it do just this, with what it is given.
+    """`near`: is a tool on offer near the matter at all; `right`: would it do just this, with what it is
+    given.
 
     `threshold` and `abroad` are the probabilities from which a message in English, or not, needs tools.
     """
@@ -45,7 +49,9 @@ class Weights:
 
     def least(self, english: bool) -> float:
         """The probability from which tools are taken to be needed."""
-        return self.threshold if english else self.abroad
+        if english:
+            return self.threshold
+        return self.abroad
 
 
 def chance(logit: float) -> float:
@@ -63,7 +69,10 @@ def from_json(text: str) -> Weights:
     """Weights as `to_json` writes them. Raises ValueError or KeyError for anything else."""
     body = json.loads(text)
     near, right = (
-        Judgement(body[name]["bias"], {key: (mean, weight) for key, (mean, weight) in body[name]["features"].items()})
+        Judgement(
+            body[name]["bias"],
+            {key: (mean, weight) for key, (mean, weight) in body[name]["features"].items()},
+        )
         for name in ("near", "right")
     )
     return Weights(near, right, body["threshold"], body["abroad"])
@@ -81,5 +90,7 @@ def to_json(weights: Weights) -> str:
 
 
 def _plain(judgement: Judgement) -> dict[str, object]:
-    numbers = {name: [round(mean, 4), round(weight, 4)] for name, (mean, weight) in judgement.features.items()}
+    numbers = {
+        name: [round(mean, 4), round(weight, 4)] for name, (mean, weight) in judgement.features.items()
+    }
     return {"bias": round(judgement.bias, 4), "features": numbers}

@@ -20,7 +20,9 @@ _ENGLISH = 0.2  # share of everyday English words from which a text counts as En
 
 @dataclass(frozen=True, slots=True)
 class Ideas:
-    """`near` gives the stems that mean something alike, `named` the English name of an idea by foreign beginning."""
+    """`near` gives the stems that mean something alike, `named` the English name of an idea by foreign
+    beginning.
+    """
 
     near: Mapping[str, frozenset[str]]
     named: Mapping[str, str]
@@ -49,11 +51,14 @@ def read(text: str) -> Ideas:
 
 
 def is_english(found: Iterable[str]) -> bool:
-    """Whether words are likely English: many are everyday words of it, and more than are small words elsewhere."""
+    """Whether words are likely English: many are everyday words of it, and more than are small words
+    elsewhere.
+    """
     letters = [word for word in found if not word[0].isdigit()]
     if not letters:
         return True
-    here, elsewhere = sum(map(is_everyday, letters)), sum(map(is_elsewhere, letters))
+    here = sum(map(is_everyday, letters))
+    elsewhere = sum(map(is_elsewhere, letters))
     return here > elsewhere and here >= _ENGLISH * len(letters)
 
 

@@ -14,13 +14,13 @@ LENGTH = 2000  # characters that are looked at: more would cost time and tell no
 _NUMBER = re.compile(r"\d[\d.,:/]*")
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z]\w+")
 _QUOTED = re.compile(r'"[^"]+"|(?<!\w)\'[^\']{2,}\'|[“„«][^”“»]+[”“»]')
-_COUNTING = re.compile("two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|million|dozen")
+_COUNTING = re.compile(
+    "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|million|dozen"
+)
 _QUESTION = re.compile("what|who|which|when|where|why|how")
 # What signs stand for, in the words tools have for it; they count only where a tool has them.
 _MONEY = r"\b(?:dollars?|euros?|pounds?|yen|francs?|yuan|rupees?|pesos?|USD|EUR|GBP|JPY|CHF|CNY|INR)\b"
-_UNIT = (
-    r"\b(?:miles?|km|kilomet(?:er|re)s?|met(?:er|re)s?|feet|foot|inch(?:es)?|cm|lbs?|kg|kilos?|celsius|fahrenheit)\b"
-)
+_UNIT = r"\b(?:miles?|km|kilomet(?:er|re)s?|met(?:er|re)s?|feet|foot|inch(?:es)?|cm|lbs?|kg|kilos?|celsius|fahrenheit)\b"
 _SIGNS = (
     (rf"{_MONEY}.*{_MONEY}", "convert currency exchange"),
     (rf"{_UNIT}.*{_UNIT}", "convert unit"),
@@ -38,16 +38,19 @@ _SIGNS = (
     (r"\b\d{4}-\d\d-\d\d\b|\b(?:tomorrow|tonight|next (?:week|month)|\w{3,6}day)\b", "calendar schedule"),
 )
 _SURE = frozenset(map(stem, ("url", "arithmetic")))  # a sign for them is enough
-_VAGUE = re.compile("best|most|why|meaning|difference|cause|steps|better")  # asked of the world, not of a tool
+_VAGUE = re.compile(
+    "best|most|why|meaning|difference|cause|steps|better"
+)  # asked of the world, not of a tool
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """One message. `stems` weigh what they tell; `forms` describe the sentence, empty where it is not English.
+    """One message. `stems` weigh what they tell; `forms` describe the sentence, empty where it is not
+    English.
 
-    `hints` are stems that only count where tools have them; one of the `sure` is enough there. `order`: it begins with
-    something to be done, `seeks`: with something to be found out. `readable`: something in it can be held against
-    English descriptions.
+    `hints` are stems that only count where tools have them; one of the `sure` is enough there. `order`: it
+    begins with something to be done, `seeks`: with something to be found out. `readable`: something in it can
+    be held against English descriptions.
     """
 
     stems: Mapping[str, float]
@@ -105,7 +108,9 @@ def _begins(found: list[str], kind: Callable[[str], bool]) -> bool:
 
 @cache
 def _signs() -> tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]:
-    return tuple((re.compile(pattern, re.IGNORECASE), tuple(map(stem, meant.split()))) for pattern, meant in _SIGNS)
+    return tuple(
+        (re.compile(pattern, re.IGNORECASE), tuple(map(stem, meant.split()))) for pattern, meant in _SIGNS
+    )
 
 
 def _forms(found: list[str], numbers: int, capitals: int, quoted: int) -> dict[str, float]:

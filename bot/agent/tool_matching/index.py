@@ -1,4 +1,6 @@
-"""The tools of a turn as a message is held against them: an index by stem, worked out once a set of tools. Pure."""
+"""The tools of a turn as a message is held against them: an index by stem, worked out once a set of tools.
+Pure.
+"""
 
 import math
 from collections import Counter, defaultdict
@@ -44,7 +46,9 @@ class Shape:
 
 
 class Spot(NamedTuple):
-    """Where a stem stands: in which tool and section, and what it weighs there. Of many tools there are thousands."""
+    """Where a stem stands: in which tool and section, and what it weighs there. Of many tools there are
+    thousands.
+    """
 
     tool: int
     section: int
@@ -55,7 +59,8 @@ class Spot(NamedTuple):
 class Offer:
     """Some tools, offered together. `rarity` (0 to 1) is least for stems that all of them have.
 
-    `alike` gives the stems that begin as a stem does, `near` those of names and descriptions that mean something near.
+    `alike` gives the stems that begin as a stem does, `near` those of names and descriptions that mean
+    something near.
     """
 
     tools: tuple[Shape, ...]
@@ -111,7 +116,9 @@ def _fields(tool: Offered) -> dict[str, Mapping[str, Any]]:
 def _choices(field: Mapping[str, Any]) -> Sequence[Any]:
     inner = field.get("items")
     choices = field.get("enum") or (inner.get("enum") if isinstance(inner, Mapping) else None)
-    return choices if isinstance(choices, list) else ()
+    if isinstance(choices, list):
+        return choices
+    return ()
 
 
 def _rarity(parts: Sequence[Sequence[Mapping[str, float]]]) -> dict[str, float]:
@@ -123,7 +130,10 @@ def _rarity(parts: Sequence[Sequence[Mapping[str, float]]]) -> dict[str, float]:
 def _shape(tool: Offered, sections: Sequence[Mapping[str, float]], rarity: Mapping[str, float]) -> Shape:
     fields = _fields(tool)
     required = tool.input_schema.get("required")
-    needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
+    if isinstance(required, list):
+        needed = {name for name in required if isinstance(name, str)}
+    else:
+        needed = set()
     kinds = [field.get("type") for name, field in fields.items() if name in needed]
     return Shape(
         tool.name,

@@ -1,6 +1,8 @@
-"""Which of many tools some words are about: ranked by rarity and place of what they share, as search engines do. Pure.
+"""Which of many tools some words are about: ranked by rarity and place of what they share, as search engines
+do. Pure.
 
-Whether any of them is needed is not asked here; `matching` judges that. A thousand tools take some milliseconds.
+Whether any of them is needed is not asked here; `matching` judges that. A thousand tools take some
+milliseconds.
 """
 
 import heapq
@@ -10,7 +12,13 @@ from collections.abc import Iterator
 from bot.agent.tool_matching.features import Wording
 from bot.agent.tool_matching.index import ABOUT, BEGINNING, CHOICES, FIELDS, NOTES, TITLE, Offer
 
-COUNTS = {TITLE: 3.0, ABOUT: 2.0, FIELDS: 1.0, NOTES: 1.0, CHOICES: 1.0}  # a word there, for how many mentions
+COUNTS = {
+    TITLE: 3.0,
+    ABOUT: 2.0,
+    FIELDS: 1.0,
+    NOTES: 1.0,
+    CHOICES: 1.0,
+}  # a word there, for how many mentions
 FULL = 1.2  # how soon further mentions of a word add little
 LONG = 0.5  # how much of its length counts against a tool that says a lot
 LOOSE = 0.5  # a word that only begins alike
@@ -19,9 +27,12 @@ NAMED = 1.0  # what a whole name adds
 
 
 def ranked(said: Wording, offer: Offer, most: int) -> list[tuple[str, float]]:
-    """At most so many tools that share something with the words, best first, each with what it is worth (above 0)."""
+    """At most so many tools that share something with the words, best first, each with what it is worth
+    (above 0).
+    """
     count = _Count(offer)
-    # A few bare words are not read as English, so each of them counts; what signs hint at, only where tools have it.
+    # A few bare words are not read as English, so each of them counts; what signs hint at, only where tools
+    # have it.
     hints = said.hints & offer.spots.keys() if said.english else said.hints
     for one, weight in {**dict.fromkeys(sorted(hints), 1.0), **said.stems}.items():
         count.add(one, weight)
@@ -37,7 +48,9 @@ class _Count:
         self._offer = offer
         self._worth: defaultdict[int, float] = defaultdict(float)
         self._named: defaultdict[int, dict[str, float]] = defaultdict(dict)
-        lengths = [sum(COUNTS[section] * total for section, total in enumerate(one.totals)) for one in offer.tools]
+        lengths = [
+            sum(COUNTS[section] * total for section, total in enumerate(one.totals)) for one in offer.tools
+        ]
         usual = sum(lengths) / len(lengths) if lengths else 0.0
         self._slow = [FULL * (1 - LONG + LONG * length / usual) if usual else FULL for length in lengths]
 

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from bot.agent.tool_matching.features import Wording
 from bot.agent.tool_matching.index import ABOUT, BEGINNING, CHOICES, FIELDS, NOTES, TITLE, Offer, Shape
 
-TELLS = {TITLE: 1.0, ABOUT: 0.9, FIELDS: 0.7, NOTES: 0.5, CHOICES: 0.6}  # by the section a message's word is found in
+TELLS = {
+    TITLE: 1.0,
+    ABOUT: 0.9,
+    FIELDS: 0.7,
+    NOTES: 0.5,
+    CHOICES: 0.6,
+}  # by the section a message's word is found in
 LOOSE = 0.7  # a word that only begins alike
 SOFT = 0.5  # a word for something near
 
@@ -26,12 +32,16 @@ class Tally:
     def share(self, section: int, tool: Shape) -> float:
         """How much of a section of the tool the message has."""
         whole = tool.totals[section]
-        return self.sums[section] / whole if whole else 0.0
+        if whole:
+            return self.sums[section] / whole
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A message held against one tool; the higher the `score`, the better it fits. `total`: weight of the message."""
+    """A message held against one tool; the higher the `score`, the better it fits. `total`: weight of the
+    message.
+    """
 
     tool: Shape
     score: float
@@ -44,7 +54,9 @@ class _Count:
     """Finds the stems of a message in all tools: themselves, what begins alike, what means something near."""
 
     def __init__(self, offer: Offer) -> None:
-        self.tallies: defaultdict[int, Tally] = defaultdict(Tally)  # of many tools, most have nothing in common with it
+        self.tallies: defaultdict[int, Tally] = defaultdict(
+            Tally
+        )  # of many tools, most have nothing in common with it
         self.total = 0.0
         self._offer = offer
         self._met: dict[str, float] = {}
@@ -101,7 +113,9 @@ class _Count:
 
 
 def matches(said: Wording, offer: Offer) -> list[Match]:
-    """The tools that have something in common with the message, best first; if none has, one that has nothing."""
+    """The tools that have something in common with the message, best first; if none has, one that has
+    nothing.
+    """
     count = _Count(offer)
     for one, weight in said.stems.items():
         count.add(one, weight)
@@ -142,7 +156,8 @@ def features(said: Wording, found: list[Match]) -> dict[str, float]:
 
 def _left(best: Match) -> dict[str, float]:
     """What else message and tool have in common, and what is left over of both."""
-    tool, tally = best.tool, best.tally
+    tool = best.tool
+    tally = best.tally
     return {
         "soft": math.log1p(tally.soft),
         "rest": math.log1p(max(0.0, best.total - tally.told)),

@@ -10,7 +10,9 @@ from functools import cache, lru_cache
 from importlib.resources import files
 
 _WORD = re.compile(r"(?:[^\W\d_]|[\u0900-\u0dff\u0e31-\u0e4e])+|\d+(?:[.,:/]\d+)*")
-_PLAIN_WORD = re.compile(r"[a-z]+|\d+(?:[.,:/]\d+)*")  # the same, three times as fast, where there is nothing but ASCII
+_PLAIN_WORD = re.compile(
+    r"[a-z]+|\d+(?:[.,:/]\d+)*"
+)  # the same, three times as fast, where there is nothing but ASCII
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _ENDING = re.compile(  # the longest first
     "(?<=...)(?:ational|ization|isation|ations|ation|ments|ment|ingly|ities|ness|ings|ators|ator|ions|ion|ity|ing|ers|ies|"
@@ -22,7 +24,9 @@ LITTLE = 0.35  # what a word of schemas weighs; others weigh 1
 
 
 def words(text: str) -> list[str]:
-    """The words and numbers of a text in small letters; names are parted at underscores and humps, accents are gone."""
+    """The words and numbers of a text in small letters; names are parted at underscores and humps, accents
+    are gone.
+    """
     parted = _HUMP.sub(" ", text)
     if parted.isascii():
         return _PLAIN_WORD.findall(parted.lower())
@@ -48,7 +52,9 @@ def weight(word: str) -> float:
         return 0.0
     if stem(word) in _lists()["schema stems"]:
         return LITTLE
-    return 1.0 if len(word) > 2 or not word.isascii() else 0.5
+    if len(word) > 2 or not word.isascii():
+        return 1.0
+    return 0.5
 
 
 def is_small(word: str) -> bool:
@@ -81,7 +87,9 @@ def is_seeking(word: str) -> bool:
 def _lists() -> Mapping[str, frozenset[str]]:
     lists: dict[str, frozenset[str]] = {}
     name = ""
-    for line in files("bot.agent.tool_matching").joinpath("words.txt").read_text(encoding="utf-8").splitlines():
+    for line in (
+        files("bot.agent.tool_matching").joinpath("words.txt").read_text(encoding="utf-8").splitlines()
+    ):
         if line.endswith(":"):
             name = line[:-1]
         elif not line.startswith("#"):

@@ -1,4 +1,5 @@
-"""A result as a picture: tokens a second over the length of the answer, with the curve that whole canvases make.
+"""A result as a picture: tokens a second over the length of the answer, with the curve that whole canvases
+make.
 
 Pure but for the file it writes. matplotlib takes a second to import, so nobody imports this file unasked.
 """
@@ -65,6 +66,8 @@ def _frame(axes: Axes, result: Result) -> None:
 
 
 def _calls(result: Result, *, streamed: bool, at_once: int) -> list[tuple[int, float]]:
-    rows = [row for row in result.rows if (row.way, row.streamed, row.at_once) == ("direct", streamed, at_once)]
+    rows = [
+        row for row in result.rows if (row.way, row.streamed, row.at_once) == ("direct", streamed, at_once)
+    ]
     calls: list[Call] = [call for row in rows if row.warm != "cold" for call in row.calls]
     return [(call.output, call.output / call.seconds) for call in calls if call.output and call.seconds > 0]

@@ -1,6 +1,8 @@
-"""Makes one call to an endpoint as a client of its own, streamed or whole, and times it. Owns its connections.
+"""Makes one call to an endpoint as a client of its own, streamed or whole, and times it. Owns its
+connections.
 
-The gateway always streams; only measuring also asks for whole replies, because published figures were made so.
+The gateway always streams; only measuring also asks for whole replies, because published figures were made
+so.
 """
 
 import contextlib
@@ -25,7 +27,9 @@ WORDS = 200  # characters of a refusal that are told
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The endpoint that is measured. `version` None: it is no vLLM, and is asked in the common protocol alone."""
+    """The endpoint that is measured. `version` None: it is no vLLM, and is asked in the common protocol
+    alone.
+    """
 
     url: str
     key: str | None
@@ -36,7 +40,9 @@ class Target:
     @property
     def dialect(self) -> Dialect:
         """What it understands."""
-        return PLAIN if self.version is None else VLLM
+        if self.version is None:
+            return PLAIN
+        return VLLM
 
 
 async def find(url: str, key: str | None) -> Target:
@@ -80,7 +86,9 @@ class Caller:
                 raise _refused(response, reading)
             reading.take(_as_chunk(response.json()))
         except httpx.TimeoutException:
-            raise EndpointAway(f"The endpoint was silent for {SILENCE:g} s.", reading.reply(ended=False)) from None
+            raise EndpointAway(
+                f"The endpoint was silent for {SILENCE:g} s.", reading.reply(ended=False)
+            ) from None
         except httpx.HTTPError:
             raise EndpointAway("The endpoint cut the connection.", reading.reply(ended=False)) from None
         except (ValueError, LookupError, TypeError):
@@ -105,12 +113,15 @@ def _as_chunk(body: Any) -> dict[str, Any]:
     """A whole reply as the one chunk it would be."""
     choice = body["choices"][0]
     message = dict(choice["message"])
-    message["tool_calls"] = [one | {"index": place} for place, one in enumerate(message.get("tool_calls") or ())]
+    message["tool_calls"] = [
+        one | {"index": place} for place, one in enumerate(message.get("tool_calls") or ())
+    ]
     return dict(body) | {"choices": [{"delta": message, "finish_reason": choice.get("finish_reason")}]}
 
 
 def _refused(response: httpx.Response, reading: Reading) -> EndpointAway | EndpointRefused:
-    partial, status = reading.reply(ended=False), response.status_code
+    partial = reading.reply(ended=False)
+    status = response.status_code
     if status >= 500 or status in {408, 429}:
         return EndpointAway(f"The endpoint is busy or not ready (HTTP {status}).", partial)
     words = " ".join(response.text.split())[:WORDS]
@@ -118,8 +129,10 @@ def _refused(response: httpx.Response, reading: Reading) -> EndpointAway | Endpo
 
 
 def _timed(reply: Reply, *, streamed: bool) -> Call:
-    times, usage = reply.times, reply.usage
-    begin, end = times.seat or times.created, times.ended or times.created
+    times = reply.times
+    usage = reply.usage
+    begin = times.seat or times.created
+    end = times.ended or times.created
     call = Call(
         end - begin,
         usage.completion_tokens,

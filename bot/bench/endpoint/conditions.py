@@ -1,4 +1,6 @@
-"""What the figures of a run depend on, in words: endpoint, flags as far as known, what was sent, this machine."""
+"""What the figures of a run depend on, in words: endpoint, flags as far as known, what was sent, this
+machine.
+"""
 
 import importlib.metadata
 import platform
@@ -19,7 +21,10 @@ def conditions(
     if simulated is not None:
         yield "SIMULATION", simulated
     yield "date", f"{began:%Y-%m-%d %H:%M} to {datetime.now(UTC):%H:%M} UTC"
-    context = "unknown" if target.context is None else f"{target.context:,} tokens"
+    if target.context is None:
+        context = "unknown"
+    else:
+        context = f"{target.context:,} tokens"
     yield "endpoint", f"{target.url}, model {target.model}, context {context}"
     yield "server", _server(target)
     yield "flags known", "; ".join(_flags(taken))
@@ -27,7 +32,10 @@ def conditions(
     yield "sampling", SAMPLING
     yield "usage", _usage(taken)
     yield "server's own counters", _counters(taken)
-    yield "client", f"canvasgram {importlib.metadata.version('canvasgram')}, Python {platform.python_version()}"
+    yield (
+        "client",
+        f"canvasgram {importlib.metadata.version('canvasgram')}, Python {platform.python_version()}",
+    )
     yield "machine of the client", f"{platform.system()} {platform.machine()}, load {machine.load_average()}"
 
 
@@ -48,9 +56,7 @@ def _usage(taken: Taken) -> str:
     calls = [call for row in taken.rows for call in row.calls]
     silent = sum(call.output is None for call in calls)
     if silent:
-        return (
-            f"the server sent none with {silent} of {len(calls)} answers: their tokens, canvases and rates are unknown"
-        )
+        return f"the server sent none with {silent} of {len(calls)} answers: their tokens, canvases and rates are unknown"
     finer = sum(call.blocks > (call.canvases or 0) for call in calls)
     if finer:
         return f"sent with every answer; but {finer} came in more blocks than canvases: this does not write in canvases"
@@ -76,5 +82,8 @@ def _others(before: int | None, after: int | None, ours: int) -> str:
     told = f"{after - before} requests ended there"
     if after - before == ours:
         return f"{told}, all of them ours"
-    why = "others used it, too" if after - before > ours else "there is another server behind this address"
+    if after - before > ours:
+        why = "others used it, too"
+    else:
+        why = "there is another server behind this address"
     return f"{told}, {ours} answers are ours: {why}"

@@ -1,4 +1,5 @@
-"""`bench direct`: the published protocols against an endpoint itself, nothing in between. Builds rows; prints nothing.
+"""`bench direct`: the published protocols against an endpoint itself, nothing in between. Builds rows; prints
+nothing.
 
 What is done is kept when the run is stopped or the endpoint dies.
 """
@@ -18,13 +19,16 @@ from bot.errors import CallFailed, CanvasgramError
 from bot.llm import server_api as server
 from bot.llm.server_api import Counters
 
-OFF, ON, SERVERS_OWN = "off", "on", "the server's own choice"
+OFF = "off"
+ON = "on"
+SERVERS_OWN = "the server's own choice"
 
 
 @dataclass(slots=True)
 class Taken:
-    """What has been measured so far. `before` and `after` are the server's counters, first and last; `calls` of ours
-    came back, `ours` of them before `after`. `timings` and `details`: the server told its own times, and cached tokens.
+    """What has been measured so far. `before` and `after` are the server's counters, first and last; `calls`
+    of ours came back, `ours` of them before `after`. `timings` and `details`: the server told its own times,
+    and cached tokens.
     """
 
     rows: list[Measured] = field(default_factory=list)
@@ -66,7 +70,8 @@ async def measure(target: Target, wish: Wish, taken: Taken, step: Step) -> None:
 async def until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
     """Do `work`, or leave it when `stop` is set; whether it came to its end."""
     async with asyncio.TaskGroup() as tasks:
-        working, stopping = tasks.create_task(work), tasks.create_task(stop.wait())
+        working = tasks.create_task(work)
+        stopping = tasks.create_task(stop.wait())
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
         ended = working.done()
         working.cancel()
@@ -76,7 +81,8 @@ async def until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
 
 async def look(target: Target, taken: Taken) -> Counters | None:
     """The server's counters now, also into `taken`; None where they cannot be read."""
-    taken.after, taken.ours = await server.counters(target.url, target.key), taken.calls
+    taken.after = await server.counters(target.url, target.key)
+    taken.ours = taken.calls
     return taken.after
 
 
@@ -108,8 +114,12 @@ class _Run:
 
     async def tool_calls(self, *, thinking: bool, quick: bool) -> None:
         """Single calls that want a tool, with thinking or without."""
-        box, cases = direct_tools.offered(), direct_tools.some(quick=quick)
-        words = (ON if thinking else OFF) if self._target.version is not None else SERVERS_OWN
+        box = direct_tools.offered()
+        cases = direct_tools.some(quick=quick)
+        if self._target.version is not None:
+            words = ON if thinking else OFF
+        else:
+            words = SERVERS_OWN
         verdicts: list[direct_tools.Verdict] = []
         calls: list[Call] = []
         try:
@@ -122,7 +132,8 @@ class _Run:
             self._step(f"tools, thinking {words}", len(calls), len(cases))
             await look(self._target, self._taken)
         finally:
-            right, mended = verdicts.count("right"), verdicts.count("mended")
+            right = verdicts.count("right")
+            mended = verdicts.count("mended")
             if calls:
                 self._taken.tools.append(ToolCase(words, len(calls), right, right + mended, tuple(calls)))
 
@@ -151,7 +162,10 @@ class _Run:
 
     async def _answers(self, protocol: Protocol, calls: list[Call], *, streamed: bool) -> None:
         """Ask for all of a protocol, into `calls` as the answers come."""
-        label = protocol.label if streamed else f"{protocol.label}, not streamed"
+        if streamed:
+            label = protocol.label
+        else:
+            label = f"{protocol.label}, not streamed"
         waiting = list(reversed(protocol.asks))
 
         async def seat() -> None:
@@ -185,7 +199,11 @@ def words(failed: BaseExceptionGroup[CanvasgramError]) -> str:
 
 def counted(before: Counters | None, after: Counters | None) -> Counted | None:
     """What the server counted between two looks; None where it does not count canvases, or began anew."""
-    if before is None or after is None or None in (before.steps, before.committed, after.steps, after.committed):
+    if (
+        before is None
+        or after is None
+        or None in (before.steps, before.committed, after.steps, after.committed)
+    ):
         return None
     steps = (after.steps or 0) - (before.steps or 0)
     canvases = ((after.committed or 0) - (before.committed or 0)) / CANVAS

@@ -1,4 +1,6 @@
-"""Writes a result into a folder: JSON for machines, a Markdown page, and the picture. Owns the names of the files."""
+"""Writes a result into a folder: JSON for machines, a Markdown page, and the picture. Owns the names of the
+files.
+"""
 
 from pathlib import Path
 
@@ -17,9 +19,13 @@ def write(result: Result, folder: Path) -> list[Path]:
         data, page, picture = (folder / f"{NAME}.{kind}" for kind in ("json", "md", "png"))
         data.write_text(result_json.as_json(result) + "\n", encoding="utf-8")
         page.write_text("\n".join(result_table.markdown(result)) + "\n", encoding="utf-8")
-        from bot.bench.endpoint import chart as result_picture  # matplotlib: a second that only a picture is worth
+        from bot.bench.endpoint import (
+            chart as result_picture,  # matplotlib: a second that only a picture is worth
+        )
 
         drawn = result_picture.draw(result, picture)
     except OSError as error:
         raise BenchFailed(f"{folder} cannot be written: {error.strerror}.") from None
-    return [data, page, picture] if drawn else [data, page]
+    if drawn:
+        return [data, page, picture]
+    return [data, page]

@@ -1,6 +1,8 @@
-"""`bench gateway`: the prompts of `bench direct` as Telegram messages, through the whole gateway in its own process.
+"""`bench gateway`: the prompts of `bench direct` as Telegram messages, through the whole gateway in its own
+process.
 
-Telegram is simulated, the endpoint is the one that is measured. Where a turn's seconds went is read from its account.
+Telegram is simulated, the endpoint is the one that is measured. Where a turn's seconds went is read from its
+account.
 """
 
 import asyncio
@@ -43,7 +45,9 @@ class Turned:
     accounts: tuple[Account, ...]
 
 
-async def measure(target: Target, folder: Path, taken: Taken, done: list[Turned], step: Step, *, quick: bool) -> None:
+async def measure(
+    target: Target, folder: Path, taken: Taken, done: list[Turned], step: Step, *, quick: bool
+) -> None:
     """Send everything: a row a protocol into `taken`, its turns into `done`; an endpoint that fails ends it."""
     async with _opened(target, folder) as house:
         step("warming up, gateway", 0, 1)
@@ -110,7 +114,9 @@ async def _protocol(house: _House, protocol: Protocol, step: Step) -> Turned:
 def row(turned: Turned) -> Measured:
     """The row of a protocol, from messages received to answers delivered."""
     protocol = turned.protocol
-    ends = [turn.received_at + counted.whole for turn, counted in zip(turned.turns, turned.accounts, strict=True)]
+    ends = [
+        turn.received_at + counted.whole for turn, counted in zip(turned.turns, turned.accounts, strict=True)
+    ]
     begins = [turn.received_at for turn in turned.turns]
     answered = [_call(turn, counted) for turn, counted in zip(turned.turns, turned.accounts, strict=True)]
     return Measured(
@@ -146,12 +152,16 @@ def difference(direct: Measured, turned: Turned) -> Difference | None:
     if not (direct.whole and through.whole):
         return None
     count = len(turned.accounts)
-    seconds = {kind: sum(dict(one.seconds).get(kind, 0.0) for one in turned.accounts) / count for kind in ORDER}
+    seconds = {
+        kind: sum(dict(one.seconds).get(kind, 0.0) for one in turned.accounts) / count for kind in ORDER
+    }
     return Difference(
         label=direct.label,
         direct=_mean([call.seconds for call in direct.calls]) or 0.0,
         gateway=sum(one.whole for one in turned.accounts) / count,
-        intervals=tuple(Interval(kind, spent) for kind, spent in seconds.items() if kind not in MODEL and spent > 0),
+        intervals=tuple(
+            Interval(kind, spent) for kind, spent in seconds.items() if kind not in MODEL and spent > 0
+        ),
         model=sum(seconds[kind] for kind in ORDER if kind in MODEL),
         tokens=(_tokens(direct.calls), _tokens(through.calls)),
     )
@@ -163,7 +173,9 @@ def _tokens(calls: Sequence[Call]) -> tuple[float | None, float | None]:
 
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(values) else None
+    if known and len(known) == len(values):
+        return sum(known) / len(known)
+    return None
 
 
 def _call(turn: TurnRow, counted: Account) -> Call:

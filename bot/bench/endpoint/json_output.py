@@ -9,7 +9,9 @@ from bot.bench.endpoint.result import Difference, Measured, Result
 
 
 def as_json(result: Result) -> str:
-    """Rows with their calls and what they amount to, tools, differences, the published figures, and the conditions."""
+    """Rows with their calls and what they amount to, tools, differences, the published figures, and the
+    conditions.
+    """
     found = {
         "whole": result.ended is None,
         "ended": result.ended,

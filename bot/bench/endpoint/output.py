@@ -1,6 +1,8 @@
-"""A result as lines of text for a terminal, or as Markdown: tables of rows, with their conditions above. Pure.
+"""A result as lines of text for a terminal, or as Markdown: tables of rows, with their conditions above.
+Pure.
 
-A rate stands in one line with the lengths, thinking, concurrency and warmth it was made at. A dash is unknown, never 0.
+A rate stands in one line with the lengths, thinking, concurrency and warmth it was made at. A dash is
+unknown, never 0.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -64,8 +66,12 @@ def tables(result: Result) -> Iterator[Table]:
     if result.differences:
         yield from (_difference(one) for one in result.differences)
     if result.tools:
-        yield Table("Single calls that want one tool", _TOOL_TITLES, tuple(_tool(one) for one in result.tools))
-    yield Table("What others have published, under their own conditions", _OTHERS, tuple(_published(result)), left=4)
+        yield Table(
+            "Single calls that want one tool", _TOOL_TITLES, tuple(_tool(one) for one in result.tools)
+        )
+    yield Table(
+        "What others have published, under their own conditions", _OTHERS, tuple(_published(result)), left=4
+    )
 
 
 _TITLES = (
@@ -82,7 +88,18 @@ _TOOL_TITLES = (
     "of it thought",
 )
 _OTHERS = (
-    *("hardware", "precision", "how", "source", "tok/s", "output tokens", "thinking", "at once", "s", "ours, s"),
+    *(
+        "hardware",
+        "precision",
+        "how",
+        "source",
+        "tok/s",
+        "output tokens",
+        "thinking",
+        "at once",
+        "s",
+        "ours, s",
+    ),
 )
 
 
@@ -106,12 +123,16 @@ def span(counts: Iterable[int | None]) -> str:
     if not known or None in known:
         return UNKNOWN
     numbers = sorted(count for count in known if count is not None)
-    return f"{numbers[0]:,}" if numbers[0] == numbers[-1] else f"{numbers[0]:,} to {numbers[-1]:,}"
+    if numbers[0] == numbers[-1]:
+        return f"{numbers[0]:,}"
+    return f"{numbers[0]:,} to {numbers[-1]:,}"
 
 
 def number(value: float | None, digits: int = 2) -> str:
     """A figure, or the dash."""
-    return UNKNOWN if value is None else f"{value:,.{digits}f}"
+    if value is None:
+        return UNKNOWN
+    return f"{value:,.{digits}f}"
 
 
 def _above(result: Result) -> Iterator[str]:
@@ -121,7 +142,9 @@ def _above(result: Result) -> Iterator[str]:
 
 
 def _row(row: Measured) -> Cells:
-    way = row.way if row.way == "gateway" else f"direct, {'streamed' if row.streamed else 'whole'}"
+    way: str = row.way
+    if way != "gateway":
+        way = "direct, streamed" if row.streamed else "direct, whole"
     return (
         row.label,
         way,
@@ -162,7 +185,9 @@ def _tool(case: ToolCase) -> Cells:
 
 
 def _difference(one: Difference) -> Table:
-    """Direct, then what came on top, interval by interval, then the gateway: the last line is the sum of all others."""
+    """Direct, then what came on top, interval by interval, then the gateway: the last line is the sum of all
+    others.
+    """
     (prompt, output), (longer_prompt, longer_output) = one.tokens
     model = (
         f"more for the model: {number(longer_prompt, 0)} tokens of prompt, not {number(prompt, 0)}; "
@@ -178,7 +203,16 @@ def _difference(one: Difference) -> Table:
 def _published(result: Result) -> Iterator[Cells]:
     for one in FIGURES:
         yield (
-            *(one.hardware, one.precision, one.how, one.source, one.rate, one.output, one.thinking, one.at_once),
+            *(
+                one.hardware,
+                one.precision,
+                one.how,
+                one.source,
+                one.rate,
+                one.output,
+                one.thinking,
+                one.at_once,
+            ),
             *(number(one.seconds), number(_beside(result, one))),
         )
 
@@ -188,7 +222,9 @@ def _beside(result: Result, one: Published) -> float | None:
     ours = result.of("direct", one.beside)
     if ours is None or not ours.whole:
         return None
-    return ours.wall if ours.at_once > 1 else ours.wall / len(ours.calls)
+    if ours.at_once > 1:
+        return ours.wall
+    return ours.wall / len(ours.calls)
 
 
 def _piped(cells: Cells) -> str:

@@ -1,4 +1,5 @@
-"""What `bench direct` and `bench gateway` ask for: the shapes under which figures of this model were published.
+"""What `bench direct` and `bench gateway` ask for: the shapes under which figures of this model were
+published.
 
 Pure. The words are our own; the simulated model of the bench answers them at the lengths told here.
 """
@@ -27,7 +28,9 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """Some prompts, so many of them at once. `key` is stable, for machines; `brief`: part of a quick run, too."""
+    """Some prompts, so many of them at once. `key` is stable, for machines; `brief`: part of a quick run,
+    too.
+    """
 
     key: str
     label: str
@@ -40,11 +43,15 @@ class Protocol:
         return Protocol(self.key, self.label, self.asks[:count], min(self.at_once, count), self.brief)
 
 
-_STORY = "Write a long story, without headings or lists, about {}. Do not stop before it has at least 900 words."
+_STORY = (
+    "Write a long story, without headings or lists, about {}. Do not stop before it has at least 900 words."
+)
 _PROGRAM = "Write a long Python module, code only and no explanation, that {}. Do not stop before 150 lines."
 _THINGS = ("a lighthouse keeper", "a train that is late", "a town without clocks", "two sisters and a map")
 
-FIRST_REQUEST = Protocol("first", "the first request", (Ask("Say in four sentences what a lighthouse is for.", FIRST),))
+FIRST_REQUEST = Protocol(
+    "first", "the first request", (Ask("Say in four sentences what a lighthouse is for.", FIRST),)
+)
 LONG_ANSWERS = tuple(
     Ask(f"Explain {thing} to a curious adult, in about 250 words and without headings.", LONG)
     for thing in (

@@ -18,7 +18,8 @@ _BOAST = "no method told"
 class Published:
     """One figure: `rate` in tokens a second as it was told, `how` and all else in words.
 
-    `beside` is the key of the protocol it belongs to; `seconds` are those of one answer, or of all that came at once.
+    `beside` is the key of the protocol it belongs to; `seconds` are those of one answer, or of all that came
+    at once.
     """
 
     hardware: str
@@ -40,9 +41,19 @@ FIGURES = (
     Published(*_SPARK, "16.5", "cold, the first request", _BLOG, "84 in 1", "1", "off", "first", 5.09),
     Published(*_SPARK, "158.7", "warm, a full canvas of prose", _BLOG, "256 in 1", "1", "off", "prose", 1.61),
     Published(
-        *_SPARK, "143.1, first pass 212", "warm, a full canvas of code", _BLOG, "256 in 1", "1", "off", "code", 1.79
+        *_SPARK,
+        "143.1, first pass 212",
+        "warm, a full canvas of code",
+        _BLOG,
+        "256 in 1",
+        "1",
+        "off",
+        "code",
+        1.79,
     ),
-    Published(*_SPARK, "257.3 in all", "warm, a full canvas each", _BLOG, "1,024 in 4", "4", "off", "canvases", 3.98),
+    Published(
+        *_SPARK, "257.3 in all", "warm, a full canvas each", _BLOG, "1,024 in 4", "4", "off", "canvases", 3.98
+    ),
     Published("GB10", "bf16", "43.6 and 84.9", "Transformers, not vLLM", _BLOG, thinking="off"),
     Published("H100", "FP8", "375", "end to end; first token after 489 ms", "the vLLM recipe"),
     Published("H100", "FP8", "1,282", "generation alone", "the vLLM recipe"),
@@ -54,8 +65,12 @@ FIGURES = (
     Published("DGX Spark", "unknown", "150", _BOAST, "NVIDIA", at_once="unknown"),
     Published("DGX Station", "unknown", "2,000", _BOAST, "NVIDIA", at_once="unknown"),
     Published("2 x RTX 3090, PCIe", "FP8", "177 to 180", "tensor parallel", _SEEN, "about 1,000"),
-    Published("2 x RTX 3090, NVLink", "FP8", "209 and 242", "wall; first token after 1.0 to 1.2 s", _SEEN, "1,000"),
-    Published("2 x RTX 5090", "FP8", "403.8 and 495.2", "wall; first token after 0.5 to 0.7 s", _SEEN, "1,000"),
+    Published(
+        "2 x RTX 3090, NVLink", "FP8", "209 and 242", "wall; first token after 1.0 to 1.2 s", _SEEN, "1,000"
+    ),
+    Published(
+        "2 x RTX 5090", "FP8", "403.8 and 495.2", "wall; first token after 0.5 to 0.7 s", _SEEN, "1,000"
+    ),
     Published("RTX 5090 + 3090 Ti", "unknown", "118", "wall; first token after 2.07 s", _SEEN, "1,000"),
     Published("4 x 7900 XTX", "unknown", "about 100", _BOAST, _SEEN),
     Published("L4", "Q4_K_M", "56", "llama.cpp, 21 steps", _SEEN),

@@ -1,7 +1,9 @@
-"""What was measured of an endpoint, directly or through the gateway: calls, rows of them, what they amount to. Pure.
+"""What was measured of an endpoint, directly or through the gateway: calls, rows of them, what they amount
+to. Pure.
 
-Tokens are the server's own counts, None where it sent none. Canvases are an estimate, ceil(output / 256) a call. A rate
-belongs to the lengths it was made at, and an answer of one canvas has none: its seconds say all there is to say.
+Tokens are the server's own counts, None where it sent none. Canvases are an estimate, ceil(output / 256) a
+call. A rate belongs to the lengths it was made at, and an answer of one canvas has none: its seconds say all
+there is to say.
 """
 
 from collections.abc import Sequence
@@ -19,7 +21,8 @@ Warmth = Literal["cold", "warm", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One answer. `seconds` from its sending to its end; `first` and `last` block count from there, too (streamed).
+    """One answer. `seconds` from its sending to its end; `first` and `last` block count from there, too
+    (streamed).
 
     `estimated` are the canvases of all model calls it took, where they were several.
     """
@@ -40,11 +43,15 @@ class Call:
         """How many canvases it took, estimated."""
         if self.estimated is not None:
             return self.estimated
-        return None if self.output is None else max(1, -(-self.output // CANVAS))
+        if self.output is None:
+            return None
+        return max(1, -(-self.output // CANVAS))
 
     @property
     def further(self) -> float | None:
-        """Seconds from the first to the last canvas; None unless each of two or more came as a block of its own."""
+        """Seconds from the first to the last canvas; None unless each of two or more came as a block of its
+        own.
+        """
         if self.first is None or self.last is None or self.blocks < 2 or self.blocks != self.canvases:
             return None
         return self.last - self.first
@@ -67,7 +74,8 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One row: `calls` of the `wanted` that one protocol asks for, under the conditions a rate needs beside it.
+    """One row: `calls` of the `wanted` that one protocol asks for, under the conditions a rate needs beside
+    it.
 
     `wall` is from the first sending to the last end, `thinking` in words.
     """
@@ -102,7 +110,9 @@ class Measured:
     @property
     def seconds(self) -> float | None:
         """Seconds an answer, the middle one."""
-        return median([call.seconds for call in self.calls]) if self.calls else None
+        if self.calls:
+            return median([call.seconds for call in self.calls])
+        return None
 
     @property
     def first(self) -> float | None:
@@ -111,9 +121,13 @@ class Measured:
 
     @property
     def per_canvas(self) -> float | None:
-        """Seconds of the calls over their canvases: all in, with what comes before the first and after the last."""
+        """Seconds of the calls over their canvases: all in, with what comes before the first and after the
+        last.
+        """
         canvases = self.canvases
-        return sum(call.seconds for call in self.calls) / canvases if canvases else None
+        if canvases:
+            return sum(call.seconds for call in self.calls) / canvases
+        return None
 
     @property
     def further(self) -> float | None:
@@ -122,7 +136,9 @@ class Measured:
 
     @property
     def rate(self) -> float | None:
-        """Tokens a second of one answer, on average; None if one has none, or their lengths are no one length."""
+        """Tokens a second of one answer, on average; None if one has none, or their lengths are no one
+        length.
+        """
         rates = [call.rate for call in self.calls]
         known = [rate for rate in rates if rate is not None]
         if not known or len(known) < len(rates) or self.key == "lengths":
@@ -158,9 +174,11 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One protocol both ways, in seconds an answer on average: what `intervals` of the gateway's turn add up to.
+    """One protocol both ways, in seconds an answer on average: what `intervals` of the gateway's turn add up
+    to.
 
-    `model` is what of them were canvases; `tokens` are (prompt, output) an answer, direct and through the gateway.
+    `model` is what of them were canvases; `tokens` are (prompt, output) an answer, direct and through the
+    gateway.
     """
 
     label: str
@@ -196,7 +214,9 @@ class Result:
         """0: all was measured; 1: the endpoint failed; 130: stopped by hand."""
         if self.ended is None:
             return 0
-        return 130 if self.ended == STOPPED else 1
+        if self.ended == STOPPED:
+            return 130
+        return 1
 
     def of(self, way: Way, key: str) -> Measured | None:
         """The streamed row of a protocol, if it was measured."""
@@ -206,20 +226,28 @@ class Result:
     @property
     def canvas_seconds(self) -> float | None:
         """Seconds from one canvas to the next with one call at a time, over all that show it."""
-        return _further([call for row in self.rows if row.at_once == 1 and row.way == "direct" for call in row.calls])
+        return _further(
+            [call for row in self.rows if row.at_once == 1 and row.way == "direct" for call in row.calls]
+        )
 
 
 def _all(counts: Sequence[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
-    return sum(known) if known and len(known) == len(counts) else None
+    if known and len(known) == len(counts):
+        return sum(known)
+    return None
 
 
 def _further(calls: Sequence[Call]) -> float | None:
     shown = [(call.further, call.blocks - 1) for call in calls]
     canvases = sum(count for seconds, count in shown if seconds is not None)
-    return sum(seconds for seconds, _ in shown if seconds is not None) / canvases if canvases else None
+    if canvases:
+        return sum(seconds for seconds, _ in shown if seconds is not None) / canvases
+    return None
 
 
 def _middle(seconds: Sequence[float | None]) -> float | None:
     known = [one for one in seconds if one is not None]
-    return median(known) if known else None
+    if known:
+        return median(known)
+    return None

@@ -1,5 +1,5 @@
-"""A run of `bench direct` or `bench gateway`, from address to result: finds the endpoint or simulates one, measures,
-keeps what is done.
+"""A run of `bench direct` or `bench gateway`, from address to result: finds the endpoint or simulates one,
+measures, keeps what is done.
 """
 
 import asyncio
@@ -37,7 +37,9 @@ class Address:
 
 
 @contextlib.asynccontextmanager
-async def found(address: Address, endpoint: Endpoint | None = None) -> AsyncIterator[tuple[Target, str | None]]:
+async def found(
+    address: Address, endpoint: Endpoint | None = None
+) -> AsyncIterator[tuple[Target, str | None]]:
     """The endpoint at an address, and what must be said of it if it is simulated (by `endpoint`, for tests).
 
     Raises SettingsRefused, ServerAway or KeyRefused.
@@ -63,7 +65,12 @@ async def run(
 
 
 async def run_gateway(
-    address: Address, stop: asyncio.Event, step: Step, *, quick: bool = False, endpoint: Endpoint | None = None
+    address: Address,
+    stop: asyncio.Event,
+    step: Step,
+    *,
+    quick: bool = False,
+    endpoint: Endpoint | None = None,
 ) -> Result:
     """The same prompts directly and then through the gateway, and what lies between the two."""
     turned: list[Turned] = []
@@ -81,7 +88,8 @@ async def run_gateway(
 
 
 async def _kept(address: Address, work: Work, stop: asyncio.Event, endpoint: Endpoint | None) -> Result:
-    began, taken = datetime.now(UTC), Taken()
+    began = datetime.now(UTC)
+    taken = Taken()
     async with found(address, endpoint) as (target, simulated):
         try:
             if not await until(stop, work(target, taken)):

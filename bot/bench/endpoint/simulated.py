@@ -1,4 +1,5 @@
-"""A simulated endpoint for the bench itself: answers its prompts at the published lengths, in about a DGX Spark's time.
+"""A simulated endpoint for the bench itself: answers its prompts at the published lengths, in about a DGX
+Spark's time.
 
 What is measured against it says whether the bench measures right, and nothing about any model.
 """
@@ -29,7 +30,9 @@ def seconds(endpoint: Endpoint) -> float:
 
 
 def answer(request: ChatRequest) -> str:
-    """What the prompt of the bench asks for: its tool, or prose of its length; anything else gets a whole canvas."""
+    """What the prompt of the bench asks for: its tool, or prose of its length; anything else gets a whole
+    canvas.
+    """
     asked = "\n".join(request.asked)
     case = next((case for case in CASES if case.text in asked and request.tools), None)
     ask: Ask | None = next((ask for ask in _ASKS if ask.text in asked), None)
@@ -37,4 +40,6 @@ def answer(request: ChatRequest) -> str:
         said = call_text(case.tool, case.call)
     else:
         said = talk.prose((CANVAS if ask is None else ask.tokens) - 1, 7).strip()
-    return thought(talk.prose(THOUGHT, 3), request) + said if request.thinking else said
+    if request.thinking:
+        return thought(talk.prose(THOUGHT, 3), request) + said
+    return said

@@ -1,4 +1,6 @@
-"""Leads a measurement on the terminal: bars while it runs, then what was found, printed and written; its exit code."""
+"""Leads a measurement on the terminal: bars while it runs, then what was found, printed and written; its exit
+code.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,7 +19,9 @@ Work = Callable[[asyncio.Event, Step], Awaitable[Result]]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a result is told: by `say`, as tables or as JSON; files go to the folder `out`, and `note` names them."""
+    """How a result is told: by `say`, as tables or as JSON; files go to the folder `out`, and `note` names
+    them.
+    """
 
     say: Callable[[str], None]
     note: Callable[[str], None]

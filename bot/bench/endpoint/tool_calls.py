@@ -1,6 +1,7 @@
 """Single calls that want one tool each, with thinking and without: how often the right call comes back.
 
-Owns the cases and their judgement; a call counts as right by the tool's own schema and by what was plainly asked for.
+Owns the cases and their judgement; a call counts as right by the tool's own schema and by what was plainly
+asked for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,9 @@ Verdict = Literal["right", "mended", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A message, the call it wants, and what must stand in the call's arguments: each text somewhere in its value."""
+    """A message, the call it wants, and what must stand in the call's arguments: each text somewhere in its
+    value.
+    """
 
     text: str
     tool: str
@@ -38,7 +41,10 @@ CASES = (
     ),
     Case("What time is it in Tokyo right now?", "clock", {"zone": "Asia/Tokyo"}, {"zone": "tokyo"}),
     Case(
-        "Search the web for folding bike reviews.", "search_web", {"query": "folding bike reviews"}, {"query": "bike"}
+        "Search the web for folding bike reviews.",
+        "search_web",
+        {"query": "folding bike reviews"},
+        {"query": "bike"},
     ),
     Case(
         "Work out exactly what 19 % of 84.50 is.",
@@ -87,7 +93,9 @@ def judged(reply: Reply, case: Case, tools: Mapping[str, Tool]) -> Verdict:
     if not isinstance(wanted, Wanted) or wanted.call.name != case.tool or not _fits(wanted.arguments, case):
         return "wrong"
     as_it_came = call.name == case.tool and _same(call.arguments, wanted.arguments)
-    return "right" if as_it_came else "mended"
+    if as_it_came:
+        return "right"
+    return "mended"
 
 
 def _fits(arguments: Mapping[str, Any], case: Case) -> bool:
@@ -102,4 +110,6 @@ def _same(came: str, checked: Mapping[str, Any]) -> bool:
 
 def some(*, quick: bool) -> Sequence[Case]:
     """The cases of a run."""
-    return CASES[:2] if quick else CASES
+    if quick:
+        return CASES[:2]
+    return CASES

@@ -1,6 +1,7 @@
 """The bots that are measured: how each is started as a process of its own, and what it costs the machine.
 
-Owns the processes. Their environment holds only what is said here, lest a real token of this machine's be used.
+Owns the processes. Their environment holds only what is said here, lest a real token of this machine's be
+used.
 """
 
 import asyncio
@@ -82,9 +83,13 @@ class Running:
             await self._end(signal.SIGKILL)
 
     def cpu(self) -> float | None:
-        """Seconds of processor time so far, of all its threads and ended children; None where /proc does not tell."""
+        """Seconds of processor time so far, of all its threads and ended children; None where /proc does not
+        tell.
+        """
         with contextlib.suppress(OSError, ValueError):
-            fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+            fields = (
+                Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+            )
             return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
         return None
 

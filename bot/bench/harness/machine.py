@@ -1,4 +1,6 @@
-"""The conditions of a run: machine, versions, where the database lies and how long that disk takes to be sure."""
+"""The conditions of a run: machine, versions, where the database lies and how long that disk takes to be
+sure.
+"""
 
 import contextlib
 import importlib.metadata
@@ -52,13 +54,17 @@ def fsync_words(folder: Path) -> str:
 
 def file_system(folder: Path, mounts: Path = Path("/proc/mounts")) -> str:
     """The kind of file system a folder is on; `unknown` where the machine does not tell."""
-    best, kind = "", "unknown"
+    best = ""
+    kind = "unknown"
     with contextlib.suppress(OSError):
         for line in mounts.read_text(encoding="utf-8").splitlines():
             _, at, found, *_ = line.split()
             if folder.resolve().is_relative_to(at) and len(at) >= len(best):
-                best, kind = at, found
-    return "tmpfs: no real disk" if kind in {"tmpfs", "ramfs"} else kind
+                best = at
+                kind = found
+    if kind in {"tmpfs", "ramfs"}:
+        return "tmpfs: no real disk"
+    return kind
 
 
 def _versions() -> Iterator[tuple[str, str]]:

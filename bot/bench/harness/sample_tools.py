@@ -63,5 +63,7 @@ STAND_INS: tuple[Tool, ...] = (weather, search_web, convert_currency, remind_me,
 
 
 def with_stand_ins() -> tuple[Tool, ...]:
-    """The house's tools and these; `remind_me` is in the place of `schedule`, for the cases were asked with it."""
+    """The house's tools and these; `remind_me` is in the place of `schedule`, for the cases were asked with
+    it.
+    """
     return (*(tool for tool in discover() if tool.name != "schedule"), *STAND_INS)

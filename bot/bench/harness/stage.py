@@ -1,4 +1,5 @@
-"""A bot between its two simulators: people write to it here, and what comes back is timed at the simulators' doors.
+"""A bot between its two simulators: people write to it here, and what comes back is timed at the simulators'
+doors.
 
 Owns both simulators and the bot's process while a measurement lasts.
 """
@@ -53,7 +54,9 @@ class Timed:
 class Stage:
     """One bot and its world."""
 
-    def __init__(self, name: Name, api: BotApi, endpoint: Endpoint, where: Where, watch: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, name: Name, api: BotApi, endpoint: Endpoint, where: Where, watch: asyncio.TaskGroup
+    ) -> None:
         self.name = name
         self.api = api
         self.endpoint = endpoint
@@ -127,7 +130,9 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def staged(name: Name, folder: Path, endpoint: Endpoint) -> AsyncIterator[Stage]:
-    """A stage with its simulators served, the bot not yet started; its files stay in `folder` for the next stage."""
+    """A stage with its simulators served, the bot not yet started; its files stay in `folder` for the next
+    stage.
+    """
     own = folder / name
     own.mkdir(parents=True, exist_ok=True)
     api = BotApi(limits=Limits.none())

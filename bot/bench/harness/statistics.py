@@ -44,7 +44,8 @@ class Row:
     @property
     def ratio(self) -> float | None:
         """Ours in terms of the memory loop; None for yes and no, or where one of the two is missing."""
-        ours, memory = self.values.get("ours"), self.values.get("memory")
+        ours = self.values.get("ours")
+        memory = self.values.get("memory")
         if isinstance(ours, bool) or isinstance(memory, bool) or ours is None or not memory:
             return None
         return ours / memory
@@ -56,13 +57,19 @@ class Row:
         if self.limit is None or ours is None:
             return ""
         if self.limit.wanted is not None:
-            return "ok" if ours is self.limit.wanted else "over"
-        return "ok" if ours <= self.limit.most else "over"
+            if ours is self.limit.wanted:
+                return "ok"
+            return "over"
+        if ours <= self.limit.most:
+            return "ok"
+        return "over"
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All figures of a run, and its conditions as (name, text); not `whole`, if it was stopped before its end."""
+    """All figures of a run, and its conditions as (name, text); not `whole`, if it was stopped before its
+    end.
+    """
 
     rows: tuple[Row, ...]
     conditions: tuple[tuple[str, str], ...] = field(default_factory=tuple)

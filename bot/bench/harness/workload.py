@@ -1,4 +1,5 @@
-"""What the people of the bench write and what its model answers: prose of known length, each answer with its number.
+"""What the people of the bench write and what its model answers: prose of known length, each answer with its
+number.
 
 Pure, and the same in every run.
 """
@@ -19,7 +20,9 @@ _ASKED = re.compile(r"Question (\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A brain for the simulated endpoint: answers question n in `answer` tokens; `thinks` as many if it is told to."""
+    """A brain for the simulated endpoint: answers question n in `answer` tokens; `thinks` as many if it is
+    told to.
+    """
 
     answer: int = 150
     thinks: int = 150
@@ -27,13 +30,17 @@ class Model:
     def __call__(self, request: ChatRequest) -> str:
         number = asked(request)
         said = reply(number, self.answer)
-        return thought(prose(self.thinks, number), request) + said if request.thinking else said
+        if request.thinking:
+            return thought(prose(self.thinks, number), request) + said
+        return said
 
 
 def asked(request: ChatRequest) -> int:
     """The number of the newest question in a prompt; 0 if there is none."""
     found = _ASKED.findall("\n".join(request.asked))
-    return int(found[-1]) if found else 0
+    if found:
+        return int(found[-1])
+    return 0
 
 
 def question(number: int, tokens: int = 50) -> str:

@@ -20,12 +20,15 @@ REST = 1.0  # seconds before a round, after which every budget a bot keeps to is
 WARM_UP = 10**6  # questions from here on are answered in one canvas
 
 # A third of the answers takes three canvases, the others two: 28 canvases, which is 7 on each of 4 seats.
-_LONG, _LONGER = Model(answer=400), Model(answer=650)
+_LONG = Model(answer=400)
+_LONGER = Model(answer=650)
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Seconds from the first update leaving Telegram to the last whole answer, and the most model calls at once."""
+    """Seconds from the first update leaving Telegram to the last whole answer, and the most model calls at
+    once.
+    """
 
     wall: float
     calls: int
@@ -55,8 +58,19 @@ async def first_words(names: tuple[Name, ...], folder: Path, times: int) -> list
         async with asyncio.TaskGroup() as tasks:
             running = {name: tasks.create_task(_long_answers(stage, times)) for name, stage in stages.items()}
         timed = {name: task.result() for name, task in running.items()}
-    seconds: dict[Name, Value] = {name: median([one.first_words for one in them]) for name, them in timed.items()}
-    return [Row("first_words", "three canvases of 1.6 s: first words", "s", seconds, at_most(FIRST_WORDS_SECONDS), 2)]
+    seconds: dict[Name, Value] = {
+        name: median([one.first_words for one in them]) for name, them in timed.items()
+    }
+    return [
+        Row(
+            "first_words",
+            "three canvases of 1.6 s: first words",
+            "s",
+            seconds,
+            at_most(FIRST_WORDS_SECONDS),
+            2,
+        )
+    ]
 
 
 async def _together(stage: Stage, numbers: Sequence[int]) -> Crowd:
@@ -65,7 +79,8 @@ async def _together(stage: Stage, numbers: Sequence[int]) -> Crowd:
     for chat, number in enumerate(numbers):
         await stage.answered(number, chat)
     timed = [
-        stage.timed(update, number, chat) for (chat, number), update in zip(enumerate(numbers), updates, strict=True)
+        stage.timed(update, number, chat)
+        for (chat, number), update in zip(enumerate(numbers), updates, strict=True)
     ]
     spans = [(log.received, log.finished) for log in stage.endpoint.requests if log.finished is not None]
     return Crowd(max(one.answered for one in timed) - min(one.fetched for one in timed), most_at_once(spans))
@@ -79,7 +94,9 @@ def _short_or_long(request: ChatRequest) -> str:
     number = asked(request)
     if number >= WARM_UP:
         return Model()(request)
-    return _LONGER(request) if number % CHATS < CHATS // 3 else _LONG(request)
+    if number % CHATS < CHATS // 3:
+        return _LONGER(request)
+    return _LONG(request)
 
 
 def _endpoint(seconds: float, brain: Brain) -> Endpoint:

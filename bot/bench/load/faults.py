@@ -25,7 +25,9 @@ _MARKUP = ("call:", "<|", "|>")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How often the answer is in the chat, whether a person is asked about it, and whether markup can be read there."""
+    """How often the answer is in the chat, whether a person is asked about it, and whether markup can be read
+    there.
+    """
 
     copies: int
     asked: bool
@@ -36,7 +38,9 @@ Trial = Callable[[Stage], Awaitable[Outcome]]
 
 
 async def measure(folder: Path, patience: float) -> list[Row]:
-    """Every fault for the memory loop and for ours, side by side; its outcome is what is seen `patience` s later."""
+    """Every fault for the memory loop and for ours, side by side; its outcome is what is seen `patience` s
+    later.
+    """
     killed = await _tried(folder / "killed", partial(_killed, patience), talk.Model())
     lost = await _tried(folder / "lost", partial(_reply_lost, patience), talk.Model())
     markup = await _tried(folder / "markup", partial(_markup, patience), _leaking)
@@ -45,8 +49,16 @@ async def measure(folder: Path, patience: float) -> list[Row]:
     asked: dict[Name, Value] = {name: it.asked for name, it in lost.items()}
     raw: dict[Name, Value] = {name: it.raw for name, it in markup.items()}
     return [
-        Row("killed", "killed just after the update was fetched: answered once", "", answered, wanted(value=True)),
-        Row("copies", "Telegram took the answer, its reply was lost: copies", "", copies, at_most(1), digits=0),
+        Row(
+            "killed",
+            "killed just after the update was fetched: answered once",
+            "",
+            answered,
+            wanted(value=True),
+        ),
+        Row(
+            "copies", "Telegram took the answer, its reply was lost: copies", "", copies, at_most(1), digits=0
+        ),
         Row("unknown", "and said to be unknown", "", asked, wanted(value=True)),
         Row("markup", "raw tool markup reaches the person", "", raw, wanted(value=False)),
     ]
@@ -101,4 +113,6 @@ async def _outcome(stage: Stage, ending: str, patience: float) -> Outcome:
 
 def _leaking(request: ChatRequest) -> str:
     """A call without its opening token, which the server gives as text; told its result, the model speaks."""
-    return SPOKEN if request.step else RAW
+    if request.step:
+        return SPOKEN
+    return RAW

@@ -13,7 +13,8 @@ from bot.sim.vllm.server import Endpoint
 
 CHATS = 20
 SLICE = 5  # messages a bot answers before it is another's turn
-PAUSE = 0.03  # seconds between two messages: what a bot has left to do counts as its processor time, not as own time
+# Seconds between two messages: what a bot has left to do counts as its processor time, not as own time
+PAUSE = 0.03
 NEAR_FIRST, FAR_FIRST = 100_000, 200_000  # numbers of questions: none is asked twice
 FAR_EVERY = 3  # rounds from one that is far away to the next
 FAR = 0.080  # seconds Telegram's answers take when it is far away
@@ -35,7 +36,8 @@ class Taken:
 
 
 async def measure(names: tuple[Name, ...], folder: Path, messages: int) -> list[Row]:
-    """Rows of own time, distance and processor time over `messages` a bot, after a message to warm up every chat.
+    """Rows of own time, distance and processor time over `messages` a bot, after a message to warm up every
+    chat.
 
     Rounds far away come between the others, so that a drift of the machine meets both alike.
     """
@@ -94,9 +96,20 @@ def rows(taken: dict[Name, Taken]) -> list[Row]:
     return [
         _row("own_p50", "own time a reply, p50", p50, times(OWN_P50, p50.get("memory"))),
         _row("own_p95", "own time a reply, p95", p95, times(OWN_P95, p95.get("memory"))),
-        _row("far_p50", "Telegram 80 ms away: round trip, p50", far, times(OWN_P50, p50.get("memory"), FAR_EXTRA_MS)),
+        _row(
+            "far_p50",
+            "Telegram 80 ms away: round trip, p50",
+            far,
+            times(OWN_P50, p50.get("memory"), FAR_EXTRA_MS),
+        ),
         _row("cpu", "CPU a reply", cpu, times(CPU, cpu.get("memory"))),
-        Row("after", "memory after the run", "MiB", {name: _mib(it.after) for name, it in taken.items()}, digits=0),
+        Row(
+            "after",
+            "memory after the run",
+            "MiB",
+            {name: _mib(it.after) for name, it in taken.items()},
+            digits=0,
+        ),
     ]
 
 
@@ -105,8 +118,12 @@ def _row(key: str, label: str, values: dict[Name, float | None], limit: Limit | 
 
 
 def _ms(seconds: float | None) -> float | None:
-    return None if seconds is None else 1000 * seconds
+    if seconds is None:
+        return None
+    return 1000 * seconds
 
 
 def _mib(memory: Memory | None) -> float | None:
-    return memory.resident if memory else None
+    if memory:
+        return memory.resident
+    return None

@@ -1,6 +1,8 @@
-"""A yardstick: the small bot as people write it, with PTB's Application and the openai client; nothing is stored.
+"""A yardstick: the small bot as people write it, with PTB's Application and the openai client; nothing is
+stored.
 
-Chats are answered side by side, typing is shown first, text is streamed into one message, a failed call is tried again.
+Chats are answered side by side, typing is shown first, text is streamed into one message, a failed call is
+tried again.
 """
 
 import sys
@@ -50,15 +52,20 @@ class MemoryLoop:
         stream = await self._client.chat.completions.create(
             model="diffusiongemma", messages=asked, max_tokens=1024, stream=True
         )
-        text, shown, edited = "", "", 0.0
+        text = ""
+        shown = ""
+        edited = 0.0
         sent: Message | None = None
         async for chunk in stream:
             text += (chunk.choices[0].delta.content or "") if chunk.choices else ""
             if sent is None and text:
-                sent, shown, edited = await _patiently(partial(message.reply_text, text)), text, time.monotonic()
+                sent = await _patiently(partial(message.reply_text, text))
+                shown = text
+                edited = time.monotonic()
             elif sent and text != shown and time.monotonic() - edited >= EDIT_SECONDS:
                 await _patiently(partial(sent.edit_text, text))
-                shown, edited = text, time.monotonic()
+                shown = text
+                edited = time.monotonic()
         if sent and text != shown:
             await _patiently(partial(sent.edit_text, text))
         return text

@@ -30,7 +30,9 @@ FIRST_PROMPT = 1200
 PREFILL_THOUSANDS = 18
 BUDGET: int = Settings.model_fields["prompt_budget"].default
 
-_PAUSE = 0.05  # seconds after a model's reply until the person goes on: what is left of a turn is stored meanwhile
+_PAUSE = (
+    0.05  # seconds after a model's reply until the person goes on: what is left of a turn is stored meanwhile
+)
 _FIRST = "What will the weather be like in Lisbon tomorrow?"
 # Some launch recipes have the server think wherever a request does not say whether to.
 _THINKS_BY_DEFAULT = replace(Profile.today(), thinking=True)
@@ -49,7 +51,9 @@ class Spent:
     @property
     def share(self) -> float | None:
         """Reasoning as a share of all output, in percent."""
-        return 100 * self.reasoning / self.output if self.output else None
+        if self.output:
+            return 100 * self.reasoning / self.output
+        return None
 
 
 async def measure(names: tuple[Name, ...], folder: Path, turns: int) -> list[Row]:
@@ -77,7 +81,13 @@ def rows(spent: dict[Name, Spent], turns: int) -> list[Row]:
     largest: dict[Name, Value] = {name: one.largest for name, one in spent.items()}
     share: dict[Name, Value] = {name: one.share for name, one in spent.items()}
     return [
-        Row("prefill", f"{turns} turns: prefill computed", "thousand tokens", computed, at_most(PREFILL_THOUSANDS)),
+        Row(
+            "prefill",
+            f"{turns} turns: prefill computed",
+            "thousand tokens",
+            computed,
+            at_most(PREFILL_THOUSANDS),
+        ),
         Row("largest", f"{turns} turns: largest prompt", "tokens", largest, at_most(BUDGET), digits=0),
         Row("reasoning", f"{turns} turns: reasoning share of output", "%", share, at_most(0), digits=0),
     ]
@@ -112,7 +122,9 @@ def _request(tools: Sequence[Tool]) -> ModelRequest:
     asked = Message("user", prompting.stamp(datetime.now(UTC)) + _FIRST)
     prompt = prompting.build(SYSTEM_PROMPT, (), (asked,))
     definitions = Toolbox(tools).definitions
-    return ModelRequest(prompt, definitions, "auto", thinking=False, max_tokens=256, session="bench", lane="bench")
+    return ModelRequest(
+        prompt, definitions, "auto", thinking=False, max_tokens=256, session="bench", lane="bench"
+    )
 
 
 async def _converse(stage: Stage, turns: int) -> Spent:

@@ -26,11 +26,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be measured, and how often: for a bot `messages` of own time, `starts`, `trials` of crowds and of long
-    answers, `turns` of one conversation; for a fault, `patience` seconds in which its outcome shows.
+    """What is to be measured, and how often: for a bot `messages` of own time, `starts`, `trials` of crowds
+    and of long answers, `turns` of one conversation; for a fault, `patience` seconds in which its outcome
+    shows.
 
-    `only` names sections (none: all); the databases lie below `folder`. `soak` is in minutes, 0 leaves it out; `calls`
-    are those of the large ledger; `quick` leaves both out.
+    `only` names sections (none: all); the databases lie below `folder`. `soak` is in minutes, 0 leaves it
+    out; `calls` are those of the large ledger; `quick` leaves both out.
     """
 
     messages: int = 120
@@ -59,10 +60,19 @@ NOTES = (
         "memory loop",
         "python-telegram-bot's Application and the openai client: typing shown, streamed, history in memory",
     ),
-    ("own time", "from the answer of getUpdates leaving Telegram to the whole answer arriving, less the model's time"),
-    ("12 chats", "a third of the answers takes three canvases of 0.16 s, the others two: 1.12 s on 4 seats at best"),
+    (
+        "own time",
+        "from the answer of getUpdates leaving Telegram to the whole answer arriving, less the model's time",
+    ),
+    (
+        "12 chats",
+        "a third of the answers takes three canvases of 0.16 s, the others two: 1.12 s on 4 seats at best",
+    ),
     ("tokens", COUNTING_RULE),
-    ("ledger", "two gateways at a time, one on an empty database, one on ended turns of ended conversations, in turns"),
+    (
+        "ledger",
+        "two gateways at a time, one on an empty database, one on ended turns of ended conversations, in turns",
+    ),
     (
         "soak",
         f"{soak.CHATS} chats, {soak.SEATS} seats, {soak.CANVAS:g} s a canvas; each writes as soon as it is answered",
@@ -84,7 +94,8 @@ SECTIONS: dict[str, Section] = {
 
 
 async def run(wish: Wish, say: Say = lambda line: None, stop: asyncio.Event | None = None) -> Report:
-    """Measure what is wished for, or what is done of it when `stop` is set; `say` hears of every section as it begins.
+    """Measure what is wished for, or what is done of it when `stop` is set; `say` hears of every section as
+    it begins.
 
     Raises BenchFailed, QuestionRefused.
     """
@@ -94,7 +105,9 @@ async def run(wish: Wish, say: Say = lambda line: None, stop: asyncio.Event | No
     if "soak" in wish.only and wish.soak <= 0:
         raise QuestionRefused("A soak needs its length: --soak MINUTES.")
     if importlib.util.find_spec("aiohttp") is None:
-        raise BenchFailed("The bare loop needs aiohttp: install canvasgram with its extra, `canvasgram[bench]`.")
+        raise BenchFailed(
+            "The bare loop needs aiohttp: install canvasgram with its extra, `canvasgram[bench]`."
+        )
     if wish.folder is not None and not os.access(wish.folder, os.W_OK | os.X_OK):
         raise QuestionRefused(f"{wish.folder} is no folder in which databases can be made.")
     rows: list[Row] = []

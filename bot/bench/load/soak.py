@@ -1,4 +1,5 @@
-"""A long run of many chats: whether every message is answered once and in order, and how latency and memory fare.
+"""A long run of many chats: whether every message is answered once and in order, and how latency and memory
+fare.
 
 Owns the people who write; each of them writes again as soon as the answer is there.
 """
@@ -37,7 +38,9 @@ class Moment:
 
 @dataclass(slots=True)
 class Run:
-    """What was seen: questions by chat, in order, answers by chat as Telegram has them, times, and memory in MiB."""
+    """What was seen: questions by chat, in order, answers by chat as Telegram has them, times, and memory in
+    MiB.
+    """
 
     asked: dict[int, list[int]] = field(default_factory=dict)
     answered: dict[int, list[int]] = field(default_factory=dict)
@@ -68,14 +71,32 @@ def rows(run: Run, minutes: float) -> list[Row]:
     last = [one.seconds for one in run.moments if one.at >= 60 * minutes - tenth]
     held = [mib for _, mib in run.memory]
     return [
-        Row("soak_answers", f"soak of {minutes:g} min: answers", "", {"ours": float(len(run.moments))}, digits=0),
+        Row(
+            "soak_answers",
+            f"soak of {minutes:g} min: answers",
+            "",
+            {"ours": float(len(run.moments))},
+            digits=0,
+        ),
         Row("soak_lost", "messages without an answer", "", {"ours": float(lost)}, at_most(0), digits=0),
         Row("soak_copies", "answers given twice", "", {"ours": float(copies)}, at_most(0), digits=0),
-        Row("soak_order", "answers out of order in their chat", "", {"ours": float(disorder)}, at_most(0), digits=0),
+        Row(
+            "soak_order",
+            "answers out of order in their chat",
+            "",
+            {"ours": float(disorder)},
+            at_most(0),
+            digits=0,
+        ),
         _latency("soak_first_p50", "round trip in the first tenth, p50", first, 0.5),
         _latency("soak_last_p50", "round trip in the last tenth, p50", last, 0.5),
         _latency("soak_last_p95", "round trip in the last tenth, p95", last, 0.95),
-        Row("soak_memory_first", "memory after a tenth", "MiB", {"ours": held[len(held) // 10] if held else None}),
+        Row(
+            "soak_memory_first",
+            "memory after a tenth",
+            "MiB",
+            {"ours": held[len(held) // 10] if held else None},
+        ),
         Row("soak_memory_last", "memory at the end", "MiB", {"ours": held[-1] if held else None}),
         Row("soak_memory_growth", "its growth over the second half", "MiB/h", {"ours": growth(run.memory)}),
     ]
@@ -89,7 +110,9 @@ def growth(memory: Sequence[tuple[float, float]]) -> float | None:
     middle_at = sum(at for at, _ in half) / len(half)
     middle = sum(mib for _, mib in half) / len(half)
     spread = sum((at - middle_at) ** 2 for at, _ in half)
-    return 3600 * sum((at - middle_at) * (mib - middle) for at, mib in half) / spread if spread else None
+    if spread:
+        return 3600 * sum((at - middle_at) * (mib - middle) for at, mib in half) / spread
+    return None
 
 
 def _latency(key: str, label: str, seconds: list[float], share: float) -> Row:

@@ -1,4 +1,6 @@
-"""How long a bot takes to its first poll, and what it holds once it idles: started again and again, one by one."""
+"""How long a bot takes to its first poll, and what it holds once it idles: started again and again, one by
+one.
+"""
 
 import asyncio
 from pathlib import Path

@@ -37,8 +37,8 @@ class Case:
 
 
 def read(folder: Path, cases: str = "cases.jsonl", tools: str = "tools.json") -> list[Case]:
-    """Cases (JSON, one a line: text, tools by name, needs_tools, source or language, perhaps the needed one) with
-    schemas by name beside them.
+    """Cases (JSON, one a line: text, tools by name, needs_tools, source or language, perhaps the needed one)
+    with schemas by name beside them.
 
     Raises BenchFailed, naming the file, when they are not what they should be.
     """
@@ -64,7 +64,9 @@ def read_tools(path: Path) -> dict[str, Described]:
         raise BenchFailed(f"{path} does not hold tools: {type(error).__name__}: {error}") from error
 
 
-def _case(row: Mapping[str, Any], described: Mapping[str, Described], offers: dict[tuple[str, ...], Offer]) -> Case:
+def _case(
+    row: Mapping[str, Any], described: Mapping[str, Described], offers: dict[tuple[str, ...], Offer]
+) -> Case:
     names = tuple(row["tools"])
     if names not in offers:
         offers[names] = index(described[name] for name in names)

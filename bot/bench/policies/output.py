@@ -8,13 +8,23 @@ from bot.bench.policies.thinking import Report
 from bot.bench.policies.thinking_costs import Cost
 
 _TOLD = ("needs tools, by source", "judged", "cases", "AUC", "recall", "false alarms", "unknown", "thinks")
-_COSTS = ("policy", "canvases", "prefill computed", "prompt", "calls", "turns thinking", "heavy ones", "switches")
+_COSTS = (
+    "policy",
+    "canvases",
+    "prefill computed",
+    "prompt",
+    "calls",
+    "turns thinking",
+    "heavy ones",
+    "switches",
+)
 
 
 def lines(report: Report) -> Iterator[str]:
     """Tables of the figures, and below them the conditions."""
     told = [
-        (one.source, one.judged, str(one.cases), _number(one.auc), *map(_percent, one.shares)) for one in report.told
+        (one.source, one.judged, str(one.cases), _number(one.auc), *map(_percent, one.shares))
+        for one in report.told
     ]
     yield from grid(_TOLD, told)
     yield f"one decision: {report.pace.median:.0f} µs of processor time, 99 of 100 within {report.pace.longest:.0f} µs"
@@ -32,7 +42,12 @@ def as_json(report: Report) -> str:
 
 def _cost(one: Cost) -> tuple[str, ...]:
     counts = (one.canvases, one.computed, one.prompt, one.calls, one.turns)
-    return (one.policy, *(f"{count:,}" for count in counts), f"{one.useful} of {one.heavy}", str(one.switches))
+    return (
+        one.policy,
+        *(f"{count:,}" for count in counts),
+        f"{one.useful} of {one.heavy}",
+        str(one.switches),
+    )
 
 
 def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -47,8 +62,12 @@ def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+    if value is None:
+        return "-"
+    return f"{value:.4f}"
 
 
 def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f} %"
+    if value is None:
+        return "-"
+    return f"{100 * value:.1f} %"

@@ -1,4 +1,5 @@
-"""`bench thinking`: how well the thinking policy tells who needs tools, how long it takes, and what it costs or saves.
+"""`bench thinking`: how well the thinking policy tells who needs tools, how long it takes, and what it costs
+or saves.
 
 Builds the report; prints nothing. Trains the shipped weights anew on request.
 """
@@ -36,7 +37,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """`folders` of cases; `train`: where to write weights trained on them; `costs`: play the simulated mix, too."""
+    """`folders` of cases; `train`: where to write weights trained on them; `costs`: play the simulated mix,
+    too.
+    """
 
     folders: tuple[Path, ...]
     train: Path | None = None
@@ -45,11 +48,11 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How one set of probabilities tells a source, or TOGETHER all of a set: `auc` of its cases that need no tool
-    against all of the set that do.
+    """How one set of probabilities tells a source, or TOGETHER all of a set: `auc` of its cases that need no
+    tool against all of the set that do.
 
-    `recall` of its cases that need tools, `false_alarms` of those that do not, `unknown` of all: shares, None of none.
-    `thinks`: of all, those whose turn would think.
+    `recall` of its cases that need tools, `false_alarms` of those that do not, `unknown` of all: shares, None
+    of none. `thinks`: of all, those whose turn would think.
     """
 
     judged: str
@@ -93,7 +96,9 @@ async def run(wish: Wish, say: Say = lambda line: None) -> Report:
     told = []
     weights = shipped()
     for cases in sets:
-        found = _judged("shipped", cases, [needs_tools(case.text, case.offer, weights) for case in cases], weights)
+        found = _judged(
+            "shipped", cases, [needs_tools(case.text, case.offer, weights) for case in cases], weights
+        )
         told += [replace(one, thinks=_thinks(cases, one.source)) for one in found]
     if wish.train is not None:
         if not taught:
@@ -128,25 +133,35 @@ def auc(wanted: Sequence[float], others: Sequence[float]) -> float | None:
     return above / (len(wanted) * len(others))
 
 
-def _judged(judged: str, cases: Sequence[Case], found: Sequence[tuple[float, bool]], weights: Weights) -> list[Told]:
+def _judged(
+    judged: str, cases: Sequence[Case], found: Sequence[tuple[float, bool]], weights: Weights
+) -> list[Told]:
     wanted = [chance for case, (chance, _) in zip(cases, found, strict=True) if case.needs_tools]
     told = []
     for source in _sources(cases):
-        own = [(case, *one) for case, one in zip(cases, found, strict=True) if source in (case.source, TOGETHER)]
+        own = [
+            (case, *one) for case, one in zip(cases, found, strict=True) if source in (case.source, TOGETHER)
+        ]
         hit: dict[bool, list[bool]] = {True: [], False: []}
         for case, chance, readable in own:
             english = wording.read(case.text).english
             hit[case.needs_tools].append(readable and chance >= weights.least(english))
         others = [chance for case, chance, _ in own if not case.needs_tools]
         unknown = sum(not readable for *_, readable in own) / len(own)
-        told.append(Told(judged, source, len(own), auc(wanted, others), _share(hit[True]), _share(hit[False]), unknown))
+        told.append(
+            Told(
+                judged, source, len(own), auc(wanted, others), _share(hit[True]), _share(hit[False]), unknown
+            )
+        )
     return told
 
 
 def _sources(cases: Sequence[Case]) -> list[str]:
     """The sources of a set, and all of them together where there are several."""
     sources = list(dict.fromkeys(case.source for case in cases))
-    return [*sources, TOGETHER] if len(sources) > 1 else sources
+    if len(sources) > 1:
+        return [*sources, TOGETHER]
+    return sources
 
 
 def _thinks(cases: Sequence[Case], source: str) -> float | None:
@@ -155,7 +170,9 @@ def _thinks(cases: Sequence[Case], source: str) -> float | None:
 
 
 def _share(hits: Sequence[bool]) -> float | None:
-    return sum(hits) / len(hits) if hits else None
+    if hits:
+        return sum(hits) / len(hits)
+    return None
 
 
 def _trained(sets: Sequence[Sequence[Case]], say: Say) -> tuple[Weights, list[Told]]:
@@ -165,7 +182,8 @@ def _trained(sets: Sequence[Sequence[Case]], say: Say) -> tuple[Weights, list[To
     """
     say("training: five folds by text, five by tool, and once on all")
     cases = [case for one in sets for case in one]
-    samples, nearest = [], []
+    samples = []
+    nearest = []
     for case in cases:
         said = wording.read(case.text)
         found = matching.matches(said, case.offer)
@@ -196,9 +214,15 @@ def _pace(cases: Sequence[Case]) -> Pace:
 def _conditions(cases: int, weights: Weights) -> tuple[tuple[str, str], ...]:
     return (
         ("cases", f"{cases}; shipped threshold {weights.threshold:g}, not English {weights.abroad:g}"),
-        ("shipped", "the weights that come with the house; on the cases they were trained on, believe the folds"),
+        (
+            "shipped",
+            "the weights that come with the house; on the cases they were trained on, believe the folds",
+        ),
         ("AUC", "of a source's cases that need no tool, against all cases of its set that need one"),
-        ("unknown", "nothing in the words to judge by: then a turn thinks if a tool is offered that needs it"),
+        (
+            "unknown",
+            "nothing in the words to judge by: then a turn thinks if a tool is offered that needs it",
+        ),
         ("costs", COSTS),
         ("tokens", COUNTING_RULE),
         ("load", machine.load_average()),

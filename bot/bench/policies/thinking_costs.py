@@ -1,6 +1,8 @@
-"""What a thinking policy costs: a scripted mix of turns, played by the gateway's own loop before a simulated endpoint.
+"""What a thinking policy costs: a scripted mix of turns, played by the gateway's own loop before a simulated
+endpoint.
 
-The model's part is scripted: it calls the tools of the script, and thinks as many tokens a call if it is told to.
+The model's part is scripted: it calls the tools of the script, and thinks as many tokens a call if it is told
+to.
 """
 
 import itertools
@@ -49,7 +51,9 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Sums of one policy over the mix. `turns` thought; of them `useful` were heavy; `switches` changed the lineage."""
+    """Sums of one policy over the mix. `turns` thought; of them `useful` were heavy; `switches` changed the
+    lineage.
+    """
 
     policy: str
     canvases: int
@@ -85,18 +89,30 @@ MIX = (
     Scene("Good morning! How are you?", answer=30),
     Scene("What time is it in Tokyo?", (_TOKYO,), 20),
     Scene("Why do cats purr?", answer=160),
-    Scene("Search the web for papers on sleep, compare them and remind me tomorrow", (_SEARCH, _REMIND), 300, True),
+    Scene(
+        "Search the web for papers on sleep, compare them and remind me tomorrow",
+        (_SEARCH, _REMIND),
+        300,
+        True,
+    ),
     Scene("Thanks, that helps.", answer=20),
     Scene("What is 19 % of 84.50?", (_SUM,), 20),
     Scene("Write a limerick about rain.", answer=60),
     Scene("Convert 120 EUR to JPY", (_YEN,), 25),
     Scene("Do you think people were happier without phones?", answer=200),
     Scene("What will the weather be like in Lisbon tomorrow?", (_SKY,), 60),
-    Scene("Read https://example.org/a and then open an issue in acme/site about it", (_PAGE, _ISSUE), 90, True),
+    Scene(
+        "Read https://example.org/a and then open an issue in acme/site about it", (_PAGE, _ISSUE), 90, True
+    ),
     Scene("Nice. Explain what a mutex is.", answer=220),
     Scene("Please remember that I like aisle seats.", (_KEEP,), 20),
     Scene("Tell me a story about a lighthouse keeper.", answer=320),
-    Scene("Search for train fares to Porto, convert them to yen and remind me", (_SEARCH, _YEN, _REMIND), 180, True),
+    Scene(
+        "Search for train fares to Porto, convert them to yen and remind me",
+        (_SEARCH, _YEN, _REMIND),
+        180,
+        True,
+    ),
     Scene("What is the difference between fog and mist?", answer=110),
     Scene("What date is it today?", (_TOKYO,), 20),
     Scene("You are funny.", answer=20),
@@ -119,7 +135,8 @@ async def measure(mix: tuple[Scene, ...] = MIX) -> list[Cost]:
 
 async def _played(name: str, policy: Policy, mix: tuple[Scene, ...], box: Toolbox) -> Cost:
     endpoint = Endpoint(brain=_Model(mix))
-    chat, offer = _Chat(), index(box.tools.values())
+    chat = _Chat()
+    offer = index(box.tools.values())
     thinking: list[bool] = []
     async with serve(endpoint.app) as url:
         llm = Llm(f"{url}/v1", None, Seats(1))
@@ -161,7 +178,8 @@ async def _turn(llm: Llm, box: Toolbox, chat: _Chat, user: Message, thinking: bo
             event = playing.send(tuple(ToolResult(one.call, prose(RESULT, 7), "ok") for one in event.calls))
         said += event.said
     chat.turns.append((user, *said))
-    chat.recent, chat.thought = tuple(used), thinking
+    chat.recent = tuple(used)
+    chat.thought = thinking
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +190,10 @@ class _Model:
 
     def __call__(self, request: ChatRequest) -> str:
         scene = self.mix[int(_NUMBER.findall(request.asked[-1])[-1])]
-        before = thought(prose(THOUGHT, request.step), request) if request.thinking else ""
+        if request.thinking:
+            before = thought(prose(THOUGHT, request.step), request)
+        else:
+            before = ""
         if request.step < len(scene.calls):
             name, arguments = scene.calls[request.step]
             return before + call_text(name, json.loads(json.dumps(arguments)))

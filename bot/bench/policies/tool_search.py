@@ -1,4 +1,5 @@
-"""`bench tools`: of many registered tools, how often the one that is needed stands in the prompt or is found by words.
+"""`bench tools`: of many registered tools, how often the one that is needed stands in the prompt or is found
+by words.
 
 Builds the report; prints nothing. Judges the choice and the search themselves; no model is asked.
 """
@@ -51,8 +52,8 @@ class Wish:
 class Told:
     """How the cases of one source that need a tool fare, or of all of a set: shares, 0 to 1.
 
-    `offered`: it stands in the prompt of a conversation that begins with the message; `found`: it is among the first
-    five; `first`: it is found first; `reached`: one or the other.
+    `offered`: it stands in the prompt of a conversation that begins with the message; `found`: it is among
+    the first five; `first`: it is found first; `reached`: one or the other.
     """
 
     judged: str
@@ -66,8 +67,8 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Milliseconds of processor time: of an index, worked out once a set of tools, and of a search. `longest` is the
-    99th percentile. `tokens`: what the tools of a prompt take, estimated, in the middle.
+    """Milliseconds of processor time: of an index, worked out once a set of tools, and of a search. `longest`
+    is the 99th percentile. `tokens`: what the tools of a prompt take, estimated, in the middle.
     """
 
     index: float
@@ -113,13 +114,17 @@ def run(wish: Wish, say: Say = lambda line: None) -> Report:
     pool: dict[str, Described] = {}
     for folder, _, tools in pairs:
         pool = read_tools(folder / tools) | pool
-    told, all_judged, guessed, among = list[Told](), list[_Judged](), 0, _Among(wish, pool)
+    told = list[Told]()
+    all_judged = list[_Judged]()
+    guessed = 0
+    among = _Among(wish, pool)
     for folder, name, tools in pairs:
         say(f"judging: {folder / name}")
         cases = [case for case in read(folder, name, tools) if case.needs_tools]
         own = read_tools(folder / tools)
         judged = [
-            _judge(case, among.shelf(case.tools, own, number % DRAWN), wish.room) for number, case in enumerate(cases)
+            _judge(case, among.shelf(case.tools, own, number % DRAWN), wish.room)
+            for number, case in enumerate(cases)
         ]
         told += _told(f"{folder.name}/{name}", judged)
         all_judged += judged
@@ -128,7 +133,9 @@ def run(wish: Wish, say: Say = lambda line: None) -> Report:
 
 
 class _Among:
-    """The tools of cases among others: `pool` has those to draw from; `indexed` is what each index took, in seconds."""
+    """The tools of cases among others: `pool` has those to draw from; `indexed` is what each index took, in
+    seconds.
+    """
 
     def __init__(self, wish: Wish, pool: Mapping[str, Described]) -> None:
         self.indexed: list[float] = []
@@ -165,7 +172,9 @@ def _judge(case: Case, shelf: Shelf, room: int) -> _Judged:
 def _nearest(case: Case) -> str:
     """The one of the case's own tools that fits best, where the case does not say which it needs."""
     best = ranked(wording.read(case.text), case.offer, 1)
-    return best[0][0] if best else case.tools[0]
+    if best:
+        return best[0][0]
+    return case.tools[0]
 
 
 def _tool(one: Described) -> Tool:
@@ -197,7 +206,9 @@ def _told(judged: str, cases: Sequence[_Judged]) -> Iterator[Told]:
 
 
 def _share(hits: Sequence[bool]) -> float:
-    return sum(hits) / len(hits) if hits else 1.0
+    if hits:
+        return sum(hits) / len(hits)
+    return 1.0
 
 
 def _pace(indexed: Sequence[float], cases: Sequence[_Judged]) -> Pace:
@@ -217,8 +228,14 @@ def _conditions(wish: Wish, pool: int, guessed: int) -> tuple[tuple[str, str], .
             f"{min(wish.registered, pool)} tools a case: its own, and others drawn from {pool}, in every run the same",
         ),
         ("beside them", "the house's own tools, which stand in every prompt; a case may need one of those"),
-        ("in the prompt", f"at most {wish.room} tokens; a conversation that begins with the message of the case"),
-        ("found", "searched with the person's message as it is; a model would word its search, and in English"),
+        (
+            "in the prompt",
+            f"at most {wish.room} tokens; a conversation that begins with the message of the case",
+        ),
+        (
+            "found",
+            "searched with the person's message as it is; a model would word its search, and in English",
+        ),
         ("needed", f"as the case says; {guessed} do not, and need the one of their own tools that fits best"),
         ("load", machine.load_average()),
     )

@@ -1,4 +1,6 @@
-"""Trains the weights of the thinking policy: logistic regression by Newton's method, the same in every run. Pure."""
+"""Trains the weights of the thinking policy: logistic regression by Newton's method, the same in every run.
+Pure.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -38,10 +40,14 @@ def judgement(samples: Sequence[Sample]) -> Judgement:
     names = sorted({name for one in samples for name in one.features})
     given = {name: [one.features[name] for one in samples if name in one.features] for name in names}
     mean = {name: sum(values) / len(values) for name, values in given.items()}
-    scale = {name: math.sqrt(sum((one - mean[name]) ** 2 for one in given[name]) / len(given[name])) for name in names}
+    scale = {
+        name: math.sqrt(sum((one - mean[name]) ** 2 for one in given[name]) / len(given[name]))
+        for name in names
+    }
     names = [name for name in names if scale[name] > 0]
     rows = [
-        [1.0, *((one.features.get(name, mean[name]) - mean[name]) / scale[name] for name in names)] for one in samples
+        [1.0, *((one.features.get(name, mean[name]) - mean[name]) / scale[name] for name in names)]
+        for one in samples
     ]
     bias, *weights = _newton(rows, [float(one.needs_tools) for one in samples])
     return Judgement(
@@ -63,7 +69,9 @@ def out_of_fold(samples: Sequence[Sample], folds: Sequence[int]) -> list[float]:
 def threshold(chances: Sequence[float], needs: Sequence[bool], recall: float = RECALL) -> float:
     """The highest probability at which so large a share of the cases that need tools is found."""
     found = percentile((one for one, wanted in zip(chances, needs, strict=True) if wanted), 1 - recall)
-    return found if found is not None else 0.5
+    if found is not None:
+        return found
+    return 0.5
 
 
 def _newton(rows: Sequence[Vector], wanted: Sequence[float]) -> Vector:
@@ -74,10 +82,12 @@ def _newton(rows: Sequence[Vector], wanted: Sequence[float]) -> Vector:
         curve = [[PENALTY * (row == column != 0) for column in range(size)] for row in range(size)]
         for row, target in zip(rows, wanted, strict=True):
             guess = chance(sum(map(float.__mul__, row, weights)))
-            error, spread = target - guess, guess * (1 - guess)
+            error = target - guess
+            spread = guess * (1 - guess)
             for place, value in enumerate(row):
                 slope[place] += error * value
-                part, line = spread * value, curve[place]
+                part = spread * value
+                line = curve[place]
                 for other in range(place + 1):
                     line[other] += part * row[other]
         step = _solved(curve, slope)
@@ -94,7 +104,10 @@ def _solved(lower: list[Vector], right: Vector) -> Vector:
     for row in range(size):
         for column in range(row + 1):
             rest = lower[row][column] - sum(map(float.__mul__, root[row][:column], root[column][:column]))
-            root[row][column] = math.sqrt(max(rest, 1e-9)) if row == column else rest / root[column][column]
+            if row == column:
+                root[row][column] = math.sqrt(max(rest, 1e-9))
+            else:
+                root[row][column] = rest / root[column][column]
     forward: Vector = []
     for row in range(size):
         forward.append((right[row] - sum(map(float.__mul__, root[row][:row], forward))) / root[row][row])

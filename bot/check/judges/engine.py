@@ -1,5 +1,5 @@
-"""Judges the engine behind the protocol: does it denoise canvases, how long may a reply be, what does its cache keep,
-what else does it take. Pure.
+"""Judges the engine behind the protocol: does it denoise canvases, how long may a reply be, what does its
+cache keep, what else does it take. Pure.
 """
 
 import re
@@ -53,7 +53,8 @@ def canvas(seen: Seen) -> Verdict:
     answer = seen.answers.get("counting")
     if answer is None or not answer.ok or not answer.blocks:
         return unknown(f"No stream came: {seen.why('counting')}.")
-    count, tokens = len(answer.blocks), answer.tokens
+    count = len(answer.blocks)
+    tokens = answer.tokens
     if tokens is not None and tokens > 32 and count > tokens / 2:
         return warned(
             f"No diffusion model: {tokens} tokens came in {count} blocks, a token or two each. Canvases mean nothing.",
@@ -63,7 +64,8 @@ def canvas(seen: Seen) -> Verdict:
         return unknown("The reply was one block, or was not counted: how long a canvas is does not show.")
     told = f"{tokens} tokens came in {count} blocks{_pace(answer)}{_steps(seen)}"
     first = answer.blocks[0].tokens
-    # Where nothing is counted on the way, the length lies between what fills all blocks and what fills all but one.
+    # Where nothing is counted on the way, the length lies between what fills all blocks and what fills all
+    # but one.
     least, most = (-(-tokens // count), (tokens - 1) // (count - 1)) if first is None else (first, first)
     if least <= CANVAS <= most:
         return passed(f"{told}: canvases of {CANVAS}.")
@@ -73,7 +75,8 @@ def canvas(seen: Seen) -> Verdict:
 
 def cache(seen: Seen) -> Verdict:
     """What the prefix cache gives back: the same prompt, with thinking toggled, and to somebody else."""
-    first, same = seen.answers.get("tools"), seen.answers.get("tools, whole")
+    first = seen.answers.get("tools")
+    same = seen.answers.get("tools, whole")
     if first is None or same is None or not (first.ok and same.ok):
         return unknown(f"No prompt was sent twice: {seen.why('tools, whole')}.")
     if same.cached is None:
@@ -85,7 +88,9 @@ def cache(seen: Seen) -> Verdict:
     told += [f"{name}: {one.cached:,}" for name, one in _others(seen) if one.cached is not None]
     again = seen.answers.get("tools, thinking, whole")
     if again is not None and again.ok and again.cached == 0:
-        return warned(f"{'; '.join(told)}. One lineage pushes the other out.", "more memory: --gpu-memory-utilization")
+        return warned(
+            f"{'; '.join(told)}. One lineage pushes the other out.", "more memory: --gpu-memory-utilization"
+        )
     if first.cached == 0:
         return warned(
             f"{'; '.join(told)}. Who shares only the head finds nothing, even the third.",
@@ -101,7 +106,9 @@ def pictures(seen: Seen) -> Verdict:
         return unknown(f"Not asked: {seen.why('picture')}.")
     if answer.ok:
         return passed("Accepted.")
-    return warned(f"Pictures are refused (HTTP {answer.status}): {answer.words}", "a model that sees, or TURN_IMAGES=0")
+    return warned(
+        f"Pictures are refused (HTTP {answer.status}): {answer.words}", "a model that sees, or TURN_IMAGES=0"
+    )
 
 
 def typed_reads(seen: Seen) -> Verdict:
@@ -112,10 +119,14 @@ def typed_reads(seen: Seen) -> Verdict:
         return passed("Offered: one step instead of a canvas decides whether to think.")
     number = release(seen)
     if number is not None and number < READS:
-        return warned("Not offered before vLLM 0.32; words alone decide whether to think.", "vLLM 0.33 or newer")
+        return warned(
+            "Not offered before vLLM 0.32; words alone decide whether to think.", "vLLM 0.33 or newer"
+        )
     if seen.read.status == 501:
         return warned("Switched off; words alone decide whether to think.", "--logprobs-mode raw_logprobs")
-    return warned(f"Not offered (HTTP {seen.read.status}); words alone decide whether to think.", "THINKING_READ=off")
+    return warned(
+        f"Not offered (HTTP {seen.read.status}); words alone decide whether to think.", "THINKING_READ=off"
+    )
 
 
 def _others(seen: Seen) -> list[tuple[str, Answer]]:
@@ -132,10 +143,17 @@ def _others(seen: Seen) -> list[tuple[str, Answer]]:
 def _pace(answer: Answer) -> str:
     """Seconds between blocks; nothing where it is too short to mean anything."""
     gaps = [later.after - earlier.after for earlier, later in pairwise(answer.blocks)]
-    return f", {median(gaps):.1f} s apart" if gaps and median(gaps) >= 0.05 else ""
+    if gaps and median(gaps) >= 0.05:
+        return f", {median(gaps):.1f} s apart"
+    return ""
 
 
 def _steps(seen: Seen) -> str:
     after = seen.crowd.before if seen.crowd else None
-    steps = None if seen.before is None or after is None else after.steps_since(seen.before)
-    return "" if steps is None else f", {steps:.0f} denoising steps each by the server's count"
+    if seen.before is None or after is None:
+        steps = None
+    else:
+        steps = after.steps_since(seen.before)
+    if steps is None:
+        return ""
+    return f", {steps:.0f} denoising steps each by the server's count"

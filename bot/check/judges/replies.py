@@ -1,4 +1,6 @@
-"""Judges what comes in replies: calls where calls were asked for, thoughts and answers where they belong. Pure."""
+"""Judges what comes in replies: calls where calls were asked for, thoughts and answers where they belong.
+Pure.
+"""
 
 import json
 import re
@@ -22,7 +24,10 @@ def tool_calls(seen: Seen) -> Verdict:
         return unknown(f"No call was asked for: {seen.why('tools')}.")
     refused = next((answer for answer in asked.values() if not answer.ok), None)
     if refused is not None:
-        flags = _PARSERS if "tool choice" in refused.words or "tool_choice" in refused.words else None
+        if "tool choice" in refused.words or "tool_choice" in refused.words:
+            flags = _PARSERS
+        else:
+            flags = None
         return failed(f"Tools are refused (HTTP {refused.status}): {refused.words}", flags)
     whole = {part: answer for part, answer in asked.items() if answer.finish != "length"}
     if not whole:
@@ -85,7 +90,11 @@ def thoughts_apart(seen: Seen) -> Verdict:
     answers = seen.good(*NOT_THINKING, *THINKING)
     if not answers:
         return unknown(f"No reply came: {seen.why('plain')}.")
-    leaking = [part for part in (*NOT_THINKING, *THINKING) if (one := seen.answers.get(part)) and one.ok and leaks(one)]
+    leaking = [
+        part
+        for part in (*NOT_THINKING, *THINKING)
+        if (one := seen.answers.get(part)) and one.ok and leaks(one)
+    ]
     if leaking:
         return failed(f"Thoughts come as text: {'; '.join(leaking)}.", _APART)
     if not any(answer.reasoning for answer in answers):
@@ -102,7 +111,13 @@ def answers_apart(seen: Seen) -> Verdict:
     empty: list[Part] = []
     for part in parts:
         answer = seen.answers.get(part)
-        if answer is None or not answer.ok or answer.text.strip() or answer.calls or answer.finish == "length":
+        if (
+            answer is None
+            or not answer.ok
+            or answer.text.strip()
+            or answer.calls
+            or answer.finish == "length"
+        ):
             continue
         (lost if answer.reasoning else empty).append(part)
     if lost:
@@ -120,7 +135,8 @@ def _thought(answer: Answer) -> bool:
 
 
 def _renders_alike(seen: Seen) -> bool:
-    off, on = seen.templates.get("off"), seen.templates.get("on")
+    off = seen.templates.get("off")
+    on = seen.templates.get("on")
     if off is None or on is None or not (off.ok and on.ok):
         return False
     return bool(off.body.get("tokens")) and off.body["tokens"] == on.body.get("tokens")
@@ -137,7 +153,9 @@ def _wrong(answer: Answer) -> str | None:
             return "the call came as text"
         if answer.text.strip():
             return "answered without a call"
-        return "only a thought came" if answer.reasoning else "nothing came"
+        if answer.reasoning:
+            return "only a thought came"
+        return "nothing came"
     return next((fault for call in answer.calls if (fault := _fault(call)) is not None), None)
 
 
@@ -149,4 +167,6 @@ def _fault(call: ToolCall) -> str | None:
     except (ValueError, RecursionError):
         return "its arguments are no JSON"
     fits = isinstance(given, dict) and isinstance(given.get("place"), str)
-    return None if fits else "its arguments are not what was declared"
+    if fits:
+        return None
+    return "its arguments are not what was declared"

@@ -1,4 +1,6 @@
-"""Judges what several calls at once showed: how many run, who goes first, and whether leaving frees a seat. Pure."""
+"""Judges what several calls at once showed: how many run, who goes first, and whether leaving frees a seat.
+Pure.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -53,8 +55,10 @@ def priority(seen: Seen) -> Verdict:
     gap = _gap(crowd.calls)
     if found is None or gap < _QUICK or crowd.urgent is None or crowd.urgent.first_block is None:
         return unknown("Nobody had to wait, or not for long enough to see an order.")
-    begun, shown = crowd.urgent.began, crowd.urgent.first_block
-    # Who got a seat before the urgent call was there says nothing; a first block comes a canvas after the seat.
+    begun = crowd.urgent.began
+    shown = crowd.urgent.first_block
+    # Who got a seat before the urgent call was there says nothing; a first block comes a canvas after the
+    # seat.
     rivals = [first for first in _waiters(crowd, found) if first > begun + 1.25 * gap]
     before = sum(first < shown - gap / 2 for first in rivals)
     after = sum(first > shown + gap / 2 for first in rivals)
@@ -117,4 +121,6 @@ def _waiters(crowd: Crowd, running: int) -> list[float]:
 def _gap(calls: Sequence[Answer]) -> float:
     """Seconds between the blocks of a reply, typically; 0 where there is none."""
     gaps = [later.after - earlier.after for call in calls for earlier, later in pairwise(call.blocks)]
-    return median(gaps) if gaps else 0.0
+    if gaps:
+        return median(gaps)
+    return 0.0

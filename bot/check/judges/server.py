@@ -1,4 +1,6 @@
-"""Judges what a server tells of itself: that it is there, its release, its model, its door, its language. Pure."""
+"""Judges what a server tells of itself: that it is there, its release, its model, its door, its language.
+Pure.
+"""
 
 import ipaddress
 from collections.abc import Iterator
@@ -18,8 +20,13 @@ _UPDATE = "use the image vllm/vllm-openai:v0.33.0 or newer, or pip install -U 'v
 
 def release(seen: Seen) -> Release | None:
     """The first two numbers of the version; None if it is not told, or means nothing."""
-    told = seen.version.body.get("version") if seen.version and seen.version.ok else None
-    return complaints.release(told) if isinstance(told, str) else None
+    if seen.version and seen.version.ok:
+        told = seen.version.body.get("version")
+    else:
+        told = None
+    if isinstance(told, str):
+        return complaints.release(told)
+    return None
 
 
 def reachable(seen: Seen) -> Verdict:
@@ -30,7 +37,9 @@ def reachable(seen: Seen) -> Verdict:
         return failed(f"It did not come to the end: {seen.stopped}.", "see the server's log")
     if seen.lost:
         told = "; ".join(seen.lost.values())
-        return warned(f"{len(seen.lost)} of {seen.calls} calls came to nothing: {told}.", "see the server's log")
+        return warned(
+            f"{len(seen.lost)} of {seen.calls} calls came to nothing: {told}.", "see the server's log"
+        )
     return passed(f"Answered {seen.calls} calls in {seen.seconds:.0f} s.")
 
 
@@ -55,7 +64,9 @@ def model(seen: Seen) -> Verdict:
         return unknown(f"Not told: {seen.why('models')}.")
     names = [sendable(model.name) for model in served(seen.models.body)]
     if not names:
-        return failed(f"The endpoint names no model (HTTP {seen.models.status}).", "MODEL_URL should end in /v1")
+        return failed(
+            f"The endpoint names no model (HTTP {seen.models.status}).", "MODEL_URL should end in /v1"
+        )
     shown = ", ".join(name[:LONGEST] for name in names[:5])
     if seen.wanted_model is not None and seen.wanted_model not in names:
         return failed(f"{seen.wanted_model} is not served, but {shown}.", f"MODEL_NAME={names[0]}")
@@ -84,7 +95,10 @@ def key(seen: Seen) -> Verdict:
     if seen.models is None:
         return unknown(f"Not told: {seen.why('models')}.")
     if seen.models.status in {401, 403}:
-        how = "The key is refused." if seen.has_key else "A key is wanted, and none is set."
+        if seen.has_key:
+            how = "The key is refused."
+        else:
+            how = "A key is wanted, and none is set."
         return failed(how, "MODEL_API_KEY, the value of the server's --api-key")
     if seen.has_key and (seen.keyless is None or not seen.keyless.ok):
         if seen.keyless is None:
@@ -92,7 +106,9 @@ def key(seen: Seen) -> Verdict:
         return passed("A key is wanted for model calls; vLLM leaves /metrics and /tokenize open.")
     if _is_loopback(seen.url):
         return passed("No key is wanted, and none is needed: it was reached on this machine.")
-    return warned("No key is wanted, though it is reached over a network.", "--api-key, and MODEL_API_KEY here")
+    return warned(
+        "No key is wanted, though it is reached over a network.", "--api-key, and MODEL_API_KEY here"
+    )
 
 
 def protocol(seen: Seen) -> Verdict:
@@ -102,12 +118,15 @@ def protocol(seen: Seen) -> Verdict:
     first = seen.answers["plain"]
     if not first.ok:
         return failed(
-            f"Model calls are refused (HTTP {first.status}): {first.words}", "what it says; MODEL_URL and MODEL_NAME"
+            f"Model calls are refused (HTTP {first.status}): {first.words}",
+            "what it says; MODEL_URL and MODEL_NAME",
         )
     lacking = list(_lacking(seen))
     if not lacking:
         return passed("Speaks vLLM's protocol.")
-    return warned(f"Lacks {', '.join(lacking)}.", "serve with vLLM 0.33, or let the proxy pass its routes and fields")
+    return warned(
+        f"Lacks {', '.join(lacking)}.", "serve with vLLM 0.33, or let the proxy pass its routes and fields"
+    )
 
 
 def _lacking(seen: Seen) -> Iterator[str]:

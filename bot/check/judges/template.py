@@ -1,4 +1,6 @@
-"""Judges the chat template by how it renders a few conversations: whose it is, and what it does with markup. Pure."""
+"""Judges the chat template by how it renders a few conversations: whose it is, and what it does with markup.
+Pure.
+"""
 
 import hashlib
 import json
@@ -12,7 +14,9 @@ _EMPTY_THOUGHT = "<|channel>thought\n<channel|>"
 
 
 def fingerprint(seen: Seen) -> str | None:
-    """Twelve digits that change when the template renders anything of ours in another way; None if it was not shown."""
+    """Twelve digits that change when the template renders anything of ours in another way; None if it was not
+    shown.
+    """
     if len(seen.templates) < 5 or not all(route.ok and _text(route) for route in seen.templates.values()):
         return None
     shown = {name: route.body.get("tokens") for name, route in seen.templates.items()}
@@ -24,7 +28,8 @@ def template(seen: Seen) -> Verdict:
     mark = fingerprint(seen)
     if mark is None:
         return unknown(_hidden(seen))
-    history, loop = _text(seen.templates["history"]), _text(seen.templates["loop"])
+    history = _text(seen.templates["history"])
+    loop = _text(seen.templates["loop"])
     if "<|turn>" not in _text(seen.templates["off"]):
         return failed(f"It is not the template of Gemma 4 (fingerprint {mark}).", _PINNED)
     if "response:check_weather" not in loop:
@@ -41,7 +46,10 @@ def template(seen: Seen) -> Verdict:
 def controls(seen: Seen) -> Verdict:
     """Whether a person's `<turn|>` ends a turn, and whether a defused one does."""
     shown = seen.templates.get("history")
-    strings = shown.body.get("token_strs") if shown is not None and shown.ok else None
+    if shown is not None and shown.ok:
+        strings = shown.body.get("token_strs")
+    else:
+        strings = None
     if shown is None or not isinstance(strings, list):
         return unknown(_hidden(seen))
     real = strings.count(CONTROLS)
@@ -71,7 +79,9 @@ def _traps(history: str, loop: str) -> str:
         known.append("text beside calls lands behind their results")
     if loop.endswith("<|channel>thought\n"):
         known.append("a thought is opened after results")
-    return "known traps, which the gateway avoids: " + ", ".join(known) if known else "none of the known traps"
+    if known:
+        return "known traps, which the gateway avoids: " + ", ".join(known)
+    return "none of the known traps"
 
 
 def _text(route: Route) -> str:
@@ -79,7 +89,9 @@ def _text(route: Route) -> str:
     if isinstance(told, str):
         return told
     strings = route.body.get("token_strs")
-    return "".join(map(str, strings)).replace("▁", " ") if isinstance(strings, list) else ""
+    if isinstance(strings, list):
+        return "".join(map(str, strings)).replace("▁", " ")
+    return ""
 
 
 def _hidden(seen: Seen) -> str:

@@ -33,10 +33,15 @@ async def listed(desk: Desk, *, as_json: bool) -> list[str]:
     """Every tool and every source."""
     name = await desk.named()
     async with desk.database.reading() as tx:
-        found, came = await cards(tx, desk.own), await sources.all_of(tx)
+        found = await cards(tx, desk.own)
+        came = await sources.all_of(tx)
     if as_json:
         return [json.dumps([_record(one) for one in found], indent=1)]
-    return [*(words.brief(one, name) for one in found), *(["", "Sources:"] if came else []), *map(words.source, came)]
+    return [
+        *(words.brief(one, name) for one in found),
+        *(["", "Sources:"] if came else []),
+        *map(words.source, came),
+    ]
 
 
 async def shown(desk: Desk, name: str, *, as_json: bool) -> list[str]:
@@ -45,9 +50,12 @@ async def shown(desk: Desk, name: str, *, as_json: bool) -> list[str]:
         source = await sources.find(tx, name)
         if source is not None and source.kind != "endpoint":
             record = {
-                key: getattr(source, key) for key in ("name", "kind", "address", "enabled", "trouble", "added_by")
+                key: getattr(source, key)
+                for key in ("name", "kind", "address", "enabled", "trouble", "added_by")
             }
-            return [json.dumps(record, indent=1)] if as_json else list(words.shown_source(source))
+            if as_json:
+                return [json.dumps(record, indent=1)]
+            return list(words.shown_source(source))
         found = await card(tx, desk.own, name)
     if as_json:
         return [json.dumps(_record(found) | {"definition": dict(found.told)}, indent=1)]
@@ -150,7 +158,9 @@ async def secrets(desk: Desk, *, as_json: bool) -> list[str]:
     """The names of all secrets."""
     async with desk.database.reading() as tx:
         names = await safekeeping.names(tx)
-    return [json.dumps(names)] if as_json else names or ["There are no secrets."]
+    if as_json:
+        return [json.dumps(names)]
+    return names or ["There are no secrets."]
 
 
 async def rotate(desk: Desk) -> str:

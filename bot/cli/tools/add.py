@@ -1,4 +1,6 @@
-"""Adding tools on the machine: by what is named, a document, an endpoint, an MCP server at a URL or started here."""
+"""Adding tools on the machine: by what is named, a document, an endpoint, an MCP server at a URL or started
+here.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -39,7 +41,9 @@ class Asked:
 
 
 async def add(desk: Desk, asked: Asked) -> list[str]:
-    """Add it; the lines to print. Of a document without a pick only what there is to pick. Raises ChangeRefused."""
+    """Add it; the lines to print. Of a document without a pick only what there is to pick. Raises
+    ChangeRefused.
+    """
     if asked.mcp + asked.stdio + (asked.method is not None) > 1:
         raise ChangeRefused("Take one of --mcp, --stdio and --endpoint.")
     _of_its_kind(asked)
@@ -51,7 +55,9 @@ async def add(desk: Desk, asked: Asked) -> list[str]:
     if asked.method is not None:
         if not asked.description:
             raise ChangeRefused("Say in --description what the endpoint does: the model reads it.")
-        return await _added(desk, offers.endpoint(wish, asked.method, asked.description, schema_of(asked.parameters)))
+        return await _added(
+            desk, offers.endpoint(wish, asked.method, asked.description, schema_of(asked.parameters))
+        )
     looked = await documents.look(wish, await desk.secrets())
     if not asked.pick:
         return list(_operations(looked))
@@ -117,9 +123,13 @@ def _wish(desk: Desk, asked: Asked) -> Wish:
 def _bare_of_secrets(wish: Wish, *, confirmed: bool) -> None:
     """What is kept in the open, and shown in lists, shall hold no secret but by its name."""
     for name, value in {**wish.headers, **wish.environment}.items():
-        if keys.holds_a_secret(_BY_NAME.sub("", value)) or (keys.is_named_so(name) and not _BY_NAME.search(value)):
+        if keys.holds_a_secret(_BY_NAME.sub("", value)) or (
+            keys.is_named_so(name) and not _BY_NAME.search(value)
+        ):
             why = f"The value of {name} looks like a secret and would be kept in the open."
-            raise ChangeRefused(f"{why} Keep it with `canvasgram tools secret set NAME` and write {{NAME}} here.")
+            raise ChangeRefused(
+                f"{why} Keep it with `canvasgram tools secret set NAME` and write {{NAME}} here."
+            )
     if keys.holds_a_secret(wish.address) and not confirmed:
         why = "The address looks as if it held a secret; it would be kept in the open and shown in lists."
         raise NeedsConfirming(why, ("Say --yes if it may be.",))

@@ -51,13 +51,19 @@ def add_(  # noqa: PLR0913  # an option is an argument here
     name: Annotated[str | None, typer.Option(help="What the tools' names begin with.")] = None,
     mcp: Annotated[bool, typer.Option("--mcp", help="The URL is an MCP server's.")] = False,
     stdio: Annotated[bool, typer.Option("--stdio", help="A command that starts an MCP server here.")] = False,
-    endpoint: Annotated[str | None, typer.Option(metavar="METHOD", help="The URL is one plain endpoint.")] = None,
+    endpoint: Annotated[
+        str | None, typer.Option(metavar="METHOD", help="The URL is one plain endpoint.")
+    ] = None,
     description: Annotated[str, typer.Option(help="What the endpoint does.")] = "",
-    parameter: Annotated[list[str] | None, typer.Option(help="Of the endpoint: `city: the city's name`.")] = None,
+    parameter: Annotated[
+        list[str] | None, typer.Option(help="Of the endpoint: `city: the city's name`.")
+    ] = None,
     pick: Annotated[
         list[str] | None, typer.Option(help="An operation of the document, or all; else they are listed.")
     ] = None,
-    header: Annotated[list[str] | None, typer.Option(help="Sent with each call; {name} stands for a secret.")] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(help="Sent with each call; {name} stands for a secret.")
+    ] = None,
     environment: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE for the command; {name} for a secret.")
     ] = None,
@@ -69,13 +75,16 @@ def add_(  # noqa: PLR0913  # an option is an argument here
     ] = False,
     env_file: EnvFile = ENV,
 ) -> None:
-    """Add tools: of an OpenAPI document, one endpoint, or an MCP server. Admins alone may use them until you grant."""
+    """Add tools: of an OpenAPI document, one endpoint, or an MCP server. Admins alone may use them until you
+    grant.
+    """
     from bot.cli.tools.add import Asked, add
 
     several = (tuple(some or ()) for some in (parameter, pick, header, environment))
     parameters, picked, headers, variables = several
     asked = Asked(
-        *(address, name, mcp, stdio, endpoint, description, parameters, picked, headers, variables, home), confirmed=yes
+        *(address, name, mcp, stdio, endpoint, description, parameters, picked, headers, variables, home),
+        confirmed=yes,
     )
     _print(_at(env_file, lambda desk: add(desk, asked)))
 
@@ -127,11 +136,15 @@ def try_(
         raise typer.Exit(1)
 
 
-@tools.command("accept", epilog="Example: canvasgram tools accept shop_order, then again with the --seen it prints")
+@tools.command(
+    "accept", epilog="Example: canvasgram tools accept shop_order, then again with the --seen it prints"
+)
 def accept(
     name: Named,
     seen: Annotated[str | None, typer.Option(help="What the difference was shown with.")] = None,
-    flagged: Annotated[bool, typer.Option("--flagged", help="Its words want a second look, and had it.")] = False,
+    flagged: Annotated[
+        bool, typer.Option("--flagged", help="Its words want a second look, and had it.")
+    ] = False,
     env_file: EnvFile = ENV,
 ) -> None:
     """Show what is new or changed about a tool; with --seen, accept just that."""
@@ -144,7 +157,8 @@ def accept(
 def rule(
     name: Named,
     words: Annotated[
-        list[str], typer.Argument(metavar="RULE", help="never, once or always [asker|admins] [when JSON], or default.")
+        list[str],
+        typer.Argument(metavar="RULE", help="never, once or always [asker|admins] [when JSON], or default."),
     ],
     env_file: EnvFile = ENV,
 ) -> None:
@@ -154,7 +168,9 @@ def rule(
     _print([_at(env_file, lambda desk: acts.rule(desk, name, " ".join(words)))])
 
 
-Whom = Annotated[list[str], typer.Argument(metavar="WHOM", help="everyone, admins, @name, a number, or chat NUMBER.")]
+Whom = Annotated[
+    list[str], typer.Argument(metavar="WHOM", help="everyone, admins, @name, a number, or chat NUMBER.")
+]
 
 
 # Numbers of groups are below zero: they are no options.
@@ -189,27 +205,35 @@ def reload(env_file: EnvFile = ENV) -> None:
     _print(_at(env_file, acts.reload))
 
 
-@tools.command("log", epilog="Examples: canvasgram tools log · canvasgram tools log shop_order --top 100 --json")
+@tools.command(
+    "log", epilog="Examples: canvasgram tools log · canvasgram tools log shop_order --top 100 --json"
+)
 def log(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this tool.")] = None,
     top: Annotated[int, typer.Option(min=1, max=10_000, help="How many.")] = 20,
     json: Json = False,
     env_file: EnvFile = ENV,
 ) -> None:
-    """Show the last calls of tools: who, where, with what, how long, and what came of it; secrets stay hidden."""
+    """Show the last calls of tools: who, where, with what, how long, and what came of it; secrets stay
+    hidden.
+    """
     from bot.cli.tools import actions as acts
 
     _print(_at(env_file, lambda desk: acts.log(desk, name, top, as_json=json)))
 
 
 @secret.command(
-    "set", epilog='Examples: canvasgram tools secret set shop · printf %s "$KEY" | canvasgram tools secret set shop'
+    "set",
+    epilog='Examples: canvasgram tools secret set shop · printf %s "$KEY" | canvasgram tools secret set shop',
 )
 def set_secret(name: Named, env_file: EnvFile = ENV) -> None:
     """Keep a secret, asked for without showing it, or read from a pipe."""
     from bot.cli.tools import actions as acts
 
-    value = typer.prompt("Secret", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
+    if sys.stdin.isatty():
+        value = typer.prompt("Secret", hide_input=True)
+    else:
+        value = sys.stdin.readline().rstrip("\r\n")
     _print([_at(env_file, lambda desk: acts.keep_secret(desk, name, str(value)))])
 
 
@@ -230,7 +254,8 @@ def list_secrets(json: Json = False, env_file: EnvFile = ENV) -> None:
 
 
 @secret.command(
-    "rotate", epilog="Example: put a new key before the old one in SECRETS_KEY, then canvasgram tools secret rotate"
+    "rotate",
+    epilog="Example: put a new key before the old one in SECRETS_KEY, then canvasgram tools secret rotate",
 )
 def rotate_secrets(env_file: EnvFile = ENV) -> None:
     """Seal all secrets with the first key of SECRETS_KEY."""
@@ -240,8 +265,8 @@ def rotate_secrets(env_file: EnvFile = ENV) -> None:
 
 
 def _at(env_file: Path, work: Callable[["Desk"], Awaitable[T]]) -> T:
-    """Do something at the desk; what a gateway would log is said in its lines, but for a fault of our own, and for what
-    a program of this machine writes: nothing else tells why it ended.
+    """Do something at the desk; what a gateway would log is said in its lines, but for a fault of our own,
+    and for what a program of this machine writes: nothing else tells why it ended.
     """
     from bot import logs
     from bot.cli.tools.session import opened

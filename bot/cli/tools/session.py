@@ -54,7 +54,9 @@ class Desk:
 
 @contextlib.asynccontextmanager
 async def opened(env_file: Path) -> AsyncIterator[Desk]:
-    """The desk, by the settings. Raises what is wrong with them, or that there is no database of this version."""
+    """The desk, by the settings. Raises what is wrong with them, or that there is no database of this
+    version.
+    """
     settings = load(env_file, telegram_token=NO_BOT)
     looking.present(settings.database_url)
     async with connected(settings.database_url) as database:

@@ -1,5 +1,5 @@
-"""What came with the messages of a turn, and the pictures its tools found: images as the model gets them, documents
-and sound as their whole text.
+"""What came with the messages of a turn, and the pictures its tools found: images as the model gets them,
+documents and sound as their whole text.
 
 Functions work inside the caller's transaction `tx`.
 """
@@ -21,13 +21,19 @@ _IMAGES = (
 
 
 _FOUND = (
-    select(tool_images).where(tool_images.c.turn.in_(bindparam("turns", expanding=True))).order_by(tool_images.c.id)
+    select(tool_images)
+    .where(tool_images.c.turn.in_(bindparam("turns", expanding=True)))
+    .order_by(tool_images.c.id)
 )
 
 
 async def keep(tx: AsyncConnection, turn: int, came: Sequence[Sequence[Attachment]]) -> None:
     """Store what `came` with a turn's user messages, in their order."""
-    mine = select(messages.c.id).where(messages.c.turn == turn, messages.c.role == "user").order_by(messages.c.id)
+    mine = (
+        select(messages.c.id)
+        .where(messages.c.turn == turn, messages.c.role == "user")
+        .order_by(messages.c.id)
+    )
     ids = (await tx.execute(mine)).scalars().all()
     rows = [
         {
@@ -86,7 +92,9 @@ async def found_in(tx: AsyncConnection, turns: Sequence[int]) -> dict[tuple[int,
 
 async def needless(tx: AsyncConnection, item: int) -> bool:
     """Whether nothing is to be fetched for this item any more: its turn has begun, or a /stop has met it."""
-    query = select(inbox.c.id).where(inbox.c.id == item, or_(inbox.c.turn.is_not(None), inbox.c.stopped.is_(True)))
+    query = select(inbox.c.id).where(
+        inbox.c.id == item, or_(inbox.c.turn.is_not(None), inbox.c.stopped.is_(True))
+    )
     return (await tx.execute(query)).one_or_none() is not None
 
 

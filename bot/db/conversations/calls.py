@@ -14,7 +14,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.conversations.attachments import found_in, keep_found
 from bot.db.tables import lanes, model_calls, tool_calls, turns
-from bot.domain import CallOutcome, CallTimes, Image, Lane, Purpose, Reply, ResultOutcome, ToolCall, ToolResult, Usage
+from bot.domain import (
+    CallOutcome,
+    CallTimes,
+    Image,
+    Lane,
+    Purpose,
+    Reply,
+    ResultOutcome,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 
 # Statements of the way of every message are built once: building one costs more than running it.
 _CALL = ["turn", "step", "call_id"]
@@ -41,9 +52,11 @@ BRAKE = "brake"  # the finish reason of a reply that our side closed
 
 @dataclass(frozen=True, slots=True)
 class NewCall:
-    """A model call about to be made; the sizes are characters of the prompt by where they come from, `images` a count.
+    """A model call about to be made; the sizes are characters of the prompt by where they come from, `images`
+    a count.
 
-    `again` says why it would not have been needed: see bot.agent.events.Again; "away": the endpoint had not answered.
+    `again` says why it would not have been needed: see bot.agent.events.Again; "away": the endpoint had not
+    answered.
     """
 
     turn: int | None
@@ -97,14 +110,18 @@ async def belong(tx: AsyncConnection, call: int, turn: int) -> None:
 async def close_call(tx: AsyncConnection, closing: Closing, *, now: float) -> None:
     """Write down what came of a call; unknown counts stay NULL, with the reason."""
     row = {"which": closing.call, "outcome": closing.outcome, "error": closing.error, "ended_at": now}
-    answered_by = {"model": closing.reply.model} if closing.reply and closing.reply.model else {}
+    if closing.reply and closing.reply.model:
+        answered_by = {"model": closing.reply.model}
+    else:
+        answered_by = {}
     await tx.execute(_CLOSE, row | answered_by | _account(closing.reply))
 
 
 def _account(reply: Reply | None) -> dict[str, object]:
     if reply is None:
         return {"usage_missing": "the call ended before anything came"}
-    usage, times = reply.usage, reply.times
+    usage = reply.usage
+    times = reply.times
     return {
         "prompt_tokens": usage.prompt_tokens,
         "cached_tokens": usage.cached_tokens,
@@ -136,7 +153,9 @@ def _as_json(reply: Reply) -> str:
     return json.dumps(kept, ensure_ascii=False)
 
 
-async def abandon(tx: AsyncConnection, turn: int | None, *, now: float, why: str = "the process ended") -> None:
+async def abandon(
+    tx: AsyncConnection, turn: int | None, *, now: float, why: str = "the process ended"
+) -> None:
     """Model calls of a turn, or of none, whose end nobody saw failed, and what they took is unknown."""
     open_rows = (model_calls.c.turn == turn) & model_calls.c.outcome.is_(None)
     lost = {"outcome": "failed", "error": why, "usage_missing": why, "ended_at": now}
@@ -157,15 +176,23 @@ async def last_use(tx: AsyncConnection, endpoint: str) -> float | None:
 
 
 async def first_prompt(tx: AsyncConnection, turn: int) -> tuple[int | None, int | None]:
-    """Prompt tokens and cached tokens of a turn's first call, as the server counted them; None where it did not."""
+    """Prompt tokens and cached tokens of a turn's first call, as the server counted them; None where it did
+    not.
+    """
     query = (
         select(model_calls.c.prompt_tokens, model_calls.c.cached_tokens)
-        .where(model_calls.c.turn == turn, model_calls.c.purpose == "turn", model_calls.c.prompt_tokens.is_not(None))
+        .where(
+            model_calls.c.turn == turn,
+            model_calls.c.purpose == "turn",
+            model_calls.c.prompt_tokens.is_not(None),
+        )
         .order_by(model_calls.c.id)
         .limit(1)
     )
     found = (await tx.execute(query)).one_or_none()
-    return (found.prompt_tokens, found.cached_tokens) if found else (None, None)
+    if found:
+        return (found.prompt_tokens, found.cached_tokens)
+    return (None, None)
 
 
 def _played(turn: int) -> ColumnElement[bool]:
@@ -207,7 +234,8 @@ async def want(
     *,
     now: float,
 ) -> None:
-    """Write down the tools that are about to run, and those refused with the sentence the model reads instead.
+    """Write down the tools that are about to run, and those refused with the sentence the model reads
+    instead.
 
     Those of a step that is done again after a restart are there already.
     """
@@ -227,10 +255,18 @@ async def hold(tx: AsyncConnection, turn: int, step: int, calls: Iterable[ToolCa
 
 
 def _tool_row(turn: int, step: int, call: ToolCall, more: dict[str, object]) -> dict[str, object]:
-    return {"turn": turn, "step": step, "call_id": call.id, "name": call.name, "arguments": call.arguments} | more
+    return {
+        "turn": turn,
+        "step": step,
+        "call_id": call.id,
+        "name": call.name,
+        "arguments": call.arguments,
+    } | more
 
 
-async def let_run(tx: AsyncConnection, turn: int, step: int, calls: Iterable[ToolCall], *, now: float) -> None:
+async def let_run(
+    tx: AsyncConnection, turn: int, step: int, calls: Iterable[ToolCall], *, now: float
+) -> None:
     """Calls that waited for a person are about to run."""
     ids = [call.id for call in calls]
     mine = (tool_calls.c.turn == turn) & (tool_calls.c.step == step) & tool_calls.c.call_id.in_(ids)
@@ -240,7 +276,9 @@ async def let_run(tx: AsyncConnection, turn: int, step: int, calls: Iterable[Too
 
 async def settle(tx: AsyncConnection, turn: int, step: int, result: ToolResult, *, now: float) -> None:
     """Write down what came of a tool call."""
-    mine = (tool_calls.c.turn == turn) & (tool_calls.c.step == step) & (tool_calls.c.call_id == result.call.id)
+    mine = (
+        (tool_calls.c.turn == turn) & (tool_calls.c.step == step) & (tool_calls.c.call_id == result.call.id)
+    )
     whole = result.text if result.whole is None else result.whole
     size = len(whole) if result.size is None else result.size
     said = {"outcome": result.outcome, "result": result.text, "whole": result.whole, "size": size}
@@ -255,7 +293,9 @@ async def number(tx: AsyncConnection, turn: int, step: int, call: str) -> int:
 
 
 async def whole(tx: AsyncConnection, lane: Lane, number: int) -> str | None:
-    """A result of the lane's current conversation that was cut, as it came; None if there is none of this number."""
+    """A result of the lane's current conversation that was cut, as it came; None if there is none of this
+    number.
+    """
     here = select(lanes.c.conversation).where(lanes.c.lane == lane.key).scalar_subquery()
     mine = and_(turns.c.lane == lane.key, turns.c.conversation == here, tool_calls.c.id == number)
     query = select(tool_calls.c.whole).join(turns, turns.c.id == tool_calls.c.turn).where(mine)

@@ -29,7 +29,9 @@ _THINK = select(lanes.c.think).where(lanes.c.lane == bindparam("key"))
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What of a chat may go to an endpoint outside. `kinds` None: no answer yet; empty: no. `asked`: it was asked."""
+    """What of a chat may go to an endpoint outside. `kinds` None: no answer yet; empty: no. `asked`: it was
+    asked.
+    """
 
     asked: bool = False
     kinds: frozenset[Kind] | None = None

@@ -31,11 +31,12 @@ _FORGOTTEN: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Where a lane's current conversation stands; `notes`, and names of the `tools` it offers, are None until it has
-    begun.
+    """Where a lane's current conversation stands; `notes`, and names of the `tools` it offers, are None until
+    it has begun.
 
     `cut` and `shortened` name the newest turn that has left the prompt, and the newest that is told in short.
-    `ahead` is a summary of what leaves next, `upto` the newest turn it tells of. `over`: a later one has begun.
+    `ahead` is a summary of what leaves next, `upto` the newest turn it tells of. `over`: a later one has
+    begun.
     """
 
     number: int = 1
@@ -71,8 +72,8 @@ async def find(tx: AsyncConnection, lane: Lane) -> Conversation:
 
 
 async def begin(tx: AsyncConnection, lane: Lane, number: int, notes: str, tools: Iterable[str]) -> None:
-    """The conversation's first turn: the chat's notes and tools are kept as they stand, so that its prompts begin
-    alike.
+    """The conversation's first turn: the chat's notes and tools are kept as they stand, so that its prompts
+    begin alike.
     """
     await _put(tx, lane, {"conversation": number, "notes": notes, "tools": json.dumps([*tools])})
 
@@ -85,7 +86,12 @@ async def new(tx: AsyncConnection, lane: Lane) -> None:
 
 async def cut(tx: AsyncConnection, lane: Lane, now: Conversation) -> None:
     """The prompt was cut: what it holds from now on, and the tools, the notes and the summary it begins with."""
-    row: dict[str, Any] = {"notes": now.notes, "cut": now.cut, "shortened": now.shortened, "summary": now.summary}
+    row: dict[str, Any] = {
+        "notes": now.notes,
+        "cut": now.cut,
+        "shortened": now.shortened,
+        "summary": now.summary,
+    }
     row |= {"summary_ahead": now.ahead, "summary_upto": now.upto, "tools": json.dumps(now.tools)}
     await tx.execute(update(lanes).where(lanes.c.lane == lane.key).values(row))
 

@@ -43,9 +43,18 @@ async def add(tx: AsyncConnection, lane: Lane, text: str, *, author: str, person
         return int(same)
     count, highest = (await tx.execute(select(func.count(), func.max(notes.c.number)).where(here))).one()
     if count >= MOST:
-        raise ToolError(f"This chat has {MOST} notes, and no more fit. The person can delete some with /notes.")
+        raise ToolError(
+            f"This chat has {MOST} notes, and no more fit. The person can delete some with /notes."
+        )
     number = (highest or 0) + 1
-    row = {"lane": lane.key, "number": number, "text": text, "author": author, "person": person, "made_at": now}
+    row = {
+        "lane": lane.key,
+        "number": number,
+        "text": text,
+        "author": author,
+        "person": person,
+        "made_at": now,
+    }
     await tx.execute(insert(notes).values(row))
     return number
 
@@ -54,7 +63,9 @@ async def stored(tx: AsyncConnection, lane: Lane) -> list[StoredNote]:
     """The notes of the lane with their ids, the oldest first."""
     rows = await tx.execute(select(notes).where(notes.c.lane == lane.key).order_by(notes.c.number))
     return [
-        StoredNote(row.id, Note(row.number, row.text, row.author, datetime.fromtimestamp(row.made_at, UTC).date()))
+        StoredNote(
+            row.id, Note(row.number, row.text, row.author, datetime.fromtimestamp(row.made_at, UTC).date())
+        )
         for row in rows
     ]
 
@@ -74,7 +85,13 @@ class ChatNotes:
     """The notes of one lane as tools see them; `author` and `person` are who speaks in this turn."""
 
     def __init__(
-        self, database: Database, lane: Lane, *, author: str, person: int, clock: Callable[[], float] = time.time
+        self,
+        database: Database,
+        lane: Lane,
+        *,
+        author: str,
+        person: int,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._lane = lane
@@ -85,7 +102,9 @@ class ChatNotes:
     async def add(self, text: str) -> int:
         """Keep a note and give its number; raises ToolError when it does not fit."""
         async with self._database.transaction() as tx:
-            return await add(tx, self._lane, text, author=self._author, person=self._person, now=self._clock())
+            return await add(
+                tx, self._lane, text, author=self._author, person=self._person, now=self._clock()
+            )
 
     async def all(self) -> list[Note]:
         """Every note of the chat, oldest first."""

@@ -13,7 +13,8 @@ from bot.domain import Lane
 
 @dataclass(frozen=True, slots=True)
 class LastTurn:
-    """The turn a /retry is about: what the person wrote, and tools that ran in it and may not simply run again.
+    """The turn a /retry is about: what the person wrote, and tools that ran in it and may not simply run
+    again.
 
     `deep`: it was answered by the second endpoint, as the person had asked.
     """
@@ -35,7 +36,9 @@ async def last(tx: AsyncConnection, lane: Lane, *, before_item: int) -> LastTurn
         .limit(1)
     )
     turn = (await tx.execute(query)).scalar_one_or_none()
-    return await _about(tx, turn) if turn is not None else None
+    if turn is not None:
+        return await _about(tx, turn)
+    return None
 
 
 async def _about(tx: AsyncConnection, turn: int) -> LastTurn:
@@ -46,11 +49,15 @@ async def _about(tx: AsyncConnection, turn: int) -> LastTurn:
         .where(tool_calls.c.turn == turn, tool_calls.c.outcome.is_distinct_from("refused"))
     )
     names = tuple((await tx.execute(ran.order_by(tool_calls.c.name))).scalars())
-    asked = select(turns.c.id).where(turns.c.id == turn, turns.c.endpoint == "fallback", turns.c.endpoint_why == DEEP)
+    asked = select(turns.c.id).where(
+        turns.c.id == turn, turns.c.endpoint == "fallback", turns.c.endpoint_why == DEEP
+    )
     deep = (await tx.execute(asked)).one_or_none() is not None
     return LastTurn(turn, tuple(one.text for one in stored if one.role == "user"), names, deep)
 
 
 async def replace(tx: AsyncConnection, turn: int) -> None:
     """A /retry takes this turn's place: it leaves the conversation, its rows stay."""
-    await tx.execute(update(turns).where(turns.c.id == turn, turns.c.state == "ended").values(state="replaced"))
+    await tx.execute(
+        update(turns).where(turns.c.id == turn, turns.c.state == "ended").values(state="replaced")
+    )

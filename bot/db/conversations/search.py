@@ -44,7 +44,9 @@ async def said(tx: AsyncConnection, lane: Lane, *, leave_out: str) -> list[Said]
 
 
 async def documents(tx: AsyncConnection, lane: Lane) -> list[Said]:
-    """The texts of what was sent, the newest first; also in the turn that runs, whose prompt may hold only a part."""
+    """The texts of what was sent, the newest first; also in the turn that runs, whose prompt may hold only a
+    part.
+    """
     query = (
         select(
             attachments.c.kind + " " + attachments.c.name,
@@ -61,7 +63,11 @@ async def documents(tx: AsyncConnection, lane: Lane) -> list[Said]:
     return await _read(tx, lane, query, ("ended", "running"), DOCUMENTS)
 
 
-async def _read(tx: AsyncConnection, lane: Lane, query: Select[Any], states: tuple[str, ...], most: int) -> list[Said]:
+async def _read(
+    tx: AsyncConnection, lane: Lane, query: Select[Any], states: tuple[str, ...], most: int
+) -> list[Said]:
     now = select(lanes.c.conversation).where(lanes.c.lane == lane.key).scalar_subquery()
     here = and_(turns.c.lane == lane.key, turns.c.conversation == now, turns.c.state.in_(states))
-    return [Said(*row) for row in await tx.execute(query.where(here).order_by(messages.c.id.desc()).limit(most))]
+    return [
+        Said(*row) for row in await tx.execute(query.where(here).order_by(messages.c.id.desc()).limit(most))
+    ]

@@ -26,12 +26,18 @@ DEEP = "/deep asked for it"
 """Why a turn is at the second endpoint, if the person wanted it there."""
 
 WINDOW = 512
-"""Of a long conversation at least so many turns are looked at; older ones leave in steps of as many, not one by one."""
+"""Of a long conversation at least so many turns are looked at; older ones leave in steps of as many, not one
+by one.
+"""
 
 OF_LATE = 8
 """Turns whose tools are taken to be wanted again where a prompt cannot offer all."""
 
-_ENDED = (turns.c.lane == bindparam("key"), turns.c.conversation == bindparam("number"), turns.c.state == "ended")
+_ENDED = (
+    turns.c.lane == bindparam("key"),
+    turns.c.conversation == bindparam("number"),
+    turns.c.state == "ended",
+)
 _STEPS = select(func.count() // WINDOW - 1).select_from(turns).where(*_ENDED).scalar_subquery()
 _PAST = (
     select(
@@ -55,11 +61,15 @@ _USED = (
     .order_by(turns.c.conversation.desc(), turns.c.state.desc(), turns.c.ended_at.desc())
     .limit(OF_LATE)
 )
-_PICTURED = exists().where(attachments.c.message == messages.c.id, attachments.c.kind == "image").label("pictured")
+_PICTURED = (
+    exists().where(attachments.c.message == messages.c.id, attachments.c.kind == "image").label("pictured")
+)
 _SHOWS = (
     exists()
     .where(
-        tool_images.c.turn == messages.c.turn, tool_images.c.call_id == messages.c.call_id, messages.c.role == "tool"
+        tool_images.c.turn == messages.c.turn,
+        tool_images.c.call_id == messages.c.call_id,
+        messages.c.role == "tool",
     )
     .label("shows")
 )
@@ -98,9 +108,11 @@ class OpenTurn:
 
 @dataclass(frozen=True, slots=True)
 class PastTurn:
-    """An ended turn of the conversation: what it takes in a prompt, as it is and in short, in estimated tokens.
+    """An ended turn of the conversation: what it takes in a prompt, as it is and in short, in estimated
+    tokens.
 
-    `prompt` is the estimate of its own first prompt, `counted` what the server counted for it; `used` its tools.
+    `prompt` is the estimate of its own first prompt, `counted` what the server counted for it; `used` its
+    tools.
     """
 
     id: int
@@ -143,7 +155,12 @@ async def open_turn(
     tx: AsyncConnection, new: NewTurn, items: Sequence[int], user: Sequence[Message], *, now: float
 ) -> OpenTurn | None:
     """Store a turn with its user messages; None if its first item has begun a turn before."""
-    row = asdict(new) | {"lane": new.lane.key, "tools": json.dumps(new.tools), "state": "running", "began_at": now}
+    row = asdict(new) | {
+        "lane": new.lane.key,
+        "tools": json.dumps(new.tools),
+        "state": "running",
+        "began_at": now,
+    }
     turn = (await tx.execute(_OPEN, row)).scalar_one_or_none()
     if turn is None:
         return None
@@ -196,13 +213,24 @@ async def find(tx: AsyncConnection, item: int) -> StoredTurn:
 async def past(tx: AsyncConnection, lane: Lane, number: int) -> list[PastTurn]:
     """The conversation's ended turns in the order they ended; of a very long one, the newest."""
     return [
-        PastTurn(row.id, row.size, row.short, row.prompt, row.counted, row.thinking, _names(row.used), row.received_at)
+        PastTurn(
+            row.id,
+            row.size,
+            row.short,
+            row.prompt,
+            row.counted,
+            row.thinking,
+            _names(row.used),
+            row.received_at,
+        )
         for row in await tx.execute(_PAST, {"key": lane.key, "number": number})
     ]
 
 
 async def used_of_late(tx: AsyncConnection, lane: Lane) -> list[str]:
-    """Names of the tools that a lane's newest turns used, the newest first; also those of conversations before."""
+    """Names of the tools that a lane's newest turns used, the newest first; also those of conversations
+    before.
+    """
     rows = (await tx.execute(_USED, {"key": lane.key})).scalars()
     return list(dict.fromkeys(name for used in rows for name in _names(used)))
 
@@ -217,7 +245,10 @@ async def messages_of(tx: AsyncConnection, ids: Sequence[int]) -> list[list[Mess
     images = await images_of(tx, pictured) if pictured else {}
     found = await found_in(tx, ids) if any(row.shows for row in rows) else {}
     for row in rows:
-        seen = found.get((row.turn, row.call_id), ()) if row.shows else images.get(row.id, ())
+        if row.shows:
+            seen = found.get((row.turn, row.call_id), ())
+        else:
+            seen = images.get(row.id, ())
         by_turn[row.turn].append(_message(row, seen))
     return list(by_turn.values())
 
@@ -229,7 +260,9 @@ async def say(tx: AsyncConnection, turn: int, said: Iterable[Message], *, now: f
             "turn": turn,
             "role": one.role,
             "text": one.text,
-            "calls": json.dumps([asdict(call) for call in one.calls], ensure_ascii=False) if one.calls else None,
+            "calls": json.dumps([asdict(call) for call in one.calls], ensure_ascii=False)
+            if one.calls
+            else None,
             "call_id": one.call_id,
             "reasoning": one.reasoning,
             "made_at": now,
@@ -269,7 +302,10 @@ async def fail(tx: AsyncConnection, item: int, *, why: str, now: float) -> bool:
 
 
 def _message(row: Row[tuple[object, ...]], images: tuple[Image, ...]) -> Message:
-    calls = tuple(ToolCall(**call) for call in json.loads(row.calls)) if row.calls else ()
+    if row.calls:
+        calls = tuple(ToolCall(**call) for call in json.loads(row.calls))
+    else:
+        calls = ()
     return Message(row.role, row.text, calls, row.call_id, row.reasoning, images)
 
 

@@ -1,6 +1,8 @@
-"""Backups of the database while the house is at work: whole, sound, private files in a folder, or nothing at all.
+"""Backups of the database while the house is at work: whole, sound, private files in a folder, or nothing at
+all.
 
-Made by SQLite itself out of one moment's view, in small steps; a file has its name only once it was found to be sound.
+Made by SQLite itself out of one moment's view, in small steps; a file has its name only once it was found to
+be sound.
 """
 
 import contextlib
@@ -29,7 +31,9 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """Where backups of the database `file` lie, the newest `keep` of them; their names say when they were begun."""
+    """Where backups of the database `file` lie, the newest `keep` of them; their names say when they were
+    begun.
+    """
 
     file: Path
     folder: Path
@@ -44,7 +48,9 @@ class Shelf:
     def newest(self) -> float | None:
         """When the newest one was begun (epoch seconds); None if there is none."""
         found = self.backups()
-        return made_at(found[-1]) if found else None
+        if found:
+            return made_at(found[-1])
+        return None
 
     def expire(self, *, before: float) -> None:
         """Delete the backups begun before this moment (epoch seconds)."""
@@ -53,7 +59,9 @@ class Shelf:
                 one.unlink()
 
     async def add(self, *, now: float) -> Path:
-        """Make a backup, and delete those beyond `keep`. Raises BackupFailed; what was there before is there still."""
+        """Make a backup, and delete those beyond `keep`. Raises BackupFailed; what was there before is there
+        still.
+        """
         enough = threading.Event()
         try:
             return await in_thread(self._add, now, enough)
@@ -67,7 +75,9 @@ class Shelf:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._sweep()
             if shutil.disk_usage(self.folder).free < self.file.stat().st_size:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # or the house itself could not write meanwhile
+                raise OSError(
+                    errno.ENOSPC, os.strerror(errno.ENOSPC)
+                )  # or the house itself could not write meanwhile
             os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             try:
                 _copy(self.file, partial, enough)
@@ -109,7 +119,9 @@ def faults(file: Path, enough: threading.Event | None = None) -> list[str]:
             found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(10)")]
     except sqlite3.DatabaseError as error:
         return [str(error)]
-    return [] if found == ["ok"] else found
+    if found == ["ok"]:
+        return []
+    return found
 
 
 def reading(file: Path) -> sqlite3.Connection:
@@ -156,7 +168,9 @@ def _pace(target: Path, enough: threading.Event) -> Callable[[int, int, int], No
 
 def _check(copy: Path, enough: threading.Event) -> None:
     if found := faults(copy, enough):
-        raise BackupFailed(f"The backup was not sound and is thrown away; the database may not be, too: {found[0]}")
+        raise BackupFailed(
+            f"The backup was not sound and is thrown away; the database may not be, too: {found[0]}"
+        )
 
 
 @contextlib.contextmanager

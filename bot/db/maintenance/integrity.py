@@ -11,7 +11,8 @@ from tools.threads import in_thread
 async def care(database: Database, file: Path) -> list[str]:
     """What is wrong with the database in `file`, in SQLite's own words; nothing if it is sound.
 
-    Neither writers nor readers wait for the look through it. Raises StoreUnavailable while it cannot be written.
+    Neither writers nor readers wait for the look through it. Raises StoreUnavailable while it cannot be
+    written.
     """
     await database.tidy()
     enough = threading.Event()

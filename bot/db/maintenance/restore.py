@@ -1,6 +1,8 @@
-"""What a database that was restored from a backup must be told, lest its house does again what was done since.
+"""What a database that was restored from a backup must be told, lest its house does again what was done
+since.
 
-Functions work inside the caller's transactions: `tx` of the restored database, `old` of the one whose place it takes.
+Functions work inside the caller's transactions: `tx` of the restored database, `old` of the one whose place
+it takes.
 """
 
 import json
@@ -56,8 +58,9 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """What the replaced database knows that the restored one must: updates it has had, what was to be forgotten after
-    the backup, the numbers it has given to rows, who may do what and what is due later (None: it is of another house).
+    """What the replaced database knows that the restored one must: updates it has had, what was to be
+    forgotten after the backup, the numbers it has given to rows, who may do what and what is due later (None:
+    it is of another house).
     """
 
     updates: Sequence[int]
@@ -67,8 +70,8 @@ class Since:
 
 
 async def settle(tx: AsyncConnection, *, waiting: bool, now: float) -> Settled:
-    """Nobody knows whether what was to be sent has been sent since: it is never sent. What waited for an answer is
-    answered only if `waiting` is meant; a /forget is done in any case.
+    """Nobody knows whether what was to be sent has been sent since: it is never sent. What waited for an
+    answer is answered only if `waiting` is meant; a /forget is done in any case.
     """
     doubt = {"state": "unknown", "final": True, "error": WHY, "done_at": now}
     unknown = await tx.execute(update(outbox).where(outbox.c.state.in_(("new", "sending"))).values(doubt))
@@ -79,14 +82,20 @@ async def settle(tx: AsyncConnection, *, waiting: bool, now: float) -> Settled:
     under_way = select(turns_table.c.item).where(turns_table.c.state.in_(("running", "parked")))
     for item in (await tx.execute(under_way)).scalars().all():
         await turns.fail(tx, item, why=WHY, now=now)
-    await tx.execute(update(approvals).where(approvals.c.answer.is_(None)).values(answer="stopped", answered_at=now))
+    await tx.execute(
+        update(approvals).where(approvals.c.answer.is_(None)).values(answer="stopped", answered_at=now)
+    )
     over = {"state": "done", "done_at": now, "error": WHY}
-    dropped = await tx.execute(update(inbox).where(_WAITS, or_(inbox.c.body.is_(None), ~_FORGETS)).values(over))
+    dropped = await tx.execute(
+        update(inbox).where(_WAITS, or_(inbox.c.body.is_(None), ~_FORGETS)).values(over)
+    )
     return Settled(unknown.rowcount, dropped.rowcount)
 
 
 async def overdue(tx: AsyncConnection, *, now: float) -> list[tuple[int, str | None, str]]:
-    """Jobs that were due by now, as id, rule and zone: what of it has been done since the backup nobody knows."""
+    """Jobs that were due by now, as id, rule and zone: what of it has been done since the backup nobody
+    knows.
+    """
     due = select(jobs.c.id, jobs.c.rule, jobs.c.zone).where(jobs.c.state == "active", jobs.c.next_due <= now)
     return [(row.id, row.rule, row.zone) for row in await tx.execute(due)]
 
@@ -98,15 +107,24 @@ async def pass_over(tx: AsyncConnection, job: int, next_due: float | None) -> No
 
 
 async def newest(tx: AsyncConnection) -> tuple[float, float | None]:
-    """When the restored database last received anything (0: never), and what it is known by: when its house began."""
+    """When the restored database last received anything (0: never), and what it is known by: when its house
+    began.
+    """
     received = (await tx.execute(select(func.max(inbox.c.received_at)))).scalar_one()
     return received or 0.0, await _birth(tx)
 
 
 async def since(old: AsyncConnection, received: float, birth: float | None) -> Since:
     """What the replaced database adds to one that received its last at `received` and was born at `birth`."""
-    known = select(inbox.c.update_id).where(inbox.c.update_id.is_not(None)).order_by(inbox.c.id.desc()).limit(BATCH)
-    asked = select(inbox.c.lane, inbox.c.body, inbox.c.received_at).where(_FORGETS, inbox.c.received_at > received)
+    known = (
+        select(inbox.c.update_id)
+        .where(inbox.c.update_id.is_not(None))
+        .order_by(inbox.c.id.desc())
+        .limit(BATCH)
+    )
+    asked = select(inbox.c.lane, inbox.c.body, inbox.c.received_at).where(
+        _FORGETS, inbox.c.received_at > received
+    )
     same_house = birth is not None and await _birth(old) == birth
     numbers = await old.execute(text("SELECT name, seq FROM sqlite_sequence"))
     return Since(
@@ -121,7 +139,14 @@ async def carry(tx: AsyncConnection, known: Since, *, now: float) -> None:
     """Take over what the replaced database knows."""
     for name, number in known.numbers.items():
         await _count_on(tx, name, number)
-    over = {"kind": "update", "shape": "other", "state": "done", "received_at": now, "done_at": now, "error": WHY}
+    over = {
+        "kind": "update",
+        "shape": "other",
+        "state": "done",
+        "received_at": now,
+        "done_at": now,
+        "error": WHY,
+    }
     rows = [{**over, "update_id": one} for one in known.updates]
     if rows:
         await tx.execute(upsert(inbox).on_conflict_do_nothing(index_elements=["update_id"]), rows)

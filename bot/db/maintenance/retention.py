@@ -1,4 +1,5 @@
-"""Every copy of a text that people or the model wrote, and how each is deleted: the one place that knows them all.
+"""Every copy of a text that people or the model wrote, and how each is deleted: the one place that knows them
+all.
 
 What counts stays: rows of turns, calls and tools lose their words and keep figures and times. Works in small
 transactions, so that nobody waits long for the database.
@@ -47,7 +48,9 @@ _SPEAKS = and_(outbox.c.body.is_not(None), outbox.c.body != EMPTY)
 # What admins are told with the endpoint's own words, which may repeat what it was sent.
 _QUOTES = f"%{REFUSING.format('___', '%')}"
 # Of a summary, or made before its turn began: a reply that is never read again.
-_LOOSE = and_(model_calls.c.turn.is_(None), model_calls.c.outcome.is_not(None), model_calls.c.reply.is_not(None))
+_LOOSE = and_(
+    model_calls.c.turn.is_(None), model_calls.c.outcome.is_not(None), model_calls.c.reply.is_not(None)
+)
 # What admins try out stays written down, but for the arguments.
 _TRIED = and_(audit.c.what == "tried", func.json_extract(audit.c.after, "$.arguments").is_not(None))
 _UNDER_WAY = ("running", "parked")
@@ -73,14 +76,18 @@ class Scope:
 
 def older(before: float) -> Scope:
     """What was received or made before this moment (epoch seconds) and is over."""
-    since = and_(turns.c.lane == lanes.c.lane, or_(turns.c.received_at >= before, turns.c.state.in_(_UNDER_WAY)))
+    since = and_(
+        turns.c.lane == lanes.c.lane, or_(turns.c.received_at >= before, turns.c.state.in_(_UNDER_WAY))
+    )
     return Scope(
         turns=turns.c.received_at < before,
         inbox=inbox.c.received_at < before,
         outbox=and_(outbox.c.made_at < before, outbox.c.state.in_(("done", "failed", "unknown"))),
         calls=model_calls.c.created_at < before,
         notes=notes.c.made_at < before,
-        jobs=and_(jobs.c.state == "done", jobs.c.person.is_not(None), func.coalesce(jobs.c.last_due, 0) < before),
+        jobs=and_(
+            jobs.c.state == "done", jobs.c.person.is_not(None), func.coalesce(jobs.c.last_due, 0) < before
+        ),
         audit=audit.c.at < before,
         notices=notices.c.told_at < before,
         lanes=~exists().where(since),
@@ -88,9 +95,11 @@ def older(before: float) -> Scope:
 
 
 def of_lane(lane: Lane, person: int, *, item: int, asked_at: float) -> Scope:
-    """What came before inbox item `item`, asked for at `asked_at`, in a lane of this person; nothing runs in it.
+    """What came before inbox item `item`, asked for at `asked_at`, in a lane of this person; nothing runs in
+    it.
 
-    Whatever a person did outside of lanes is meant too, and the replies and the quotations that belong to nobody.
+    Whatever a person did outside of lanes is meant too, and the replies and the quotations that belong to
+    nobody.
     """
     answers = and_(outbox.c.lane == lane.key, or_(outbox.c.made_at <= asked_at, outbox.c.item < item))
     questions = select(approval_messages.c.outbox)  # their arguments may look alike, and are somebody else's
@@ -130,7 +139,9 @@ async def forget(database: Database, scope: Scope) -> None:
 
 async def drop_waiting(tx: AsyncConnection, lane: Lane, *, before: int, now: float) -> None:
     """What waits in a lane and came before item `before` is not answered any more, whatever it is."""
-    waits = and_(inbox.c.lane == lane.key, inbox.c.id < before, inbox.c.state == "new", inbox.c.turn.is_(None))
+    waits = and_(
+        inbox.c.lane == lane.key, inbox.c.id < before, inbox.c.state == "new", inbox.c.turn.is_(None)
+    )
     dropped = {"state": "done", "done_at": now, "error": "dropped by the person"}
     await tx.execute(update(inbox).where(waits, inbox.c.kind != "house").values(dropped))
 
@@ -142,10 +153,16 @@ async def forgetting(tx: AsyncConnection, lane: Lane) -> bool:
 
 
 async def at_work(tx: AsyncConnection, lane: Lane, person: int, *, before: int) -> bool:
-    """Whether something outside of lanes that began before item `before` may still write down texts of this lane."""
+    """Whether something outside of lanes that began before item `before` may still write down texts of this
+    lane.
+    """
     theirs = and_(inbox.c.lane.is_(None), inbox.c.sender == person)
     summing = and_(inbox.c.kind == "house", func.json_extract(inbox.c.body, "$.lane") == lane.key)
-    runs = select(inbox.c.id).where(inbox.c.state == "running", inbox.c.id < before, or_(theirs, summing)).limit(1)
+    runs = (
+        select(inbox.c.id)
+        .where(inbox.c.state == "running", inbox.c.id < before, or_(theirs, summing))
+        .limit(1)
+    )
     return (await tx.execute(runs)).one_or_none() is not None
 
 
@@ -153,7 +170,9 @@ async def lanes_of(tx: AsyncConnection, chat: int) -> list[Lane]:
     """Every lane of a chat that anything is kept of, the chat itself first."""
     found = {Lane(chat)}
     for column in (lanes.c.lane, turns.c.lane, notes.c.lane, jobs.c.lane, inbox.c.lane, outbox.c.lane):
-        topics = select(column).distinct().where(column > f"{chat}:", column < f"{chat};")  # `;` comes after `:`
+        topics = (
+            select(column).distinct().where(column > f"{chat}:", column < f"{chat};")
+        )  # `;` comes after `:`
         found |= {Lane.parse(key) for key in (await tx.execute(topics)).scalars()}
     return sorted(found, key=lambda lane: lane.topic or 0)
 
@@ -173,7 +192,11 @@ async def _sweep(database: Database, key: Column[Any], which: ColumnElement[bool
 
 async def _turns(tx: AsyncConnection, some: Sequence[int], which: ColumnElement[bool]) -> None:
     """Turns lose all their words, and leave their conversation with them."""
-    of = (await tx.execute(update(turns).where(which).values(state="forgotten").returning(turns.c.id))).scalars().all()
+    of = (
+        (await tx.execute(update(turns).where(which).values(state="forgotten").returning(turns.c.id)))
+        .scalars()
+        .all()
+    )
     said = select(messages.c.id).where(messages.c.turn.in_(of))
     await tx.execute(delete(attachments).where(attachments.c.message.in_(said)))
     await tx.execute(delete(messages).where(messages.c.turn.in_(of)))
@@ -186,7 +209,9 @@ async def _turns(tx: AsyncConnection, some: Sequence[int], which: ColumnElement[
     await _inbox(tx, of, and_(inbox.c.turn.in_(of), _OVER))
     await _outbox(tx, of, outbox.c.item.in_(select(turns.c.item).where(turns.c.id.in_(of))))
     # What a conversation tells of its beginning goes with the first of its turns.
-    mine = and_(turns.c.id.in_(of), turns.c.lane == lanes.c.lane, turns.c.conversation == lanes.c.conversation)
+    mine = and_(
+        turns.c.id.in_(of), turns.c.lane == lanes.c.lane, turns.c.conversation == lanes.c.conversation
+    )
     await tx.execute(update(lanes).where(exists().where(mine)).values(_WORDLESS))
 
 
@@ -194,7 +219,9 @@ async def _made_up(tx: AsyncConnection, of: Sequence[int]) -> None:
     """The name of a tool that nobody offered, and that there is none of, is a word of the model's."""
     offered = func.json_each(turns.c.tools).table_valued("value")
     was_offered = exists().where(turns.c.id == tool_calls.c.turn, offered.c.value == tool_calls.c.name)
-    known = or_(tool_calls.c.outcome != "refused", was_offered, exists().where(tools.c.name == tool_calls.c.name))
+    known = or_(
+        tool_calls.c.outcome != "refused", was_offered, exists().where(tools.c.name == tool_calls.c.name)
+    )
     await tx.execute(update(tool_calls).where(tool_calls.c.turn.in_(of), ~known).values(name=MADE_UP))
     names = select(func.json_group_array(tool_calls.c.name.distinct()))
     used = names.where(tool_calls.c.turn == turns.c.id, tool_calls.c.name != MADE_UP).scalar_subquery()
@@ -202,7 +229,9 @@ async def _made_up(tx: AsyncConnection, of: Sequence[int]) -> None:
 
 
 async def _questions(tx: AsyncConnection, of: Sequence[int]) -> None:
-    """What people were asked about the calls of these turns, in whatever chat; that they were, and answered, stays."""
+    """What people were asked about the calls of these turns, in whatever chat; that they were, and answered,
+    stays.
+    """
     asked = select(approvals.c.id).where(approvals.c.turn.in_(of))
     put = select(approval_messages.c.outbox).where(approval_messages.c.approval.in_(asked))
     await _outbox(tx, of, outbox.c.id.in_(put))
@@ -216,7 +245,9 @@ async def _inbox(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[boo
 
 
 async def _outbox(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool]) -> None:
-    """What stands in the chat stands; what waits for its first send is not sent; what is half shown is taken back."""
+    """What stands in the chat stands; what waits for its first send is not sent; what is half shown is taken
+    back.
+    """
     body = case((and_(outbox.c.state.in_(("done", "failed")), outbox.c.body.is_not(None)), EMPTY))
     state = case((outbox.c.state == "new", "done"), else_=outbox.c.state)
     await tx.execute(update(outbox).where(which).values(body=body, state=state, final=True, error=None))
@@ -224,7 +255,9 @@ async def _outbox(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bo
 
 async def _calls(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool]) -> None:
     """The endpoint's own words may repeat what it was sent; the house's before them stay."""
-    await tx.execute(update(model_calls).where(which).values(reply=None, error=_unquoted(model_calls.c.error)))
+    await tx.execute(
+        update(model_calls).where(which).values(reply=None, error=_unquoted(model_calls.c.error))
+    )
 
 
 def _unquoted(text: Column[str]) -> ColumnElement[str]:

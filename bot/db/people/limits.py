@@ -1,6 +1,8 @@
-"""How many canvases a person may use a day, where an admin has said so, and how many they have used. Works inside `tx`.
+"""How many canvases a person may use a day, where an admin has said so, and how many they have used. Works
+inside `tx`.
 
-Canvases are estimated: ceil(output / 256) a model call. A call that was not counted is taken by the blocks it sent.
+Canvases are estimated: ceil(output / 256) a model call. A call that was not counted is taken by the blocks it
+sent.
 """
 
 from dataclasses import dataclass

@@ -57,7 +57,9 @@ async def everyone(tx: AsyncConnection) -> list[Person]:
 async def find(tx: AsyncConnection, person: int) -> Person | None:
     """This person, if they have a role."""
     row = (await tx.execute(select(people).where(people.c.id == person))).one_or_none()
-    return _person(row) if row else None
+    if row:
+        return _person(row)
+    return None
 
 
 async def put(
@@ -96,7 +98,10 @@ async def unreachable(tx: AsyncConnection) -> set[int]:
 async def lanes_at_work(tx: AsyncConnection, person: int) -> list[Lane]:
     """Where something runs for this person."""
     running = and_(inbox.c.state == "running", inbox.c.sender == person, inbox.c.lane.is_not(None))
-    return [Lane.parse(lane) for lane in (await tx.execute(select(inbox.c.lane).distinct().where(running))).scalars()]
+    return [
+        Lane.parse(lane)
+        for lane in (await tx.execute(select(inbox.c.lane).distinct().where(running))).scalars()
+    ]
 
 
 async def invite(database: Database, role: Role, minutes: float, made_by: int = THE_HOUSE) -> str:
@@ -127,27 +132,36 @@ async def redeem(tx: AsyncConnection, code: str, person: int, name: str, *, now:
     """
     known = await find(tx, person)
     valid = and_(invites.c.code_hash == _hash(code), invites.c.used_by.is_(None), invites.c.expires_at > now)
-    taken = update(invites).where(valid, invites.c.role.in_(_raising(known))).values(used_by=person, used_at=now)
+    taken = (
+        update(invites).where(valid, invites.c.role.in_(_raising(known))).values(used_by=person, used_at=now)
+    )
     used = (await tx.execute(taken.returning(invites.c.role, invites.c.made_by))).one_or_none()
     if used is not None:
         await put(tx, person, name, used.role, by=used.made_by, now=now)
         return cast(Role, used.role)
     good = (await tx.execute(select(invites.c.role).where(valid))).scalar()
-    return known.role if good and known is not None and known.role != "blocked" else None
+    if good and known is not None and known.role != "blocked":
+        return known.role
+    return None
 
 
 def _raising(known: Person | None) -> tuple[Role, ...]:
     """The roles that would give somebody more rights than they have."""
     if known is None or known.guest:
         return "admin", "member"
-    return ("admin",) if known.role == "member" else ()
+    if known.role == "member":
+        return ("admin",)
+    return ()
 
 
-async def knock(tx: AsyncConnection, person: int, name: str, *, now: float) -> tuple[str | None, float] | None:
-    """A stranger wrote: what to tell them as (a new code or None, how long theirs is good), or None: nothing yet.
+async def knock(
+    tx: AsyncConnection, person: int, name: str, *, now: float
+) -> tuple[str | None, float] | None:
+    """A stranger wrote: what to tell them as (a new code or None, how long theirs is good), or None: nothing
+    yet.
 
-    While a code is good it stays the one that counts: somebody may be about to use it. The list of strangers is
-    bounded; the oldest make room.
+    While a code is good it stays the one that counts: somebody may be about to use it. The list of strangers
+    is bounded; the oldest make room.
     """
     row = (await tx.execute(select(strangers).where(strangers.c.id == person))).one_or_none()
     if row is not None and now < row.told_at + TOLD_AGAIN_SECONDS:
@@ -183,7 +197,9 @@ async def stranger_of(tx: AsyncConnection, code: str, *, now: float) -> Stranger
 
 async def _find_stranger(tx: AsyncConnection, which: ColumnElement[bool]) -> Stranger | None:
     row = (await tx.execute(select(strangers).where(which))).one_or_none()
-    return _stranger(row) if row else None
+    if row:
+        return _stranger(row)
+    return None
 
 
 async def _forget_oldest(tx: AsyncConnection) -> None:

@@ -18,6 +18,8 @@ async def put(tx: AsyncConnection, person: int, zone: str) -> None:
 
 
 async def known(tx: AsyncConnection, person: int, name: str, *, now: float) -> None:
-    """Somebody whom the settings let in has a row of their own, which gives them no right the settings do not."""
+    """Somebody whom the settings let in has a row of their own, which gives them no right the settings do
+    not.
+    """
     row = {"id": person, "name": name, "role": "member", "since": now, "let_in_by": None}
     await tx.execute(insert(people).values(row).on_conflict_do_nothing(index_elements=["id"]))

@@ -1,4 +1,6 @@
-"""The one silent feed to all admins: a subject is told again only when what there is to say about it has changed."""
+"""The one silent feed to all admins: a subject is told again only when what there is to say about it has
+changed.
+"""
 
 from collections.abc import Iterable
 
@@ -21,12 +23,15 @@ class Notices:
 
     async def admins(self, tx: AsyncConnection) -> list[int]:
         """Every admin whom messages reach, as far as is known."""
-        return sorted((self._always - await people.unreachable(tx)) | set(await people.admins(tx, reachable=True)))
+        return sorted(
+            (self._always - await people.unreachable(tx)) | set(await people.admins(tx, reachable=True))
+        )
 
     async def tell(
         self, tx: AsyncConnection, subject: str, text: str, *, now: float, besides: int | None = None
     ) -> tuple[Lane, ...]:
-        """Write a notice to every admin (`besides` the one it is about) down, unless they were told just that last.
+        """Write a notice to every admin (`besides` the one it is about) down, unless they were told just that
+        last.
 
         Returns the lanes to wake the sender for, once `tx` is committed; empty when there is no news.
         """

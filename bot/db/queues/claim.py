@@ -14,20 +14,23 @@ AT_ONCE = 8  # due tasks at work; most endpoints have fewer seats
 def choose(
     rows: Sequence[Row[Any]], busy: Mapping[str, float | None], stopping: set[int | None], now: float
 ) -> tuple[list[list[Row[Any]]], list[Row[Any]], float | None]:
-    """Judge waiting rows (oldest first): groups to take, each /new that cuts its lane, when a held lane is ripe.
+    """Judge waiting rows (oldest first): groups to take, each /new that cuts its lane, when a held lane is
+    ripe.
 
-    `busy` lanes run something since the moment given; a /new cuts what had begun when it came. Whoever is `stopping`
-    has a /stop under way: what they wrote waits until it is known what the stop drops.
+    `busy` lanes run something since the moment given; a /new cuts what had begun when it came. Whoever is
+    `stopping` has a /stop under way: what they wrote waits until it is known what the stop drops.
     """
     by_lane: dict[str, list[Row[Any]]] = {}
     groups = [[row] for row in rows if row.lane is None]
     for row in rows:
         if row.lane is not None:
             by_lane.setdefault(row.lane, []).append(row)
-    cutting, ripe_at = [], None
+    cutting = []
+    ripe_at = None
     for lane, found in by_lane.items():
         waiting_rows = _politely(found)
-        since, group = busy.get(lane), _together(waiting_rows)
+        since = busy.get(lane)
+        group = _together(waiting_rows)
         ripe = group[-1].not_before
         if lane in busy:
             group = []
@@ -44,11 +47,15 @@ def choose(
 
 
 def few_at_once(groups: list[list[Row[Any]]], running: Sequence[Row[Any]]) -> list[list[Row[Any]]]:
-    """The groups without the due tasks that are too many at once: what people write would wait behind them all."""
+    """The groups without the due tasks that are too many at once: what people write would wait behind them
+    all.
+    """
     due = [group for group in groups if _is_due_task(group[0]) and group[0].turn is None]
     room = max(0, AT_ONCE - sum(map(_is_due_task, running)))
     too_many = {group[0].id for group in due[room:]}
-    return [group for group in groups if group[0].id not in too_many] if too_many else groups
+    if too_many:
+        return [group for group in groups if group[0].id not in too_many]
+    return groups
 
 
 def began(row: Row[Any]) -> float | None:
@@ -65,7 +72,8 @@ def giving_way(running: Sequence[Row[Any]], waiting_rows: Sequence[Row[Any]]) ->
 
 def _politely(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
     """The rows of a lane, due tasks behind what people wrote; not behind the house's own, such as a /forget."""
-    held, found = list[Row[Any]](), list[Row[Any]]()
+    held = list[Row[Any]]()
+    found = list[Row[Any]]()
     for row in rows:
         if row.kind == "house":
             found += held
@@ -93,7 +101,12 @@ def _together(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
         is_rest = group[-1].not_before is not None  # of a paste that Telegram has cut
         if first.shape != "text" and not (first.shape == "deep" and is_rest):
             break
-        alike = (row.shape, row.stale, row.sender, row.stopped) == ("text", first.stale, first.sender, first.stopped)
+        alike = (row.shape, row.stale, row.sender, row.stopped) == (
+            "text",
+            first.stale,
+            first.sender,
+            first.stopped,
+        )
         if not alike or row.turn is not None:
             break
         group.append(row)

@@ -1,7 +1,7 @@
 """The inbox: what is to be done, written down before Telegram is told that it has arrived.
 
-new → running → done, or dead when it cannot be handled; parked while a person is asked. Functions work inside the
-caller's transaction `tx`.
+new → running → done, or dead when it cannot be handled; parked while a person is asked. Functions work inside
+the caller's transaction `tx`.
 """
 
 import json
@@ -18,20 +18,28 @@ from bot.db.tables import inbox
 from bot.domain import InboxItem, ItemKind, Lane, Shape
 
 ASKING: tuple[Shape, ...] = ("text", "deep")  # what a turn answers
-STALE_SECONDS = 600  # a message older than this when it is fetched, or when the house starts, waited while it was down
+STALE_SECONDS = (
+    600  # a message older than this when it is fetched, or when the house starts, waited while it was down
+)
 _LOOK_AT = 5000  # rows a claim looks at; the rest is seen when these are done
 
 # Statements of the way of every message are built once: building one costs more than running it.
 _STORE = upsert(inbox).on_conflict_do_nothing(index_elements=["update_id"])
 _WAITING = (
     select(inbox.c.sender, func.count())
-    .where(inbox.c.state == "new", inbox.c.shape.in_(ASKING), inbox.c.sender.in_(bindparam("senders", expanding=True)))
+    .where(
+        inbox.c.state == "new",
+        inbox.c.shape.in_(ASKING),
+        inbox.c.sender.in_(bindparam("senders", expanding=True)),
+    )
     .group_by(inbox.c.sender)
 )
 _BUSY = select(inbox.c.lane).where(inbox.c.state == "running", inbox.c.lane.is_not(None))
 _DUE_TASK = and_(inbox.c.kind == "task", inbox.c.job.is_not(None))  # people's messages go before it
 _POLITE = select(inbox.c.lane).where(inbox.c.state == "running", _DUE_TASK)
-_FREE = or_(inbox.c.lane.is_(None), inbox.c.lane.not_in(_BUSY), inbox.c.shape == "new", inbox.c.lane.in_(_POLITE))
+_FREE = or_(
+    inbox.c.lane.is_(None), inbox.c.lane.not_in(_BUSY), inbox.c.shape == "new", inbox.c.lane.in_(_POLITE)
+)
 _CLAIMABLE = (
     select(inbox)
     .where(or_(inbox.c.state == "running", and_(inbox.c.state == "new", _FREE)))
@@ -46,10 +54,14 @@ _TAKE = (
         state="running",
         attempt=inbox.c.attempt + 1,
         taken_at=func.coalesce(inbox.c.taken_at, bindparam("now")),
-        retaken_at=case((inbox.c.agreed_at.is_not(None), func.coalesce(inbox.c.retaken_at, bindparam("now")))),
+        retaken_at=case(
+            (inbox.c.agreed_at.is_not(None), func.coalesce(inbox.c.retaken_at, bindparam("now")))
+        ),
     )
 )
-_SEEN = update(inbox).where(inbox.c.state == "new", inbox.c.seen_at.is_(None)).values(seen_at=bindparam("now"))
+_SEEN = (
+    update(inbox).where(inbox.c.state == "new", inbox.c.seen_at.is_(None)).values(seen_at=bindparam("now"))
+)
 _DONE = update(inbox).where(_THESE).values(state="done", done_at=bindparam("now"))
 _DONE_TURN = _DONE.values(spans=case((inbox.c.id == bindparam("first"), bindparam("measured"))))
 
@@ -115,7 +127,9 @@ async def known(tx: AsyncConnection, updates: Sequence[int]) -> set[int]:
 
 async def waiting(tx: AsyncConnection, senders: Iterable[int]) -> dict[int, int]:
     """How many messages of each of these people wait to be taken."""
-    return {int(sender): int(count) for sender, count in await tx.execute(_WAITING, {"senders": list(senders)})}
+    return {
+        int(sender): int(count) for sender, count in await tx.execute(_WAITING, {"senders": list(senders)})
+    }
 
 
 async def busy(tx: AsyncConnection, lane: Lane) -> bool:
@@ -125,7 +139,13 @@ async def busy(tx: AsyncConnection, lane: Lane) -> bool:
 
 
 async def add(
-    tx: AsyncConnection, *, kind: ItemKind, lane: Lane | None, sender: int | None, body: Mapping[str, Any], now: float
+    tx: AsyncConnection,
+    *,
+    kind: ItemKind,
+    lane: Lane | None,
+    sender: int | None,
+    body: Mapping[str, Any],
+    now: float,
 ) -> int:
     """Write down work of the house's own; returns its id."""
     row = {
@@ -152,9 +172,12 @@ async def recover(tx: AsyncConnection, *, now: float) -> None:
 
 
 async def claim(tx: AsyncConnection, *, now: float) -> Claimed:
-    """Take everything that may start: control items, and of each idle lane its oldest item with what joins it."""
+    """Take everything that may start: control items, and of each idle lane its oldest item with what joins
+    it.
+    """
     seen = (await tx.execute(_CLAIMABLE)).all()
-    running, rows = [row for row in seen if row.state == "running"], [row for row in seen if row.state == "new"]
+    running = [row for row in seen if row.state == "running"]
+    rows = [row for row in seen if row.state == "new"]
     busy = {row.lane: began(row) for row in running if row.lane}
     stopping = {row.sender for row in seen if row.shape == "stop"}
     taken, cutting, ripe_at = choose(rows, busy, stopping, now)
@@ -171,7 +194,9 @@ async def claim(tx: AsyncConnection, *, now: float) -> Claimed:
     groups = tuple(tuple(_item(row, now) for row in group) for group in taken)
     cuts = tuple((Lane.parse(row.lane), int(row.id)) for row in cutting)
     left = len(rows) > len(ids) or len(seen) == _LOOK_AT
-    return Claimed(groups, cuts, ripe_at, left, tuple((Lane.parse(lane), item) for lane, item in yielding.items()))
+    return Claimed(
+        groups, cuts, ripe_at, left, tuple((Lane.parse(lane), item) for lane, item in yielding.items())
+    )
 
 
 def _item(row: Row[Any], now: float) -> InboxItem:
@@ -203,7 +228,9 @@ async def done(tx: AsyncConnection, ids: Sequence[int], *, spans: str | None = N
 
 
 async def surely_taken(tx: AsyncConnection, item: int) -> None:
-    """Count this running item as taken once more: taking it was not synced, and what it is about to do is done once."""
+    """Count this running item as taken once more: taking it was not synced, and what it is about to do is
+    done once.
+    """
     await tx.execute(update(inbox).where(inbox.c.id == item).values(attempt=inbox.c.attempt + 1))
 
 
@@ -216,11 +243,17 @@ async def step_back(tx: AsyncConnection, ids: Sequence[int]) -> None:
 
 
 async def put_back(tx: AsyncConnection, item: int, lane: Lane, *, now: float) -> bool:
-    """A /deep that waited for consent is to be answered after all; False if it waits no more, or is of another lane.
+    """A /deep that waited for consent is to be answered after all; False if it waits no more, or is of
+    another lane.
 
     The rest of a long paste was set aside with it and comes back with it.
     """
-    mine = (inbox.c.lane == lane.key) & (inbox.c.state == "done") & inbox.c.turn.is_(None) & inbox.c.error.is_(None)
+    mine = (
+        (inbox.c.lane == lane.key)
+        & (inbox.c.state == "done")
+        & inbox.c.turn.is_(None)
+        & inbox.c.error.is_(None)
+    )
     asked = select(inbox.c.done_at).where(mine, inbox.c.id == item, inbox.c.shape == "deep").scalar_subquery()
     back = update(inbox).where(mine, inbox.c.id >= item, inbox.c.shape.in_(ASKING), inbox.c.done_at == asked)
     asked_at = func.coalesce(inbox.c.asked_at, inbox.c.done_at)
@@ -234,7 +267,9 @@ async def note(tx: AsyncConnection, item: int, error: str) -> None:
 
 
 async def ask_again(tx: AsyncConnection, lane: Lane, *, error: str, since: float) -> bool:
-    """Have the newest item of the lane that ended with this error since then done again; False if there is none."""
+    """Have the newest item of the lane that ended with this error since then done again; False if there is
+    none.
+    """
     mine = and_(inbox.c.lane == lane.key, inbox.c.error == error, inbox.c.received_at >= since)
     newest = select(inbox.c.id).where(mine, inbox.c.state == "done").order_by(inbox.c.id.desc()).limit(1)
     found = (await tx.execute(newest)).scalar()

@@ -1,4 +1,6 @@
-"""What came of a due time, noted with its job: done, or failed once more. Works inside `tx`, and counts each once."""
+"""What came of a due time, noted with its job: done, or failed once more. Works inside `tx`, and counts each
+once.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +27,9 @@ _WHY: Mapping[str, str] = {
 _OVER = inbox.c.state.in_(("done", "dead"))
 _CAME = (
     select(inbox.c.state.label("came"), inbox.c.done_at, turns.c.ending)
-    .add_columns(*(table.c[name] for name in ("id", "kind", "state", "rule", "next_due", "failures", "lane", "text")))
+    .add_columns(
+        *(table.c[name] for name in ("id", "kind", "state", "rule", "next_due", "failures", "lane", "text"))
+    )
     .select_from(inbox.join(table, table.c.id == inbox.c.job).outerjoin(turns, turns.c.item == inbox.c.id))
     .where(inbox.c.job == bindparam("of"), inbox.c.due_at == bindparam("due"), _OVER, table.c.kind != "house")
 )
@@ -34,7 +38,10 @@ _NOTE = (
     .where(table.c.id == bindparam("of"))
     .where(or_(table.c.last_done.is_(None), table.c.last_done < bindparam("done")))
     .values(
-        last_done=bindparam("done"), failures=bindparam("times"), state=bindparam("now_is"), why_paused=bindparam("why")
+        last_done=bindparam("done"),
+        failures=bindparam("times"),
+        state=bindparam("now_is"),
+        why_paused=bindparam("why"),
     )
 )
 
@@ -50,12 +57,15 @@ class Paused:
 
 
 async def settle(tx: AsyncConnection, job: int, due_at: float) -> Paused | None:
-    """Note what came of a person's due time, if it is over and was not noted before; the job if it is paused for it."""
+    """Note what came of a person's due time, if it is over and was not noted before; the job if it is paused
+    for it.
+    """
     came = (await tx.execute(_CAME, {"of": job, "due": due_at})).one_or_none()
     if came is None:
         return None
     why = _WHY["failed"] if came.came == "dead" else _WHY.get(came.ending or "")
-    failures, state = came.failures + 1 if why else 0, came.state
+    failures = came.failures + 1 if why else 0
+    state = came.state
     by_hand = came.rule is None and (came.next_due or 0.0) <= due_at  # it was paused when it was due
     if by_hand or (came.next_due is None and state == "active"):
         state = "done"
@@ -72,5 +82,9 @@ async def unsettled(tx: AsyncConnection) -> list[tuple[int, float]]:
     since = func.coalesce(table.c.last_due, 0)
     mine = and_(inbox.c.job == table.c.id, inbox.c.due_at >= since, _OVER)
     new = or_(table.c.last_done.is_(None), table.c.last_done < inbox.c.done_at)
-    query = select(inbox.c.job, inbox.c.due_at).select_from(table.join(inbox, mine)).where(new, table.c.kind != "house")
+    query = (
+        select(inbox.c.job, inbox.c.due_at)
+        .select_from(table.join(inbox, mine))
+        .where(new, table.c.kind != "house")
+    )
     return [(int(row[0]), float(row[1])) for row in await tx.execute(query.order_by(inbox.c.due_at))]

@@ -1,4 +1,5 @@
-"""Jobs: what people and the house want done later, and the due times that have become inbox rows. Works inside `tx`.
+"""Jobs: what people and the house want done later, and the due times that have become inbox rows. Works
+inside `tx`.
 
 `next_due` is the truth. A due time is one row of the inbox, whoever writes it and however often.
 """
@@ -36,7 +37,9 @@ _FIND = (
     .where(jobs.c.id == bindparam("of"))
 )
 _NEXT = select(func.min(jobs.c.next_due)).where(jobs.c.state == "active")
-_WRITE = upsert(inbox).on_conflict_do_nothing(index_elements=["job", "due_at"], index_where=inbox.c.job.is_not(None))
+_WRITE = upsert(inbox).on_conflict_do_nothing(
+    index_elements=["job", "due_at"], index_where=inbox.c.job.is_not(None)
+)
 _MOVE = (
     update(jobs)
     .where(jobs.c.id == bindparam("of"), jobs.c.next_due == bindparam("was"), jobs.c.state == "active")
@@ -93,9 +96,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A job that was due: when it was due first, the inbox row to be written (None: it was missed), when it is next.
+    """A job that was due: when it was due first, the inbox row to be written (None: it was missed), when it
+    is next.
 
-    `paused`: why it is not due any more until its person says so; with `then` as it `was`, nobody can tell when it is.
+    `paused`: why it is not due any more until its person says so; with `then` as it `was`, nobody can tell
+    when it is.
     """
 
     job: int
@@ -115,7 +120,9 @@ async def add(tx: AsyncConnection, new: NewJob, *, now: float) -> int:
 async def find(tx: AsyncConnection, job: int) -> Job | None:
     """The job with this id."""
     row = (await tx.execute(_FIND, {"of": job})).one_or_none()
-    return _job(row) if row else None
+    if row:
+        return _job(row)
+    return None
 
 
 async def named(tx: AsyncConnection, name: str) -> Job | None:
@@ -136,7 +143,9 @@ async def of_house(tx: AsyncConnection) -> list[Job]:
 async def counts(tx: AsyncConnection, person: int) -> tuple[int, int]:
     """How many jobs that are not over this person has, and all people together."""
     mine = func.count(jobs.c.id).filter(jobs.c.person == person)
-    row = (await tx.execute(select(mine, func.count(jobs.c.id)).where(_OPEN, jobs.c.person.is_not(None)))).one()
+    row = (
+        await tx.execute(select(mine, func.count(jobs.c.id)).where(_OPEN, jobs.c.person.is_not(None)))
+    ).one()
     return int(row[0]), int(row[1])
 
 
@@ -153,10 +162,15 @@ async def next_due(tx: AsyncConnection) -> float | None:
 
 async def write(tx: AsyncConnection, written: Sequence[Written], *, now: float) -> None:
     """Make due times inbox rows, each once, and move their jobs on, unless somebody has done so meanwhile."""
-    rows = [dict(one.row) | {"job": one.job, "due_at": one.due, "received_at": now} for one in written if one.row]
+    rows = [
+        dict(one.row) | {"job": one.job, "due_at": one.due, "received_at": now} for one in written if one.row
+    ]
     if rows:
         await tx.execute(_WRITE, rows)
-    moved = [{"of": one.job, "was": one.was, "then": one.then, "due": one.due if one.row else None} for one in written]
+    moved = [
+        {"of": one.job, "was": one.was, "then": one.then, "due": one.due if one.row else None}
+        for one in written
+    ]
     if moved:
         await tx.execute(_MOVE, moved)
     for one in written:
@@ -184,11 +198,12 @@ async def ahead_of(tx: AsyncConnection, *, now: float) -> list[tuple[Job, float]
     ahead = and_(jobs.c.state == "active", jobs.c.rule.is_not(None), jobs.c.last_due > now)
     found = await _several(tx, ahead, MOST)
     behind = select(inbox.c.job, func.max(inbox.c.due_at)).where(inbox.c.due_at <= now).group_by(inbox.c.job)
-    last = (
-        {int(row[0]): float(row[1]) for row in await tx.execute(behind.where(inbox.c.job.is_not(None)))}
-        if found
-        else {}
-    )
+    if found:
+        last = {
+            int(row[0]): float(row[1]) for row in await tx.execute(behind.where(inbox.c.job.is_not(None)))
+        }
+    else:
+        last = {}
     return [(job, last.get(job.id, min(job.made_at, now))) for job in found]
 
 
@@ -223,7 +238,9 @@ async def remove_all(tx: AsyncConnection, person: int) -> None:
 
 
 async def put_house(tx: AsyncConnection, new: NewJob, *, now: float) -> None:
-    """Keep a house job under its name. One that is there keeps its state, and its due time unless it has a new rule."""
+    """Keep a house job under its name. One that is there keeps its state, and its due time unless it has a
+    new rule.
+    """
     assert new.name is not None
     row = asdict(new) | {"lane": None, "made_at": now}
     made = upsert(jobs).values(row)
@@ -238,7 +255,9 @@ async def drop_house(tx: AsyncConnection, keep: Sequence[str]) -> None:
 
 
 def inbox_row(job: Job, *, late: float = 0.0, left_out: bool = False) -> dict[str, Any]:
-    """The inbox row of a due time of this job: `late` seconds after it, `left_out` if earlier ones were missed."""
+    """The inbox row of a due time of this job: `late` seconds after it, `left_out` if earlier ones were
+    missed.
+    """
     if job.kind == "house":
         body: dict[str, Any] = {"job": job.name}
     else:
@@ -259,11 +278,15 @@ async def _one(tx: AsyncConnection, which: ColumnElement[bool]) -> Job | None:
 
 async def _several(tx: AsyncConnection, which: ColumnElement[bool], most: int) -> list[Job]:
     query = select(jobs, people.c.name.label("called"), people.c.reachable).select_from(_OWNED)
-    return [_job(row) for row in await tx.execute(query.where(which).order_by(jobs.c.name, jobs.c.id).limit(most))]
+    return [
+        _job(row) for row in await tx.execute(query.where(which).order_by(jobs.c.name, jobs.c.id).limit(most))
+    ]
 
 
 def _job(row: Row[Any]) -> Job:
     told = row._asdict()
     lane = Lane.parse(row.lane) if row.lane else None
     reachable = row.reachable is not False
-    return Job(**told | {"lane": lane, "called": row.called or f"Person {row.person}", "reachable": reachable})
+    return Job(
+        **told | {"lane": lane, "called": row.called or f"Person {row.person}", "reachable": reachable}
+    )

@@ -1,7 +1,7 @@
 """The outbox: every outgoing message is a row, written down before its first send.
 
-A first send cannot be repeated safely, so a row is `sending` before the call leaves; all else is edits. Functions work
-inside the caller's transaction `tx`.
+A first send cannot be repeated safely, so a row is `sending` before the call leaves; all else is edits.
+Functions work inside the caller's transaction `tx`.
 """
 
 from collections.abc import Sequence
@@ -89,8 +89,8 @@ async def add(
 ) -> list[int]:
     """Store the final parts that answer `item` (None: a notice); returns their row ids, in order.
 
-    Rows a running turn opened get the final text; those beyond the last part are taken back. Wake the sender for the
-    lane after the commit.
+    Rows a running turn opened get the final text; those beyond the last part are taken back. Wake the sender
+    for the lane after the commit.
     """
     made = {"item": item, "lane": lane.key, "final": True, "state": "new", "tries": 0, "made_at": now}
     rows = [
@@ -131,10 +131,14 @@ async def open_part(
 async def take(tx: AsyncConnection, lane: Lane) -> Outgoing | None:
     """The oldest row of a lane that is due: a new one is `sending` from now on, an open one wants an edit."""
     row = (await tx.execute(_TAKE, {"of_lane": lane.key})).one_or_none()
-    return read(row, more=row.still_due > (row.state == "open")) if row else None
+    if row:
+        return read(row, more=row.still_due > (row.state == "open"))
+    return None
 
 
-async def stands(tx: AsyncConnection, row: int, *, message_id: int | None, body: Part | None, now: float) -> None:
+async def stands(
+    tx: AsyncConnection, row: int, *, message_id: int | None, body: Part | None, now: float
+) -> None:
     """Telegram shows `body` as this message since `now` (None: it shows nothing any more)."""
     await tx.execute(_STANDS, {"of_row": row, "message": message_id, "shown": written(body), "since": now})
 
@@ -154,7 +158,9 @@ async def failed(tx: AsyncConnection, row: int, why: str, *, body: Part | None, 
     other = outbox.c.final & outbox.c.body.is_distinct_from(written(body))
     state = case((other & outbox.c.message_id.is_(None), "new"), (other, "open"), else_="failed")
     given_up_at = case((other, outbox.c.done_at), else_=now)
-    await tx.execute(update(outbox).where(outbox.c.id == row).values(state=state, error=why, done_at=given_up_at))
+    await tx.execute(
+        update(outbox).where(outbox.c.id == row).values(state=state, error=why, done_at=given_up_at)
+    )
 
 
 async def gone(tx: AsyncConnection, row: int) -> None:
@@ -185,9 +191,11 @@ async def due(tx: AsyncConnection) -> list[Lane]:
 
 
 async def send_again(tx: AsyncConnection, row: int, *, lane: Lane, now: float) -> bool:
-    """Store the text of a row of unknown outcome once more, as a message of its own, and take the button away.
+    """Store the text of a row of unknown outcome once more, as a message of its own, and take the button
+    away.
 
-    False if there is nothing to send: another lane's row, one that is known by now, or one sent again already.
+    False if there is nothing to send: another lane's row, one that is known by now, or one sent again
+    already.
     """
     asked = (outbox.c.id == row) & (outbox.c.lane == lane.key) & (outbox.c.state == "unknown")
     found = (await tx.execute(select(outbox.c.body).where(asked, outbox.c.final))).scalar()
@@ -200,7 +208,10 @@ async def send_again(tx: AsyncConnection, row: int, *, lane: Lane, now: float) -
     await tx.execute(
         update(outbox)
         .where(outbox.c.about == row)
-        .values(body=written(Part(SENT_AGAIN)), state=case((outbox.c.state == "done", "open"), else_=outbox.c.state))
+        .values(
+            body=written(Part(SENT_AGAIN)),
+            state=case((outbox.c.state == "done", "open"), else_=outbox.c.state),
+        )
     )
     return True
 
@@ -211,8 +222,12 @@ async def insist(tx: AsyncConnection, rows: Sequence[int]) -> None:
 
 
 async def close(tx: AsyncConnection, rows: Sequence[int], line: str) -> list[Lane]:
-    """Put a line under those of these messages that have buttons, and take the buttons away; returns their lanes."""
-    found: Sequence[Any] = (await tx.execute(select(*SEEN).where(outbox.c.id.in_(rows)).order_by(outbox.c.id))).all()
+    """Put a line under those of these messages that have buttons, and take the buttons away; returns their
+    lanes.
+    """
+    found: Sequence[Any] = (
+        await tx.execute(select(*SEEN).where(outbox.c.id.in_(rows)).order_by(outbox.c.id))
+    ).all()
     lanes = []
     for seen in (read(row) for row in found):
         if seen.body is None or not seen.body.buttons or seen.state in {"unknown", "failed"}:

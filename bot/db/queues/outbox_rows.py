@@ -19,8 +19,8 @@ MOST_TRIES = 20  # times a question is sent while its outcome stays unknown: som
 class Outgoing:
     """A row as the sender sees it; `body` None: taken back. Nobody is asked about a notice that got lost.
 
-    `may_repeat`: a question of ours, which rather comes twice than never. `more`: other rows of the lane were due when
-    this one was taken.
+    `may_repeat`: a question of ours, which rather comes twice than never. `more`: other rows of the lane were
+    due when this one was taken.
     """
 
     id: int
@@ -69,7 +69,9 @@ def read(row: Row[Any], *, more: bool = False) -> Outgoing:
 
 def written(part: Part | None) -> str | None:
     """A part as it is stored."""
-    return None if part is None else json.dumps(asdict(part), ensure_ascii=False)
+    if part is None:
+        return None
+    return json.dumps(asdict(part), ensure_ascii=False)
 
 
 def _part(text: str) -> Part:

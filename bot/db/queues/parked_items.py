@@ -1,7 +1,8 @@
-"""Turns that wait for a person: parked, and brought back. Functions work inside the caller's transaction `tx`.
+"""Turns that wait for a person: parked, and brought back. Functions work inside the caller's transaction
+`tx`.
 
-A parked turn holds neither lane nor task: its items are neither new, nor running, nor done, until the answer makes them
-new again. What came of earlier waits of the same turn is in its spans.
+A parked turn holds neither lane nor task: its items are neither new, nor running, nor done, until the answer
+makes them new again. What came of earlier waits of the same turn is in its spans.
 """
 
 from collections.abc import Sequence
@@ -37,7 +38,9 @@ class Ended:
 
 
 async def waited(tx: AsyncConnection, item: int) -> Waited | None:
-    """How long the item that began a turn has waited for a person before it was taken up again; None: it never did."""
+    """How long the item that began a turn has waited for a person before it was taken up again; None: it
+    never did.
+    """
     columns = (inbox.c.asked_at, inbox.c.agreed_at, inbox.c.retaken_at)
     asked_at, agreed_at, retaken_at = (await tx.execute(select(*columns).where(inbox.c.id == item))).one()
     if asked_at is None or agreed_at is None:
@@ -61,7 +64,9 @@ async def park(tx: AsyncConnection, turn: int, items: Sequence[int], *, spans: s
 
 async def resume(tx: AsyncConnection, turn: int, *, stopped: bool, now: float) -> None:
     """The turn goes on when its lane is free; `stopped`: it comes to its end then."""
-    await tx.execute(update(turns).where(turns.c.id == turn, turns.c.state == "parked").values(state="running"))
+    await tx.execute(
+        update(turns).where(turns.c.id == turn, turns.c.state == "parked").values(state="running")
+    )
     # Waiting is no failed attempt; but it has begun, so the next is not its first.
     back = {"state": "new", "agreed_at": now, "attempt": 1} | ({"stopped": True} if stopped else {})
     mine = update(inbox).where(inbox.c.turn == turn, inbox.c.state == "parked")
@@ -82,10 +87,14 @@ async def end(tx: AsyncConnection, person: int, *, why: str, now: float) -> list
     ended = []
     for turn, item, lane in found:
         await stored.fail(tx, item, why=why, now=now)
-        await outbox.add(tx, item=item, lane=Lane.parse(lane), parts=(), now=now)  # what it has shown is taken back
+        await outbox.add(
+            tx, item=item, lane=Lane.parse(lane), parts=(), now=now
+        )  # what it has shown is taken back
         agreed = {"agreed_at": now, "retaken_at": now}
         await tx.execute(
-            update(inbox).where(inbox.c.turn == turn, inbox.c.agreed_at.is_(None), inbox.c.asked_at.is_not(None)),
+            update(inbox).where(
+                inbox.c.turn == turn, inbox.c.agreed_at.is_(None), inbox.c.asked_at.is_not(None)
+            ),
             agreed,
         )
         over = update(inbox).where(inbox.c.turn == turn, inbox.c.state.in_(("parked", "new")))

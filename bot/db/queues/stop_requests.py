@@ -18,8 +18,8 @@ _WAITS = and_(inbox.c.state == "new", inbox.c.shape.in_(ASKING), inbox.c.turn.is
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """What a /stop met: a running turn, parked ones where none runs, waiting messages that it dropped, and those that
-    still wait.
+    """What a /stop met: a running turn, parked ones where none runs, waiting messages that it dropped, and
+    those that still wait.
     """
 
     running: bool
@@ -31,16 +31,21 @@ class Stopped:
 async def stop(tx: AsyncConnection, lane: Lane, *, before: int, now: float, parked: bool = False) -> Stopped:
     """A /stop of item `before`: it concerns only what came earlier.
 
-    The turn that runs, or goes on in a moment after a restart, is marked, and stays stopped. When there is none, those
-    that are `parked` are meant, which the caller ends; when there are none either, or they are not asked for, earlier
-    waiting messages are dropped.
+    The turn that runs, or goes on in a moment after a restart, is marked, and stays stopped. When there is
+    none, those that are `parked` are meant, which the caller ends; when there are none either, or they are
+    not asked for, earlier waiting messages are dropped.
     """
     earlier = and_(inbox.c.lane == lane.key, inbox.c.id < before)
     marked = update(inbox).values(stopped=True)
-    # Whoever asks for those that are `parked` means one turn: of what has begun, that which runs before what waits.
-    met = (await tx.execute(marked.where(earlier, inbox.c.state == "running"))).rowcount if parked else 0
+    # Whoever asks for those that are `parked` means one turn: of what has begun, that which runs before what
+    # waits.
+    if parked:
+        met = (await tx.execute(marked.where(earlier, inbox.c.state == "running"))).rowcount
+    else:
+        met = 0
     met = met or (await tx.execute(marked.where(earlier, _BEGUN))).rowcount
-    dropped, waiting_turns = 0, list[int]()
+    dropped = 0
+    waiting_turns = list[int]()
     if not met and parked:
         theirs = select(inbox.c.turn).distinct().where(earlier, inbox.c.state == "parked")
         waiting_turns = list((await tx.execute(theirs)).scalars())
@@ -56,11 +61,15 @@ async def stop_turn(tx: AsyncConnection, lane: Lane, item: int) -> bool | None:
     mine = and_(inbox.c.lane == lane.key, inbox.c.id == item, _BEGUN)
     met = await tx.execute(update(inbox).where(mine).values(stopped=True).returning(inbox.c.state))
     state = met.scalar_one_or_none()
-    return None if state is None else state == "running"
+    if state is None:
+        return None
+    return bool(state == "running")
 
 
 async def drop(tx: AsyncConnection, lane: Lane, *, upto: int, now: float) -> int:
     """Drop the lane's waiting messages older than item `upto`; returns how many."""
     mine = and_(inbox.c.lane == lane.key, inbox.c.id < upto, _WAITS)
-    gone = await tx.execute(update(inbox).where(mine).values(state="done", done_at=now, error="dropped by the person"))
+    gone = await tx.execute(
+        update(inbox).where(mine).values(state="done", done_at=now, error="dropped by the person")
+    )
     return gone.rowcount

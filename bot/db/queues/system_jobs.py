@@ -1,4 +1,6 @@
-"""How the house's own jobs went: told of each by its row and by the newest of its inbox items. Works inside `tx`."""
+"""How the house's own jobs went: told of each by its row and by the newest of its inbox items. Works inside
+`tx`.
+"""
 
 from dataclasses import dataclass
 
@@ -7,13 +9,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import inbox, jobs, readings
 
-_ORDERED = select(inbox.c.id).where(inbox.c.state == "new", inbox.c.lane.is_(None), inbox.c.kind == "house").limit(1)
+_ORDERED = (
+    select(inbox.c.id).where(inbox.c.state == "new", inbox.c.lane.is_(None), inbox.c.kind == "house").limit(1)
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A house job as it stands: `next_due` None: it has a clock of its own. `state` is that of its newest item (None:
-    it never ran), received at `last`; `error` says why that failed.
+    """A house job as it stands: `next_due` None: it has a clock of its own. `state` is that of its newest
+    item (None: it never ran), received at `last`; `error` says why that failed.
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""What every table stands on: the metadata they are all part of, how constraints are named, and the type of an id."""
+"""What every table stands on: the metadata they are all part of, how constraints are named, and the type of
+an id.
+"""
 
 from sqlalchemy import BigInteger, Integer, MetaData
 

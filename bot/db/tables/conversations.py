@@ -26,11 +26,15 @@ lanes = Table(
     Column("notes", Text),  # the chat's notes as they stood when the conversation began; NULL: not begun
     Column("think", Text),  # auto, on or off, as the chat wants it; NULL: as the house does
     Column("tools", Text),  # JSON: names its prompt offers, fixed between cuts; NULL: not begun
-    Column("consent", Text),  # what may go to an endpoint outside, in words (text notes files images); NULL: not asked
+    Column(
+        "consent", Text
+    ),  # what may go to an endpoint outside, in words (text notes files images); NULL: not asked
     # Of this conversation; a /new forgets them.
     Column("cut", Id),  # the newest turn that has left the prompt
     Column("shortened", Id),  # the newest turn whose tool results are short and whose images are left out
-    Column("told_cut", Boolean, nullable=False, server_default=text("0")),  # the chat knows that something has left
+    Column(
+        "told_cut", Boolean, nullable=False, server_default=text("0")
+    ),  # the chat knows that something has left
     Column("summary", Text),  # of what has left, as the prompt tells it
     Column("summary_ahead", Text),  # of what leaves next, made in time
     Column("summary_upto", Id),  # the newest turn that summary_ahead tells of
@@ -53,7 +57,9 @@ turns = Table(
     Column("thinking_why", Text, nullable=False),
     Column("endpoint", Text, nullable=False, server_default="main"),  # main or fallback
     Column("endpoint_why", Text),  # why it is there; NULL: there is no other
-    Column("prompt", Integer),  # estimated tokens of its first prompt, to be held against what the server counted
+    Column(
+        "prompt", Integer
+    ),  # estimated tokens of its first prompt, to be held against what the server counted
     Column("size", Integer, nullable=False, server_default=text("0")),  # estimated tokens of the whole of it
     Column("short", Integer, nullable=False, server_default=text("0")),  # and with tool results shortened
     Column("counted", Integer),  # what the server counted for its first prompt
@@ -110,7 +116,9 @@ tool_calls = Table(
     Column("state", Text, nullable=False),
     Column("outcome", Text),
     Column("result", Text),
-    Column("size", Integer),  # characters of the result before it was cut; NULL: there is none, or it is older
+    Column(
+        "size", Integer
+    ),  # characters of the result before it was cut; NULL: there is none, or it is older
     Column("whole", Text),  # a result that was cut, as it came, up to a bound
     Column("approval", Id),  # the question a person was asked about it; NULL: nobody was
     Column("began_at", Float),

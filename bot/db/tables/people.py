@@ -45,7 +45,9 @@ strangers = Table(
 limits = Table(
     "limits",
     metadata,
-    Column("person", BigInteger, primary_key=True, autoincrement=False),  # 0: every member without a row of their own
+    Column(
+        "person", BigInteger, primary_key=True, autoincrement=False
+    ),  # 0: every member without a row of their own
     Column("canvases", Integer),  # NULL: as many as they like
     Column("set_by", BigInteger, nullable=False),
     Column("set_at", Float, nullable=False),

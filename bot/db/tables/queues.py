@@ -1,11 +1,13 @@
-"""What waits: to be done (inbox), to be due (jobs), to be sent (outbox); and what admins were told last (notices)."""
+"""What waits: to be done (inbox), to be due (jobs), to be sent (outbox); and what admins were told last
+(notices).
+"""
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, Table, Text, UniqueConstraint, text
 
 from bot.db.tables.base import Id, metadata
 
-# new → running → done; an item that cannot be read or keeps failing is dead. Found running at start: new again.
-# parked: its turn waits for a person; the answer makes it new.
+# new → running → done; an item that cannot be read or keeps failing is dead. Found running at start: new
+# again. parked: its turn waits for a person; the answer makes it new.
 inbox = Table(
     "inbox",
     metadata,
@@ -18,7 +20,9 @@ inbox = Table(
     Column("body", Text),  # the raw update; dropped when it turns out to be a stranger's
     Column("state", Text, nullable=False, server_default="new"),
     Column("attempt", Integer, nullable=False, server_default=text("0")),
-    Column("stale", Boolean, nullable=False, server_default=text("0")),  # older than ten minutes when it was fetched
+    Column(
+        "stale", Boolean, nullable=False, server_default=text("0")
+    ),  # older than ten minutes when it was fetched
     Column("stopped", Boolean, nullable=False, server_default=text("0")),  # a later /stop concerns this item
     Column("not_before", Float),  # a pasted part waits until then for the rest
     Column("turn", Id),
@@ -30,7 +34,9 @@ inbox = Table(
     Column("retaken_at", Float),  # the first time after that
     Column("done_at", Float),
     Column("error", Text),
-    Column("spans", Text),  # JSON: what was measured of its turn; NULL: there is no turn, or its account is made
+    Column(
+        "spans", Text
+    ),  # JSON: what was measured of its turn; NULL: there is no turn, or its account is made
     Column("job", Id),  # the job whose due time this is
     Column("due_at", Float),
     Index("ix_inbox_state_lane_id", "state", "lane", "id"),
@@ -68,7 +74,8 @@ jobs = Table(
 
 # new → sending → open → done; the first send of a part with unknown outcome is unknown, a refused one failed.
 # `body` is what is wanted (JSON of a Part), NULL: taken back. `final`: the wanted body will not change any more.
-# A row that is not final shows a running turn; its body is what it was opened with, NULL for a mere status line.
+# A row that is not final shows a running turn; its body is what it was opened with, NULL for a mere status
+# line.
 outbox = Table(
     "outbox",
     metadata,

@@ -1,4 +1,6 @@
-"""What admins do about tools: sources, what they offer, who may use it, what was asked of a person, and the record."""
+"""What admins do about tools: sources, what they offer, who may use it, what was asked of a person, and the
+record.
+"""
 
 from sqlalchemy import (
     BigInteger,
@@ -39,7 +41,9 @@ tools = Table(
     Column("definition", Text, nullable=False),  # JSON
     Column("hash", Text, nullable=False),
     Column("enabled", Boolean, nullable=False, server_default=text("1")),
-    Column("pending", Text),  # JSON: a changed definition that waits for an admin; until then the tool is suspended
+    Column(
+        "pending", Text
+    ),  # JSON: a changed definition that waits for an admin; until then the tool is suspended
     Column("flagged", Text),  # why its words want a second look; NULL: they do not, or an admin has looked
     Column("rule", Text),  # JSON: an admin's own; NULL: the tool's
     Column("changed_at", Float, nullable=False),
@@ -106,7 +110,9 @@ approvals = Table(
     Column("lane", Text, nullable=False),
     Column("who", Text, nullable=False),  # asker or admins: who may answer
     Column("why", Text, nullable=False),  # it asks
-    Column("binding", Text),  # what an "Allow here" holds for: a host, a hash of the arguments, *; NULL: not to be had
+    Column(
+        "binding", Text
+    ),  # what an "Allow here" holds for: a host, a hash of the arguments, *; NULL: not to be had
     Column("asked_at", Float, nullable=False),
     Column("expires_at", Float, nullable=False),
     Column("answer", Text),  # once, here, denied, expired or stopped; NULL: open

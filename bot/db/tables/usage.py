@@ -1,4 +1,6 @@
-"""What it took: every model call, the account of every turn, the processes that lived, and the server's own counts."""
+"""What it took: every model call, the account of every turn, the processes that lived, and the server's own
+counts.
+"""
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, Table, Text, text
 
@@ -51,7 +53,14 @@ model_calls = Table(
     Index(
         "ix_model_calls_turn",
         *("turn", "id", "purpose", "model", "thinking", "created_at", "seat_at", "ended_at"),
-        *("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "usage_partial", "outcome"),
+        *(
+            "prompt_tokens",
+            "cached_tokens",
+            "completion_tokens",
+            "reasoning_tokens",
+            "usage_partial",
+            "outcome",
+        ),
     ),
     Index("ix_model_calls_again", "turn", "again", sqlite_where=text("again IS NOT NULL")),
     Index("ix_model_calls_odd", "turn", sqlite_where=text(ODD)),
@@ -91,12 +100,17 @@ lives = Table(
     sqlite_autoincrement=True,
 )
 
-# How long turns took, counted into buckets of a logarithmic scale (bot.usage.histogram): percentiles need no sort.
+# How long turns took, counted into buckets of a logarithmic scale (bot.usage.histogram): percentiles need no
+# sort.
 durations = Table(
     "durations",
     metadata,
-    Column("day", Integer, primary_key=True, autoincrement=False),  # days since the epoch (UTC) of the turn's receipt
-    Column("kind", Text, primary_key=True),  # a column of accounts, `whole` too; a turn without any of it is left out
+    Column(
+        "day", Integer, primary_key=True, autoincrement=False
+    ),  # days since the epoch (UTC) of the turn's receipt
+    Column(
+        "kind", Text, primary_key=True
+    ),  # a column of accounts, `whole` too; a turn without any of it is left out
     Column("bucket", Integer, primary_key=True, autoincrement=False),
     Column("count", Integer, nullable=False),
 )
@@ -108,9 +122,13 @@ readings = Table(
     Column("id", Id, primary_key=True),
     Column("endpoint", Text, nullable=False),
     Column("read_at", Float, nullable=False),
-    Column("since", Float),  # the reading before; NULL: there was none, or the server began anew: nothing to compare
+    Column(
+        "since", Float
+    ),  # the reading before; NULL: there was none, or the server began anew: nothing to compare
     Column("totals", Text, nullable=False),  # JSON: the counters as they stood, NULL those the server lacks
-    Column("running", Integer, nullable=False),  # calls of ours under way then, so that sums differ by what they take
+    Column(
+        "running", Integer, nullable=False
+    ),  # calls of ours under way then, so that sums differ by what they take
     Column("prompt_seen", BigInteger),  # what the server counted since then, whoever asked
     Column("cached_seen", BigInteger),
     Column("generated_seen", BigInteger),
@@ -122,7 +140,9 @@ readings = Table(
     Column("generated_own", BigInteger),
     Column("requests_own", BigInteger),
     Column("gap", BigInteger),  # tokens the server counted more than we; below zero: fewer
-    Column("steps_per_canvas", Float),  # the server's own; NULL: no canvas, or not told apart from other reads
+    Column(
+        "steps_per_canvas", Float
+    ),  # the server's own; NULL: no canvas, or not told apart from other reads
     Column("why", Text, nullable=False),
     Index("ix_readings_endpoint_read_at", "endpoint", "read_at"),
     sqlite_autoincrement=True,

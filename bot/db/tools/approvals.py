@@ -1,4 +1,5 @@
-"""Questions about tool calls, their answers, and what is allowed from then on. Functions work inside the caller's `tx`.
+"""Questions about tool calls, their answers, and what is allowed from then on. Functions work inside the
+caller's `tx`.
 
 A question holds the arguments as they were shown: what is run later is held against them.
 """
@@ -21,7 +22,9 @@ _OPEN = approvals.c.answer.is_(None)
 
 @dataclass(frozen=True, slots=True)
 class NewQuestion:
-    """A call that needs a person: `hash` is of its tool's definition, `binding` what an allowance would hold for."""
+    """A call that needs a person: `hash` is of its tool's definition, `binding` what an allowance would hold
+    for.
+    """
 
     turn: int
     step: int
@@ -85,7 +88,9 @@ async def ask(tx: AsyncConnection, new: NewQuestion, *, now: float) -> int:
     """Store a question, and that its call waits for it; returns its id."""
     row = asdict(new) | {"lane": new.lane.key, "asked_at": now}
     made = int((await tx.execute(insert(approvals).values(row).returning(approvals.c.id))).scalar_one())
-    mine = and_(tool_calls.c.turn == new.turn, tool_calls.c.step == new.step, tool_calls.c.call_id == new.call_id)
+    mine = and_(
+        tool_calls.c.turn == new.turn, tool_calls.c.step == new.step, tool_calls.c.call_id == new.call_id
+    )
     await tx.execute(update(tool_calls).where(mine).values(approval=made))
     return made
 
@@ -105,7 +110,9 @@ async def messages(tx: AsyncConnection, question: int) -> list[int]:
 async def find(tx: AsyncConnection, question: int) -> Question | None:
     """This question, if there is one."""
     row = (await tx.execute(select(approvals).where(approvals.c.id == question))).one_or_none()
-    return _question(row) if row else None
+    if row:
+        return _question(row)
+    return None
 
 
 async def of_turn(tx: AsyncConnection, turn: int) -> dict[tuple[int, str], Question]:
@@ -115,7 +122,11 @@ async def of_turn(tx: AsyncConnection, turn: int) -> dict[tuple[int, str], Quest
 
 
 async def open_questions(
-    tx: AsyncConnection, *, turns: Sequence[int] | None = None, person: int | None = None, until: float | None = None
+    tx: AsyncConnection,
+    *,
+    turns: Sequence[int] | None = None,
+    person: int | None = None,
+    until: float | None = None,
 ) -> list[Question]:
     """Open questions: of these turns, asked for a person, expired by a moment; the oldest first."""
     query = select(approvals).where(_OPEN).order_by(approvals.c.id)
@@ -130,7 +141,9 @@ async def open_questions(
 
 async def next_expiry(tx: AsyncConnection) -> float | None:
     """When the next open question expires (epoch seconds); None: none is open."""
-    found: float | None = (await tx.execute(select(func.min(approvals.c.expires_at)).where(_OPEN))).scalar_one()
+    found: float | None = (
+        await tx.execute(select(func.min(approvals.c.expires_at)).where(_OPEN))
+    ).scalar_one()
     return found
 
 
@@ -160,12 +173,15 @@ async def allowances_of(tx: AsyncConnection, person: int | None, *, now: float) 
     if person is not None:
         query = query.where(allowances.c.person == person)
     return [
-        Allowance(row.id, row.person, row.chat, row.tool, row.binding, row.until) for row in await tx.execute(query)
+        Allowance(row.id, row.person, row.chat, row.tool, row.binding, row.until)
+        for row in await tx.execute(query)
     ]
 
 
 async def revoke(tx: AsyncConnection, allowance: int, person: int | None) -> bool:
-    """Such calls ask again; False if there is no such allowance, or it is not this person's (None: whoever's)."""
+    """Such calls ask again; False if there is no such allowance, or it is not this person's (None:
+    whoever's).
+    """
     mine = allowances.c.id == allowance
     if person is not None:
         mine &= allowances.c.person == person

@@ -1,6 +1,8 @@
-"""What admins changed: who, when, by which way, what was before and after. Written in the transaction of the change.
+"""What admins changed: who, when, by which way, what was before and after. Written in the transaction of the
+change.
 
-Secrets never come here; whoever writes a row has masked them. Functions work inside the caller's transaction `tx`.
+Secrets never come here; whoever writes a row has masked them. Functions work inside the caller's transaction
+`tx`.
 """
 
 import json
@@ -29,7 +31,9 @@ MACHINE = By(None, "command")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change as it was written down; `before` and `after` are what was said of it then, None: there was nothing."""
+    """One change as it was written down; `before` and `after` are what was said of it then, None: there was
+    nothing.
+    """
 
     id: int
     at: float
@@ -76,7 +80,9 @@ async def changes(
 
 
 def _json(value: Mapping[str, Any] | None) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=False)
+    if value is None:
+        return None
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _change(row: Row[Any]) -> Change:

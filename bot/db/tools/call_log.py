@@ -1,6 +1,7 @@
 """Tool calls as they were made, for admins to look through: who, where, with what, and what came of it.
 
-Reads only; the rows are written by calls.py as the calls happen. Functions work inside the caller's transaction `tx`.
+Reads only; the rows are written by calls.py as the calls happen. Functions work inside the caller's
+transaction `tx`.
 """
 
 from collections.abc import Iterable
@@ -12,7 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import approvals, tool_calls, turns
 
-_c, _t, _a = tool_calls.c, turns.c, approvals.c
+_c = tool_calls.c
+_t = turns.c
+_a = approvals.c
 _COLUMNS: tuple[Column[Any], ...] = (
     *(_c.id, _c.turn, _t.lane, _t.person, _c.name, _c.arguments, _c.size),
     *(_c.began_at, _c.ended_at, _c.outcome, _c.state, _a.answer, _a.answered_by, _a.asked_at, _a.answered_at),
@@ -23,8 +26,8 @@ _COLUMNS: tuple[Column[Any], ...] = (
 class Called:
     """One tool call; `arguments` are JSON as they came. `size` is in characters of the whole result.
 
-    `outcome` None: it has not ended, `state` says how it stands. `answer` is a person's, None: nobody was asked, or
-    has answered yet (`asked_at`).
+    `outcome` None: it has not ended, `state` says how it stands. `answer` is a person's, None: nobody was
+    asked, or has answered yet (`asked_at`).
     """
 
     id: int

@@ -48,7 +48,9 @@ async def take(tx: AsyncConnection, tool: str, whom: Whom, number: int = 0) -> b
 
 
 async def carry(tx: AsyncConnection, tool: str, hash: str, *, before: str) -> None:
-    """An admin has seen how the tool changed: what was granted of it `before` holds for the definition of `hash`."""
+    """An admin has seen how the tool changed: what was granted of it `before` holds for the definition of
+    `hash`.
+    """
     mine = (grants.c.tool == tool) & (grants.c.hash == before)
     await tx.execute(update(grants).where(mine).values(hash=hash))
 

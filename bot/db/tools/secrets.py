@@ -1,4 +1,6 @@
-"""What tools need to know and nobody may read, as it is sealed. Functions work inside the caller's transaction `tx`."""
+"""What tools need to know and nobody may read, as it is sealed. Functions work inside the caller's
+transaction `tx`.
+"""
 
 from dataclasses import asdict, dataclass
 

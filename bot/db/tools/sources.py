@@ -16,7 +16,8 @@ Kind = Literal["file", "openapi", "endpoint", "mcp_http", "mcp_stdio"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One source. `address` is a URL, a path or a command; `options` are JSON, of its kind, with secrets by name only.
+    """One source. `address` is a URL, a path or a command; `options` are JSON, of its kind, with secrets by
+    name only.
 
     `trouble` says why it does not work, None: it does. `added_by` None: on the machine.
     """
@@ -39,7 +40,9 @@ async def all_of(tx: AsyncConnection) -> list[Source]:
 async def find(tx: AsyncConnection, name: str) -> Source | None:
     """The source of this name."""
     row = (await tx.execute(select(sources).where(sources.c.name == name))).one_or_none()
-    return _source(row) if row else None
+    if row:
+        return _source(row)
+    return None
 
 
 async def put(tx: AsyncConnection, source: Source) -> None:
@@ -77,5 +80,12 @@ async def remove(tx: AsyncConnection, name: str) -> bool:
 
 def _source(row: Row[Any]) -> Source:
     return Source(
-        row.name, row.kind, row.address, json.loads(row.options), row.enabled, row.trouble, row.added_by, row.added_at
+        row.name,
+        row.kind,
+        row.address,
+        json.loads(row.options),
+        row.enabled,
+        row.trouble,
+        row.added_by,
+        row.added_at,
     )

@@ -1,4 +1,5 @@
-"""What is known of registered tools: the definition an admin accepted, and what was set. Functions work inside `tx`.
+"""What is known of registered tools: the definition an admin accepted, and what was set. Functions work
+inside `tx`.
 
 Of the house's own tools there is a row only where an admin has set something.
 """
@@ -20,10 +21,11 @@ Definition = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class StoredTool:
-    """One tool. `definition` is the one last accepted and `hash` its fingerprint; both are empty if none ever was.
+    """One tool. `definition` is the one last accepted and `hash` its fingerprint; both are empty if none ever
+    was.
 
-    `pending` is a definition that waits for an admin, `flagged` why its words want a second look: until both are gone
-    the tool is suspended. `rule` is an admin's own, as JSON of tools.base.Rule.
+    `pending` is a definition that waits for an admin, `flagged` why its words want a second look: until both
+    are gone the tool is suspended. `rule` is an admin's own, as JSON of tools.base.Rule.
     """
 
     name: str
@@ -50,7 +52,9 @@ async def all_of(tx: AsyncConnection) -> list[StoredTool]:
 async def find(tx: AsyncConnection, name: str) -> StoredTool | None:
     """The row of this tool, if it has one."""
     row = (await tx.execute(select(tools).where(tools.c.name == name))).one_or_none()
-    return _tool(row) if row else None
+    if row:
+        return _tool(row)
+    return None
 
 
 async def put(tx: AsyncConnection, tool: StoredTool) -> None:
@@ -79,7 +83,9 @@ async def remove(tx: AsyncConnection, names: list[str]) -> None:
 def _tool(row: Row[Any]) -> StoredTool:
     pending, rule = (json.loads(text) if text else None for text in (row.pending, row.rule))
     known = json.loads(row.definition)
-    return StoredTool(row.name, row.source, known, row.hash, row.enabled, pending, row.flagged, rule, row.changed_at)
+    return StoredTool(
+        row.name, row.source, known, row.hash, row.enabled, pending, row.flagged, rule, row.changed_at
+    )
 
 
 def _json(value: Mapping[str, Any]) -> str:

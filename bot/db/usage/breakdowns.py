@@ -1,20 +1,37 @@
-"""Accounts of turns as they are kept, the rows they are made from, and what a page shows of a turn beside them.
+"""Accounts of turns as they are kept, the rows they are made from, and what a page shows of a turn beside
+them.
 
-Functions work inside the caller's transaction `tx`. What times amount to is the usage room's to judge; they are epoch
-seconds.
+Functions work inside the caller's transaction `tx`. What times amount to is the usage room's to judge; they
+are epoch seconds.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import Row, and_, bindparam, case, exists, func, not_, or_, select, true, union, update
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    not_,
+    or_,
+    select,
+    true,
+    union,
+    update,
+)
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import accounts, durations, inbox, model_calls, outbox, tool_calls, turns
 
 _SETTLED = ("done", "failed", "unknown")
-_WAITING = exists().where(outbox.c.item == turns.c.item, or_(~outbox.c.final, outbox.c.state.not_in(_SETTLED)))
+_WAITING = exists().where(
+    outbox.c.item == turns.c.item, or_(~outbox.c.final, outbox.c.state.not_in(_SETTLED))
+)
 _PART = and_(outbox.c.item == turns.c.item, outbox.c.body.is_not(None))
 _LAST = select(func.max(outbox.c.done_at)).where(_PART).scalar_subquery()
 _ENDED_OR_LAST = case((turns.c.ended_at < _LAST, _LAST), else_=turns.c.ended_at)
@@ -31,11 +48,14 @@ _COURSE = select(
     turns.c.ended_at,
     _ENDED_OR_LAST.label("settled_at"),
     # A /forget may have come before the account.
-    or_(turns.c.state == "failed", and_(turns.c.state == "forgotten", turns.c.ending == "failed")).label("failed"),
+    or_(turns.c.state == "failed", and_(turns.c.state == "forgotten", turns.c.ending == "failed")).label(
+        "failed"
+    ),
 ).join(inbox, inbox.c.id == turns.c.item)
 _IS_ONE = turns.c.item.in_(bindparam("items", expanding=True))
 _DELIVERED = _COURSE.where(_IS_ONE, turns.c.ended_at.is_not(None), ~_WAITING)
-# Two selects, each by its index: one with both conditions would read the whole inbox. Nobody works on parked turns.
+# Two selects, each by its index: one with both conditions would read the whole inbox. Nobody works on parked
+# turns.
 _LEFT = union(
     select(inbox.c.id).where(inbox.c.spans.is_not(None), inbox.c.state != "parked"),
     select(inbox.c.id).where(inbox.c.state.in_(("new", "running")), inbox.c.turn.is_not(None)),
@@ -59,9 +79,10 @@ _COUNT = _NEW.on_conflict_do_update(
 class Course:
     """A delivered turn's way through the house, as its rows tell it.
 
-    `received_at`: getUpdates had returned its first message; `seen_at`: its lane was found busy; `asked_at` to
-    `agreed_at`: the chat was asked for its consent, after which it was taken again at `retaken_at`; `began_at`: the
-    turn was opened; `settled_at`: its last part was delivered or given up. `failed`: it was set aside.
+    `received_at`: getUpdates had returned its first message; `seen_at`: its lane was found busy; `asked_at`
+    to `agreed_at`: the chat was asked for its consent, after which it was taken again at `retaken_at`;
+    `began_at`: the turn was opened; `settled_at`: its last part was delivered or given up. `failed`: it was
+    set aside.
     """
 
     turn: int
@@ -100,7 +121,9 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """A model call; tokens are the server's counts, None where it gave none. A reading of one step costs no canvas."""
+    """A model call; tokens are the server's counts, None where it gave none. A reading of one step costs no
+    canvas.
+    """
 
     outcome: str | None
     again: str | None
@@ -148,7 +171,9 @@ async def unaccounted(tx: AsyncConnection) -> list[Unaccounted]:
 
 
 async def courses(tx: AsyncConnection, items: Sequence[int]) -> list[Course]:
-    """Of the turns that began with these items, those whose every message has reached Telegram or was given up."""
+    """Of the turns that began with these items, those whose every message has reached Telegram or was given
+    up.
+    """
     return [Course(**row._asdict()) for row in await tx.execute(_DELIVERED, {"items": list(items)})]
 
 
@@ -158,8 +183,11 @@ async def measured(tx: AsyncConnection, spans: Mapping[int, str]) -> None:
         await tx.execute(_MEASURED, [{"of_item": item, "so_far": text} for item, text in spans.items()])
 
 
-async def keep(tx: AsyncConnection, made: Mapping[int, Kept], counts: Mapping[tuple[int, str, int], int]) -> None:
-    """Store accounts, by the first item of their turns, and add `counts` (by day, kind and bucket) to the durations.
+async def keep(
+    tx: AsyncConnection, made: Mapping[int, Kept], counts: Mapping[tuple[int, str, int], int]
+) -> None:
+    """Store accounts, by the first item of their turns, and add `counts` (by day, kind and bucket) to the
+    durations.
 
     What was measured is not needed any more.
     """
@@ -167,7 +195,9 @@ async def keep(tx: AsyncConnection, made: Mapping[int, Kept], counts: Mapping[tu
         return
     rows = [asdict(one) for one in made.values()]
     await tx.execute(_KEEP, [row | row.pop("seconds") for row in rows])
-    numbers = [{"day": day, "kind": kind, "bucket": bucket, "count": n} for (day, kind, bucket), n in counts.items()]
+    numbers = [
+        {"day": day, "kind": kind, "bucket": bucket, "count": n} for (day, kind, bucket), n in counts.items()
+    ]
     if numbers:
         await tx.execute(_COUNT, numbers)
     await tx.execute(_CLEAR, {"items": [*made]})
@@ -188,7 +218,9 @@ async def settled(tx: AsyncConnection, update_id: int | None = None) -> bool:
         exists().where(inbox.c.state.in_(("new", "running"))),
         exists().where(outbox.c.state.in_(("new", "sending", "open"))),
     )
-    known = true() if update_id is None else exists().where(inbox.c.update_id == update_id)
+    known: ColumnElement[bool] = true()
+    if update_id is not None:
+        known = exists().where(inbox.c.update_id == update_id)
     return bool((await tx.execute(select(and_(known, not_(busy))))).scalar_one())
 
 
@@ -200,21 +232,27 @@ async def accounted(tx: AsyncConnection) -> bool:
 async def _turn(tx: AsyncConnection, row: Row[tuple[object, ...]]) -> TurnRow:
     calls = select(model_calls).where(model_calls.c.turn == row.turn).order_by(model_calls.c.id)
     tools = select(tool_calls).where(tool_calls.c.turn == row.turn).order_by(tool_calls.c.id)
-    parts = select(outbox).where(outbox.c.item == row.item, outbox.c.body.is_not(None)).order_by(outbox.c.part)
+    parts = (
+        select(outbox).where(outbox.c.item == row.item, outbox.c.body.is_not(None)).order_by(outbox.c.part)
+    )
     return TurnRow(
         row.turn,
         row.ending,
         row.received_at,
         _kept(row),
         tuple(_call(call) for call in await tx.execute(calls)),
-        tuple(ToolRow(tool.name, tool.arguments, tool.outcome, tool.result) for tool in await tx.execute(tools)),
+        tuple(
+            ToolRow(tool.name, tool.arguments, tool.outcome, tool.result) for tool in await tx.execute(tools)
+        ),
         tuple(PartRow(part.message_id, part.sent_at) for part in await tx.execute(parts)),
     )
 
 
 def _kept(row: Row[tuple[object, ...]]) -> Kept:
     told = {"turn", "settled_at", "whole"}
-    seconds = {name: value for name, value in row._asdict().items() if name in accounts.c and name not in told}
+    seconds = {
+        name: value for name, value in row._asdict().items() if name in accounts.c and name not in told
+    }
     return Kept(row.turn, row.settled_at, row.whole, seconds)
 
 

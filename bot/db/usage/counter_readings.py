@@ -1,4 +1,5 @@
-"""Readings of an endpoint's own counters beside what our calls add up to in the same time: stored, and read back.
+"""Readings of an endpoint's own counters beside what our calls add up to in the same time: stored, and read
+back.
 
 Functions work inside the caller's transaction `tx`. What a gap means is the usage room's to judge.
 """
@@ -12,17 +13,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import model_calls, readings
 
-LONGEST = 86_400.0  # seconds; no call runs longer, so that an index finds all that may have ended since some time
+LONGEST = (
+    86_400.0  # seconds; no call runs longer, so that an index finds all that may have ended since some time
+)
 
 Totals = Mapping[str, int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What the calls to an endpoint that ended in some time add up to, by the counts the server sent with each.
+    """What the calls to an endpoint that ended in some time add up to, by the counts the server sent with
+    each.
 
-    `requests` are those the server ended itself; `aborted` were torn off, `uncounted` came without usage, `decisions`
-    are one-step reads. `cached` is None when a call did not tell.
+    `requests` are those the server ended itself; `aborted` were torn off, `uncounted` came without usage,
+    `decisions` are one-step reads. `cached` is None when a call did not tell.
     """
 
     prompt: int
@@ -36,9 +40,11 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One row: counters at `read_at`, and what was counted since the row before (`since` None: nothing to compare).
+    """One row: counters at `read_at`, and what was counted since the row before (`since` None: nothing to
+    compare).
 
-    Counts are None where the server lacks a counter. `gap` is in tokens, `running` counts calls of ours under way.
+    Counts are None where the server lacks a counter. `gap` is in tokens, `running` counts calls of ours under
+    way.
     """
 
     endpoint: str
@@ -92,13 +98,17 @@ async def own(tx: AsyncConnection, endpoint: str, *, since: float, until: float)
         _sum(read),
         _sum(and_(~read, untold)),
     ).where(_recent(endpoint, since), model_calls.c.ended_at > since, model_calls.c.ended_at <= until)
-    prompt, cached, generated, requests, aborted, uncounted, decisions, silent = (await tx.execute(query)).one()
+    prompt, cached, generated, requests, aborted, uncounted, decisions, silent = (
+        await tx.execute(query)
+    ).one()
     return Own(prompt, None if silent else cached, generated, requests, aborted, uncounted, decisions)
 
 
 async def latest(tx: AsyncConnection, endpoint: str) -> Reading | None:
     """The newest reading of this endpoint."""
-    newest = select(readings).where(readings.c.endpoint == endpoint).order_by(readings.c.read_at.desc()).limit(1)
+    newest = (
+        select(readings).where(readings.c.endpoint == endpoint).order_by(readings.c.read_at.desc()).limit(1)
+    )
     row = (await tx.execute(newest)).mappings().one_or_none()
     if row is None:
         return None
@@ -118,10 +128,14 @@ async def gaps(tx: AsyncConnection, endpoint: str) -> int:
 
 
 async def steps(tx: AsyncConnection, *, since: float, until: float, canvas: int = 256) -> Steps:
-    """The server's own steps in the readings of that time, over all endpoints; those told apart from other reads."""
+    """The server's own steps in the readings of that time, over all endpoints; those told apart from other
+    reads.
+    """
     clear = case((readings.c.steps_per_canvas.is_not(None), readings.c.committed_seen))
     weighted = func.sum(readings.c.steps_per_canvas * readings.c.committed_seen)
-    query = select(func.coalesce(func.sum(clear), 0), weighted).where(readings.c.read_at.between(since, until))
+    query = select(func.coalesce(func.sum(clear), 0), weighted).where(
+        readings.c.read_at.between(since, until)
+    )
     committed, steps_of_all = (await tx.execute(query)).one()
     return Steps(committed // canvas, steps_of_all / committed if committed else None)
 

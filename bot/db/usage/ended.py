@@ -13,7 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db.engine import Database
 from bot.db.tables import accounts, inbox, model_calls, outbox, tool_calls, turns
 
-INTERVALS: Final = tuple(column.name for column in accounts.columns if column.name not in {"turn", "settled_at"})
+INTERVALS: Final = tuple(
+    column.name for column in accounts.columns if column.name not in {"turn", "settled_at"}
+)
 SETTLED_BY = 86_400.0  # seconds after its end; a turn without an account by then has none
 _PAGE = 5000
 
@@ -95,9 +97,15 @@ class Lookout:
     async def waiting(self) -> Waiting:
         """What waits at this moment."""
         new = select(func.count()).select_from(inbox).where(inbox.c.state == "new")
-        due = select(func.count()).select_from(outbox).where(outbox.c.final, outbox.c.state.in_(("new", "open")))
+        due = (
+            select(func.count())
+            .select_from(outbox)
+            .where(outbox.c.final, outbox.c.state.in_(("new", "open")))
+        )
         async with self._database.reading() as tx:
-            return Waiting(int((await tx.execute(new)).scalar_one()), int((await tx.execute(due)).scalar_one()))
+            return Waiting(
+                int((await tx.execute(new)).scalar_one()), int((await tx.execute(due)).scalar_one())
+            )
 
 
 class _Watch:
@@ -112,7 +120,9 @@ class _Watch:
 
     async def look(self, tx: AsyncConnection, *, before: float = 0.0) -> list[Row[Any]]:
         """Rows that are over and were not told; of those that ended `before` nothing more is expected."""
-        found, after, is_next = list[Row[Any]](), self.low, True
+        found = list[Row[Any]]()
+        after = self.low
+        is_next = True
         while True:
             page = (await tx.execute(self._rows.where(self._key > after))).all()
             for row in page:

@@ -1,4 +1,5 @@
-"""When there was a process and when there was none: a row a process, with a heartbeat for those that are killed.
+"""When there was a process and when there was none: a row a process, with a heartbeat for those that are
+killed.
 
 Functions work inside the caller's transaction `tx`. Times are epoch seconds.
 """
@@ -32,8 +33,8 @@ async def end(tx: AsyncConnection, life: int, *, now: float) -> None:
 async def outages(tx: AsyncConnection, since: float) -> list[tuple[float, float]]:
     """The times without a process that ended after `since`, in order.
 
-    One that followed a kill begins at the last heartbeat before it, so that the killed process may have lived a little
-    longer than is known.
+    One that followed a kill begins at the last heartbeat before it, so that the killed process may have lived
+    a little longer than is known.
     """
     first = select(func.max(lives.c.id)).where(lives.c.began_at <= since).scalar_subquery()
     query = select(lives.c.began_at, _LAST_SIGN.label("left_at")).order_by(lives.c.id)

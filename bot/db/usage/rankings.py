@@ -15,7 +15,9 @@ from bot.db.usage.usage_sums import Scope
 from bot.domain import CANVAS, CallOutcome
 
 Sort = Literal["tokens", "input", "cached", "output", "reasoning", "canvases", "seconds", "waited", "when"]
-_m, _t, _a = model_calls.c, turns.c, accounts.c
+_m = model_calls.c
+_t = turns.c
+_a = accounts.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,11 @@ class RankedCall:
 
 @dataclass(frozen=True, slots=True)
 class RankedTurn:
-    """A turn with the sums of its calls; `counted` False: some call did not tell all its tokens, `cached_counted`: or
-    what was cached of them.
+    """A turn with the sums of its calls; `counted` False: some call did not tell all its tokens,
+    `cached_counted`: or what was cached of them.
 
-    `seconds` is the whole of its account, `waited` what it waited for its chat and for seats; None without an account.
+    `seconds` is the whole of its account, `waited` what it waited for its chat and for seats; None without an
+    account.
     """
 
     turn: int
@@ -103,11 +106,31 @@ async def calls(tx: AsyncConnection, scope: Scope, sort: Sort, top: int) -> list
     found.sort(key=lambda one: (one[1] is None, -(one[1] or 0), -one[0]))
     order = {call: place for place, (call, _) in enumerate(found[:top])}
     columns = (
-        *(_m.id, _m.turn, _m.step, _t.lane, _t.person, _m.created_at, _m.purpose, _m.again, _m.model, _m.thinking),
-        *(_m.prompt_tokens, _m.cached_tokens, _m.completion_tokens, _m.reasoning_tokens, _CANVASES, _m.usage_partial),
+        *(
+            _m.id,
+            _m.turn,
+            _m.step,
+            _t.lane,
+            _t.person,
+            _m.created_at,
+            _m.purpose,
+            _m.again,
+            _m.model,
+            _m.thinking,
+        ),
+        *(
+            _m.prompt_tokens,
+            _m.cached_tokens,
+            _m.completion_tokens,
+            _m.reasoning_tokens,
+            _CANVASES,
+            _m.usage_partial,
+        ),
         *(_m.seat_at - _m.created_at, _m.ended_at - _m.seat_at, _m.outcome),
     )
-    query = select(*columns).select_from(model_calls.outerjoin(turns, _m.turn == _t.id)).where(_m.id.in_(order))
+    query = (
+        select(*columns).select_from(model_calls.outerjoin(turns, _m.turn == _t.id)).where(_m.id.in_(order))
+    )
     rows = [RankedCall(*row) for row in [tuple(one) for one in await tx.execute(query)]]
     return sorted(rows, key=lambda one: order[one.call])
 
@@ -149,7 +172,9 @@ def _spent(scope: Scope) -> Subquery:
 
 def _with_calls(spent: Subquery, *, accounts_too: bool) -> Any:
     joined = turns.outerjoin(spent, spent.c.turn == _t.id)
-    return joined.outerjoin(accounts, _a.turn == _t.id) if accounts_too else joined
+    if accounts_too:
+        return joined.outerjoin(accounts, _a.turn == _t.id)
+    return joined
 
 
 def _turn_sort(sort: Sort, spent: Subquery) -> ColumnElement[Any]:
@@ -173,7 +198,11 @@ def _shown(ids: list[int]) -> Select[Any]:
     columns = (
         *(_t.id, _t.lane, _t.person, _t.received_at, _t.thinking, _t.ending, func.count(_m.id)),
         *(func.sum(_m.prompt_tokens), func.sum(_m.cached_tokens), func.sum(_m.completion_tokens)),
-        *(func.sum(_m.reasoning_tokens), func.sum(_CANVASES), func.count(case((told, 1))) == func.count(_m.id)),
+        *(
+            func.sum(_m.reasoning_tokens),
+            func.sum(_CANVASES),
+            func.count(case((told, 1))) == func.count(_m.id),
+        ),
         func.count(_m.cached_tokens) == func.count(_m.id),
         *(ran, _a.lane_wait + _a.seat_wait, _a.whole),
     )

@@ -1,4 +1,5 @@
-"""Sums over the ledger for reports: model calls, turns with their accounts, tool calls; of all or a group at a time.
+"""Sums over the ledger for reports: model calls, turns with their accounts, tool calls; of all or a group at
+a time.
 
 Reads only; which rows a scope is about, scopes.py says.
 """
@@ -39,7 +40,11 @@ from bot.db.usage.usage_sums import (
 )
 from bot.domain import CANVAS
 
-_m, _t, _a, _c, _q = model_calls.c, turns.c, accounts.c, tool_calls.c, approvals.c
+_m = model_calls.c
+_t = turns.c
+_a = accounts.c
+_c = tool_calls.c
+_q = approvals.c
 _SECONDS = tuple(accounts.c[name] for name in get_args(Seconds))
 _CANVASES = (_m.completion_tokens + (CANVAS - 1)) // CANVAS
 
@@ -52,8 +57,8 @@ def _times(when: ColumnElement[bool]) -> ColumnElement[Any]:
     return func.count(case((when, 1)))
 
 
-# Over every call only what must be summed; what is told of few (unknown, cut, failed) is counted over the odd ones,
-# which have an index of their own: a sum over a million calls costs a second for every ten columns.
+# Over every call only what must be summed; what is told of few (unknown, cut, failed) is counted over the odd
+# ones, which have an index of their own: a sum over a million calls costs a second for every ten columns.
 _PLAIN: tuple[ColumnElement[Any], ...] = (
     func.count(),
     _sum(_m.prompt_tokens),
@@ -99,7 +104,9 @@ async def calls(tx: AsyncConnection, scope: Scope, by: Group | None) -> list[Cal
 def _call_sums(key: Key, plain: tuple[Any, ...], odd: tuple[Any, ...]) -> CallSums:
     calls, inputs, cached, outputs, reasoning, canvases, thinking, thinking_canvases, busy, waited = plain
     no_input, no_cached, input_of_those, no_output, partial, no_reasoning, output_of_those, *more = odd
-    decisions, decisions_known, their_canvases, thought, their_thinking_canvases, cut, cancelled, failed = more
+    decisions, decisions_known, their_canvases, thought, their_thinking_canvases, cut, cancelled, failed = (
+        more
+    )
     return CallSums(
         key=key,
         calls=calls,
@@ -129,7 +136,9 @@ def _call_sums(key: Key, plain: tuple[Any, ...], odd: tuple[Any, ...]) -> CallSu
 
 async def again(tx: AsyncConnection, scope: Scope, by: Group | None) -> list[AgainSums]:
     """Calls that would not have been needed, by group and reason."""
-    rows = await _of_turns_and_without(tx, scope, by, (_m.again, func.count()), _m.again.is_not(None), _m.again)
+    rows = await _of_turns_and_without(
+        tx, scope, by, (_m.again, func.count()), _m.again.is_not(None), _m.again
+    )
     return [AgainSums(*row) for row in rows]
 
 
@@ -152,7 +161,9 @@ async def _of_turns_and_without(
     if scope.is_of_turns:
         return found
     made = cast(_m.created_at / DAY, Integer) if by == "day" else _call_key(by)
-    alone = select(made, *sums).select_from(model_calls).where(_m.turn.is_(None), *of_calls_alone(scope), *more)
+    alone = (
+        select(made, *sums).select_from(model_calls).where(_m.turn.is_(None), *of_calls_alone(scope), *more)
+    )
     return _added(found, await _rows(tx, alone, by, within), 1 if within is None else 2)
 
 
@@ -161,7 +172,10 @@ def _added(some: list[tuple[Any, ...]], others: list[tuple[Any, ...]], keys: int
     sums = {row[:keys]: row[keys:] for row in some}
     for row in others:
         before = sums.get(row[:keys])
-        added = row[keys:] if before is None else tuple(a + b for a, b in zip(before, row[keys:], strict=True))
+        if before is None:
+            added = row[keys:]
+        else:
+            added = tuple(a + b for a, b in zip(before, row[keys:], strict=True))
         sums[row[:keys]] = added
     return [key + row for key, row in sums.items()]
 
@@ -193,7 +207,9 @@ async def turned(tx: AsyncConnection, scope: Scope, by: Group | None) -> list[Tu
         func.coalesce(func.sum(case((_t.thinking, _a.whole))), 0.0),
         *(func.coalesce(func.sum(column), 0.0) for column in _SECONDS),
     )
-    query = select(*columns).select_from(turns.outerjoin(accounts, _a.turn == _t.id)).where(*with_model(scope))
+    query = (
+        select(*columns).select_from(turns.outerjoin(accounts, _a.turn == _t.id)).where(*with_model(scope))
+    )
     rows = await _rows(tx, query, by if by in _OF_TURNS else None, None)
     return [_turn_sums(row) for row in rows if row[1]]
 
@@ -217,18 +233,24 @@ async def tools(tx: AsyncConnection, scope: Scope, by: Group | Literal["tool"] |
 
 
 async def asked(tx: AsyncConnection, scope: Scope, by: Group | Literal["tool"] | None) -> list[AskedSums]:
-    """Tool calls that a person was asked about, a group and answer; by `model` and `purpose` there is one group."""
+    """Tool calls that a person was asked about, a group and answer; by `model` and `purpose` there is one
+    group.
+    """
     key = _q.tool if by == "tool" else _OF_TURNS.get(by or "", literal(None))
     waited = func.coalesce(func.sum(_q.answered_at - _q.asked_at), 0.0)
     query = select(key, _q.answer, func.count(), waited).select_from(approvals.join(turns, _q.turn == _t.id))
-    grouped = query.where(*with_model(scope)).group_by(*([key] if by == "tool" or by in _OF_TURNS else []), _q.answer)
+    grouped = query.where(*with_model(scope)).group_by(
+        *([key] if by == "tool" or by in _OF_TURNS else []), _q.answer
+    )
     return [AskedSums(row[0], row[1], row[2], row[3]) for row in await tx.execute(grouped)]
 
 
 async def account_rows(tx: AsyncConnection, scope: Scope, by: Group | None) -> list[tuple[Any, ...]]:
     """(key, then `Seconds` in order), an account a row."""
     key = _OF_TURNS.get(by or "", literal(None))
-    query = select(key, *_SECONDS).select_from(turns.join(accounts, _a.turn == _t.id)).where(*with_model(scope))
+    query = (
+        select(key, *_SECONDS).select_from(turns.join(accounts, _a.turn == _t.id)).where(*with_model(scope))
+    )
     return [tuple(row) for row in await tx.execute(query)]
 
 
@@ -236,21 +258,36 @@ async def tool_seconds(tx: AsyncConnection, scope: Scope) -> list[tuple[str, flo
     """Name and seconds, a tool call that ended a row."""
     took = (_c.ended_at - _c.began_at).label("took")
     query = select(_c.name, took).select_from(turns.join(tool_calls, _c.turn == _t.id))
-    return [(row.name, row.took) for row in await tx.execute(query.where(*with_model(scope), took.is_not(None)))]
+    return [
+        (row.name, row.took) for row in await tx.execute(query.where(*with_model(scope), took.is_not(None)))
+    ]
 
 
-async def counted(tx: AsyncConnection, scope: Scope, *, daily: bool) -> list[tuple[int | None, str, int, int]]:
+async def counted(
+    tx: AsyncConnection, scope: Scope, *, daily: bool
+) -> list[tuple[int | None, str, int, int]]:
     """(day, or None for all days together; kind; bucket; count), of the whole days in scope."""
     day = durations.c.day if daily else literal(None)
     query = select(day, durations.c.kind, durations.c.bucket, func.sum(durations.c.count))
-    first = [] if scope.since is None else [durations.c.day >= int(scope.since // DAY)]
-    last = [] if scope.until is None else [durations.c.day < int(scope.until // DAY)]
+    if scope.since is None:
+        first = []
+    else:
+        first = [durations.c.day >= int(scope.since // DAY)]
+    if scope.until is None:
+        last = []
+    else:
+        last = [durations.c.day < int(scope.until // DAY)]
     keys = [durations.c.kind, durations.c.bucket, *([durations.c.day] if daily else [])]
-    return [(row[0], row[1], row[2], row[3]) for row in await tx.execute(query.where(*first, *last).group_by(*keys))]
+    return [
+        (row[0], row[1], row[2], row[3])
+        for row in await tx.execute(query.where(*first, *last).group_by(*keys))
+    ]
 
 
 async def server(tx: AsyncConnection, scope: Scope) -> ServerSums:
-    """What was read of the endpoints' counters in this span of time; chats, people and models are not told apart."""
+    """What was read of the endpoints' counters in this span of time; chats, people and models are not told
+    apart.
+    """
     told = (
         func.count(),
         func.sum(readings.c.steps_seen),

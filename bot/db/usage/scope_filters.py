@@ -1,6 +1,7 @@
 """Which rows of the ledger a scope is about, as conditions of a query.
 
-A turn belongs to a span of time by when it was received, with all its calls; a call without a turn by when it was made.
+A turn belongs to a span of time by when it was received, with all its calls; a call without a turn by when it
+was made.
 """
 
 from sqlalchemy import ColumnElement, exists, false, or_
@@ -8,7 +9,8 @@ from sqlalchemy import ColumnElement, exists, false, or_
 from bot.db.tables import model_calls, turns
 from bot.db.usage.usage_sums import Scope
 
-_m, _t = model_calls.c, turns.c
+_m = model_calls.c
+_t = turns.c
 
 
 def of_turns(scope: Scope) -> list[ColumnElement[bool]]:

@@ -1,4 +1,5 @@
-"""What model calls took, read back from their rows: of one turn, call by call, of a person, and of all, ranked.
+"""What model calls took, read back from their rows: of one turn, call by call, of a person, and of all,
+ranked.
 
 Reads only; the rows are written by calls.py as the calls happen.
 """
@@ -36,10 +37,11 @@ _WITH_ACCOUNTS = turns.outerjoin(accounts, accounts.c.turn == turns.c.id)
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Sums over model calls. Tokens are None when no call told; `whole` False: some did not, it was at least so much.
+    """Sums over model calls. Tokens are None when no call told; `whole` False: some did not, it was at least
+    so much.
 
-    `canvases` is an estimate, ceil(output / 256) a call. `seconds` go from messages received to answers delivered, and
-    to turns ended where there is no account.
+    `canvases` is an estimate, ceil(output / 256) a call. `seconds` go from messages received to answers
+    delivered, and to turns ended where there is no account.
     """
 
     turns: int
@@ -55,8 +57,8 @@ class Spent:
 class CallSpent:
     """One model call of a turn; `again` says why its step was asked once more, `outcome` None: it still runs.
 
-    `seconds` go from its seat to its end (a decision has none, and goes from its making), `waited` is the wait for the
-    seat; None where a time is not known.
+    `seconds` go from its seat to its end (a decision has none, and goes from its making), `waited` is the
+    wait for the seat; None where a time is not known.
     """
 
     purpose: Purpose
@@ -75,8 +77,8 @@ class CallSpent:
 class TurnSpent:
     """An ended turn in its details: what was decided about it, and its calls in order.
 
-    `endpoint_why` says why it was answered where it was; None: there was one endpoint. `account` is its seconds by
-    kind in the order of a turn, `whole` first; empty until the answer stands in the chat.
+    `endpoint_why` says why it was answered where it was; None: there was one endpoint. `account` is its
+    seconds by kind in the order of a turn, `whole` first; empty until the answer stands in the chat.
     """
 
     id: int
@@ -109,7 +111,9 @@ class Everybody:
 async def newest(tx: AsyncConnection, lane: Lane) -> int | None:
     """The lane's newest ended turn."""
     ended = select(turns.c.id).where(turns.c.lane == lane.key, turns.c.ended_at.is_not(None))
-    return (await tx.execute(ended.order_by(turns.c.ended_at.desc(), turns.c.id.desc()).limit(1))).scalar_one_or_none()
+    return (
+        await tx.execute(ended.order_by(turns.c.ended_at.desc(), turns.c.id.desc()).limit(1))
+    ).scalar_one_or_none()
 
 
 async def of_turn(tx: AsyncConnection, turn: int) -> Spent:
@@ -173,7 +177,9 @@ def _together(shares: Mapping[tuple[int, str], Spent], place: int) -> dict[str, 
 
 
 def _ranked(spent: Mapping[str, Spent], most: int) -> tuple[Ranked, ...]:
-    ordered = sorted(spent.items(), key=lambda one: (one[1].canvases is None, -(one[1].canvases or 0), one[0]))
+    ordered = sorted(
+        spent.items(), key=lambda one: (one[1].canvases is None, -(one[1].canvases or 0), one[0])
+    )
     return tuple(Ranked(name, one) for name, one in ordered[:most])
 
 
@@ -191,7 +197,9 @@ def _sum(some: Sequence[Spent]) -> Spent:
 
 def _known(counts: Iterable[int | None]) -> int | None:
     told = [one for one in counts if one is not None]
-    return sum(told) if told else None
+    if told:
+        return sum(told)
+    return None
 
 
 async def _names(tx: AsyncConnection, ids: Sequence[int]) -> dict[int, str]:
@@ -200,20 +208,30 @@ async def _names(tx: AsyncConnection, ids: Sequence[int]) -> dict[int, str]:
 
 
 async def _spent(tx: AsyncConnection, which: ColumnElement[bool]) -> Spent:
-    counted = select(*_COUNTED).select_from(turns.join(model_calls, model_calls.c.turn == turns.c.id)).where(which)
+    counted = (
+        select(*_COUNTED).select_from(turns.join(model_calls, model_calls.c.turn == turns.c.id)).where(which)
+    )
     calls, inputs, outputs, canvases, gaps = (await tx.execute(counted)).one()
     count, seconds = (await tx.execute(select(*_TOOK).select_from(_WITH_ACCOUNTS).where(which))).one()
     return Spent(count, calls, inputs, outputs, canvases, seconds, whole=not gaps)
 
 
 async def _shares(tx: AsyncConnection, begin: float) -> dict[tuple[int, str], Spent]:
-    """What each person took in each lane; turn by turn first, in the order of their rows, which needs no sorting."""
+    """What each person took in each lane; turn by turn first, in the order of their rows, which needs no
+    sorting.
+    """
     oldest = select(func.min(turns.c.id)).where(turns.c.received_at >= begin).scalar_subquery()
-    keys, since = (turns.c.person, turns.c.lane), (turns.c.id >= oldest, turns.c.received_at >= begin)
+    keys = (turns.c.person, turns.c.lane)
+    since = (turns.c.id >= oldest, turns.c.received_at >= begin)
     a_turn = select(model_calls.c.turn, *_COUNTED).where(model_calls.c.turn >= oldest)
     one = a_turn.group_by(model_calls.c.turn).subquery()
     sums = [func.sum(column) for column in list(one.c)[1:]]
-    counted = select(*keys, *sums).select_from(one.join(turns, turns.c.id == one.c.turn)).where(*since).group_by(*keys)
+    counted = (
+        select(*keys, *sums)
+        .select_from(one.join(turns, turns.c.id == one.c.turn))
+        .where(*since)
+        .group_by(*keys)
+    )
     calls = {(row[0], row[1]): tuple(row[2:]) for row in await tx.execute(counted)}
     shares = {}
     took = select(*keys, *_TOOK).select_from(_WITH_ACCOUNTS).where(*since).group_by(*keys)

@@ -1,4 +1,5 @@
-"""One turn with all that is stored of it: account, model calls, tools and messages, for whoever asks by its id.
+"""One turn with all that is stored of it: account, model calls, tools and messages, for whoever asks by its
+id.
 
 Reads only. Texts of people, of the model and of tools are read only where they are asked for.
 """
@@ -44,8 +45,8 @@ class CallStep:
 
 @dataclass(frozen=True, slots=True)
 class ToolStep:
-    """A tool call; `arguments` and `result` are None unless texts were asked for. `asked_at`: a person was asked about
-    it, and gave an `answer` at `answered_at`.
+    """A tool call; `arguments` and `result` are None unless texts were asked for. `asked_at`: a person was
+    asked about it, and gave an `answer` at `answered_at`.
     """
 
     step: int
@@ -81,7 +82,9 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A turn step by step. `account` is empty until it is settled; `said` is empty unless texts were asked for."""
+    """A turn step by step. `account` is empty until it is settled; `said` is empty unless texts were asked
+    for.
+    """
 
     id: int
     chat: str
@@ -105,7 +108,15 @@ class Steps:
 
 _CALL = tuple(model_calls.c[name] for name in CallStep.__slots__)
 _TURN = (
-    *(turns.c.id, turns.c.lane, turns.c.person, turns.c.state, turns.c.ending, turns.c.thinking, turns.c.thinking_why),
+    *(
+        turns.c.id,
+        turns.c.lane,
+        turns.c.person,
+        turns.c.state,
+        turns.c.ending,
+        turns.c.thinking,
+        turns.c.thinking_why,
+    ),
     *(
         turns.c.endpoint,
         turns.c.endpoint_why,
@@ -141,7 +152,9 @@ async def account(tx: AsyncConnection, turn: int) -> dict[str, float]:
     kinds: tuple[str, ...] = get_args(Seconds)
     query = select(*(accounts.c[kind] for kind in kinds)).where(accounts.c.turn == turn)
     row = (await tx.execute(query)).one_or_none()
-    return {} if row is None else dict(zip(kinds, row, strict=True))
+    if row is None:
+        return {}
+    return dict(zip(kinds, row, strict=True))
 
 
 async def _tools(tx: AsyncConnection, turn: int, *, texts: bool) -> tuple[ToolStep, ...]:

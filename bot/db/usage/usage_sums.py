@@ -28,8 +28,8 @@ Seconds = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is looked at. `since` and `until` (not included) are epoch seconds; `chat` is a lane's key, or a chat with
-    all its topics; None: everything."""
+    """What is looked at. `since` and `until` (not included) are epoch seconds; `chat` is a lane's key, or a
+    chat with all its topics; None: everything."""
 
     since: float | None = None
     until: float | None = None
@@ -57,10 +57,10 @@ class Scope:
 class CallSums:
     """Model calls of a group. Each sum of tokens is over the `…_known` calls whose count the server told.
 
-    `cached_of` is the input of the calls that told what was cached, `reasoning_of` the output of those that told how
-    much was thought. `canvases` is estimated over the `canvases_known` of those calls that cost any (`costing`).
-    `partial` calls told only a running count. A `cut` one met its length, the turn's time or the brake of its thinking.
-    `busy` and `waited` are seconds with and for a seat.
+    `cached_of` is the input of the calls that told what was cached, `reasoning_of` the output of those that
+    told how much was thought. `canvases` is estimated over the `canvases_known` of those calls that cost any
+    (`costing`). `partial` calls told only a running count. A `cut` one met its length, the turn's time or the
+    brake of its thinking. `busy` and `waited` are seconds with and for a seat.
     """
 
     key: Key
@@ -90,9 +90,11 @@ class CallSums:
 
 @dataclass(frozen=True, slots=True)
 class TurnSums:
-    """Turns of a group: how many, how many of them thought, ended empty or cut, and have an account (`settled`).
+    """Turns of a group: how many, how many of them thought, ended empty or cut, and have an account
+    (`settled`).
 
-    `seconds` are sums over accounts, in the order of `Seconds`; `thinking_seconds` the whole of those that thought.
+    `seconds` are sums over accounts, in the order of `Seconds`; `thinking_seconds` the whole of those that
+    thought.
     """
 
     key: Key
@@ -143,8 +145,8 @@ class AgainSums:
 class ServerSums:
     """What the endpoints' own counters grew by, whoever asked them; None where a server does not tell.
 
-    `steps` are denoising steps with one commit a canvas, `committed` tokens of whole canvases, `gap` the tokens counted
-    beyond ours.
+    `steps` are denoising steps with one commit a canvas, `committed` tokens of whole canvases, `gap` the
+    tokens counted beyond ours.
     """
 
     readings: int

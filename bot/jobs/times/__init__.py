@@ -1,1 +1,3 @@
-"""When something is due: words for times understood, rules of recurrence reckoned and told. Pure; knows no table."""
+"""When something is due: words for times understood, rules of recurrence reckoned and told. Pure; knows no
+table.
+"""

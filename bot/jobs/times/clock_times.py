@@ -18,7 +18,11 @@ _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)?")
 _ISO = re.compile(r"(?<=\d-\d\d)t(?=\d)")
 _ENDS_IN_DATE = re.compile(r"(?:\d\.\s?|\b(?:am|den|der|dem|zum|jeden)\s+)\d{1,2}\.$")
 
-MORNING, NOON, AFTERNOON, EVENING, NIGHT = time(9), time(12), time(15), time(19), time(21)
+MORNING = time(9)
+NOON = time(12)
+AFTERNOON = time(15)
+EVENING = time(19)
+NIGHT = time(21)
 SEVERAL = "I see more than one time of day there. Say one, such as: tomorrow at 9:00."
 HALVES = "Say am or pm with each of these times, such as: every day at 8 am and 8 pm."
 _PARTS = {
@@ -42,7 +46,14 @@ _PARTS = {
 }
 _NOW_ON = re.compile(r"this\b|tonight")
 EARLY = time(5)  # what is before that belongs to the night, or the evening, before
-_FIXED = {"noon": NOON, "midday": NOON, "mittags": NOON, "mittag": NOON, "midnight": time(0), "mitternacht": time(0)}
+_FIXED = {
+    "noon": NOON,
+    "midday": NOON,
+    "mittags": NOON,
+    "mittag": NOON,
+    "midnight": time(0),
+    "mitternacht": time(0),
+}
 
 _AT = r"(?:(?:\b(?:at|um|gegen|by)|@)\s*)"
 _PART = r"(?:(?:in the|in der|am|this)\s+)?(?P<part>" + "|".join(sorted(_PARTS, key=len, reverse=True)) + ")"
@@ -72,7 +83,9 @@ _AND = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Times of day, in order, and the phrase without them; `after_midnight`: of a night that began the day before."""
+    """Times of day, in order, and the phrase without them; `after_midnight`: of a night that began the day
+    before.
+    """
 
     times: tuple[time, ...]
     rest: str
@@ -83,11 +96,15 @@ def plain(words: str) -> str:
     """A phrase in small letters, with single spaces and its small numbers as digits."""
     spaced = " ".join(words.lower().replace("’", "'").split())
     counted = _WORD.sub(lambda found: _COUNTS.get(found[0], found[0]), _ISO.sub(" ", spaced)).strip(" ,;!")
-    return counted if _ENDS_IN_DATE.search(counted) else counted.strip(" .,;!")
+    if _ENDS_IN_DATE.search(counted):
+        return counted
+    return counted.strip(" .,;!")
 
 
 def find(phrase: str) -> Found:
-    """The times of day of a plain phrase. Raises Unclear for one that no clock shows, or for several that disagree."""
+    """The times of day of a plain phrase. Raises Unclear for one that no clock shows, or for several that
+    disagree.
+    """
     spoken = _SPOKEN.search(phrase)
     clock = None if spoken else _CLOCK.search(phrase)
     named = None if spoken or clock else _NAMED.search(phrase)
@@ -101,11 +118,20 @@ def find(phrase: str) -> Found:
         rest = "today" if not rest and _NOW_ON.match(about[0]) else rest
     if found is None:
         return Found((part,) if part else (), rest)
-    first = _spoken(spoken) if spoken else _clock(clock) if clock else _FIXED[named["fixed"]] if named else NOON
+    if spoken:
+        first = _spoken(spoken)
+    else:
+        if clock:
+            first = _clock(clock)
+        else:
+            first = _FIXED[named["fixed"]] if named else NOON
     if _CLOCK.search(rest) or _SPOKEN.search(rest) or _NAMED.search(rest):
         raise Unclear(SEVERAL, told=False)
     half = clock is not None and clock["half"]
-    times = (first, *more) if named or half else tuple(_towards(one, part) for one in (first, *more))
+    if named or half:
+        times = (first, *more)
+    else:
+        times = tuple(_towards(one, part) for one in (first, *more))
     is_small = part in (EVENING, NIGHT) and any(at < EARLY for at in times)
     return Found(tuple(sorted(set(times))), "" if is_small and rest == "today" else rest, is_small)
 
@@ -117,7 +143,8 @@ def _without(phrase: str, found: re.Match[str]) -> str:
 def _further(phrase: str, clock: re.Match[str] | None) -> tuple[tuple[time, ...], str]:
     """The times that follow in a list, such as `at 8 and 18:30`."""
     assert clock is not None
-    times, end = list[time](), clock.end()
+    times = list[time]()
+    end = clock.end()
     while more := _AND.match(phrase, end):
         if bool(more["half"]) != bool(clock["half"]):
             raise Unclear(HALVES, told=False)
@@ -127,7 +154,8 @@ def _further(phrase: str, clock: re.Match[str] | None) -> tuple[tuple[time, ...]
 
 
 def _spoken(found: re.Match[str]) -> time:
-    hour, away = int(found["hour"]), _QUARTERS[found["how"]]
+    hour = int(found["hour"])
+    away = _QUARTERS[found["how"]]
     _made(hour, 0)
     minutes = (hour * 60 + away) % (24 * 60)
     return time(minutes // 60, minutes % 60)
@@ -143,7 +171,9 @@ def _halved(hour: int, minute: int, half: str | None) -> time:
     """The time of day, `half` of it being told by `a`m or `p`m."""
     if half:
         if not 1 <= hour <= 12:
-            raise Unclear(f"There is no {hour} {half}m. Say the hour as 1 to 12 with am or pm, or as 0 to 23 without.")
+            raise Unclear(
+                f"There is no {hour} {half}m. Say the hour as 1 to 12 with am or pm, or as 0 to 23 without."
+            )
         hour = hour % 12 + (12 if half == "p" else 0)
     return _made(hour, minute)
 

@@ -1,12 +1,14 @@
 """Days as people say them, in English and German: today, a weekday, the 3rd, a date. Pure.
 
-Dates with a month's name are read by dateparser, and nothing else is: left to itself it takes `monday 8` for a year's
-20th of August, `8 30` for the 30th of that, `3.1.` for a 1st of March, and drops a time of day it does not know.
+Dates with a month's name are read by dateparser, and nothing else is: left to itself it takes `monday 8` for
+a year's 20th of August, `8 30` for the 30th of that, `3.1.` for a 1st of March, and drops a time of day it
+does not know.
 """
 
 import contextlib
 import re
 from calendar import monthrange
+from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
@@ -69,7 +71,9 @@ _IN_WORDS = re.compile(
     r"(?:,?\s+\d{4})?"
 )
 _MONTH = re.compile(r"\b(?:jan|jän|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez)")
-_ORDINAL = re.compile(r"\b(" + "|".join(word for word in ORDINALS if word.isalpha() and ORDINALS[word] > 0) + r")\b")
+_ORDINAL = re.compile(
+    r"\b(" + "|".join(word for word in ORDINALS if word.isalpha() and ORDINALS[word] > 0) + r")\b"
+)
 _YEAR = re.compile(r"\b\d{4}$")
 LONGEST = 40  # characters of a date
 HOW = "I do not know when that is. Say it as: tomorrow at 9, Friday at 17:30, in 2 hours, on 24 December at 18:00."
@@ -138,7 +142,10 @@ def _dated(words: str, now: datetime, at: time) -> date:
     words = named["date"] if named else words
     words = _ORDINAL.sub(lambda found: str(ORDINALS[found[0]]), words)
     figures = _IN_FIGURES.fullmatch(words)
-    day = _in_figures(figures, now, at) if figures else _in_words(words, now, at)
+    if figures:
+        day = _in_figures(figures, now, at)
+    else:
+        day = _in_words(words, now, at)
     if named and day.weekday() != WEEKDAYS[named["day"]]:
         raise Unclear(f"{day:%-d %B %Y} is a {day:%A}. Say one of the two.")
     return day
@@ -146,15 +153,21 @@ def _dated(words: str, now: datetime, at: time) -> date:
 
 def _in_figures(found: re.Match[str], now: datetime, at: time) -> date:
     """A date in figures: behind dots the day is first, with strokes nobody knows unless only one can be it."""
-    day, month = found["day"] or found["first"], found["month"] or found["second"] or found["bare"]
+    day = found["day"] or found["first"]
+    month = found["month"] or found["second"] or found["bare"]
     year = found["year"] or found["of"] or found["in"]
     if found["sign"]:
-        day, month = found["either"], found["other"]
+        day = found["either"]
+        month = found["other"]
         if int(month) > 12:
             day, month = month, day
         elif int(day) <= 12 and day != month:
-            raise Unclear(f"“{found[0]}” may be two days. Say it with the month's name, such as: 24 December.")
-    years = [int(year) + (2000 if int(year) < 100 else 0)] if year else range(now.year, now.year + 9)
+            raise Unclear(
+                f"“{found[0]}” may be two days. Say it with the month's name, such as: 24 December."
+            )
+    years: Sequence[int] = range(now.year, now.year + 9)
+    if year:
+        years = [int(year) + (2000 if int(year) < 100 else 0)]
     for one in years:
         with contextlib.suppress(ValueError):
             if datetime.combine(made := date(one, int(month), int(day)), at) > now or year:
@@ -178,12 +191,18 @@ def _parsed(words: str, now: datetime) -> date | None:
     import dateparser  # half a second, and ten megabytes: not before somebody names a date
 
     base = datetime.combine(now.date(), time()) - timedelta(seconds=1)
-    settings: dict[str, Any] = {"RELATIVE_BASE": base, "PREFER_DATES_FROM": "future", "REQUIRE_PARTS": ["day", "month"]}
+    settings: dict[str, Any] = {
+        "RELATIVE_BASE": base,
+        "PREFER_DATES_FROM": "future",
+        "REQUIRE_PARTS": ["day", "month"],
+    }
     try:
         found = dateparser.parse(words, languages=["en", "de"], settings=settings)
     except (ValueError, OverflowError):
         return None
-    return None if found is None or found.time() != time() else found.date()
+    if found is None or found.time() != time():
+        return None
+    return found.date()
 
 
 def _no_day(words: str) -> Unclear:

@@ -52,28 +52,37 @@ def ago(seconds: float) -> str:
         return "a minute"
     if minutes < 120:
         return f"{minutes:.0f} minutes"
-    return f"{minutes / 60:.0f} hours" if minutes < 2880 else f"{minutes / 1440:.0f} days"
+    if minutes < 2880:
+        return f"{minutes / 60:.0f} hours"
+    return f"{minutes / 1440:.0f} days"
 
 
 def _each(made: Rule) -> str:
     if made.get("BYDAY") == "MO,TU,WE,TH,FR" and made.interval == 1:
         return "every weekday"
     unit = _UNITS[made.get("FREQ")]
-    return f"every {unit}" if made.interval == 1 else f"every {made.interval} {unit}s"
+    if made.interval == 1:
+        return f"every {unit}"
+    return f"every {made.interval} {unit}s"
 
 
 def _on(made: Rule) -> str:
-    named, number = made.get("BYDAY"), made.get("BYMONTHDAY")
+    named = made.get("BYDAY")
+    number = made.get("BYMONTHDAY")
     if named == "MO,TU,WE,TH,FR" and made.interval == 1:
         return ""
     if made.get("BYMONTH"):
         day = datetime(2024, int(made.get("BYMONTH")), int(number))  # noqa: DTZ001  # of a leap year
         return f" on {day:%-d %B}"
     if number:
-        return " on the last day" if number == "-1" else f" on day {number}"
+        if number == "-1":
+            return " on the last day"
+        return f" on day {number}"
     if named and named[0] in "+-":
         return f" on the {_PLACES[int(named[:2])]} {_DAYS[named[2:]]}"
-    return " on " + _listed([_DAYS[code] for code in named.split(",")]) if named else ""
+    if named:
+        return " on " + _listed([_DAYS[code] for code in named.split(",")])
+    return ""
 
 
 def _clock(made: Rule) -> str:
@@ -83,4 +92,6 @@ def _clock(made: Rule) -> str:
 
 
 def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    if len(words) == 1:
+        return words[0]
+    return f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,4 +1,6 @@
-"""A single moment in words, in English and German: `in 2 hours`, `tomorrow at nine`, `am 24.12. um 18 Uhr`. Pure."""
+"""A single moment in words, in English and German: `in 2 hours`, `tomorrow at nine`, `am 24.12. um 18 Uhr`.
+Pure.
+"""
 
 import re
 from datetime import date, datetime, timedelta, tzinfo
@@ -72,9 +74,14 @@ def _ahead(phrase: str, where: tzinfo, now: float) -> float | None:
         raise Unclear(HOW, told=False)
     if rest.times:
         if len(by_calendar) < len(spans) or len(rest.times) > 1:
-            raise Unclear("Say either how long from now or the time of day, such as: in 2 hours, in 3 days at 9:00.")
+            raise Unclear(
+                "Say either how long from now or the time of day, such as: in 2 hours, in 3 days at 9:00."
+            )
         return rules.instant(datetime.combine(day, rest.times[0]), where)
-    at = rules.instant(datetime.combine(day, start.time()), where) if by_calendar else now
+    if by_calendar:
+        at = rules.instant(datetime.combine(day, start.time()), where)
+    else:
+        at = now
     return at + sum(count * SECONDS[unit] for count, unit in spans if unit in SECONDS)
 
 
@@ -83,7 +90,14 @@ def _bounded(spans: list[tuple[float, str]]) -> None:
         raise Unclear("I keep time by minutes. Say it as: in 1 minute.")
     if any(count != int(count) and unit not in SECONDS for count, unit in spans):
         raise Unclear("Half a day or half a week is not clear to me. Say it in hours or days.")
-    years = {"hour": 1 / 8760, "minute": 1 / 525_600, "day": 1 / 365, "week": 1 / 52, "month": 1 / 12, "year": 1.0}
+    years = {
+        "hour": 1 / 8760,
+        "minute": 1 / 525_600,
+        "day": 1 / 365,
+        "week": 1 / 52,
+        "month": 1 / 12,
+        "year": 1.0,
+    }
     if sum(count * years[unit] for count, unit in spans) > FARTHEST:
         raise Unclear(f"That is more than {FARTHEST} years ahead. Say an earlier time.")
 
@@ -104,8 +118,12 @@ def _count(words: str) -> float:
     if words[0].isdigit():
         return float(words.replace(",", "."))
     if "hal" in words:
-        return 1.5 if words in {"anderthalb", "eineinhalb"} else 0.5
-    return 2 if words in {"a couple of", "ein paar"} else 1
+        if words in {"anderthalb", "eineinhalb"}:
+            return 1.5
+        return 0.5
+    if words in {"a couple of", "ein paar"}:
+        return 2
+    return 1
 
 
 def _later(day: date, count: float, unit: str) -> date:

@@ -14,7 +14,8 @@ Missed = Literal["once", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What becomes of a job now: the due time to be done (None: none), when it is due next (None: never again).
+    """What becomes of a job now: the due time to be done (None: none), when it is due next (None: never
+    again).
 
     `left_out`: due times before that one were missed and are not done.
     """

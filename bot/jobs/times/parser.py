@@ -1,4 +1,5 @@
-"""Words for when something is due, understood whole: once or again and again, and where they end and its text begins.
+"""Words for when something is due, understood whole: once or again and again, and where they end and its text
+begins.
 
 Pure, but slow at its first date (a library is loaded): call it in a thread.
 """
@@ -24,7 +25,9 @@ MOST_WORDS = 14
 _JOIN = re.compile(r"^(?:[:,\-–]\s*|(?:me\s+)?(?:to|that|dass)\s+)+", re.IGNORECASE)
 _ME = re.compile(r"^(?:(?:please|bitte)\s+)?(?:(?:remind|erinnere)\s+)?(?:me|mich|uns|us)\s+", re.IGNORECASE)
 _ENDED = (":", "–", "-")  # what somebody puts between a time and its text
-_SHORT = re.compile(r"(?P<name>mo|tu|we|th|fr|sa|su|so|di|mi|do|mon|tue|wed|thu|fri|sat|sun)\b(?P<more>.*)", re.DOTALL)
+_SHORT = re.compile(
+    r"(?P<name>mo|tu|we|th|fr|sa|su|so|di|mi|do|mon|tue|wed|thu|fri|sat|sun)\b(?P<more>.*)", re.DOTALL
+)
 _SURELY = re.compile(r"\s*(?:,|-|–|und|and|bis)|.*(?:\b(?:um|uhr)\b|\d:\d\d)")
 _LAST = re.compile(
     r"(?:at|um|on|am|this|next|in|every|each|jeden|until|bis|tomorrow|today|tonight|heute|übermorgen|@\d*|"
@@ -41,7 +44,9 @@ _MORE = re.compile(
     r"\d{1,2}(?:[:.]\d{2}|\s*(?:[ap]\.?m|uhr|o'clock))(?!\w)"
 )
 _FIXED = re.compile(r"\d|noon|midday|midnight|mittag|mitternacht")  # else it is a part of the day
-_JOINED = re.compile(r"[\s,]+(?:starting|beginning|from|ab|or|oder|and|und)(?:\s+(?:on|from|at))?$", re.IGNORECASE)
+_JOINED = re.compile(
+    r"[\s,]+(?:starting|beginning|from|ab|or|oder|and|und)(?:\s+(?:on|from|at))?$", re.IGNORECASE
+)
 _HOUR = re.compile(r"(?:[01]?\d|2[0-4])(?!\S)")
 HALF_SAID = (
     "I understand the time as far as “{when}”. If “{rest}” is part of it, say it another way; if not, put a colon "
@@ -62,7 +67,9 @@ class When:
     @property
     def words(self) -> str:
         """How often, in words; empty: once."""
-        return saying.rule(self.rule) if self.rule else ""
+        if self.rule:
+            return saying.rule(self.rule)
+        return ""
 
 
 def understand(words: str, zone: str, now: float, shortest: int) -> When:
@@ -72,7 +79,8 @@ def understand(words: str, zone: str, now: float, shortest: int) -> When:
     """
     if len(words) > LONGEST:
         raise Unclear(f"That is too long to be a time. Say it in {LONGEST} characters at most.", told=False)
-    phrase, where = hours.plain(words), rules.zone(zone)
+    phrase = hours.plain(words)
+    where = rules.zone(zone)
     if not phrase:
         raise Unclear("Say when, such as: tomorrow at 9, or every weekday at 8.")
     if recurrences.is_meant(phrase):
@@ -84,8 +92,8 @@ def understand(words: str, zone: str, now: float, shortest: int) -> When:
 
 
 def split(line: str, zone: str, now: float, shortest: int) -> tuple[When, str]:
-    """What a line such as `tomorrow at nine call Anna` means, and the text in it: its time stands first or last, or its
-    day first and its hour last.
+    """What a line such as `tomorrow at nine call Anna` means, and the text in it: its time stands first or
+    last, or its day first and its hour last.
 
     Raises Unclear, with what is wrong with the time where that is known.
     """
@@ -140,7 +148,9 @@ def _is_text(when: list[str]) -> bool:
 def _said_last(
     when: list[str], rest: list[str], read: Callable[[str], When]
 ) -> tuple[When, list[str], list[str]] | None:
-    """The time with what is said of it behind the text, these words, and the text's: `tomorrow call Anna at 5`."""
+    """The time with what is said of it behind the text, these words, and the text's: `tomorrow call Anna at
+    5`.
+    """
     for at in range(max(1, len(rest) - MOST_WORDS), len(rest)):
         if _LAST.match(rest[at]):
             with contextlib.suppress(Unclear):
@@ -148,7 +158,9 @@ def _said_last(
     return None
 
 
-def _is_all(rest: list[str], when: list[str], read: Callable[[str], When], *, other_days: bool = True) -> None:
+def _is_all(
+    rest: list[str], when: list[str], read: Callable[[str], When], *, other_days: bool = True
+) -> None:
     """Raise Unclear where a time goes before the one at the end: `pills every 8 hours, starting at 6`.
 
     `other_days`: a text may end with a day, such as `ask about Monday`.
@@ -172,7 +184,8 @@ def _half_said(when: list[str], rest: list[str]) -> Unclear:
 
 def _is_whole(when: list[str], rest: list[str], understood: When) -> None:
     """Raise Unclear where what follows a time may belong to it."""
-    follows, said = hours.plain(" ".join(rest[:4])), hours.plain(" ".join(when))
+    follows = hours.plain(" ".join(rest[:4]))
+    said = hours.plain(" ".join(when))
     counts = moments.is_counted(said) or (understood.rule is not None and understood.rule.step is not None)
     lacks_hour = not counts and not (hours.find(said).times and _FIXED.search(said))
     if _MORE.match(follows) or (lacks_hour and _HOUR.match(follows)):

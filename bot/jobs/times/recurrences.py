@@ -1,7 +1,8 @@
-"""Recurrences in words, in English and German: `every weekday at 8`, `alle 2 Wochen montags`, `on the last Friday`.
+"""Recurrences in words, in English and German: `every weekday at 8`, `alle 2 Wochen montags`, `on the last
+Friday`.
 
-A grammar of our own that must account for every word: the library there is (recurrent) knows English alone, and passes
-over what it does not understand. Pure.
+A grammar of our own that must account for every word: the library there is (recurrent) knows English alone,
+and passes over what it does not understand. Pure.
 """
 
 import re
@@ -47,7 +48,9 @@ def is_meant(phrase: str) -> bool:
 
 
 def find(phrase: str, where: tzinfo, now: float, shortest: int) -> Rule:
-    """The rule a plain phrase means; `shortest` is the least number of seconds between two times. Raises Unclear."""
+    """The rule a plain phrase means; `shortest` is the least number of seconds between two times. Raises
+    Unclear.
+    """
     words, until = _until(phrase, where, now)
     found = hours.find(words)
     rest = _tidy(found.rest)
@@ -89,7 +92,9 @@ def _read(words: str, start: datetime) -> _Made:
     raise Unclear(HOW, told=False)
 
 
-def _elapsed(freq: str, parts: dict[str, str], times: tuple[time, ...], now: float, where: tzinfo) -> Rule | None:
+def _elapsed(
+    freq: str, parts: dict[str, str], times: tuple[time, ...], now: float, where: tzinfo
+) -> Rule | None:
     if freq not in {"MINUTELY", "HOURLY", "SECONDLY"}:
         return None
     if times:
@@ -101,7 +106,9 @@ def _elapsed(freq: str, parts: dict[str, str], times: tuple[time, ...], now: flo
 def _calendar(freq: str, parts: dict[str, str], times: tuple[time, ...], where: tzinfo, now: float) -> Rule:
     times = times or (hours.MORNING,)
     if len({at.minute for at in times}) > 1 and len({at.hour for at in times}) > 1:
-        raise Unclear("Of several times a day the minutes must be the same, such as: every day at 8:30 and 20:30.")
+        raise Unclear(
+            "Of several times a day the minutes must be the same, such as: every day at 8:30 and 20:30."
+        )
     clock = {"BYHOUR": _listed(at.hour for at in times), "BYMINUTE": _listed(at.minute for at in times)}
     begin = rules.local(now, where).replace(second=0, microsecond=0)
     whole = tuple({"FREQ": freq, **parts, **clock, "BYSECOND": "0"}.items())
@@ -142,7 +149,9 @@ def _number(found: re.Match[str]) -> dict[str, str]:
     if not every:
         return {}
     number = _OTHER.get(every) or int(every)
-    return {} if number == 1 else {"INTERVAL": str(number)}
+    if number == 1:
+        return {}
+    return {"INTERVAL": str(number)}
 
 
 def _by_clock(found: re.Match[str], _: datetime) -> _Made:
@@ -167,13 +176,19 @@ def _weekends(_found: re.Match[str], _: datetime) -> _Made:
 
 def _weekly(found: re.Match[str], start: datetime) -> _Made:
     named = found.groupdict().get("days")
-    numbers = {days.WEEKDAYS[one] for one in re.findall(days.DAY, named)} if named else {start.weekday()}
+    if named:
+        numbers = {days.WEEKDAYS[one] for one in re.findall(days.DAY, named)}
+    else:
+        numbers = {start.weekday()}
     return "WEEKLY", {**_number(found), "BYDAY": ",".join(CODES[number] for number in sorted(numbers))}
 
 
 def _monthly(found: re.Match[str], start: datetime) -> _Made:
     groups = found.groupdict()
-    number = int(groups["nth"]) if groups.get("nth") else days.ORDINALS.get(groups.get("word") or "", start.day)
+    if groups.get("nth"):
+        number = int(groups["nth"])
+    else:
+        number = days.ORDINALS.get(groups.get("word") or "", start.day)
     if not (1 <= number <= 31 or number == -1):
         raise Unclear(f"No month has a day {number}.")
     return "MONTHLY", {**_number(found), "BYMONTHDAY": str(number)}
@@ -217,9 +232,15 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], _Made]]
         ),
         (rf"(?:{_EVERY}\s+|(?:on|at|am)\s+)?(?:the\s+)?(?:weekends?|wochenenden?)", _weekends),
         (rf"(?:{_EVERY}\s+|on\s+|am\s+)?{_NTH}(?P<days>{_DAYLIST})", _weekly),
-        (rf"(?:weekly|wöchentlich|{_EVERY}\s+{_NTH}(?:weeks?|wochen?))(?:{_ON}(?P<days>{_DAYLIST}))?", _weekly),
+        (
+            rf"(?:weekly|wöchentlich|{_EVERY}\s+{_NTH}(?:weeks?|wochen?))(?:{_ON}(?P<days>{_DAYLIST}))?",
+            _weekly,
+        ),
         (rf"(?:{_EVERY}\s+)?(?P<days>{_DAYLIST})\s+(?:of\s+)?{_EVERY}\s+{_NTH}(?:weeks?|wochen?)", _weekly),
-        (rf"(?:(?:on|am|every|jeden|the)\s+)*(?P<word>{_ORD})\s+(?P<day>{days.DAY}){_MONTHLY}", _monthly_weekday),
+        (
+            rf"(?:(?:on|am|every|jeden|the)\s+)*(?P<word>{_ORD})\s+(?P<day>{days.DAY}){_MONTHLY}",
+            _monthly_weekday,
+        ),
         (
             rf"(?:monthly|monatlich|{_EVERY}\s+{_NTH}(?:months?|monate?n?)){_ON}(?P<word>{_ORD})\s+(?P<day>{days.DAY})",
             _monthly_weekday,

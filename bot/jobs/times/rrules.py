@@ -1,7 +1,7 @@
 """Rules of recurrence as they are stored, and the instants they come to. Pure.
 
-A rule is two lines of iCalendar: DTSTART, a local time without a zone, and RRULE. Of a local time that does not exist
-the instant is as far behind the gap as it lies in it; of one that exists twice it is the first.
+A rule is two lines of iCalendar: DTSTART, a local time without a zone, and RRULE. Of a local time that does
+not exist the instant is as far behind the gap as it lies in it; of one that exists twice it is the first.
 """
 
 import math
@@ -49,15 +49,21 @@ class Rule:
 
     @property
     def step(self) -> int | None:
-        """The seconds between two times of a rule that goes by elapsed time; None of one that goes by the calendar."""
+        """The seconds between two times of a rule that goes by elapsed time; None of one that goes by the
+        calendar.
+        """
         seconds = _STEPS.get(self.get("FREQ"))
-        return seconds * self.interval if seconds else None
+        if seconds:
+            return seconds * self.interval
+        return None
 
 
 @cache
 def zone(name: str) -> tzinfo:
     """The time zone of an IANA name. Raises ZoneInfoNotFoundError."""
-    return UTC if name == "UTC" else ZoneInfo(name)
+    if name == "UTC":
+        return UTC
+    return ZoneInfo(name)
 
 
 def instant(local: datetime, where: tzinfo) -> float:
@@ -113,9 +119,12 @@ def latest(rule: Rule, where: tzinfo, first: float, now: float) -> float:
 def _end(rule: Rule, where: tzinfo) -> float:
     """The epoch second after which a rule that goes by elapsed time comes no more."""
     assert rule.step is not None
-    until, count = rule.get("UNTIL"), rule.get("COUNT")
+    until = rule.get("UNTIL")
+    count = rule.get("COUNT")
     last = instant(datetime.strptime(until, STAMP), where) if until else math.inf  # noqa: DTZ007
-    return min(last, instant(rule.begin, where) + (int(count) - 1) * rule.step) if count else last
+    if count:
+        return min(last, instant(rule.begin, where) + (int(count) - 1) * rule.step)
+    return last
 
 
 def _elapsed(begin: float, step: int, after: float) -> Iterator[float]:
@@ -126,7 +135,9 @@ def _elapsed(begin: float, step: int, after: float) -> Iterator[float]:
 
 
 def _calendar(rule: Rule, since: datetime) -> Iterator[datetime]:
-    """The local times of a rule since `since`, or DTSTART. The library counts from DTSTART, so that is moved near."""
+    """The local times of a rule since `since`, or DTSTART. The library counts from DTSTART, so that is moved
+    near.
+    """
     from dateutil.rrule import rrulestr  # not needed by a house without jobs
 
     begin = rule.begin if rule.get("COUNT") else _near(rule, since)
@@ -139,7 +150,9 @@ def _calendar(rule: Rule, since: datetime) -> Iterator[datetime]:
 
 def _near(rule: Rule, since: datetime) -> datetime:
     """A beginning near `since`, not before DTSTART, from which the periods fall as they do from there."""
-    begin, every, freq = rule.begin, rule.interval, rule.get("FREQ")
+    begin = rule.begin
+    every = rule.interval
+    freq = rule.get("FREQ")
     if since <= begin:
         return begin
     if freq in {"DAILY", "WEEKLY"}:
@@ -155,7 +168,8 @@ def _near(rule: Rule, since: datetime) -> datetime:
 
 def _whole(rule: Rule) -> Iterator[tuple[str, str]]:
     """The parts with what DTSTART says where they are silent, so that it may be moved."""
-    begin, freq = rule.begin, rule.get("FREQ")
+    begin = rule.begin
+    freq = rule.get("FREQ")
     said = {name for name, _ in rule.parts}
     yield from rule.parts
     told = {"BYHOUR": begin.hour, "BYMINUTE": begin.minute, "BYSECOND": begin.second}

@@ -1,4 +1,5 @@
-"""What the simulated model says in the demo: a handful of questions answered with the tools offered, else the truth.
+"""What the simulated model says in the demo: a handful of questions answered with the tools offered, else the
+truth.
 
 Pure. A brain for `bot.sim.vllm.server.Endpoint`; knows the house's tools by name only.
 """
@@ -41,7 +42,9 @@ _TIDES = (
     "the sea bulges on both. The Earth turns beneath these two bulges, which is why most coasts have high water twice "
     "in about 25 hours. When the Sun pulls along the same line, at full and new Moon, tides are at their highest."
 )
-_THOUGHT = "One of the questions I can show something for. Is a tool needed? I take the shortest way to an answer."
+_THOUGHT = (
+    "One of the questions I can show something for. Is a tool needed? I take the shortest way to an answer."
+)
 _ELSE = (
     "I am a *simulated* model: the gateway, its tools and this chat are real, but nothing here can really think. "
     "With a real DiffusionGemma behind it, this would be its answer.\n\nThis is what I can show:\n"
@@ -64,12 +67,16 @@ def showcase(request: ChatRequest) -> str:
     results = _results(request)
     text = _ELSE + "\n".join(f"- {question}" for question in SHOWCASE)
     for question in reversed([_question(asked) for asked in request.asked]):
-        known = next(((topic, found) for pattern, topic in _TOPICS if (found := pattern.search(question))), None)
+        known = next(
+            ((topic, found) for pattern, topic in _TOPICS if (found := pattern.search(question))), None
+        )
         if known:
             topic, found = known
             text = topic(found, results, offered)
             break
-    return thought(_THOUGHT, request) + text if request.thinking else text
+    if request.thinking:
+        return thought(_THOUGHT, request) + text
+    return text
 
 
 def _question(text: str) -> str:
@@ -79,7 +86,9 @@ def _question(text: str) -> str:
 
 def _results(request: ChatRequest) -> Sequence[_Result]:
     names = {
-        call["id"]: call["function"]["name"] for message in request.rounds for call in message.get("tool_calls") or ()
+        call["id"]: call["function"]["name"]
+        for message in request.rounds
+        for call in message.get("tool_calls") or ()
     }
     return [
         _Result(names.get(message.get("tool_call_id"), "unknown"), text_of(message))
@@ -123,7 +132,9 @@ def _difference(places: Sequence[str], first: re.Match[str], second: re.Match[st
 
 def _offset(clock: re.Match[str]) -> int:
     minutes = int(clock["h"]) * 60 + int(clock["m"])
-    return -minutes if clock["sign"] == "-" else minutes
+    if clock["sign"] == "-":
+        return -minutes
+    return minutes
 
 
 def _arithmetic(found: re.Match[str], results: Sequence[_Result], offered: frozenset[str]) -> str:
@@ -160,7 +171,9 @@ def _remind(found: re.Match[str], results: Sequence[_Result], offered: frozenset
     told = results[-1].text
     if "time zone is unknown" in told:
         return "In which city are you? Say it again with that, such as: Remind me tomorrow at 9 in Paris to call Anna."
-    return "All right, I remind you." if told.startswith("Scheduled.") else told
+    if told.startswith("Scheduled."):
+        return "All right, I remind you."
+    return told
 
 
 def _page(found: re.Match[str], results: Sequence[_Result], offered: frozenset[str]) -> str:

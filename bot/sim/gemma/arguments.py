@@ -67,7 +67,9 @@ class _Reader:
         end = self._text.find(DELIMITER, start)
         # A string that is never closed swallows everything behind it.
         self._at = len(self._text) if end < 0 else end + len(DELIMITER)
-        return self._text[start:] if end < 0 else self._text[start:end]
+        if end < 0:
+            return self._text[start:]
+        return self._text[start:end]
 
     def _list(self) -> list[Any]:
         items = []
@@ -82,7 +84,9 @@ class _Reader:
         while self._at < len(self._text) and self._text[self._at] not in ",}]":
             self._at += 1
         if self._at >= len(self._text):
-            return _NOTHING if self._cut else self._text[start:].strip()
+            if self._cut:
+                return _NOTHING
+            return self._text[start:].strip()
         if self._at == start:
             self._at = len(self._text)
             return _NOTHING
@@ -90,7 +94,9 @@ class _Reader:
 
 
 def read(text: str, schema: Schema, *, cut: bool = False) -> Pairs:
-    """The key and value pairs of `text`, a key given twice included; values have the schema's types where they fit."""
+    """The key and value pairs of `text`, a key given twice included; values have the schema's types where
+    they fit.
+    """
     body = text.strip()
     if body.endswith("}") or (body.endswith(")") and body.count("(") < body.count(")")):
         body = body[:-1]
@@ -104,7 +110,9 @@ def as_json(pairs: Pairs) -> str:
 
 
 def safe_prefix(pairs: Pairs, schema: Schema) -> str:
-    """What a stream may already say of unfinished arguments: all but a last value that could still change its type."""
+    """What a stream may already say of unfinished arguments: all but a last value that could still change its
+    type.
+    """
     if not pairs:
         return ""
     *done, (key, value) = dict(pairs).items()
@@ -155,11 +163,15 @@ def _fitted(text: str, kinds: set[str]) -> Any:
             value = _READ[kind](text)
             if value is not _NOTHING:
                 return value
-    return text if "string" in kinds else _from_json(text, object)
+    if "string" in kinds:
+        return text
+    return _from_json(text, object)
 
 
 def _null(text: str) -> Any:
-    return None if text.lower() == "null" else _NOTHING
+    if text.lower() == "null":
+        return None
+    return _NOTHING
 
 
 def _integer(text: str) -> Any:
@@ -176,7 +188,9 @@ def _number(text: str) -> Any:
         return _NOTHING
     if value != value or value in (float("inf"), float("-inf")):
         return _NOTHING
-    return int(value) if value.is_integer() else value
+    if value.is_integer():
+        return int(value)
+    return value
 
 
 def _boolean(text: str) -> Any:
@@ -189,8 +203,12 @@ def _from_json(text: str, kind: type) -> Any:
     except ValueError:
         value = _NOTHING
     if kind is object:
-        return text if value is _NOTHING else value
-    return value if isinstance(value, kind) else _NOTHING
+        if value is _NOTHING:
+            return text
+        return value
+    if isinstance(value, kind):
+        return value
+    return _NOTHING
 
 
 _READ: Mapping[str, Any] = {

@@ -1,7 +1,9 @@
-"""The gemma4 parsers of the published preview image: the defects people reported of it, and otherwise today's.
+"""The gemma4 parsers of the published preview image: the defects people reported of it, and otherwise
+today's.
 
-Pure. The reports give classes, not conditions, so where each class strikes is chosen here: a call in round brackets
-leaves an empty turn, and in a stream a canvas that holds more than one thing reaches the content with all its markup.
+Pure. The reports give classes, not conditions, so where each class strikes is chosen here: a call in round
+brackets leaves an empty turn, and in a stream a canvas that holds more than one thing reaches the content
+with all its markup.
 """
 
 import re

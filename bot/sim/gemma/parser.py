@@ -1,7 +1,7 @@
 """Turns raw Gemma text into reasoning, content and tool calls, as vLLM's gemma4 parser does.
 
-Pure. `Stream` is fed a canvas at a time, `parse_whole` takes a reply that is not streamed. Where the two disagree they
-do so on purpose: the real ones do.
+Pure. `Stream` is fed a canvas at a time, `parse_whole` takes a reply that is not streamed. Where the two
+disagree they do so on purpose: the real ones do.
 """
 
 import re
@@ -12,8 +12,10 @@ from bot.sim.gemma.arguments import Schema, as_json, read, safe_prefix, unrepeat
 from bot.sim.gemma.tokens import CONTROL_IDS, SPELLED, segments
 
 _LABEL = "thought\n"
-_OPEN, _CLOSE = "<|channel>", "<channel|>"
-_CALL, _CALL_END = "<|tool_call>", "<tool_call|>"
+_OPEN = "<|channel>"
+_CLOSE = "<channel|>"
+_CALL = "<|tool_call>"
+_CALL_END = "<tool_call|>"
 _DELIMITER = '<|"|>'
 _HEADER = re.compile(r"(?:call)?:(?P<name>[^{(]*)(?P<open>[{(])?(?P<arguments>.*)", re.DOTALL)
 
@@ -23,7 +25,8 @@ Schemas = Mapping[str, Schema]
 class _Machine:
     """Follows the control tokens and says what each piece of text belongs to.
 
-    Yields (kind, text): `reasoning`, `content`, `call` (raw text of a call, the first piece of each empty), `call end`.
+    Yields (kind, text): `reasoning`, `content`, `call` (raw text of a call, the first piece of each empty),
+    `call end`.
     """
 
     def __init__(self, *, inside_thought: bool) -> None:
@@ -34,7 +37,10 @@ class _Machine:
     def feed(self, text: str) -> Iterator[tuple[str, str]]:
         for piece, control in segments(text):
             kept = piece == _DELIMITER or (piece == _CALL_END and self._state == "reasoning")
-            event = self._control(piece) if control and not kept else self._text(piece)
+            if control and not kept:
+                event = self._control(piece)
+            else:
+                event = self._text(piece)
             if event:
                 yield event
 
@@ -50,7 +56,8 @@ class _Machine:
         if token == _OPEN:
             self._state = "reasoning"
         elif token == _CLOSE and self._state == "reasoning":
-            self._state, self._held = "content", ""
+            self._state = "content"
+            self._held = ""
         return None
 
     def _text(self, piece: str) -> tuple[str, str]:
@@ -148,7 +155,9 @@ class Stream:
                 self._give(found.name, safe_prefix(settled, found.schema), delta)
             self._give(found.name, as_json(pairs), delta)
             self.called += 1
-        self._raw, self._name, self._said = None, None, ""
+        self._raw = None
+        self._name = None
+        self._said = ""
 
     def _give(self, name: str, arguments: str, delta: Delta) -> None:
         if not arguments.startswith(self._said):
@@ -156,7 +165,8 @@ class Stream:
         more = arguments[len(self._said) :]
         if self._name is None or more:
             delta.calls.append(CallPiece(self.called, name if self._name is None else None, more or None))
-        self._name, self._said = name, arguments
+        self._name = name
+        self._said = arguments
 
 
 @dataclass(frozen=True, slots=True)

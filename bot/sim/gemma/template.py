@@ -1,7 +1,7 @@
 """Renders a conversation the way vLLM's example chat template for Gemma 4 does, its traps included.
 
-Pure. Mis-renderings that matter to a client are kept on purpose: text beside calls lands after the tool responses,
-a tool without description says `None`, and nothing a user types is escaped.
+Pure. Mis-renderings that matter to a client are kept on purpose: text beside calls lands after the tool
+responses, a tool without description says `None`, and nothing a user types is escaped.
 """
 
 import json
@@ -34,7 +34,10 @@ class Conversation:
 def render(conversation: Conversation) -> str:
     """The prompt text, from `<bos>` to the place where the model goes on."""
     messages = list(conversation.messages)
-    first = messages[0] if messages and messages[0]["role"] in ("system", "developer") else None
+    if messages and messages[0]["role"] in ("system", "developer"):
+        first = messages[0]
+    else:
+        first = None
     parts = ["<bos>"]
     if first or conversation.tools or conversation.thinking:
         parts.append(_head(first, conversation))
@@ -54,7 +57,10 @@ def render(conversation: Conversation) -> str:
 
 def _head(first: Json | None, conversation: Conversation) -> str:
     thinking = "<|think|>\n" if conversation.thinking else ""
-    text = "".join(f"{piece.strip()} " for piece in _texts(first["content"])) if first else ""
+    if first:
+        text = "".join(f"{piece.strip()} " for piece in _texts(first["content"]))
+    else:
+        text = ""
     tools = "".join(f"<|tool>{_declaration(tool['function'])}<tool|>" for tool in conversation.tools)
     return f"<|turn>system\n{thinking}{text}{tools}<turn|>\n"
 
@@ -63,12 +69,16 @@ def _generation_prompt(after: str | None, *, thinking: bool) -> str:
     if after == "call":
         return ""
     if after == "response":
-        return OPEN_THOUGHT if thinking else ""
+        if thinking:
+            return OPEN_THOUGHT
+        return ""
     return "<|turn>model\n" + ("" if thinking else EMPTY_THOUGHT)
 
 
 def _turn(turns: Sequence[Json], place: int, conversation: Conversation) -> tuple[str, str | None]:
-    """One message with the tool results behind it, and what it ended in: a `call`, a `response` or nothing special."""
+    """One message with the tool results behind it, and what it ended in: a `call`, a `response` or nothing
+    special.
+    """
     message = turns[place]
     role = {"assistant": "model", "developer": "system"}.get(message["role"], message["role"])
     goes_on = role == "model" and _neighbour(turns, place, -1) == "assistant"
@@ -104,7 +114,9 @@ def _thought(turns: Sequence[Json], place: int, conversation: Conversation, *, g
     current = all(turn["role"] != "user" for turn in turns[place:])
     if reasoning and (current or conversation.preserve_thinking):
         return f"{OPEN_THOUGHT}{reasoning}\n<channel|>"
-    return "" if conversation.thinking or goes_on or not conversation.keeps_empty_thoughts else EMPTY_THOUGHT
+    if conversation.thinking or goes_on or not conversation.keeps_empty_thoughts:
+        return ""
+    return EMPTY_THOUGHT
 
 
 def _call(function: Json) -> str:
@@ -119,7 +131,9 @@ def _arguments(raw: object) -> Json:
         value = json.loads(raw) if isinstance(raw, str) else raw
     except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def _results(turns: Sequence[Json], place: int) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Counts tokens of Gemma text by one printed rule; owns the control tokens and their ids.
 
-Pure. Stands in for the real tokenizer in the simulated endpoint, so that every count there follows the same rule.
+Pure. Stands in for the real tokenizer in the simulated endpoint, so that every count there follows the same
+rule.
 """
 
 import re
@@ -38,9 +39,7 @@ CONTROL_IDS = {
 SPELLED = "\x00"
 
 _CONTROL = "|".join(re.escape(name) for name in CONTROL_IDS)
-_TOKEN = (
-    rf"{SPELLED}.|{_CONTROL}| ?[A-Za-z]{{1,6}}|\d|[!-/:;=>?@\[-`{{-~]{{1,3}}|<| ?[^\x00-\x7f]{{1,3}}|\n+|[^\S\n]+|."
-)
+_TOKEN = rf"{SPELLED}.|{_CONTROL}| ?[A-Za-z]{{1,6}}|\d|[!-/:;=>?@\[-`{{-~]{{1,3}}|<| ?[^\x00-\x7f]{{1,3}}|\n+|[^\S\n]+|."
 _TOKENS = re.compile(_TOKEN, re.DOTALL)
 _BLOCKS = re.compile(f"(?:{_TOKEN}){{1,{BLOCK}}}", re.DOTALL)
 _CONTROLS = re.compile(f"(?<!{SPELLED})({_CONTROL})")
@@ -82,4 +81,6 @@ def segments(text: str) -> Iterable[tuple[str, bool]]:
 def token_id(token: str) -> int:
     """The real id of a control token; any other token gets a stable made-up one."""
     known = CONTROL_IDS.get(token)
-    return known if known is not None else _FIRST_ORDINARY_ID + zlib.crc32(token.encode()) % _ORDINARY_IDS
+    if known is not None:
+        return known
+    return _FIRST_ORDINARY_ID + zlib.crc32(token.encode()) % _ORDINARY_IDS

@@ -1,6 +1,8 @@
-"""The chat page of the demo: an ASGI app that shows one person's chat in the simulated Telegram and lets them act.
+"""The chat page of the demo: an ASGI app that shows one person's chat in the simulated Telegram and lets them
+act.
 
-Owns its secret address, who listens, and what a browser may send. Knows the simulator, nothing of the gateway.
+Owns its secret address, who listens, and what a browser may send. Knows the simulator, nothing of the
+gateway.
 """
 
 import asyncio
@@ -40,7 +42,8 @@ class Notice:
 
 @dataclass(eq=False)
 class ChatPage:
-    """One chat's page at `path`. `run` must be running for anything to move; `close` ends what browsers listen to.
+    """One chat's page at `path`. `run` must be running for anything to move; `close` ends what browsers
+    listen to.
 
     `opened` is called when the page is opened for the first time.
     """
@@ -142,7 +145,8 @@ class ChatPage:
 
     async def _send(self, request: Request) -> Response:
         body = await _body(request)
-        text, reply_to = body.get("text"), body.get("reply_to")
+        text = body.get("text")
+        reply_to = body.get("reply_to")
         if not isinstance(text, str) or not text.strip() or not isinstance(reply_to, int | None):
             raise HTTPException(400, "a text is wanted")
         readable = text.strip().encode("utf-8", "replace").decode()  # half a surrogate pair is no text
@@ -150,7 +154,8 @@ class ChatPage:
 
     async def _tap(self, request: Request) -> Response:
         body = await _body(request)
-        message_id, data = body.get("id"), body.get("data")
+        message_id = body.get("id")
+        data = body.get("data")
         if not isinstance(message_id, int) or not isinstance(data, str):
             raise HTTPException(400, "a message and its button are wanted")
         return self._act(lambda: self.person.tap(message_id, data))

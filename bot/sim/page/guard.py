@@ -1,7 +1,8 @@
-"""Stands before the chat page: lets in only who knows its secret address, from this machine, out of the page itself.
+"""Stands before the chat page: lets in only who knows its secret address, from this machine, out of the page
+itself.
 
-Against other websites in the same browser: DNS rebinding (Host), forged requests (Origin, content type), framing and
-injected scripts (headers).
+Against other websites in the same browser: DNS rebinding (Host), forged requests (Origin, content type),
+framing and injected scripts (headers).
 """
 
 import hmac
@@ -48,10 +49,13 @@ class Guard:
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
         headers = Headers(scope=scope)
-        host, port = headers.get("host", ""), scope["server"][1]
+        host = headers.get("host", "")
+        port = scope["server"][1]
         if host not in {f"127.0.0.1:{port}", f"localhost:{port}"}:
             return 403, "This page is served to this machine only."
-        if not hmac.compare_digest(scope["path"].lstrip("/").partition("/")[0].encode(), self._token.encode()):
+        if not hmac.compare_digest(
+            scope["path"].lstrip("/").partition("/")[0].encode(), self._token.encode()
+        ):
             return 404, "Not found. The address that was printed at the start holds a secret word."
         if headers.get("sec-fetch-site", "none") not in {"same-origin", "none"}:
             return 403, "Another site may not ask this one."

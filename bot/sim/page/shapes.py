@@ -35,7 +35,9 @@ def message_shown(raw: Json, person: int, reactions: list[str] | None = None) ->
         "buttons": raw.get("reply_markup", {}).get("inline_keyboard", []),
         "reply": _quoted(raw["reply_to_message"]) if "reply_to_message" in raw else None,
     }
-    return shown if reactions is None else shown | {"reactions": reactions}
+    if reactions is None:
+        return shown
+    return shown | {"reactions": reactions}
 
 
 def draft_shown(data: Json) -> Json:

@@ -18,7 +18,9 @@ TAP_SECONDS = 150.0
 
 @dataclass(slots=True)
 class ChatMessage:
-    """A message of a chat: `raw` is Telegram's Message object as it is now, `edits` what it was before each edit."""
+    """A message of a chat: `raw` is Telegram's Message object as it is now, `edits` what it was before each
+    edit.
+    """
 
     raw: Json
     from_bot: bool
@@ -46,7 +48,9 @@ class ChatMessage:
     @property
     def buttons(self) -> list[Json]:
         """All inline buttons, row by row."""
-        return [button for row in self.raw.get("reply_markup", {}).get("inline_keyboard", []) for button in row]
+        return [
+            button for row in self.raw.get("reply_markup", {}).get("inline_keyboard", []) for button in row
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +125,24 @@ class Chat:
     @property
     def draft(self) -> Draft | None:
         """The draft being shown, if any."""
-        return self._draft if self._draft and self._draft.until > self._clock.now() else None
+        if self._draft and self._draft.until > self._clock.now():
+            return self._draft
+        return None
 
     @property
     def typing(self) -> str:
         """The action being shown, such as `typing`; empty for none."""
         action, until = self._typing
-        return action if until > self._clock.now() else ""
+        if until > self._clock.now():
+            return action
+        return ""
 
     def find(self, message_id: int) -> ChatMessage | None:
         """A message that is there and not deleted."""
         message = self._messages.get(message_id)
-        return message if message and not message.deleted else None
+        if message and not message.deleted:
+            return message
+        return None
 
     def add(self, message: ChatMessage) -> None:
         """A message arrives; the bot's own ends its draft and its typing."""
@@ -176,7 +186,10 @@ class World:
         name = params.text("chat_id").strip()
         if not name:
             raise bad_request("chat_id is empty")
-        chat = self._named(name) if name.startswith("@") else self.chats.get(params.integer("chat_id"))
+        if name.startswith("@"):
+            chat = self._named(name)
+        else:
+            chat = self.chats.get(params.integer("chat_id"))
         if chat is None or not chat.is_known:
             raise bad_request("chat not found")
         return chat
@@ -204,7 +217,9 @@ class World:
         self.changes.tell(Event("deleted", chat.id, message.message_id))
 
     def _named(self, name: str) -> Chat | None:
-        return next((chat for chat in self.chats.values() if "@" + chat.raw.get("username", "") == name), None)
+        return next(
+            (chat for chat in self.chats.values() if "@" + chat.raw.get("username", "") == name), None
+        )
 
 
 _BLOCKED = "Forbidden: bot was blocked by the user"

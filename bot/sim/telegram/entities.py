@@ -1,6 +1,8 @@
-"""Judges a text with its entities as TDLib does: lengths in UTF-16 units, entity bounds and types, links. Pure.
+"""Judges a text with its entities as TDLib does: lengths in UTF-16 units, entity bounds and types, links.
+Pure.
 
-What comes back is the text as Telegram stores it: control characters and outer whitespace gone, entities moved along.
+What comes back is the text as Telegram stores it: control characters and outer whitespace gone, entities
+moved along.
 """
 
 import re
@@ -16,10 +18,22 @@ CAPTION_UNITS = 1024
 
 _MAX_BYTES = 1 << 15
 _STYLES = frozenset(
-    ("bold", "italic", "underline", "strikethrough", "spoiler", "code", "pre", "blockquote", "expandable_blockquote")
+    (
+        "bold",
+        "italic",
+        "underline",
+        "strikethrough",
+        "spoiler",
+        "code",
+        "pre",
+        "blockquote",
+        "expandable_blockquote",
+    )
 ).union(("text_link", "text_mention", "custom_emoji", "date_time"))
 # Telegram finds these by itself and ignores them in a request.
-_FOUND = frozenset(("mention", "hashtag", "cashtag", "bot_command", "url", "email", "phone_number", "bank_card_number"))
+_FOUND = frozenset(
+    ("mention", "hashtag", "cashtag", "bot_command", "url", "email", "phone_number", "bank_card_number")
+)
 _KEPT_FIELDS = ("language", "url", "user", "custom_emoji_id", "unix_time", "date_time_format")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 _BLANK = (
@@ -30,7 +44,9 @@ _BLANK = (
 
 @dataclass(frozen=True, slots=True)
 class Formatted:
-    """A text as Telegram stores it, with entities as they are returned; `units` is its length in UTF-16 units."""
+    """A text as Telegram stores it, with entities as they are returned; `units` is its length in UTF-16
+    units.
+    """
 
     text: str
     entities: tuple[Json, ...]
@@ -43,14 +59,19 @@ class Formatted:
 
 def utf16_units(text: str) -> int:
     """Length in UTF-16 units, the measure of all Telegram's limits and offsets."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+    if text.isascii():
+        return len(text)
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def format_text(text: str, entities: Any) -> Formatted:
     """Check and clean; raises Refusal (400) with Telegram's words."""
     if len(text.encode()) > _MAX_BYTES:
         raise bad_request("Text is too long")
-    kept = [_entity(entity) for entity in entities] if isinstance(entities, list) else []
+    if isinstance(entities, list):
+        kept = [_entity(entity) for entity in entities]
+    else:
+        kept = []
     spans = [entity for entity in kept if entity is not None]
     for span in spans:
         _check_span(span)
@@ -113,11 +134,14 @@ def _check_span(span: Json) -> None:
 def _check_bounds(text: str, units: int, spans: list[Json]) -> None:
     borders = None if text.isascii() else _borders(text)
     for span in sorted(spans, key=lambda span: (span["offset"], -span["length"])):
-        start, end = span["offset"], span["offset"] + span["length"]
+        start = span["offset"]
+        end = span["offset"] + span["length"]
         if start > units:
             raise bad_request(f"entity begins after the end of the text at UTF-16 offset {start}")
         if borders is not None and start not in borders:
-            raise bad_request(f"entity begins in a middle of a UTF-16 symbol at byte offset {_bytes_to(text, start)}")
+            raise bad_request(
+                f"entity begins in a middle of a UTF-16 symbol at byte offset {_bytes_to(text, start)}"
+            )
         if end > units:
             raise bad_request(
                 f"entity beginning at UTF-16 offset {start} ends after the end of the text at UTF-16 offset {end}"
@@ -130,7 +154,8 @@ def _check_bounds(text: str, units: int, spans: list[Json]) -> None:
 
 
 def _borders(text: str) -> frozenset[int]:
-    position, borders = 0, {0}
+    position = 0
+    borders = {0}
     for character in text:
         position += 2 if ord(character) > 0xFFFF else 1
         borders.add(position)
@@ -147,27 +172,34 @@ def _clean(text: str, spans: list[Json]) -> tuple[str, list[Json]]:
     """Carriage returns vanish, other control characters become spaces."""
     gone = [position for position, unit in enumerate(_units(text)) if unit == "\r"]
     moved = [_moved(span, lambda at: at - sum(1 for position in gone if position < at)) for span in spans]
-    return _CONTROL.sub(lambda c: "" if c[0] == "\r" else " ", text), [span for span in moved if span["length"] > 0]
+    return _CONTROL.sub(lambda c: "" if c[0] == "\r" else " ", text), [
+        span for span in moved if span["length"] > 0
+    ]
 
 
 def _units(text: str) -> list[str]:
-    return [unit for character in text for unit in (character if ord(character) <= 0xFFFF else character + "\x00")]
+    return [
+        unit for character in text for unit in (character if ord(character) <= 0xFFFF else character + "\x00")
+    ]
 
 
 def _trim(text: str, spans: list[Json]) -> tuple[str, list[Json]]:
     """Whitespace at the end goes; at the start only what stands before the first entity."""
     stripped = text.rstrip(" \n")
     if stripped != text:
-        text, end = stripped, utf16_units(stripped)
+        text = stripped
+        end = utf16_units(stripped)
         spans = [_moved(span, lambda at: min(at, end)) for span in spans]
         spans = [span for span in spans if span["length"] > 0]
     first = min((span["offset"] for span in spans), default=len(text))
     lead = min(len(text) - len(text.lstrip(" \n")), first)
     if lead:
-        text, spans = text[lead:], [_moved(span, lambda at: at - lead) for span in spans]
+        text = text[lead:]
+        spans = [_moved(span, lambda at: at - lead) for span in spans]
     return text, spans
 
 
 def _moved(span: Json, to: Any) -> Json:
-    start, end = to(span["offset"]), to(span["offset"] + span["length"])
+    start = to(span["offset"])
+    end = to(span["offset"] + span["length"])
     return {**span, "offset": start, "length": end - start}

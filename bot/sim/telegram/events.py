@@ -1,4 +1,6 @@
-"""What happened in the simulated Telegram and when: its clock, the log of calls, and ways to wait for a change."""
+"""What happened in the simulated Telegram and when: its clock, the log of calls, and ways to wait for a
+change.
+"""
 
 import asyncio
 import time
@@ -31,8 +33,8 @@ class Clock:
 class Call:
     """One call of the Bot API. Times are of `time.monotonic`; `left` is when its answer had been written out.
 
-    `outcome` is ok, refused, cut (connection closed without an answer) or hung; `updates` are the ids a getUpdates
-    answer carried; `unreadable` is why its body could not be read.
+    `outcome` is ok, refused, cut (connection closed without an answer) or hung; `updates` are the ids a
+    getUpdates answer carried; `unreadable` is why its body could not be read.
     """
 
     method: str
@@ -58,8 +60,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change in a chat. `data` is what a client would show: the message, the draft (None: gone), the action, the
-    reactions or the answer to a tap. `lost` tells a slow listener that it missed events and should look afresh."""
+    """A change in a chat. `data` is what a client would show: the message, the draft (None: gone), the
+    action, the reactions or the answer to a tap. `lost` tells a slow listener that it missed events and
+    should look afresh."""
 
     kind: EventKind
     chat_id: int
@@ -106,7 +109,9 @@ class Changes:
                 subscription.offer(event)
 
     async def until(self, predicate: Callable[[], T], timeout: float) -> T:  # noqa: ASYNC109 - the whole point here
-        """The first true value of `predicate`, asked again after each change; TimeoutError after `timeout` seconds."""
+        """The first true value of `predicate`, asked again after each change; TimeoutError after `timeout`
+        seconds.
+        """
         async with asyncio.timeout(timeout):
             while not (found := predicate()):
                 waiter = asyncio.get_running_loop().create_future()

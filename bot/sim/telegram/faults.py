@@ -1,4 +1,6 @@
-"""What can go wrong between a bot and Telegram, asked for by a test: refusals, floods, cuts, slowness, silence."""
+"""What can go wrong between a bot and Telegram, asked for by a test: refusals, floods, cuts, slowness,
+silence.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,14 +12,20 @@ _HTML = (
     "<html>\r\n<head><title>{0}</title></head>\r\n<body>\r\n<center><h1>{0}</h1></center>\r\n"
     "<hr><center>nginx/1.18.0</center>\r\n</body>\r\n</html>\r\n"
 )
-_PHRASES = {500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout"}
+_PHRASES = {
+    500: "Internal Server Error",
+    502: "Bad Gateway",
+    503: "Service Unavailable",
+    504: "Gateway Timeout",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One way to fail. `takes_effect`: the call is carried out all the same. `end` is what the caller gets: the
-    method's own answer, another one (`status`, `description`, `retry_after`, or an HTML page), a closed connection,
-    or nothing at all. `before` and `after` are seconds waited before and after the call is carried out."""
+    """One way to fail. `takes_effect`: the call is carried out all the same. `end` is what the caller gets:
+    the method's own answer, another one (`status`, `description`, `retry_after`, or an HTML page), a closed
+    connection, or nothing at all. `before` and `after` are seconds waited before and after the call is
+    carried out."""
 
     end: Literal["answer", "error", "cut", "silence"] = "answer"
     takes_effect: bool = True
@@ -59,7 +67,9 @@ class Fault:
     @classmethod
     def slow(cls, seconds: float, *, after_effect: bool = False) -> Self:
         """A late answer; `after_effect` says whether the call is carried out at once or late, too."""
-        return cls(after=seconds) if after_effect else cls(before=seconds)
+        if after_effect:
+            return cls(after=seconds)
+        return cls(before=seconds)
 
     @classmethod
     def hang(cls, *, after_effect: bool = False) -> Self:

@@ -1,4 +1,5 @@
-"""Counts messages against Telegram's flood limits and says how long to wait; its penalties grow with every disregard.
+"""Counts messages against Telegram's flood limits and says how long to wait; its penalties grow with every
+disregard.
 
 Owns the token buckets; knows nothing of chats but their ids.
 """
@@ -21,9 +22,10 @@ class Rate:
 class Limits:
     """What may be sent: overall, to one private chat, to one group, as drafts to one chat (None = unlimited).
 
-    The first disregard costs at least `penalty` seconds, each further one twice as long up to `longest_penalty`;
-    after `calm` seconds without one they are forgotten. `paced_polls` adds getUpdates' own throttles: an offset asked
-    again within 3 s waits, within 0.5 s gets one update, a second 409 within 3 s comes late.
+    The first disregard costs at least `penalty` seconds, each further one twice as long up to
+    `longest_penalty`; after `calm` seconds without one they are forgotten. `paced_polls` adds getUpdates' own
+    throttles: an offset asked again within 3 s waits, within 0.5 s gets one update, a second 409 within 3 s
+    comes late.
     """
 
     overall: Rate | None = Rate(30, 1, 30)

@@ -1,4 +1,5 @@
-"""The HTTP side of the simulated Bot API: an ASGI app that reads a call, carries it out, and answers, late or never.
+"""The HTTP side of the simulated Bot API: an ASGI app that reads a call, carries it out, and answers, late or
+never.
 
 Owns the log of calls and the faults waiting for them; cuts connections through uvicorn's transport.
 """
@@ -78,7 +79,10 @@ class Front:
         fault = next((i.fault for i in self.injections if i.strikes(call)), None) or Fault()
         self._world.changes.tell()
         if token != self._token:
-            answer = _error(401, "Unauthorized") if _TOKEN.fullmatch(token) else _error(404, "Not Found")
+            if _TOKEN.fullmatch(token):
+                answer = _error(401, "Unauthorized")
+            else:
+                answer = _error(404, "Not Found")
         else:
             answer = await self._carry_out(line, call, fault)
         if self.latency:
@@ -119,7 +123,10 @@ class Front:
         except ValueError:
             queue.allow(None)  # unreadable: the kinds asked for before stay
         batch = await queue.poll(
-            params.integer("offset"), params.integer("limit", 100), params.integer("timeout"), line.wait_for_hang_up
+            params.integer("offset"),
+            params.integer("limit", 100),
+            params.integer("timeout"),
+            line.wait_for_hang_up,
         )
         body = b'{"ok":true,"result":[' + b",\n".join(update.body for update in batch) + b"]}"
         return Answer(200, body, batch=tuple(batch))
@@ -132,7 +139,9 @@ class Front:
             call.outcome = "cut"
             await line.cut()
         else:
-            call.status, call.description, call.result = answer.status, answer.description, answer.result
+            call.status = answer.status
+            call.description = answer.description
+            call.result = answer.result
             call.updates = tuple(update.update_id for update in answer.batch)
             await _write(line.send, answer)
             call.left = time.monotonic()
@@ -142,8 +151,13 @@ class Front:
                 self.fetched.setdefault(update_id, call.left)
 
     def _file(self, token: str, file_id: str) -> Answer:
-        content = self._world.files.get(file_id) if token == self._token else None
-        return Answer(200, content, b"application/octet-stream") if content is not None else _error(404, "Not Found")
+        if token == self._token:
+            content = self._world.files.get(file_id)
+        else:
+            content = None
+        if content is not None:
+            return Answer(200, content, b"application/octet-stream")
+        return _error(404, "Not Found")
 
 
 class _Line:
@@ -204,7 +218,9 @@ def _error(status: int, description: str, parameters: Json | None = None) -> Ans
 def _faulty(fault: Fault) -> Answer:
     if fault.page:
         return Answer(fault.status, fault.page.encode(), b"text/html", description=fault.description)
-    return _error(fault.status, fault.description, {"retry_after": fault.retry_after} if fault.retry_after else None)
+    return _error(
+        fault.status, fault.description, {"retry_after": fault.retry_after} if fault.retry_after else None
+    )
 
 
 def _encode(body: Json) -> bytes:

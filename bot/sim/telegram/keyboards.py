@@ -17,7 +17,9 @@ _OTHER_ACTIONS = (
 
 
 def inline_keyboard(params: Params, *, only_inline: bool = False) -> Json | None:
-    """The inline keyboard a call asks for, None for none. Raises Refusal (400) on anything Telegram would not take."""
+    """The inline keyboard a call asks for, None for none. Raises Refusal (400) on anything Telegram would not
+    take.
+    """
     try:
         markup = params.json("reply_markup")
     except ValueError:
@@ -39,7 +41,9 @@ def _checked(rows: Any) -> Json | None:
     keyboard = [[_button(button) for button in row] for row in rows if row]
     if sum(map(len, keyboard)) > MAX_BUTTONS:
         raise bad_request("reply markup is too long")
-    return {"inline_keyboard": keyboard} if keyboard else None
+    if keyboard:
+        return {"inline_keyboard": keyboard}
+    return None
 
 
 def _button(button: Any) -> Json:

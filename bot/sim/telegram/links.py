@@ -57,9 +57,11 @@ def _inner_link(scheme: str, link: str) -> str:
 
 
 def _parse(url: str) -> _Address:
-    scheme, after = "http", url
+    scheme = "http"
+    after = url
     if written := re.match(r"([^:/?#@\[\]]*)://", url):
-        scheme, after = written[1].lower(), url[written.end() :]
+        scheme = written[1].lower()
+        after = url[written.end() :]
         if scheme not in ("http", "https"):
             raise LinkInvalid("Unsupported URL protocol")
     where = re.split(r"[/?#]", after, maxsplit=1)[0]

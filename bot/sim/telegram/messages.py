@@ -14,7 +14,15 @@ _NOT_MODIFIED = (
     " content and reply markup of the message"
 )
 _ACTIONS = frozenset(
-    ("typing", "upload_photo", "record_video", "upload_video", "record_voice", "upload_voice", "upload_document")
+    (
+        "typing",
+        "upload_photo",
+        "record_video",
+        "upload_video",
+        "record_voice",
+        "upload_voice",
+        "upload_document",
+    )
 ).union(("choose_sticker", "find_location", "record_video_note", "upload_video_note"))
 _REACTIONS = frozenset(
     "❤👍👎🔥🥰👏😁🤔🤯😱🤬😢🎉🤩🤮💩🙏👌🕊🤡🥱🥴😍🐳🌚🌭💯🤣⚡🍌🏆💔🤨😐"
@@ -34,7 +42,10 @@ def send_photo(world: World, params: Params) -> Json:
     caption = _formatted(params, "caption", "caption_entities")
     if caption.units > CAPTION_UNITS:
         raise bad_request("message caption is too long")
-    file_id = params.text("photo") if given is None else f"photo-{len(world.files) + 1}"
+    if given is None:
+        file_id = params.text("photo")
+    else:
+        file_id = f"photo-{len(world.files) + 1}"
     if given is not None:
         world.files[file_id] = given
     size = {"file_id": file_id, "file_unique_id": "u-" + file_id, "width": 640, "height": 480}
@@ -47,7 +58,9 @@ def edit_message_text(world: World, params: Params) -> Json:
     chat, message = _own_message(world, params)
     if "text" not in message.raw:
         raise bad_request("there is no text in the message to edit")
-    raw = {name: value for name, value in message.raw.items() if name not in ("text", "entities", "reply_markup")}
+    raw = {
+        name: value for name, value in message.raw.items() if name not in ("text", "entities", "reply_markup")
+    }
     raw |= _content("text", text) | _previews(params)
     return _edit(world, chat, message, raw | ({"reply_markup": keyboard} if keyboard else {}))
 
@@ -85,7 +98,8 @@ def send_message_draft(world: World, params: Params) -> bool:
     thread_id = _thread(chat, params)
     _hold_back(world.gate.wait_for_draft(chat.id))
     until = world.clock.now() + DRAFT_SECONDS
-    can_stop, keep = params.flag("can_stop"), params.flag("keep_on_stop")
+    can_stop = params.flag("can_stop")
+    keep = params.flag("keep_on_stop")
     draft = Draft(draft_id, text.text, text.entities, can_stop, keep, thread_id, until)
     chat.show_draft(draft)
     world.changes.tell(Event("draft", chat.id, data=draft.as_data()))
@@ -147,7 +161,10 @@ def _text(params: Params, too_long: str) -> Formatted:
 
 
 def _content(name: str, text: Formatted) -> Json:
-    entities = {"caption_entities" if name == "caption" else "entities": list(text.entities)} if text.entities else {}
+    if text.entities:
+        entities = {"caption_entities" if name == "caption" else "entities": list(text.entities)}
+    else:
+        entities = {}
     return ({name: text.text} if text.text else {}) | entities
 
 
@@ -158,7 +175,9 @@ def _previews(params: Params) -> Json:
         raise bad_request("can't parse link preview options JSON object") from None
     if options is not None and not isinstance(options, dict):
         raise bad_request("object expected as link preview options")
-    return {"link_preview_options": options} if options else {}
+    if options:
+        return {"link_preview_options": options}
+    return {}
 
 
 def _send(world: World, params: Params, fill: Callable[[Json], Json]) -> Json:
@@ -168,7 +187,12 @@ def _send(world: World, params: Params, fill: Callable[[Json], Json]) -> Json:
     reply = _replied(chat, params)
     world.writable_chat_of(params)
     _hold_back(world.gate.wait_for_message(chat.id))
-    raw: Json = {"message_id": world.next_message_id(), "from": world.bot, "chat": chat.raw, "date": world.today()}
+    raw: Json = {
+        "message_id": world.next_message_id(),
+        "from": world.bot,
+        "chat": chat.raw,
+        "date": world.today(),
+    }
     if thread_id:
         raw |= {"message_thread_id": thread_id, "is_topic_message": True}
     raw = fill(raw | reply)

@@ -52,7 +52,10 @@ def set_webhook(world: World, params: Params) -> bool:
 
 def get_webhook_info(world: World, params: Params) -> Json:
     updates = world.updates
-    allowed = {"allowed_updates": sorted(updates.allowed)} if updates.allowed else {}
+    if updates.allowed:
+        allowed = {"allowed_updates": sorted(updates.allowed)}
+    else:
+        allowed = {}
     pending = len(updates.pending_ids)
     return {
         "url": updates.webhook_url,
@@ -67,7 +70,9 @@ def set_my_commands(world: World, params: Params) -> bool:
     if len(commands) > _MAX_COMMANDS:
         raise bad_request("BOT_COMMANDS_TOO_MUCH")
     for command in commands:
-        if not isinstance(command, dict) or not _COMMAND.fullmatch(str(command.get("command", "")).removeprefix("/")):
+        if not isinstance(command, dict) or not _COMMAND.fullmatch(
+            str(command.get("command", "")).removeprefix("/")
+        ):
             raise bad_request("BOT_COMMAND_INVALID")
         if not 1 <= len(str(command.get("description", ""))) <= 256:
             raise bad_request("BOT_COMMAND_DESCRIPTION_INVALID")
@@ -83,7 +88,8 @@ def get_my_commands(world: World, params: Params) -> list[Json]:
 def get_chat(world: World, params: Params) -> Json:
     chat = world.chat_of(params)
     gifts = dict.fromkeys(
-        ("unlimited_gifts", "limited_gifts", "unique_gifts", "premium_subscription", "gifts_from_channels"), False
+        ("unlimited_gifts", "limited_gifts", "unique_gifts", "premium_subscription", "gifts_from_channels"),
+        False,
     )
     return {**chat.raw, "accent_color_id": 0, "max_reaction_count": 11, "accepted_gift_types": gifts}
 

@@ -1,4 +1,5 @@
-"""Reads what a call to the simulated Bot API carries, whichever way its body is encoded, and words its refusals.
+"""Reads what a call to the simulated Bot API carries, whichever way its body is encoded, and words its
+refusals.
 
 Owns `Params` and `Refusal`; calls nothing else of the simulator.
 """
@@ -23,20 +24,26 @@ class Refusal(Exception):
 
 
 def bad_request(reason: str) -> Refusal:
-    """A 400 in Telegram's spelling: the reason starts in lower case unless it is a code like BUTTON_DATA_INVALID."""
+    """A 400 in Telegram's spelling: the reason starts in lower case unless it is a code like
+    BUTTON_DATA_INVALID.
+    """
     is_code = len(reason) > 1 and (reason[1] == "_" or reason[1].isupper())
     return Refusal(400, "Bad Request: " + (reason if is_code else reason[:1].lower() + reason[1:]))
 
 
 class Params(dict[str, Any]):
-    """The parameters of one call as they came: strings from forms, JSON values from JSON bodies; uploads in `files`."""
+    """The parameters of one call as they came: strings from forms, JSON values from JSON bodies; uploads in
+    `files`.
+    """
 
     def __init__(self, values: Json, files: dict[str, bytes] | None = None) -> None:
         super().__init__(values)
         self.files = files or {}
 
     def text(self, name: str) -> str:
-        """The parameter as text; what is absent is empty. Text that is no valid Unicode is refused as Telegram does."""
+        """The parameter as text; what is absent is empty. Text that is no valid Unicode is refused as
+        Telegram does.
+        """
         value = self.get(name)
         if value is None:
             return ""
@@ -62,7 +69,9 @@ class Params(dict[str, Any]):
         value = self.get(name)
         if not isinstance(value, str):
             return value
-        return json.loads(value) if value else None
+        if value:
+            return json.loads(value)
+        return None
 
 
 def read_params(query: bytes, content_type: str, body: bytes) -> Params:
@@ -106,7 +115,9 @@ def _object(body: bytes) -> Json:
 def _parts(content_type: str, body: bytes) -> tuple[Json, dict[str, bytes]]:
     fields: Json = {}
     files: dict[str, bytes] = {}
-    whole = BytesParser(policy=HTTP).parsebytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + body)
+    whole = BytesParser(policy=HTTP).parsebytes(
+        b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + body
+    )
     for part in whole.iter_parts():
         name = part.get_param("name", header="content-disposition")
         content = part.get_payload(decode=True)

@@ -16,7 +16,9 @@ from bot.sim.telegram.params import Json
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A message a person has written: its update (0 if the bot does not hear it) and Telegram's Message object."""
+    """A message a person has written: its update (0 if the bot does not hear it) and Telegram's Message
+    object.
+    """
 
     update_id: int
     message: Json
@@ -35,8 +37,8 @@ AnyMessage = ChatMessage | Posted | int
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a person writes: a chat, and a topic in it if `thread_id` is not 0. With privacy mode on (Telegram's
-    default in groups) the bot hears commands, mentions of it and replies to it only."""
+    """Where a person writes: a chat, and a topic in it if `thread_id` is not 0. With privacy mode on
+    (Telegram's default in groups) the bot hears commands, mentions of it and replies to it only."""
 
     chat: Chat
     thread_id: int = 0
@@ -53,7 +55,9 @@ class Place:
 
 
 class Person:
-    """Someone with a Telegram account. `home` is their private chat with the bot, open to it once they have written."""
+    """Someone with a Telegram account. `home` is their private chat with the bot, open to it once they have
+    written.
+    """
 
     def __init__(self, world: World, user: Json, home: Place) -> None:
         self.user = user
@@ -82,10 +86,14 @@ class Person:
         """Write a message of at most 4096 UTF-16 units. `date` is Unix time, now by default."""
         if not 0 < utf16_units(text) <= TEXT_UNITS:
             raise ValueError("a message has 1 to 4096 UTF-16 units; `paste` sends longer ones as several")
-        return self._post(shapes.worded(text) | self._about(reply_to, quote, forward_from, where), date, where)
+        return self._post(
+            shapes.worded(text) | self._about(reply_to, quote, forward_from, where), date, where
+        )
 
     def paste(self, text: str, **more: Any) -> list[Posted]:
-        """Send any text as a client does, cut into several messages where it is too long for one; `more` as in send."""
+        """Send any text as a client does, cut into several messages where it is too long for one; `more` as
+        in send.
+        """
         return [self.send(part, **more) for part in shapes.cut(text)]
 
     def send_photo(
@@ -112,12 +120,17 @@ class Person:
         """A piece of music or the like."""
         audio = shapes.stored(self._file("audio", content), len(content), "audio/mpeg")
         return self._post(
-            {"audio": audio | {"file_name": name, "duration": seconds}, **shapes.captioned(caption)}, None, None
+            {"audio": audio | {"file_name": name, "duration": seconds}, **shapes.captioned(caption)},
+            None,
+            None,
         )
 
     def send_video_note(self, *, seconds: int = 5, content: bytes = b"") -> Posted:
         """A round video message."""
-        note = shapes.stored(self._file("video_note", content), len(content)) | {"duration": seconds, "length": 240}
+        note = shapes.stored(self._file("video_note", content), len(content)) | {
+            "duration": seconds,
+            "length": 240,
+        }
         return self._post({"video_note": note}, None, None)
 
     def send_sticker(self, emoji: str = "👍", *, where: Place | None = None) -> Posted:
@@ -149,27 +162,39 @@ class Person:
 
     def tap(self, message: AnyMessage, button: str, *, where: Place | None = None) -> Tap:
         """Press an inline button, named by its text or its callback data; LookupError if it is not there."""
-        chat, there = self._place(where).chat, self._find(message, where)
+        chat = self._place(where).chat
+        there = self._find(message, where)
         named = (b for b in there.buttons if button in (b["text"], b.get("callback_data")))
         data = next((b["callback_data"] for b in named if "callback_data" in b), None)
         if data is None:
             raise LookupError(f"no button {button!r} to press among {[b['text'] for b in there.buttons]}")
         query_id = str(7_000_000_001 + len(self._world.taps))
-        query = {"id": query_id, "from": self.user, "message": there.raw, "chat_instance": f"-{chat.id}", "data": data}
+        query = {
+            "id": query_id,
+            "from": self.user,
+            "message": there.raw,
+            "chat_instance": f"-{chat.id}",
+            "data": data,
+        }
         update_id = self._world.updates.put("callback_query", query, lifetime=TAP_SECONDS)
         tap = Tap(update_id, query_id, there.message_id, self._world.clock.now(), chat.id)
         self._world.taps[query_id] = tap
         return tap
 
     def stop_draft(self) -> int:
-        """Press Stop on the draft shown in private; LookupError if there is none to stop. Gives the update's id."""
+        """Press Stop on the draft shown in private; LookupError if there is none to stop. Gives the update's
+        id.
+        """
         draft = self.chat.draft
         if draft is None or not draft.can_stop:
             raise LookupError("no draft that can be stopped is shown")
         if not draft.keep_on_stop:
             self.chat.show_draft(None)
             self._world.changes.tell(Event("draft", self.chat.id))
-        thread = {"message_thread_id": draft.thread_id} if draft.thread_id else {}
+        if draft.thread_id:
+            thread = {"message_thread_id": draft.thread_id}
+        else:
+            thread = {}
         stopped = {"chat": self.chat.raw, "draft_id": draft.draft_id, **thread}
         return self._world.updates.put("stopped_message_generation", stopped)
 
@@ -198,7 +223,12 @@ class Person:
         chat = place.chat
         chat.is_known = True
         sent_at = int(self._world.clock.now() if date is None else date)
-        raw = {"message_id": self._world.next_message_id(), "from": self.user, "chat": chat.raw, "date": sent_at}
+        raw = {
+            "message_id": self._world.next_message_id(),
+            "from": self.user,
+            "chat": chat.raw,
+            "date": sent_at,
+        }
         if place.thread_id:
             raw |= {"message_thread_id": place.thread_id, "is_topic_message": True}
         raw |= content
@@ -208,10 +238,17 @@ class Person:
         return Posted(self._world.updates.put("message", raw, sent_at=sent_at), raw)
 
     def _about(
-        self, reply_to: AnyMessage | None, quote: str | None, source: "Person | str | None", where: Place | None
+        self,
+        reply_to: AnyMessage | None,
+        quote: str | None,
+        source: "Person | str | None",
+        where: Place | None,
     ) -> Json:
         """What a message says of others: the one it replies to, who first wrote it."""
-        about = {} if reply_to is None else shapes.quoted(self._find(reply_to, where).raw, quote)
+        if reply_to is None:
+            about = {}
+        else:
+            about = shapes.quoted(self._find(reply_to, where).raw, quote)
         if source is not None:
             writer = source.user if isinstance(source, Person) else source
             about["forward_origin"] = shapes.origin(writer, self._world.today())

@@ -23,7 +23,9 @@ PATIENCE = 30.0  # seconds until a wait for what never comes is given up; the ma
 
 
 class BotApi:
-    """One bot's Telegram. `latency` is the seconds each answer takes to travel; it may be changed at any time."""
+    """One bot's Telegram. `latency` is the seconds each answer takes to travel; it may be changed at any
+    time.
+    """
 
     def __init__(
         self,
@@ -34,8 +36,17 @@ class BotApi:
     ) -> None:
         self.token = token
         self.username = username
-        bot = {"id": int(token.partition(":")[0]), "is_bot": True, "first_name": "Canvasgram", "username": username}
-        bot |= {"can_join_groups": True, "can_read_all_group_messages": False, "supports_inline_queries": False}
+        bot = {
+            "id": int(token.partition(":")[0]),
+            "is_bot": True,
+            "first_name": "Canvasgram",
+            "username": username,
+        }
+        bot |= {
+            "can_join_groups": True,
+            "can_read_all_group_messages": False,
+            "supports_inline_queries": False,
+        }
         self._world = World(bot, limits or Limits())
         self._front = self.app = Front(self._world, token, latency)
         self._people: dict[int, Person] = {}
@@ -65,8 +76,12 @@ class BotApi:
         """The command menu as last set, of whatever scope."""
         return next(reversed(self._world.commands.values()), [])
 
-    def person(self, user_id: int, first_name: str = "Ann", *, username: str = "", language: str = "en") -> Person:
-        """Someone with this id; the same person each time. The bot can write to them once they have written to it."""
+    def person(
+        self, user_id: int, first_name: str = "Ann", *, username: str = "", language: str = "en"
+    ) -> Person:
+        """Someone with this id; the same person each time. The bot can write to them once they have written
+        to it.
+        """
         if user_id not in self._people:
             names = {"first_name": first_name} | ({"username": username} if username else {})
             user = {"id": user_id, "is_bot": False, **names, "language_code": language}
@@ -105,8 +120,9 @@ class BotApi:
         times: int | None = 1,
         skip: int = 0,
     ) -> Injection:
-        """Let the next `times` calls (None: all) fail that are of this method and chat and satisfy `when`, after
-        letting `skip` of them through. Given several, the first injected that concerns a call strikes."""
+        """Let the next `times` calls (None: all) fail that are of this method and chat and satisfy `when`,
+        after letting `skip` of them through. Given several, the first injected that concerns a call
+        strikes."""
         injection = Injection(fault, method, chat_id, when, times, skip)
         self._front.injections.append(injection)
         return injection
@@ -116,10 +132,14 @@ class BotApi:
         return self.updates.put_raw(raw, update_id)
 
     async def until(self, predicate: Callable[[], T], timeout: float = PATIENCE) -> T:  # noqa: ASYNC109 - it is a wait
-        """The first true value of `predicate`, asked again after each change; TimeoutError after `timeout` seconds."""
+        """The first true value of `predicate`, asked again after each change; TimeoutError after `timeout`
+        seconds.
+        """
         return await self._world.changes.until(predicate, timeout)
 
-    def subscribe(self, chat_id: int | None = None, *, size: int = 1000) -> AbstractContextManager[Subscription]:
-        """`with api.subscribe(chat_id) as events: async for event in events: ...` of one chat or of all; holds up to
-        `size` events, then drops them and says `lost`."""
+    def subscribe(
+        self, chat_id: int | None = None, *, size: int = 1000
+    ) -> AbstractContextManager[Subscription]:
+        """`with api.subscribe(chat_id) as events: async for event in events: ...` of one chat or of all;
+        holds up to `size` events, then drops them and says `lost`."""
         return self._world.changes.subscribe(chat_id, size)

@@ -22,7 +22,9 @@ def worded(text: str) -> Json:
 
 
 def captioned(caption: str) -> Json:
-    return {"caption": caption} if caption else {}
+    if caption:
+        return {"caption": caption}
+    return {}
 
 
 def sized_photo(file_id: str, size: int = 0) -> list[Json]:
@@ -34,7 +36,9 @@ def identified(file_id: str) -> Json:
 
 
 def stored(file_id: str, size: int, media_type: str = "") -> Json:
-    """A file with its size in bytes, and its media type if that is known; both are left out where they are not."""
+    """A file with its size in bytes, and its media type if that is known; both are left out where they are
+    not.
+    """
     told = {"mime_type": media_type} if media_type else {}
     return identified(file_id) | told | ({"file_size": size} if size else {})
 
@@ -70,12 +74,14 @@ def addresses_bot(raw: Json, bot: Json) -> bool:
 
 def cut(text: str) -> Iterator[str]:
     """A long text as a client sends it: messages of at most 4096 UTF-16 units."""
-    start, units = 0, 0
+    start = 0
+    units = 0
     for position, character in enumerate(text):
         width = utf16_units(character)
         if units + width > TEXT_UNITS:
             yield text[start:position]
-            start, units = position, 0
+            start = position
+            units = 0
         units += width
     if start < len(text):
         yield text[start:]

@@ -1,6 +1,8 @@
-"""Keeps updates until they are confirmed by an offset or expire, and lets one long poll at a time wait for them.
+"""Keeps updates until they are confirmed by an offset or expire, and lets one long poll at a time wait for
+them.
 
-Owns the ids of updates, the webhook's address and the conflict between pollers; knows nothing of what updates say.
+Owns the ids of updates, the webhook's address and the conflict between pollers; knows nothing of what updates
+say.
 """
 
 import asyncio
@@ -22,12 +24,16 @@ _FUTURE = 10  # an offset further ahead than this is of another age and confirms
 _NOT_BY_DEFAULT = frozenset({"chat_member", "message_reaction", "message_reaction_count"})
 _OTHER_POLLER = "terminated by other getUpdates request; make sure that only one bot instance is running"
 _WEBHOOK_SET = "terminated by setWebhook request"
-_WEBHOOK_ACTIVE = "can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"
+_WEBHOOK_ACTIVE = (
+    "can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An update as it will be sent. `expires` is Unix time; `again` marks a repetition that no offset confirms."""
+    """An update as it will be sent. `expires` is Unix time; `again` marks a repetition that no offset
+    confirms.
+    """
 
     update_id: int
     body: bytes
@@ -68,9 +74,14 @@ class UpdateQueue:
         return self._allowed
 
     def put(self, kind: str, payload: Json, lifetime: float = DAY, sent_at: float | None = None) -> int:
-        """Queue an update; expires `lifetime` seconds after `sent_at` (Unix time). A kind not asked for is dropped."""
+        """Queue an update; expires `lifetime` seconds after `sent_at` (Unix time). A kind not asked for is
+        dropped.
+        """
         update_id = self._take_id()
-        wanted = kind in self._allowed if self._allowed is not None else kind not in _NOT_BY_DEFAULT
+        if self._allowed is not None:
+            wanted = kind in self._allowed
+        else:
+            wanted = kind not in _NOT_BY_DEFAULT
         if wanted:
             expires = (self._clock.now() if sent_at is None else sent_at) + lifetime
             self._append(Pending(update_id, _encode({"update_id": update_id, kind: payload}), expires))
@@ -89,7 +100,9 @@ class UpdateQueue:
         return update_id
 
     def repeat(self, update_id: int) -> None:
-        """Deliver an update once more whatever was confirmed, as after a lost confirmation; KeyError if long gone."""
+        """Deliver an update once more whatever was confirmed, as after a lost confirmation; KeyError if long
+        gone.
+        """
         self._append(Pending(update_id, self._seen[update_id], self._clock.now() + DAY, again=True))
 
     def restart_ids(self, at: int) -> None:
@@ -97,7 +110,9 @@ class UpdateQueue:
         self._next_id = at
 
     def allow(self, kinds: Any) -> None:
-        """Remember the kinds asked for; an empty list means the default set, anything unreadable changes nothing."""
+        """Remember the kinds asked for; an empty list means the default set, anything unreadable changes
+        nothing.
+        """
         if isinstance(kinds, list) and all(isinstance(kind, str) for kind in kinds):
             self._allowed = frozenset(kind.lower() for kind in kinds) or None
 
@@ -113,10 +128,14 @@ class UpdateQueue:
     async def poll(
         self, offset: int, limit: int, seconds: float, hung_up: Callable[[], Awaitable[object]]
     ) -> list[Pending]:
-        """One getUpdates: confirm, then wait up to `seconds` for updates or until `hung_up` returns (client gone)."""
+        """One getUpdates: confirm, then wait up to `seconds` for updates or until `hung_up` returns (client
+        gone).
+        """
         if self.webhook_url:
             raise await self._conflict(_WEBHOOK_ACTIVE)
-        limit, seconds = self._pace(offset, limit if 1 <= limit <= 100 else 100, min(max(seconds, 0.0), LONGEST_POLL))
+        limit, seconds = self._pace(
+            offset, limit if 1 <= limit <= 100 else 100, min(max(seconds, 0.0), LONGEST_POLL)
+        )
         self._end_waiting(_OTHER_POLLER)
         self._confirm(offset)
         batch = self._batch(offset, limit)
@@ -166,7 +185,8 @@ class UpdateQueue:
             waiting.set_result("")
 
     def _end_waiting(self, conflict: str) -> None:
-        waiting, self._waiting = self._waiting, None
+        waiting = self._waiting
+        self._waiting = None
         if waiting is not None and not waiting.done():
             waiting.set_result(conflict)
 
@@ -179,7 +199,8 @@ class UpdateQueue:
         return Refusal(409, f"Conflict: {reason}")
 
     def _take_id(self) -> int:
-        update_id, self._next_id = self._next_id, self._next_id + 1
+        update_id = self._next_id
+        self._next_id = self._next_id + 1
         return update_id
 
     def _append(self, update: Pending) -> None:

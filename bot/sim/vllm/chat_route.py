@@ -97,11 +97,16 @@ class Front:
             log.body = parse(await http.body(), http.headers.get("content-type", ""))
             job = self._admit(log, fault)
         except Refusal as refusal:
-            log.status, log.finished = refusal.status, monotonic()
+            log.status = refusal.status
+            log.finished = monotonic()
             self._parts.changed()
-            return self._stranger() if refusal.status == 401 else self._refusal(refusal)
+            if refusal.status == 401:
+                return self._stranger()
+            return self._refusal(refusal)
         profile = self._server.profile
-        head = Head(new_id(log.headers.get("x-request-id")), int(time()), self._server.model, self._fingerprint)
+        head = Head(
+            new_id(log.headers.get("x-request-id")), int(time()), self._server.model, self._fingerprint
+        )
         make = HostedAnswer if profile.hosted else Answer
         answer = make(job, head, Options.of(log.body, profile), profile)
         return Delivery(self._engine, job, answer, self._parts.changed)
@@ -110,7 +115,10 @@ class Front:
         return JSONResponse(unauthorized() if self._server.profile.hosted else {"error": "Unauthorized"}, 401)
 
     def _refusal(self, refusal: Refusal) -> Response:
-        told = plain_refusal(refusal) if self._server.profile.hosted else refusal.body
+        if self._server.profile.hosted:
+            told = plain_refusal(refusal)
+        else:
+            told = refusal.body
         return JSONResponse(told, refusal.status)
 
     def _admit(self, log: Request, fault: Fault | None) -> Job:
@@ -125,7 +133,8 @@ class Front:
         if self._server.profile.hosted:
             check_hosted(log.body)
         conversation = conversation_of(log.body, self._server.profile)
-        log.prompt, log.thinking = render(conversation), conversation.thinking
+        log.prompt = render(conversation)
+        log.thinking = conversation.thinking
         blocks, log.prompt_tokens = blocks_of(log.prompt)
         shown = pictures(log.body)
         check_length(log.prompt_tokens, self._server)
@@ -161,7 +170,9 @@ async def _http_error(_: HttpRequest, error: Exception) -> Response:
 
 
 async def _cut(send: Send, receive: Receive) -> None:
-    """Cut the connection with a reset: the server underneath is uvicorn, whose `send` belongs to the connection."""
+    """Cut the connection with a reset: the server underneath is uvicorn, whose `send` belongs to the
+    connection.
+    """
     transport: asyncio.Transport = send.__self__.transport  # type: ignore[attr-defined]
     raw = transport.get_extra_info("socket")
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

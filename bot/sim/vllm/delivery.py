@@ -61,7 +61,9 @@ class Delivery(Response):
         await send(self._start(200, "text/event-stream; charset=utf-8"))
         end = b""
         try:
-            async with aclosing(self._engine.generate(self._job, self._engine.profile.keep_alive_s)) as canvases:
+            async with aclosing(
+                self._engine.generate(self._job, self._engine.profile.keep_alive_s)
+            ) as canvases:
                 async for canvas in canvases:
                     if canvas is None:
                         await send(_body(KEEP_ALIVE, more=True))
@@ -83,9 +85,11 @@ class Delivery(Response):
             async with aclosing(self._engine.generate(self._job, None)) as canvases:
                 texts = [canvas.text async for canvas in canvases if canvas]
             self._close()
-            status, body = 200, self._answer.whole("".join(texts))
+            status = 200
+            body = self._answer.whole("".join(texts))
         except EngineDied:
-            status, body = DEAD.status, DEAD.body
+            status = DEAD.status
+            body = DEAD.body
         await send(self._start(status, "application/json"))
         await send(_body(dumps(body)))
 

@@ -40,7 +40,9 @@ class _Shape:
 class Engine:
     """One model on one GPU. `changed` is called whenever a count here changes."""
 
-    def __init__(self, profile: Profile, timing: Timing, seats: int, brain: Brain, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, profile: Profile, timing: Timing, seats: int, brain: Brain, changed: Callable[[], None]
+    ) -> None:
         self.profile = profile
         self.timing = timing
         self.brain = brain
@@ -87,7 +89,8 @@ class Engine:
             self._held = None
 
     async def generate(self, job: Job, tick: float | None) -> AsyncGenerator[Canvas | None]:
-        """The canvases of a reply as they are done; None each time `tick` seconds have passed with nothing to say.
+        """The canvases of a reply as they are done; None each time `tick` seconds have passed with nothing to
+        say.
 
         Close it (`aclosing`) when the reader is gone: that frees the seat.
         """
@@ -114,13 +117,17 @@ class Engine:
             self.seats.leave(place)
 
     async def read(self, prompt: str, canvases: int, priority: int) -> tuple[int, Cached]:
-        """One denoising step for each of so many small canvases; returns the prompt's tokens and the cached ones."""
+        """One denoising step for each of so many small canvases; returns the prompt's tokens and the cached
+        ones.
+        """
         place = self.seats.enter(priority if self.profile.by_priority else 0)
         try:
             await self._passed(place, None, None)
             blocks, tokens = blocks_of(prompt)
             cached = self.cache.admit(blocks, tokens)
-            pause = self.timing.prefill_seconds(tokens - cached.hit) + canvases * self.timing.canvas_time(tokens, 1)
+            pause = self.timing.prefill_seconds(tokens - cached.hit) + canvases * self.timing.canvas_time(
+                tokens, 1
+            )
             await self._passed(self._held, monotonic() + pause if pause else None, None)
             self.metrics.read(canvases)
             self._changed()
@@ -138,7 +145,8 @@ class Engine:
         log = job.log
         salt = str(job.chat.body.get("cache_salt") or "")
         cached = self.cache.admit(job.blocks, log.prompt_tokens, salt)
-        log.cached_tokens, log.created_tokens = cached.hit, cached.created
+        log.cached_tokens = cached.hit
+        log.created_tokens = cached.created
         said = self.brain(job.chat)
         reply = said if isinstance(said, Reply) else Reply(said)
         if reply.crash:
@@ -157,7 +165,10 @@ class Engine:
         return _Shape(width, limit, self.timing.steps(limit), reply.delay)
 
     def _before_first(self, job: Job) -> float:
-        slow = job.fault.seconds if job.fault and job.fault.kind == "slow" else 0.0
+        if job.fault and job.fault.kind == "slow":
+            slow = job.fault.seconds
+        else:
+            slow = 0.0
         return slow + self.timing.prefill_seconds(job.log.prompt_tokens - job.log.cached_tokens)
 
     def _strike(self, job: Job, number: int) -> asyncio.Future[None] | None:
@@ -168,7 +179,9 @@ class Engine:
             raise ConnectionCut
         if job.fault.kind == "error_line":
             raise EngineDied
-        return asyncio.get_running_loop().create_future() if job.fault.kind == "silent" else self._held
+        if job.fault.kind == "silent":
+            return asyncio.get_running_loop().create_future()
+        return self._held
 
     def _count(self, job: Job, shape: _Shape, end: int) -> None:
         self.metrics.canvas(shape.width, shape.steps)
@@ -178,7 +191,9 @@ class Engine:
         job.log.first = job.log.first or monotonic()
         self._changed()
 
-    async def _passed(self, future: asyncio.Future[None] | None, until: float | None, tick: float | None) -> bool:
+    async def _passed(
+        self, future: asyncio.Future[None] | None, until: float | None, tick: float | None
+    ) -> bool:
         """Wait until `future` is done and the clock shows `until`; False if a tick went by before that."""
         bell = None if tick is None else monotonic() + tick
         while True:

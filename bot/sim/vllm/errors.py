@@ -16,7 +16,9 @@ Json = dict[str, Any]
 class Refusal(Exception):
     """An answer other than 200: HTTP status, message, type and the parameter it is about."""
 
-    def __init__(self, status: int, message: str, kind: str = "BadRequestError", param: str | None = None) -> None:
+    def __init__(
+        self, status: int, message: str, kind: str = "BadRequestError", param: str | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
@@ -26,7 +28,9 @@ class Refusal(Exception):
     @property
     def body(self) -> Json:
         """The JSON that is sent."""
-        return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.status}}
+        return {
+            "error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.status}
+        }
 
 
 BUSY = Refusal(
@@ -55,7 +59,12 @@ def parse(raw: bytes, content_type: str) -> Json:
     except ValueError as error:
         place = f"body.{getattr(error, 'pos', 0)}"
         problem = {"error": getattr(error, "msg", "Invalid text")}
-        detail = {"type": "json_invalid", "loc": place, "msg": "JSON decode error", "input": "<dict of 0 items>"}
+        detail = {
+            "type": "json_invalid",
+            "loc": place,
+            "msg": "JSON decode error",
+            "input": "<dict of 0 items>",
+        }
         raise invalid({**detail, "ctx": problem}) from None
     if not isinstance(body, dict):
         raise invalid({"type": "dict_type", "loc": "body", "msg": "Input should be a valid dictionary"})
@@ -72,7 +81,9 @@ def check_model(body: Json, server: Server) -> None:
 
 def unsupported(wanted: str) -> Refusal:
     """A body of another kind than the route takes."""
-    return Refusal(400, f"1 validation error:\n  Unsupported Media Type: Only '{wanted}' is allowed", "Bad Request")
+    return Refusal(
+        400, f"1 validation error:\n  Unsupported Media Type: Only '{wanted}' is allowed", "Bad Request"
+    )
 
 
 def invalid(detail: Mapping[str, Any], count: int = 1) -> Refusal:
@@ -84,4 +95,6 @@ def invalid(detail: Mapping[str, Any], count: int = 1) -> Refusal:
 def missing(place: str, holder: object) -> Refusal:
     """A field that is not there."""
     size = len(holder) if isinstance(holder, dict) else 0
-    return invalid({"type": "missing", "loc": place, "msg": "Field required", "input": f"<dict of {size} items>"})
+    return invalid(
+        {"type": "missing", "loc": place, "msg": "Field required", "input": f"<dict of {size} items>"}
+    )

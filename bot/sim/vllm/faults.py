@@ -7,7 +7,8 @@ from typing import Literal, get_args
 Kind = Literal[
     "busy",  # 503 before anything is read
     "unauthorized",  # 401
-    "crash",  # the engine dies: 500, open streams get an error line, then /health 503, then connections are cut
+    # The engine dies: 500, open streams get an error line, then /health 503, then connections are cut
+    "crash",
     "reset",  # the connection is cut; in a stream after `after_canvases` canvases
     "error_line",  # an error in mid-stream, then [DONE]; 500 where nothing is streamed
     "silent",  # nothing more comes, and the connection stays open
@@ -28,7 +29,9 @@ class Fault:
 
 
 class Faults:
-    """The faults to come. Each request takes the first one that applies to it; `rate` is drawn from a seeded source."""
+    """The faults to come. Each request takes the first one that applies to it; `rate` is drawn from a seeded
+    source.
+    """
 
     def __init__(self, seed: int = 0) -> None:
         self._coming: list[Fault] = []

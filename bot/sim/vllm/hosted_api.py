@@ -1,6 +1,8 @@
-"""A plain hosted API in the place of vLLM: what it refuses, in its words, and an answer without anything of vLLM's.
+"""A plain hosted API in the place of vLLM: what it refuses, in its words, and an answer without anything of
+vLLM's.
 
-Pure but for the parser underneath. Strict on purpose: a client that sends one field too many must find out here.
+Pure but for the parser underneath. Strict on purpose: a client that sends one field too many must find out
+here.
 """
 
 from collections.abc import Mapping
@@ -13,8 +15,24 @@ from bot.sim.vllm.response import Answer
 _FIELDS = frozenset(
     (
         *("model", "messages", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call"),
-        *("max_tokens", "max_completion_tokens", "stop", "n", "temperature", "top_p", "seed", "reasoning_effort"),
-        *("frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs", "response_format"),
+        *(
+            "max_tokens",
+            "max_completion_tokens",
+            "stop",
+            "n",
+            "temperature",
+            "top_p",
+            "seed",
+            "reasoning_effort",
+        ),
+        *(
+            "frequency_penalty",
+            "presence_penalty",
+            "logit_bias",
+            "logprobs",
+            "top_logprobs",
+            "response_format",
+        ),
         *("stream", "stream_options", "user", "metadata", "store", "service_tier", "safety_identifier"),
         *("prompt_cache_key", "prediction", "modalities", "audio", "verbosity", "web_search_options"),
     )
@@ -94,9 +112,13 @@ def _choice(choice: Json) -> Json:
 
 
 def _usage(usage: Json) -> Json:
-    prompt, completion = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
+    prompt = usage.get("prompt_tokens_details") or {}
+    completion = usage.get("completion_tokens_details") or {}
     return {
         **{name: usage[name] for name in _USAGE},
         "prompt_tokens_details": {"cached_tokens": prompt.get("cached_tokens", 0), "audio_tokens": 0},
-        "completion_tokens_details": {"reasoning_tokens": completion.get("reasoning_tokens", 0), "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": completion.get("reasoning_tokens", 0),
+            "audio_tokens": 0,
+        },
     }

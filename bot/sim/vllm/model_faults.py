@@ -1,4 +1,5 @@
-"""Slips of the model itself, as they are reported from the field: a brain that now and then writes something broken.
+"""Slips of the model itself, as they are reported from the field: a brain that now and then writes something
+broken.
 
 Pure but for its seeded chance. What the server makes of a slip is the parser's business.
 """
@@ -23,7 +24,9 @@ def slipping(brain: Brain, rate: float, *, slips: Sequence[str] | None = None, s
         if chance.random() >= rate:
             return said
         slip = chance.choice(wanted)
-        return replace(said, text=slip(said.text)) if isinstance(said, Reply) else slip(said)
+        if isinstance(said, Reply):
+            return replace(said, text=slip(said.text))
+        return slip(said)
 
     return broken
 
@@ -35,7 +38,9 @@ def _inside(change: Callable[[re.Match[str]], str]) -> Callable[[str], str]:
 def _cut(text: str) -> str:
     """The turn ends in the middle of its last call."""
     start = text.rfind("<|tool_call>")
-    return text if start < 0 else text[: start + (len(text) - start) * 2 // 3]
+    if start < 0:
+        return text
+    return text[: start + (len(text) - start) * 2 // 3]
 
 
 def _key_twice(call: re.Match[str]) -> str:
@@ -53,7 +58,9 @@ SLIPS: Mapping[str, Callable[[str], str]] = {
     ),
     "plain quotes": lambda text: text.replace('<|"|>', '"'),
     "name of the prefix": lambda text: text.replace("<|tool_call>call:", "<|tool_call>:call:"),
-    "unknown name": _inside(lambda call: f"<|tool_call>call:{call['name']}_v2{{{call['inside']}}}<tool_call|>"),
+    "unknown name": _inside(
+        lambda call: f"<|tool_call>call:{call['name']}_v2{{{call['inside']}}}<tool_call|>"
+    ),
     "unfinished call": _cut,
     "key twice": _inside(_key_twice),
     "thought left open": lambda text: f"<|channel>thought\nhm {text}",

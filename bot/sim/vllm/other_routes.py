@@ -1,4 +1,5 @@
-"""The routes of the simulated server beside chat: models, health, counters, tokens, typed questions, transcription.
+"""The routes of the simulated server beside chat: models, health, counters, tokens, typed questions,
+transcription.
 
 Owns nothing; asks the engine. What is not vLLM has few of them.
 """
@@ -68,7 +69,9 @@ class SideRoutes:
             vllm.append(Route("/v1/systemone", self._systemone, methods=["POST"]))
         if release >= (0, 33):
             vllm.append(Route("/v1/decisions", self._decisions, methods=["POST"]))
-        return everywhere if self._server.profile.hosted else everywhere + vllm
+        if self._server.profile.hosted:
+            return everywhere
+        return everywhere + vllm
 
     async def _models(self, _: HttpRequest) -> Response:
         listed = {"id": self._server.model, "object": "model", "created": self._created}
@@ -106,7 +109,9 @@ class SideRoutes:
 
     async def _load(self, _: HttpRequest) -> Response:
         load = self._engine.load
-        return JSONResponse({"server_load": load.running + load.waiting if self._server.profile.load_tracking else 0})
+        return JSONResponse(
+            {"server_load": load.running + load.waiting if self._server.profile.load_tracking else 0}
+        )
 
     async def _metrics(self, _: HttpRequest) -> Response:
         diffusion = self._server.profile.diffusion_checks

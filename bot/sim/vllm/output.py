@@ -11,7 +11,9 @@ from typing import Any
 
 from bot.sim.gemma.tokens import CONTROL_IDS, tokenize
 
-_END, _TURN_END, _RESPONSE = "<eos>", "<turn|>", "<|tool_response>"
+_END = "<eos>"
+_TURN_END = "<turn|>"
+_RESPONSE = "<|tool_response>"
 _STOPS = {_END: None, _TURN_END: CONTROL_IDS[_TURN_END], _RESPONSE: CONTROL_IDS[_RESPONSE]}
 _NAMES = {number: name for name, number in CONTROL_IDS.items()}
 
@@ -41,10 +43,15 @@ class Output:
 
 
 def write(raw: str, body: Json, limit: int, *, detects_repetition: bool = True) -> Output:
-    """End `raw` where the server would: whichever comes first of end token, stop string, repetition and limit."""
+    """End `raw` where the server would: whichever comes first of end token, stop string, repetition and
+    limit.
+    """
     tokens = tokenize(raw)
     output = _ended(tokens, raw, body)
-    wanted = [body["stop"]] if isinstance(body.get("stop"), str) else body.get("stop") or []
+    if isinstance(body.get("stop"), str):
+        wanted = [body["stop"]]
+    else:
+        wanted = body.get("stop") or []
     if wanted:
         output = _stopped(output, wanted)
     if detects_repetition and body.get("repetition_detection"):
@@ -90,7 +97,9 @@ def _repeated_until(tokens: Sequence[str], size: int, times: int) -> int | None:
     """Where a pattern of `size` tokens has been said `times` times in a row."""
     same = size * (times - 1)
     start = bytes(map(eq, tokens[size:], tokens)).find(b"\x01" * same)
-    return None if start < 0 else start + size + same
+    if start < 0:
+        return None
+    return start + size + same
 
 
 def _without_tail(texts: list[str], count: int) -> list[str]:

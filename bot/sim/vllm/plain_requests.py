@@ -1,5 +1,5 @@
-"""What the simulated model writes when it is asked for something plain: to count, to multiply, to say a word, to call a
-tool for several things. Pure; knows a handful of sentences and nothing of who sends them.
+"""What the simulated model writes when it is asked for something plain: to count, to multiply, to say a word,
+to call a tool for several things. Pure; knows a handful of sentences and nothing of who sends them.
 """
 
 import re

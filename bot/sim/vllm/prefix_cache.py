@@ -1,7 +1,8 @@
 """The simulated prefix cache: which head of a prompt need not be computed again.
 
-Owns its blocks and nothing else. By default sliding-window layers keep only the end of each prompt and the places where
-two prompts were seen to part, so the second prompt that shares a head hits nothing and the third one does.
+Owns its blocks and nothing else. By default sliding-window layers keep only the end of each prompt and the
+places where two prompts were seen to part, so the second prompt that shares a head hits nothing and the third
+one does.
 """
 
 from collections import OrderedDict
@@ -20,7 +21,9 @@ class Cached:
 
 
 class PrefixCache:
-    """Blocks of 32 tokens, the least recently used leave first. `dense` reuses every block that was ever computed."""
+    """Blocks of 32 tokens, the least recently used leave first. `dense` reuses every block that was ever
+    computed.
+    """
 
     def __init__(self, *, dense: bool = False, capacity: int = 60_000) -> None:
         self._dense = dense

@@ -10,7 +10,9 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The price of a reply. `canvas_seconds` replaces steps and commit; `step_ms_per_1k` is what a long prompt adds."""
+    """The price of a reply. `canvas_seconds` replaces steps and commit; `step_ms_per_1k` is what a long
+    prompt adds.
+    """
 
     prefill_tokens_per_s: float = inf
     step_ms: float = 0.0
@@ -57,7 +59,8 @@ class Profile:
     version: str = "0.33.0"
     canvas: int = 256
     diffusion_checks: bool = True
-    """Refuses temperature, seed, structured outputs and an empty list of tools; knows the diffusion counters."""
+    """Refuses temperature, seed, structured outputs and an empty list of tools; knows the diffusion counters.
+    """
     old_parser: bool = False
     """The parser before the state machine: leaks markup, loses turns, hides that a call was cut."""
     prompt_details: bool = True
@@ -74,7 +77,8 @@ class Profile:
     thinking: bool = False
     """What a request gets that says nothing about thinking."""
     tool_parser: bool = True
-    """Without `--enable-auto-tool-choice --tool-call-parser` a request that lets the model choose is refused."""
+    """Without `--enable-auto-tool-choice --tool-call-parser` a request that lets the model choose is refused.
+    """
     reasoning_parser: bool = True
     """Without `--reasoning-parser` thoughts stay in the content, markup and all, and nobody counts them."""
     logprobs: bool = True
@@ -84,17 +88,23 @@ class Profile:
     """Without it a reply that is not streamed has no usage, as behind some proxies."""
     prefix_cache: bool = True
     frees_on_abort: bool = True
-    """Without it a reply is written to its end though its reader has gone, as behind a proxy that reads on."""
+    """Without it a reply is written to its end though its reader has gone, as behind a proxy that reads on.
+    """
     thinking_switch: bool = True
     """Without it the template knows no `enable_thinking`: every request gets what `thinking` says."""
     keeps_empty_thoughts: bool = True
-    """Whether the template writes an empty thought into answers of the history; the model's own has been without."""
+    """Whether the template writes an empty thought into answers of the history; the model's own has been
+    without.
+    """
     defuses: bool = True
-    """Without it the tokenizer drops characters without width, so that a defused control token is one again."""
+    """Without it the tokenizer drops characters without width, so that a defused control token is one again.
+    """
     output_cap: int | None = None
     """Tokens at which every reply ends, whatever is asked for."""
     hosted: bool = False
-    """An API that is not vLLM: no routes beside chat, models and transcriptions, and 400 for what it does not know."""
+    """An API that is not vLLM: no routes beside chat, models and transcriptions, and 400 for what it does not
+    know.
+    """
 
     @property
     def counts_reasoning(self) -> bool:

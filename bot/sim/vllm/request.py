@@ -36,13 +36,15 @@ class Request:
     @property
     def seat_wait(self) -> float | None:
         """Seconds until a seat was free."""
-        return None if self.seated is None else self.seated - self.received
+        if self.seated is None:
+            return None
+        return self.seated - self.received
 
 
 @dataclass(slots=True)
 class Job:
-    """What the engine works on: the prompt in blocks of tokens, the names of its pictures; `output` is there once the
-    model has been asked.
+    """What the engine works on: the prompt in blocks of tokens, the names of its pictures; `output` is there
+    once the model has been asked.
     """
 
     log: Request

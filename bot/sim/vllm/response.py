@@ -1,6 +1,7 @@
 """Puts canvases into the words of the API for one request: chunks of a stream, or one body.
 
-Pure but for its parser, which remembers what it has seen. Knows the request's options and the server's profile.
+Pure but for its parser, which remembers what it has seen. Knows the request's options and the server's
+profile.
 """
 
 import re
@@ -53,14 +54,18 @@ class Options:
             running_usage=profile.force_usage or (asked and bool(stream.get("continuous_usage_stats"))),
             reasoning=body.get("include_reasoning") is not False,
             parallel=body.get("parallel_tool_calls") is not False,
-            schemas={t["function"]["name"]: t["function"].get("parameters") or {} for t in tools} if tools else None,
+            schemas={t["function"]["name"]: t["function"].get("parameters") or {} for t in tools}
+            if tools
+            else None,
             named=isinstance(choice, dict),
             chosen=isinstance(choice, dict) or choice == "required",
         )
 
 
 class Answer:
-    """One reply on its way out. Ask for `chunks` canvas by canvas and then for the `tail`, or once for the `whole`."""
+    """One reply on its way out. Ask for `chunks` canvas by canvas and then for the `tail`, or once for the
+    `whole`.
+    """
 
     def __init__(self, job: Job, head: Head, options: Options, profile: Profile) -> None:
         self._job = job
@@ -76,7 +81,9 @@ class Answer:
         self._usage = not (job.fault and job.fault.kind == "no_usage")
 
     def chunks(self, canvas: Canvas) -> list[Json]:
-        """The chunks one canvas makes: the role in front of the first, none for a canvas without anything to say."""
+        """The chunks one canvas makes: the role in front of the first, none for a canvas without anything to
+        say.
+        """
         chunks = [] if self._begun else [self._role()]
         self._begun = True
         delta = self._parser.feed(self._parsed(canvas.text))
@@ -94,7 +101,10 @@ class Answer:
         if not self._options.usage or not self._usage:
             return []
         usage = self._final().final(self._profile, streamed=True)
-        more = {"metrics": timings(self._job.log)} if self._profile.request_metrics else {}
+        if self._profile.request_metrics:
+            more = {"metrics": timings(self._job.log)}
+        else:
+            more = {}
         return [self._head.chunk([], usage=usage, system_fingerprint=self._head.fingerprint, **more)]
 
     def whole(self, text: str) -> Json:
@@ -108,7 +118,10 @@ class Answer:
         finish = self._finish(called=bool(calls))
         message = message_json(parsed, chosen=self._options.chosen)
         assert self._job.output
-        usage = self._final().final(self._profile, streamed=False) if self._profile.whole_usage else None
+        if self._profile.whole_usage:
+            usage = self._final().final(self._profile, streamed=False)
+        else:
+            usage = None
         body = completion_json(self._head, message, finish, self._job.output.stop_reason, usage)
         if self._profile.request_metrics:
             body["metrics"] = {**timings(self._job.log), "speculative_decoding": None}
@@ -121,7 +134,10 @@ class Answer:
         return re.sub(r"<\|channel>|<channel\|>", lambda token: SPELLED + token[0], text)
 
     def _wanted(self, delta: Delta) -> Delta:
-        calls = delta.calls if self._options.parallel else [call for call in delta.calls if call.index == 0]
+        if self._options.parallel:
+            calls = delta.calls
+        else:
+            calls = [call for call in delta.calls if call.index == 0]
         return Delta(delta.reasoning if self._options.reasoning else "", delta.content, calls)
 
     def _role(self) -> Json:
@@ -132,7 +148,10 @@ class Answer:
         assert self._job.output
         finish = self._finish(called=bool(self._parser.called))
         choice = last_choice(delta_json(delta, last=True), finish, self._job.output.stop_reason)
-        print_here = {} if self._options.usage else {"system_fingerprint": self._head.fingerprint}
+        if self._options.usage:
+            print_here = {}
+        else:
+            print_here = {"system_fingerprint": self._head.fingerprint}
         return self._head.chunk([choice], **self._running(), **print_here, kv_transfer_params=None)
 
     def _finish(self, *, called: bool) -> str:
@@ -153,7 +172,9 @@ class Answer:
     def _final(self) -> Usage:
         log = self._job.log
         reasoning = self._reasoning(log.completion_tokens)
-        return Usage(log.prompt_tokens, log.completion_tokens, log.cached_tokens, log.created_tokens, reasoning)
+        return Usage(
+            log.prompt_tokens, log.completion_tokens, log.cached_tokens, log.created_tokens, reasoning
+        )
 
     def _reasoning(self, until: int) -> int:
         if self._flags is None:

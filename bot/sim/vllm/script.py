@@ -38,11 +38,15 @@ class ChatRequest:
     @property
     def so_far(self) -> str:
         """The text of the message left open, as the prompt has it: without blanks around it."""
-        return text_of(self.messages[-1]).strip() if self.continuing else ""
+        if self.continuing:
+            return text_of(self.messages[-1]).strip()
+        return ""
 
     @property
     def inside_thought(self) -> bool:
-        """Whether the prompt ends in an open thought channel, as it does after a tool result with thinking on."""
+        """Whether the prompt ends in an open thought channel, as it does after a tool result with thinking
+        on.
+        """
         return self.prompt.endswith("<|channel>thought\n")
 
     @property
@@ -104,7 +108,9 @@ def said(*replies: str | Reply) -> Brain:
     left = list(replies)
 
     def brain(_: ChatRequest) -> str | Reply:
-        return left.pop(0) if len(left) > 1 else left[0]
+        if len(left) > 1:
+            return left.pop(0)
+        return left[0]
 
     return brain
 
@@ -123,13 +129,14 @@ class _Script:
 
 
 def scripted(request: ChatRequest) -> Reply:
-    """Write what `@@name:argument@@` pieces of the newest user message that has any ask for; without any, do what it
-    asks plainly (`endpoint_obeying`), else echo it.
+    """Write what `@@name:argument@@` pieces of the newest user message that has any ask for; without any, do
+    what it asks plainly (`endpoint_obeying`), else echo it.
 
-    say:TEXT · tool:NAME {JSON} · tools:[{"name":..,"arguments":{..}},..] · think:TEXT (before the next step) ·
-    b64:BASE64 (raw, control tokens spelled out) · repeat:N TEXT · loop:TEXT (until max_tokens) · slow:MS (milliseconds
-    added to every canvas) · empty · crash. Step k is used after k rounds of tool calls, the last one again and again.
-    A message left open goes on where it stopped: what it has of the text is not written again.
+    say:TEXT · tool:NAME {JSON} · tools:[{"name":..,"arguments":{..}},..] · think:TEXT (before the next step)
+    · b64:BASE64 (raw, control tokens spelled out) · repeat:N TEXT · loop:TEXT (until max_tokens) · slow:MS
+    (milliseconds added to every canvas) · empty · crash. Step k is used after k rounds of tool calls, the
+    last one again and again. A message left open goes on where it stopped: what it has of the text is not
+    written again.
     """
     script = next((found for text in reversed(request.asked) if (found := _read(text)).steps), None)
     if script is None:
@@ -160,12 +167,16 @@ def _with_thought(text: str, wanted: str | None, request: ChatRequest) -> str:
     if request.so_far:
         return text  # it was thought before the message began
     wanted = _DEFAULT_THOUGHT if wanted is None and request.thinking else wanted
-    return text if wanted is None else thought(wanted, request) + text
+    if wanted is None:
+        return text
+    return thought(wanted, request) + text
 
 
 def _rest(text: str, request: ChatRequest) -> str:
     """What is left to write of `text`; all of it where the message left open says something else."""
-    return text.lstrip().removeprefix(request.so_far) if request.so_far else text
+    if request.so_far:
+        return text.lstrip().removeprefix(request.so_far)
+    return text
 
 
 def _plainly(request: ChatRequest) -> str:
@@ -174,7 +185,9 @@ def _plainly(request: ChatRequest) -> str:
     for asked in reversed(request.asked):
         wanted = obeyed(asked, request.tools, told=told)
         if wanted is not None:
-            return wanted if isinstance(wanted, str) else "".join(call_text(*call) for call in wanted)
+            if isinstance(wanted, str):
+                return wanted
+            return "".join(call_text(*call) for call in wanted)
     return _echo(request)
 
 

@@ -1,6 +1,8 @@
-"""A simulated vLLM server with DiffusionGemma, spoken to over real HTTP: for the demo, the tests and the bench.
+"""A simulated vLLM server with DiffusionGemma, spoken to over real HTTP: for the demo, the tests and the
+bench.
 
-Owns the log of requests and everything a test may do to the server. `bot.http_server.serve` serves `Endpoint().app`.
+Owns the log of requests and everything a test may do to the server. `bot.http_server.serve` serves
+`Endpoint().app`.
 """
 
 import asyncio
@@ -51,8 +53,9 @@ PATIENCE = 30.0  # seconds until a wait for what never comes is given up; the ma
 class Endpoint:
     """One server with one model. All state is here, so any number of them may live side by side.
 
-    `context` is max_model_len in tokens; without `api_key` none is wanted; `seed` draws the faults that have a rate.
-    `judge` answers typed questions, `transcribe` hears; `requests`, `questions` and `sounds` are the logs.
+    `context` is max_model_len in tokens; without `api_key` none is wanted; `seed` draws the faults that have
+    a rate. `judge` answers typed questions, `transcribe` hears; `requests`, `questions` and `sounds` are the
+    logs.
     """
 
     profile: Profile = field(default_factory=Profile.today)
@@ -83,7 +86,9 @@ class Endpoint:
             asked=self._asked,
             heard=self._heard,
         )
-        self._front = Front(Parts(self._engine, self._faults, server, side, self.api_key, self._log, self._changed))
+        self._front = Front(
+            Parts(self._engine, self._faults, server, side, self.api_key, self._log, self._changed)
+        )
         self.app: ASGIApp = self._front
 
     @property
@@ -117,11 +122,18 @@ class Endpoint:
         return self._engine.metrics.generated_tokens
 
     def fault(
-        self, kind: Kind, *, times: int | None = 1, after_canvases: int = 0, seconds: float = 0.0, rate: float = 1.0
+        self,
+        kind: Kind,
+        *,
+        times: int | None = 1,
+        after_canvases: int = 0,
+        seconds: float = 0.0,
+        rate: float = 1.0,
     ) -> None:
         """Let a fault happen to the next `times` completions (None: to all), or to a share `rate` of them.
 
-        Kinds: busy, unauthorized, crash, reset, error_line, silent, slow, no_usage. Raises ValueError for others.
+        Kinds: busy, unauthorized, crash, reset, error_line, silent, slow, no_usage. Raises ValueError for
+        others.
         """
         self._faults.add(Fault(kind, times, after_canvases, seconds, rate))
 
@@ -149,7 +161,9 @@ class Endpoint:
         self._engine.release()
 
     def until(self, predicate: Callable[[], bool], timeout: float = PATIENCE) -> Awaitable[None]:
-        """Wait until `predicate()` is true, asked again whenever a count or the log changes; else TimeoutError."""
+        """Wait until `predicate()` is true, asked again whenever a count or the log changes; else
+        TimeoutError.
+        """
         return asyncio.wait_for(self._until(predicate), timeout)
 
     async def _until(self, predicate: Callable[[], bool]) -> None:

@@ -1,6 +1,7 @@
 """The JSON and the event stream of a chat completion, every null included.
 
-Pure: values in, dictionaries and lines out. Knows the wire format of vLLM and nothing of how a reply comes about.
+Pure: values in, dictionaries and lines out. Knows the wire format of vLLM and nothing of how a reply comes
+about.
 """
 
 import json
@@ -31,7 +32,10 @@ class Usage:
     def running(self, profile: Profile, completion: int, reasoning: int) -> Json:
         """What a chunk in mid-stream says."""
         counts = {"prompt_tokens": self.prompt, "total_tokens": self.prompt + completion}
-        details = {"completion_tokens_details": {"reasoning_tokens": reasoning}} if profile.counts_reasoning else {}
+        if profile.counts_reasoning:
+            details = {"completion_tokens_details": {"reasoning_tokens": reasoning}}
+        else:
+            details = {}
         return {**counts, "completion_tokens": completion, **details}
 
     def final(self, profile: Profile, *, streamed: bool) -> Json:
@@ -45,7 +49,9 @@ class Usage:
             return usage
         last = usage.pop("completion_tokens_details", None)
         usage["prompt_tokens_details"] = details
-        return usage if last is None else {**usage, "completion_tokens_details": last}
+        if last is None:
+            return usage
+        return {**usage, "completion_tokens_details": last}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,12 @@ def dumps(value: object) -> bytes:
 
 def role_choice() -> Json:
     """The first chunk's choice: who speaks, and nothing said yet."""
-    return {"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
+    return {
+        "index": 0,
+        "delta": {"role": "assistant", "content": ""},
+        "logprobs": None,
+        "finish_reason": None,
+    }
 
 
 def middle_choice(delta: Json) -> Json:
@@ -92,11 +103,20 @@ def middle_choice(delta: Json) -> Json:
 def last_choice(delta: Json, finish: str, stop_reason: int | str | None) -> Json:
     """The choice that ends the stream."""
     reasons = {"finish_reason": finish, "stop_reason": stop_reason}
-    return {"index": 0, "delta": delta, "logprobs": None, **reasons, "token_ids": None, "weight_versions": None}
+    return {
+        "index": 0,
+        "delta": delta,
+        "logprobs": None,
+        **reasons,
+        "token_ids": None,
+        "weight_versions": None,
+    }
 
 
 def delta_json(delta: Delta, *, last: bool) -> Json:
-    """What a chunk says; a call gets its id with its name. In the last chunk a name never stands without arguments."""
+    """What a chunk says; a call gets its id with its name. In the last chunk a name never stands without
+    arguments.
+    """
     said: Json = {}
     if delta.content:
         said["content"] = delta.content
@@ -138,7 +158,9 @@ def message_json(parsed: Parsed, *, chosen: bool) -> Json:
     return {**message, "reasoning": parsed.reasoning or None}
 
 
-def completion_json(head: Head, message: Json, finish: str, stop_reason: int | str | None, usage: Json | None) -> Json:
+def completion_json(
+    head: Head, message: Json, finish: str, stop_reason: int | str | None, usage: Json | None
+) -> Json:
     """The body of an answer that is not streamed; per-request metrics are added by who measured them."""
     choice = {
         "index": 0,

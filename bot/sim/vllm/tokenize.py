@@ -1,4 +1,5 @@
-"""Conversations and tokens for the simulated endpoint's requests: what is rendered, and `/tokenize` with its reverse.
+"""Conversations and tokens for the simulated endpoint's requests: what is rendered, and `/tokenize` with its
+reverse.
 
 Owns the ids it has given out, so that `/detokenize` can read them again.
 """
@@ -34,7 +35,9 @@ def conversation_of(body: Json, profile: Profile) -> Conversation:
 
 
 class Tokenizer:
-    """The two routes over token ids. Ids of ordinary tokens are made up, and known here once they were given out."""
+    """The two routes over token ids. Ids of ordinary tokens are made up, and known here once they were given
+    out.
+    """
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -44,13 +47,26 @@ class Tokenizer:
         """Answer `POST /tokenize`: a prompt, or messages with tools and template arguments."""
         check_model(body, self._server)
         text = self._text(body)
-        seen = text if self._server.profile.defuses else text.replace("\u200b", "")
+        if self._server.profile.defuses:
+            seen = text
+        else:
+            seen = text.replace("\u200b", "")
         tokens = tokenize(spread(seen))
         ids = [token_id(token) for token in tokens]
         self._texts.update(zip(ids, tokens, strict=True))
-        strings = [token.replace(" ", "▁") for token in tokens] if body.get("return_token_strs") else None
-        answer = {"count": len(ids), "max_model_len": self._server.context, "tokens": ids, "token_strs": strings}
-        return {**answer, "prompt_text": text} if body.get("return_prompt_text") else answer
+        if body.get("return_token_strs"):
+            strings = [token.replace(" ", "▁") for token in tokens]
+        else:
+            strings = None
+        answer = {
+            "count": len(ids),
+            "max_model_len": self._server.context,
+            "tokens": ids,
+            "token_strs": strings,
+        }
+        if body.get("return_prompt_text"):
+            return {**answer, "prompt_text": text}
+        return answer
 
     def detokenize(self, ids: Iterable[Any]) -> Json:
         """Answer `POST /detokenize`; an id that means nothing is left out."""
@@ -60,8 +76,12 @@ class Tokenizer:
         if "messages" not in body:
             return str(body.get("prompt", ""))
         if not body["messages"]:
-            raise Refusal(400, "Cannot apply chat template to an empty conversation. Provide at least one message.")
+            raise Refusal(
+                400, "Cannot apply chat template to an empty conversation. Provide at least one message."
+            )
         check_continuing(body, self._server)
         # This route knows reasoning by one of its names only.
-        plain = [{key: value for key, value in m.items() if key != "reasoning_content"} for m in body["messages"]]
+        plain = [
+            {key: value for key, value in m.items() if key != "reasoning_content"} for m in body["messages"]
+        ]
         return render(conversation_of({**body, "messages": plain}, self._server.profile))

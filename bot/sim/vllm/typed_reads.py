@@ -1,4 +1,5 @@
-"""Typed questions about a text, and the answers' probabilities: what `/v1/systemone` and `/v1/decisions` take and give.
+"""Typed questions about a text, and the answers' probabilities: what `/v1/systemone` and `/v1/decisions` take
+and give.
 
 Pure. A judge is any callable from a `Question` to one weight an option; nothing is generated.
 """
@@ -15,7 +16,9 @@ from bot.sim.vllm.errors import Json, Refusal, invalid, missing
 
 READ_CANVAS = 16  # positions denoised in one step
 SLOTS = 2  # positions of an answer, and the tokens it is counted as
-_QUESTIONS, _OPTIONS, _LEVELS = 64, 26, 10
+_QUESTIONS = 64
+_OPTIONS = 26
+_LEVELS = 10
 _LABEL_MASS = 0.98  # what a model that means to answer puts on the labels; the rest is other words
 _WORDS = re.compile(r"\w{3,}")
 _SYSTEMONE_FIELDS = {"type", "instructions", "criteria"}
@@ -24,7 +27,9 @@ _DECISIONS_FIELDS = {"model", "input", "questions", "joint", "cache_salt", "safe
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question about `state`. `kind` is noul (options yes and no), choice or score; each option has its meaning."""
+    """One question about `state`. `kind` is noul (options yes and no), choice or score; each option has its
+    meaning.
+    """
 
     name: str | None
     kind: str
@@ -44,7 +49,9 @@ def by_words(question: Question) -> tuple[float, ...]:
         asked = _words(question.instructions) or {""}
         yes = len(asked & state) / len(asked)
         return (0.05 + 0.9 * yes, 0.95 - 0.9 * yes)
-    told = (_words(f"{name} {meaning}") for name, meaning in zip(question.options, question.meanings, strict=True))
+    told = (
+        _words(f"{name} {meaning}") for name, meaning in zip(question.options, question.meanings, strict=True)
+    )
     return tuple(1.0 + 8.0 * len(words & state) for words in told)
 
 
@@ -53,22 +60,32 @@ def systemone_questions(body: Json) -> tuple[Question, ...]:
     for name in ("state", "questions"):
         if body.get(name) is None:
             raise missing(f"body.{name}", body)
-    state = body["state"] if isinstance(body["state"], str) else json.dumps(body["state"], ensure_ascii=False)
+    if isinstance(body["state"], str):
+        state = body["state"]
+    else:
+        state = json.dumps(body["state"], ensure_ascii=False)
     asked = body["questions"]
     if not isinstance(asked, dict) or not asked:
-        raise invalid({"type": "dict_type", "loc": "body.questions", "msg": "Input should be a valid dictionary"})
+        raise invalid(
+            {"type": "dict_type", "loc": "body.questions", "msg": "Input should be a valid dictionary"}
+        )
     _check_count(asked)
     return tuple(_systemone(name, question, state) for name, question in asked.items())
 
 
 def decisions_questions(body: Json) -> tuple[Question, ...]:
-    """The questions of `/v1/decisions`, which takes no field it does not know; raises Refusal as the server does."""
+    """The questions of `/v1/decisions`, which takes no field it does not know; raises Refusal as the server
+    does.
+    """
     for name in ("model", "input", "questions"):
         if body.get(name) is None:
             raise missing(f"body.{name}", body)
     for name in body.keys() - _DECISIONS_FIELDS:
         raise _extra(f"body.{name}")
-    state = body["input"] if isinstance(body["input"], str) else _message_text(body["input"])
+    if isinstance(body["input"], str):
+        state = body["input"]
+    else:
+        state = _message_text(body["input"])
     _check_count(body["questions"])
     return tuple(_decision(place, question, state) for place, question in enumerate(body["questions"]))
 
@@ -103,7 +120,10 @@ def systemone_answer(question: Question, chances: Sequence[float]) -> Json:
     if question.kind == "noul":
         told: Json = {"noul": chances[0], "probabilities": {"yes": chances[0], "no": chances[1]}}
     elif question.kind == "choice":
-        told = {"choice": question.options[best], "probabilities": dict(zip(question.options, chances, strict=True))}
+        told = {
+            "choice": question.options[best],
+            "probabilities": dict(zip(question.options, chances, strict=True)),
+        }
     else:
         places = [str(place) for place in range(len(chances))]
         told = {
@@ -125,7 +145,8 @@ def decisions_answer(question: Question, chances: Sequence[float]) -> Json:
     else:
         del told["legend"]
         told["probabilities"] = [
-            {"value": place, "label": label, "probability": chance} for place, (label, chance) in enumerate(options)
+            {"value": place, "label": label, "probability": chance}
+            for place, (label, chance) in enumerate(options)
         ]
     return {**told, "name": question.name}
 
@@ -145,7 +166,9 @@ def _labelled(question: Question) -> list[tuple[str, ...]]:
 
 def _check_count(questions: Any) -> None:
     if not questions:
-        raise invalid({"type": "too_short", "loc": "body.questions", "msg": "List should have at least 1 item"})
+        raise invalid(
+            {"type": "too_short", "loc": "body.questions", "msg": "List should have at least 1 item"}
+        )
     if len(questions) > _QUESTIONS:
         raise Refusal(400, f"questions: at most {_QUESTIONS} for this model")
 
@@ -173,14 +196,18 @@ def _decision(place: int, question: Any, state: str) -> Question:
             raise missing(f"{where}.{field}", question)
     kinds = {"predicate": ("noul", "criteria"), "choice": ("choice", "choices"), "score": ("score", "levels")}
     if question["type"] not in kinds:
-        raise invalid({"type": "union_tag_invalid", "loc": where, "msg": f"Input tag {question['type']!r} is unknown"})
+        raise invalid(
+            {"type": "union_tag_invalid", "loc": where, "msg": f"Input tag {question['type']!r} is unknown"}
+        )
     kind, listed = kinds[question["type"]]
     for field in question.keys() - {"type", "instructions", "name", listed}:
         raise _extra(f"{where}.{field}")
     key = "value" if kind == "choice" else "label"
     options = [(str(one[key]), str(one.get("description") or "")) for one in question.get(listed) or ()]
     if kind != "noul" and len(options) < 2:
-        raise invalid({"type": "too_short", "loc": f"{where}.{listed}", "msg": "List should have at least 2 items"})
+        raise invalid(
+            {"type": "too_short", "loc": f"{where}.{listed}", "msg": "List should have at least 2 items"}
+        )
     return _question(question.get("name"), kind, question["instructions"], options or _noul("", None), state)
 
 
@@ -224,8 +251,13 @@ def _message_text(messages: Any) -> str:
     texts = []
     for message in messages:
         content = message.get("content") or ""
-        parts = [{"type": "input_text", "text": content}] if isinstance(content, str) else content
+        if isinstance(content, str):
+            parts = [{"type": "input_text", "text": content}]
+        else:
+            parts = content
         if any(part.get("type") == "input_image" for part in parts):
-            raise invalid({"type": "value_error", "loc": "body.input", "msg": "Decisions supports text input only"})
+            raise invalid(
+                {"type": "value_error", "loc": "body.input", "msg": "Decisions supports text input only"}
+            )
         texts += [str(part.get("text", "")) for part in parts]
     return "\n".join(texts)

@@ -55,7 +55,9 @@ def wanted_tokens(body: Json) -> int | None:
     """The limit the request asks for, under either of its names."""
     limit = body.get("max_completion_tokens")
     limit = body.get("max_tokens") if limit is None else limit
-    return None if limit is None else int(limit)
+    if limit is None:
+        return None
+    return int(limit)
 
 
 def check_sampling(body: Json, server: Server) -> None:
@@ -102,7 +104,11 @@ def _message(message: Json, where: str) -> None:
         if "id" not in call or "type" not in call:
             raise invalid({"type": "missing", "loc": f"{at}.id", "msg": "Field required"}, 5)
         if call.get("function", {}).get("arguments") is None:
-            detail = {"type": "string_type", "loc": f"{at}.function.arguments", "msg": "Input should be a valid string"}
+            detail = {
+                "type": "string_type",
+                "loc": f"{at}.function.arguments",
+                "msg": "Input should be a valid string",
+            }
             raise invalid(detail, 3)
 
 
@@ -165,7 +171,9 @@ def _limits(body: Json, server: Server) -> None:
 
 
 def check_continuing(body: Json, _: Server) -> None:
-    """The last message is left open only where no new one is begun; begun it is, unless the request says otherwise."""
+    """The last message is left open only where no new one is begun; begun it is, unless the request says
+    otherwise.
+    """
     if not body.get("continue_final_message"):
         return
     if body.get("add_generation_prompt"):

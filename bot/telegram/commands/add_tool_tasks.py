@@ -1,5 +1,5 @@
-"""Errands that add tools: an OpenAPI document that is looked at, operations of it, one plain endpoint, an MCP server
-at a URL. A chat never starts programs, and never hears secrets.
+"""Errands that add tools: an OpenAPI document that is looked at, operations of it, one plain endpoint, an MCP
+server at a URL. A chat never starts programs, and never hears secrets.
 """
 
 import time
@@ -57,24 +57,31 @@ class Sourcing:
         if kind.lower() == "endpoint" and len(rest) == 3 and below:
             name, method, address = rest
             return self._added(
-                errand, offers.endpoint(self._wish(address, name), method, below[0].strip(), schema_of(below[1:]))
+                errand,
+                offers.endpoint(self._wish(address, name), method, below[0].strip(), schema_of(below[1:])),
             )
         if "://" not in kind or below:
             raise ChangeRefused(HOW_TO)
         return await self._looked(errand, self._wish(kind, rest[0] if rest else ""), rest[1:])
 
     async def _looked(self, errand: Errand, wish: Wish, operations: list[str]) -> Finish:
-        """A document: kept as a source without tools, to be picked from; with operations named, these are added."""
+        """A document: kept as a source without tools, to be picked from; with operations named, these are
+        added.
+        """
         looked = await documents.look(wish, {})
         chosen = documents.meant(looked.source, operations)
         if chosen and not documents.foreign(looked.source, chosen):
-            return self._added(errand, await documents.picked(looked.source, looked.document, chosen, wish.private))
+            return self._added(
+                errand, await documents.picked(looked.source, looked.document, chosen, wish.private)
+            )
         source = documents.ticked(looked.source, chosen)
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
             await adding.add(self._act(errand, tx), Offer(source, ()))
             page = picking.page(source, 0)
-            return (*parts([plain(one) for one in looked.reported]), page) if looked.reported else (page,)
+            if looked.reported:
+                return (*parts([plain(one) for one in looked.reported]), page)
+            return (page,)
 
         return finish
 
@@ -82,7 +89,9 @@ class Sourcing:
         name, *operations = errand.words.split()
         source = await self._source(name)
         if not operations:
-            raise ChangeRefused("Use /tools pick NAME, then numbers of its list, names of operations, or all.")
+            raise ChangeRefused(
+                "Use /tools pick NAME, then numbers of its list, names of operations, or all."
+            )
         chosen = documents.meant(source, operations)
         async with self._database.reading() as tx:
             secrets = await Sealer(self._where.keys).opened(tx)

@@ -1,5 +1,5 @@
-"""The buttons under a question whether a tool call may run, and /approvals: what waits for an answer, what is allowed
-for a while, and how that is taken back.
+"""The buttons under a question whether a tool call may run, and /approvals: what waits for an answer, what is
+allowed for a while, and how that is taken back.
 """
 
 import re
@@ -42,7 +42,11 @@ async def show(call: Call) -> Answer:
     left_out = len(asked) + len(allowed) - len(waiting) - len(standing)
     entries = [
         *([("Waiting for an answer:", ()), *waiting] if waiting else [("Nothing waits for an answer.", ())]),
-        *([("", ()), ("Allowed for a while:", ()), *standing] if standing else [("Nothing is allowed ahead.", ())]),
+        *(
+            [("", ()), ("Allowed for a while:", ()), *standing]
+            if standing
+            else [("Nothing is allowed ahead.", ())]
+        ),
         *([(f"… and {left_out} more", ())] if left_out else []),
     ]
     return Answer(parts=pages("Tools that ask first", entries, in_a_row=2))
@@ -65,7 +69,9 @@ async def revoked(call: Call) -> Answer:
 
 def _whose(call: Call) -> int | None:
     """Whose allowances somebody sees and takes back; None: everybody's."""
-    return None if call.standing == "admin" else call.person
+    if call.standing == "admin":
+        return None
+    return call.person
 
 
 def _concerns(call: Call, question: Question) -> bool:

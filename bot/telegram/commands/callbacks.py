@@ -1,5 +1,5 @@
-"""What the buttons do. A tap may come late, twice, or from somebody who was never shown the button: each act finds
-out for itself whether what it is about still stands, and belongs to the chat it came from.
+"""What the buttons do. A tap may come late, twice, or from somebody who was never shown the button: each act
+finds out for itself whether what it is about still stands, and belongs to the chat it came from.
 """
 
 import re
@@ -35,7 +35,9 @@ def choose(data: str, standing: Standing | None) -> tuple[Act, str]:
 
 
 async def _nothing(call: Call) -> Answer:
-    return TOO_OLD if call.standing else Answer(toast="You have no access to this bot.")
+    if call.standing:
+        return TOO_OLD
+    return Answer(toast="You have no access to this bot.")
 
 
 async def _stop(call: Call, item: int) -> Answer:
@@ -53,7 +55,10 @@ async def _drop(call: Call, item: int) -> Answer:
     dropped = stopped.dropped
     if stopped.running:
         dropped += await stopping.drop(call.tx, call.lane, upto=item, now=call.now)
-    line = "Dropped." if dropped or stopped.running else "Nothing waits any more."
+    if dropped or stopped.running:
+        line = "Dropped."
+    else:
+        line = "Nothing waits any more."
     return Answer(toast=line, redraw=Part(line), then=(partial(call.reach.turns.stop, call.lane, item),))
 
 
@@ -68,7 +73,10 @@ async def _retry(call: Call, turn: int) -> Answer:
 async def _note(call: Call, note: int) -> Answer:
     number = await notes.delete(call.tx, call.lane, note)
     shown = await commands.notes_pages(call)
-    toast = "This note is gone already." if number is None else f"Note {number} is deleted."
+    if number is None:
+        toast = "This note is gone already."
+    else:
+        toast = f"Note {number} is deleted."
     return Answer(toast=toast, redraw=shown[0] if len(shown) == 1 else None)
 
 
@@ -82,7 +90,9 @@ async def _ask(call: Call, number: int) -> Answer:
 async def _more(call: Call, turn: int) -> Answer:
     """Go on with an answer that was cut at its length, if nothing has come or been asked since."""
     message = call.item.body["callback_query"].get("message")
-    strip = (partial(call.reach.gestures.strip, call.lane, message["message_id"]),) if message else ()
+    strip: tuple[Callable[[], Awaitable[None]], ...] = ()
+    if message:
+        strip = (partial(call.reach.gestures.strip, call.lane, message["message_id"]),)
     last = await retries.last(call.tx, call.lane, before_item=call.item.id)
     if last is None or last.id != turn:
         return Answer(toast="This is not the last answer any more.", gestures=strip)
@@ -102,7 +112,9 @@ def _numbered(act: Callable[[Call, int], Awaitable[Answer]]) -> Act:
     """An act of a button that carries one number."""
 
     async def acting(call: Call) -> Answer:
-        return await act(call, int(call.words)) if _NUMBER.fullmatch(call.words) else TOO_OLD
+        if _NUMBER.fullmatch(call.words):
+            return await act(call, int(call.words))
+        return TOO_OLD
 
     return acting
 

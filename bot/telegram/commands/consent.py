@@ -1,5 +1,5 @@
-"""/deep, which has one message answered by the second endpoint, and what a chat lets go to it: the question, its
-buttons, and /consent.
+"""/deep, which has one message answered by the second endpoint, and what a chat lets go to it: the question,
+its buttons, and /consent.
 """
 
 import re
@@ -20,11 +20,17 @@ NO_SECOND = "No second model is set up here."
 HOW_TO = "Write your message behind it, as in: /deep compare these two contracts"
 DEEP = "For /deep"
 
-_ANSWERS: dict[str, frozenset[Kind]] = {"text": frozenset({"text"}), "all": frozenset(KINDS), "no": frozenset()}
+_ANSWERS: dict[str, frozenset[Kind]] = {
+    "text": frozenset({"text"}),
+    "all": frozenset(KINDS),
+    "no": frozenset(),
+}
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
-async def answered_deep(tx: Transaction, item: InboxItem, second: Endpoint | None, chat: int, words: str) -> bool:
+async def answered_deep(
+    tx: Transaction, item: InboxItem, second: Endpoint | None, chat: int, words: str
+) -> bool:
     """Whether a /deep with these words is answered now: it has begun a turn, or nothing stands against one."""
     if await turns.begun(tx, item.id):
         return True
@@ -39,7 +45,9 @@ async def deep(call: Call) -> Answer:
     if not call.words:
         return say(HOW_TO)
     if (await _consent(call, second)).kinds == frozenset():
-        return say(f"This chat said no to {second.host}, so I did not send this there. /consent changes that.")
+        return say(
+            f"This chat said no to {second.host}, so I did not send this there. /consent changes that."
+        )
     await chats.ask_consent(call.tx, call.lane.chat, second.host)
     # Not as the answer of its item: that place belongs to the turn, once the chat has agreed.
     asked = question(second, DEEP, item=call.item.id)
@@ -58,8 +66,11 @@ async def show(call: Call) -> Answer:
 
 
 async def tapped(call: Call) -> Answer:
-    """A button of the question or of /consent; `call.words` is an answer or a kind, an item, and for which host."""
-    second, (wish, item, sealed, *_) = call.reach.second, [*call.words.split(":"), "", ""]
+    """A button of the question or of /consent; `call.words` is an answer or a kind, an item, and for which
+    host.
+    """
+    second = call.reach.second
+    (wish, item, sealed, *_) = [*call.words.split(":"), "", ""]
     if second is None or sealed != seal(second.host) or not _NUMBER.fullmatch(item):
         return TOO_OLD
     if wish in _ANSWERS:
@@ -76,7 +87,10 @@ async def _answer(call: Call, second: Endpoint, kinds: frozenset[Kind], item: in
     await chats.give_consent(call.tx, call.lane.chat, second.host, kinds)
     if kinds and item:
         await inbox.put_back(call.tx, item, call.lane, now=call.now)
-    unanswered = " Send it without /deep, and I answer it here." if item and not kinds else ""
+    if item and not kinds:
+        unanswered = " Send it without /deep, and I answer it here."
+    else:
+        unanswered = ""
     redraw = Part(f"{_told(second, kinds)} /consent changes that.{unanswered}")
     then = (call.reach.wake_worker, partial(call.reach.turns.go_on, call.lane))
     return Answer(toast="Agreed." if kinds else "Nothing goes there.", redraw=redraw, then=then)
@@ -110,4 +124,6 @@ def _told(second: Endpoint, kinds: frozenset[Kind]) -> str:
 
 def _listed(kinds: Sequence[Kind]) -> str:
     *first, last = kinds
-    return f"{', '.join(first)} and {last}" if first else last
+    if first:
+        return f"{', '.join(first)} and {last}"
+    return last

@@ -23,13 +23,17 @@ STAYS = (
 )
 COPY = "A copy of my database holds all that until {day}; then it is deleted, too."
 NO_COPY = "There is no copy of my database that I made; copies made by others are beyond my reach."
-YES, NO = "forget:yes", "forget:no"
+YES = "forget:yes"
+NO = "forget:no"
 
 
 async def ask(call: Call) -> Answer:
     """/forget."""
     until = call.reach.copies_until()
-    copy = NO_COPY if until is None else COPY.format(day=f"{datetime.fromtimestamp(until, UTC):%-d %B %Y}")
+    if until is None:
+        copy = NO_COPY
+    else:
+        copy = COPY.format(day=f"{datetime.fromtimestamp(until, UTC):%-d %B %Y}")
     return say("\n\n".join((DELETED, STAYS, copy)), (Button("Forget it all", YES), Button("Keep it", NO)))
 
 
@@ -55,4 +59,6 @@ async def tapped(call: Call) -> Answer:
         call.reach.wake_worker,
         *(partial(call.reach.wake_sender, lane) for lane in woken),
     )
-    return Answer(toast="I forget this chat.", redraw=Part("I am forgetting this chat."), then=(*cuts, *wakes))
+    return Answer(
+        toast="I forget this chat.", redraw=Part("I am forgetting this chat."), then=(*cuts, *wakes)
+    )

@@ -26,7 +26,9 @@ async def revoke(call: Call) -> Answer:
     return await _changed(call, permitting.revoke)
 
 
-async def _changed(call: Call, change: Callable[[Act, str, Holder], Awaitable[Card]], then: str = "") -> Answer:
+async def _changed(
+    call: Call, change: Callable[[Act, str, Holder], Awaitable[Card]], then: str = ""
+) -> Answer:
     tool, _, rest = " ".join(call.words.split()).partition(" ")
     if not rest:
         return say(HOW_TO)
@@ -34,4 +36,6 @@ async def _changed(call: Call, change: Callable[[Act, str, Holder], Awaitable[Ca
         after = await change(act_of(call), tool, await whom.read(call.tx, rest, call.lane.chat))
     except ChangeRefused as refused:
         return say(str(refused))
-    return replace(say(f"{after.name} may be used by: {words.whom(after, await named(call))}.{then}"), renews=True)
+    return replace(
+        say(f"{after.name} may be used by: {words.whom(after, await named(call))}.{then}"), renews=True
+    )

@@ -15,7 +15,9 @@ def greeting(name: str, standing: Standing) -> Part:
     """The greeting of a person let in as `standing`."""
     lines = [f"Hello {name}. Write to me as you would to a person; /help lists my commands."]
     if standing == "admin":
-        lines.append("You are an admin here: /invite makes a link for somebody else, /people shows who is in.")
+        lines.append(
+            "You are an admin here: /invite makes a link for somebody else, /people shows who is in."
+        )
     lines.append("To begin, tap an example:")
     rows = [(Button(question, f"ask:{number}"),) for number, question in enumerate(EXAMPLES)]
     return part("\n\n".join(lines), *rows)

@@ -18,7 +18,9 @@ HOW_TO = (
     "Say when and what, such as:\n/remind tomorrow at 9 call Anna\n/remind every weekday at 8 stand up\n"
     "/remind in 20 minutes take out the pizza\n/jobs shows what there is."
 )
-NONE = "Nothing is scheduled. Use /remind, or ask me in words: every Monday at 8, tell me the news of my field."
+NONE = (
+    "Nothing is scheduled. Use /remind, or ask me in words: every Monday at 8, tell me the news of my field."
+)
 ZONE_ASKED = 3600  # seconds a /remind waits for its person to say where they are
 
 
@@ -41,21 +43,29 @@ async def zone(call: Call) -> Answer:
     """/zone, or /zone CITY."""
     if not call.words:
         known = await call.reach.diary.zone(call.tx, call.person)
-        there = (
-            f"Your time zone is {known}, where it is {_clock(known, call.now)}." if known else "I do not know yours."
-        )
+        if known:
+            there = f"Your time zone is {known}, where it is {_clock(known, call.now)}."
+        else:
+            there = "I do not know yours."
         return say(f"{there} Send /zone and a city to set it, such as: /zone Berlin.")
     try:
         name = zones.find(call.words[:60])
     except Unclear as error:
         return say(str(error))
     moved = await call.reach.diary.move(call.tx, Owner(call.person, call.name, call.lane), name)
-    jobs_go = "" if not moved else " What comes again goes by it from now on." if moved > 1 else " Your job goes by it."
+    if not moved:
+        jobs_go = ""
+    else:
+        if moved > 1:
+            jobs_go = " What comes again goes by it from now on."
+        else:
+            jobs_go = " Your job goes by it."
     then = [call.reach.diary.look]
     if await inbox.ask_again(call.tx, call.lane, error=diary.ZONE_NEEDED, since=call.now - ZONE_ASKED):
         then.append(call.reach.wake_worker)
     return Answer(
-        say(f"Your time zone is {name}, where it is {_clock(name, call.now)}.{jobs_go}").parts, then=tuple(then)
+        say(f"Your time zone is {name}, where it is {_clock(name, call.now)}.{jobs_go}").parts,
+        then=tuple(then),
     )
 
 

@@ -1,4 +1,5 @@
-"""How many canvases somebody may use a day, and /limits: shows one's own, and lets admins set those of others.
+"""How many canvases somebody may use a day, and /limits: shows one's own, and lets admins set those of
+others.
 
 A limit set for a person holds whoever they are; those for everybody do not concern admins.
 """
@@ -24,7 +25,9 @@ _SETTING = re.compile(r"(all|[1-9][0-9]{0,15}) (none|default|[0-9]{1,9})", re.AS
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What somebody has used of today's canvases (estimated); `limit` None: they may use as many as they like."""
+    """What somebody has used of today's canvases (estimated); `limit` None: they may use as many as they
+    like.
+    """
 
     used: int
     limit: int | None
@@ -51,7 +54,9 @@ async def limit_of(tx: Transaction, person: int, standing: Standing | None, a_da
         return own.canvases
     if standing == "admin":
         return None
-    return everybody.canvases if everybody is not None else a_day
+    if everybody is not None:
+        return everybody.canvases
+    return a_day
 
 
 async def share(tx: Transaction, person: int, limit: int | None, *, now: float) -> Share:
@@ -67,7 +72,9 @@ async def show(call: Call) -> Answer:
     if call.standing != "admin":
         return say("Admins set limits; /limits alone shows yours.")
     found = _SETTING.fullmatch(" ".join(call.words.lower().split()))
-    return await _set(call, found[1], found[2]) if found else say(HOW_TO)
+    if found:
+        return await _set(call, found[1], found[2])
+    return say(HOW_TO)
 
 
 async def _standing(call: Call) -> Answer:
@@ -99,14 +106,18 @@ async def _set(call: Call, whom: str, wish: str) -> Answer:
         rule = Rule(person, None if wish == "none" else int(wish))
         await limits.put(call.tx, person, rule.canvases, by=call.person, now=call.now)
     after = None if wish == "default" else rule
-    await call.note("set a limit", "every member" if whom == "all" else f"person {person}", _told(before), _told(after))
+    await call.note(
+        "set a limit", "every member" if whom == "all" else f"person {person}", _told(before), _told(after)
+    )
     told = part(f"{_line(await _name(call, person), rule)}.")
     return Answer(parts=(told,), then=(call.reach.limits_changed,))
 
 
 def _told(rule: Rule | None) -> dict[str, Any] | None:
     """A limit as the audit tells it."""
-    return None if rule is None else {"canvases a day": rule.canvases}
+    if rule is None:
+        return None
+    return {"canvases a day": rule.canvases}
 
 
 async def _name(call: Call, person: int) -> str:
@@ -122,4 +133,6 @@ def _line(who: str, rule: Rule) -> str:
 
 def canvases(count: int) -> str:
     """A count of canvases in words."""
-    return "1 canvas" if count == 1 else f"{count} canvases"
+    if count == 1:
+        return "1 canvas"
+    return f"{count} canvases"

@@ -10,7 +10,8 @@ Rows = tuple[tuple[Button, ...], ...]
 
 def parts(lines: Sequence[str], buttons: Rows = ()) -> tuple[Part, ...]:
     """Long texts as several messages, the buttons under the last."""
-    texts, text = [], ""
+    texts = []
+    text = ""
     for line in lines:
         for piece in [line[at : at + PAGE // 2] for at in range(0, len(line), PAGE // 2)] or [""]:
             if text and units(f"{text}\n{piece}") > PAGE:
@@ -24,4 +25,6 @@ def parts(lines: Sequence[str], buttons: Rows = ()) -> tuple[Part, ...]:
 
 def cut(text: str) -> str:
     """A text as one message at most."""
-    return text if units(text) <= PAGE else f"{text[: PAGE // 2]}\n…"
+    if units(text) <= PAGE:
+        return text
+    return f"{text[: PAGE // 2]}\n…"

@@ -1,5 +1,6 @@
 """What happens at the door: strangers get a code or a refusal, and whoever has a link comes in."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
@@ -16,7 +17,9 @@ async def knocked(call: Call) -> Answer:
     if call.reach.access.mode != "pairing":
         told = call.reach.access.may_be_refused(call.person, call.now)
         line = f"This is a private bot. Its admins can let you in; your number is {call.person}."
-        return say(line, code=str(call.person)) if told else Answer()
+        if told:
+            return say(line, code=str(call.person))
+        return Answer()
     heard = await people.knock(call.tx, call.person, call.name, now=call.now)
     if heard is None:
         return Answer()
@@ -24,7 +27,9 @@ async def knocked(call: Call) -> Answer:
     minutes = max(1, round((good_until - call.now) / 60))
     if code is None:
         return say(f"An admin has not let you in yet. The code you have is good for {minutes} more minutes.")
-    return say(f"This is a private bot. Give an admin this code to be let in: {code} (good for an hour).", code=code)
+    return say(
+        f"This is a private bot. Give an admin this code to be let in: {code} (good for an hour).", code=code
+    )
 
 
 async def by_link(call: Call) -> Answer:
@@ -33,21 +38,28 @@ async def by_link(call: Call) -> Answer:
     if call.standing == "admin":
         return welcome(call, "admin")
     if not access.may_try(call.person, call.now):
-        return say("That were too many links. Try again in an hour.") if call.standing else await knocked(call)
+        if call.standing:
+            return say("That were too many links. Try again in an hour.")
+        return await knocked(call)
     before = await people.find(call.tx, call.person)
     role = await people.redeem(call.tx, call.words, call.person, call.name, now=call.now)
     if role is None:
         return say(USED_UP)
     after = await people.find(call.tx, call.person)
     if after != before:
-        was = None if before is None else {"role": before.role, "name": before.name}
+        if before is None:
+            was = None
+        else:
+            was = {"role": before.role, "name": before.name}
         await call.note("came in by a link", f"person {call.person}", was, {"role": role, "name": call.name})
     return await _come_in(call, role)
 
 
 def welcome(call: Call, standing: Standing) -> Answer:
     """The greeting; an admin's menu is shown with it, for Telegram refuses it before somebody has written."""
-    menu = (partial(call.reach.gestures.admin_menu, call.person),) if standing == "admin" else ()
+    menu: tuple[Callable[[], Awaitable[None]], ...] = ()
+    if standing == "admin":
+        menu = (partial(call.reach.gestures.admin_menu, call.person),)
     return Answer(parts=(greeting(call.name, standing),), gestures=menu)
 
 

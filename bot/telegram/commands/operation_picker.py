@@ -1,6 +1,7 @@
 """The list of a document's operations, each with a button that ticks it; what is ticked is added together.
 
-Ticks are kept with the source; a host other than the document's own is confirmed before anything is asked of it.
+Ticks are kept with the source; a host other than the document's own is confirmed before anything is asked of
+it.
 """
 
 from collections.abc import Sequence
@@ -38,12 +39,15 @@ def page(source: Source, number: int) -> Part:
     ]
     turn = [Button("◀", f"tools:list:{sealed}:{number - 1}")] if number else []
     turn += [Button("▶", f"tools:list:{sealed}:{number + 1}")] if first + A_PAGE < len(there) else []
-    add = [Button(f"Add {len(chosen)}", f"tools:make:{sealed}")] if chosen else []
+    if chosen:
+        add = [Button(f"Add {len(chosen)}", f"tools:make:{sealed}")]
+    else:
+        add = []
     rows = [tuple(ticks[at : at + 5]) for at in range(0, len(ticks), 5)]
-    heading = (
-        f"{plain(source.name)}: which of these {len(there)} operations? /tools pick {source.name} 1 3 does it, too."
+    heading = f"{plain(source.name)}: which of these {len(there)} operations? /tools pick {source.name} 1 3 does it, too."
+    return Part(
+        cut("\n".join([heading, *lines])), buttons=tuple(row for row in (*rows, tuple(turn + add)) if row)
     )
-    return Part(cut("\n".join([heading, *lines])), buttons=tuple(row for row in (*rows, tuple(turn + add)) if row))
 
 
 def _line(one: Operation, *, added: bool) -> str:
@@ -54,7 +58,9 @@ def _line(one: Operation, *, added: bool) -> str:
 async def listed(call: Call, which: str) -> Answer:
     """Another page of the list."""
     source, number = await _meant(call, which)
-    return TOO_OLD if source is None else Answer(redraw=page(source, number))
+    if source is None:
+        return TOO_OLD
+    return Answer(redraw=page(source, number))
 
 
 async def ticked(call: Call, which: str) -> Answer:
@@ -72,7 +78,9 @@ async def made(call: Call, which: str) -> Answer:
     if source is None or not chosen:
         return TOO_OLD
     hosts = documents.foreign(source, chosen)
-    return Answer(redraw=_asked(source, hosts)) if hosts else await _send(call, source, chosen)
+    if hosts:
+        return Answer(redraw=_asked(source, hosts))
+    return await _send(call, source, chosen)
 
 
 async def confirmed(call: Call, which: str) -> Answer:
@@ -92,7 +100,9 @@ async def confirmed(call: Call, which: str) -> Answer:
 def _asked(source: Source, hosts: Sequence[str]) -> Part:
     """Whether calls may go to these hosts; the button agrees to just them."""
     names = ", ".join(plain(one) for one in hosts)
-    asked = f"{plain(source.name)} is at {plain(source.address)}, but these calls would go to {names}. Let them?"
+    asked = (
+        f"{plain(source.name)} is at {plain(source.address)}, but these calls would go to {names}. Let them?"
+    )
     sealed = seal(source.name)
     sure = Button("Let them", f"tools:host:{sealed}:{seal(' '.join(hosts))}")
     return Part(cut(asked), buttons=((sure, Button("No", f"tools:list:{sealed}:0")),))
@@ -102,7 +112,9 @@ async def _send(call: Call, source: Source, chosen: Sequence[str]) -> Answer:
     there = [one.operation for one in documents.offered(source)]
     numbers = [str(there.index(one) + 1) for one in chosen]
     sent = await errands.write(call, "pick", {"words": " ".join([source.name, *numbers])})
-    return Answer(toast="They are added.", redraw=Part(f"I add {len(numbers)} of {source.name}."), then=sent.then)
+    return Answer(
+        toast="They are added.", redraw=Part(f"I add {len(numbers)} of {source.name}."), then=sent.then
+    )
 
 
 def _chosen(source: Source) -> list[str]:
@@ -115,5 +127,7 @@ async def _meant(call: Call, which: str) -> tuple[Source | None, int]:
     sealed, _, number = which.partition(":")
     if not number.isdecimal() or len(number) > 4:
         return None, 0
-    found = [one for one in await sources.all_of(call.tx) if one.kind == "openapi" and seal(one.name) == sealed]
+    found = [
+        one for one in await sources.all_of(call.tx) if one.kind == "openapi" and seal(one.name) == sealed
+    ]
     return (found[0] if found else None), int(number)

@@ -44,19 +44,24 @@ async def show(call: Call) -> Answer:
         return await _add(call, which.strip())
     change = _CHANGES.get(verb)
     number = _number(which)
-    return await change(call, number) if change and number else say(HOW_TO)
+    if change and number:
+        return await change(call, number)
+    return say(HOW_TO)
 
 
 async def tapped(call: Call) -> Answer:
     """A button of the list: `call.words` is what to do and with whom, such as `block:12345`."""
     verb, _, which = call.words.partition(":")
-    change, number = _CHANGES.get(verb), _number(which)
+    change = _CHANGES.get(verb)
+    number = _number(which)
     if change is None or number is None:
         return TOO_OLD
     done = await change(call, number)
     shown = await _list(call)
     toast = done.parts[0].text if done.parts else ""
-    return Answer(toast=toast, redraw=shown[0] if len(shown) == 1 else None, then=done.then, gestures=done.gestures)
+    return Answer(
+        toast=toast, redraw=shown[0] if len(shown) == 1 else None, then=done.then, gestures=done.gestures
+    )
 
 
 async def _add(call: Call, which: str) -> Answer:
@@ -74,7 +79,9 @@ async def _let_in(call: Call, number: int) -> Answer:
     await _note(call, number, "let in", "member")
     await people.put(call.tx, number, name, "member", by=call.person, now=call.now)
     lane = Lane(number)
-    await outbox.add(call.tx, item=None, lane=lane, parts=(greeting(name, "member"),), reply_to=None, now=call.now)
+    await outbox.add(
+        call.tx, item=None, lane=lane, parts=(greeting(name, "member"),), reply_to=None, now=call.now
+    )
     remember = partial(call.reach.access.remember, Person(number, name, "member"))
     return Answer(say(f"{name} is in.").parts, then=(remember, partial(call.reach.wake_sender, lane)))
 
@@ -90,7 +97,9 @@ async def _remove(call: Call, number: int) -> Answer:
     await jobs.remove_all(call.tx, number)
     cuts = await _end_turns(call, number)
     was = "blocked no more" if known.role == "blocked" else "out"
-    menus = (partial(call.reach.gestures.member_menu, number),) if known.role == "admin" else ()
+    menus: tuple[Callable[[], Awaitable[None]], ...] = ()
+    if known.role == "admin":
+        menus = (partial(call.reach.gestures.member_menu, number),)
     forget = partial(call.reach.access.forget, number)
     return Answer(say(f"{known.name} is {was}.").parts, then=(forget, *cuts), gestures=menus)
 
@@ -126,7 +135,9 @@ async def _must_stay(call: Call, number: int) -> str | None:
 
 
 async def _end_turns(call: Call, number: int) -> tuple[Callable[[], object], ...]:
-    """Mark what runs for this person as stopped, and end what waits; returns what cuts it once that is committed."""
+    """Mark what runs for this person as stopped, and end what waits; returns what cuts it once that is
+    committed.
+    """
     lanes = await people.lanes_at_work(call.tx, number)
     for lane in lanes:
         await stopping.stop(call.tx, lane, before=call.item.id, now=call.now)
@@ -138,13 +149,18 @@ async def _end_turns(call: Call, number: int) -> tuple[Callable[[], object], ...
 
 async def _name(call: Call, number: int) -> str:
     known = await people.find(call.tx, number) or await people.stranger(call.tx, number)
-    return known.name if known else f"Person {number}"
+    if known:
+        return known.name
+    return f"Person {number}"
 
 
 async def _list(call: Call) -> tuple[Part, ...]:
-    everyone, waiting = await people.everyone(call.tx), await people.waiting(call.tx)
+    everyone = await people.everyone(call.tx)
+    waiting = await people.waiting(call.tx)
     stored = {person.id for person in everyone}
-    named = [Person(number, f"Person {number}", "admin") for number in sorted(call.reach.access.fixed - stored)]
+    named = [
+        Person(number, f"Person {number}", "admin") for number in sorted(call.reach.access.fixed - stored)
+    ]
     entries = [_entry(call, person) for person in [*named, *everyone][:PEOPLE_SHOWN]]
     left_out = len(named) + len(everyone) - len(entries)
     if left_out:
@@ -156,7 +172,10 @@ async def _list(call: Call) -> tuple[Part, ...]:
 
 def _entry(call: Call, person: Person) -> tuple[str, tuple[Button, ...]]:
     fixed = person.id in call.reach.access.fixed
-    role = "admin (ADMIN_IDS)" if fixed else "guest" if person.guest else person.role
+    if fixed:
+        role = "admin (ADMIN_IDS)"
+    else:
+        role = "guest" if person.guest else person.role
     line = f"{person.name} · {person.id} · {role}"
     if person.id == call.person:
         return f"{line} · you", ()
@@ -181,7 +200,13 @@ def _stranger(call: Call, one: Stranger) -> tuple[str, tuple[Button, ...]]:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if re.fullmatch(r"[1-9][0-9]{0,15}", text.strip(), re.ASCII) else None
+    if re.fullmatch(r"[1-9][0-9]{0,15}", text.strip(), re.ASCII):
+        return int(text)
+    return None
 
 
-_CHANGES: dict[str, Callable[[Call, int], Awaitable[Answer]]] = {"add": _let_in, "remove": _remove, "block": _block}
+_CHANGES: dict[str, Callable[[Call, int], Awaitable[Answer]]] = {
+    "add": _let_in,
+    "remove": _remove,
+    "block": _block,
+}

@@ -24,7 +24,10 @@ def lines(made: Composition) -> Iterator[str]:
     yield f"Together: {short(made.total)} of {short(made.budget)}, and what you write"
     yield f"Last time the server counted: {_last(made)}"
     if made.left_out_turns:
-        turns = "1 turn has" if made.left_out_turns == 1 else f"{made.left_out_turns} turns have"
+        if made.left_out_turns == 1:
+            turns = "1 turn has"
+        else:
+            turns = f"{made.left_out_turns} turns have"
         yield f"{turns} left the prompt; I can look them up."
 
 
@@ -35,4 +38,6 @@ def _last(made: Composition) -> str:
 
 
 def _cached(tokens: int) -> str:
-    return f"{short(tokens)} of it cached" if tokens else "nothing of it cached"
+    if tokens:
+        return f"{short(tokens)} of it cached"
+    return "nothing of it cached"

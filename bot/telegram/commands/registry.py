@@ -33,7 +33,9 @@ _WRITTEN = re.compile(r"/(\w+)(?:@\w+)?\s*(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command; `who` is the least standing that may use it. `second`: it is about the second endpoint, if any."""
+    """One command; `who` is the least standing that may use it. `second`: it is about the second endpoint, if
+    any.
+    """
 
     name: str
     help: str
@@ -58,28 +60,38 @@ def choose(text: str, standing: Standing | None) -> tuple[Act, str]:
         return command.act, words
     if standing is None:
         return door.knocked, ""
-    return (unknown, name) if command is None else (for_admins, name)
+    if command is None:
+        return (unknown, name)
+    return (for_admins, name)
 
 
 def edited(text: str, standing: Standing | None) -> tuple[Act, str]:
     """What is done about a message that was changed to this: nothing, unless it is /tools with a secret now."""
     name, words = parse(text)
-    return choose(text, standing) if name == "tools" and standing and unsaid.is_secret(words) else (nothing, "")
+    if name == "tools" and standing and unsaid.is_secret(words):
+        return choose(text, standing)
+    return (nothing, "")
 
 
 def parse(text: str) -> tuple[str, str]:
     """A message that begins with a slash as the command's name and the words after it."""
     found = _WRITTEN.match(text)
-    return (found[1].lower(), found[2].strip()) if found else ("", "")
+    if found:
+        return (found[1].lower(), found[2].strip())
+    return ("", "")
 
 
 def allowed(command: Command, standing: Standing | None) -> bool:
     """Whether somebody of this standing may use the command."""
-    return command.who == "anyone" or standing == "admin" or (command.who == "member" and standing == "member")
+    return (
+        command.who == "anyone" or standing == "admin" or (command.who == "member" and standing == "member")
+    )
 
 
 def menu(standing: Standing, *, second: bool = False) -> Menu:
-    """What Telegram shows beside the text field, as (name, line of help); `second`: there is a second endpoint."""
+    """What Telegram shows beside the text field, as (name, line of help); `second`: there is a second
+    endpoint.
+    """
     return [(one.name, one.help) for one in offered(standing, second=second) if one.in_menu]
 
 
@@ -119,9 +131,14 @@ async def stop(call: Call) -> Answer:
     stopped = await stopping.stop(call.tx, call.lane, before=call.item.id, now=call.now, parked=True)
     if stopped.parked:
         lanes = await call.reach.approvals.stop(call.tx, stopped.parked, now=call.now)
-        return Answer(then=(call.reach.wake_worker, *(partial(call.reach.wake_sender, lane) for lane in lanes)))
+        return Answer(
+            then=(call.reach.wake_worker, *(partial(call.reach.wake_sender, lane) for lane in lanes))
+        )
     if not stopped.running:
-        dropped = f"Dropped {_messages(stopped.dropped)}." if stopped.dropped else "Nothing is running."
+        if stopped.dropped:
+            dropped = f"Dropped {_messages(stopped.dropped)}."
+        else:
+            dropped = "Nothing is running."
         return say(dropped)
     cut = partial(call.reach.turns.stop, call.lane, call.item.id)
     if not stopped.waiting:
@@ -156,7 +173,9 @@ async def ask(
 
     `deep`: by the second endpoint; `goes_on`: the last answer is to go on.
     """
-    body = {"person": call.person, "name": call.name, "texts": texts} | ({"turn": of} if of is not None else {})
+    body = {"person": call.person, "name": call.name, "texts": texts} | (
+        {"turn": of} if of is not None else {}
+    )
     body |= {"deep": True} if deep else {}
     body |= {"goes_on": True} if goes_on else {}
     await inbox.add(call.tx, kind="task", lane=call.lane, sender=call.person, body=body, now=call.now)
@@ -187,7 +206,9 @@ async def show_id(call: Call) -> Answer:
 
 
 def _messages(count: int) -> str:
-    return "one message" if count == 1 else f"{count} messages"
+    if count == 1:
+        return "one message"
+    return f"{count} messages"
 
 
 COMMANDS = (
@@ -204,7 +225,12 @@ COMMANDS = (
     Command("usage", "what the last turn, today and 30 days took", accounts.show),
     Command("context", "what my next prompt is made of", context.show, in_menu=False),
     Command("limits", "how much I may do for you a day", limits.show, in_menu=False),
-    Command("approvals", "what I may do without asking, and what waits for an answer", approving.show, in_menu=False),
+    Command(
+        "approvals",
+        "what I may do without asking, and what waits for an answer",
+        approving.show,
+        in_menu=False,
+    ),
     Command("forget", "delete what I keep of this chat", forget.ask, in_menu=False),
     Command("help", "what I can do", show_help),
     Command("start", "the greeting, with examples", start, who="anyone", in_menu=False),

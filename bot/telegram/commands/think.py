@@ -1,4 +1,6 @@
-"""/think: shows whether turns of this chat think, with a button for each way, and changes it for the turns to come."""
+"""/think: shows whether turns of this chat think, with a button for each way, and changes it for the turns to
+come.
+"""
 
 from bot.db.conversations import chat_settings as chats
 from bot.db.conversations.chat_settings import THINK, Think
@@ -43,7 +45,10 @@ def _changed(wanted: Think) -> str:
 
 def _standing(call: Call, chosen: Think | None) -> Part:
     house = call.reach.thinking
-    now = f"{house}, as the house does" if chosen is None else f"{chosen} (the house: {house})"
+    if chosen is None:
+        now = f"{house}, as the house does"
+    else:
+        now = f"{chosen} (the house: {house})"
     lines = [f"Thinking in this chat: {now}.", *(f"{way}: {what}" for way, what in _WAYS.items())]
     held = chosen or house
     buttons = tuple(Button(f"✓ {way}" if way == held else way, f"think:{way}") for way in THINK)

@@ -1,6 +1,7 @@
 """The buttons of /tools: pages of the list, a tool's card, and what a tap on them changes.
 
-A button names its tool in a few letters and what it accepts by its hash, so that a late tap does nothing else.
+A button names its tool in a few letters and what it accepts by its hash, so that a late tap does nothing
+else.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -44,13 +45,18 @@ async def page(call: Call, number: int) -> Part:
     first = number * A_PAGE + 1
     name = await named(call)
     lines = [f"{at}. {words.brief(one, name)}" for at, one in enumerate(some, start=first)]
-    heading = f"Tools, {first} to {first + len(some) - 1} of {len(found)}:" if last else "Tools:"
+    if last:
+        heading = f"Tools, {first} to {first + len(some) - 1} of {len(found)}:"
+    else:
+        heading = "Tools:"
     sourced = [] if number < last else await _sources(call, found)
     buttons = [Button(f"{at}", f"tools:card:{seal(one.name)}") for at, one in enumerate(some, start=first)]
     rows = [tuple(buttons[at : at + 5]) for at in range(0, len(buttons), 5)]
     turn = [Button("◀", f"tools:page:{number - 1}")] if number else []
     turn += [Button("▶", f"tools:page:{number + 1}")] if number < last else []
-    return Part(cut("\n".join([heading, *lines, *sourced])), buttons=tuple(rows) + ((tuple(turn),) if turn else ()))
+    return Part(
+        cut("\n".join([heading, *lines, *sourced])), buttons=tuple(rows) + ((tuple(turn),) if turn else ())
+    )
 
 
 async def _sources(call: Call, found: Sequence[Card]) -> list[str]:
@@ -59,7 +65,9 @@ async def _sources(call: Call, found: Sequence[Card]) -> list[str]:
     for one in await sources.all_of(call.tx):
         mine = sum(card.source is not None and card.source.name == one.name for card in found)
         lines.append(f"{words.source(one)} · {mine} tool{'' if mine == 1 else 's'}")
-    return ["", "Sources:", *lines] if lines else []
+    if lines:
+        return ["", "Sources:", *lines]
+    return []
 
 
 async def removing(call: Call, name: str) -> Part:
@@ -71,7 +79,9 @@ async def removing(call: Call, name: str) -> Part:
             raise ChangeRefused(f"{name} cannot be removed alone; it can be disabled.")
         question = f"Remove the tool {name}?"
     else:
-        mine = [one.name for one in await cards(call.tx, call.reach.own) if one.source and one.source.name == name]
+        mine = [
+            one.name for one in await cards(call.tx, call.reach.own) if one.source and one.source.name == name
+        ]
         tools = "1 tool" if len(mine) == 1 else f"{len(mine)} tools"
         question = f"Remove the source {name} with {tools}? {', '.join(mine)}"
     row = (Button("Remove", f"tools:gone:{seal(name)}"), Button("Keep", "tools:page:0"))
@@ -79,12 +89,16 @@ async def removing(call: Call, name: str) -> Part:
 
 
 async def _turn_page(call: Call, which: str) -> Answer:
-    return Answer(redraw=await page(call, int(which))) if which.isdecimal() and len(which) < 5 else TOO_OLD
+    if which.isdecimal() and len(which) < 5:
+        return Answer(redraw=await page(call, int(which)))
+    return TOO_OLD
 
 
 async def _card(call: Call, which: str) -> Answer:
     found = await sealed_tool(call, which)
-    return Answer(redraw=await _drawn(call, found.name)) if found else TOO_OLD
+    if found:
+        return Answer(redraw=await _drawn(call, found.name))
+    return TOO_OLD
 
 
 async def _switch(call: Call, which: str, *, enabled: bool) -> Answer:
@@ -92,12 +106,16 @@ async def _switch(call: Call, which: str, *, enabled: bool) -> Answer:
     if found is None:
         return TOO_OLD
     await registering.enable(act_of(call), found.name, enabled=enabled)
-    return Answer(toast=f"{found.name} is {'on' if enabled else 'off'}.", redraw=await _drawn(call, found.name))
+    return Answer(
+        toast=f"{found.name} is {'on' if enabled else 'off'}.", redraw=await _drawn(call, found.name)
+    )
 
 
 async def _ask_removing(call: Call, which: str) -> Answer:
     found = await sealed_tool(call, which)
-    return Answer(redraw=await removing(call, found.name)) if found else TOO_OLD
+    if found:
+        return Answer(redraw=await removing(call, found.name))
+    return TOO_OLD
 
 
 async def _gone(call: Call, which: str) -> Answer:
@@ -112,7 +130,9 @@ async def _gone(call: Call, which: str) -> Answer:
 
 async def _ask_accepting(call: Call, which: str) -> Answer:
     found = await sealed_tool(call, which)
-    return Answer(parts=await accepting(call, found.name)) if found else TOO_OLD
+    if found:
+        return Answer(parts=await accepting(call, found.name))
+    return TOO_OLD
 
 
 async def _take(call: Call, which: str, *, confirmed: bool = False) -> Answer:
@@ -151,9 +171,10 @@ async def _drawn(call: Call, name: str) -> Part:
 def buttons(found: Card) -> Rows:
     """What can be done about a tool."""
     sealed = seal(found.name)
-    switch = (
-        Button("Enable", f"tools:on:{sealed}") if found.state == "off" else Button("Disable", f"tools:off:{sealed}")
-    )
+    if found.state == "off":
+        switch = Button("Enable", f"tools:on:{sealed}")
+    else:
+        switch = Button("Disable", f"tools:off:{sealed}")
     row = [switch]
     if found.pending is not None or found.flagged is not None:
         row.append(Button("See what to accept", f"tools:see:{sealed}"))

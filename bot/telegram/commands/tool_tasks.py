@@ -1,5 +1,5 @@
-"""What /tools leaves to be done outside of its transaction, as items of the house: adding, trying, looking anew,
-deleting a message. The answer is sent to the admin who asked.
+"""What /tools leaves to be done outside of its transaction, as items of the house: adding, trying, looking
+anew, deleting a message. The answer is sent to the admin who asked.
 
 An item outlives the process; what may not simply run again is not run a second time.
 """
@@ -63,7 +63,9 @@ async def write(call: Call, do: str, what: Mapping[str, Any], said: str = "") ->
 
 
 class Errands:
-    """The runner of errands, by what is to be done; `wake_sender` is called for the lane that has something to read."""
+    """The runner of errands, by what is to be done; `wake_sender` is called for the lane that has something
+    to read.
+    """
 
     def __init__(
         self,
@@ -83,7 +85,9 @@ class Errands:
         errand = Errand(item, body["person"], body["name"], Lane.parse(body["lane"]), body.get("words", ""))
         try:
             finish = await self._runners[body["do"]](errand)
-            await patiently(partial(self._end, errand, finish))  # what was done is not done again for the database
+            await patiently(
+                partial(self._end, errand, finish)
+            )  # what was done is not done again for the database
         except (ChangeRefused, SettingsRefused) as refused:
             await patiently(partial(self._end, errand, telling(*map(plain, str(refused).splitlines()))))
         with contextlib.suppress(StoreUnavailable):  # the errand is done, and this is noticed a little later
@@ -103,6 +107,8 @@ def telling(*lines: str) -> Finish:
     """The end of an errand of which nothing is written down."""
 
     async def finish(_: Transaction) -> tuple[Part, ...]:
-        return (Part("\n".join(lines)),) if lines else ()
+        if lines:
+            return (Part("\n".join(lines)),)
+        return ()
 
     return finish

@@ -64,4 +64,6 @@ class Trials:
     async def _unsay(self, errand: Errand) -> Finish:
         deleted = await self._gestures.delete(errand.lane, int(errand.item.body["message"]))
         await self._database.scrub()
-        return telling() if deleted else telling(NOT_DELETED)
+        if deleted:
+            return telling()
+        return telling(NOT_DELETED)

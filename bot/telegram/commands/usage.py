@@ -61,7 +61,9 @@ async def _summary(call: Call) -> Part:
     last = None if newest is None else await usage.of_turn(call.tx, newest)
     today = await usage.since(call.tx, call.person, _midnight(call))
     month = await usage.since(call.tx, call.person, _month(call))
-    rows = () if newest is None else ((Button("Details", f"details:{newest}"), Button("Picture", "picture")),)
+    rows: tuple[tuple[Button, ...], ...] = ()
+    if newest is not None:
+        rows = ((Button("Details", f"details:{newest}"), Button("Picture", "picture")),)
     return part(spent.lines(last, today, month), *rows)
 
 
@@ -72,14 +74,18 @@ async def _everybody(call: Call) -> Part:
 
 
 async def _chart(call: Call, *, everybody: bool) -> Answer:
-    """The figures as a message that is delivered like any other, and the picture as a gesture that may be lost."""
+    """The figures as a message that is delivered like any other, and the picture as a gesture that may be
+    lost.
+    """
     scope = Scope(since=_month(call), user=None if everybody else call.person)
     found = await answered_in(call.tx, Question(scope, "day"))
     if found.is_empty:
         return say("Nothing yet in the last 30 days.")
     title = f"{'Everybody' if everybody else 'You'}, the last 30 days (UTC)"
     said = await (_everybody(call) if everybody else _summary(call))
-    return Answer(parts=(said,), gestures=(partial(pictures.send, call.reach.gestures, call.lane, found, title),))
+    return Answer(
+        parts=(said,), gestures=(partial(pictures.send, call.reach.gestures, call.lane, found, title),)
+    )
 
 
 def _midnight(call: Call) -> float:

@@ -1,6 +1,7 @@
 """Draws a report in a process of its own and sends it as a photo.
 
-Not through the outbox: a picture that is lost on its way is asked for again, and what it shows was said in words.
+Not through the outbox: a picture that is lost on its way is asked for again, and what it shows was said in
+words.
 """
 
 import base64

@@ -52,13 +52,18 @@ def lines(turn: TurnSpent) -> str:
 
 
 def _on(thinking: bool) -> str:
-    return "on" if thinking else "off"
+    if thinking:
+        return "on"
+    return "off"
 
 
 def _changes(thinking: bool, calls: Iterable[CallSpent]) -> Iterator[str]:
     """Where thinking was switched, and where a call was made again, with the reason."""
     for number, call in enumerate(calls, start=1):
-        switch = f"thinking {_on(call.thinking)}" if call.thinking != thinking else ""
+        if call.thinking != thinking:
+            switch = f"thinking {_on(call.thinking)}"
+        else:
+            switch = ""
         why = _AGAIN.get(call.again, call.again) if call.again else ""
         if switch or why:
             yield f"Call {number}: {', '.join(filter(None, (switch, why)))}"
@@ -67,16 +72,31 @@ def _changes(thinking: bool, calls: Iterable[CallSpent]) -> Iterator[str]:
 
 def _reading(call: CallSpent) -> tuple[str, str]:
     """The endpoint was asked in one step whether to think."""
-    tokens = "tokens unknown" if call.prompt_tokens is None else f"{short(call.prompt_tokens)} in"
+    if call.prompt_tokens is None:
+        tokens = "tokens unknown"
+    else:
+        tokens = f"{short(call.prompt_tokens)} in"
     return f"Decision read: {_took(call)}", f"    {tokens}"
 
 
 def _call(number: int, call: CallSpent) -> tuple[str, str]:
     unit = "canvas" if call.canvases == 1 else "canvases"
-    canvases = "canvases unknown" if call.canvases is None else f"{call.canvases} {unit}"
-    waited = f", waited {seconds(call.waited)}" if call.waited and call.waited >= 0.1 else ""
-    cached = "cached unknown" if call.cached_tokens is None else f"{short(call.cached_tokens)} cached"
-    tokens = "tokens unknown" if call.prompt_tokens is None else f"{short(call.prompt_tokens)} in, {cached}"
+    if call.canvases is None:
+        canvases = "canvases unknown"
+    else:
+        canvases = f"{call.canvases} {unit}"
+    if call.waited and call.waited >= 0.1:
+        waited = f", waited {seconds(call.waited)}"
+    else:
+        waited = ""
+    if call.cached_tokens is None:
+        cached = "cached unknown"
+    else:
+        cached = f"{short(call.cached_tokens)} cached"
+    if call.prompt_tokens is None:
+        tokens = "tokens unknown"
+    else:
+        tokens = f"{short(call.prompt_tokens)} in, {cached}"
     return f"{number}. {canvases}, {_took(call)}", f"    {tokens}{waited}"
 
 

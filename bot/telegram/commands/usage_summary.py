@@ -1,6 +1,7 @@
 """What turns took, in few lines for a phone: canvases (estimated), seconds, tokens. Pure.
 
-Unknown is said to be unknown, and a sum with unknown parts is "at least". No rate: seconds and counts say enough.
+Unknown is said to be unknown, and a sum with unknown parts is "at least". No rate: seconds and counts say
+enough.
 """
 
 from bot.db.usage.spending import Everybody, Ranked, Spent
@@ -22,13 +23,17 @@ def ranking(today: Spent, month: Everybody) -> str:
     if not month.whole.turns:
         return "Nothing yet in the last 30 days."
     told = ["Everybody:", _line("Today", today), _line("30 d", month.whole)]
-    for heading, ranked in (("People, canvases in 30 d:", month.people), ("Chats, canvases in 30 d:", month.chats)):
+    for heading, ranked in (
+        ("People, canvases in 30 d:", month.people),
+        ("Chats, canvases in 30 d:", month.chats),
+    ):
         told += [heading, *(_place(number, one) for number, one in enumerate(ranked, start=1))]
     return "\n".join(told)
 
 
 def _place(number: int, one: Ranked) -> str:
-    name, before = " ".join(one.name.split()), f"{number}. "
+    name = " ".join(one.name.split())
+    before = f"{number}. "
     behind = f": {_count(one.spent.canvases, one.spent)}, {seconds(one.spent.seconds)}"
     room = WIDTH - len(before) - len(behind)
     return f"{before}{name if len(name) <= room else f'{name[: room - 1]}…'}{behind}"
@@ -39,7 +44,10 @@ def _line(what: str, spent: Spent) -> str:
         return f"{what}: nothing yet"
     unit = "canvas" if spent.canvases == 1 else "canvases"
     count = _count(spent.canvases, spent)
-    canvases = "canvases unknown" if count == UNKNOWN else f"{count} {unit} est."
+    if count == UNKNOWN:
+        canvases = "canvases unknown"
+    else:
+        canvases = f"{count} {unit} est."
     return f"{what}: {canvases}, {seconds(spent.seconds)}"
 
 
@@ -49,15 +57,21 @@ def _tokens(spent: Spent) -> str:
 
 def _count(number: int | None, spent: Spent) -> str:
     if number is None:
-        return UNKNOWN if spent.calls else "0"
-    return short(number) if spent.whole else f"≥{short(number)}"
+        if spent.calls:
+            return UNKNOWN
+        return "0"
+    if spent.whole:
+        return short(number)
+    return f"≥{short(number)}"
 
 
 def short(number: int) -> str:
     """A count in at most four characters: 999, 1.2k, 12k, 1.2M. Rounded down, so that "at least" stays true."""
     for size, sign in ((1_000_000_000, "G"), (1_000_000, "M"), (1000, "k")):
         if number >= size:
-            return f"{number * 10 // size / 10}{sign}" if number < 10 * size else f"{number // size}{sign}"
+            if number < 10 * size:
+                return f"{number * 10 // size / 10}{sign}"
+            return f"{number // size}{sign}"
     return str(number)
 
 
@@ -67,4 +81,6 @@ def seconds(time: float) -> str:
         return f"{time:.1f} s"
     if time < 999.5:
         return f"{time:.0f} s"
-    return f"{time / 60:.0f} min" if time < 5970 else f"{time / 3600:.0f} h"
+    if time < 5970:
+        return f"{time / 60:.0f} min"
+    return f"{time / 3600:.0f} h"

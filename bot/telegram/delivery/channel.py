@@ -27,7 +27,9 @@ class ChatChannel:
 
     def show(self, text: str) -> None:
         """Latest snapshot (Markdown) of an answer still being written."""
-        self._showing.text, self._showing.line, self._showing.place = text, None, None
+        self._showing.text = text
+        self._showing.line = None
+        self._showing.place = None
         self._sender.show(self._showing)
 
     def status(self, line: str | None) -> None:
@@ -36,7 +38,9 @@ class ChatChannel:
         self._sender.show(self._showing)
 
     def queue(self, line: str | None) -> None:
-        """The place in line: in the draft where there is one, else as `status`. None: it has come to the person."""
+        """The place in line: in the draft where there is one, else as `status`. None: it has come to the
+        person.
+        """
         self._showing.queue(line, self._sender.now)
         self._sender.show(self._showing)
 

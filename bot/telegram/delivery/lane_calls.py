@@ -39,7 +39,9 @@ class Office:
 
 
 class LaneCalls:
-    """`where` is the lane, without its topic once Telegram says that there is none; `track` measures what it is at."""
+    """`where` is the lane, without its topic once Telegram says that there is none; `track` measures what it
+    is at.
+    """
 
     def __init__(self, lane: Lane, office: Office) -> None:
         self.where = lane
@@ -55,14 +57,17 @@ class LaneCalls:
 
     async def all_written(self) -> bool:
         """Wait for what was posted; False if there was nothing to wait for."""
-        written, self._written = self._written, None
+        written = self._written
+        self._written = None
         if written is None:
             return False
         await written
         return True
 
     async def attempt(self, part: Part, call: Callable[..., Awaitable[Outcome]]) -> Outcome:
-        """Make the call; once more without the topic, or without the formatting, if Telegram will not have that."""
+        """Make the call; once more without the topic, or without the formatting, if Telegram will not have
+        that.
+        """
         with self.track.at("Telegram"):
             outcome = await call(self.where, part=part)
             if isinstance(outcome, Refused) and outcome.kind == "thread" and self.where.topic is not None:
@@ -98,7 +103,9 @@ class LaneCalls:
         """Seconds before the same may be tried again; a flood is left to the budget, for the whole chat."""
         if isinstance(outcome, NotDelivered) and outcome.reason == "flood":
             seconds = outcome.after or _UNNAMED_FLOOD
-            _log.warning("Telegram wants a chat left alone", extra={"action": "sender.flood", "seconds": seconds})
+            _log.warning(
+                "Telegram wants a chat left alone", extra={"action": "sender.flood", "seconds": seconds}
+            )
             self.office.pace.cool(self.lane.chat, seconds)
             return 0.0
         self._failures += 1

@@ -1,4 +1,5 @@
-"""Brings the messages of one lane to Telegram, one call at a time: what is stored first, then what a turn shows.
+"""Brings the messages of one lane to Telegram, one call at a time: what is stored first, then what a turn
+shows.
 
 Lives while its lane has something to do. Judges what each outcome means for a stored message.
 """
@@ -20,7 +21,9 @@ _log = logging.getLogger(__name__)
 
 
 class Courier:
-    """The one owner of a lane's calls; `due`: something is stored for it, `showing`: what its running turn shows."""
+    """The one owner of a lane's calls; `due`: something is stored for it, `showing`: what its running turn
+    shows.
+    """
 
     def __init__(self, lane: Lane, office: Office) -> None:
         self.lane = lane
@@ -36,7 +39,9 @@ class Courier:
         self._woken.set()
 
     async def run(self) -> None:
-        """Work until there is nothing left; raises Stopping where it would have to wait while the sender stops."""
+        """Work until there is nothing left; raises Stopping where it would have to wait while the sender
+        stops.
+        """
         while True:
             self._calls.track.rest("own" if self.due else None)
             self._woken.clear()
@@ -93,7 +98,9 @@ class Courier:
 
     async def _settle(self, row: Outgoing, outcome: Outcome) -> None:
         """Write down what came of the call, and say whether the row is due again."""
-        post, now, is_first = self._calls.post, self._office.clock(), row.state == "sending"
+        post = self._calls.post
+        now = self._office.clock()
+        is_first = row.state == "sending"
         match outcome:
             case Delivered(message_id):
                 self._calls.succeeded()
@@ -121,7 +128,9 @@ class Courier:
         if refused.kind == "blocked":
             await self._office.on_blocked(self.lane)
         elif not row.is_notice:  # a notice about a notice would never end
-            await self._office.on_trouble("telegram.refused", f"Telegram refused a message of ours: {refused.why}")
+            await self._office.on_trouble(
+                "telegram.refused", f"Telegram refused a message of ours: {refused.why}"
+            )
 
 
 async def _shown_already() -> Outcome:

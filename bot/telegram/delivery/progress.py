@@ -1,6 +1,7 @@
 """What a running turn shows of itself, and which call would bring that about next.
 
-Pure: the time is passed in (seconds of the sender's steady clock). Only the latest snapshot counts; none is queued.
+Pure: the time is passed in (seconds of the sender's steady clock). Only the latest snapshot counts; none is
+queued.
 """
 
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,8 @@ STOP = "stop:"
 """The callback data of the Stop button is this and the inbox item of the turn."""
 
 SERVED = "It is your turn; I am at it."
-"""Takes the place in line off a message that stands already; where a draft told it, nothing needs to be said."""
+"""Takes the place in line off a message that stands already; where a draft told it, nothing needs to be said.
+"""
 
 _QUICK = 0.3  # what is over sooner is not announced
 _DRAFT_SECONDS = 20.0
@@ -24,7 +26,8 @@ _LONGEST_SIGNS = 1800.0  # a turn that never ends must not seem to be typing for
 
 @dataclass(slots=True)
 class Standing:
-    """A part that has a row: which message it is (None: nobody knows), what it shows (None: unknown), its last call.
+    """A part that has a row: which message it is (None: nobody knows), what it shows (None: unknown), its
+    last call.
 
     `is_line`: it shows a mere status line.
     """
@@ -106,10 +109,13 @@ class Showing:
     def begin(self, now: float) -> None:
         """The turn works since `now`."""
         if self._begun is None:
-            self._begun, self._sign_at = now, now + _QUICK
+            self._begun = now
+            self._sign_at = now + _QUICK
 
     def queue(self, place: str | None, now: float) -> None:
-        """The place in line is another; None: it has come to the person, which need not be said if an end follows."""
+        """The place in line is another; None: it has come to the person, which need not be said if an end
+        follows.
+        """
         if place is None and self.place:
             self.hold(max(self._not_before, now + _QUICK))
             if self.standing and self.standing[0].is_line:
@@ -117,17 +123,23 @@ class Showing:
         self.place = place
 
     def signed(self, now: float, *, draft: bool, says: str | None = "") -> None:
-        """A sign of life was given; a draft lasts longer than typing. `says` is None if nobody knows what it says."""
+        """A sign of life was given; a draft lasts longer than typing. `says` is None if nobody knows what it
+        says.
+        """
         self._signs += 1
-        self._has_drafts, self._signed = draft, now
+        self._has_drafts = draft
+        self._signed = now
         self._drawn = self._drawn if says is None else says
         dense = 3 if self.lane.chat < 0 else 13
-        self._sign_at = now + (_DRAFT_SECONDS if draft else _TYPING_SECONDS if self._signs < dense else _SPARSE_SECONDS)
+        self._sign_at = now + (
+            _DRAFT_SECONDS if draft else _TYPING_SECONDS if self._signs < dense else _SPARSE_SECONDS
+        )
 
     def interrupted(self) -> None:
         """A message has come to the lane, which takes the draft away."""
         if self._signs:
-            self._drawn, self._sign_at = "", 0.0
+            self._drawn = ""
+            self._sign_at = 0.0
 
     def settled(self, row: int) -> None:
         """The message of this row has its final text: it is no mere line any more."""
@@ -137,7 +149,9 @@ class Showing:
     @property
     def left(self) -> Standing | None:
         """The line that a turn has left behind which ended without a text."""
-        return next((one for one in self.standing if one.is_line), None) if self.is_over else None
+        if self.is_over:
+            return next((one for one in self.standing if one.is_line), None)
+        return None
 
     def hold(self, until: float) -> None:
         """Show nothing new before this moment."""
@@ -152,7 +166,9 @@ class Showing:
         wanted = self._wanted()
         step = self._towards(wanted) if wanted else self._away(now)
         at = max(self._not_before, self._due(step))
-        return Wait(at) if step is not None and not isinstance(step, Wait) and at > now else step
+        if step is not None and not isinstance(step, Wait) and at > now:
+            return Wait(at)
+        return step
 
     def _towards(self, wanted: tuple[Part, ...]) -> Step | None:
         for number, part in enumerate(wanted):
@@ -167,14 +183,21 @@ class Showing:
         if not self.standing:
             return self._sign(now)
         first = self.standing[0]
-        return TakeBack(first) if first.is_line and first.message_id is not None else None
+        if first.is_line and first.message_id is not None:
+            return TakeBack(first)
+        return None
 
     def _sign(self, now: float) -> Step | None:
         line = self.place or ""
         if self._begun is None or (now > self._begun + _LONGEST_SIGNS and not (line or self._drawn)):
             return None
-        at = self._sign_at if line == self._drawn else self._signed + self.limits.gap(self.lane.chat, len(line))
-        return Sign(line) if now >= at else Wait(at)
+        if line == self._drawn:
+            at = self._sign_at
+        else:
+            at = self._signed + self.limits.gap(self.lane.chat, len(line))
+        if now >= at:
+            return Sign(line)
+        return Wait(at)
 
     def _due(self, step: Step | None) -> float:
         match step:
@@ -193,12 +216,16 @@ class Showing:
     def _below(self) -> str | None:
         """The line below the text; the place in line is one unless a draft can tell it."""
         in_draft = self._has_drafts and self.lane.chat > 0 and not (self.text or self.line or self.standing)
-        return self.line if in_draft else self.place or self.line
+        if in_draft:
+            return self.line
+        return self.place or self.line
 
     def _parts(self, below: str | None) -> tuple[Part, ...]:
         markdown = "\n\n".join(piece for piece in (snapshot(self.text), below) if piece)
         pieces = render(markdown)
-        parts = [Part(piece.text, piece.entities, silent=self.silent or n > 0) for n, piece in enumerate(pieces)]
+        parts = [
+            Part(piece.text, piece.entities, silent=self.silent or n > 0) for n, piece in enumerate(pieces)
+        ]
         if parts:
             parts[-1] = replace(parts[-1], buttons=((Button("⏹ Stop", f"{STOP}{self.item}"),),))
         return tuple(parts)

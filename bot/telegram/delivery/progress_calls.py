@@ -52,7 +52,10 @@ class Presenter:
             case Sign(line):
                 with self._calls.track.at("Telegram"):
                     outcome, is_draft = await self._office.wire.sign(self._calls.where, showing.item, line)
-                says = (line if is_draft else "") if isinstance(outcome, Delivered) else None
+                if isinstance(outcome, Delivered):
+                    says = line if is_draft else ""
+                else:
+                    says = None
                 showing.signed(self._office.pace.now, draft=is_draft, says=says)
                 return outcome
 
@@ -85,7 +88,8 @@ class Presenter:
 
     def _opened(self, row: Outgoing, step: Open, outcome: Outcome) -> None:
         """Write down what came of a first send."""
-        post, now = self._calls.post, self._office.clock()
+        post = self._calls.post
+        now = self._office.clock()
         match outcome:
             case Delivered(message_id):
                 post(partial(outbox.stands, row=row.id, message_id=message_id, body=step.part, now=now))
@@ -105,7 +109,8 @@ class Presenter:
         edit = partial(self._office.wire.edit, message_id=standing.message_id)
         outcome = await self._calls.attempt(step.part, edit)
         if isinstance(outcome, Delivered):
-            standing.part, standing.is_line = step.part, step.is_line
+            standing.part = step.part
+            standing.is_line = step.is_line
         return outcome
 
     async def _take_back(self, showing: Showing, standing: Standing) -> Outcome:

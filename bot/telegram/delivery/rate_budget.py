@@ -1,6 +1,7 @@
 """How often Telegram may be called: overall, in one chat, and for what a running turn shows.
 
-Pure: the time is passed in (seconds of any steady clock). What shows progress leaves room for what must arrive.
+Pure: the time is passed in (seconds of any steady clock). What shows progress leaves room for what must
+arrive.
 """
 
 from dataclasses import dataclass, field
@@ -35,7 +36,9 @@ class Limits:
 
     def gap(self, chat: int, length: int) -> float:
         """Least seconds between two edits of a message of `length` characters."""
-        return max(self.private_gap, length / 2000) if chat > 0 else self.group_gap
+        if chat > 0:
+            return max(self.private_gap, length / 2000)
+        return self.group_gap
 
 
 @dataclass(slots=True)
@@ -67,7 +70,9 @@ class _Chat:
 
 @dataclass(slots=True)
 class Budget:
-    """All calls to Telegram. `show` marks calls that may as well not be made: signs of life, texts in progress."""
+    """All calls to Telegram. `show` marks calls that may as well not be made: signs of life, texts in
+    progress.
+    """
 
     limits: Limits
     _overall: Bucket = field(init=False)

@@ -1,6 +1,7 @@
 """Waiting for one's turn to call Telegram; every wait ends at once when the sender stops.
 
-Owns the clock of the budget. Calls that must arrive queue in the order they came; shows of progress never queue.
+Owns the clock of the budget. Calls that must arrive queue in the order they came; shows of progress never
+queue.
 """
 
 import asyncio

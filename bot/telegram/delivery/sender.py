@@ -1,7 +1,8 @@
-"""Owns every message sent and edited: drains the outbox, a courier a lane, side by side; goes on after a restart.
+"""Owns every message sent and edited: drains the outbox, a courier a lane, side by side; goes on after a
+restart.
 
-A lane that is slow or cools off delays no other, and is forgotten when it has nothing to do. Whoever stores something
-in the outbox calls `wake` after the commit.
+A lane that is slow or cools off delays no other, and is forgotten when it has nothing to do. Whoever stores
+something in the outbox calls `wake` after the commit.
 """
 
 import asyncio
@@ -42,12 +43,15 @@ class Sender:
         limits: Limits | None = None,
         watches: Watches | None = None,
     ) -> None:
-        """`on_blocked` hears of lanes whose person cannot be reached, `on_trouble` (subject, text) what admins should
-        know; both are awaited outside any transaction. `watches` hear how long delivering takes."""
+        """`on_blocked` hears of lanes whose person cannot be reached, `on_trouble` (subject, text) what
+        admins should know; both are awaited outside any transaction. `watches` hear how long delivering
+        takes."""
         self._ledger = Ledger(database)
         self._pace = Pace(limits or Limits())
         self._watches = watches or Watches()
-        self._office = Office(Wire(bot), self._ledger, self._pace, time.time, on_blocked, on_trouble, self._watches)
+        self._office = Office(
+            Wire(bot), self._ledger, self._pace, time.time, on_blocked, on_trouble, self._watches
+        )
         self._couriers: dict[Lane, Courier] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._rested = asyncio.Event()
@@ -62,7 +66,9 @@ class Sender:
         return self._pace.now
 
     async def run(self) -> None:
-        """Deliver what was left, then what comes, until stopped; calls on their way may then still be answered."""
+        """Deliver what was left, then what comes, until stopped; calls on their way may then still be
+        answered.
+        """
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._ledger.run(), name="ledger")
             for lane in await self._ledger.write(self._found):
@@ -79,7 +85,9 @@ class Sender:
             try:
                 await self._pace.stopped()
             except asyncio.CancelledError:
-                self._tasks = None  # a group that is torn down takes no task, and waking a lane must not fail for it
+                self._tasks = (
+                    None  # a group that is torn down takes no task, and waking a lane must not fail for it
+                )
                 raise
             patience.reschedule(asyncio.get_running_loop().time() + _GRACE)
 
@@ -129,8 +137,11 @@ class Sender:
                 except Stopping:
                     return  # what is left is measured to the last beat
                 except Exception:  # noqa: BLE001 a bug in one lane must not stop the others
-                    _log.exception("a lane stumbled", extra={"action": "sender.stumbled", "lane": courier.lane.key})
-                    courier.showing, courier.due = None, True
+                    _log.exception(
+                        "a lane stumbled", extra={"action": "sender.stumbled", "lane": courier.lane.key}
+                    )
+                    courier.showing = None
+                    courier.due = True
                 else:
                     self._watches.leave(courier.lane)
                     return

@@ -11,7 +11,8 @@ from bot.telegram.formatting.splitter import Piece, part
 
 Entity = dict[str, Any]
 
-# underline comes from headings only, which are bold already; spoilers and custom emoji are never meant by a model
+# underline comes from headings only, which are bold already; spoilers and custom emoji are never meant by a
+# model
 _UNITS = "utf-16-le"
 _LINE_END = "\n".encode(_UNITS)
 _LANGUAGE = re.compile(r"[\w+#.-]{1,32}")
@@ -20,12 +21,15 @@ _KINDS = ("bold", "italic", "strikethrough", "code", "pre", "text_link", "blockq
 
 
 def adapted(text: str, entities: list[Entity]) -> Piece:
-    """The text with the entities Telegram takes; code stands on lines of its own, below the words behind its fence."""
+    """The text with the entities Telegram takes; code stands on lines of its own, below the words behind its
+    fence.
+    """
     kept = [entity for entity in entities if entity["type"] in _KINDS and is_web(entity.get("url", _NO_LINK))]
     units = text.encode(_UNITS)
     codes = [entity for entity in kept if entity["type"] == "pre"]
     for code in sorted(codes, key=lambda entity: -int(entity["offset"])):
-        start, end = code["offset"], code["offset"] + code["length"]
+        start = code["offset"]
+        end = code["offset"] + code["length"]
         if units[end * 2 : end * 2 + 2] not in (b"", _LINE_END):
             units = _inserted(units, kept, end, "\n")
         begun = start > 0 and units[start * 2 - 2 : start * 2] != _LINE_END
@@ -35,11 +39,15 @@ def adapted(text: str, entities: list[Entity]) -> Piece:
 
 
 def _title(code: Entity) -> str:
-    """What stands behind a fence and is not its language, as a line: a file name, or code that slipped up there."""
+    """What stands behind a fence and is not its language, as a line: a file name, or code that slipped up
+    there.
+    """
     words = code.pop("language", "").split()
     if words and _LANGUAGE.fullmatch(words[0]):
         code["language"] = words.pop(0)
-    return " ".join(words) + "\n" if words else ""
+    if words:
+        return " ".join(words) + "\n"
+    return ""
 
 
 def _inserted(units: bytes, entities: list[Entity], at: int, text: str) -> bytes:

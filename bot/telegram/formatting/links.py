@@ -9,7 +9,9 @@ from string import punctuation
 
 from bot.telegram.formatting.markdown_events import Edit, Event
 
-_WEB = re.compile(r"https?://(?P<host>[\w.-]+)(?::(?P<port>[0-9]{1,5}))?(?:[/?#][^\s\x00-\x1f\x7f]*)?", re.IGNORECASE)
+_WEB = re.compile(
+    r"https?://(?P<host>[\w.-]+)(?::(?P<port>[0-9]{1,5}))?(?:[/?#][^\s\x00-\x1f\x7f]*)?", re.IGNORECASE
+)
 _USELESS = ("#", "data:", "tg://emoji")
 _LONGEST_SHOWN = 300
 

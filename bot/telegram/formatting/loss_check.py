@@ -16,8 +16,8 @@ _UNSPOKEN = ("InlineMath", "DisplayMath", "TaskListMarker")
 def lost(source: str, events: tuple[Event, ...], shown: str) -> bool:
     """Whether a word of the source that is neither syntax nor formula is missing in what is shown.
 
-    Syntax: link addresses and titles, the words behind a fence that holds code, list numbers. Formulas are translated,
-    so their words change.
+    Syntax: link addresses and titles, the words behind a fence that holds code, list numbers. Formulas are
+    translated, so their words change.
     """
     at = 0
     for word in _words(source, events):

@@ -1,6 +1,8 @@
-"""Markdown as its parser sees it: events with the place in the source they come from, and edits of that source.
+"""Markdown as its parser sees it: events with the place in the source they come from, and edits of that
+source.
 
-Pure, and the only place that calls the parser: with the options of telegramify-markdown, so that both read the same.
+Pure, and the only place that calls the parser: with the options of telegramify-markdown, so that both read
+the same.
 """
 
 import re
@@ -19,8 +21,8 @@ _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 class Event(NamedTuple):
     """One event of the parser, with its range in UTF-8 bytes of the source.
 
-    `name` is Start, End, or what a leaf is (Text, Code, InlineMath, InlineHtml, …); `kind` what starts or ends (Link,
-    Table, CodeBlock, …), else empty; `value` the text of a leaf or the details of what starts.
+    `name` is Start, End, or what a leaf is (Text, Code, InlineMath, InlineHtml, …); `kind` what starts or
+    ends (Link, Table, CodeBlock, …), else empty; `value` the text of a leaf or the details of what starts.
     """
 
     name: str
@@ -85,7 +87,9 @@ def edited(source: str, edits: Iterable[Edit]) -> str:
 
 
 def verbatim(events: Iterable[Event]) -> list[tuple[int, int]]:
-    """Where a backslash would be shown instead of escaping: code, math, autolinks and raw HTML, as ranges in order."""
+    """Where a backslash would be shown instead of escaping: code, math, autolinks and raw HTML, as ranges in
+    order.
+    """
     return sorted((event.start, event.end) for event in events if event.name in _RAW or _is_raw_start(event))
 
 

@@ -1,4 +1,5 @@
-"""Guards put around telegramify-markdown: rewrite Markdown so that nothing of it vanishes and Telegram refuses nothing.
+"""Guards put around telegramify-markdown: rewrite Markdown so that nothing of it vanishes and Telegram
+refuses nothing.
 
 Pure: source in, source out. Each guard answers a loss or a refusal that was measured.
 """
@@ -81,7 +82,9 @@ def _escapes(source: str, events: tuple[Event, ...]) -> list[Edit]:
         edits += guard(raw, event) if guard is not None else ()
     if _VANISHING.search(raw) is not None:
         for start, end in outside(len(raw), verbatim(events)):
-            edits += (Edit(at.start() + 1, at.start() + 1, "\\") for at in _VANISHING.finditer(raw, start, end))
+            edits += (
+                Edit(at.start() + 1, at.start() + 1, "\\") for at in _VANISHING.finditer(raw, start, end)
+            )
     return edits
 
 
@@ -118,7 +121,9 @@ def _inline_formula(raw: bytes, event: Event) -> Iterator[Edit]:
 
 
 def _emphasis(raw: bytes, event: Event) -> Iterator[Edit]:
-    """Stars behind a letter, digit or operator multiply or name files: `2*3*4`, `a**2`; and `__init__` is a name."""
+    """Stars behind a letter, digit or operator multiply or name files: `2*3*4`, `a**2`; and `__init__` is a
+    name.
+    """
     if _follows_operand(raw, event) or _DUNDER.fullmatch(raw, event.start, event.end):
         yield from _marks_shown(raw, event)
 
@@ -128,7 +133,9 @@ def _follows_operand(raw: bytes, event: Event) -> bool:
 
 
 def _heading(raw: bytes, event: Event) -> Iterator[Edit]:
-    """Lines underlined with dashes: one or two dashes are no underline, and below a long text they are a rule."""
+    """Lines underlined with dashes: one or two dashes are no underline, and below a long text they are a
+    rule.
+    """
     text, _, line = raw[event.start : event.end].rstrip().rpartition(b"\n")
     mark = line.lstrip(b" \t>")
     if not text or mark.strip(b"=-"):
@@ -160,7 +167,9 @@ def _fence(raw: bytes, event: Event) -> Iterator[Edit]:
     """Commas behind a fence: the library forgets what follows the first one."""
     if isinstance(event.value, dict) and "," in event.value["Fenced"]:
         line = raw[event.start : event.end].split(b"\n", 1)[0]
-        yield from (Edit(event.start + at, event.start + at + 1, " ") for at, byte in enumerate(line) if byte == 0x2C)
+        yield from (
+            Edit(event.start + at, event.start + at + 1, " ") for at, byte in enumerate(line) if byte == 0x2C
+        )
 
 
 _GUARDS = {

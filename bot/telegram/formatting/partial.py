@@ -1,6 +1,7 @@
 """What of an unfinished answer may be shown: whole lines and words, no half table, no open fence.
 
-Pure; works on the Markdown itself, so that what was shown before changes as rarely as possible when more arrives.
+Pure; works on the Markdown itself, so that what was shown before changes as rarely as possible when more
+arrives.
 """
 
 import re
@@ -18,10 +19,11 @@ _HALF_LINK = re.compile(r"!?\[[^\]]*(?:\](?:\([^)]*)?)?$")
 
 
 def snapshot(markdown: str) -> str:
-    """The part of a text in progress that will stand, as Markdown that anything may be appended to after a blank line.
+    """The part of a text in progress that will stand, as Markdown that anything may be appended to after a
+    blank line.
 
-    Holds back an unfinished table and the unfinished end of the last line, closes an open code fence; empty while
-    nothing is fit to be shown.
+    Holds back an unfinished table and the unfinished end of the last line, closes an open code fence; empty
+    while nothing is fit to be shown.
     """
     whole = markdown.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     fence = _open_fence(whole)
@@ -32,7 +34,9 @@ def snapshot(markdown: str) -> str:
     if events and events[0].opens("CodeBlock"):
         return whole
     settled = _without_last_words(_without_table(whole, last, is_table(events)))
-    return settled if visible(settled.strip(_SIGNS)) else ""
+    if visible(settled.strip(_SIGNS)):
+        return settled
+    return ""
 
 
 def _open_fence(markdown: str) -> int | None:
@@ -47,24 +51,31 @@ def _open_fence(markdown: str) -> int | None:
 
 
 def _with_closed_fence(markdown: str, start: int) -> str:
-    before, code = markdown[:start], markdown[start:]
+    before = markdown[:start]
+    code = markdown[start:]
     opening, _, body = code.partition("\n")
     finished, newline, _ = body.rpartition("\n")
     shown = finished if newline else body
     found = _FENCE.match(opening)
     if found is None or not visible(shown):
-        return before if visible(before) else ""
+        if visible(before):
+            return before
+        return ""
     return f"{before}{opening}\n{shown}\n{found[0]}\n"
 
 
 def _without_table(markdown: str, last: str, table: bool) -> str:
-    """The text before a table that may still grow, or before what may become one; if there is none, its whole rows."""
+    """The text before a table that may still grow, or before what may become one; if there is none, its whole
+    rows.
+    """
     row = _ROW.search(last)
     if last.endswith("\n\n") or not (table or row):
         return markdown
     begun = 0 if table or row is None else row.start()
     before = markdown[: len(markdown) - len(last) + begun]
-    return before if visible(before) else markdown[: markdown.rfind("\n") + 1]
+    if visible(before):
+        return before
+    return markdown[: markdown.rfind("\n") + 1]
 
 
 def _without_last_words(markdown: str) -> str:

@@ -1,6 +1,8 @@
-"""The model's Markdown to pieces that Telegram takes: text with entities, split at block borders, nothing cut off.
+"""The model's Markdown to pieces that Telegram takes: text with entities, split at block borders, nothing cut
+off.
 
-Pure; calls the guards, telegramify-markdown and the splitter, and shows plain text where formatting would lose a word.
+Pure; calls the guards, telegramify-markdown and the splitter, and shows plain text where formatting would
+lose a word.
 """
 
 import logging
@@ -45,7 +47,8 @@ class Lossy(Exception):
 
 
 def render(markdown: str, *, limit: int = LIMIT, first_limit: int | None = None) -> tuple[Piece, ...]:
-    """Formatted pieces of at most `limit` UTF-16 units, the first of at most `first_limit`, and 100 entities each.
+    """Formatted pieces of at most `limit` UTF-16 units, the first of at most `first_limit`, and 100 entities
+    each.
 
     No piece is empty: text in which nothing is visible gives no pieces at all.
     """
@@ -58,7 +61,9 @@ def plain(markdown: str, *, limit: int = LIMIT, first_limit: int | None = None) 
 
 
 def _clean(markdown: str) -> str:
-    """Without what Telegram refuses or swallows: halves of surrogate pairs, foreign line ends, control characters."""
+    """Without what Telegram refuses or swallows: halves of surrogate pairs, foreign line ends, control
+    characters.
+    """
     whole = markdown.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return _CONTROL.sub(" ", _LINE_END.sub("\n", whole))
 
@@ -100,7 +105,10 @@ def _is_lead(events: tuple[Event, ...], content: Piece) -> bool:
 def _glued(rendered: Iterable[tuple[Block, bool]]) -> Iterator[Block]:
     lead: Block | None = None
     for block, leads in rendered:
-        whole = block if lead is None else Block(joined(lead.content, block), lead.gap, block.solid)
+        if lead is None:
+            whole = block
+        else:
+            whole = Block(joined(lead.content, block), lead.gap, block.solid)
         lead = whole if leads else None
         if not leads:
             yield whole
@@ -110,7 +118,9 @@ def _glued(rendered: Iterable[tuple[Block, bool]]) -> Iterator[Block]:
 
 def _content(source: str, events: tuple[Event, ...], config: RenderConfig) -> Piece:
     try:
-        return _table(source, events) if is_table(events) else _formatted(source, events, config)
+        if is_table(events):
+            return _table(source, events)
+        return _formatted(source, events, config)
     except Exception as error:  # noqa: BLE001 the library may stumble over anything; the text itself can always be shown
         log.info("a block is shown as written: %s", type(error).__name__, extra={"action": "markup.plain"})
         return Piece(source.strip("\n"))

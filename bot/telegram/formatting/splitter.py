@@ -24,7 +24,9 @@ _JOINER = "\u200d"
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Text and its entities in the Bot API's JSON shape: type, offset and length in UTF-16 units, url, language."""
+    """Text and its entities in the Bot API's JSON shape: type, offset and length in UTF-16 units, url,
+    language.
+    """
 
     text: str
     entities: tuple[dict[str, Any], ...] = ()
@@ -32,7 +34,9 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What should stay together: its content, what parts it from the block before, whether it is code or a table."""
+    """What should stay together: its content, what parts it from the block before, whether it is code or a
+    table.
+    """
 
     content: Piece
     gap: str = "\n\n"
@@ -41,7 +45,9 @@ class Block:
 
 def utf16_len(text: str) -> int:
     """Length as Telegram counts it: UTF-16 code units."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+    if text.isascii():
+        return len(text)
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def visible(text: str) -> bool:
@@ -50,7 +56,8 @@ def visible(text: str) -> bool:
 
 
 def pack(blocks: Iterable[Block], limit: int, first_limit: int | None = None) -> tuple[Piece, ...]:
-    """Fill pieces of at most `limit` UTF-16 units (the first: `first_limit`) with blocks, cutting only the too long.
+    """Fill pieces of at most `limit` UTF-16 units (the first: `first_limit`) with blocks, cutting only the
+    too long.
 
     A closed piece depends on the text up to its end alone, so text added later leaves it as it was.
     """
@@ -62,10 +69,12 @@ def pack(blocks: Iterable[Block], limit: int, first_limit: int | None = None) ->
         if _fits(whole, room):
             current = whole
             continue
-        # a long block may begin in the rest of a piece, code and tables only when next to nothing stands there
+        # a long block may begin in the rest of a piece, code and tables only when next to nothing stands
+        # there
         if utf16_len(current.text) > room // (8 if block.solid else 2):
             pieces.append(current)
-            whole, room = block.content, limit
+            whole = block.content
+            room = limit
         while not _fits(whole, room):
             head, whole = _cut(whole, room)
             pieces.append(head)
@@ -81,7 +90,8 @@ def part(piece: Piece, start: int, end: int) -> Piece:
     last = first + utf16_len(piece.text[start:end])
     entities: list[dict[str, Any]] = []
     for entity in piece.entities:
-        begin, stop = max(entity["offset"], first), min(entity["offset"] + entity["length"], last)
+        begin = max(entity["offset"], first)
+        stop = min(entity["offset"] + entity["length"], last)
         if begin < stop:
             entities.append({**entity, "offset": begin - first, "length": stop - begin})
     return Piece(piece.text[start:end], tuple(entities))
@@ -118,7 +128,9 @@ def _index(text: str, units: int) -> int:
 
 
 def _border(text: str, most: int) -> int:
-    """Where to cut, at most at `most`: after a paragraph, line, sentence or word, if it can be in the second half."""
+    """Where to cut, at most at `most`: after a paragraph, line, sentence or word, if it can be in the second
+    half.
+    """
     for least, border in product((most // 2, 1), _BORDERS):
         ends = [found.end() for found in border.finditer(text, least, most)]
         if ends:
@@ -130,8 +142,11 @@ def _border(text: str, most: int) -> int:
 
 
 def _belongs(text: str, at: int) -> bool:
-    """Whether the character is drawn together with the one before: marks, joined emoji, skin tones, flags, Hangul."""
-    before, char = text[at - 1], text[at]
+    """Whether the character is drawn together with the one before: marks, joined emoji, skin tones, flags,
+    Hangul.
+    """
+    before = text[at - 1]
+    char = text[at]
     if _JOINER in (before, char) or unicodedata.category(char) in ("Mn", "Me", "Mc"):
         return True
     if "\U0001f3fb" <= char <= "\U0001f3ff" or "\U000e0020" <= char <= "\U000e007f":
@@ -163,9 +178,13 @@ def _trimmed(piece: Piece) -> Piece:
 
 def _capped(piece: Piece) -> Piece:
     """At most 100 entities: the important kinds first, then the earlier ones, in order of place."""
-    kept = sorted(piece.entities, key=lambda entity: (_rank(entity["type"]), entity["offset"]))[:MOST_ENTITIES]
+    kept = sorted(piece.entities, key=lambda entity: (_rank(entity["type"]), entity["offset"]))[
+        :MOST_ENTITIES
+    ]
     return Piece(piece.text, tuple(sorted(kept, key=lambda entity: (entity["offset"], -entity["length"]))))
 
 
 def _rank(kind: str) -> int:
-    return _IMPORTANCE.index(kind) if kind in _IMPORTANCE else len(_IMPORTANCE)
+    if kind in _IMPORTANCE:
+        return _IMPORTANCE.index(kind)
+    return len(_IMPORTANCE)

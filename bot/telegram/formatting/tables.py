@@ -1,7 +1,8 @@
-"""Tables as columns of monospace text, or as a list where those would not fit on a phone: Telegram has no tables.
+"""Tables as columns of monospace text, or as a list where those would not fit on a phone: Telegram has no
+tables.
 
-Pure: the source of one table in, text with entities out. Measures wide characters, keeps cells the parser would drop
-and shows the addresses of links.
+Pure: the source of one table in, text with entities out. Measures wide characters, keeps cells the parser
+would drop and shows the addresses of links.
 """
 
 import re
@@ -25,7 +26,9 @@ def is_table(events: tuple[Event, ...]) -> bool:
 
 
 def laid_out(source: str) -> tuple[str, Piece]:
-    """Every cell in order, and how the table is shown: in columns where a phone has room for them, else as a list."""
+    """Every cell in order, and how the table is shown: in columns where a phone has room for them, else as a
+    list.
+    """
     rows = list(_rows(source.encode(), parse(source)))
     columns = max(map(len, rows))
     full = [row + [""] * (columns - len(row)) for row in rows]
@@ -46,8 +49,12 @@ def _listed(rows: list[list[str]]) -> Piece:
     entities: list[dict[str, Any]] = []
     for number, row in enumerate(rows[1:]):
         # the first item names every column, so that none goes unmentioned
-        cells = [cell or ("–" if head and number == 0 else "") for head, cell in zip(rows[0], row, strict=True)]
-        lines = [f"{head}: {cell}" if head else cell for head, cell in zip(rows[0], cells, strict=True) if cell]
+        cells = [
+            cell or ("–" if head and number == 0 else "") for head, cell in zip(rows[0], row, strict=True)
+        ]
+        lines = [
+            f"{head}: {cell}" if head else cell for head, cell in zip(rows[0], cells, strict=True) if cell
+        ]
         if lines:
             text += "\n• " if text else "• "
             entities.append({"type": "bold", "offset": utf16_len(text), "length": utf16_len(lines[0])})
@@ -60,7 +67,8 @@ def _rows(raw: bytes, events: tuple[Event, ...]) -> Iterator[list[str]]:
     begun = end = 0
     for at, event in enumerate(events):
         if event.opens("TableHead", "TableRow"):
-            row, end = [], event.start
+            row = []
+            end = event.start
         elif event.opens("TableCell"):
             begun = at + 1
         elif event.closes("TableCell"):
@@ -73,7 +81,9 @@ def _rows(raw: bytes, events: tuple[Event, ...]) -> Iterator[list[str]]:
 def _surplus(text: str) -> list[str]:
     """Cells beyond the columns of the head, which are no cells to the parser: shown as they are written."""
     cells = _PIPE.split(text.strip().removeprefix("|").removesuffix("|"))
-    return [cell.strip() for cell in cells] if visible("".join(cells)) else []
+    if visible("".join(cells)):
+        return [cell.strip() for cell in cells]
+    return []
 
 
 def _cell(raw: bytes, events: tuple[Event, ...]) -> str:
@@ -98,14 +108,18 @@ def _shown(raw: bytes, event: Event) -> str:
         return " "
     if event.name in ("InlineMath", "DisplayMath"):
         return convert(raw[event.start : event.end].decode())[0]
-    return event.value if event.name in ("Text", "Code", "InlineHtml") else ""
+    if event.name in ("Text", "Code", "InlineHtml"):
+        return str(event.value)
+    return ""
 
 
 def _address(url: str, label: str) -> str:
     url = url.removeprefix("mailto:")
     if url == label or not is_useful(url):
         return ""
-    return f" ({url})" if label.strip() else url
+    if label.strip():
+        return f" ({url})"
+    return url
 
 
 def _padded(text: str, width: int) -> str:
@@ -119,4 +133,6 @@ def _width(text: str) -> int:
 def _columns(char: str) -> int:
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+    if unicodedata.east_asian_width(char) in "WF":
+        return 2
+    return 1

@@ -20,7 +20,13 @@ AT_ONCE = 3  # of one turn: one place of the reader's is always left to other ch
 NO_SOUND = "sound is not understood here; please write it as text"
 NO_PICTURES = "pictures are not looked at here"
 
-_ENDINGS = {"audio/ogg": "ogg", "video/mp4": "mp4", "audio/mpeg": "mp3", "audio/mp4": "m4a", "audio/x-wav": "wav"}
+_ENDINGS = {
+    "audio/ogg": "ogg",
+    "video/mp4": "mp4",
+    "audio/mpeg": "mp3",
+    "audio/mp4": "m4a",
+    "audio/x-wav": "wav",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +44,14 @@ class Gathering:
 
     def foreseen(self, letters: Sequence[Letter]) -> list[Letter]:
         """The letters with what is known before anything is fetched: why some of what came will not be used."""
-        judged, pictures = list[Letter](), 0
+        judged = list[Letter]()
+        pictures = 0
         for one in letters:
             pictures += one.enclosure is not None and one.enclosure.kind == "picture"
-            why = self._ruled_out(one.enclosure, pictures) if one.enclosure else None
+            if one.enclosure:
+                why = self._ruled_out(one.enclosure, pictures)
+            else:
+                why = None
             judged.append(replace(one, why=why) if why else one)
         return judged
 
@@ -50,13 +60,18 @@ class Gathering:
             return TOO_LARGE
         if enclosure.kind == "sound" and self.transcriber is None:
             return NO_SOUND
-        return self._too_many if enclosure.kind == "picture" and pictures > self.most else None
+        if enclosure.kind == "picture" and pictures > self.most:
+            return self._too_many
+        return None
 
     @property
     def _too_many(self) -> str:
         if not self.most:
             return NO_PICTURES
-        pictures = "1 picture is" if self.most == 1 else f"{self.most} pictures are"
+        if self.most == 1:
+            pictures = "1 picture is"
+        else:
+            pictures = f"{self.most} pictures are"
         return f"no more than {pictures} looked at in one go"
 
     async def gathered(self, letters: Sequence[Letter], watch: Watch) -> list[Letter]:
@@ -92,9 +107,12 @@ class Gathering:
 
     def _bounded(self, letters: Sequence[Letter]) -> list[Letter]:
         """Files may turn out to be pictures, too: those beyond the bound are left out."""
-        kept, pictures = list[Letter](), 0
+        kept = list[Letter]()
+        pictures = 0
         for one in letters:
             is_picture = isinstance(one.found, Attachment) and one.found.kind == "image"
             pictures += is_picture
-            kept.append(replace(one, found=None, why=self._too_many) if is_picture and pictures > self.most else one)
+            kept.append(
+                replace(one, found=None, why=self._too_many) if is_picture and pictures > self.most else one
+            )
         return kept

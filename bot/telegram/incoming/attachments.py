@@ -15,13 +15,15 @@ _ENDING = 12
 
 _PICTURES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
 _SOUNDS = {"voice": "voice message", "video_note": "video message", "audio": "file"}
-_OGG, _MP4 = "audio/ogg", "video/mp4"
+_OGG = "audio/ogg"
+_MP4 = "video/mp4"
 _MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,60}")
 
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
-    """Something that Telegram keeps as `file_id`. `word` is what people call it, `name` what the file is called.
+    """Something that Telegram keeps as `file_id`. `word` is what people call it, `name` what the file is
+    called.
 
     `size` in bytes and `seconds` are 0 where Telegram does not tell; `own`: a person speaks for themselves.
     """
@@ -70,7 +72,8 @@ def _points(size: dict[str, Any]) -> int:
 def _document(raw: object) -> Enclosure | None:
     if not isinstance(raw, dict) or not _text(raw, "file_id"):
         return None
-    media_type, name = _type(raw), clean_name(_text(raw, "file_name"))
+    media_type = _type(raw)
+    name = clean_name(_text(raw, "file_name"))
     told = (_text(raw, "file_id"), name, media_type, _number(raw, "file_size"))
     if media_type in _PICTURES:
         return Enclosure("picture", "picture", *told)
@@ -104,14 +107,20 @@ def clean_name(name: str) -> str:
 def _type(raw: object) -> str:
     """The media type, if it is one: the sender's program names it, and it goes into the head of a request."""
     named = _text(raw, "mime_type").lower()
-    return named if _MEDIA_TYPE.fullmatch(named) else ""
+    if _MEDIA_TYPE.fullmatch(named):
+        return named
+    return ""
 
 
 def _text(raw: object, key: str) -> str:
     value = raw.get(key) if isinstance(raw, dict) else None
-    return value if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return value
+    return ""
 
 
 def _number(raw: dict[str, Any], key: str) -> int:
     value = raw.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    return 0

@@ -1,4 +1,5 @@
-"""Reads of a raw update only what storing it needs: id, lane, shape, sender, age. Pure and lenient: it never raises.
+"""Reads of a raw update only what storing it needs: id, lane, shape, sender, age. Pure and lenient: it never
+raises.
 
 The update itself is parsed when its turn comes; whatever is wrong with it then concerns it alone.
 """
@@ -16,7 +17,11 @@ PASTE_SECONDS = 1.5
 ALBUM_SECONDS = 1.0  # the messages of an album come one by one, and none says that it is the last
 
 _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@\w+)?(?=\s|$)")
-_IN_ORDER: dict[str, Shape] = {"new": "new", "retry": "command", "deep": "deep"}  # commands that wait for their turn
+_IN_ORDER: dict[str, Shape] = {
+    "new": "new",
+    "retry": "command",
+    "deep": "deep",
+}  # commands that wait for their turn
 
 
 def read(raw: object, now: float) -> Arrival | None:
@@ -33,7 +38,9 @@ def read(raw: object, now: float) -> Arrival | None:
         shape=shape,
         lane=lane_of(message) if in_lane else None,
         sender=_sender(update),
-        body=json.dumps(update, separators=(",", ":")),  # ASCII: half a surrogate pair could not be stored otherwise
+        body=json.dumps(
+            update, separators=(",", ":")
+        ),  # ASCII: half a surrogate pair could not be stored otherwise
         stale=_age(message, now) > STALE_SECONDS,
         not_before=now + held if held else None,
     )
@@ -43,7 +50,9 @@ def _held(message: dict[str, Any]) -> float:
     """How many seconds more of the same may follow."""
     if _units(message.get("text")) >= PASTE_UNITS:
         return PASTE_SECONDS
-    return ALBUM_SECONDS if isinstance(message.get("media_group_id"), str) else 0.0
+    if isinstance(message.get("media_group_id"), str):
+        return ALBUM_SECONDS
+    return 0.0
 
 
 def _shape(update: dict[str, Any], message: dict[str, Any]) -> tuple[Shape, bool]:
@@ -72,14 +81,21 @@ def _captioned(message: dict[str, Any]) -> Shape:
     command = _COMMAND.match(caption) if isinstance(caption, str) else None
     if not enclosed(message):
         return "other"
-    return "deep" if command and _IN_ORDER.get(command[1].lower()) == "deep" else "text"
+    if command and _IN_ORDER.get(command[1].lower()) == "deep":
+        return "deep"
+    return "text"
 
 
 def lane_of(message: dict[str, Any]) -> Lane | None:
     """The lane of a raw message, if it names its chat."""
     chat = _id(_object(message.get("chat")).get("id"))
-    topic = _id(message.get("message_thread_id")) if message.get("is_topic_message") else None
-    return None if chat is None else Lane(chat, topic)
+    if message.get("is_topic_message"):
+        topic = _id(message.get("message_thread_id"))
+    else:
+        topic = None
+    if chat is None:
+        return None
+    return Lane(chat, topic)
 
 
 def _sender(update: dict[str, Any]) -> int | None:
@@ -92,17 +108,25 @@ def _sender(update: dict[str, Any]) -> int | None:
 
 def _id(value: object) -> int | None:
     """A number that the database can hold."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
+        return value
+    return None
 
 
 def _age(message: dict[str, Any], now: float) -> float:
     date = _id(message.get("date"))
-    return 0.0 if date is None else now - date
+    if date is None:
+        return 0.0
+    return now - date
 
 
 def _units(text: object) -> int:
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2 if isinstance(text, str) else 0
+    if isinstance(text, str):
+        return len(text.encode("utf-16-le", "surrogatepass")) // 2
+    return 0
 
 
 def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}

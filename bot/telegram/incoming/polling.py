@@ -1,6 +1,7 @@
 """Fetches raw updates and writes them down: stored and committed first, acknowledged to Telegram only then.
 
-Owns the offset, the way back to work after failures of Telegram or of the database, and the refusal to share a token.
+Owns the offset, the way back to work after failures of Telegram or of the database, and the refusal to share
+a token.
 """
 
 import asyncio
@@ -33,14 +34,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Whom the intake calls: `arrived` after a commit, with what is new; `alarm` tells admins without the database."""
+    """Whom the intake calls: `arrived` after a commit, with what is new; `alarm` tells admins without the
+    database.
+    """
 
     arrived: Callable[[Sequence[Arrival]], None]
     alarm: Callable[[str], Awaitable[None]]
 
 
 class Intake:
-    """Polls until cancelled. `most_waiting` messages of a person are kept; `patience`: seconds conflicts may recur."""
+    """Polls until cancelled. `most_waiting` messages of a person are kept; `patience`: seconds conflicts may
+    recur.
+    """
 
     def __init__(
         self, bot: Bot, database: Database, ways: Ways, *, most_waiting: int = 20, patience: float = 40.0
@@ -59,7 +64,9 @@ class Intake:
         return time.monotonic() - self._heard < 2 * wire.POLL_SECONDS
 
     async def run(self) -> None:
-        """Raises TelegramConflict when another program keeps polling, TelegramRefused when the token is not known."""
+        """Raises TelegramConflict when another program keeps polling, TelegramRefused when the token is not
+        known.
+        """
         offset: int | None = None
         failures = 0
         while True:
@@ -69,17 +76,19 @@ class Intake:
                 failures += 1
                 await asyncio.sleep(await self._pause(error, failures))
                 continue
-            failures, self._heard = 0, time.monotonic()
+            failures = 0
+            self._heard = time.monotonic()
             newest = await self._keep(updates)
-            # All is acknowledged once a poll came back empty. Without an offset the next one also sees ids that began
-            # anew at a smaller number, as they do after a week of silence.
+            # All is acknowledged once a poll came back empty. Without an offset the next one also sees ids
+            # that began anew at a smaller number, as they do after a week of silence.
             offset = None if newest is None else newest + 1
 
     async def _fetch(self, offset: int | None) -> list[Any]:
         wanted: dict[str, Any] = {"timeout": wire.POLL_SECONDS, "allowed_updates": WANTED}
         if offset is not None:
             wanted["offset"] = offset
-        # Raw on purpose: PTB's own get_updates parses the whole batch, and one bad update would lose it for ever.
+        # Raw on purpose: PTB's own get_updates parses the whole batch, and one bad update would lose it for
+        # ever.
         patience = wire.POLL_SECONDS + 10
         try:
             updates = await self._bot.do_api_request("getUpdates", api_kwargs=wanted, read_timeout=patience)
@@ -94,7 +103,9 @@ class Intake:
         log.warning("polling failed: %.200s", error, extra={"action": "intake.failed"})
         match error:
             case InvalidToken() | Forbidden() | EndPointNotFound():
-                raise TelegramRefused("Telegram does not accept TELEGRAM_TOKEN. Ask @BotFather for it.") from error
+                raise TelegramRefused(
+                    "Telegram does not accept TELEGRAM_TOKEN. Ask @BotFather for it."
+                ) from error
             case RetryAfter():
                 return seconds(error)
             case Conflict() if "webhook" in str(error).lower():
@@ -136,7 +147,9 @@ class Intake:
                 log.warning("%s", error, extra={"action": "intake.store"})
                 if not alarmed:
                     alarmed = True
-                    await self._ways.alarm(f"I cannot store new messages ({error}). They wait at Telegram meanwhile.")
+                    await self._ways.alarm(
+                        f"I cannot store new messages ({error}). They wait at Telegram meanwhile."
+                    )
                 await asyncio.sleep(2.0)
         if alarmed:
             await self._ways.alarm("New messages can be stored again.")
@@ -160,8 +173,15 @@ class Intake:
         """How many messages of these people wait, at most; counted where that and what came may be too many."""
         if len(self._may_wait) > REMEMBERED:
             self._may_wait.clear()
-        near = [one for one, came in texts.items() if self._may_wait.get(one, math.inf) + came > self._most_waiting]
-        waiting = dict.fromkeys(near, 0) | await inbox.waiting(tx, near) if near else {}
+        near = [
+            one
+            for one, came in texts.items()
+            if self._may_wait.get(one, math.inf) + came > self._most_waiting
+        ]
+        if near:
+            waiting = dict.fromkeys(near, 0) | await inbox.waiting(tx, near)
+        else:
+            waiting = {}
         return {one: self._may_wait[one] for one in texts if one not in waiting} | waiting
 
     def _bounded(self, arrivals: Sequence[Arrival], counts: dict[int, int]) -> list[Arrival]:
@@ -172,4 +192,6 @@ class Intake:
         if one.shape not in ASKING or one.sender is None:
             return one
         counts[one.sender] = counts.get(one.sender, 0) + 1
-        return one if counts[one.sender] <= self._most_waiting else replace(one, shape="overflow", lane=None)
+        if counts[one.sender] <= self._most_waiting:
+            return one
+        return replace(one, shape="overflow", lane=None)

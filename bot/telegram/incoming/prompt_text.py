@@ -1,4 +1,5 @@
-"""Puts what a person sent into the words of a prompt: their own text, and text of others marked as data. Pure.
+"""Puts what a person sent into the words of a prompt: their own text, and text of others marked as data.
+Pure.
 
 Reads raw messages, leniently: what is missing, or not as it should be, is left out.
 """
@@ -47,7 +48,10 @@ def entered(message: dict[str, Any], *, block: str = "", spoken: str = "") -> st
     """
     text = "\n".join(words for words in (spoken, said(message)) if words)
     forwarded = _object(message, "forward_origin")
-    own = data_block(f"message forwarded from {_origin(forwarded)}", text or "(no words)") if forwarded else text
+    if forwarded:
+        own = data_block(f"message forwarded from {_origin(forwarded)}", text or "(no words)")
+    else:
+        own = text
     return "\n".join(piece for piece in (_quoted(message), block, own) if piece)
 
 
@@ -60,7 +64,9 @@ def kind_of(message: dict[str, Any]) -> str | None:
 def said(message: dict[str, Any]) -> str:
     """The words of a message: its text, or what stands under a picture or a file."""
     text = message.get("text", message.get("caption"))
-    return sendable(text) if isinstance(text, str) else ""
+    if isinstance(text, str):
+        return sendable(text)
+    return ""
 
 
 def _quoted(message: dict[str, Any]) -> str | None:
@@ -71,9 +77,10 @@ def _quoted(message: dict[str, Any]) -> str | None:
     text = part if isinstance(part, str) else said(replied)
     if not text:
         kind = next((word for key, word in _KINDS.items() if key in replied), None)
-        seen = (
-            "which you see only where they stand in this conversation" if enclosed(replied) else "which you cannot see"
-        )
+        if enclosed(replied):
+            seen = "which you see only where they stand in this conversation"
+        else:
+            seen = "which you cannot see"
         text = f"({kind}, {seen})" if kind else ""
     if not text:
         return None
@@ -96,14 +103,20 @@ def _origin(origin: dict[str, Any]) -> str:
     chat = _object(origin, "sender_chat") or _object(origin, "chat")
     title = chat.get("title")
     told = _name(_object(origin, "sender_user")) or hidden or title
-    return told if isinstance(told, str) and told.strip() else "someone"
+    if isinstance(told, str) and told.strip():
+        return told
+    return "someone"
 
 
 def _name(user: dict[str, Any]) -> str:
     name = user.get("first_name")
-    return name if isinstance(name, str) else ""
+    if isinstance(name, str):
+        return name
+    return ""
 
 
 def _object(message: dict[str, Any], key: str) -> dict[str, Any]:
     value = message.get(key)
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}

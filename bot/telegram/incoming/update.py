@@ -1,4 +1,6 @@
-"""One inbox item read as what a person did in Telegram: who, where, and with what. Raises when it cannot be read."""
+"""One inbox item read as what a person did in Telegram: who, where, and with what. Raises when it cannot be
+read.
+"""
 
 import unicodedata
 from collections.abc import Mapping
@@ -49,7 +51,9 @@ def read(item: InboxItem) -> Visit:
 
 
 def name_of(first_name: str, person: int) -> str:
-    """What a person is called in prompts and lists: a short name of letters and digits, which can carry no orders."""
+    """What a person is called in prompts and lists: a short name of letters and digits, which can carry no
+    orders.
+    """
     kept = "".join(letter if _plain(letter) else " " for letter in unicodedata.normalize("NFC", first_name))
     return " ".join(kept.split())[:LONGEST_NAME].strip() or f"Person {person}"
 
@@ -57,20 +61,26 @@ def name_of(first_name: str, person: int) -> str:
 def _visit(item: InboxItem, user: User | None, where: MaybeInaccessibleMessage | None, **what: Any) -> Visit:
     if where is None:
         return Visit(item, item.lane, *_who(user), **what)
-    topic = where.message_thread_id if isinstance(where, Message) and where.is_topic_message else None
+    if isinstance(where, Message) and where.is_topic_message:
+        topic = where.message_thread_id
+    else:
+        topic = None
     return Visit(item, item.lane or Lane(where.chat.id, topic), *_who(user), chat=where.chat.type, **what)
 
 
 def _stopped(item: InboxItem, stopped: Mapping[str, Any]) -> Visit:
     """A person pressed Stop on a draft. The update names the chat alone, which in private is the person."""
-    chat, where = int(stopped["chat"]["id"]), str(stopped["chat"]["type"])
+    chat = int(stopped["chat"]["id"])
+    where = str(stopped["chat"]["type"])
     lane = Lane(chat, stopped.get("message_thread_id"))
     return Visit(item, lane, chat if where == "private" else None, chat=where)
 
 
 def _who(user: User | None) -> tuple[int | None, str]:
     """A person's id and name; other bots are nobody, so that no two of them ever talk to each other for ever."""
-    return (user.id, name_of(user.first_name, user.id)) if user and not user.is_bot else (None, "")
+    if user and not user.is_bot:
+        return (user.id, name_of(user.first_name, user.id))
+    return (None, "")
 
 
 def _plain(letter: str) -> bool:

@@ -1,6 +1,7 @@
 """Makes the user messages of a turn out of raw messages and what came with them; an album is one. Pure.
 
-What could not be used stands in the prompt as data. If nothing is left to be answered, the person is told why.
+What could not be used stands in the prompt as data. If nothing is left to be answered, the person is told
+why.
 """
 
 from collections import Counter
@@ -53,7 +54,9 @@ def compose(letters: Sequence[Letter], room: int) -> Composed:
     wordy = sum(one.found is not None and _kept(one.found).text is not None for one in letters)
     share = room // max(1, wordy)
     albums = [list(several) for _, several in groupby(enumerate(letters), key=_album)]
-    texts, came, sent = [], [], []
+    texts = []
+    came = []
+    sent = []
     for album in albums:
         # The pictures of a forwarded album would each say who it is from.
         told = dict.fromkeys(_told(one, share) for _, one in album)
@@ -73,7 +76,9 @@ def refused(letters: Sequence[Letter]) -> str:
 def preface(letters: Sequence[Letter]) -> str:
     """What stands before an answer that could not take in all that came."""
     told = complaint(letters, named=False)  # names may hold signs of Markdown
-    return f"({told})\n\n" if told else ""
+    if told:
+        return f"({told})\n\n"
+    return ""
 
 
 def complaint(letters: Sequence[Letter], *, named: bool) -> str:
@@ -82,26 +87,35 @@ def complaint(letters: Sequence[Letter], *, named: bool) -> str:
     for one in letters:
         if one.enclosure is not None and one.why:
             by_reason.setdefault(one.why, []).append(one.enclosure)
-    return " ".join(f"I could not use {_listed(what, named=named)}: {why}." for why, what in by_reason.items())
+    return " ".join(
+        f"I could not use {_listed(what, named=named)}: {why}." for why, what in by_reason.items()
+    )
 
 
 def _album(numbered: tuple[int, Letter]) -> object:
     number, letter = numbered
     album = letter.message.get("media_group_id")
-    return album if isinstance(album, str) else number
+    if isinstance(album, str):
+        return album
+    return number
 
 
 def _kept(found: Found) -> Attachment:
-    return found.kept if isinstance(found, Document) else found
+    if isinstance(found, Document):
+        return found.kept
+    return found
 
 
 def _told(letter: Letter, room: int) -> str:
     """The text of one message, with what came with it as far as that is text."""
-    enclosure, found = letter.enclosure, letter.found
+    enclosure = letter.enclosure
+    found = letter.found
     if enclosure is None:
         return entering.entered(letter.message)
     if found is None:
-        block = data_block(enclosure.label, f"({enclosure.word} not shown to you: {letter.why or NOT_FETCHED})")
+        block = data_block(
+            enclosure.label, f"({enclosure.word} not shown to you: {letter.why or NOT_FETCHED})"
+        )
         return entering.entered(letter.message, block=block)
     if isinstance(found, Document):
         label, text = found.excerpt(room)
@@ -115,7 +129,10 @@ def _heard(message: Raw, enclosure: Enclosure, transcript: str, room: int) -> st
     """The text of a message with sound: what people say themselves are their words, what they send is data."""
     text = shortened(transcript, room)
     length = f", {enclosure.seconds} s" if enclosure.seconds else ""
-    part = f", first {len(text):,} of {len(transcript):,} characters" if len(text) < len(transcript) else ""
+    if len(text) < len(transcript):
+        part = f", first {len(text):,} of {len(transcript):,} characters"
+    else:
+        part = ""
     if enclosure.own:
         spoken = f"[transcript of a {enclosure.word}{length}{part}] {text}"
         return entering.entered(message, spoken=spoken)
@@ -124,4 +141,6 @@ def _heard(message: Raw, enclosure: Enclosure, transcript: str, room: int) -> st
 
 def _listed(what: Sequence[Enclosure], *, named: bool) -> str:
     counts = Counter(one.label if named and len(what) <= _NAMES else one.word for one in what)
-    return ", ".join(f"your {word}" if count == 1 else f"{count} of your {word}s" for word, count in counts.items())
+    return ", ".join(
+        f"your {word}" if count == 1 else f"{count} of your {word}s" for word, count in counts.items()
+    )

@@ -1,7 +1,9 @@
-"""Lets no turn begin for whoever has used up the day's canvases, and tells them once when four fifths are gone.
+"""Lets no turn begin for whoever has used up the day's canvases, and tells them once when four fifths are
+gone.
 
-Judged before a turn begins and not between its steps: a turn is bounded anyway, and to break it off would throw away
-what it has cost. What is refused is kept as a turn without an answer, so that /retry has it answered later.
+Judged before a turn begins and not between its steps: a turn is bounded anyway, and to break it off would
+throw away what it has cost. What is refused is kept as a turn without an answer, so that /retry has it
+answered later.
 """
 
 import time
@@ -31,7 +33,9 @@ ENDING = "limit"
 
 @dataclass(frozen=True, slots=True)
 class Portions:
-    """In canvases: what the settings give a member a day (None: as many as they like), and the most one turn takes."""
+    """In canvases: what the settings give a member a day (None: as many as they like), and the most one turn
+    takes.
+    """
 
     a_day: int | None
     a_turn: int
@@ -59,7 +63,9 @@ class Rations:
         self._wake_sender = wake_sender
         self._clock = clock
         self._limits: dict[tuple[int, Standing | None], int | None] = {}
-        self._free: dict[int, tuple[int, int]] = {}  # by person: a day, and turns of it that cannot take too much
+        self._free: dict[
+            int, tuple[int, int]
+        ] = {}  # by person: a day, and turns of it that cannot take too much
 
     async def run(self, ask: Ask, complete: Complete | None = None) -> None:
         """See Turns.run."""
@@ -104,7 +110,9 @@ class Rations:
     def _today(self) -> int:
         return int(self._clock() // DAY)
 
-    async def _refused(self, ask: Ask, complete: Complete | None, mine: Share, running: Running) -> Ask | None:
+    async def _refused(
+        self, ask: Ask, complete: Complete | None, mine: Share, running: Running
+    ) -> Ask | None:
         """None: it is refused, or there is nothing to answer. A turn that has begun goes on."""
         async with self._database.reading() as tx:
             has_begun = await turns.begun(tx, ask.items[0].id)
@@ -123,7 +131,9 @@ class Rations:
         async with self._database.transaction() as tx:
             await _keep(tx, ask, line, now)
             part = Part(ask.preface + line, silent=ask.silent)
-            await outbox.add(tx, item=ask.items[0].id, lane=ask.lane, parts=(part,), reply_to=ask.reply_to, now=now)
+            await outbox.add(
+                tx, item=ask.items[0].id, lane=ask.lane, parts=(part,), reply_to=ask.reply_to, now=now
+            )
             await self._is_news(tx, ask.person, now)
             await inbox.done(tx, [item.id for item in ask.items], now=now)
 
@@ -165,5 +175,6 @@ async def _keep(tx: Transaction, ask: Ask, line: str, now: float) -> None:
     if ask.attached:
         await attachments.keep(tx, turn.id, ask.attachments)
     await turns.say(tx, turn.id, whole[-1:], now=now)
-    size, short = history.estimate(whole), history.estimate(history.shortened(whole))
+    size = history.estimate(whole)
+    short = history.estimate(history.shortened(whole))
     await turns.end(tx, turn.id, Done(ENDING, 0, size, short, None, ()), now=now)

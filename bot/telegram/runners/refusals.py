@@ -1,4 +1,6 @@
-"""What the bot cannot do anything with: one friendly line, not more often than it helps. Owns when it said so last."""
+"""What the bot cannot do anything with: one friendly line, not more often than it helps. Owns when it said so
+last.
+"""
 
 from bot.db.people import people
 from bot.db.queues import admin_notices as notices
@@ -21,7 +23,10 @@ class Refusals:
 
     async def membership(self, visit: Visit, call: Call) -> Answer:
         """Somebody blocked or unblocked the bot, or brought it into a group."""
-        status = visit.membership.new_chat_member.status if visit.membership else ""
+        if visit.membership:
+            status = visit.membership.new_chat_member.status
+        else:
+            status = ""
         if visit.chat == "private":
             await people.set_reachable(call.tx, call.person, reachable=status != "kicked")
         elif visit.chat != "channel" and status in {"member", "administrator"}:
@@ -31,7 +36,9 @@ class Refusals:
     async def group(self, call: Call) -> Answer:
         """A group is told once that it will hear nothing."""
         told = await notices.news(call.tx, f"group {call.lane.chat}", PRIVATE_ONLY, now=call.now)
-        return say(PRIVATE_ONLY) if told else Answer()
+        if told:
+            return say(PRIVATE_ONLY)
+        return Answer()
 
     async def message(self, visit: Visit, call: Call) -> Answer:
         """A message beyond the bound, or of a kind the bot cannot read."""
@@ -46,5 +53,8 @@ class Refusals:
     def _overflow(self, call: Call) -> Answer:
         if not self._overflows.take(call.lane.key, call.now):
             return Answer()
-        count = f"{self._most_waiting} messages" if self._most_waiting > 1 else "a message"
+        if self._most_waiting > 1:
+            count = f"{self._most_waiting} messages"
+        else:
+            count = "a message"
         return say(f"You already have {count} waiting; I did not take this one. Send it again later.")

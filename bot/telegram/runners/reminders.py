@@ -1,5 +1,5 @@
-"""The runner of inbox items of kind `reminder`: text sent back when it is due, without a model call; and what a /remind
-has asked for, which is understood here, outside of the command's transaction.
+"""The runner of inbox items of kind `reminder`: text sent back when it is due, without a model call; and what
+a /remind has asked for, which is understood here, outside of the command's transaction.
 """
 
 import time
@@ -45,7 +45,8 @@ class Reminders:
 
     async def _tell(self, item: InboxItem, lane: Lane) -> None:
         """A due reminder; of somebody who lost access all jobs are gone."""
-        person, now = int(item.body["person"]), self._clock()
+        person = int(item.body["person"])
+        now = self._clock()
         is_in = self._access.standing(person) in {"admin", "member"}
         async with self._database.transaction() as tx:
             if not is_in:
@@ -83,10 +84,14 @@ class Reminders:
 
 def lateness(item: InboxItem, zone: str, now: float) -> str:
     """What stands below something that is done long after it was due; nothing if it is not."""
-    missed, due_at = float(item.body.get("late", 0.0)), item.due_at or 0.0
+    missed = float(item.body.get("late", 0.0))
+    due_at = item.due_at or 0.0
     late = max(missed, now - due_at)  # it may also have waited after it was written down
     if late <= LATE:
         return ""
     away = ", while I was away" if missed else ""
-    more = " Earlier times were missed, too, and are left out." if item.body.get("left_out") else ""
+    if item.body.get("left_out"):
+        more = " Earlier times were missed, too, and are left out."
+    else:
+        more = ""
     return f"\n\n(This was due {saying.moment(due_at, zone)}, {saying.ago(late)} ago{away}.{more})"

@@ -1,9 +1,9 @@
-"""The runner of inbox items of kind `task`: a turn the house wrote down itself, such as a /retry, a tapped example, or
-the due time of a job.
+"""The runner of inbox items of kind `task`: a turn the house wrote down itself, such as a /retry, a tapped
+example, or the due time of a job.
 
-Its body is {"person", "name", "texts"}, and the "turn" whose messages these are if something may have come with them;
-"deep" if the second endpoint is to answer, "goes_on" if the last answer is to go on. The person must still be let in
-when it runs.
+Its body is {"person", "name", "texts"}, and the "turn" whose messages these are if something may have come
+with them; "deep" if the second endpoint is to answer, "goes_on" if the last answer is to go on. The person
+must still be let in when it runs.
 """
 
 import time
@@ -52,8 +52,10 @@ class Tasks:
         if self._access.standing(person) not in {"admin", "member"}:
             await self._end(item, item.lane, person, NOT_LET_IN)
             return
-        texts, came = tuple(item.body["texts"]), await self._came(item.body.get("turn"))
-        deep, goes_on = bool(item.body.get("deep")), bool(item.body.get("goes_on"))
+        texts = tuple(item.body["texts"])
+        came = await self._came(item.body.get("turn"))
+        deep = bool(item.body.get("deep"))
+        goes_on = bool(item.body.get("goes_on"))
         ask = Ask(items, item.lane, person, str(item.body["name"]), texts, came, deep=deep, goes_on=goes_on)
         if item.job is None:
             await self._turns.run(ask)

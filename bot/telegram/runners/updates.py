@@ -1,6 +1,7 @@
 """What is done about an update: the gate, then a turn, a command, a tap, or one line that says why not.
 
-Whatever is answered here is one transaction: the effect, its outbox row and the item done. Turns do their own.
+Whatever is answered here is one transaction: the effect, its outbox row and the item done. Turns do their
+own.
 """
 
 import contextlib
@@ -61,8 +62,15 @@ class Handlers:
         """Handle one item, or several texts of one lane together; raises when an update cannot be read."""
         visits = await self._readable(items)
         first = visits[0]
-        standing = self._reach.access.standing(first.person) if first.person is not None else None
-        if standing in {"admin", "member"} and first.lane is not None and await self._is_turn(first, first.lane):
+        if first.person is not None:
+            standing = self._reach.access.standing(first.person)
+        else:
+            standing = None
+        if (
+            standing in {"admin", "member"}
+            and first.lane is not None
+            and await self._is_turn(first, first.lane)
+        ):
             await self._turn(visits, first.lane)
         else:
             await self._finish(visits, standing, *self._choose(first, standing))
@@ -75,7 +83,8 @@ class Handlers:
             return await consent.answered_deep(tx, visit.item, self._reach.second, lane.chat, words)
 
     async def _turn(self, visits: Sequence[Visit], lane: Lane) -> None:
-        first, last = visits[0], visits[-1].message
+        first = visits[0]
+        last = visits[-1].message
         assert first.person is not None
         if self._reach.access.is_new(first.person):
             await self._admit(first.person, first.name)
@@ -106,7 +115,9 @@ class Handlers:
     async def _complete(
         self, visits: Sequence[Visit], letters: Sequence[Letter], ask: Ask, running: Running
     ) -> Ask | None:
-        """The ask with what came with its messages; None if nothing of it can be used and nothing else was said."""
+        """The ask with what came with its messages; None if nothing of it can be used and nothing else was
+        said.
+        """
         if await self._is_known(ask.items[0]):
             return ask
         gathered = await running.work(self._gathering.gathered(letters, running.watch))
@@ -154,25 +165,38 @@ class Handlers:
         if visit.message and visit.item.shape in {"command", "new", "deep"}:
             return commands.choose(visit.message.text or visit.message.caption or "", standing)
         if visit.message is None:
-            return commands.edited((visit.edited.text or visit.edited.caption or "") if visit.edited else "", standing)
-        return (partial(self._refusals.message, visit), "") if standing else (door.knocked, "")
+            return commands.edited(
+                (visit.edited.text or visit.edited.caption or "") if visit.edited else "", standing
+            )
+        if standing:
+            return (partial(self._refusals.message, visit), "")
+        return (door.knocked, "")
 
     async def _finish(self, visits: Sequence[Visit], standing: Standing | None, act: Act, words: str) -> None:
-        """Act, answer and mark the items done in one transaction; then what only memory and Telegram must know."""
-        first, now = visits[0], self._clock()
+        """Act, answer and mark the items done in one transaction; then what only memory and Telegram must
+        know.
+        """
+        first = visits[0]
+        now = self._clock()
         ids = [visit.item.id for visit in visits]
         lane = first.lane or Lane(0)
         async with self._database.transaction() as tx:
-            call = Call(tx, self._reach, first.item, lane, first.person or 0, first.name, standing, words, now)
+            call = Call(
+                tx, self._reach, first.item, lane, first.person or 0, first.name, standing, words, now
+            )
             answer = await act(call)
             if answer.parts:
                 silent = first.item.stale
-                parts = [replace(one, silent=one.silent or silent or at > 0) for at, one in enumerate(answer.parts)]
+                parts = [
+                    replace(one, silent=one.silent or silent or at > 0) for at, one in enumerate(answer.parts)
+                ]
                 await outbox.add(tx, item=first.item.id, lane=lane, parts=parts, now=now)
             await inbox.done(tx, ids, now=now)
             if standing in {None, "blocked"}:
                 await inbox.forget_body(tx, ids)
-                await turns.fail(tx, first.item.id, why=NOT_LET_IN, now=now)  # begun before a restart, if ever
+                await turns.fail(
+                    tx, first.item.id, why=NOT_LET_IN, now=now
+                )  # begun before a restart, if ever
         for then in answer.then:
             then()
         if answer.renews:
@@ -192,8 +216,11 @@ class Handlers:
             await gesture()
 
     async def _readable(self, items: Sequence[InboxItem]) -> list[Visit]:
-        """Read the items; those that cannot be read are set aside if others can, else the library's error is raised."""
-        visits, broken = list[Visit](), list[int]()
+        """Read the items; those that cannot be read are set aside if others can, else the library's error is
+        raised.
+        """
+        visits = list[Visit]()
+        broken = list[int]()
         for item in items:
             try:
                 visits.append(read(item))
@@ -227,7 +254,8 @@ def _letter(visit: Visit) -> Letter:
 def late(seconds: float) -> str:
     """What stands before an answer to something written long ago."""
     hours = seconds / 3600
-    ago = (
-        f"{seconds / 60:.0f} minutes" if hours < 2 else f"{hours:.0f} hours" if hours < 48 else f"{hours / 24:.0f} days"
-    )
+    if hours < 2:
+        ago = f"{seconds / 60:.0f} minutes"
+    else:
+        ago = f"{hours:.0f} hours" if hours < 48 else f"{hours / 24:.0f} days"
     return f"(You wrote this {ago} ago, while I was away.)\n\n"

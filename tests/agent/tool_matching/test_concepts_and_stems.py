@@ -42,7 +42,13 @@ def test_short_words_numbers_and_other_letters_stay(word: str) -> None:
 
 
 def test_words_weigh_what_they_tell() -> None:
-    assert [stems.weight(word) for word in ("the", "42", "calculate", "km", "umbrella")] == [0, 0, 0.35, 0.5, 1]
+    assert [stems.weight(word) for word in ("the", "42", "calculate", "km", "umbrella")] == [
+        0,
+        0,
+        0.35,
+        0.5,
+        1,
+    ]
 
 
 @given(st.text(max_size=80))

@@ -34,7 +34,9 @@ AREA = Made(
     },
 )
 FILMS = Made(
-    "find_movies", "Find movies by actor.", {"properties": {"actor": {"type": "string"}}, "required": ["actor"]}
+    "find_movies",
+    "Find movies by actor.",
+    {"properties": {"actor": {"type": "string"}}, "required": ["actor"]},
 )
 
 
@@ -72,7 +74,9 @@ schemas = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["properties", "required", "items", "enum", "type", "description"]), inner)
+        | st.dictionaries(
+            st.sampled_from(["properties", "required", "items", "enum", "type", "description"]), inner
+        )
     ),
     max_leaves=12,
 )
@@ -108,7 +112,9 @@ def test_words_all_tools_have_tell_less() -> None:
 
 def test_a_sign_counts_only_where_a_tool_has_its_word(offer: Offer) -> None:
     assert numbers("https://example.org", offer)["hit"] == 0
-    assert numbers("https://example.org", index([Made("read_page", "Read a web page by its url.")]))["hit"] > 0
+    assert (
+        numbers("https://example.org", index([Made("read_page", "Read a web page by its url.")]))["hit"] > 0
+    )
 
 
 def test_a_message_that_is_not_english_has_no_forms() -> None:

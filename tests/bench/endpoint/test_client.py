@@ -33,7 +33,9 @@ async def test_a_server_without_a_model_is_named() -> None:
         ("busy", "diffusiongemma", EndpointAway, "HTTP 503"),
     ],
 )
-async def test_whole_replies_fail_in_words(fault: str | None, model: str, error: type[Exception], words: str) -> None:
+async def test_whole_replies_fail_in_words(
+    fault: str | None, model: str, error: type[Exception], words: str
+) -> None:
     endpoint = direct_simulated.simulated(Timing.instant())
     if fault:
         endpoint.fault(fault, times=None)  # type: ignore[arg-type]  # a plain str
@@ -42,7 +44,9 @@ async def test_whole_replies_fail_in_words(fault: str | None, model: str, error:
             await caller.call(asking("hello", 256), streamed=False)
 
 
-async def test_a_whole_reply_that_cannot_be_read_or_never_comes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_whole_reply_that_cannot_be_read_or_never_comes_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     silent = asyncio.Event()
 
     async def answer(request: Request) -> Response:

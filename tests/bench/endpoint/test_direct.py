@@ -1,4 +1,5 @@
-"""`bench direct` against a simulated endpoint: it finds what the simulator is set to, and says what it cannot know.
+"""`bench direct` against a simulated endpoint: it finds what the simulator is set to, and says what it cannot
+know.
 
 These are tests of the bench. No figure here says anything of a model.
 """
@@ -103,7 +104,9 @@ async def test_every_protocol_is_asked_streamed_and_whole_and_nothing_is_sent_th
     assert all((call.reasoning or 0) >= direct_simulated.THOUGHT for call in on.calls)
     told = dict(result.conditions)
     assert next(iter(told)) == "SIMULATION"
-    assert told["server's own counters"].startswith(f"{len(endpoint.requests)} requests ended there, all of them ours")
+    assert told["server's own counters"].startswith(
+        f"{len(endpoint.requests)} requests ended there, all of them ours"
+    )
 
 
 async def test_the_first_request_is_cold_only_before_a_server_that_served_nobody() -> None:
@@ -133,7 +136,10 @@ async def test_an_endpoint_that_dies_half_way_leaves_what_was_done() -> None:
     result = await measured(Endpoint(brain=brain))
     assert result.exit_code == 1
     assert result.ended == "The endpoint failed in the middle of the reply."
-    assert [(row.key, len(row.calls), row.wanted) for row in result.rows] == [("first", 1, 1), ("short", 1, 2)]
+    assert [(row.key, len(row.calls), row.wanted) for row in result.rows] == [
+        ("first", 1, 1),
+        ("short", 1, 2),
+    ]
 
 
 async def stopped_half_way(endpoint: Endpoint, stop: asyncio.Event) -> Result:
@@ -231,7 +237,9 @@ async def test_others_at_the_endpoint_are_told() -> None:
 
 
 async def test_a_server_that_is_no_diffusion_model_has_no_steps() -> None:
-    endpoint = Endpoint(profile=replace(Profile.today(), diffusion_checks=False), brain=direct_simulated.answer)
+    endpoint = Endpoint(
+        profile=replace(Profile.today(), diffusion_checks=False), brain=direct_simulated.answer
+    )
     result = await measured(endpoint)
     assert dict(result.conditions)["server's own counters"].endswith("; no diffusion counters")
     assert result.rows[0].counted is None
@@ -272,7 +280,9 @@ def test_bars_are_shown_on_a_terminal_alone() -> None:
         assert ("4/4" in screen.getvalue()) == terminal
 
 
-def test_the_commands_print_what_was_found_and_end_as_it_ended(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+def test_the_commands_print_what_was_found_and_end_as_it_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path
+) -> None:
     async def half(*_: object, **__: object) -> Result:
         return Result((), (("date", "today"),), ended=STOPPED)
 

@@ -1,4 +1,6 @@
-"""`bench gateway` with the real gateway in a process of its own, before a simulated endpoint; and its arithmetic."""
+"""`bench gateway` with the real gateway in a process of its own, before a simulated endpoint; and its
+arithmetic.
+"""
 
 import asyncio
 
@@ -30,7 +32,9 @@ async def test_both_ways_stand_side_by_side_and_the_difference_is_explained() ->
     def step(what: str, done: int, total: int) -> None:
         steps.append(what)
 
-    result = await direct_run.run_gateway(Address("sim"), asyncio.Event(), step, quick=True, endpoint=endpoint)
+    result = await direct_run.run_gateway(
+        Address("sim"), asyncio.Event(), step, quick=True, endpoint=endpoint
+    )
     assert result.ended is None
     assert "long answers, four at once, gateway" in steps
     for protocol in ANSWERS:
@@ -74,7 +78,9 @@ async def test_an_endpoint_that_refuses_leaves_the_rows_before_it() -> None:
 async def test_a_gateway_that_does_not_start_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway, "START", 0.01)
     endpoint = direct_simulated.simulated(Timing.instant())
-    result = await direct_run.run_gateway(Address("sim"), asyncio.Event(), nothing, quick=True, endpoint=endpoint)
+    result = await direct_run.run_gateway(
+        Address("sim"), asyncio.Event(), nothing, quick=True, endpoint=endpoint
+    )
     assert result.exit_code == 1
     assert result.ended is not None
     assert "the gateway did not begin to poll within 0.01 s" in result.ended

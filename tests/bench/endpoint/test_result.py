@@ -20,7 +20,9 @@ from bot.bench.harness.bots import BenchFailed
 
 LONG = Call(3.0, 337, first=1.5, last=3.0, blocks=2, prompt=40, cached=0, reasoning=0, finish="stop")
 SHORT = Call(1.5, 94, first=1.5, last=1.5, blocks=1, prompt=30)
-ROW = Measured("long", "long answers", "direct", True, "off", 1, "warm", 2, (LONG, LONG), 6.0, Counted(4.0, 16.0))
+ROW = Measured(
+    "long", "long answers", "direct", True, "off", 1, "warm", 2, (LONG, LONG), 6.0, Counted(4.0, 16.0)
+)
 AT_ONCE = replace(ROW, key="together", label="four at once", at_once=2, wall=3.0)
 RESULT = Result(
     (ROW, AT_ONCE, replace(ROW, key="short", label="short answers", calls=(SHORT, SHORT), wall=3.0)),
@@ -28,7 +30,12 @@ RESULT = Result(
     (ToolCase("off", 2, 1, 2, (SHORT, LONG)),),
     (
         Difference(
-            "long answers", 3.0, 4.0, (Interval("Telegram", 0.5), Interval("own", 0.3)), 3.2, ((40, 337), (600, 340))
+            "long answers",
+            3.0,
+            4.0,
+            (Interval("Telegram", 0.5), Interval("own", 0.3)),
+            3.2,
+            ((40, 337), (600, 340)),
         ),
     ),
 )
@@ -131,8 +138,14 @@ def test_a_page_of_markdown_holds_every_table() -> None:
 
 
 def test_words_of_a_server_give_a_terminal_nothing_to_obey() -> None:
-    evil = replace(RESULT, conditions=(("endpoint", "model a\x1b[2Jb\x9b2Jc\u202ed"),), ended="HTTP 400: \x1b[8m.")
-    for lines in (result_table.lines(evil), result_table.markdown(evil), result_json.as_json(evil).splitlines()):
+    evil = replace(
+        RESULT, conditions=(("endpoint", "model a\x1b[2Jb\x9b2Jc\u202ed"),), ended="HTTP 400: \x1b[8m."
+    )
+    for lines in (
+        result_table.lines(evil),
+        result_table.markdown(evil),
+        result_json.as_json(evil).splitlines(),
+    ):
         assert all(line.isprintable() for line in lines)
 
 

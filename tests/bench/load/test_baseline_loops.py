@@ -18,7 +18,10 @@ World = tuple[BotApi, Endpoint]
 @contextlib.asynccontextmanager
 async def polled(name: str, timing: Timing | None = None, answer: int = 150) -> AsyncIterator[World]:
     """A yardstick at work between the simulators."""
-    api, endpoint = BotApi(limits=Limits.none()), Endpoint(brain=talk.Model(answer), timing=timing or Timing.instant())
+    api, endpoint = (
+        BotApi(limits=Limits.none()),
+        Endpoint(brain=talk.Model(answer), timing=timing or Timing.instant()),
+    )
     async with api.served() as telegram, serve(endpoint.app) as model:
         run = bare if name == "bare" else memory
         async with asyncio.TaskGroup() as tasks:

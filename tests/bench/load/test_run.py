@@ -1,5 +1,5 @@
-"""The whole bench with real processes, in small: that figures come from measurements. No figure is judged here but the
-faults, which are right or wrong on any machine."""
+"""The whole bench with real processes, in small: that figures come from measurements. No figure is judged
+here but the faults, which are right or wrong on any machine."""
 
 import asyncio
 import json
@@ -25,7 +25,9 @@ async def measured(tmp_path: Path, section: str) -> dict[str, Row]:
     wish = Wish(messages=5, starts=1, trials=1, turns=3, patience=2.5, only=(section,), folder=tmp_path)
     report = await load.run(wish, said.append)
     assert said == [f"measuring: {section}"]
-    assert {"machine", "versions", "database", "load before", "load after", "tokens"} <= dict(report.conditions).keys()
+    assert {"machine", "versions", "database", "load before", "load after", "tokens"} <= dict(
+        report.conditions
+    ).keys()
     assert not list(tmp_path.iterdir())
     return {row.key: row for row in report.rows}
 
@@ -97,7 +99,9 @@ async def test_an_unknown_section_is_named():
         await load.run(Wish(only=("speed",)))
 
 
-async def test_what_is_done_is_kept_when_it_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_done_is_kept_when_it_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stop = asyncio.Event()
 
     async def quick(wish: Wish, folder: Path) -> list[Row]:
@@ -131,8 +135,12 @@ async def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch):
 
 
 async def test_a_bot_that_ends_by_itself_is_quoted(tmp_path: Path):
-    running = await bots.start("ours", Where("no token", "http://127.0.0.1:9", "http://127.0.0.1:9", tmp_path))
-    with pytest.raises(BenchFailed, match="ours ended by itself with code 2: TELEGRAM_TOKEN must be the token"):
+    running = await bots.start(
+        "ours", Where("no token", "http://127.0.0.1:9", "http://127.0.0.1:9", tmp_path)
+    )
+    with pytest.raises(
+        BenchFailed, match="ours ended by itself with code 2: TELEGRAM_TOKEN must be the token"
+    ):
         await running.watch()
     assert running.cpu() is None
     assert running.memory() == bots.Memory(None, None)
@@ -152,7 +160,9 @@ async def test_a_bot_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: 
             stage.timed(-1, 1, 0)
 
 
-async def test_nothing_of_this_machines_settings_reaches_a_bot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_nothing_of_this_machines_settings_reaches_a_bot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("TELEGRAM_TOKEN", "1:of-somebody")
     monkeypatch.setenv("MODEL_SEATS", "wrong")
     async with staged("ours", tmp_path, Endpoint(brain=Model())) as stage:

@@ -1,4 +1,6 @@
-"""The large ledger and the soak, in small: that rows are written as the house has them, and that wrongs are counted."""
+"""The large ledger and the soak, in small: that rows are written as the house has them, and that wrongs are
+counted.
+"""
 
 import sqlite3
 from contextlib import closing
@@ -29,7 +31,14 @@ def test_a_ledger_is_filled_with_ended_turns(tmp_path: Path) -> None:
         waiting = connection.execute("SELECT count(*) FROM inbox WHERE state != 'done'").fetchone()[0]
         newest = connection.execute("SELECT max(conversation) FROM turns").fetchone()[0]
         current = connection.execute("SELECT min(conversation) FROM lanes").fetchone()[0]
-    assert counts == {"turns": 100, "model_calls": 400, "messages": 200, "inbox": 100, "outbox": 100, "accounts": 100}
+    assert counts == {
+        "turns": 100,
+        "model_calls": 400,
+        "messages": 200,
+        "inbox": 100,
+        "outbox": 100,
+        "accounts": 100,
+    }
     assert calls == [(turn, 4) for turn in range(1, 101)]
     assert waiting == 0
     assert newest < current
@@ -40,7 +49,9 @@ async def test_both_ledgers_are_measured_in_turns(tmp_path: Path, monkeypatch: p
     wish = Wish(messages=5, only=("ledger",), folder=tmp_path, calls=400)
     report = await load.run(wish)
     rows = {row.key: row for row in report.rows}
-    assert all(isinstance(row.values["ours"], float) and row.values["ours"] > 0 for row in rows.values()), rows
+    assert all(isinstance(row.values["ours"], float) and row.values["ours"] > 0 for row in rows.values()), (
+        rows
+    )
     limit = rows["ledger_slower"].limit
     assert limit is not None
     assert limit.most == 1.1

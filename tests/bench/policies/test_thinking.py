@@ -27,12 +27,18 @@ SUBJECTS = ("lamp", "door", "kettle", "radio", "blind", "heater", "camera", "ove
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A small set of cases: for each subject one that fits, one that almost does, one that is about something else."""
+    """A small set of cases: for each subject one that fits, one that almost does, one that is about something
+    else.
+    """
     tools = {
         f"switch_{one}": {
             "name": f"switch_{one}",
             "description": f"Turn the {one} on or off.",
-            "parameters": {"type": "object", "properties": {"minutes": {"type": "number"}}, "required": ["minutes"]},
+            "parameters": {
+                "type": "object",
+                "properties": {"minutes": {"type": "number"}},
+                "required": ["minutes"],
+            },
         }
         for one in SUBJECTS
     }
@@ -46,7 +52,9 @@ def folder(tmp_path: Path) -> Path:
             (f"Turn the page of book {number}", False, "chatable"),
         ):
             cases.append({"text": text, "tools": offered, "needs_tools": needs, "source": source})
-    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
+    (tmp_path / "cases.jsonl").write_text(
+        "".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8"
+    )
     return tmp_path
 
 
@@ -96,7 +104,9 @@ async def test_a_folder_without_cases_is_named(tmp_path: Path) -> None:
 def test_training_finds_the_feature_that_tells() -> None:
     dice = random.Random(1)
     samples = [
-        Sample({"tells": float(needs) + dice.gauss(0, 0.2), "noise": dice.random(), "same": 1.0}, needs, "simple")
+        Sample(
+            {"tells": float(needs) + dice.gauss(0, 0.2), "noise": dice.random(), "same": 1.0}, needs, "simple"
+        )
         for needs in (True, False) * 40
     ]
     found = judgement(samples)
@@ -183,7 +193,9 @@ def test_the_command_prints_json_and_names_what_is_missing(folder: Path, tmp_pat
     assert done.exit_code == 0
     told = {one["source"]: one for one in json.loads(done.stdout)["told"]}
     assert set(told) == {"simple", "irrelevance", "chatable", "together"}
-    assert told["together"]["cases"] == sum(told[one]["cases"] for one in ("simple", "irrelevance", "chatable"))
+    assert told["together"]["cases"] == sum(
+        told[one]["cases"] for one in ("simple", "irrelevance", "chatable")
+    )
     assert min(told[one]["auc"] for one in ("irrelevance", "chatable")) <= told["together"]["auc"] <= 1
     assert told["together"]["recall"] == told["simple"]["recall"]
     gone = CliRunner().invoke(cli, ["bench", "thinking", "--data", str(tmp_path / "gone")])

@@ -85,5 +85,7 @@ def test_the_command_prints_json_and_fails_where_too_few_are_reached(folder: Pat
     done = CliRunner().invoke(cli, ["bench", "tools", "--data", str(folder), "--registered", "20", "--json"])
     assert done.exit_code == 0
     assert json.loads(done.stdout)["told"][0]["cases"] == 4
-    failed = CliRunner().invoke(cli, ["bench", "tools", "--data", str(folder), "--registered", "20", "--check"])
+    failed = CliRunner().invoke(
+        cli, ["bench", "tools", "--data", str(folder), "--registered", "20", "--check"]
+    )
     assert failed.exit_code == 1

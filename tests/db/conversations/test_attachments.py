@@ -14,7 +14,9 @@ BLUE = Attachment("image", "b.png", "image/png", data=b"blue")
 PAPER = Attachment("document", "a.pdf", "application/pdf", text="all of it")
 
 
-async def opened(database: Database, user: tuple[Message, ...], came: tuple[tuple[Attachment, ...], ...]) -> int:
+async def opened(
+    database: Database, user: tuple[Message, ...], came: tuple[tuple[Attachment, ...], ...]
+) -> int:
     new = NewTurn(1, LANE, 7, 1, (), False, "", 0.0)
     async with database.transaction() as tx:
         turn = await turns.open_turn(tx, new, [1], user, now=0.0)
@@ -26,7 +28,9 @@ async def opened(database: Database, user: tuple[Message, ...], came: tuple[tupl
 
 async def test_what_came_is_found_again_with_its_message(database: Database):
     came = ((RED, BLUE), (), (PAPER,))
-    turn = await opened(database, (Message("user", "look"), Message("user", "hm"), Message("user", "read")), came)
+    turn = await opened(
+        database, (Message("user", "look"), Message("user", "hm"), Message("user", "read")), came
+    )
     async with database.reading() as tx:
         assert await attachments.of_turn(tx, turn) == came
         [messages] = await turns.messages_of(tx, [turn])
@@ -45,7 +49,9 @@ async def test_nothing_came_and_nothing_is_kept(database: Database):
 async def test_a_turn_found_again_has_its_images(database: Database):
     await opened(database, (Message("user", "look"),), ((RED,),))
     async with database.reading() as tx:
-        assert (await turns.find(tx, 1)).user == (Message("user", "look", images=(Image("image/jpeg", b"red"),)),)
+        assert (await turns.find(tx, 1)).user == (
+            Message("user", "look", images=(Image("image/jpeg", b"red"),)),
+        )
 
 
 async def test_nothing_is_fetched_for_what_has_begun_or_is_stopped(database: Database):

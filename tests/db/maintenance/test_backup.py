@@ -44,7 +44,9 @@ def said(file: Path) -> int:
         return int(connection.execute("SELECT count(*) FROM notices").fetchone()[0])
 
 
-async def test_a_backup_is_one_sound_private_file_with_all_that_was_committed(database: Database, shelf: Shelf):
+async def test_a_backup_is_one_sound_private_file_with_all_that_was_committed(
+    database: Database, shelf: Shelf
+):
     await say(database, 1)
     made = await shelf.add(now=NOW)
     assert made.name == FIRST
@@ -80,7 +82,9 @@ async def test_people_write_while_a_backup_is_made_and_it_holds_one_moment(datab
     assert 4 <= said(making.result()) < 4 + written
 
 
-async def test_a_folder_that_cannot_be_written_is_named(database: Database, tmp_path: Path, database_url: str):
+async def test_a_folder_that_cannot_be_written_is_named(
+    database: Database, tmp_path: Path, database_url: str
+):
     (tmp_path / "file").touch()
     with pytest.raises(BackupFailed, match=r"in .*/file/inside: Not a directory\."):
         await Shelf(file_of(database_url), tmp_path / "file" / "inside", 2).add(now=NOW)
@@ -135,7 +139,9 @@ async def test_a_backup_that_is_broken_off_leaves_nothing_behind(database: Datab
     assert shelf.backups() == []
 
 
-async def test_what_a_killed_attempt_has_left_counts_for_nothing_and_is_swept_away(database: Database, shelf: Shelf):
+async def test_what_a_killed_attempt_has_left_counts_for_nothing_and_is_swept_away(
+    database: Database, shelf: Shelf
+):
     shelf.folder.mkdir()
     (shelf.folder / f".{FIRST}.partial").write_bytes(b"half a copy")
     assert shelf.backups() == []
@@ -154,7 +160,9 @@ def spoil(file: Path) -> None:
         bytes_of.write(b"\xff" * size)
 
 
-async def test_a_damaged_database_makes_no_backup_and_its_care_says_what_is_wrong(database: Database, shelf: Shelf):
+async def test_a_damaged_database_makes_no_backup_and_its_care_says_what_is_wrong(
+    database: Database, shelf: Shelf
+):
     await say(database, 1)
     assert await care(database, shelf.file) == []
     spoil(shelf.file)
@@ -176,8 +184,13 @@ async def test_care_lets_sqlite_learn_and_merges_the_log(database: Database, she
         assert (await tx.execute(select(func.count()).select_from(notices))).scalar_one() == 30
 
 
-async def test_what_care_learns_never_hides_the_few_rows_of_a_queue_that_wait(database: Database, shelf: Shelf):
-    done = [{"kind": "update", "shape": "text", "lane": "7", "state": "done", "received_at": 1.0} for _ in range(600)]
+async def test_what_care_learns_never_hides_the_few_rows_of_a_queue_that_wait(
+    database: Database, shelf: Shelf
+):
+    done = [
+        {"kind": "update", "shape": "text", "lane": "7", "state": "done", "received_at": 1.0}
+        for _ in range(600)
+    ]
     async with database.transaction() as tx:
         await tx.execute(insert(inbox_table), done)
         await tx.exec_driver_sql("ANALYZE")

@@ -1,4 +1,6 @@
-"""Retention knows every column that may hold a word of anybody's; what is younger, or still wanted, stays as it is."""
+"""Retention knows every column that may hold a word of anybody's; what is younger, or still wanted, stays as
+it is.
+"""
 
 import json
 from typing import Any
@@ -33,9 +35,28 @@ from bot.domain import Lane, Part
 WORD = "canary"
 
 WIPED = {
-    *("inbox.body", "messages.text", "messages.calls", "messages.reasoning", "messages.call_id", "messages.role"),
-    *("attachments.data", "attachments.text", "attachments.name", "attachments.kind", "attachments.media_type"),
-    *("tool_calls.arguments", "tool_calls.result", "tool_calls.whole", "model_calls.reply", "model_calls.error"),
+    *(
+        "inbox.body",
+        "messages.text",
+        "messages.calls",
+        "messages.reasoning",
+        "messages.call_id",
+        "messages.role",
+    ),
+    *(
+        "attachments.data",
+        "attachments.text",
+        "attachments.name",
+        "attachments.kind",
+        "attachments.media_type",
+    ),
+    *(
+        "tool_calls.arguments",
+        "tool_calls.result",
+        "tool_calls.whole",
+        "model_calls.reply",
+        "model_calls.error",
+    ),
     *("approvals.arguments", "approvals.binding"),
     *("tool_images.data", "tool_images.media_type", "tool_images.call_id"),
     *("outbox.body", "outbox.error", "notes.text", "notes.author", "notes.lane"),
@@ -54,15 +75,43 @@ WORDLESS = {
     *("model_calls.outcome", "model_calls.request_id"),
     *("tool_calls.call_id", "tool_calls.state", "tool_calls.outcome"),
     *("outbox.lane", "outbox.state", "durations.kind"),
-    *("approvals.call_id", "approvals.tool", "approvals.hash", "approvals.lane", "approvals.who", "approvals.why"),
-    *("approvals.answer", "allowances.tool", "allowances.hash", "allowances.binding"),  # a day's; /forget ends them
+    *(
+        "approvals.call_id",
+        "approvals.tool",
+        "approvals.hash",
+        "approvals.lane",
+        "approvals.who",
+        "approvals.why",
+    ),
+    *(
+        "approvals.answer",
+        "allowances.tool",
+        "allowances.hash",
+        "allowances.binding",
+    ),  # a day's; /forget ends them
     *("people.name", "people.role", "strangers.name", "strangers.code_hash"),
     *("invites.code_hash", "invites.role", "notices.subject"),
     *("readings.endpoint", "readings.totals", "readings.why"),
     # What admins have set, and changed: of no chat.
     *("sources.name", "sources.kind", "sources.address", "sources.options", "sources.trouble"),
-    *("tools.name", "tools.source", "tools.definition", "tools.hash", "tools.pending", "tools.flagged", "tools.rule"),
-    *("grants.tool", "grants.whom", "grants.hash", "secrets.name", "secrets.sealed", "revisions.name", "lanes.tools"),
+    *(
+        "tools.name",
+        "tools.source",
+        "tools.definition",
+        "tools.hash",
+        "tools.pending",
+        "tools.flagged",
+        "tools.rule",
+    ),
+    *(
+        "grants.tool",
+        "grants.whom",
+        "grants.hash",
+        "secrets.name",
+        "secrets.sealed",
+        "revisions.name",
+        "lanes.tools",
+    ),
     *("audit.via", "audit.what", "audit.subject", "audit.before"),
     *("people.zone", "jobs.kind", "jobs.name", "jobs.zone", "jobs.missed", "jobs.state", "jobs.why_paused"),
 }
@@ -86,7 +135,9 @@ async def put(database: Database, table: Any, **row: Any) -> int:
 
 async def turn(database: Database, at: float, state: str = "ended", lane: str = "7") -> int:
     """A turn with a word of it in every table."""
-    item = await put(database, inbox, kind="update", shape="text", lane=lane, sender=7, body=WORD, received_at=at)
+    item = await put(
+        database, inbox, kind="update", shape="text", lane=lane, sender=7, body=WORD, received_at=at
+    )
     made = {"lane": lane, "person": 7, "conversation": 1, "state": state, "tools": "[]", "thinking": False}
     made |= {"thinking_why": "", "received_at": at, "began_at": at, "item": item}
     number = await put(database, turns, **made)
@@ -94,13 +145,30 @@ async def turn(database: Database, at: float, state: str = "ended", lane: str = 
         over = state if state in {"running", "parked"} else "done"
         await tx.execute(inbox.update().where(inbox.c.id == item).values(turn=number, state=over))
     message = await put(database, messages, turn=number, role="user", text=WORD, made_at=at)
-    await put(database, attachments, message=message, kind="document", name=WORD, media_type="text/plain", text=WORD)
+    await put(
+        database, attachments, message=message, kind="document", name=WORD, media_type="text/plain", text=WORD
+    )
     tool = {"turn": number, "step": 1, "call_id": "a", "name": "remember", "arguments": WORD, "result": WORD}
     await put(database, tool_calls, **tool, state="done", whole=WORD)
     seen = {"turn": number, "call_id": "a", "media_type": "image/png", "data": WORD.encode()}
     await put(database, tool_images, **seen)
-    asked = {"turn": number, "step": 1, "call_id": "a", "tool": "remember", "arguments": WORD, "binding": WORD}
-    asked |= {"hash": "", "asker": 7, "lane": lane, "who": "admins", "why": "", "asked_at": at, "expires_at": at}
+    asked = {
+        "turn": number,
+        "step": 1,
+        "call_id": "a",
+        "tool": "remember",
+        "arguments": WORD,
+        "binding": WORD,
+    }
+    asked |= {
+        "hash": "",
+        "asker": 7,
+        "lane": lane,
+        "who": "admins",
+        "why": "",
+        "asked_at": at,
+        "expires_at": at,
+    }
     question = await put(database, approvals, **asked)
     row = await put(database, outbox, lane="1", body=WORD, final=True, state="done", made_at=at)
     async with database.transaction() as tx:
@@ -113,7 +181,13 @@ async def turn(database: Database, at: float, state: str = "ended", lane: str = 
 
 def call(turn: int | None, at: float) -> dict[str, Any]:
     row = {"turn": turn, "step": 1, "purpose": "turn", "endpoint": "e", "model": "m", "thinking": False}
-    return row | {"tools_offered": 0, "created_at": at, "outcome": "ok", "reply": WORD, "completion_tokens": 5}
+    return row | {
+        "tools_offered": 0,
+        "created_at": at,
+        "outcome": "ok",
+        "reply": WORD,
+        "completion_tokens": 5,
+    }
 
 
 async def words(database: Database) -> dict[str, int]:
@@ -147,7 +221,12 @@ async def test_a_tool_that_never_was_loses_the_name_the_model_gave_it_and_those_
     database: Database,
 ):
     old = await turn(database, 100.0)
-    names = {"b": (WORD, "refused"), "c": ("offered", "refused"), "d": ("found", "refused"), "e": ("gone", "ok")}
+    names = {
+        "b": (WORD, "refused"),
+        "c": ("offered", "refused"),
+        "d": ("found", "refused"),
+        "e": ("gone", "ok"),
+    }
     for call_id, (name, outcome) in names.items():
         made = {"turn": old, "step": 1, "call_id": call_id, "name": name, "arguments": "{}", "state": "done"}
         await put(database, tool_calls, **made, outcome=outcome)
@@ -169,7 +248,9 @@ BOTH = [retention.older(150.0), retention.of_lane(Lane(7), 7, item=99, asked_at=
 
 
 @pytest.mark.parametrize("scope", BOTH)
-async def test_what_admins_were_told_in_the_words_of_the_endpoint_goes(database: Database, scope: retention.Scope):
+async def test_what_admins_were_told_in_the_words_of_the_endpoint_goes(
+    database: Database, scope: retention.Scope
+):
     house = "The model endpoint refused a request: The endpoint refused the request (HTTP 400)"
     async with database.transaction() as tx:
         for subject, at in (("endpoint", 100.0), ("later", 200.0)):
@@ -186,7 +267,9 @@ async def test_what_admins_were_told_in_the_words_of_the_endpoint_goes(database:
     assert kept == house
 
 
-async def test_what_others_are_told_of_an_error_that_they_met_themselves_outlives_a_forget(database: Database):
+async def test_what_others_are_told_of_an_error_that_they_met_themselves_outlives_a_forget(
+    database: Database,
+):
     body = written(Part(f"It is paused: look into (HTTP 500): {WORD}"))
     await put(database, outbox, lane="8", body=body, final=True, state="new", made_at=100.0)
     await retention.forget(database, retention.of_lane(Lane(7), 7, item=99, asked_at=150.0))
@@ -196,8 +279,18 @@ async def test_what_others_are_told_of_an_error_that_they_met_themselves_outlive
 
 async def test_what_somebody_else_is_asked_is_no_quotation(database: Database):
     of = await turn(database, 100.0, state="parked", lane="8")
-    asked = {"turn": of, "step": 2, "call_id": "a", "tool": "report", "arguments": "{}", "hash": "", "asker": 8}
-    question = await put(database, approvals, **asked, lane="8", who="asker", why="", asked_at=100.0, expires_at=900.0)
+    asked = {
+        "turn": of,
+        "step": 2,
+        "call_id": "a",
+        "tool": "report",
+        "arguments": "{}",
+        "hash": "",
+        "asker": 8,
+    }
+    question = await put(
+        database, approvals, **asked, lane="8", who="asker", why="", asked_at=100.0, expires_at=900.0
+    )
     shown = written(Part("report: The endpoint refused the request (HTTP 500): no"))
     row = await put(database, outbox, lane="8", body=shown, final=True, state="new", made_at=100.0)
     async with database.transaction() as tx:
@@ -237,7 +330,14 @@ async def test_many_more_than_a_batch_are_wiped(database: Database, monkeypatch:
 
 
 async def test_what_belongs_to_no_turn_is_wiped_too(database: Database):
-    row = {"kind": "update", "shape": "deep", "sender": 7, "body": WORD, "state": "done", "received_at": 100.0}
+    row = {
+        "kind": "update",
+        "shape": "deep",
+        "sender": 7,
+        "body": WORD,
+        "state": "done",
+        "received_at": 100.0,
+    }
     item = await put(database, inbox, **row)
     await put(database, model_calls, **call(None, 100.0))
     await put(database, outbox, lane="7", body=WORD, final=True, state="unknown", made_at=100.0, error=WORD)
@@ -255,7 +355,9 @@ async def test_what_a_conversation_remembers_goes_with_the_first_of_its_turns(da
     await turn(database, 200.0)
     await turn(database, 200.0, lane="8")
     async with database.transaction() as tx:
-        await tx.execute(insert(lanes).values([{"lane": "7", "summary": WORD}, {"lane": "8", "summary": WORD}]))
+        await tx.execute(
+            insert(lanes).values([{"lane": "7", "summary": WORD}, {"lane": "8", "summary": WORD}])
+        )
     await retention.forget(database, retention.older(150.0))
     assert (await words(database))["lanes"] == 1
 
@@ -263,7 +365,9 @@ async def test_what_a_conversation_remembers_goes_with_the_first_of_its_turns(da
 async def test_a_lane_is_forgotten_with_all_its_person_did_outside_of_lanes(database: Database):
     await turn(database, 100.0)
     await turn(database, 100.0, lane="7:3")
-    await put(database, inbox, kind="update", shape="tap", sender=7, body=WORD, state="done", received_at=100.0)
+    await put(
+        database, inbox, kind="update", shape="tap", sender=7, body=WORD, state="done", received_at=100.0
+    )
     first = await put(database, outbox, lane="7", body=WORD, final=True, state="unknown", made_at=100.0)
     await put(database, outbox, lane="7", body=WORD, final=True, state="done", made_at=900.0, copy_of=first)
     await put(database, outbox, lane="7", body=WORD, final=True, state="new", made_at=100.0)
@@ -272,7 +376,14 @@ async def test_a_lane_is_forgotten_with_all_its_person_did_outside_of_lanes(data
     assert await words(database) == EACH  # those of the other topic
     async with database.reading() as tx:
         states = (
-            await tx.execute(select(outbox.c.state, outbox.c.body).where(outbox.c.item.is_(None), outbox.c.lane == "7"))
+            await tx.execute(
+                select(outbox.c.state, outbox.c.body).where(outbox.c.item.is_(None), outbox.c.lane == "7")
+            )
         ).all()
         assert await retention.lanes_of(tx, 7) == [Lane(7), Lane(7, 3)]
-    assert [tuple(row) for row in states] == [("unknown", None), ("done", EMPTY), ("done", None), ("open", None)]
+    assert [tuple(row) for row in states] == [
+        ("unknown", None),
+        ("done", EMPTY),
+        ("done", None),
+        ("open", None),
+    ]

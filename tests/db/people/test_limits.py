@@ -13,13 +13,34 @@ DAY = 86_400.0
 TODAY = 100 * DAY
 
 
-async def spend(database: Database, *calls: dict[str, Any], person: int = 5, began_at: float = TODAY + 1) -> None:
+async def spend(
+    database: Database, *calls: dict[str, Any], person: int = 5, began_at: float = TODAY + 1
+) -> None:
     async with database.transaction() as tx:
-        row = {"item": began_at * 100 + person, "lane": "5", "person": person, "conversation": 1, "state": "ended"}
-        row |= {"tools": "[]", "thinking": False, "thinking_why": "", "received_at": began_at, "began_at": began_at}
+        row = {
+            "item": began_at * 100 + person,
+            "lane": "5",
+            "person": person,
+            "conversation": 1,
+            "state": "ended",
+        }
+        row |= {
+            "tools": "[]",
+            "thinking": False,
+            "thinking_why": "",
+            "received_at": began_at,
+            "began_at": began_at,
+        }
         turn = (await tx.execute(turns.insert().values(row).returning(turns.c.id))).scalar_one()
         for call in calls:
-            made = {"turn": turn, "step": 1, "purpose": "turn", "endpoint": "e", "model": "m", "thinking": False}
+            made = {
+                "turn": turn,
+                "step": 1,
+                "purpose": "turn",
+                "endpoint": "e",
+                "model": "m",
+                "thinking": False,
+            }
             made |= {"tools_offered": 0, "created_at": began_at}
             await tx.execute(model_calls.insert().values(made | call))
 

@@ -20,7 +20,9 @@ async def redeem(database: Database, code: str, person: int, now: float = NOW) -
         return await people.redeem(tx, code, person, f"P{person}", now=now)
 
 
-async def offer(database: Database, role: people.Role = "member", minutes: float = 60, now: float = NOW) -> str:
+async def offer(
+    database: Database, role: people.Role = "member", minutes: float = 60, now: float = NOW
+) -> str:
     async with database.transaction() as tx:
         return await people.offer(tx, role, minutes, made_by=1, now=now)
 
@@ -128,7 +130,9 @@ async def test_a_code_names_its_stranger_for_an_hour_however_it_is_typed(databas
     assert told[0] is not None
     typed = f" {told[0][:4].lower()}-{told[0][4:]} "
     async with database.reading() as tx:
-        assert await people.stranger_of(tx, typed, now=NOW + HOUR - 1) == people.Stranger(5, "P5", NOW, NOW + HOUR)
+        assert await people.stranger_of(tx, typed, now=NOW + HOUR - 1) == people.Stranger(
+            5, "P5", NOW, NOW + HOUR
+        )
         assert await people.stranger_of(tx, typed, now=NOW + HOUR) is None
         assert await people.stranger_of(tx, "", now=NOW) is None
         assert told[0] not in map(str, (await tx.execute(select(strangers))).one())
@@ -177,7 +181,13 @@ async def test_a_removed_person_has_no_role(database: Database):
 
 
 async def test_lanes_at_work_are_those_in_which_something_runs_for_a_person(database: Database):
-    rows = [(5, "5", "running"), (5, "5:7", "running"), (5, "5:8", "new"), (6, "6", "running"), (5, None, "running")]
+    rows = [
+        (5, "5", "running"),
+        (5, "5:7", "running"),
+        (5, "5:8", "new"),
+        (6, "6", "running"),
+        (5, None, "running"),
+    ]
     async with database.transaction() as tx:
         for sender, lane, state in rows:
             row = {"kind": "update", "shape": "text", "sender": sender, "lane": lane, "state": state}

@@ -113,20 +113,30 @@ async def test_stop_marks_what_runs_and_leaves_what_waits(database: Database):
     await claim(database)
     await store(database, arrival(2), arrival(3, shape="stop", lane=None))
     async with database.transaction() as tx:
-        assert await stopping.stop(tx, LANE, before=3, now=101.0) == Stopped(running=True, dropped=0, waiting=1)
+        assert await stopping.stop(tx, LANE, before=3, now=101.0) == Stopped(
+            running=True, dropped=0, waiting=1
+        )
         assert await stopping.drop(tx, LANE, upto=3, now=101.0) == 1
 
 
 async def test_stop_with_nothing_running_drops_what_came_before_it_only(database: Database):
     await store(database, arrival(1), arrival(2, shape="stop", lane=None), arrival(3))
     async with database.transaction() as tx:
-        assert await stopping.stop(tx, LANE, before=2, now=101.0) == Stopped(running=False, dropped=1, waiting=1)
+        assert await stopping.stop(tx, LANE, before=2, now=101.0) == Stopped(
+            running=False, dropped=1, waiting=1
+        )
         await inbox.done(tx, [2], now=101.0)
     assert updates(await claim(database)) == [[3]]
 
 
 async def test_texts_wait_until_it_is_known_what_a_stop_drops(database: Database):
-    await store(database, arrival(1), arrival(2, shape="stop", lane=None), arrival(3), arrival(4, lane=OTHER, sender=6))
+    await store(
+        database,
+        arrival(1),
+        arrival(2, shape="stop", lane=None),
+        arrival(3),
+        arrival(4, lane=OTHER, sender=6),
+    )
     assert updates(await claim(database)) == [[2], [4]]
     assert updates(await claim(database)) == []
     await finish(database, 2)
@@ -157,7 +167,9 @@ json_values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["update_id", "message", "chat", "id", "from", "text", "type", "date", "message_thread_id"])
+            st.sampled_from(
+                ["update_id", "message", "chat", "id", "from", "text", "type", "date", "message_thread_id"]
+            )
             | st.text(max_size=3),
             inner,
             max_size=4,
@@ -174,7 +186,11 @@ def test_any_update_can_be_read_for_storing(update: object):
 
 
 async def test_updates_no_database_could_hold_are_stored_all_the_same(database: Database):
-    message = {"chat": {"id": 2**70, "type": "private"}, "from": {"id": -(2**70)}, "text": "half a pair \ud800"}
+    message = {
+        "chat": {"id": 2**70, "type": "private"},
+        "from": {"id": -(2**70)},
+        "text": "half a pair \ud800",
+    }
     odd = envelope.read({"update_id": 5, "message": message}, 1000.0)
     assert odd is not None
     assert envelope.read({"update_id": 2**70}, 1000.0) is None
@@ -186,7 +202,10 @@ async def test_updates_no_database_could_hold_are_stored_all_the_same(database: 
 def test_an_envelope_tells_lane_shape_and_age():
     def message(**changes: object) -> dict[str, object]:
         chat = {"id": 5, "type": "private"}
-        return {"update_id": 1, "message": {"chat": chat, "from": {"id": 6}, "date": 1000, "text": "hi"} | changes}
+        return {
+            "update_id": 1,
+            "message": {"chat": chat, "from": {"id": 6}, "date": 1000, "text": "hi"} | changes,
+        }
 
     def shape(now: float = 1000.0, **changes: object) -> tuple[object, ...]:
         read = envelope.read(message(**changes), now)

@@ -1,4 +1,6 @@
-"""The inbox notes when a message was seen waiting, asked about and taken again, and what was measured of its turn."""
+"""The inbox notes when a message was seen waiting, asked about and taken again, and what was measured of its
+turn.
+"""
 
 from typing import Any
 
@@ -60,7 +62,9 @@ async def test_what_waited_for_consent_says_from_when_to_when_and_when_it_was_ta
     async with database.transaction() as tx:
         await inbox.recover(tx, now=107.0)
     await claim(database, now=108.0)
-    assert await marks(database, "taken_at", "asked_at", "agreed_at", "retaken_at") == [(101.0, 101.0, 105.0, 106.0)]
+    assert await marks(database, "taken_at", "asked_at", "agreed_at", "retaken_at") == [
+        (101.0, 101.0, 105.0, 106.0)
+    ]
 
 
 async def test_what_was_measured_is_kept_with_the_first_item_of_a_turn(database: Database):

@@ -34,7 +34,9 @@ class Lanes:
         async with self._database.transaction() as tx:
             arrival = Arrival(self._updates, shape, LANE, 7, "{}", stale=False, not_before=None)
             await inbox.store(tx, [arrival], now=NOW)
-            return int((await tx.execute(select(table.c.id).order_by(table.c.id.desc()).limit(1))).scalar_one())
+            return int(
+                (await tx.execute(select(table.c.id).order_by(table.c.id.desc()).limit(1))).scalar_one()
+            )
 
     async def claim(self) -> Claimed:
         async with self._database.transaction() as tx:
@@ -61,7 +63,9 @@ async def test_what_a_person_writes_goes_before_a_due_task_that_waits(lanes: Lan
     assert await lanes.taken() == [task]
 
 
-async def test_only_so_many_due_tasks_begin_at_once_and_nothing_else_is_held_up(lanes: Lanes, database: Database):
+async def test_only_so_many_due_tasks_begin_at_once_and_nothing_else_is_held_up(
+    lanes: Lanes, database: Database
+):
     tasks = [await lanes.due(lane=Lane(100 + number)) for number in range(2 * AT_ONCE + 1)]
     others = [
         await lanes.due("reminder", lane=Lane(50)),
@@ -92,7 +96,12 @@ async def test_a_due_task_at_work_gives_way_to_whatever_a_person_sends(lanes: La
     assert (await lanes.claim()).yielding == ()
     message = await lanes.written(shape)
     claimed = await lanes.claim()
-    assert (claimed.groups, claimed.yielding, claimed.cutting, claimed.left) == ((), ((LANE, task),), (), True)
+    assert (claimed.groups, claimed.yielding, claimed.cutting, claimed.left) == (
+        (),
+        ((LANE, task),),
+        (),
+        True,
+    )
     async with lanes._database.transaction() as tx:
         await inbox.step_back(tx, [task])
     assert await lanes.taken() == [message]
@@ -137,6 +146,10 @@ async def test_a_stop_means_what_runs_and_not_the_task_that_gave_way_to_it(lanes
     for expected in ([message], [task]):
         async with lanes._database.transaction() as tx:
             assert (await stopping.stop(tx, LANE, before=99, now=NOW, parked=True)).running
-            met = (await tx.execute(select(table.c.id).where(table.c.stopped, table.c.state != "done"))).scalars().all()
+            met = (
+                (await tx.execute(select(table.c.id).where(table.c.stopped, table.c.state != "done")))
+                .scalars()
+                .all()
+            )
         assert list(met) == expected
         await lanes.end(*expected)

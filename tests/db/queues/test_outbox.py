@@ -17,12 +17,17 @@ from bot.domain import Button, Lane, Part
 ANN, BEN = Lane(7), Lane(8, 3)
 BLOCK = Part("block")
 RICH = Part(
-    "hé🙂", ({"type": "bold", "offset": 0, "length": 2},), ((Button("A", "a"),), (Button("B", "b"),)), silent=True
+    "hé🙂",
+    ({"type": "bold", "offset": 0, "length": 2},),
+    ((Button("A", "a"),), (Button("B", "b"),)),
+    silent=True,
 )
 
 
 async def add(tx: AsyncConnection, *texts: str, item: int | None = 1, lane: Lane = ANN) -> list[int]:
-    return await outbox.add(tx, item=item, lane=lane, parts=[Part(one) for one in texts], reply_to=50, now=10.0)
+    return await outbox.add(
+        tx, item=item, lane=lane, parts=[Part(one) for one in texts], reply_to=50, now=10.0
+    )
 
 
 async def opened(tx: AsyncConnection, part: int = 0, body: Part | None = BLOCK, item: int = 1) -> Outgoing:
@@ -80,7 +85,10 @@ async def test_a_question_that_was_being_sent_at_a_crash_is_sent_again_but_not_f
         assert again == question
         await tx.execute(rows.update().values(tries=MOST_TRIES))
         await outbox.found_sending(tx, now=13.0)
-        assert [(one.id == row, one.state) for one in await stored(tx)] == [(True, "unknown"), (False, "unknown")]
+        assert [(one.id == row, one.state) for one in await stored(tx)] == [
+            (True, "unknown"),
+            (False, "unknown"),
+        ]
 
 
 async def test_a_row_that_stands_as_wanted_is_done(database: Database):

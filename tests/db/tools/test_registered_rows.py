@@ -1,4 +1,6 @@
-"""Rows of what admins registered: sources, tools, grants, secrets, and the numbers that say that something changed."""
+"""Rows of what admins registered: sources, tools, grants, secrets, and the numbers that say that something
+changed.
+"""
 
 from dataclasses import replace
 
@@ -12,7 +14,9 @@ from bot.db.tools.tools import StoredTool
 
 
 async def test_a_source_is_kept_changed_and_forgotten(database: Database) -> None:
-    weather = Source("weather", "openapi", "https://w.example/api", {"picked": ["a", "ä"]}, added_by=7, added_at=1.5)
+    weather = Source(
+        "weather", "openapi", "https://w.example/api", {"picked": ["a", "ä"]}, added_by=7, added_at=1.5
+    )
     async with database.transaction() as tx:
         await sources.put(tx, Source("pages", "mcp_stdio", "uvx pages"))
         await sources.put(tx, weather)

@@ -1,4 +1,6 @@
-"""A turn's account is made once its answer stands in the chat or was given up, and read with all that belongs to it."""
+"""A turn's account is made once its answer stands in the chat or was given up, and read with all that belongs
+to it.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,14 +12,25 @@ from bot.db.tables import durations, inbox, model_calls, outbox, tool_calls, tur
 from bot.db.usage import breakdowns as accounts
 from bot.db.usage.breakdowns import Course, Kept, TurnRow
 
-LASTED = {"intake": 0.5, "seat_wait": 0.5, "first_canvas": 1.5, "further_canvases": 1.0, "telegram": 0.5, "own": 1.0}
+LASTED = {
+    "intake": 0.5,
+    "seat_wait": 0.5,
+    "first_canvas": 1.5,
+    "further_canvases": 1.0,
+    "telegram": 0.5,
+    "own": 1.0,
+}
 SECONDS = dict.fromkeys(("lane_wait", "tools", "approval_wait", "back_off", "down"), 0.0) | LASTED
 
 
 async def item(database: Database, update_id: int, state: str = "done", **changes: Any) -> int:
     row = {"update_id": update_id, "kind": "update", "shape": "text", "lane": "5", "state": state}
     async with database.transaction() as tx:
-        made = inbox.insert().values({**row, "received_at": 100.0, "taken_at": 100.5, **changes}).returning(inbox.c.id)
+        made = (
+            inbox.insert()
+            .values({**row, "received_at": 100.0, "taken_at": 100.5, **changes})
+            .returning(inbox.c.id)
+        )
         return int((await tx.execute(made)).scalar_one())
 
 
@@ -86,7 +99,11 @@ async def test_an_accounted_turn_comes_with_its_calls_tools_and_messages(databas
     assert [(tool.name, tool.arguments, tool.outcome, tool.result) for tool in found.tools] == [
         ("clock", "{}", "ok", "noon")
     ]
-    assert [(one.message_id, one.sent_at) for one in found.parts] == [(10, 104.75), (11, 104.75), (None, 104.75)]
+    assert [(one.message_id, one.sent_at) for one in found.parts] == [
+        (10, 104.75),
+        (11, 104.75),
+        (None, 104.75),
+    ]
     assert await delivered(database, after=made) == []
 
 

@@ -51,7 +51,9 @@ async def test_calls_are_told_once_in_whatever_order_they_end(database: Database
     assert await calls(lookout) == []
 
 
-async def test_a_turn_that_was_under_way_is_told_when_it_ends_and_its_account_when_it_is_made(database: Database):
+async def test_a_turn_that_was_under_way_is_told_when_it_ends_and_its_account_when_it_is_made(
+    database: Database,
+):
     for item in (1, 2):
         row = {"item": item, "received_at": 1.0, "began_at": 1.0}
         await put(database, turns, **TURN, **row, state="ended", ending="answered", ended_at=2.0)

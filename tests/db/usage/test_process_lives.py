@@ -1,4 +1,6 @@
-"""Between two processes there was none: since the first one ended, or since its last heartbeat if it was killed."""
+"""Between two processes there was none: since the first one ended, or since its last heartbeat if it was
+killed.
+"""
 
 from bot.db.engine import Database
 from bot.db.usage import process_lives as lives

@@ -31,13 +31,21 @@ async def test_the_call_that_burned_most_is_first_with_its_place(database: Datab
     unknown = await ledger.call(None, prompt_tokens=None, seat_at=None, outcome=None, ended_at=None)
     first, second, last = await calls(database, "tokens")
     assert (first.call, first.turn, first.chat, first.user, first.input) == (big, turn, "5:7", 5, 1_000_000)
-    assert (first.again, first.partial, first.canvases, first.waited, first.seconds) == ("empty", True, 2, 1.0, 3.0)
+    assert (first.again, first.partial, first.canvases, first.waited, first.seconds) == (
+        "empty",
+        True,
+        2,
+        1.0,
+        3.0,
+    )
     assert second.input == 1000
     assert (last.call, last.turn, last.user, last.seconds, last.outcome) == (unknown, None, None, None, None)
     assert [one.call for one in await calls(database, "tokens", top=1)] == [big]
 
 
-@pytest.mark.parametrize("sort", ["input", "cached", "output", "reasoning", "canvases", "seconds", "waited", "when"])
+@pytest.mark.parametrize(
+    "sort", ["input", "cached", "output", "reasoning", "canvases", "seconds", "waited", "when"]
+)
 async def test_calls_are_ranked_by_each_of_their_figures(database: Database, ledger: Ledger, sort: Sort):
     turn = await ledger.turn()
     small = await ledger.call(turn)
@@ -77,7 +85,13 @@ async def test_a_turn_is_ranked_with_the_sums_of_its_calls(database: Database, l
     assert (first.turn, first.calls, first.input, first.output, first.canvases) == (one, 2, 2000, 600, 4)
     assert (first.counted, first.tools, first.waited, first.seconds) == (True, 1, 1.5, 3.5)
     assert (second.turn, second.calls, second.input, second.counted) == (bare, 0, None, True)
-    assert (third.turn, third.calls, third.counted, third.ending, third.seconds) == (other, 1, False, None, None)
+    assert (third.turn, third.calls, third.counted, third.ending, third.seconds) == (
+        other,
+        1,
+        False,
+        None,
+        None,
+    )
 
 
 async def test_a_turn_says_whether_all_its_calls_told_what_was_cached(database: Database, ledger: Ledger):

@@ -1,4 +1,6 @@
-"""Sums over the ledger are what one adds up by hand, however they are told apart; unknown is counted, never nought."""
+"""Sums over the ledger are what one adds up by hand, however they are told apart; unknown is counted, never
+nought.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -13,7 +15,17 @@ from bot.db.tables import readings
 from bot.db.tools import approvals
 from bot.db.tools.approvals import NewQuestion
 from bot.db.usage import report_sums as reports
-from bot.db.usage.usage_sums import DAY, AgainSums, AskedSums, CallSums, Group, Scope, ServerSums, ToolSums, TurnSums
+from bot.db.usage.usage_sums import (
+    DAY,
+    AgainSums,
+    AskedSums,
+    CallSums,
+    Group,
+    Scope,
+    ServerSums,
+    ToolSums,
+    TurnSums,
+)
 from bot.domain import Lane
 from tests.support.empty_database import placed
 from tests.support.usage_rows import NOON, Ledger
@@ -26,12 +38,16 @@ def ledger(database: Database) -> Ledger:
     return Ledger(database)
 
 
-async def calls(database: Database, scope: Scope | None = None, by: Group | None = None) -> dict[Any, CallSums]:
+async def calls(
+    database: Database, scope: Scope | None = None, by: Group | None = None
+) -> dict[Any, CallSums]:
     async with database.reading() as tx:
         return {one.key: one for one in await reports.calls(tx, scope or Scope(), by)}
 
 
-async def turned(database: Database, scope: Scope | None = None, by: Group | None = None) -> dict[Any, TurnSums]:
+async def turned(
+    database: Database, scope: Scope | None = None, by: Group | None = None
+) -> dict[Any, TurnSums]:
     async with database.reading() as tx:
         return {one.key: one for one in await reports.turned(tx, scope or Scope(), by)}
 
@@ -79,7 +95,12 @@ async def test_a_call_that_told_everything(database: Database, ledger: Ledger):
 async def test_what_a_call_did_not_tell_is_counted_and_summed_nowhere(database: Database, ledger: Ledger):
     turn = await ledger.turn()
     await ledger.call(turn)
-    nothing = {"prompt_tokens": None, "cached_tokens": None, "completion_tokens": None, "reasoning_tokens": None}
+    nothing = {
+        "prompt_tokens": None,
+        "cached_tokens": None,
+        "completion_tokens": None,
+        "reasoning_tokens": None,
+    }
     await ledger.call(turn, **nothing, outcome="failed", seat_at=None)
     await ledger.call(turn, cached_tokens=None, reasoning_tokens=None, usage_partial=True, outcome="cut")
     await ledger.call(turn, outcome="cancelled", usage_partial=True)
@@ -170,7 +191,9 @@ async def test_a_model_stands_for_the_turns_that_asked_it(database: Database, le
 async def test_calls_that_asked_a_person_are_told_by_tool_and_answer(database: Database, ledger: Ledger):
     turn = await ledger.turn()
     for number, answered in enumerate((NOON + 4.0, NOON + 6.0, None)):
-        new = NewQuestion(turn, number, "c", "clock", "{}", "h", 5, Lane(5), "admins", "its rule", None, NOON + 900)
+        new = NewQuestion(
+            turn, number, "c", "clock", "{}", "h", 5, Lane(5), "admins", "its rule", None, NOON + 900
+        )
         async with database.transaction() as tx:
             made = await approvals.ask(tx, new, now=NOON)
             if answered is not None:
@@ -310,7 +333,9 @@ async def test_sums_are_what_one_adds_up_by_hand(
         groups.setdefault(KEYS[by](row), []).append(row)
     sums = {
         key: {
-            one.name: getattr(sum_, one.name) for one in fields(CallSums) if one.name not in {"key", "busy", "waited"}
+            one.name: getattr(sum_, one.name)
+            for one in fields(CallSums)
+            if one.name not in {"key", "busy", "waited"}
         }
         for key, sum_ in found.items()
     }

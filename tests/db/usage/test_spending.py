@@ -12,15 +12,26 @@ from bot.domain import Lane
 LANE = Lane(5)
 
 
-async def turn(database: Database, item: int, *calls: tuple[int | None, int | None, bool], **changes: Any) -> None:
+async def turn(
+    database: Database, item: int, *calls: tuple[int | None, int | None, bool], **changes: Any
+) -> None:
     row = {"item": item, "lane": LANE.key, "person": 5, "conversation": 1, "state": "ended", "tools": "[]"}
     row |= {"thinking": False, "thinking_why": "", "received_at": 100.0, "began_at": 101.0, "ended_at": 104.5}
     async with database.transaction() as tx:
         made = (await tx.execute(turns.insert().values(row | changes).returning(turns.c.id))).scalar_one()
         for step, (inputs, outputs, partial) in enumerate(calls):
-            call = {"turn": made, "step": step, "purpose": "turn", "endpoint": "e", "model": "m", "thinking": False}
+            call = {
+                "turn": made,
+                "step": step,
+                "purpose": "turn",
+                "endpoint": "e",
+                "model": "m",
+                "thinking": False,
+            }
             counts = {"prompt_tokens": inputs, "completion_tokens": outputs, "usage_partial": partial}
-            await tx.execute(model_calls.insert().values(call | counts | {"tools_offered": 0, "created_at": 101.0}))
+            await tx.execute(
+                model_calls.insert().values(call | counts | {"tools_offered": 0, "created_at": 101.0})
+            )
 
 
 async def last(database: Database, lane: Lane = LANE) -> Spent | None:
@@ -77,7 +88,11 @@ async def test_the_last_turn_is_the_lanes_newest_ended_one(database: Database):
 async def test_seconds_are_those_of_the_account_until_the_answer_is_delivered(database: Database):
     await turn(database, 1, (100, 10, False))
     await turn(database, 2, (100, 10, False), person=6, lane="6")
-    book = dict.fromkeys((one.name for one in accounts.columns), 0.0) | {"turn": 1, "whole": 7.25, "own": 7.25}
+    book = dict.fromkeys((one.name for one in accounts.columns), 0.0) | {
+        "turn": 1,
+        "whole": 7.25,
+        "own": 7.25,
+    }
     async with database.transaction() as tx:
         await tx.execute(accounts.insert().values(book))
     found, detailed = await last(database), await detail(database)
@@ -122,7 +137,9 @@ async def test_details_tell_the_decision_and_every_call_in_order(database: Datab
     decided = {"thinking_why": "two tools match: a, b", "endpoint": "fallback", "endpoint_why": "down"}
     await turn(database, 1, thinking=True, **decided)
     times = {"seat_at": 102.0, "ended_at": 104.0, "outcome": "ok"}
-    await add_call(database, purpose="decision", prompt_tokens=141, completion_tokens=4, ended_at=101.5, outcome="ok")
+    await add_call(
+        database, purpose="decision", prompt_tokens=141, completion_tokens=4, ended_at=101.5, outcome="ok"
+    )
     await add_call(database, prompt_tokens=9, cached_tokens=8, completion_tokens=257, thinking=True, **times)
     await add_call(database, again="away", outcome="failed", ended_at=105.0)
     assert await detail(database) == TurnSpent(
@@ -152,7 +169,10 @@ async def test_everybody_and_those_who_took_most_are_told_with_their_names(datab
     async with database.reading() as tx:
         few = await usage.everybody(tx, 100.0, 2)
         found = await usage.everybody(tx, 100.0, 9)
-    assert [(one.name, one.spent.canvases, one.spent.turns) for one in few.people] == [("Bob", 5, 2), ("5", 2, 1)]
+    assert [(one.name, one.spent.canvases, one.spent.turns) for one in few.people] == [
+        ("Bob", 5, 2),
+        ("5", 2, 1),
+    ]
     assert [one.name for one in found.chats] == ["6:2", "5", "6", "7"]
     assert found.chats[-1].spent.canvases is None
     assert found.whole == few.whole == Spent(4, 4, 300, 1267, 7, 18.0, whole=False)

@@ -22,7 +22,9 @@ async def whole_turn(database: Database) -> int:
         update = {"id": 1, "kind": "update", "shape": "text", "received_at": NOON, "taken_at": NOON + 0.25}
         await tx.execute(inbox.insert().values(update))
         part = {"item": 1, "lane": "5", "final": True, "state": "done", "made_at": NOON + 8.0}
-        await tx.execute(outbox.insert().values(**part, body="{}", part=0, sent_at=NOON + 8.5, done_at=NOON + 8.5))
+        await tx.execute(
+            outbox.insert().values(**part, body="{}", part=0, sent_at=NOON + 8.5, done_at=NOON + 8.5)
+        )
         await tx.execute(outbox.insert().values(**part, body=None, part=1))
     return turn
 

@@ -1,4 +1,6 @@
-"""Words for times: what is understood, in two languages, and what is refused with a sentence that says what to do."""
+"""Words for times: what is understood, in two languages, and what is refused with a sentence that says what
+to do.
+"""
 
 from datetime import datetime
 
@@ -142,7 +144,11 @@ def test_a_moment_is_understood(words: str, expected: str):
         ("every monday of every 2 weeks", "every 2 weeks on Monday at 09:00", "Mon 2026-11-23 09:00"),
         ("mondays at 8", "every week on Monday at 08:00", "Mon 2026-11-23 08:00"),
         ("weekly", "every week on Friday at 09:00", "Fri 2026-11-27 09:00"),
-        ("every monday and thursday at 7:30", "every week on Monday and Thursday at 07:30", "Mon 2026-11-23 07:30"),
+        (
+            "every monday and thursday at 7:30",
+            "every week on Monday and Thursday at 07:30",
+            "Mon 2026-11-23 07:30",
+        ),
         ("every second day at 9", "every 2 days at 09:00", "Sat 2026-11-21 09:00"),
         ("every day at 8 and 20", "every day at 08:00 and 20:00", "Fri 2026-11-20 20:00"),
         ("every 2 hours", "every 2 hours", "Fri 2026-11-20 18:00"),
@@ -155,7 +161,11 @@ def test_a_moment_is_understood(words: str, expected: str):
         ("every 3 months on the 1st", "every 3 months on day 1 at 09:00", "Tue 2026-12-01 09:00"),
         ("last day of each month at 20", "every month on the last day at 20:00", "Mon 2026-11-30 20:00"),
         ("every last friday of the month", "every month on the last Friday at 09:00", "Fri 2026-11-27 09:00"),
-        ("monthly on the second tuesday", "every month on the second Tuesday at 09:00", "Tue 2026-12-08 09:00"),
+        (
+            "monthly on the second tuesday",
+            "every month on the second Tuesday at 09:00",
+            "Tue 2026-12-08 09:00",
+        ),
         ("every year on 24 December", "every year on 24 December at 09:00", "Thu 2026-12-24 09:00"),
         ("every 29 february at 10", "every year on 29 February at 10:00", "Tue 2028-02-29 10:00"),
         ("yearly", "every year on 20 November at 09:00", "Sat 2027-11-20 09:00"),
@@ -170,9 +180,17 @@ def test_a_moment_is_understood(words: str, expected: str):
         ("alle 30 Minuten", "every 30 minutes", "Fri 2026-11-20 16:30"),
         ("stündlich", "every hour", "Fri 2026-11-20 17:00"),
         ("am ersten jedes Monats", "every month on day 1 at 09:00", "Tue 2026-12-01 09:00"),
-        ("jeden ersten Montag im Monat um 9", "every month on the first Monday at 09:00", "Mon 2026-12-07 09:00"),
+        (
+            "jeden ersten Montag im Monat um 9",
+            "every month on the first Monday at 09:00",
+            "Mon 2026-12-07 09:00",
+        ),
         ("am Wochenende um 10", "every week on Saturday and Sunday at 10:00", "Sat 2026-11-21 10:00"),
-        ("jedes Jahr am 24. Dezember um 18 Uhr", "every year on 24 December at 18:00", "Thu 2026-12-24 18:00"),
+        (
+            "jedes Jahr am 24. Dezember um 18 Uhr",
+            "every year on 24 December at 18:00",
+            "Thu 2026-12-24 18:00",
+        ),
         ("every day at 8am and 8:00 pm", "every day at 08:00 and 20:00", "Fri 2026-11-20 20:00"),
         ("everyday at 8:30am", "every day at 08:30", "Sat 2026-11-21 08:30"),
         ("every 15th", "every month on day 15 at 09:00", "Tue 2026-12-15 09:00"),
@@ -197,7 +215,11 @@ def test_every_second_week_is_counted_from_the_first_time_to_come():
 
 
 def test_a_31st_that_is_missing_is_skipped():
-    assert again("monthly on the 31st")[1] == ["Thu 2026-12-31 09:00", "Sun 2027-01-31 09:00", "Wed 2027-03-31 09:00"]
+    assert again("monthly on the 31st")[1] == [
+        "Thu 2026-12-31 09:00",
+        "Sun 2027-01-31 09:00",
+        "Wed 2027-03-31 09:00",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -284,7 +306,11 @@ def test_in_two_hours_is_elapsed_time_and_in_two_days_the_calendar():
         ("me tomorrow at 9: call Anna", "2026-11-21 09:00", "call Anna"),
         ("call Anna tomorrow at 9", "2026-11-21 09:00", "call Anna"),
         ("in 2 hours 3 eggs", "2026-11-20 18:00", "3 eggs"),
-        ("in 20 minutes to take the pizza\nout of the  oven", "2026-11-20 16:20", "take the pizza\nout of the  oven"),
+        (
+            "in 20 minutes to take the pizza\nout of the  oven",
+            "2026-11-20 16:20",
+            "take the pizza\nout of the  oven",
+        ),
         ("um 9 den Müll rausbringen", "2026-11-21 09:00", "den Müll rausbringen"),
         ("Geschenke\nkaufen am 24.12. um 18 Uhr", "2026-12-24 18:00", "Geschenke\nkaufen"),
         ("tomorrow at 9 meet at 10", "2026-11-21 09:00", "meet at 10"),

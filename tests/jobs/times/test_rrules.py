@@ -1,4 +1,6 @@
-"""Rules come to the right instants: ten years in several zones beside an independent reckoning, and what is written."""
+"""Rules come to the right instants: ten years in several zones beside an independent reckoning, and what is
+written.
+"""
 
 import calendar
 from datetime import date, datetime, time, timedelta
@@ -13,7 +15,8 @@ from bot.jobs.times.rrules import Rule, following, instant, latest, local, next_
 from tests.support.recurrence_oracle import Wanted, at_clock, times
 
 BEGIN, END = date(2024, 1, 1), date(2034, 1, 1)
-# Berlin and New York by summer time, Lord Howe by half an hour, Cairo and Santiago at midnight, Tehran no more.
+# Berlin and New York by summer time, Lord Howe by half an hour, Cairo and Santiago at midnight, Tehran no
+# more.
 ZONES = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Asia/Tehran", "UTC"]
 
 RULES: list[tuple[str, time, Wanted]] = [
@@ -23,7 +26,11 @@ RULES: list[tuple[str, time, Wanted]] = [
     ("FREQ=WEEKLY;INTERVAL=2;BYDAY=SU", time(2, 15), lambda day: (day - BEGIN).days % 14 == 6),
     ("FREQ=MONTHLY;BYMONTHDAY=31", time(23, 45), lambda day: day.day == 31),
     ("FREQ=MONTHLY;BYMONTHDAY=-1", time(1, 30), lambda day: (day + timedelta(days=1)).day == 1),
-    ("FREQ=MONTHLY;INTERVAL=5;BYMONTHDAY=30", time(9, 0), lambda day: day.day == 30 and _months(day) % 5 == 0),
+    (
+        "FREQ=MONTHLY;INTERVAL=5;BYMONTHDAY=30",
+        time(9, 0),
+        lambda day: day.day == 30 and _months(day) % 5 == 0,
+    ),
     ("FREQ=MONTHLY;BYDAY=+1MO", time(9, 0), lambda day: day.weekday() == 0 and day.day <= 7),
     ("FREQ=MONTHLY;BYDAY=-1SU", time(2, 0), lambda day: day.weekday() == 6 and day.day > _length(day) - 7),
     ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29", time(12, 0), lambda day: (day.month, day.day) == (2, 29)),
@@ -41,12 +48,16 @@ def _length(day: date) -> int:
 
 def made(text: str, at: time) -> Rule:
     begin = datetime.combine(BEGIN, at)
-    return Rule.parse(f"DTSTART:{begin:%Y%m%dT%H%M%S}\nRRULE:{text};BYHOUR={at.hour};BYMINUTE={at.minute};BYSECOND=0")
+    return Rule.parse(
+        f"DTSTART:{begin:%Y%m%dT%H%M%S}\nRRULE:{text};BYHOUR={at.hour};BYMINUTE={at.minute};BYSECOND=0"
+    )
 
 
 @pytest.mark.parametrize("name", ZONES)
 @pytest.mark.parametrize(("text", "at", "wanted"), RULES, ids=[text for text, _, _ in RULES])
-def test_ten_years_of_instants_are_those_of_an_independent_reckoning(name: str, text: str, at: time, wanted: Wanted):
+def test_ten_years_of_instants_are_those_of_an_independent_reckoning(
+    name: str, text: str, at: time, wanted: Wanted
+):
     where = ZoneInfo(name)
     expected = sorted(set(times(where, BEGIN, END, at, wanted)))
     since = instant(datetime.combine(BEGIN, time()), where) - 1
@@ -57,7 +68,10 @@ def test_ten_years_of_instants_are_those_of_an_independent_reckoning(name: str, 
 def test_a_time_that_does_not_exist_moves_forward_and_one_that_exists_twice_comes_first():
     rule, berlin = made("FREQ=DAILY", time(2, 30)), zone("Europe/Berlin")
     spring = next_few(rule, berlin, instant(datetime(2027, 3, 27, 12), berlin), 2)
-    assert [local(due, berlin) for due in spring] == [datetime(2027, 3, 28, 3, 30), datetime(2027, 3, 29, 2, 30)]
+    assert [local(due, berlin) for due in spring] == [
+        datetime(2027, 3, 28, 3, 30),
+        datetime(2027, 3, 29, 2, 30),
+    ]
     autumn = next_few(rule, berlin, instant(datetime(2027, 10, 30, 12), berlin), 2)
     assert autumn[0] == at_clock(ZoneInfo("Europe/Berlin"), date(2027, 10, 31), time(2, 30))
     assert autumn[1] - autumn[0] == 25 * 3600
@@ -131,7 +145,9 @@ def test_a_rule_is_stored_as_it_was_read():
 @given(
     text=st.sampled_from([*(text for text, _, _ in RULES), "HOURLY"]),
     name=st.sampled_from(ZONES),
-    at=st.times(min_value=time(0), max_value=time(23, 59)).map(lambda at: at.replace(second=0, microsecond=0)),
+    at=st.times(min_value=time(0), max_value=time(23, 59)).map(
+        lambda at: at.replace(second=0, microsecond=0)
+    ),
     after=st.floats(instant(datetime(2024, 1, 1), zone("UTC")), instant(datetime(2064, 1, 1), zone("UTC"))),
     span=st.floats(0, 3 * 366 * 86_400),
 )

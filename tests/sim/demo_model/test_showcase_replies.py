@@ -23,7 +23,9 @@ def clock(zone: str) -> str:
 
 
 async def ask(player: Player, *messages: Any, **fields: Any) -> dict[str, Any]:
-    history = [{"role": "user", "content": message} if isinstance(message, str) else message for message in messages]
+    history = [
+        {"role": "user", "content": message} if isinstance(message, str) else message for message in messages
+    ]
     fields = {"tools": TOOLS, **fields}
     return (await player.play({"messages": history, **{k: v for k, v in fields.items() if v}})).message
 
@@ -58,9 +60,13 @@ async def test_it_asks_two_clocks_at_once_and_says_who_is_ahead() -> None:
 
 
 async def test_the_one_behind_may_be_named_first_and_clocks_may_agree() -> None:
-    _, text = await answered("Compare the time in London and Delhi", clock("Europe/London"), clock("Asia/Kolkata"))
+    _, text = await answered(
+        "Compare the time in London and Delhi", clock("Europe/London"), clock("Asia/Kolkata")
+    )
     assert "Delhi is 5.5 hours ahead of London." in text
-    _, text = await answered("Compare the time in Paris and Berlin", clock("Europe/Paris"), clock("Europe/Berlin"))
+    _, text = await answered(
+        "Compare the time in Paris and Berlin", clock("Europe/Paris"), clock("Europe/Berlin")
+    )
     assert "Both clocks show the same." in text
 
 
@@ -75,7 +81,9 @@ async def test_it_remembers_and_recalls() -> None:
     calls, text = await answered(SHOWCASE[3], "Remembered as note 1.")
     assert calls == [("remember", '{"note": "The person says: my train leaves at 7:40."}')]
     assert text == "Noted: my train leaves at 7:40. Remembered as note 1."
-    calls, text = await answered(SHOWCASE[4], "1. The person says: my train leaves at 7:40. (Ann, 2026-11-20)")
+    calls, text = await answered(
+        SHOWCASE[4], "1. The person says: my train leaves at 7:40. (Ann, 2026-11-20)"
+    )
     assert calls == [("recall", "{}")]
     assert "my train leaves at 7:40" in text
     _, text = await answered(SHOWCASE[4], "Nothing has been remembered in this chat.")
@@ -83,10 +91,14 @@ async def test_it_remembers_and_recalls() -> None:
 
 
 async def test_it_has_itself_reminded_and_asks_where_the_person_is() -> None:
-    calls, text = await answered(SHOWCASE[5], "Scheduled. Fri 20 Nov 2026, 10:25 (UTC). The person was shown this.")
+    calls, text = await answered(
+        SHOWCASE[5], "Scheduled. Fri 20 Nov 2026, 10:25 (UTC). The person was shown this."
+    )
     assert calls == [("schedule", '{"when": "in one minute", "text": "stretch"}')]
     assert text == "All right, I remind you."
-    _, text = await answered("remind me at 8 to eat", "The person's time zone is unknown. Ask in which city they are.")
+    _, text = await answered(
+        "remind me at 8 to eat", "The person's time zone is unknown. Ask in which city they are."
+    )
     assert text.startswith("In which city are you?")
     _, text = await answered("remind me at 8 to eat", "That time has passed.")
     assert text == "That time has passed."
@@ -101,7 +113,10 @@ async def test_it_shows_the_beginning_of_a_page() -> None:
 
 @pytest.mark.parametrize(
     ("question", "problem"),
-    [("What time is it in Nowhere?", "No time zone is called 'Nowhere'"), ("What is 1/0?", "That divides by zero.")],
+    [
+        ("What time is it in Nowhere?", "No time zone is called 'Nowhere'"),
+        ("What is 1/0?", "That divides by zero."),
+    ],
 )
 async def test_it_hands_a_tools_refusal_on(question: str, problem: str) -> None:
     _, text = await answered(question, problem)

@@ -1,4 +1,6 @@
-"""The chat page lets in who knows its address, from this machine and out of itself, and shows what Telegram shows."""
+"""The chat page lets in who knows its address, from this machine and out of itself, and shows what Telegram
+shows.
+"""
 
 import asyncio
 import contextlib
@@ -88,7 +90,15 @@ async def test_the_page_and_its_files_come_with_a_strict_policy(opened: Opened):
 async def test_the_page_has_no_inline_script_and_writes_text_only():
     for file in chatpage.FILES.iterdir():
         text = file.read_text(encoding="utf-8")
-        for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "onclick=", "style="):
+        for way in (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "onclick=",
+            "style=",
+        ):
             assert way not in text, (file.name, way)
     assert (chatpage.FILES / "index.html").read_text().count("<script") == 1
 
@@ -110,7 +120,9 @@ async def test_a_name_that_leads_here_by_rebinding_is_refused(opened: Opened):
 
 async def test_localhost_is_this_machine(opened: Opened):
     port = opened.url.rpartition(":")[2]
-    assert (await opened.browser.get(opened.page.path, headers={"Host": f"localhost:{port}"})).status_code == 200
+    assert (
+        await opened.browser.get(opened.page.path, headers={"Host": f"localhost:{port}"})
+    ).status_code == 200
 
 
 async def test_another_site_may_not_even_read(opened: Opened):
@@ -201,7 +213,9 @@ async def test_a_browser_sees_messages_come_change_and_go(opened: Opened):
     question = opened.guest.send("hi").message_id
     async with opened.listening() as heard:
         await anext(heard)
-        answer = await opened.bot("sendMessage", chat_id=7, text="Hm", reply_parameters={"message_id": question})
+        answer = await opened.bot(
+            "sendMessage", chat_id=7, text="Hm", reply_parameters={"message_id": question}
+        )
         name, shown = await anext(heard)
         assert (name, shown["mine"], shown["edited"]) == ("message", False, False)
         assert shown["reply"] == {"id": question, "name": "Ann", "text": "hi"}
@@ -248,7 +262,9 @@ async def test_the_first_browser_is_greeted_and_no_other(opened: Opened):
     assert opened.greetings == ["hello"]
 
 
-async def test_a_browser_that_is_far_behind_is_told_everything_afresh(opened: Opened, monkeypatch: pytest.MonkeyPatch):
+async def test_a_browser_that_is_far_behind_is_told_everything_afresh(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(chatpage, "MOST_WAITING", 3)
     async with opened.listening() as heard:
         await anext(heard)

@@ -35,9 +35,16 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def tdlib(text: str, entities: list[dict[str, Any]]) -> dict[str, Any]:
-    """What TDLib makes of a formatted text: formattedText or error. Asked through a call that needs no network."""
+    """What TDLib makes of a formatted text: formattedText or error. Asked through a call that needs no
+    network.
+    """
     given = [
-        {"@type": "textEntity", "offset": entity["offset"], "length": entity["length"], "type": _td_type(entity)}
+        {
+            "@type": "textEntity",
+            "offset": entity["offset"],
+            "length": entity["length"],
+            "type": _td_type(entity),
+        }
         for entity in entities
     ]
     text_object = {"@type": "formattedText", "text": text, "entities": given}
@@ -103,7 +110,8 @@ def test_links_are_judged_as_by_tdlib(url: str):
         st.lists(
             st.one_of(
                 st.sampled_from(["http://", "https://", "ton://", "mailto:", "a", "b.c", "localhost", "[::1]", "%4"]),
-                st.sampled_from(list(".:/?#@[]!$&'*+,;=-_~ 0189é😀<>|^{}\\\"\n")),  # TDLib's Markdown cannot show a `
+                # TDLib's Markdown cannot show a `
+                st.sampled_from(list(".:/?#@[]!$&'*+,;=-_~ 0189é😀<>|^{}\\\"\n")),
             ),
             max_size=8,
         ),
@@ -196,10 +204,14 @@ def test_cleaning_moves_entities_along_with_their_words(text: str, data: st.Data
     encoded = text.encode("utf-16-le")
     covered = encoded[2 * start : 2 * end].decode("utf-16-le")
     shown = [
-        formatted.text.encode("utf-16-le")[2 * e["offset"] : 2 * (e["offset"] + e["length"])].decode("utf-16-le")
+        formatted.text.encode("utf-16-le")[2 * e["offset"] : 2 * (e["offset"] + e["length"])].decode(
+            "utf-16-le"
+        )
         for e in formatted.entities
     ]
-    cleaned = "".join("\n" if c == "\n" else " " if c < " " or c == "\x7f" else c for c in covered if c != "\r")
+    cleaned = "".join(
+        "\n" if c == "\n" else " " if c < " " or c == "\x7f" else c for c in covered if c != "\r"
+    )
     assert not shown or cleaned.startswith(shown[0])
     assert "".join(shown).strip() == cleaned.strip()
 

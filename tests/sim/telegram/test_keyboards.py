@@ -18,7 +18,10 @@ pytestmark = [
         ("{", "can't parse reply keyboard markup JSON object"),
         ([1], "object expected as reply markup"),
         ({"odd": 1}, "inline keyboard expected"),
-        ({"inline_keyboard": [1]}, 'field "inline_keyboard" of the InlineKeyboardMarkup must be an Array of Arrays'),
+        (
+            {"inline_keyboard": [1]},
+            'field "inline_keyboard" of the InlineKeyboardMarkup must be an Array of Arrays',
+        ),
         ({"inline_keyboard": [[{"text": "x", "pay": True}] * 101]}, "reply markup is too long"),
     ],
 )
@@ -31,11 +34,17 @@ async def test_keyboards_are_judged(bot: Bot, api: BotApi, markup: object, reaso
     [
         ("x", "can't parse inline keyboard button: expected an Object"),
         ({"text": " "}, 'can\'t parse inline keyboard button: Field "text" must be a non-empty String'),
-        ({"text": "x"}, "can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard"),
+        (
+            {"text": "x"},
+            "can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard",
+        ),
         ({"text": "x", "callback_data": "ü" * 33}, "BUTTON_DATA_INVALID"),
         ({"text": "x", "callback_data": ""}, "BUTTON_DATA_INVALID"),
         ({"text": "x", "copy_text": {"text": "x" * 257}}, "BUTTON_COPY_TEXT_INVALID"),
-        ({"text": "x", "url": "http://a"}, "inline keyboard button URL 'http://a' is invalid: Wrong HTTP URL"),
+        (
+            {"text": "x", "url": "http://a"},
+            "inline keyboard button URL 'http://a' is invalid: Wrong HTTP URL",
+        ),
     ],
 )
 async def test_buttons_are_judged(bot: Bot, api: BotApi, button: object, reason: str):
@@ -65,7 +74,12 @@ async def test_a_tap_is_answered_once_it_is_known_and_not_too_old(bot: Bot, api:
     ann = api.person(1)
     ann.send("hi")
     keyboard = InlineKeyboardMarkup(
-        [[InlineKeyboardButton("Go", callback_data="go"), InlineKeyboardButton("Web", url="https://example.com")]]
+        [
+            [
+                InlineKeyboardButton("Go", callback_data="go"),
+                InlineKeyboardButton("Web", url="https://example.com"),
+            ]
+        ]
     )
     await bot.send_message(1, "?", reply_markup=keyboard)
     shown = ann.chat.from_bot[0]

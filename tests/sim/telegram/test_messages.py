@@ -35,7 +35,10 @@ async def test_a_message_sent_is_seen_and_returned(bot: Bot, api: BotApi):
     (shown,) = ann.chat.from_bot
     assert (shown.text, shown.silent, shown.message_id) == ("hello 😀 there", True, message.message_id)
     assert shown.entities == [{"type": "bold", "offset": 9, "length": 5}]
-    assert [(b["text"], b.get("url")) for b in shown.buttons] == [("Go", None), ("Web", "http://example.com/")]
+    assert [(b["text"], b.get("url")) for b in shown.buttons] == [
+        ("Go", None),
+        ("Web", "http://example.com/"),
+    ]
     assert [m.text for m in ann.chat.messages] == ["hi", "hello 😀 there"]
 
 
@@ -83,9 +86,14 @@ async def test_a_bot_can_only_write_where_it_is_known_and_welcome(bot: Bot, api:
 async def test_replies_and_topics_must_exist(bot: Bot, api: BotApi):
     ann = api.person(1)
     sent = ann.send("hi", where=ann.home.topic(9))
-    assert await refusal(bot.send_message(1, "x", reply_to_message_id=55)) == "Message to be replied not found"
+    assert (
+        await refusal(bot.send_message(1, "x", reply_to_message_id=55)) == "Message to be replied not found"
+    )
     arguments = {"chat_id": 1, "text": "x", "reply_parameters": {"message_id": [1]}}
-    assert await refusal(bot.do_api_request("sendMessage", api_kwargs=arguments)) == "Message to be replied not found"
+    assert (
+        await refusal(bot.do_api_request("sendMessage", api_kwargs=arguments))
+        == "Message to be replied not found"
+    )
     message = await bot.send_message(1, "x", reply_to_message_id=55, allow_sending_without_reply=True)
     assert message.reply_to_message is None
     assert await refusal(bot.send_message(1, "x", message_thread_id=8)) == "Message thread not found"
@@ -104,7 +112,9 @@ async def test_an_edit_replaces_text_and_keyboard_and_keeps_the_past(bot: Bot, a
     keyboard = InlineKeyboardMarkup([[InlineKeyboardButton("Stop", callback_data="stop")]])
     message = await bot.send_message(1, "one", reply_markup=keyboard)
     await bot.edit_message_text("two", 1, message.message_id, reply_markup=keyboard)
-    assert "not modified" in await refusal(bot.edit_message_text("two ", 1, message.message_id, reply_markup=keyboard))
+    assert "not modified" in await refusal(
+        bot.edit_message_text("two ", 1, message.message_id, reply_markup=keyboard)
+    )
     edited = await bot.edit_message_reply_markup(1, message.message_id)
     assert not isinstance(edited, bool)
     assert edited.edit_date is not None
@@ -120,7 +130,9 @@ async def test_only_own_text_messages_that_are_there_can_be_edited(bot: Bot, api
     assert await refusal(bot.edit_message_text("x", 1, 4711)) == "Message to edit not found"
     assert await refusal(bot.edit_message_text("x", 1, 0)) == "Message identifier is not specified"
     assert await refusal(bot.edit_message_text("x", 1, asked.message_id)) == "Message can't be edited"
-    assert await refusal(bot.edit_message_text("x", 1, photo.message_id)) == ("There is no text in the message to edit")
+    assert await refusal(bot.edit_message_text("x", 1, photo.message_id)) == (
+        "There is no text in the message to edit"
+    )
 
 
 async def test_messages_can_be_deleted_for_two_days(bot: Bot, api: BotApi):
@@ -171,7 +183,9 @@ async def test_commands_are_kept_by_scope(bot: Bot, api: BotApi):
     assert await refusal(bot.set_my_commands([("start", "")])) == "Bot_command_description_invalid"
     assert await refusal(bot.set_my_commands([("start", "x")] * 101)) == "Bot_commands_too_much"
     for value in ("{", '{"command": "start"}'):
-        assert "commands" in await refusal(bot.do_api_request("setMyCommands", api_kwargs={"commands": value}))
+        assert "commands" in await refusal(
+            bot.do_api_request("setMyCommands", api_kwargs={"commands": value})
+        )
 
 
 async def test_a_chat_is_described(bot: Bot, api: BotApi):

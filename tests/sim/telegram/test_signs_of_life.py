@@ -74,4 +74,7 @@ async def test_one_reaction_of_the_known_ones(bot: Bot, api: BotApi):
     assert await refusal(bot.set_message_reaction(1, 4711, "👀")) == "Message to react not found"
     for odd in ({"odd": 1}, {"type": "emoji", "emoji": "🧊"}):
         arguments = {"chat_id": 1, "message_id": sent.message_id, "reaction": [odd]}
-        assert await refusal(bot.do_api_request("setMessageReaction", api_kwargs=arguments)) == "Reaction_invalid"
+        assert (
+            await refusal(bot.do_api_request("setMessageReaction", api_kwargs=arguments))
+            == "Reaction_invalid"
+        )

@@ -32,7 +32,10 @@ async def go_on(player: Player, text: str, so_far: str, **fields: Any) -> str:
             {"continue_final_message": True, "add_generation_prompt": True},
             "Cannot set both `continue_final_message` and `add_generation_prompt` to True.",
         ),
-        ({"continue_final_message": True}, "continue_final_message and add_generation_prompt are not compatible."),
+        (
+            {"continue_final_message": True},
+            "continue_final_message and add_generation_prompt are not compatible.",
+        ),
         ({**OPEN, "messages": [user("hi"), said(None)]}, 'the final message has no "content" to continue!'),
     ],
 )
@@ -62,14 +65,17 @@ async def test_the_model_is_told_that_it_goes_on_and_in_what() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["@@repeat:900 word @@", "a plain text to be said again " * 120, "@@think:hm@@@@say:" + "w " * 900]
+    "text",
+    ["@@repeat:900 word @@", "a plain text to be said again " * 120, "@@think:hm@@@@say:" + "w " * 900],
 )
 @pytest.mark.parametrize("thinking", [True, False])
 async def test_a_long_answer_cut_by_the_limit_goes_on_where_it_stopped(text: str, thinking: bool) -> None:
     endpoint = Endpoint()
     options = {"max_tokens": 256, "chat_template_kwargs": {"enable_thinking": thinking}}
     async with playing(endpoint) as player:
-        whole = (await player.say(text, chat_template_kwargs={"enable_thinking": thinking})).message["content"]
+        whole = (await player.say(text, chat_template_kwargs={"enable_thinking": thinking})).message[
+            "content"
+        ]
         played = await player.say(text, **options)
         pieces = [played.message["content"]]
         while played.body["choices"][0]["finish_reason"] == "length":

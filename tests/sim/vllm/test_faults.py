@@ -83,7 +83,10 @@ async def test_a_silent_stream_stays_open_until_its_reader_goes() -> None:
     endpoint = Endpoint(replace(Profile.today(), keep_alive_s=None))
     endpoint.fault("silent", after_canvases=1)
     body = {"messages": [{"role": "user", "content": LONG}], "stream": True}
-    async with playing(endpoint) as player, player.http.stream("POST", "/v1/chat/completions", json=body) as answer:
+    async with (
+        playing(endpoint) as player,
+        player.http.stream("POST", "/v1/chat/completions", json=body) as answer,
+    ):
         pieces = answer.aiter_text()
         first = await anext(pieces)
         with pytest.raises(TimeoutError):
@@ -148,7 +151,9 @@ async def test_a_dying_engine_ends_open_streams_and_then_the_server() -> None:
     assert stream.result().said.done
 
 
-async def test_a_dead_server_is_gone_after_a_moment_and_comes_back_healed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dead_server_is_gone_after_a_moment_and_comes_back_healed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     endpoint = Endpoint()
     endpoint.fault("crash")
     async with playing(endpoint) as player:

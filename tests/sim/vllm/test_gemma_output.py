@@ -14,7 +14,9 @@ SCHEMAS = {"f": {"properties": {"city": {"type": "string"}, "days": {"type": "in
 PARIS = f"<|tool_call>call:f{{city:{D}Paris{D},days:3}}<tool_call|>"
 
 wild = st.lists(
-    st.one_of(st.sampled_from([*CONTROL_IDS, "call:", "{", "}", ":", ",", "thought\n", "f"]), st.text(max_size=8))
+    st.one_of(
+        st.sampled_from([*CONTROL_IDS, "call:", "{", "}", ":", ",", "thought\n", "f"]), st.text(max_size=8)
+    )
 ).map("".join)
 
 
@@ -58,7 +60,10 @@ def whole(raw: str) -> tuple[str, str, list[tuple[str, str]]]:
         ("<|tool_call>:call:f{days:1}<tool_call|>", ("", "", [("call:f", '{"days": "1"}')])),
         ("<|tool_call>call:{days:1}<tool_call|>", ("", "", [])),
         ("<|tool_call>blah blah<tool_call|>after", ("", "after", [])),
-        (f"<|tool_call>call:f{{city:{D}Paris,days:3}}<tool_call|>", ("", "", [("f", '{"city": "Paris,days:3"}')])),
+        (
+            f"<|tool_call>call:f{{city:{D}Paris,days:3}}<tool_call|>",
+            ("", "", [("f", '{"city": "Paris,days:3"}')]),
+        ),
         ("thought\nHello!", ("Hello!", "", [])),
         ("<|channel>thought\na<channel|><|channel>thought\nb<channel|>", ("athought\nb", "", [])),
         ("", ("", "", [])),
@@ -76,7 +81,9 @@ def test_raw_text_becomes_what_the_real_parser_makes_of_it(raw: str, result: Any
         ("Hello <tool_call|> there <channel|> x", "Hello  there  x", " x"),
     ],
 )
-def test_content_differs_between_a_stream_and_a_whole_reply(raw: str, in_stream: str, not_streamed: str) -> None:
+def test_content_differs_between_a_stream_and_a_whole_reply(
+    raw: str, in_stream: str, not_streamed: str
+) -> None:
     assert streamed(raw)[1] == in_stream
     assert whole(raw)[1] == not_streamed
 
@@ -161,7 +168,9 @@ def test_tokens_and_blocks_are_the_text_again_and_count_alike(text: str) -> None
 
 
 def test_english_prose_is_between_four_and_five_characters_a_token() -> None:
-    prose = "The keeper walked slowly along the shore, and watched the waves roll in from the grey horizon. " * 20
+    prose = (
+        "The keeper walked slowly along the shore, and watched the waves roll in from the grey horizon. " * 20
+    )
     assert 4 < len(prose) / count_tokens(prose) < 5
 
 
@@ -183,11 +192,17 @@ def test_thinking_changes_the_head_of_the_prompt() -> None:
 def test_a_reply_in_history_continues_the_prompt_it_was_made_for() -> None:
     user = {"role": "user", "content": "hi"}
     answer = {"role": "assistant", "content": "hello"}
-    assert rendered(user, answer, {"role": "user", "content": "x"}).startswith(f"{rendered(user)}hello<turn|>\n")
+    assert rendered(user, answer, {"role": "user", "content": "x"}).startswith(
+        f"{rendered(user)}hello<turn|>\n"
+    )
 
 
 def test_text_and_calls_in_two_messages_are_rendered_in_order() -> None:
-    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"b": null, "a": [1, true]}'}}
+    call = {
+        "id": "a",
+        "type": "function",
+        "function": {"name": "f", "arguments": '{"b": null, "a": [1, true]}'},
+    }
     text = rendered(
         {"role": "user", "content": "u"},
         {"role": "assistant", "content": "txt"},
@@ -206,7 +221,9 @@ def test_a_call_without_its_result_leaves_the_response_open() -> None:
 
 
 def test_a_result_without_its_call_is_dropped() -> None:
-    text = rendered({"role": "user", "content": "u"}, {"role": "tool", "tool_call_id": "a", "content": "lost"})
+    text = rendered(
+        {"role": "user", "content": "u"}, {"role": "tool", "tool_call_id": "a", "content": "lost"}
+    )
     assert "lost" not in text
 
 
@@ -232,7 +249,10 @@ def test_a_last_answer_can_be_continued() -> None:
 def test_later_system_messages_and_unknown_roles_stand_in_place() -> None:
     text = rendered(
         {"role": "developer", "content": [{"type": "text", "text": " a "}, {"type": "text", "text": "b"}]},
-        {"role": "user", "content": [{"type": "text", "text": " a "}, {"type": "image_url", "image_url": {}}]},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": " a "}, {"type": "image_url", "image_url": {}}],
+        },
         {"role": "wizard", "content": "w"},
         {"role": "system", "content": "s"},
     )
@@ -258,7 +278,10 @@ def test_a_tool_is_rendered_with_what_the_template_keeps() -> None:
             "l": {"type": "array", "items": {"type": "string", "description": "d", "enum": None}},
         },
     }
-    tools = [{"function": {"name": "t", "parameters": parameters}}, {"function": {"name": "u", "description": "U"}}]
+    tools = [
+        {"function": {"name": "t", "parameters": parameters}},
+        {"function": {"name": "u", "description": "U"}},
+    ]
     text = rendered({"role": "user", "content": "u"}, tools=tools)
     assert f"declaration:t{{description:{D}None{D},parameters:{{properties:{{a:{{type:{D}{D}}}," in text
     assert f"l:{{items:{{description:{D}d{D},type:{D}STRING{D}}},type:{D}ARRAY{D}}}" in text

@@ -10,7 +10,10 @@ from bot.sim.vllm.server import Endpoint, Profile
 from tests.support.endpoint_client import chunks, playing
 
 HI: Any = [{"role": "user", "content": "@@say:Hello there, this is a longer answer.@@"}]
-TOOL: Any = {"type": "function", "function": {"name": "f", "description": "F", "parameters": {"type": "object"}}}
+TOOL: Any = {
+    "type": "function",
+    "function": {"name": "f", "description": "F", "parameters": {"type": "object"}},
+}
 
 
 def hosted(**fields: Any) -> Endpoint:
@@ -29,7 +32,10 @@ def hosted(**fields: Any) -> Endpoint:
             {"stream": True, "stream_options": {"include_usage": True, "continuous_usage_stats": True}},
             "stream_options.continuous_usage_stats",
         ),
-        ({"messages": [*HI, {"role": "assistant", "content": "a", "reasoning": "r"}]}, "messages[1].reasoning"),
+        (
+            {"messages": [*HI, {"role": "assistant", "content": "a", "reasoning": "r"}]},
+            "messages[1].reasoning",
+        ),
     ],
 )
 async def test_a_field_of_vllm_is_refused_by_name(fields: dict[str, Any], name: str) -> None:
@@ -43,7 +49,13 @@ async def test_a_field_of_vllm_is_refused_by_name(fields: dict[str, Any], name: 
 
 
 async def test_it_takes_what_such_an_api_takes() -> None:
-    fields = {"max_completion_tokens": 64, "temperature": 0.2, "seed": 1, "reasoning_effort": "low", "user": "u"}
+    fields = {
+        "max_completion_tokens": 64,
+        "temperature": 0.2,
+        "seed": 1,
+        "reasoning_effort": "low",
+        "user": "u",
+    }
     async with playing(hosted()) as player:
         played = await player.play({"model": "big", "messages": HI, **fields})
     assert played.status == 200
@@ -53,7 +65,10 @@ async def test_it_takes_what_such_an_api_takes() -> None:
 
 
 async def test_the_openai_client_reads_many_small_chunks_and_one_of_usage() -> None:
-    async with serve(hosted(api_key="k").app) as url, AsyncOpenAI(base_url=f"{url}/v1", api_key="k") as client:
+    async with (
+        serve(hosted(api_key="k").app) as url,
+        AsyncOpenAI(base_url=f"{url}/v1", api_key="k") as client,
+    ):
         stream = await client.chat.completions.create(
             model="big", messages=HI, tools=[TOOL], stream=True, stream_options={"include_usage": True}
         )

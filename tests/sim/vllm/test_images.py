@@ -74,7 +74,10 @@ async def test_pictures_of_a_tool_result_come_after_its_response() -> None:
     endpoint = Endpoint()
     call = {"id": "a", "type": "function", "function": {"name": "draw", "arguments": "{}"}}
     found = [picture(PNG), {"type": "text", "text": "The week."}, picture(JPEG)]
-    rounds = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "a", "content": found}]
+    rounds = [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": found},
+    ]
     async with playing(endpoint) as player:
         played = await player.play({"messages": [{"role": "user", "content": "draw"}, *rounds]})
     assert played.status == 200

@@ -8,8 +8,13 @@ from bot.sim.vllm.plain_requests import obeyed
 from bot.sim.vllm.server import Endpoint
 from tests.support.endpoint_client import playing
 
-LOOK = {"type": "function", "function": {"name": "look", "parameters": {"properties": {"place": {"type": "string"}}}}}
-CALLING = "Call look once for each of these places, side by side: Paris, Rome. Then answer with the one word done."
+LOOK = {
+    "type": "function",
+    "function": {"name": "look", "parameters": {"properties": {"place": {"type": "string"}}}},
+}
+CALLING = (
+    "Call look once for each of these places, side by side: Paris, Rome. Then answer with the one word done."
+)
 
 
 @pytest.mark.parametrize(
@@ -31,9 +36,16 @@ async def test_tools_are_called_for_each_thing_and_then_the_word_is_said() -> No
         first = await player.say(CALLING, tools=[LOOK])
         calls = first.message["tool_calls"]
         results = [{"role": "tool", "tool_call_id": call["id"], "content": "fine"} for call in calls]
-        messages = [{"role": "user", "content": CALLING}, {"role": "assistant", "tool_calls": calls}, *results]
+        messages = [
+            {"role": "user", "content": CALLING},
+            {"role": "assistant", "tool_calls": calls},
+            *results,
+        ]
         second = await player.play({"messages": messages, "tools": [LOOK]})
-    assert [json.loads(call["function"]["arguments"]) for call in calls] == [{"place": "Paris"}, {"place": "Rome"}]
+    assert [json.loads(call["function"]["arguments"]) for call in calls] == [
+        {"place": "Paris"},
+        {"place": "Rome"},
+    ]
     assert second.message["content"] == "done"
 
 

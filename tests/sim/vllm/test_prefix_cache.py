@@ -10,14 +10,19 @@ from tests.support.endpoint_client import Player, playing
 
 SYSTEM = {"role": "system", "content": "You are a helpful assistant of few words. " * 20}
 TOOLS = [
-    {"type": "function", "function": {"name": f"tool{n}", "description": "It does a thing. " * 8}} for n in range(16)
+    {"type": "function", "function": {"name": f"tool{n}", "description": "It does a thing. " * 8}}
+    for n in range(16)
 ]
 DENSE = replace(Profile.today(), dense_cache=True)
 
 
 async def cached(player: Player, *messages: Any, thinking: bool = False, **fields: Any) -> tuple[int, int]:
     """Cached tokens of a request, and its prompt tokens."""
-    body = {"messages": [SYSTEM, *messages], "tools": TOOLS, "chat_template_kwargs": {"enable_thinking": thinking}}
+    body = {
+        "messages": [SYSTEM, *messages],
+        "tools": TOOLS,
+        "chat_template_kwargs": {"enable_thinking": thinking},
+    }
     usage = (await player.play({**body, **fields})).body["usage"]
     return usage["prompt_tokens_details"]["cached_tokens"], usage["prompt_tokens"]
 

@@ -13,7 +13,9 @@ CALL = f"<|tool_call>call:f{{a:{D}b{D}}}<tool_call|>"
 async def both(raw: str, **fields: Any) -> tuple[Said, Any]:
     """What the preview image makes of a text, streamed and not."""
     async with playing(Endpoint(Profile.preview(), brain=said(raw))) as player:
-        stream = await player.say("x", tools=[TOOL], stream=True, stream_options={"include_usage": True}, **fields)
+        stream = await player.say(
+            "x", tools=[TOOL], stream=True, stream_options={"include_usage": True}, **fields
+        )
         whole = await player.say("x", tools=[TOOL], **fields)
     return merged(stream.lines), whole.body
 
@@ -74,6 +76,8 @@ async def test_it_knows_no_canvas_length_and_no_repetition() -> None:
     endpoint = Endpoint(Profile.preview())
     rule = {"max_pattern_size": 2, "min_count": 3}
     async with playing(endpoint) as player:
-        got = await player.say("@@repeat:100 a@@", vllm_xargs={"diffusion_canvas_length": 8}, repetition_detection=rule)
+        got = await player.say(
+            "@@repeat:100 a@@", vllm_xargs={"diffusion_canvas_length": 8}, repetition_detection=rule
+        )
     assert got.body["choices"][0]["finish_reason"] == "stop"
     assert endpoint.requests[0].canvases == 1

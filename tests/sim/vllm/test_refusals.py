@@ -24,24 +24,45 @@ CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{
         ({"logit_bias": {"1": 1}}, SAMPLING),
         ({"structured_outputs": {"json": {}}}, "Structured outputs are not yet supported"),
         ({"response_format": {"type": "json_schema"}}, "Structured outputs are not yet supported"),
-        ({"vllm_xargs": {"diffusion_canvas_length": 257}}, "diffusion_canvas_length must be a positive integer"),
+        (
+            {"vllm_xargs": {"diffusion_canvas_length": 257}},
+            "diffusion_canvas_length must be a positive integer",
+        ),
         ({"max_tokens": 0}, "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"),
         ({"max_completion_tokens": -1}, "max_tokens must be at least 1, got -1."),
         ({"tools": []}, "`tools` must not be an empty array. Either provide"),
         ({"tools": [{"type": "function"}]}, "'loc': 'body.tools.0.function'"),
         ({"tool_choice": "required"}, "When using `tool_choice`, `tools` must be set."),
-        ({"tools": [TOOL], "tool_choice": "banana"}, "Invalid value for `tool_choice`: banana! Only named tools"),
-        ({"tools": [TOOL], "tool_choice": {"function": {"name": "g"}}}, "does not match any of the specified `tools`"),
+        (
+            {"tools": [TOOL], "tool_choice": "banana"},
+            "Invalid value for `tool_choice`: banana! Only named tools",
+        ),
+        (
+            {"tools": [TOOL], "tool_choice": {"function": {"name": "g"}}},
+            "does not match any of the specified `tools`",
+        ),
         ({"stop": list("abcde")}, "at most 4 items after validation, not 5"),
-        ({"stream_options": {"include_usage": True}}, "Stream options can only be defined when `stream=True`."),
-        ({"chat_template": "x"}, "Chat template is passed with request, but --trust-request-chat-template is not set."),
-        ({"cache_salt": "a@b"}, "Parameter 'cache_salt' must be at most 128 characters and must not contain '@', '/',"),
+        (
+            {"stream_options": {"include_usage": True}},
+            "Stream options can only be defined when `stream=True`.",
+        ),
+        (
+            {"chat_template": "x"},
+            "Chat template is passed with request, but --trust-request-chat-template is not set.",
+        ),
+        (
+            {"cache_salt": "a@b"},
+            "Parameter 'cache_salt' must be at most 128 characters and must not contain '@', '/',",
+        ),
         ({"cache_salt": "a" * 129}, "Parameter 'cache_salt' must be"),
         ({"messages": None}, "'loc': 'body.messages', 'msg': 'Field required'"),
         ({"messages": "hi"}, "Input should be a valid list"),
         ({"messages": [{"content": "hi"}]}, "'loc': 'body.messages.0.role'"),
         ({"messages": [{"role": "user", "content": None}]}, "19 validation errors:"),
-        ({"messages": [USER, {"role": "assistant", "tool_calls": [{"function": {}}]}]}, "5 validation errors:"),
+        (
+            {"messages": [USER, {"role": "assistant", "tool_calls": [{"function": {}}]}]},
+            "5 validation errors:",
+        ),
         (
             {"messages": [USER, {"role": "assistant", "tool_calls": [{**CALL, "function": {"name": "f"}}]}]},
             "3 validation errors:",
@@ -52,7 +73,9 @@ async def test_it_refuses_with_the_servers_words(fields: dict[str, Any], message
     endpoint = Endpoint()
     async with playing(endpoint) as player:
         got = await player.play({"messages": [USER], **fields})
-        streamed = await player.play({"messages": [USER], "stream": True, **fields} if "stream" not in message else {})
+        streamed = await player.play(
+            {"messages": [USER], "stream": True, **fields} if "stream" not in message else {}
+        )
     assert got.status == 400
     assert message in got.body["error"]["message"]
     assert got.body["error"]["code"] == 400
@@ -70,7 +93,13 @@ async def test_it_refuses_with_the_servers_words(fields: dict[str, Any], message
         {"tool_choice": "auto"},
         {"tools": [TOOL], "tool_choice": "auto", "nonsense": {"deep": []}},
         {"vllm_xargs": {"diffusion_canvas_length": 256, "unknown": 1}, "cache_salt": "ok"},
-        {"messages": [USER, {"role": "assistant", "tool_calls": [CALL]}, {"role": "tool", "content": "lost"}]},
+        {
+            "messages": [
+                USER,
+                {"role": "assistant", "tool_calls": [CALL]},
+                {"role": "tool", "content": "lost"},
+            ]
+        },
     ],
 )
 async def test_it_takes_what_the_server_takes(fields: dict[str, Any]) -> None:
@@ -122,7 +151,10 @@ async def test_tokenize_renders_counts_and_reads_back() -> None:
         back = await player.play({"tokens": [*got.body["tokens"], 999_999_999]}, "/detokenize")
         empty = await player.play({"messages": []}, "/tokenize")
         other = await player.play({"prompt": "x", "model": "zzz"}, "/tokenize")
-        reasoning = [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a", "reasoning_content": "R"}]
+        reasoning = [
+            {"role": "user", "content": "u"},
+            {"role": "assistant", "content": "a", "reasoning_content": "R"},
+        ]
         dropped = await player.play({"messages": reasoning, "return_prompt_text": True}, "/tokenize")
     assert got.body["count"] == len(got.body["token_strs"])
     assert got.body["tokens"].count(106) == 2

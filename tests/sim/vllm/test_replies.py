@@ -24,7 +24,10 @@ async def test_the_script_is_read_from_the_newest_message_that_has_one() -> None
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     script = {"role": "user", "content": "[Fri 10:24] @@tool:f@@ and then @@slow:1@@@@say:done@@"}
     plain = {"role": "user", "content": [{"type": "text", "text": "and this"}]}
-    rounds = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "a", "content": "r"}]
+    rounds = [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "r"},
+    ]
     old = {"role": "user", "content": "@@say:old@@"}
     async with playing(Endpoint()) as player:
         first = await player.play({"messages": [old, {"role": "assistant", "content": "x"}, script, plain]})
@@ -75,10 +78,15 @@ async def test_repetition_is_found_only_where_it_is() -> None:
 
 
 async def test_parallel_calls_reasoning_and_choice_can_be_switched_off_in_a_stream_too() -> None:
-    tool = {"type": "function", "function": {"name": "f", "description": "F", "parameters": {"type": "object"}}}
+    tool = {
+        "type": "function",
+        "function": {"name": "f", "description": "F", "parameters": {"type": "object"}},
+    }
     text = '@@think:hm@@@@tools:[{"name":"f"},{"name":"f"}]@@'
     async with playing(Endpoint()) as player:
-        one = await player.say(text, tools=[tool], parallel_tool_calls=False, include_reasoning=False, stream=True)
+        one = await player.say(
+            text, tools=[tool], parallel_tool_calls=False, include_reasoning=False, stream=True
+        )
         none = await player.say(text, tools=[tool], tool_choice="none", stream=True)
         required = await player.say(text, tools=[tool], tool_choice="required")
         named = {"type": "function", "function": {"name": "f"}}
@@ -91,7 +99,10 @@ async def test_parallel_calls_reasoning_and_choice_can_be_switched_off_in_a_stre
 
 
 async def test_a_call_over_two_canvases_comes_in_two_pieces() -> None:
-    tool = {"type": "function", "function": {"name": "f", "description": "F", "parameters": {"type": "object"}}}
+    tool = {
+        "type": "function",
+        "function": {"name": "f", "description": "F", "parameters": {"type": "object"}},
+    }
     async with playing(Endpoint()) as player:
         got = await player.say(f'@@tool:f {{"text":"{"word " * 300}"}}@@', tools=[tool], stream=True)
     assert got.said.calls == {0: ["f", f'{{"text": "{"word " * 300}"}}']}

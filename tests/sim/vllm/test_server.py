@@ -39,7 +39,10 @@ async def asking(player: Player, *bodies: dict[str, Any]) -> AsyncIterator[list[
 
 
 async def test_the_openai_client_reads_a_stream_with_calls_and_usage() -> None:
-    tool = {"type": "function", "function": {"name": "f", "description": "F", "parameters": {"type": "object"}}}
+    tool = {
+        "type": "function",
+        "function": {"name": "f", "description": "F", "parameters": {"type": "object"}},
+    }
     async with openai(Endpoint()) as client:
         stream = await client.chat.completions.create(
             model="diffusiongemma",
@@ -50,7 +53,9 @@ async def test_the_openai_client_reads_a_stream_with_calls_and_usage() -> None:
         assert isinstance(stream, AsyncStream)
         chunks = [chunk async for chunk in stream]
     calls = [call for chunk in chunks for choice in chunk.choices for call in choice.delta.tool_calls or ()]
-    assert [(call.function.name, call.function.arguments) for call in calls if call.function] == [("f", '{"a": "b"}')]
+    assert [(call.function.name, call.function.arguments) for call in calls if call.function] == [
+        ("f", '{"a": "b"}')
+    ]
     assert chunks[-2].choices[0].finish_reason == "tool_calls"
     assert chunks[-1].usage
     assert chunks[-1].usage.completion_tokens_details
@@ -60,7 +65,9 @@ async def test_the_openai_client_reads_a_stream_with_calls_and_usage() -> None:
 async def test_the_openai_client_reads_models_answers_and_refusals() -> None:
     async with openai(Endpoint(api_key="k")) as client:
         models = [model.id async for model in client.models.list()]
-        answer = await client.chat.completions.create(model=models[0], messages=[{"role": "user", "content": "hi"}])
+        answer = await client.chat.completions.create(
+            model=models[0], messages=[{"role": "user", "content": "hi"}]
+        )
         with pytest.raises(APIStatusError, match="temperature") as refused:
             await client.chat.completions.create(
                 model=models[0], messages=[{"role": "user", "content": "hi"}], temperature=0
@@ -74,7 +81,9 @@ async def test_the_openai_client_notices_a_reset() -> None:
     endpoint.fault("reset")
     async with openai(endpoint) as client:
         with pytest.raises(APIConnectionError):
-            await client.chat.completions.create(model="diffusiongemma", messages=[{"role": "user", "content": "hi"}])
+            await client.chat.completions.create(
+                model="diffusiongemma", messages=[{"role": "user", "content": "hi"}]
+            )
 
 
 async def test_each_canvas_comes_as_one_chunk_and_the_role_with_the_first() -> None:
@@ -113,9 +122,12 @@ async def test_no_more_run_at_once_than_there_are_seats() -> None:
 
 
 @pytest.mark.parametrize(
-    ("profile", "order"), [(Profile.today(), ["first", "header", "low", "none", "high"]), (Profile.bare(), None)]
+    ("profile", "order"),
+    [(Profile.today(), ["first", "header", "low", "none", "high"]), (Profile.bare(), None)],
 )
-async def test_the_queue_follows_priority_only_when_the_server_is_told_to(profile: Profile, order: Any) -> None:
+async def test_the_queue_follows_priority_only_when_the_server_is_told_to(
+    profile: Profile, order: Any
+) -> None:
     heard: list[str] = []
 
     def brain(request: ChatRequest) -> str:
@@ -145,7 +157,8 @@ async def test_the_limit_of_the_queue_counts_those_that_run() -> None:
             metrics = (await player.http.get("/metrics")).text
     assert refused.status == 503
     assert (
-        'admission_rejections_total{engine="0",model_name="diffusiongemma",reason="max_num_queued_reqs"} 1.0' in metrics
+        'admission_rejections_total{engine="0",model_name="diffusiongemma",reason="max_num_queued_reqs"} 1.0'
+        in metrics
     )
 
 
@@ -175,7 +188,9 @@ async def test_a_client_that_goes_while_it_waits_leaves_the_queue() -> None:
 
 
 async def test_time_is_prefill_of_what_is_not_cached_and_canvases() -> None:
-    timing = Timing(prefill_tokens_per_s=10_000, step_ms=2, steps_per_canvas=10, commit_ms=5, step_ms_per_1k=1)
+    timing = Timing(
+        prefill_tokens_per_s=10_000, step_ms=2, steps_per_canvas=10, commit_ms=5, step_ms_per_1k=1
+    )
     assert timing.prefill_seconds(500) == pytest.approx(0.05)
     assert timing.canvas_time(2000) == pytest.approx(0.045)
     assert timing.canvas_time(2000, limit=5) == pytest.approx(0.025)
@@ -247,7 +262,10 @@ async def test_metrics_count_requests_tokens_and_whole_canvases() -> None:
     assert values[f"vllm:diffusion_num_denoising_steps_total{{{labels}}}"] == "23.0"
     assert values[f"vllm:diffusion_num_canvas_positions_total{{{labels}}}"] == str(23.0 * 256)
     assert values[f"vllm:generation_tokens_total{{{labels}}}"] == f"{endpoint.generated_tokens}.0"
-    assert values['vllm:request_success_total{engine="0",finished_reason="stop",model_name="diffusiongemma"}'] == "2.0"
+    assert (
+        values['vllm:request_success_total{engine="0",finished_reason="stop",model_name="diffusiongemma"}']
+        == "2.0"
+    )
     assert values[f"vllm:e2e_request_latency_seconds_count{{{labels}}}"] == "2.0"
 
 

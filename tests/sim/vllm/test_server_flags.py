@@ -27,7 +27,9 @@ async def test_without_a_tool_parser_the_model_may_not_choose(fields: dict[str, 
 
 async def both(brain: str, **fields: Any) -> tuple[Said, Any]:
     """Streamed and not, from a server without a parser of thoughts."""
-    async with playing(Endpoint(replace(Profile.today(), reasoning_parser=False), brain=said(brain))) as player:
+    async with playing(
+        Endpoint(replace(Profile.today(), reasoning_parser=False), brain=said(brain))
+    ) as player:
         stream = await player.say("hi", stream=True, tools=[TOOL], **fields)
         whole = await player.say("hi", tools=[TOOL], **fields)
     return merged(stream.lines), whole
@@ -56,7 +58,9 @@ async def test_an_open_channel_is_content_too() -> None:
         {"role": "assistant", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "a", "content": "12"},
     ]
-    endpoint = Endpoint(replace(Profile.today(), reasoning_parser=False), brain=said("It is 12.<channel|>So 12."))
+    endpoint = Endpoint(
+        replace(Profile.today(), reasoning_parser=False), brain=said("It is 12.<channel|>So 12.")
+    )
     async with playing(endpoint) as player:
         stream = await player.play({"messages": messages, "stream": True, **THINKING})
     assert stream.said.content == "It is 12.<channel|>So 12."

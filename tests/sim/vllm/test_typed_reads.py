@@ -10,7 +10,11 @@ from bot.sim.vllm.server import Endpoint, Profile, Question, Timing
 from tests.support.endpoint_client import playing
 
 SYSTEMONE, DECISIONS = "/v1/systemone", "/v1/decisions"
-CHOICE = {"type": "choice", "instructions": "Which team?", "criteria": {"billing": "payments, cards", "travel": None}}
+CHOICE = {
+    "type": "choice",
+    "instructions": "Which team?",
+    "criteria": {"billing": "payments, cards", "travel": None},
+}
 NOUL = {"type": "noul", "instructions": "Was the card charged?"}
 SCORE = {"type": "score", "instructions": "How upset?", "criteria": ["calm", "annoyed", "furious"]}
 STATE = "My card was charged twice."
@@ -95,8 +99,9 @@ async def test_a_read_is_one_step_of_a_small_canvas() -> None:
     endpoint = Endpoint()
     async with playing(endpoint) as player:
         played = await player.play(systemone(**{str(n): NOUL for n in range(8)}), SYSTEMONE)
-        assert 'diffusion_num_denoising_steps_total{engine="0",model_name="diffusiongemma"} 1.0' in await metrics(
-            player
+        assert (
+            'diffusion_num_denoising_steps_total{engine="0",model_name="diffusiongemma"} 1.0'
+            in await metrics(player)
         )
         await player.play(systemone(**{str(n): NOUL for n in range(9)}), SYSTEMONE)
         text = await metrics(player)
@@ -138,13 +143,22 @@ async def test_without_log_probabilities_it_cannot() -> None:
         ({"state": "x", "questions": {}}, "Input should be a valid dictionary"),
         ({"state": "x", "questions": [NOUL]}, "Input should be a valid dictionary"),
         (systemone(**{str(n): NOUL for n in range(65)}), "questions: at most 64 for this model"),
-        (systemone(a={**CHOICE, "criteria": {str(n): None for n in range(27)}}), "at most 26 options for this model"),
-        (systemone(a={**SCORE, "criteria": [str(n) for n in range(11)]}), "at most 10 options for this model"),
+        (
+            systemone(a={**CHOICE, "criteria": {str(n): None for n in range(27)}}),
+            "at most 26 options for this model",
+        ),
+        (
+            systemone(a={**SCORE, "criteria": [str(n) for n in range(11)]}),
+            "at most 10 options for this model",
+        ),
         (systemone(a={**SCORE, "criteria": ["one"]}), "must be an ordered list of levels"),
         (systemone(a={**CHOICE, "criteria": {}}), "must map option names"),
         (systemone(a={**NOUL, "criteria": ["yes"]}), "noul criteria must be an object"),
         (systemone(a={**NOUL, "name": "b"}), "Extra inputs are not permitted"),
-        (systemone(a={"type": "guess"}), "unknown question type 'guess'; supported: ['choice', 'noul', 'score']"),
+        (
+            systemone(a={"type": "guess"}),
+            "unknown question type 'guess'; supported: ['choice', 'noul', 'score']",
+        ),
         (systemone(a={}), "'loc': 'body.questions.a.type', 'msg': 'Field required'"),
     ],
 )
@@ -160,12 +174,18 @@ async def test_systemone_refuses_with_the_servers_words(body: dict[str, Any], me
     [
         ({"model": "diffusiongemma", "input": "x"}, "'loc': 'body.questions', 'msg': 'Field required'"),
         (decisions(), "List should have at least 1 item"),
-        (decisions(PREDICATE, temperature=1), "'loc': 'body.temperature', 'msg': 'Extra inputs are not permitted'"),
+        (
+            decisions(PREDICATE, temperature=1),
+            "'loc': 'body.temperature', 'msg': 'Extra inputs are not permitted'",
+        ),
         (decisions({**PREDICATE, "criteria": {}, "kind": 1}), "'loc': 'body.questions.0.kind'"),
         (decisions({"type": "predicate"}), "'loc': 'body.questions.0.instructions', 'msg': 'Field required'"),
         (decisions({"type": "guess", "instructions": ""}), "Input tag 'guess' is unknown"),
         (decisions({**CHOICES, "choices": [{"value": 1}]}), "List should have at least 2 items"),
-        (decisions({**CHOICES, "choices": [{"value": n} for n in range(27)]}), "at most 26 options for this model"),
+        (
+            decisions({**CHOICES, "choices": [{"value": n} for n in range(27)]}),
+            "at most 26 options for this model",
+        ),
         (
             decisions(PREDICATE, input=[{"role": "user", "content": [{"type": "input_image"}]}]),
             "Decisions supports text input only",

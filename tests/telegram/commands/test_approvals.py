@@ -39,7 +39,9 @@ async def front(database: Database) -> Front:
     return front
 
 
-async def asked(front: Front, who: approvals.Who = "asker", binding: str | None = "*", person: int = ANNA) -> int:
+async def asked(
+    front: Front, who: approvals.Who = "asker", binding: str | None = "*", person: int = ANNA
+) -> int:
     """A turn of somebody is parked with one question; its number."""
     item = await front.running(person)
     call = Wanted(ToolCall("a", "ring", '{"bell": "door"}'), {"bell": "door"})
@@ -129,7 +131,11 @@ async def test_that_an_admin_takes_back_what_somebody_else_may_do_is_written_dow
         await front.tap(f"revoke:{number}", ADMIN)
     async with front.database.reading() as tx:
         [change] = await audit.changes(tx)
-    assert (change.who, change.what, change.subject) == (ADMIN, "took back what was allowed", f"person {ANNA}")
+    assert (change.who, change.what, change.subject) == (
+        ADMIN,
+        "took back what was allowed",
+        f"person {ANNA}",
+    )
     assert change.before["tool"] == "ring"
 
 

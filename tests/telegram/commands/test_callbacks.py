@@ -28,7 +28,18 @@ async def front(database: Database) -> Front:
 
 @pytest.mark.parametrize(
     "data",
-    ["", "nothing:1", "stop", "stop:", "stop:x", "stop:-1", "stop:" + "9" * 40, "ask:3", "a:1", "people:block:1"],
+    [
+        "",
+        "nothing:1",
+        "stop",
+        "stop:",
+        "stop:x",
+        "stop:-1",
+        "stop:" + "9" * 40,
+        "ask:3",
+        "a:1",
+        "people:block:1",
+    ],
 )
 async def test_a_button_of_an_older_version_or_a_forged_one_is_answered(front: Front, data: str):
     assert await front.tap(data) == (TOO_OLD, [])
@@ -180,7 +191,13 @@ async def test_more_is_not_asked_for_while_a_newer_message_waits_or_after_a_new_
 async def test_more_of_a_message_of_long_ago_is_answered_without_it(front: Front):
     turn = await front.answered("tell me a long story")
     sender = front.message()["message"]["from"]
-    query = {"id": "q", "from": sender, "chat_instance": "1", "data": f"more:{turn}", "inline_message_id": "7"}
+    query = {
+        "id": "q",
+        "from": sender,
+        "chat_instance": "1",
+        "data": f"more:{turn}",
+        "inline_message_id": "7",
+    }
     await front.store({"callback_query": query})
     assert await front.handle() == []
     assert front.bot.of("edit_message_reply_markup") == []

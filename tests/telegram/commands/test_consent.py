@@ -206,7 +206,9 @@ async def test_no_is_remembered_and_says_what_is_left(front: Front):
     assert sent.buttons == {}
 
 
-async def test_a_turn_that_has_begun_goes_on_though_consent_was_withdrawn_or_the_endpoint_is_gone(front: Front):
+async def test_a_turn_that_has_begun_goes_on_though_consent_was_withdrawn_or_the_endpoint_is_gone(
+    front: Front,
+):
     (item,) = await front.store(front.message(text="/deep why?"))
     await front.answered("why?", item=item)
     await front.handle()
@@ -222,7 +224,14 @@ async def test_a_button_of_another_chat_or_host_or_a_forged_one_does_nothing(fro
     assert front.turns.asks == []
     assert not (await agreed(front)).given
     elsewhere = button("text", endpoint("https://other.example/v1"))
-    for forged in (elsewhere, "consent:", "consent:text", "consent:text:x:y", data.replace("text", "all:1"), "consent"):
+    for forged in (
+        elsewhere,
+        "consent:",
+        "consent:text",
+        "consent:text:x:y",
+        data.replace("text", "all:1"),
+        "consent",
+    ):
         toast, _ = await front.tap(forged)
         assert toast == "This button is too old."
     assert not (await agreed(front)).given
@@ -237,7 +246,12 @@ async def test_consent_shows_what_may_go_and_changes_it_kind_by_kind(front: Fron
         f"The text of this chat may go to {HOST}; notes, files and images stay here. /consent changes that."
     )
     (page,) = await front.write("/consent")
-    assert list(page.buttons) == ["Also send notes", "Also send files", "Also send images", "Send nothing there"]
+    assert list(page.buttons) == [
+        "Also send notes",
+        "Also send files",
+        "Also send images",
+        "Send nothing there",
+    ]
     toast, _ = await front.tap(page.buttons["Also send images"])
     assert toast == "Changed."
     assert (await agreed(front)).kinds == frozenset({"text", "images"})

@@ -23,7 +23,10 @@ async def test_each_topic_is_forgotten_by_a_job_of_its_own_and_one_of_them_tells
     toast, _ = await front.tap("forget:yes")
     assert toast == "I forget this chat."
     jobs = await front.items(kind="house")
-    assert [(job.lane, '"tell": true' in job.body) for job in jobs] == [(str(ANNA), True), (f"{ANNA}:3", False)]
+    assert [(job.lane, '"tell": true' in job.body) for job in jobs] == [
+        (str(ANNA), True),
+        (f"{ANNA}:3", False),
+    ]
     assert (await front.tap("forget:yes"))[0] == "I am at it."
     assert len(await front.items(kind="house")) == 2
 

@@ -45,7 +45,8 @@ async def mine(front: Front, person: int = ANNA) -> list[Job]:
 
 
 async def keep(front: Front, person: int = ANNA, rule: str | None = DAILY, **more: object) -> int:
-    new = NewJob("reminder", NOW + DAY, "Europe/Berlin", rule, text="tea", person=person, lane=Lane(person), **more)  # type: ignore[arg-type]
+    values = {"text": "tea", "person": person, "lane": Lane(person), **more}
+    new = NewJob("reminder", NOW + DAY, "Europe/Berlin", rule, **values)  # type: ignore[arg-type]
     async with front.database.transaction() as tx:
         return await jobs.add(tx, new, now=NOW)
 
@@ -55,7 +56,13 @@ async def test_a_reminder_is_said_back_with_its_time_its_zone_and_an_undo_button
     [sent] = await front.handle()
     assert sent.text == "⏰ I remind you: call Bob\nSat 21 Nov 2026, 09:00 (Europe/Berlin)"
     [job] = await mine(front)
-    assert (job.kind, job.text, job.lane, job.rule, job.missed) == ("reminder", "call Bob", Lane(ANNA), None, "once")
+    assert (job.kind, job.text, job.lane, job.rule, job.missed) == (
+        "reminder",
+        "call Bob",
+        Lane(ANNA),
+        None,
+        "once",
+    )
     assert front.looks == 1
     toast, _ = await front.tap(sent.buttons["Undo"])
     assert toast == "Undone."
@@ -138,7 +145,9 @@ async def test_the_list_shows_each_job_with_its_buttons(front: Front):
         f"#{first} ⏰ tea · every day at 08:00 · Sat 21 Nov 2026, 16:00 (Europe/Berlin)",
         f"#{second} ⏰ tea · Sat 21 Nov 2026, 16:00 (Europe/Berlin)",
     ]
-    assert list(shown.buttons) == [f"{verb} #{job}" for job in (first, second) for verb in ("Pause", "Run", "Delete")]
+    assert list(shown.buttons) == [
+        f"{verb} #{job}" for job in (first, second) for verb in ("Pause", "Run", "Delete")
+    ]
 
 
 async def test_a_job_is_paused_and_resumed_and_never_due_meanwhile(front: Front):
@@ -202,10 +211,14 @@ async def test_what_is_done_cannot_be_undone(front: Front):
 
 
 @pytest.mark.parametrize(("rule", "zone"), [("nonsense", "Europe/Berlin"), (DAILY, "Mars/Phobos")])
-async def test_a_job_that_cannot_be_read_is_listed_and_deleted_and_hinders_nothing(front: Front, rule: str, zone: str):
+async def test_a_job_that_cannot_be_read_is_listed_and_deleted_and_hinders_nothing(
+    front: Front, rule: str, zone: str
+):
     job = await keep(front, rule=rule)
     async with front.database.transaction() as tx:
-        await tx.execute(update(table).values(state="paused", why_paused="its rule cannot be read", zone=zone))
+        await tx.execute(
+            update(table).values(state="paused", why_paused="its rule cannot be read", zone=zone)
+        )
     [shown] = await said(front, "/jobs")
     assert "paused, for its rule cannot be read" in shown
     toast, *_ = await front.tap(f"job:resume:{job}")
@@ -290,7 +303,9 @@ async def test_a_house_may_keep_no_jobs_at_all(database: Database, bounds: Bound
         ("every 1 hour tea", "⏰ I remind you: tea\nEvery hour. Next: Fri 20 Nov 2026, 19:00"),
     ],
 )
-async def test_what_was_written_while_the_house_was_down_counts_from_then(front: Front, words: str, told: str):
+async def test_what_was_written_while_the_house_was_down_counts_from_then(
+    front: Front, words: str, told: str
+):
     sent = front.message(text=f"/remind {words}")
     front.now += 7200
     await front.store(sent, stale=True)
@@ -305,7 +320,9 @@ async def test_tomorrow_is_that_of_the_day_it_was_said_even_if_the_zone_is_told_
     await front.let_in(ANNA)
     await said(front, "/remind tomorrow at 9 tea")
     front.now += 120
-    assert (await said(front, "/zone Berlin"))[1] == "⏰ I remind you: tea\nSat 21 Nov 2026, 09:00 (Europe/Berlin)"
+    assert (await said(front, "/zone Berlin"))[
+        1
+    ] == "⏰ I remind you: tea\nSat 21 Nov 2026, 09:00 (Europe/Berlin)"
 
 
 async def test_a_zone_is_set_by_a_city_and_told_with_its_time(front: Front):

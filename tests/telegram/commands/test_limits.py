@@ -1,4 +1,6 @@
-"""/limits tells people how they stand and lets admins set what others may use, in one clear line whatever is typed."""
+"""/limits tells people how they stand and lets admins set what others may use, in one clear line whatever is
+typed.
+"""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -30,9 +32,13 @@ async def rules(front: Front) -> list[Rule]:
 
 
 async def test_a_member_without_a_limit_and_with_one(front: Front):
-    assert await said(front, "/limits", ANNA) == "You have used 0 canvases today, estimated; you have no limit."
+    assert (
+        await said(front, "/limits", ANNA) == "You have used 0 canvases today, estimated; you have no limit."
+    )
     await said(front, f"/limits {ANNA} 1")
-    assert (await said(front, "/limits", ANNA)).startswith("You have used 0 of your 1 canvas of today, estimated; anew")
+    assert (await said(front, "/limits", ANNA)).startswith(
+        "You have used 0 of your 1 canvas of today, estimated; anew"
+    )
 
 
 async def test_only_admins_set_limits(front: Front):
@@ -70,7 +76,13 @@ async def test_whatever_else_an_admin_types_is_answered_with_how_to(front: Front
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(59.0, "in 1 min"), (3600.0, "in 1 h"), (3660.0, "in 1 h 1 min"), (86_399.0, "in 24 h"), (0.0, "in 1 min")],
+    [
+        (59.0, "in 1 min"),
+        (3600.0, "in 1 h"),
+        (3660.0, "in 1 h 1 min"),
+        (86_399.0, "in 24 h"),
+        (0.0, "in 1 min"),
+    ],
 )
 def test_the_time_until_there_are_new_canvases_is_told_in_words(seconds: float, words: str):
     assert Share(0, 1, seconds).again == f"at 00:00 UTC, {words}"

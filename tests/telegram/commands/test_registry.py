@@ -145,7 +145,9 @@ async def test_a_draft_stopped_in_telegram_stops_the_turn(front: Front):
 async def test_a_draft_stopped_in_a_topic_stops_that_topic(front: Front):
     await front.running(message_thread_id=7, is_topic_message=True)
     chat = {"id": ANNA, "type": "private"}
-    (stop,) = await front.store({"stopped_message_generation": {"chat": chat, "draft_id": 3, "message_thread_id": 7}})
+    (stop,) = await front.store(
+        {"stopped_message_generation": {"chat": chat, "draft_id": 3, "message_thread_id": 7}}
+    )
     await front.handle()
     assert front.turns.stops == [(Lane(ANNA, 7), stop)]
 
@@ -158,7 +160,12 @@ async def test_retry_puts_a_new_turn_in_the_place_of_the_last(front: Front):
     assert await front.write("/retry") == []
     (task,) = await front.items(kind="task")
     assert (task.lane, task.sender) == ("5", ANNA)
-    assert json.loads(task.body) == {"person": ANNA, "name": "Anna", "texts": ["second", "third"], "turn": turn}
+    assert json.loads(task.body) == {
+        "person": ANNA,
+        "name": "Anna",
+        "texts": ["second", "third"],
+        "turn": turn,
+    }
     assert front.worker_wakes == 1
     async with front.database.reading() as tx:
         assert turn not in [one.id for one in await turns.past(tx, LANE, 1)]
@@ -195,7 +202,9 @@ async def add_note(front: Front, text: str, lane: Lane = LANE) -> int:
 
 
 async def test_notes_are_listed_with_author_and_date_and_deleted_by_a_button(front: Front):
-    assert [one.text for one in await front.write("/notes")] == ["No notes yet. Ask me to remember something."]
+    assert [one.text for one in await front.write("/notes")] == [
+        "No notes yet. Ask me to remember something."
+    ]
     await add_note(front, "likes tea")
     await add_note(front, "hates rain")
     (sent,) = await front.write("/notes")

@@ -1,4 +1,6 @@
-"""A secret sent in a chat is not used: nothing of it is kept, its message is deleted, the admin hears what to do."""
+"""A secret sent in a chat is not used: nothing of it is kept, its message is deleted, the admin hears what to
+do.
+"""
 
 import json
 import logging
@@ -39,7 +41,12 @@ async def test_nothing_of_it_is_kept_and_its_message_is_to_be_deleted(front: Fro
     bodies = [row.body for row in await front.items()]
     assert bodies[0] is None
     errand = json.loads(bodies[1])
-    assert (errand["job"], errand["do"], errand["message"], errand["lane"]) == ("tools", "unsay", 4321, str(person))
+    assert (errand["job"], errand["do"], errand["message"], errand["lane"]) == (
+        "tools",
+        "unsay",
+        4321,
+        str(person),
+    )
     assert not any("hunter2" in (body or "") or KEY in (body or "") for body in bodies)
 
 
@@ -56,7 +63,9 @@ async def test_no_line_of_the_log_shows_it(front: Front, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize("words", ["text", "caption"])
 async def test_what_was_edited_into_a_secret_is_not_kept_either(front: Front, words: str):
-    message = front.message(text=f"/tools add https://api.example/ {KEY}", person=ADMIN, message_id=9)["message"]
+    message = front.message(text=f"/tools add https://api.example/ {KEY}", person=ADMIN, message_id=9)[
+        "message"
+    ]
     message[words] = message.pop("text")
     await front.store({"edited_message": message})
     (sent,) = await front.handle()

@@ -41,7 +41,11 @@ async def test_without_a_word_it_shows_how_it_stands_with_three_buttons(front: F
     [
         ("/think on", "on", "Thinking from your next message on: before every answer, which takes longer."),
         ("/think OFF ", "off", "Thinking from your next message on: never."),
-        ("/think\nauto", "auto", "Thinking from your next message on: when tools or several steps ask for it."),
+        (
+            "/think\nauto",
+            "auto",
+            "Thinking from your next message on: when tools or several steps ask for it.",
+        ),
     ],
 )
 async def test_a_word_changes_it_for_this_chat_alone(front: Front, text: str, wanted: Think, line: str):

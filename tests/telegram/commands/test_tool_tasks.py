@@ -66,7 +66,9 @@ class Desk:
             kind="house", state="running"
         )
         for row in waiting:
-            item = InboxItem(row.id, "house", "other", None, row.sender, json.loads(row.body), attempt, False, 0.0)
+            item = InboxItem(
+                row.id, "house", "other", None, row.sender, json.loads(row.body), attempt, False, 0.0
+            )
             await self.errands((item,))
         return [one.text for one in await self.front.sent()]
 
@@ -105,7 +107,9 @@ async def test_after_a_crash_only_what_is_repeatable_runs_again(desk: Desk):
     assert ran == ["look"]
 
 
-async def test_that_what_runs_once_is_taken_is_on_the_disk_before_it_runs(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+async def test_that_what_runs_once_is_taken_is_on_the_disk_before_it_runs(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+):
     transaction, synced = Database.transaction, list[bool]()
 
     def watched(database: Database, *, durable: bool = True) -> Any:
@@ -119,7 +123,10 @@ async def test_that_what_runs_once_is_taken_is_on_the_disk_before_it_runs(desk: 
 
     async def tried(database: Database, trial: trying.Trial) -> trying.Tried:
         found = [row.attempt for row in await desk.front.items(kind="house", state="new")]
-        assert (synced, found) == ([True], [one + 1 for one in before])  # a commit that writes nothing syncs nothing
+        assert (synced, found) == (
+            [True],
+            [one + 1 for one in before],
+        )  # a commit that writes nothing syncs nothing
         return await run(database, trial)
 
     monkeypatch.setattr(trying, "run", tried)
@@ -127,7 +134,9 @@ async def test_that_what_runs_once_is_taken_is_on_the_disk_before_it_runs(desk: 
     assert ran == ["tea"]
 
 
-async def test_what_ran_does_not_run_again_while_the_database_is_away(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+async def test_what_ran_does_not_run_again_while_the_database_is_away(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(patience, "AGAIN_SECONDS", 0.0)
     real, failures = outbox.add, [StoreUnavailable("full"), StoreUnavailable("full")]
 

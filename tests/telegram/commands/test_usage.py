@@ -172,7 +172,16 @@ async def test_a_picture_lost_on_its_way_is_no_fault(front: Front):
 
 async def test_the_details_tell_where_the_seconds_went(front: Front):
     turn = await front.answered("hi")
-    kinds = ("lane_wait", "seat_wait", "further_canvases", "tools", "approval_wait", "back_off", "down", "own")
+    kinds = (
+        "lane_wait",
+        "seat_wait",
+        "further_canvases",
+        "tools",
+        "approval_wait",
+        "back_off",
+        "down",
+        "own",
+    )
     row = dict.fromkeys(kinds, 0.0) | {"intake": 0.01, "first_canvas": 1.5, "telegram": 0.5}
     async with front.database.transaction() as tx:
         await tx.execute(accounts.insert().values(**row, turn=turn, settled_at=front.now, whole=2.01))

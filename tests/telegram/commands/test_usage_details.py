@@ -15,7 +15,12 @@ UNKNOWN = CallSpent("turn", None, "", False, None, None, None, None, None, None)
 
 
 def turn(
-    thinking: bool, why: str, endpoint: Which, endpoint_why: str | None, seconds: float, calls: tuple[CallSpent, ...]
+    thinking: bool,
+    why: str,
+    endpoint: Which,
+    endpoint_why: str | None,
+    seconds: float,
+    calls: tuple[CallSpent, ...],
 ) -> TurnSpent:
     return TurnSpent(12, thinking, why, endpoint, endpoint_why, seconds, calls, {})
 
@@ -35,12 +40,16 @@ def test_a_plain_turn_is_told_in_a_few_lines():
 
 def test_it_is_told_where_the_seconds_went():
     account = {"whole": 8.0, "intake": 0.01, "seat_wait": 0.0, "first_canvas": 6.25, "telegram": 1.74}
-    told = lines(replace(turn(False, "no tool fits", "main", None, 6.5, (CALL,)), account=account)).splitlines()
+    told = lines(
+        replace(turn(False, "no tool fits", "main", None, 6.5, (CALL,)), account=account)
+    ).splitlines()
     assert told[-4:-1] == ["Where 8.0 s went:", "    6.2 s first canvas", "    1.7 s Telegram"]
 
 
 def test_what_was_not_told_is_unknown():
-    assert lines(turn(True, "", "main", None, 1.5, (UNKNOWN, replace(CALL, cached_tokens=None)))).splitlines()[1:] == [
+    assert lines(
+        turn(True, "", "main", None, 1.5, (UNKNOWN, replace(CALL, cached_tokens=None)))
+    ).splitlines()[1:] == [
         "Thinking: on",
         "Why: unknown",
         "Call 1: thinking off",
@@ -54,7 +63,9 @@ def test_what_was_not_told_is_unknown():
 
 
 def test_a_turn_without_calls_says_so():
-    assert lines(turn(False, "thinking is off", "main", None, 0.1, ())).splitlines()[3:] == ["Model calls: none"]
+    assert lines(turn(False, "thinking is off", "main", None, 0.1, ())).splitlines()[3:] == [
+        "Model calls: none"
+    ]
 
 
 def test_switches_and_repeated_calls_are_told_with_their_reason():
@@ -91,8 +102,12 @@ def test_how_a_call_ended_and_how_long_it_waited_is_told():
 
 
 def test_a_decision_read_is_told_apart_from_the_calls():
-    read = replace(UNKNOWN, purpose="decision", model="diffusiongemma", seconds=0.31, prompt_tokens=141, outcome="ok")
-    told = lines(turn(True, "the endpoint reads 70%", "main", None, 2.0, (read, replace(CALL, thinking=True))))
+    read = replace(
+        UNKNOWN, purpose="decision", model="diffusiongemma", seconds=0.31, prompt_tokens=141, outcome="ok"
+    )
+    told = lines(
+        turn(True, "the endpoint reads 70%", "main", None, 2.0, (read, replace(CALL, thinking=True)))
+    )
     assert "Decision read: 0.3 s\n    141 in\n" in told
     assert "1. 1 canvas" in told
     assert "Call 1" not in told

@@ -71,7 +71,8 @@ def test_usage_lines_read_well():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"), [(0.04, "0.0 s"), (99.9, "99.9 s"), (100.2, "100 s"), (3600, "60 min"), (7200, "2 h")]
+    ("seconds", "told"),
+    [(0.04, "0.0 s"), (99.9, "99.9 s"), (100.2, "100 s"), (3600, "60 min"), (7200, "2 h")],
 )
 def test_seconds_are_told_as_precisely_as_it_matters(seconds: float, told: str):
     took = Spent(1, 1, 1, 1, 1, seconds, whole=True)
@@ -81,7 +82,14 @@ def test_seconds_are_told_as_precisely_as_it_matters(seconds: float, told: str):
 
 counts = st.none() | st.integers(0, 10**10)
 spendings = st.builds(
-    Spent, st.integers(1, 10**5), st.integers(0, 10**5), counts, counts, counts, st.floats(0, 10**6), st.booleans()
+    Spent,
+    st.integers(1, 10**5),
+    st.integers(0, 10**5),
+    counts,
+    counts,
+    counts,
+    st.floats(0, 10**6),
+    st.booleans(),
 )
 
 

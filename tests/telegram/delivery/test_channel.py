@@ -1,4 +1,6 @@
-"""A turn shows that it works, then its text block by block, then its answer; nothing comes late and nothing twice."""
+"""A turn shows that it works, then its text block by block, then its answer; nothing comes late and nothing
+twice.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -62,7 +64,13 @@ async def test_without_drafts_it_types_and_does_not_ask_again(office: PostOffice
             await office.api.until(lambda: office.calls().count("sendChatAction") == item)  # noqa: B023
             await office.answer(channel, "Paris.", item)
             await sender.rested()
-    assert office.calls() == ["sendMessageDraft", "sendChatAction", "sendMessage", "sendChatAction", "sendMessage"]
+    assert office.calls() == [
+        "sendMessageDraft",
+        "sendChatAction",
+        "sendMessage",
+        "sendChatAction",
+        "sendMessage",
+    ]
 
 
 async def test_blocks_are_shown_as_one_message_edited_and_finished(office: PostOffice):
@@ -73,7 +81,9 @@ async def test_blocks_are_shown_as_one_message_edited_and_finished(office: PostO
         await office.api.until(lambda: office.seen())
         assert office.buttons() == [["stop:1"]]
         channel.show(TWO)
-        await office.api.until(lambda: office.seen()[0].startswith("First block,") and "Second" in office.seen()[0])
+        await office.api.until(
+            lambda: office.seen()[0].startswith("First block,") and "Second" in office.seen()[0]
+        )
         assert office.buttons() == [["stop:1"]]
         await office.answer(channel, THREE)
         await sender.rested()
@@ -129,7 +139,9 @@ async def test_a_long_answer_goes_on_in_further_messages(office: PostOffice):
     assert "\n\n".join(office.seen()).split() == whole.split()
     assert len(messages) == 4
     assert not any(office.buttons())
-    finished_first = [call for call in office.made() if call.params.integer("message_id") == messages[0].message_id]
+    finished_first = [
+        call for call in office.made() if call.params.integer("message_id") == messages[0].message_id
+    ]
     assert len(finished_first) == 1  # it stood there whole when the answer came
 
 
@@ -207,7 +219,9 @@ async def test_parts_notify_once_and_carry_the_buttons_last(office: PostOffice):
         assert [part.silent for part in parts] == [False, True, True]
         assert [part.buttons for part in parts] == [(), (), buttons]
         assert all(part.silent for part in channel.parts("word " * 2000, silent=True))
-        assert [part.text for part in channel.parts(" \n ")] == ["(This answer holds nothing that can be shown.)"]
+        assert [part.text for part in channel.parts(" \n ")] == [
+            "(This answer holds nothing that can be shown.)"
+        ]
 
 
 def draft_says(office: PostOffice, line: str) -> bool:
@@ -277,7 +291,9 @@ async def test_a_turn_that_ends_without_a_text_takes_its_line_back(office: PostO
     assert await office.rows() == []
 
 
-async def test_a_line_that_cannot_be_taken_back_is_tried_once_and_becomes_the_answer_later(office: PostOffice):
+async def test_a_line_that_cannot_be_taken_back_is_tried_once_and_becomes_the_answer_later(
+    office: PostOffice,
+):
     office.api.inject(Fault.refuse("Not Found: method not found", 404), "sendMessageDraft", times=None)
     office.api.inject(Fault.drop(), "deleteMessage")
     async with office.sender() as sender:

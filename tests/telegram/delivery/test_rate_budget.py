@@ -1,4 +1,6 @@
-"""Telegram is never called more often than the limits allow, and what must arrive is never held up by what need not."""
+"""Telegram is never called more often than the limits allow, and what must arrive is never held up by what
+need not.
+"""
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,9 @@ CALLS = st.lists(st.tuples(st.floats(0, 5), CHATS, st.booleans()), max_size=200)
 
 
 def made(calls: list[tuple[float, int, bool]], *, patient: bool) -> list[tuple[float, int, bool]]:
-    """The moments at which these calls (pause before, chat, show) are made; a show that must wait is left out."""
+    """The moments at which these calls (pause before, chat, show) are made; a show that must wait is left
+    out.
+    """
     budget, now, done = Budget(Limits()), 1000.0, []
     for pause, chat, show in calls:
         now += pause
@@ -26,7 +30,9 @@ def made(calls: list[tuple[float, int, bool]], *, patient: bool) -> list[tuple[f
 
 
 def most_within(moments: list[float], seconds: float) -> int:
-    return max((sum(begin <= one < begin + seconds - 1e-6 for one in moments) for begin in moments), default=0)
+    return max(
+        (sum(begin <= one < begin + seconds - 1e-6 for one in moments) for begin in moments), default=0
+    )
 
 
 @given(CALLS, st.booleans())

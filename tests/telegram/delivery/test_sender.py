@@ -51,7 +51,9 @@ def failures(caplog: pytest.LogCaptureFixture) -> Iterator[asyncio.Event]:
 
 async def test_a_stored_message_is_sent_once_without_previews(office: PostOffice):
     async with office.sender() as sender:
-        await office.store((Part("hello https://example.org", buttons=((Button("A", "a"), Button("B", "b")),)),))
+        await office.store(
+            (Part("hello https://example.org", buttons=((Button("A", "a"), Button("B", "b")),)),)
+        )
         sender.wake(ANN)
         await sender.rested()
     (call,) = office.made()

@@ -75,7 +75,8 @@ async def check(office: PostOffice) -> None:
     for row in answers:
         assert len([one for one in rows if one.about == row.id]) == (row.state == "unknown")
     endings = [
-        max((row for row in answers if row.item == item), key=lambda row: row.part) for item in range(1, TURNS + 1)
+        max((row for row in answers if row.item == item), key=lambda row: row.part)
+        for item in range(1, TURNS + 1)
     ]
     for row in endings:
         copies = seen.count(f"End of answer {row.item}.")

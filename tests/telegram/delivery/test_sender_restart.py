@@ -71,7 +71,9 @@ async def test_stopping_waits_for_the_call_on_its_way_and_leaves_the_rest(office
     assert "new" in states
 
 
-async def test_stopping_gives_up_a_call_that_is_never_answered(office: PostOffice, monkeypatch: pytest.MonkeyPatch):
+async def test_stopping_gives_up_a_call_that_is_never_answered(
+    office: PostOffice, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(sender_room, "_GRACE", 0.2)
     office.api.inject(Fault.hang(after_effect=True), "sendMessage")
     async with office.sender() as sender:

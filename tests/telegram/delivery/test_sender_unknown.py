@@ -37,7 +37,9 @@ async def test_another_chat_cannot_ask_for_somebody_elses_answer(office: PostOff
 
 
 async def test_a_copy_of_unknown_outcome_is_said_too(office: PostOffice):
-    office.api.inject(Fault.accept_then_drop(), "sendMessage", when=lambda call: call.text == "the answer", times=2)
+    office.api.inject(
+        Fault.accept_then_drop(), "sendMessage", when=lambda call: call.text == "the answer", times=2
+    )
     async with office.sender() as sender:
         row = await office.say(sender, "the answer")
         await sender.rested()

@@ -26,7 +26,9 @@ def test_what_stands_in_angle_brackets_does_not_vanish() -> None:
     assert only(f"**In** {text}") == Piece(f"In {text}", ({"type": "bold", "offset": 0, "length": 2},))
 
 
-@pytest.mark.parametrize("html", ["<div>\nin\n</div>", "<script>\n\nin\n\n</script>", "<!--\n\nin\n-->", "<T>"])
+@pytest.mark.parametrize(
+    "html", ["<div>\nin\n</div>", "<script>\n\nin\n\n</script>", "<!--\n\nin\n-->", "<T>"]
+)
 def test_blocks_of_html_are_shown_as_written(html: str) -> None:
     assert "".join(only(html).text.split()) == "".join(html.split())
 
@@ -66,7 +68,10 @@ def test_links_telegram_would_refuse_are_shown_as_text(link: str, shown: str) ->
 def test_good_links_stay_links_and_show_their_titles() -> None:
     piece = only('[a](https://example.org/x?y=1 "the title") ![](https://example.org/cat.png)')
     assert piece.text == "a (the title) https://example.org/cat.png"
-    assert [entity["url"] for entity in piece.entities] == ["https://example.org/x?y=1", "https://example.org/cat.png"]
+    assert [entity["url"] for entity in piece.entities] == [
+        "https://example.org/x?y=1",
+        "https://example.org/cat.png",
+    ]
 
 
 def test_definitions_of_links_are_not_swallowed() -> None:
@@ -89,7 +94,8 @@ def test_dashes_below_a_paragraph_are_a_rule() -> None:
 
 def test_headings_are_bold_without_decoration() -> None:
     assert only("# One\n\nTwo\n---\n\ntext") == Piece(
-        "One\n\nTwo\n\ntext", ({"type": "bold", "offset": 0, "length": 3}, {"type": "bold", "offset": 5, "length": 3})
+        "One\n\nTwo\n\ntext",
+        ({"type": "bold", "offset": 0, "length": 3}, {"type": "bold", "offset": 5, "length": 3}),
     )
 
 
@@ -113,7 +119,8 @@ def test_code_that_slipped_behind_its_fence_is_not_lost() -> None:
 
 def test_formulas_become_unicode_outside_code_only() -> None:
     piece = only(
-        r"\(\alpha + \frac{1}{2}\), $\|x\|$ and $||x||$ but `\(\alpha_1\)`, \(a\)" + "\n\n\\[\nx^2 \\le\n- 1\n\\]"
+        r"\(\alpha + \frac{1}{2}\), $\|x\|$ and $||x||$ but `\(\alpha_1\)`, \(a\)"
+        + "\n\n\\[\nx^2 \\le\n- 1\n\\]"
     )
     assert shown_by(piece, "code") == ["α + ½", "‖x‖", "‖x‖", r"\(\alpha_1\)"]
     assert shown_by(piece, "pre") == ["x² ≤ - 1"]
@@ -180,9 +187,9 @@ def test_halves_of_surrogate_pairs_and_control_characters_are_replaced() -> None
 
 def test_the_first_piece_may_be_given_less_room() -> None:
     pieces = render("word " * 100, limit=200, first_limit=50)
-    assert [utf16_len(piece.text) <= room for piece, room in zip(pieces, (50, 200, 200, 200), strict=False)] == [
-        True
-    ] * len(pieces)
+    assert [
+        utf16_len(piece.text) <= room for piece, room in zip(pieces, (50, 200, 200, 200), strict=False)
+    ] == [True] * len(pieces)
     assert len(pieces) == 4
 
 
@@ -199,7 +206,9 @@ def test_code_cut_in_two_keeps_its_language_on_both_sides() -> None:
     assert len(pieces) > 2
     assert "\n".join(piece.text for piece in pieces) == code
     for piece in pieces:
-        assert piece.entities == ({"type": "pre", "offset": 0, "length": len(piece.text), "language": "python"},)
+        assert piece.entities == (
+            {"type": "pre", "offset": 0, "length": len(piece.text), "language": "python"},
+        )
 
 
 def test_a_piece_that_begins_with_indented_code_keeps_the_indentation() -> None:
@@ -208,7 +217,8 @@ def test_a_piece_that_begins_with_indented_code_keeps_the_indentation() -> None:
 
 
 @pytest.mark.parametrize(
-    "letter", ["👨‍👩‍👧‍👦", "👩🏽‍💻", "🇩🇪", "é\u0323", "각", "🏴\U000e0067\U000e0062\U000e007f", "1\ufe0f\u20e3"]
+    "letter",
+    ["👨‍👩‍👧‍👦", "👩🏽‍💻", "🇩🇪", "é\u0323", "각", "🏴\U000e0067\U000e0062\U000e007f", "1\ufe0f\u20e3"],
 )
 def test_cuts_never_fall_within_a_letter(letter: str) -> None:
     pieces = render(letter * 200, limit=101)

@@ -57,5 +57,9 @@ def test_no_document_has_to_be_shown_as_written(name: str, caplog: pytest.LogCap
 
 def test_code_is_shown_verbatim() -> None:
     (piece,) = render(DOCUMENTS["code"])
-    fenced = [block.split("\n", 1)[1].rstrip("\n") for block in DOCUMENTS["code"].split("```")[1::2] if "\n" in block]
+    fenced = [
+        block.split("\n", 1)[1].rstrip("\n")
+        for block in DOCUMENTS["code"].split("```")[1::2]
+        if "\n" in block
+    ]
     assert [code for code in fenced if code not in shown_by(piece, "pre")] == []

@@ -157,7 +157,9 @@ def test_every_word_of_any_markdown_is_shown_in_order(text: str, limit: int) -> 
     pieces = render(text, limit=limit)
     # a link to a place within the document leads nowhere: its address alone may go
     elsewhere = (
-        hidden(pieces) + " ".join(re.findall(r"\]\(#[^\n]*", text)) + " ".join(re.findall(r"tg://emoji[^\n]*", text))
+        hidden(pieces)
+        + " ".join(re.findall(r"\]\(#[^\n]*", text))
+        + " ".join(re.findall(r"tg://emoji[^\n]*", text))
     )
     wanted = [word for word in WORD.findall(text) if word not in elsewhere]
     whole = Piece("".join(piece.text for piece in pieces))
@@ -191,12 +193,18 @@ def _is_letter(char: str) -> bool:
 def test_any_code_is_shown_line_by_line(lines: list[str], limit: int) -> None:
     assume(not any(re.match(r"\s*`{4,}\s*$", line) for line in lines))
     pieces = render("\n".join(["````py", *lines, "````"]), limit=limit)
-    shown = [line.rstrip() for piece in pieces for code in shown_by(piece, "pre") for line in code.split("\n")]
+    shown = [
+        line.rstrip() for piece in pieces for code in shown_by(piece, "pre") for line in code.split("\n")
+    ]
     assert [line for line in shown if visible(line)] == [line.rstrip() for line in lines if visible(line)]
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.from_regex(r"(https?://|HTTPS?:|tg://|mailto:|//)?[\w.@:%\[\]-]{0,12}[./:?#\\]?[^\s]{0,8}", fullmatch=True))
+@given(
+    st.from_regex(
+        r"(https?://|HTTPS?:|tg://|mailto:|//)?[\w.@:%\[\]-]{0,12}[./:?#\\]?[^\s]{0,8}", fullmatch=True
+    )
+)
 def test_telegram_takes_every_address_we_take(url: str) -> None:
     piece = Piece("text", ({"type": "text_link", "offset": 0, "length": 4, "url": url},))
     assert not is_web(url) or refusal(piece) is None

@@ -35,7 +35,9 @@ class Ear:
 
 def house(files: object = None, ear: Ear | None = None, most: int = 2) -> Gathering:
     kept = files or FilesStandIn(dict(KEPT))
-    return Gathering(cast(Files, kept), Reader(), cast(Transcriber, ear) if ear else None, most=most, room=8000)
+    return Gathering(
+        cast(Files, kept), Reader(), cast(Transcriber, ear) if ear else None, most=most, room=8000
+    )
 
 
 def letters(*enclosures: Enclosure | None) -> list[Letter]:
@@ -77,7 +79,9 @@ async def test_each_kind_is_read_as_what_it_is_and_order_is_kept():
 
 async def test_a_name_goes_with_the_sound_where_there_is_one():
     ear = Ear()
-    await house(ear=ear).gathered(letters(Enclosure("sound", "file", "voice", "talk.mp3", "audio/mpeg")), Watch())
+    await house(ear=ear).gathered(
+        letters(Enclosure("sound", "file", "voice", "talk.mp3", "audio/mpeg")), Watch()
+    )
     await house(ear=ear).gathered(
         letters(Enclosure("sound", "video message", "voice", media_type="video/mp4")), Watch()
     )

@@ -1,4 +1,6 @@
-"""What came with a message is read leniently, and is named in a way that no prompt and no line can be broken by."""
+"""What came with a message is read leniently, and is named in a way that no prompt and no line can be broken
+by.
+"""
 
 from typing import Any
 
@@ -26,7 +28,12 @@ def size(file: str, width: int, height: int, **more: Any) -> dict[str, Any]:
 def test_of_a_photo_the_smallest_is_taken_that_has_all_the_model_sees(sizes: list[Any], file: str):
     found = enclosed({"photo": sizes})
     assert found is not None
-    assert (found.kind, found.word, found.file_id, found.media_type) == ("picture", "photo", file, "image/jpeg")
+    assert (found.kind, found.word, found.file_id, found.media_type) == (
+        "picture",
+        "photo",
+        file,
+        "image/jpeg",
+    )
 
 
 FILE = {"file_id": "f", "file_name": "a.x", "file_size": 12}
@@ -36,10 +43,22 @@ FILE = {"file_id": "f", "file_name": "a.x", "file_size": 12}
     ("message", "enclosure"),
     [
         ({"document": FILE}, Enclosure("file", "file", "f", "a.x", "", 12)),
-        ({"document": FILE | {"mime_type": "Image/PNG"}}, Enclosure("picture", "picture", "f", "a.x", "image/png", 12)),
-        ({"document": FILE | {"mime_type": "image/heic"}}, Enclosure("file", "file", "f", "a.x", "image/heic", 12)),
-        ({"document": FILE | {"mime_type": "audio/x\r\nname: y"}}, Enclosure("file", "file", "f", "a.x", "", 12)),
-        ({"document": FILE | {"mime_type": "audio/x-wav"}}, Enclosure("sound", "file", "f", "a.x", "audio/x-wav", 12)),
+        (
+            {"document": FILE | {"mime_type": "Image/PNG"}},
+            Enclosure("picture", "picture", "f", "a.x", "image/png", 12),
+        ),
+        (
+            {"document": FILE | {"mime_type": "image/heic"}},
+            Enclosure("file", "file", "f", "a.x", "image/heic", 12),
+        ),
+        (
+            {"document": FILE | {"mime_type": "audio/x\r\nname: y"}},
+            Enclosure("file", "file", "f", "a.x", "", 12),
+        ),
+        (
+            {"document": FILE | {"mime_type": "audio/x-wav"}},
+            Enclosure("sound", "file", "f", "a.x", "audio/x-wav", 12),
+        ),
         (
             {"animation": {"mime_type": "image/gif"}, "document": FILE | {"mime_type": "image/gif"}},
             Enclosure("picture", "picture", "f", "a.x", "image/gif", 12),
@@ -108,7 +127,9 @@ messages = st.dictionaries(st.sampled_from(kinds), things | st.lists(things, max
 def test_nothing_that_comes_can_break_the_reading(message: dict[str, Any]):
     found = enclosed(message)
     assert found is None or found.file_id
-    arrival = envelope.read({"update_id": 1, "message": {"chat": {"id": 5, "type": "private"}, **message}}, 0.0)
+    arrival = envelope.read(
+        {"update_id": 1, "message": {"chat": {"id": 5, "type": "private"}, **message}}, 0.0
+    )
     assert arrival is not None
     assert arrival.shape == ("text" if found else "other")
     assert arrival.not_before == (1.0 if found and isinstance(message.get("media_group_id"), str) else None)

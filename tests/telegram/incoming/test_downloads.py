@@ -97,7 +97,9 @@ async def test_an_answer_that_nobody_understands_is_an_attempt(api: BotApi, fetc
         ("Bad Request: wrong file_id or the file is temporarily unavailable", files.GONE),
     ],
 )
-async def test_what_telegram_refuses_is_not_asked_for_again(api: BotApi, fetching: Files, refusal: str, why: str):
+async def test_what_telegram_refuses_is_not_asked_for_again(
+    api: BotApi, fetching: Files, refusal: str, why: str
+):
     api.inject(Fault.refuse(refusal), "getFile")
     with pytest.raises(AttachmentUnusable, match=why):
         await fetching.fetch(sent(api))
@@ -127,7 +129,9 @@ async def test_a_file_that_does_not_come_is_given_up(api: BotApi, line: Line, fe
     line.free.set()
 
 
-async def test_no_token_gets_into_the_log(api: BotApi, line: Line, fetching: Files, caplog: pytest.LogCaptureFixture):
+async def test_no_token_gets_into_the_log(
+    api: BotApi, line: Line, fetching: Files, caplog: pytest.LogCaptureFixture
+):
     caplog.set_level(logging.INFO, "bot")
     line.losing = 3
     with pytest.raises(AttachmentUnusable) as unusable:

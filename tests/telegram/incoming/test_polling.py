@@ -113,7 +113,9 @@ async def test_a_webhook_left_behind_is_taken_away_without_dropping_updates(door
 
 
 async def test_another_program_with_the_same_token_ends_it_with_an_explanation(door: Door):
-    door.api.inject(Fault.refuse("Conflict: terminated by other getUpdates request", 409), "getUpdates", times=None)
+    door.api.inject(
+        Fault.refuse("Conflict: terminated by other getUpdates request", 409), "getUpdates", times=None
+    )
     with pytest.raises(TelegramConflict, match="this bot token"):
         await door.intake(patience=0.0).run()
 
@@ -245,7 +247,11 @@ def _message(number: int, sender: int = 7) -> dict[str, object]:
 
 @pytest.mark.parametrize(
     "broken",
-    [b'{"update_id":5,"message":{"text":', b"\xff\xfe{]", b'{"update_id":5,"x":' + b"[" * 5000 + b"]" * 5000 + b"}"],
+    [
+        b'{"update_id":5,"message":{"text":',
+        b"\xff\xfe{]",
+        b'{"update_id":5,"x":' + b"[" * 5000 + b"]" * 5000 + b"}",
+    ],
 )
 async def test_a_broken_update_takes_no_other_with_it(door: Door, broken: bytes):
     door.api.person(7).send("before")
@@ -271,5 +277,7 @@ async def test_a_broken_update_alone_is_acknowledged_with_the_next_one(door: Doo
 @given(st.binary(max_size=40), st.lists(st.integers(0, 9), max_size=3))
 def test_whole_updates_are_found_in_any_answer(junk: bytes, numbers: list[int]):
     updates = [{"update_id": number, "message": {"text": '{"update_id":1}'}} for number in numbers]
-    answer = ",".join([junk.decode("utf-8", "replace"), *(json.dumps(one, separators=(",", ":")) for one in updates)])
+    answer = ",".join(
+        [junk.decode("utf-8", "replace"), *(json.dumps(one, separators=(",", ":")) for one in updates)]
+    )
     assert list(whole_updates(answer))[-len(updates) :] == updates

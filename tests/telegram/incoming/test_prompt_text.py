@@ -38,7 +38,9 @@ def test_a_forwarded_text_is_data_and_nothing_else():
     ],
 )
 def test_a_forward_says_who_wrote_it_first(origin: dict[str, Any], who: str):
-    assert entering.entered({"text": "x", "forward_origin": origin}).startswith(f"[data: message forwarded from {who}]")
+    assert entering.entered({"text": "x", "forward_origin": origin}).startswith(
+        f"[data: message forwarded from {who}]"
+    )
 
 
 def test_what_is_replied_to_stands_before_the_text():
@@ -48,7 +50,11 @@ def test_what_is_replied_to_stands_before_the_text():
 
 
 def test_a_quote_stands_for_the_whole_message():
-    message = {"text": "Why?", "quote": {"text": "rains"}, "reply_to_message": {"text": "It rains.", "from": BOB}}
+    message = {
+        "text": "Why?",
+        "quote": {"text": "rains"},
+        "reply_to_message": {"text": "It rains.", "from": BOB},
+    }
     label = "quoted part of the message this replies to, written by Bob"
     assert entering.entered(message) == f"[data: {label}]\nrains\n[end of data]\nWhy?"
 
@@ -61,7 +67,9 @@ def test_a_reply_to_another_chat_is_data_too():
 
 def test_a_reply_to_a_picture_says_so():
     message = {"text": "What is it?", "reply_to_message": {"photo": [{"file_id": "p"}], "from": BOB}}
-    assert "\n(photos, which you see only where they stand in this conversation)\n" in entering.entered(message)
+    assert "\n(photos, which you see only where they stand in this conversation)\n" in entering.entered(
+        message
+    )
 
 
 def test_a_reply_to_what_nobody_can_look_at_says_so():
@@ -106,7 +114,17 @@ json = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
-parts = ["text", "caption", "quote", "from", "origin", "reply_to_message", "external_reply", "forward_origin", "photo"]
+parts = [
+    "text",
+    "caption",
+    "quote",
+    "from",
+    "origin",
+    "reply_to_message",
+    "external_reply",
+    "forward_origin",
+    "photo",
+]
 messages = st.dictionaries(st.sampled_from(parts), json, max_size=9)
 
 

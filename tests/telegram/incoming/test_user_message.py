@@ -1,4 +1,6 @@
-"""Messages and what came with them become the user messages of a turn; what cannot be used is said in a sentence."""
+"""Messages and what came with them become the user messages of a turn; what cannot be used is said in a
+sentence.
+"""
 
 import pytest
 
@@ -52,7 +54,11 @@ def test_a_forwarded_album_says_once_whose_it_is():
 
 
 def test_documents_and_transcripts_share_the_room_and_all_of_them_is_kept():
-    letters = [Letter({}, 1.0, FILE, document("x" * 900)), Letter({}, 1.0, VOICE, heard("y" * 900)), Letter({}, 1.0)]
+    letters = [
+        Letter({}, 1.0, FILE, document("x" * 900)),
+        Letter({}, 1.0, VOICE, heard("y" * 900)),
+        Letter({}, 1.0),
+    ]
     told = compose(letters, 600)
     assert [text.count("x") - text.count(".txt") for text in told.texts] == [300, 0, 0]
     assert told.texts[0].startswith("[data: file a.txt, first 300 of 900 characters]\nxxx")
@@ -84,7 +90,11 @@ def test_what_cannot_be_used_stands_there_as_data():
 
 @pytest.mark.parametrize(
     "answerable",
-    [Letter({"text": "hi"}, 1.0), Letter({"caption": "hi"}, 1.0, PHOTO, why="x"), Letter({}, 1.0, PHOTO, RED)],
+    [
+        Letter({"text": "hi"}, 1.0),
+        Letter({"caption": "hi"}, 1.0, PHOTO, why="x"),
+        Letter({}, 1.0, PHOTO, RED),
+    ],
 )
 def test_with_anything_left_to_answer_nothing_is_refused(answerable: Letter):
     assert composing.refused([Letter({}, 1.0, FILE, why="it is empty"), answerable]) == ""
@@ -106,7 +116,8 @@ def test_what_is_refused_is_said_a_reason_a_sentence_with_names():
 
 def test_of_very_many_files_only_the_count_is_said():
     letters = [
-        Letter({}, 1.0, Enclosure("file", "file", "f", f"{'x' * 30}{at}"), why="it is empty") for at in range(11)
+        Letter({}, 1.0, Enclosure("file", "file", "f", f"{'x' * 30}{at}"), why="it is empty")
+        for at in range(11)
     ]
     assert composing.refused(letters) == "I could not use 11 of your files: it is empty."
     assert composing.refused(letters[1:]).count("your file ") == 10

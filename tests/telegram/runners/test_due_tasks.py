@@ -57,12 +57,28 @@ class Desk:
                 if ending is None:
                     await inbox.dead(tx, [items[0].id], error=why, now=NOW)
                     return
-                row = {"item": item.id, "lane": str(ANNA), "person": ANNA, "conversation": 1, "state": "ended"}
-                row |= {"tools": "[]", "thinking": False, "thinking_why": "", "received_at": NOW, "began_at": NOW}
+                row = {
+                    "item": item.id,
+                    "lane": str(ANNA),
+                    "person": ANNA,
+                    "conversation": 1,
+                    "state": "ended",
+                }
+                row |= {
+                    "tools": "[]",
+                    "thinking": False,
+                    "thinking_why": "",
+                    "received_at": NOW,
+                    "began_at": NOW,
+                }
                 await tx.execute(turns.insert().values(row | {"ending": ending}))
                 await inbox.done(tx, [item.id], now=NOW)
 
-        await (settling.behind_giving_up(end)((item,), "why") if ending is None else settling.behind(end)((item,)))
+        await (
+            settling.behind_giving_up(end)((item,), "why")
+            if ending is None
+            else settling.behind(end)((item,))
+        )
         async with self.database.reading() as tx:
             return dict((await tx.execute(select(table).where(table.c.id == item.job))).one()._asdict())
 
@@ -80,7 +96,9 @@ async def desk(database: Database) -> Desk:
     return desk
 
 
-async def test_a_due_task_is_asked_as_its_owner_behind_people_and_its_answer_says_what_it_is_about(desk: Desk):
+async def test_a_due_task_is_asked_as_its_owner_behind_people_and_its_answer_says_what_it_is_about(
+    desk: Desk,
+):
     await desk.tasks()((await desk.due("the  news " + "x" * 99),))
     [ask] = desk.turns.asks
     assert (ask.person, ask.name, ask.lane, ask.priority) == (ANNA, "Anna", Lane(ANNA), TASKS)

@@ -1,4 +1,6 @@
-"""Whoever has used up the day's canvases is told so, once nearly, then for every message; /retry answers it later."""
+"""Whoever has used up the day's canvases is told so, once nearly, then for every message; /retry answers it
+later.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +42,11 @@ async def test_a_refused_message_is_answered_by_a_line_and_by_a_retry_when_there
         assert "Two." in house.endpoint.requests[-1].prompt
     async with connected(house.settings.database_url) as database, database.reading() as tx:
         rows = (await tx.execute(select(turns.c.ending, turns.c.state).order_by(turns.c.id))).all()
-    assert [tuple(row) for row in rows] == [("answered", "ended"), ("limit", "replaced"), ("answered", "ended")]
+    assert [tuple(row) for row in rows] == [
+        ("answered", "ended"),
+        ("limit", "replaced"),
+        ("answered", "ended"),
+    ]
 
 
 async def test_what_came_with_a_refused_message_is_there_for_the_retry(tmp_path: Path):
@@ -64,7 +70,9 @@ async def test_one_notice_at_four_fifths_a_day_also_across_a_restart(tmp_path: P
             assert house.texts(BOB)[-1].startswith("You have used about 4 of your 5 canvases of today.")
         async with house.gateway():
             assert await say(house, "@@say:Last.@@", 4) == "Last."
-            assert (await say(house, "@@say:Never.@@", 5)).startswith("You have used up your 5 canvases of today")
+            assert (await say(house, "@@say:Never.@@", 5)).startswith(
+                "You have used up your 5 canvases of today"
+            )
             house.ann.send("@@say:Admins have no limit.@@")
             assert await house.answered() == ["Admins have no limit."]
         assert sum("You have used about" in text for text in house.texts(BOB)) == 1
@@ -100,7 +108,9 @@ async def test_with_plenty_left_nobody_looks_at_each_turn_and_the_limit_holds_al
     async with open_house(tmp_path, access="open", **small) as house:
         for number in range(1, 4):
             await say(house, f"@@say:{number}@@", number)
-        assert (await say(house, "@@say:4@@", 5)).startswith("You have used about 4 of your 5 canvases of today.")
+        assert (await say(house, "@@say:4@@", 5)).startswith(
+            "You have used about 4 of your 5 canvases of today."
+        )
         await say(house, "@@say:5@@", 6)
         assert (await say(house, "@@say:6@@", 7)).startswith("You have used up your 5 canvases of today")
 

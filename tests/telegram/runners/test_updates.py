@@ -31,7 +31,13 @@ async def front(database: Database) -> Front:
 async def test_a_members_text_becomes_a_turn(front: Front):
     assert await front.write("Hello") == []
     (ask,) = front.turns.asks
-    assert (ask.lane, ask.person, ask.name, ask.texts, ask.sent) == (Lane(5), 5, "Anna", ("Hello",), (front.now,))
+    assert (ask.lane, ask.person, ask.name, ask.texts, ask.sent) == (
+        Lane(5),
+        5,
+        "Anna",
+        ("Hello",),
+        (front.now,),
+    )
     assert (ask.reply_to, ask.silent, ask.preface) == (None, False, "")
     assert (await front.items())[0].state == "done"
 
@@ -98,7 +104,14 @@ async def test_names_are_short_and_carry_nothing_but_letters(front: Front, first
 @pytest.mark.parametrize(
     "update",
     [
-        {"edited_message": {"message_id": 1, "date": 1, "chat": {"id": 5, "type": "private"}, "from": user(5)}},
+        {
+            "edited_message": {
+                "message_id": 1,
+                "date": 1,
+                "chat": {"id": 5, "type": "private"},
+                "from": user(5),
+            }
+        },
         {"channel_post": {"message_id": 1, "date": 1, "chat": {"id": -5, "type": "channel"}, "text": "x"}},
         {"message": {"message_id": 1, "date": 1, "chat": {"id": -5, "type": "channel"}, "text": "x"}},
         {"something_new": {"from": user(5)}},
@@ -249,7 +262,17 @@ async def test_strangers_of_an_open_bot_are_members_and_admins_can_see_them(data
 values: st.SearchStrategy[Any] = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**60), 2**60), st.text(max_size=8), st.just({}), st.just([])
 )
-keys = ["message_id", "date", "chat", "from", "text", "reply_to_message", "entities", "forward_origin", "quote"]
+keys = [
+    "message_id",
+    "date",
+    "chat",
+    "from",
+    "text",
+    "reply_to_message",
+    "entities",
+    "forward_origin",
+    "quote",
+]
 unreadable = (TypeError, KeyError, ValueError, AttributeError, OverflowError, OSError)
 
 
@@ -265,6 +288,8 @@ async def test_any_message_is_handled_or_set_aside_and_opens_no_door(
     with suppress(*unreadable):
         await front.handle()
     async with front.database.transaction() as tx:
-        await tx.execute(update_rows(inbox_table).where(inbox_table.c.state == "running").values(state="dead"))
+        await tx.execute(
+            update_rows(inbox_table).where(inbox_table.c.state == "running").values(state="dead")
+        )
     assert (await front.item(item)).state in {"done", "dead"}
     assert all(ask.person == ANNA for ask in front.turns.asks[before:])

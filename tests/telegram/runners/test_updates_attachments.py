@@ -61,7 +61,9 @@ async def test_an_album_waits_for_its_last_photo_and_is_one_message(front: Front
 async def test_what_telegram_does_not_have_is_one_line_and_no_turn(front: Front):
     await front.store(front.message(photo=photo()))
     (sent,) = await front.handle()
-    assert sent.text == "I could not use your photo: Telegram does not have it any more; please send it again."
+    assert (
+        sent.text == "I could not use your photo: Telegram does not have it any more; please send it again."
+    )
     assert front.turns.asks == []
     assert [row.state for row in await front.items()] == ["done"]
 
@@ -70,7 +72,9 @@ async def test_a_text_that_waits_with_it_is_answered(front: Front):
     await front.store(front.message(photo=photo()), front.message(text="See?"))
     assert await front.handle() == []
     (ask,) = front.turns.asks
-    assert ask.texts[0].startswith("[data: photo]\n(photo not shown to you: Telegram does not have it any more")
+    assert ask.texts[0].startswith(
+        "[data: photo]\n(photo not shown to you: Telegram does not have it any more"
+    )
     assert (ask.texts[1], ask.attachments, ask.preface) == ("See?", ((), ()), "")
 
 
@@ -90,7 +94,10 @@ async def test_what_is_known_before_is_said_before_the_answer_too(front: Front):
     (ask,) = front.turns.asks
     late, known = ask.preface.split("\n\n")[:2]
     assert "3 hours ago" in late
-    assert known == "(I could not use your voice message: sound is not understood here; please write it as text.)"
+    assert (
+        known
+        == "(I could not use your voice message: sound is not understood here; please write it as text.)"
+    )
     assert front.files.fetched == []
 
 

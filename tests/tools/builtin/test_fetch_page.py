@@ -22,7 +22,9 @@ NAMES = {"page.test": ["127.0.0.1"]}
 ARTICLE = (
     "<!doctype html><html><head><title>Tea &amp;\n cake</title><script>spy()</script></head><body><nav>Menu</nav>"
     "<article><h1>On tea</h1>"
-    + "".join(f"<p>Sentence {n} about tea, which is long enough to be taken for text.</p>" for n in range(200))
+    + "".join(
+        f"<p>Sentence {n} about tea, which is long enough to be taken for text.</p>" for n in range(200)
+    )
     + "</article></body></html>"
 )
 
@@ -59,7 +61,9 @@ async def test_a_page_is_read_with_title_address_and_a_bounded_text(context):
         (packed(ARTICLE.encode()), "Sentence 0 about tea"),
         (answer(zlib.compress(b"deflated"), "text/plain", content_encoding="deflate"), "deflated"),
         (
-            answer("<?xml version='1.0' encoding='utf-8'?><html><p>Strict.</p></html>", "application/xhtml+xml"),
+            answer(
+                "<?xml version='1.0' encoding='utf-8'?><html><p>Strict.</p></html>", "application/xhtml+xml"
+            ),
             "Strict.",
         ),
         (
@@ -128,7 +132,10 @@ async def test_redirects_are_followed_and_the_final_address_is_told(context):
 
 
 async def test_nothing_of_the_person_is_sent_along():
-    pages_ = {"/": answer("", status="302 Found", location="/b", set_cookie="spy=1"), "/b": answer("b", "text/plain")}
+    pages_ = {
+        "/": answer("", status="302 Found", location="/b", set_cookie="spy=1"),
+        "/b": answer("b", "text/plain"),
+    }
     async with site(pages_) as here:
         await here.reader(NAMES, "127.0.0.1").read(f"http://page.test:{here.port}/", 10)
     for _, request in here.heard:
@@ -168,7 +175,9 @@ async def test_the_next_address_of_a_name_is_tried_when_one_does_not_answer():
         reader = here.reader({"page.test": ["127.0.0.3", "127.0.0.1"]}, "127.0.0.3", "127.0.0.1")
         assert (await reader.read(f"http://page.test:{here.port}/", 10)).text == "here"
         with pytest.raises(ToolError, match="the site does not answer"):
-            await here.reader({"page.test": ["127.0.0.3"]}, "127.0.0.3").read(f"http://page.test:{here.port}/", 10)
+            await here.reader({"page.test": ["127.0.0.3"]}, "127.0.0.3").read(
+                f"http://page.test:{here.port}/", 10
+            )
 
 
 async def test_tls_is_for_the_name_though_the_address_is_connected_to():
@@ -206,7 +215,9 @@ async def test_a_silent_site_is_given_up(monkeypatch):
 async def test_a_page_that_keeps_the_extractor_busy_is_read_plainly(monkeypatch):
     monkeypatch.setattr(pages, "SECONDS", 50)
     monkeypatch.setattr(pages, "EXTRACTING", Limits(seconds=20, processor=2))
-    async with site({"/": answer("<table>" + "<tr><td>x" * 100_000), "/worse": answer("<a" * 1_000_000)}) as here:
+    async with site(
+        {"/": answer("<table>" + "<tr><td>x" * 100_000), "/worse": answer("<a" * 1_000_000)}
+    ) as here:
         reader = here.reader(NAMES, "127.0.0.1")
         assert (await reader.read(f"http://page.test:{here.port}/", 3)).text == "x\nx"
         with pytest.raises(ToolError, match="text cannot be found"):
@@ -244,7 +255,9 @@ def test_titles_and_words_are_found_and_what_is_not_shown_is_not(plainly):
 
 
 def test_a_head_that_is_never_closed_hides_no_body():
-    assert readable(b"<head><title>One</title><body>Words.", "html", "", 100, plainly=True)["text"] == "Words."
+    assert (
+        readable(b"<head><title>One</title><body>Words.", "html", "", 100, plainly=True)["text"] == "Words."
+    )
 
 
 def test_bytes_that_are_no_page_still_give_their_text():
@@ -254,11 +267,19 @@ def test_bytes_that_are_no_page_still_give_their_text():
 PIECES = st.sampled_from(
     [b"<p>", b"<div", b"</body>", b"<title>", b"&#x110000;", b"<![CDATA[", b"<!--", b"\xff\xfe", b"a "]
 )
-CHARSETS = st.sampled_from(["", "utf-8", "utf-16", "utf-7", "idna", "punycode", "undefined", "hex", "x\0"]) | st.text()
+CHARSETS = (
+    st.sampled_from(["", "utf-8", "utf-16", "utf-7", "idna", "punycode", "undefined", "hex", "x\0"])
+    | st.text()
+)
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.binary() | st.lists(PIECES).map(b"".join), st.sampled_from(["html", "text", ""]), CHARSETS, st.booleans())
+@given(
+    st.binary() | st.lists(PIECES).map(b"".join),
+    st.sampled_from(["html", "text", ""]),
+    CHARSETS,
+    st.booleans(),
+)
 def test_any_bytes_give_some_text(body, kind, charset, plainly):
     found = readable(body, kind, charset, 20, plainly)
     assert len(found["text"]) <= 20

@@ -20,7 +20,9 @@ async def test_the_pieces_of_a_result_make_the_whole(context: ToolContext):
     assert len(await run(read_more, {"number": 12, "start": -5}, context)) > PIECE
 
 
-@pytest.mark.parametrize(("number", "start", "why"), [(7, 0, "has the number 7"), (12, 20_000, "20000 characters")])
+@pytest.mark.parametrize(
+    ("number", "start", "why"), [(7, 0, "has the number 7"), (12, 20_000, "20000 characters")]
+)
 async def test_what_cannot_be_read_is_said(context: ToolContext, number: int, start: int, why: str):
     with pytest.raises(ToolError, match=why):
         await run(read_more, {"number": number, "start": start}, context)

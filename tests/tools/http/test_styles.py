@@ -68,8 +68,12 @@ def test_queries(style, explode, content, written):
 
 
 def test_reserved_characters_and_json_in_a_query():
-    assert query_of(Value("q", "q", "query", "form", True, reserved=True), "a/b:c&d=#+") == ["q=a/b:c%26d%3D%23%2B"]
-    assert query_of(Value("q", "filter[a]", "query", "form", True, as_json=True), [1]) == ["filter[a]=%5B1%5D"]
+    assert query_of(Value("q", "q", "query", "form", True, reserved=True), "a/b:c&d=#+") == [
+        "q=a/b:c%26d%3D%23%2B"
+    ]
+    assert query_of(Value("q", "filter[a]", "query", "form", True, as_json=True), [1]) == [
+        "filter[a]=%5B1%5D"
+    ]
 
 
 def test_headers():

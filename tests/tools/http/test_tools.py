@@ -59,7 +59,9 @@ async def test_an_argument_that_is_an_address_is_judged_as_one():
 async def test_a_question_carries_its_arguments_encoded_and_nothing_else(context):
     async with open_desk() as desk:
         tool = ship(desk)
-        told = json.loads(await called(tool, context, id="a/b ?#&é", tags=["x&y", "z"], deep={"k": 1}, days="2"))
+        told = json.loads(
+            await called(tool, context, id="a/b ?#&é", tags=["x&y", "z"], deep={"k": 1}, days="2")
+        )
     assert (tool.repeatable, tool.changes, tool.rule, tool.outside, tool.source) == (
         True,
         False,
@@ -103,7 +105,8 @@ async def test_deleting_and_looking_need_no_body(context):
     async with open_desk() as desk:
         desk.answers["/ships/7"] = Response(status_code=204)
         assert (
-            await called(ship(desk, "DELETE"), context, id="7", days=1) == "Done (204 No Content). The answer is empty."
+            await called(ship(desk, "DELETE"), context, id="7", days=1)
+            == "Done (204 No Content). The answer is empty."
         )
         desk.answers["/ships/8"] = Response("x", media_type="text/plain", headers={"etag": "v1"})
         told = await called(ship(desk, "HEAD"), context, id="8", days=1)
@@ -155,7 +158,9 @@ async def test_what_a_service_repeats_of_its_secrets_is_masked(context):
             f"key {KEY}, token t0ken-of-ours, q%26secret, dXNlcjpodW50ZXIyIQ==, hunter2!"
         )
         desk.answers["/ships/2"] = Response(f"no {KEY}", 401)
-        secrets = Secrets({"X-Key": KEY, "X-Auth": "Token t0ken-of-ours"}, {"appid": "q&secret"}, "user:hunter2!")
+        secrets = Secrets(
+            {"X-Key": KEY, "X-Auth": "Token t0ken-of-ours"}, {"appid": "q&secret"}, "user:hunter2!"
+        )
         tool = ship(desk, secrets=secrets, reach=desk.reach("api.test"))
         assert await called(tool, context, id="1", days=1) == "key •••, token •••, •••, •••, •••"
         with pytest.raises(ToolError, match=r"^shipyard answered 401 Unauthorized: no •••$"):
@@ -226,7 +231,9 @@ async def test_a_private_host_is_reached_only_if_it_is_named(context):
             (("127.0.0.1:1",), "not on the"),
             (("127.0.0.1",), None),
         ):
-            service = Service("home", frozenset({desk.host("127.0.0.1")}), reach=Reach(private=frozenset(private)))
+            service = Service(
+                "home", frozenset({desk.host("127.0.0.1")}), reach=Reach(private=frozenset(private))
+            )
             tool = tool_of(route_to("ship", "Ship.", "GET", address, SHIP), service)
             if complaint:
                 with pytest.raises(ToolError, match=complaint):
@@ -250,7 +257,14 @@ async def test_what_changes_something_is_repeated_by_no_redirect_but_on_the_same
         assert json.loads(await called(tool, context, id="3", days=1))["method"] == "GET"
         with pytest.raises(ToolError, match=r"302, a redirect to api\.test"):
             await called(tool, context, id="4", days=1)
-    assert [each.path for each in desk.heard] == ["/ships/1", "/ships/2", "/take", "/ships/3", "/done", "/ships/4"]
+    assert [each.path for each in desk.heard] == [
+        "/ships/1",
+        "/ships/2",
+        "/take",
+        "/ships/3",
+        "/done",
+        "/ships/4",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -307,7 +321,10 @@ async def test_an_endless_answer_is_left_at_its_bound(context):
 async def test_a_silent_service_is_given_up_and_a_change_left_unknown(context, monkeypatch):
     monkeypatch.setattr(services, "SECONDS", 0.2)
     async with open_desk() as desk:
-        for method, told in ("GET", r"given up\.$"), ("POST", r"given up\. Whether it was done is not known\.$"):
+        for method, told in (
+            ("GET", r"given up\.$"),
+            ("POST", r"given up\. Whether it was done is not known\.$"),
+        ):
             with pytest.raises(ToolError, match=rf"^shipyard took longer than 0.2 seconds and was {told}"):
                 await called(ship(desk, method, "/hang"), context, id="1", days=1)
 
@@ -332,7 +349,9 @@ async def test_a_service_that_is_not_there_or_breaks_off_is_said(context):
     server = await asyncio.start_server(broken, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        service = Service("s", frozenset({f"127.0.0.1:{port}"}), reach=Reach(private=frozenset({"127.0.0.1"})))
+        service = Service(
+            "s", frozenset({f"127.0.0.1:{port}"}), reach=Reach(private=frozenset({"127.0.0.1"}))
+        )
         url = f"http://127.0.0.1:{port}/"
         with pytest.raises(ToolError, match=r"could not be heard: .*Whether it was done is not known\."):
             await service.send(Asked("POST", url, {}, b"{}"))
@@ -371,7 +390,12 @@ def test_a_route_is_kept_as_json():
         ("GET", "http://[::1", SHIP, "no web address"),
         ("GET", "https://a.test/", [], "must be a JSON object"),
         ("GET", "https://a.test/", {"type": "array"}, "describe an object"),
-        ("GET", "https://a.test/", {"properties": {"x": {"$ref": "file:///etc/passwd"}}}, "only references within"),
+        (
+            "GET",
+            "https://a.test/",
+            {"properties": {"x": {"$ref": "file:///etc/passwd"}}},
+            "only references within",
+        ),
     ],
 )
 def test_an_endpoint_that_is_none_is_refused_in_a_sentence(method, url, schema, complaint):
@@ -382,7 +406,9 @@ def test_an_endpoint_that_is_none_is_refused_in_a_sentence(method, url, schema, 
 @settings(max_examples=150, deadline=None)
 @given(
     st.binary(max_size=40) | st.text(max_size=20).map(str.encode),
-    st.sampled_from(["", "application/json", "text/plain; charset=", "text/x;charset*=x''%ff", "image/png", "a/b;c"])
+    st.sampled_from(
+        ["", "application/json", "text/plain; charset=", "text/x;charset*=x''%ff", "image/png", "a/b;c"]
+    )
     | st.text(),
     st.integers(200, 599),
 )
@@ -408,7 +434,12 @@ def test_secrets_are_masked_however_they_are_spelt():
 
 
 WILD = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["\ud800", "..", "a\r\nb"]),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.sampled_from(["\ud800", "..", "a\r\nb"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
 )

@@ -22,7 +22,12 @@ async def _changed(_: object) -> None: ...
 
 
 def test_names_take_the_form_of_the_house():
-    names = {"getForecast": "w_get_forecast", "list-all.items": "w_list_all_items", "Größe": "w_gr_e", "A_B": "w_a_b"}
+    names = {
+        "getForecast": "w_get_forecast",
+        "list-all.items": "w_list_all_items",
+        "Größe": "w_gr_e",
+        "A_B": "w_a_b",
+    }
     found = listing("w", [told(name) for name in names])
     assert {one.remote: one.name for one in found.definitions} == names
 
@@ -43,7 +48,9 @@ def test_a_name_is_never_cut_to_one_that_its_server_does_not_know():
 
 def test_what_is_too_much_is_cut_or_left_out():
     long = told("long", description="words " * 1000)
-    large = told("large", {"type": "object", "properties": {f"a{n}": {"description": "x" * 40} for n in range(999)}})
+    large = told(
+        "large", {"type": "object", "properties": {f"a{n}": {"description": "x" * 40} for n in range(999)}}
+    )
     found = listing("w", [long, large, *(told(f"t{number}") for number in range(TOOLS))])
     assert len(next(one for one in found.definitions if one.remote == "long").description) == DESCRIPTION
     assert len(found.definitions) == TOOLS - 1
@@ -78,7 +85,9 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=12,
 )
-KEYS = st.sampled_from(["type", "properties", "items", "required", "enum", "anyOf", "$ref", "$defs", "format", "url"])
+KEYS = st.sampled_from(
+    ["type", "properties", "items", "required", "enum", "anyOf", "$ref", "$defs", "format", "url"]
+)
 SCHEMAS: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
     KEYS | st.text(max_size=6),
     st.deferred(lambda: JSON | SCHEMAS | st.sampled_from(["object", "string", "#/$defs/a", "array"])),

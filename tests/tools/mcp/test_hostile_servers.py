@@ -18,7 +18,9 @@ VALUES = st.recursive(
 )
 BLOCKS = st.fixed_dictionaries(
     {"type": st.sampled_from(["text", "image", "audio", "resource", "resource_link", "video"])},
-    optional={key: VALUES | st.just("AAAA") for key in ("text", "data", "mimeType", "uri", "name", "resource")},
+    optional={
+        key: VALUES | st.just("AAAA") for key in ("text", "data", "mimeType", "uri", "name", "resource")
+    },
 )
 RESULTS = VALUES | st.fixed_dictionaries(
     {},
@@ -30,7 +32,9 @@ RESULTS = VALUES | st.fixed_dictionaries(
         "resultType": st.sampled_from(["complete", "input_required", "task"]) | VALUES,
     },
 )
-METHODS = st.sampled_from(["sampling/createMessage", "roots/list", "ping", "notifications/progress", "tools/call", "x"])
+METHODS = st.sampled_from(
+    ["sampling/createMessage", "roots/list", "ping", "notifications/progress", "tools/call", "x"]
+)
 MESSAGES = st.fixed_dictionaries(
     {"jsonrpc": st.just("2.0") | VALUES},
     optional={

@@ -1,4 +1,6 @@
-"""Servers over HTTP: the SDK's own and one that behaves badly; what addresses are opened, and who gets the headers."""
+"""Servers over HTTP: the SDK's own and one that behaves badly; what addresses are opened, and who gets the
+headers.
+"""
 
 import asyncio
 import contextlib
@@ -49,7 +51,9 @@ async def test_a_server_of_the_sdk_is_listed_called_and_followed(json_response: 
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(app.router.lifespan_context(app))
         url = await stack.enter_async_context(serve(app))
-        server, changes = await stack.enter_async_context(running(Remote(f"{url}/mcp", private=HERE), name="weather"))
+        server, changes = await stack.enter_async_context(
+            running(Remote(f"{url}/mcp", private=HERE), name="weather")
+        )
         listing = await server.listed()
         assert [one.name for one in listing.definitions] == ["weather_forecast", "weather_more"]
         assert listing.definitions[0].told["properties"]["city"]["type"] == "string"
@@ -124,7 +128,10 @@ async def test_changes_are_heard_on_the_stream_of_an_older_server():
 
 
 async def test_a_server_of_the_newest_protocol_asks_nothing_back_and_is_listened_to_again():
-    async with web(modern=True) as (site, url), running(Remote(f"{url}/mcp", private=HERE)) as (server, changes):
+    async with (
+        web(modern=True) as (site, url),
+        running(Remote(f"{url}/mcp", private=HERE)) as (server, changes),
+    ):
         with pytest.raises(ToolError, match="odd wants to ask more"):
             await server.call("ask", {})
         listed = site.heard.count("tools/list")
@@ -164,7 +171,9 @@ async def test_only_public_addresses_are_opened(url: str, found: list[str]):
             raise OSError("unknown")
         return found
 
-    async with await client(Remote(url), Reach(resolve=resolve, private=frozenset({"other.example"}))) as opened:
+    async with await client(
+        Remote(url), Reach(resolve=resolve, private=frozenset({"other.example"}))
+    ) as opened:
         with pytest.raises(NotAllowed, match=r"is not on the public internet|No host is called"):
             await opened.post(url)
 
@@ -190,6 +199,8 @@ async def test_the_address_that_was_checked_is_the_one_that_is_opened():
 
 async def test_a_server_on_a_private_host_is_not_available_unless_it_is_allowed():
     async with web() as (site, url), running(Remote(f"{url}/mcp"), QUICK) as (server, _):
-        with pytest.raises(ToolError, match=r"odd is not available: 127.0.0.1 is not on the public internet, so"):
+        with pytest.raises(
+            ToolError, match=r"odd is not available: 127.0.0.1 is not on the public internet, so"
+        ):
             await server.call("echo", {})
         assert site.heard == []

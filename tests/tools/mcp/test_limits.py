@@ -36,7 +36,9 @@ def test_usual_messages_never_wait_and_a_flood_does():
 
 
 def test_a_message_of_very_many_values_is_not_read_and_a_long_text_is():
-    many = json.dumps({"jsonrpc": "2.0", "id": 3, "result": {"content": [{"type": "text", "text": ""}] * PARTS}})
+    many = json.dumps(
+        {"jsonrpc": "2.0", "id": 3, "result": {"content": [{"type": "text", "text": ""}] * PARTS}}
+    )
     quoted = json.dumps({"jsonrpc": "2.0", "id": 4, "result": ["a, b: [c] {d}" * 90_000]})
     strange = json.dumps({"jsonrpc": "2.0", "id": 5, "result": [""] * 90_000})
     found = list(Lines().feed(f"{many}\n{quoted}\n{strange}\n".encode()))

@@ -14,7 +14,10 @@ from tools.registry import definitions
 
 
 async def test_the_time_server_tells_the_time(context: ToolContext):
-    async with running(Program(("mcp-server-time", "--local-timezone", "Etc/UTC")), name="time") as (server, _):
+    async with running(Program(("mcp-server-time", "--local-timezone", "Etc/UTC")), name="time") as (
+        server,
+        _,
+    ):
         listing = await server.listed()
         tools = {one.name: server.tool(one) for one in listing.definitions}
         assert sorted(tools) == ["time_convert_time", "time_get_current_time"]

@@ -65,7 +65,10 @@ async def test_what_was_found_is_text_and_pictures_and_what_is_neither_is_named(
 
 
 async def test_what_a_server_repeats_of_its_secrets_is_masked():
-    given = {"environment": {"KEY": "Bearer sesame-4711", "ZONE": "Europe/Oslo"}, "secrets": {"key": "sesame-4711"}}
+    given = {
+        "environment": {"KEY": "Bearer sesame-4711", "ZONE": "Europe/Oslo"},
+        "secrets": {"key": "sesame-4711"},
+    }
     async with running(crooked(**given)) as (server, _):
         assert "sesame" not in repr(server.place)
         seen = json.loads((await server.call("environment", {})).text)
@@ -153,7 +156,9 @@ async def test_a_server_that_never_begins_is_not_available(how: str):
         (("false",), "(has ended|reads no more)"),
     ],
 )
-async def test_a_program_that_cannot_run_fails_at_once_and_later_calls_do_not_wait(command: tuple[str, ...], why: str):
+async def test_a_program_that_cannot_run_fails_at_once_and_later_calls_do_not_wait(
+    command: tuple[str, ...], why: str
+):
     slow = Limits(call=20.0, connect=20.0, pause=0.01, most=600.0)
     async with running(Program(command), slow) as (server, _):
         with pytest.raises(ToolError, match=f"odd is not available: it.*{why}"):
@@ -176,7 +181,9 @@ async def test_what_changes_is_told_when_the_server_says_so():
     async with running(crooked()) as (server, changes):
         await server.call("grow", {})
         await changes.until(lambda told: len(told) == 2)
-        new = {one.name for one in changes.told[1].definitions} - {one.name for one in changes.told[0].definitions}
+        new = {one.name for one in changes.told[1].definitions} - {
+            one.name for one in changes.told[0].definitions
+        }
         assert new == {"odd_grown"}
 
 

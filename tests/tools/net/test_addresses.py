@@ -63,7 +63,9 @@ def test_a_name_is_trusted_only_with_all_its_addresses():
 )
 async def test_no_spelling_of_an_address_inside_is_opened(url):
     """With the real check and the system's own lookup, which reads numbers in every old form."""
-    with pytest.raises(ToolError, match=r"not on the public internet|No host is called|That is no web address"):
+    with pytest.raises(
+        ToolError, match=r"not on the public internet|No host is called|That is no web address"
+    ):
         await PageReader().read(url, 100)
 
 

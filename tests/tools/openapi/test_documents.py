@@ -103,7 +103,10 @@ async def test_a_foreign_host_waits_for_an_admin():
         ([], "Pick between one and 100"),
         (["showShip"] * 101, "Pick between one and 100"),
         (["sail"], "there is no operation 'sail' in it; it has showShip, paint-ship"),
-        (["sendPhoto"], "The operation sendPhoto cannot be used: its body is multipart/form-data; JSON, forms and"),
+        (
+            ["sendPhoto"],
+            "The operation sendPhoto cannot be used: its body is multipart/form-data; JSON, forms and",
+        ),
         (["askBroken"], r"The operation askBroken cannot be used: its parameter 'x' is not correct \(in: "),
         (["showShip", "show_ship"], "showShip and showShip would both be called show_ship"),
     ],
@@ -120,9 +123,15 @@ async def test_of_many_those_that_can_be_used_are_and_the_others_are_told():
 
 
 async def test_operations_that_share_a_name_are_refused_with_both_named():
-    twice = {"/a": {"get": {"operationId": "get-it"}}, "/b": {"get": {"operationId": "getIt"}}, "/c": {"get": {}}}
+    twice = {
+        "/a": {"get": {"operationId": "get-it"}},
+        "/b": {"get": {"operationId": "getIt"}},
+        "/c": {"get": {}},
+    }
     document = await read_document(small("paths", to=twice), URL)
-    with pytest.raises(ToolDefinitionError, match=r"get-it and getIt would both be called get_it; pick one of them\."):
+    with pytest.raises(
+        ToolDefinitionError, match=r"get-it and getIt would both be called get_it; pick one of them\."
+    ):
         await routes_of(document, ["get-it", "getIt"])
     same = {"/a": {"get": {"operationId": "x"}, "post": {"operationId": "x"}}}
     document = await read_document(small("paths", to=same), URL)
@@ -225,9 +234,15 @@ UNUSABLE = [
     (small(*DO, "requestBody", to={"required": True, "content": {"image/png": {}}}), "its body is image/png"),
     (small(*SCHEMA, to={"$ref": "http://x.test/#/a"}), "only references within the document"),
     (small(*SCHEMA, "properties", "a", to={"items": {"$ref": "//x/y"}}), "body.a.items refers to"),
-    (small("paths", to={"/x?y": {"post": {"operationId": "doIt"}}}), "its path is none: a ? or # stands in it"),
     (
-        small("paths", to={"/x": {"get": {"operationId": "doIt", "requestBody": SMALL_BODY | {"required": True}}}}),
+        small("paths", to={"/x?y": {"post": {"operationId": "doIt"}}}),
+        "its path is none: a ? or # stands in it",
+    ),
+    (
+        small(
+            "paths",
+            to={"/x": {"get": {"operationId": "doIt", "requestBody": SMALL_BODY | {"required": True}}}},
+        ),
         "its body is that of a GET, which servers may ignore; it is not sent",
     ),
     (small("paths", to={"/x/{}": {"post": {"operationId": "doIt"}}}), "its path asks for ''"),
@@ -249,7 +264,11 @@ def test_an_operation_that_cannot_be_called_is_refused_in_a_sentence(body, compl
 @pytest.mark.parametrize(
     ("method", "content", "why"),
     [
-        ("post", {"multipart/form-data": {}}, "it is multipart/form-data; JSON, forms and text, all that a model can"),
+        (
+            "post",
+            {"multipart/form-data": {}},
+            "it is multipart/form-data; JSON, forms and text, all that a model can",
+        ),
         ("post", {"application/xml": {}}, "it is application/xml; JSON, forms and text"),
         ("get", {"application/json": {}}, "it is that of a GET, which servers may ignore; it is not sent"),
     ],
@@ -265,7 +284,10 @@ def test_parts_of_a_form_are_written_as_the_document_says():
     parts = {"type": "object", "additionalProperties": {"type": "string"}}
     names = {"type": "array", "items": {"type": "string"}}
     form = {
-        "schema": {"type": "object", "properties": {"meta": parts, "tags": names, "more": parts, "plain": names}},
+        "schema": {
+            "type": "object",
+            "properties": {"meta": parts, "tags": names, "more": parts, "plain": names},
+        },
         "encoding": {
             "meta": {"style": "deepObject", "explode": True},
             "tags": {"style": "form", "explode": False},
@@ -278,7 +300,9 @@ def test_parts_of_a_form_are_written_as_the_document_says():
     body = small("paths", to={"/x": {"post": {"operationId": "doIt", "requestBody": {"content": content}}}})
     route = route_from(json.loads(json.dumps(reading.routes(body, URL, ["doIt"], "")["routes"][0])))
     arguments = {"meta": {"k": "v"}, "tags": ["a", "b"], "more": {"k": 1}, "plain": ["c", "d"]}
-    assert asked_of(route, arguments, "key").body == b"meta[k]=v&tags=a,b&more=%7B%22k%22%3A1%7D&plain=c&plain=d"
+    assert (
+        asked_of(route, arguments, "key").body == b"meta[k]=v&tags=a,b&more=%7B%22k%22%3A1%7D&plain=c&plain=d"
+    )
 
 
 def test_a_path_that_refers_elsewhere_is_a_problem_beside_the_others():
@@ -292,9 +316,7 @@ def test_a_path_that_refers_elsewhere_is_a_problem_beside_the_others():
 
 
 def yaml(schema: str) -> bytes:
-    return (
-        f"openapi: 3.0.0\npaths: {{/x: {{get: {{parameters: [{{name: q, in: query, schema: {schema}}}]}}}}}}".encode()
-    )
+    return f"openapi: 3.0.0\npaths: {{/x: {{get: {{parameters: [{{name: q, in: query, schema: {schema}}}]}}}}}}".encode()
 
 
 FORGIVEN = [
@@ -312,7 +334,9 @@ FORGIVEN = [
     small(*DO, "requestBody", to=[]),
     small(*DO, "requestBody", to={"content": {"image/png": {}}}),
     small(*DO, "requestBody", to={"content": {"application/json": 7}}),
-    small(*DO, "requestBody", to={"content": {"application/json; charset=utf-8": {"schema": {"type": "array"}}}}),
+    small(
+        *DO, "requestBody", to={"content": {"application/json; charset=utf-8": {"schema": {"type": "array"}}}}
+    ),
     small(*SCHEMA, to={}),
     small(*SCHEMA, to=True),
     small(*SCHEMA, to="x"),
@@ -321,7 +345,10 @@ FORGIVEN = [
     small(*SCHEMA, to={"properties": {"<turn|>": {}, "a": {}}}),
     small(*SCHEMA, to={"properties": {f"p{n}": {"enum": [f"e{m}" for m in range(99)]} for n in range(300)}}),
     small(*SCHEMA, to={"$ref": "#/paths/~1x~1{id}/post/requestBody/content/application~1json/schema"}),
-    small(*SCHEMA, to={"allOf": [{"$ref": "#/paths/~1x~1{id}/post/requestBody/content/application~1json/schema"}] * 3}),
+    small(
+        *SCHEMA,
+        to={"allOf": [{"$ref": "#/paths/~1x~1{id}/post/requestBody/content/application~1json/schema"}] * 3},
+    ),
     small(*SCHEMA, "required", to="a"),
     small(*SCHEMA, "properties", to=[]),
     small(*PARAMETER, "schema", to=7),
@@ -377,7 +404,18 @@ PIECES = st.recursive(
         st.lists(inner, max_size=2)
         | st.dictionaries(
             st.sampled_from(
-                ["$ref", "name", "in", "schema", "content", "get", "url", "type", "properties", "application/json"]
+                [
+                    "$ref",
+                    "name",
+                    "in",
+                    "schema",
+                    "content",
+                    "get",
+                    "url",
+                    "type",
+                    "properties",
+                    "application/json",
+                ]
             ),
             inner,
             max_size=3,

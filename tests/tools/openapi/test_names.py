@@ -24,5 +24,12 @@ def test_names_of_tools_are_in_the_houses_form(written, name):
 
 
 def test_arguments_that_would_be_called_alike_say_where_they_go():
-    wanted = [("id", "path"), ("id", "query"), ("X-Id", "header"), ("$top", "query"), ("$", "query"), ("", "query")]
+    wanted = [
+        ("id", "path"),
+        ("id", "query"),
+        ("X-Id", "header"),
+        ("$top", "query"),
+        ("$", "query"),
+        ("", "query"),
+    ]
     assert argument_names(wanted) == ["id_path", "id_query", "X_Id", "top", "query_query", "query_query_2"]

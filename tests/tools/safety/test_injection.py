@@ -116,5 +116,14 @@ def test_whatever_is_made_harmless_has_nothing_left_that_acts_or_hides(text):
 
 
 def test_words_made_to_keep_the_patterns_busy_do_not():
-    for words in ("ignore ", "ignore all ", "the ", "send whole ", "no non ", "a", "ignoriere x ", "bevor du "):
+    for words in (
+        "ignore ",
+        "ignore all ",
+        "the ",
+        "send whole ",
+        "no non ",
+        "a",
+        "ignoriere x ",
+        "bevor du ",
+    ):
         flags(words * (20_000 // len(words)))

@@ -68,7 +68,12 @@ async def test_work_that_ends_before_it_has_read_its_body_is_an_answer_too():
 
 
 def asked(function: str) -> io.BytesIO:
-    head = {"limits": {"seconds": 1}, "path": [], "module": "tests.support.hostile_work", "function": function}
+    head = {
+        "limits": {"seconds": 1},
+        "path": [],
+        "module": "tests.support.hostile_work",
+        "function": function,
+    }
     return io.BytesIO(json.dumps({**head, "arguments": {}}).encode() + b"\nbody")
 
 

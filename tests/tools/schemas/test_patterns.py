@@ -57,7 +57,8 @@ def test_all_others_are_not(pattern):
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["a", "b", "[ab]", r"\w", ".", "x"]), st.sampled_from(["", "*", "+", "?", "{0,9}", "{2}"])
+            st.sampled_from(["a", "b", "[ab]", r"\w", ".", "x"]),
+            st.sampled_from(["", "*", "+", "?", "{0,9}", "{2}"]),
         ),
         max_size=12,
     ),

@@ -251,7 +251,9 @@ def test_references_are_followed_so_far_and_no_further():
 
 
 def test_the_arguments_of_all_forms_are_known_by_their_names():
-    tool = made({"anyOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {}}}], "required": ["c"]})
+    tool = made(
+        {"anyOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {}}}], "required": ["c"]}
+    )
     assert tool.told is not None
     assert set(tool.told["properties"]) == {"a", "b", "c"}
     assert check(tool, {"a": "1", "c": 2}) == {"a": 1, "c": 2}
@@ -260,7 +262,9 @@ def test_the_arguments_of_all_forms_are_known_by_their_names():
 
 
 def test_references_are_looked_up_in_the_document_around_the_schema():
-    document = {"components": {"schemas": {"a/b": {"type": "integer"}, "C": {"$ref": "#/components/schemas/a~1b"}}}}
+    document = {
+        "components": {"schemas": {"a/b": {"type": "integer"}, "C": {"$ref": "#/components/schemas/a~1b"}}}
+    }
     both = reduced(argument({"$ref": "#/components/schemas/C", "description": "Beside."}), document)
     assert both.checked["properties"]["x"] == {"description": "Beside.", "type": "integer"}
 
