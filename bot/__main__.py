@@ -21,14 +21,14 @@ import typer
 from bot.bench.cli import bench
 from bot.cli.tools.commands import tools
 from bot.errors import CanvasgramError, QuestionRefused, SettingsRefused
-from bot.terminal import Person, Work, hand_out, progress, until_stopped
-from bot.usage.plain_text import plain
+from bot.terminal import TerminalPrompter, Work, run_until_signal, show_progress, write_output
+from bot.usage.plain_text import escape_for_terminal
 
 
-def _finish(work: Work | None, **_: object) -> None:
+def _run_work(work: Work | None, **_: object) -> None:
     """Do what a command has left to be done until a signal stops it."""
     if work is not None:
-        raise typer.Exit(asyncio.run(until_stopped(work)))
+        raise typer.Exit(asyncio.run(run_until_signal(work)))
 
 
 cli = typer.Typer(
@@ -36,7 +36,7 @@ cli = typer.Typer(
     epilog="`canvasgram demo` needs nothing. For real use: `canvasgram setup`, then `canvasgram run`.",
     no_args_is_help=True,
     add_completion=False,
-    result_callback=_finish,
+    result_callback=_run_work,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,  # they print local variables, and those hold the token
 )
@@ -53,11 +53,11 @@ def main() -> None:
     try:
         cli(prog_name="canvasgram")
     except Exception as error:
-        known = _of_the_house(error)
+        known = _unwrap_error(error)
         if known is None:
             logging.getLogger(__name__).critical("stopped by a fault of its own", exc_info=True)
             sys.exit(1)
-        typer.echo(plain(" ".join(str(known).split())), err=True)  # one line, whatever its text
+        typer.echo(escape_for_terminal(" ".join(str(known).split())), err=True)  # one line, whatever its text
         sys.exit(2 if isinstance(known, SettingsRefused | QuestionRefused) else 1)
 
 
@@ -88,7 +88,7 @@ def setup(
     env_file: EnvFile = Path(".env"),
 ) -> None:
     """Check token and endpoint, write `.env`, and print the link that makes you admin."""
-    from bot.cli.setup import FirstRun
+    from bot.cli.setup import SetupWizard
 
     given = {
         "telegram_token": token,
@@ -97,7 +97,7 @@ def setup(
         "database_url": database,
     }
     chosen = {name: value for name, value in given.items() if value is not None}
-    asyncio.run(FirstRun(env_file, Person(silent=yes or not sys.stdin.isatty()), chosen).lead())
+    asyncio.run(SetupWizard(env_file, TerminalPrompter(silent=yes or not sys.stdin.isatty()), chosen).run())
 
 
 @cli.command(
@@ -105,9 +105,9 @@ def setup(
 )
 def run(env_file: EnvFile = Path(".env")) -> Work:
     """Run the gateway until SIGTERM or Ctrl-C; nothing is lost by either. A second Ctrl-C leaves at once."""
-    from bot.settings import load
+    from bot.settings import load_settings
 
-    settings = load(env_file)  # a wrong setting is said before the slow imports
+    settings = load_settings(env_file)  # a wrong setting is said before the slow imports
 
     # What is imported stays: to look through it for garbage costs a fifth of the start and a twentieth of a
     # reply.
@@ -115,10 +115,10 @@ def run(env_file: EnvFile = Path(".env")) -> Work:
     from bot import logs
     from bot.app import factory as app
 
-    logs.configure(settings.log_level, settings.log_format, settings.secrets())
+    logs.configure(settings.log_level, settings.log_format, settings.list_secrets())
     gc.freeze()
     gc.enable()
-    return functools.partial(app.run, settings, say=typer.echo)
+    return functools.partial(app.run, settings, announce=typer.echo)
 
 
 @cli.command(epilog='Examples: canvasgram demo · canvasgram demo --say "What is 19 % of 84.50?"')
@@ -154,11 +154,15 @@ def check(
     from bot.check import command
     from bot.check import output as table
 
-    wish = command.meant(endpoint, key, env_file)
+    wish = command.resolve_options(endpoint, key, env_file)
 
     async def work(stop: asyncio.Event) -> int:
-        report = await command.run(wish, progress, stop)
-        typer.echo(table.as_json(report) if json else "\n".join(map(plain, table.lines(report))))
+        report = await command.run_check(wish, show_progress, stop)
+        typer.echo(
+            table.render_json(report)
+            if json
+            else "\n".join(map(escape_for_terminal, table.render_lines(report)))
+        )
         return report.exit_code
 
     return work
@@ -200,14 +204,14 @@ def report(  # noqa: PLR0913  # an option is an argument here
     """Show where tokens and seconds went, from the ledger; also beside a running gateway. Shows no texts."""
     from bot.usage import report_command as telling
 
-    wish = telling.Wish(since, until, chat, user, model, by, form, what, top, sort)
+    wish = telling.ReportOptions(since, until, chat, user, model, by, form, what, top, sort)
     if about not in {None, "audit"}:
         raise QuestionRefused(
             f"There is no report {about!r}. Use `canvasgram report` or `canvasgram report audit`."
         )
-    told = telling.report if about is None else telling.changed
-    answer = asyncio.run(told(_database(env_file), wish, now=time.time()))
-    hand_out(answer, out)
+    told = telling.render_report if about is None else telling.render_audit
+    answer = asyncio.run(told(_load_database_url(env_file), wish, now=time.time()))
+    write_output(answer, out)
 
 
 @cli.command(epilog="Examples: canvasgram turn 1234 · canvasgram turn 1234 --texts")
@@ -223,13 +227,15 @@ def turn(
 ) -> None:
     """Show one turn step by step: waits, calls, tools, thinking and why. Texts stay hidden unless asked for."""
     from bot.usage import report_command as telling
-    from bot.usage.turn_report import ANNOUNCED
+    from bot.usage.turn_report import TEXTS_SHOWN_NOTICE
 
     told = asyncio.run(
-        telling.step_by_step(_database(env_file), number, texts=texts, json=json, now=time.time())
+        telling.render_turn(
+            _load_database_url(env_file), number, with_texts=texts, as_json=json, now=time.time()
+        )
     )
     if texts:
-        typer.echo(ANNOUNCED, err=True)
+        typer.echo(TEXTS_SHOWN_NOTICE, err=True)
     typer.echo(told)
 
 
@@ -238,7 +244,7 @@ def migrate(env_file: EnvFile = Path(".env")) -> None:
     """Bring the database to this version's schema, after a backup copy; `run` does it by itself."""
     from bot.db import migrate as migrating
 
-    url = _database(env_file)
+    url = _load_database_url(env_file)
     migrating.migrate(url)
     typer.echo(f"{url} is up to date.")
 
@@ -257,12 +263,12 @@ def restore(
     """Put a backup in the database's place; nothing that was sent since is sent again. The gateway must not
     run.
     """
-    from bot.db.engine import file_of
+    from bot.db.engine import parse_database_path
     from bot.maintenance import restore as restoring
 
-    url = _database(env_file)
-    made = asyncio.run(restoring.restore(url, file, waiting=waiting, now=time.time()))
-    typer.echo("\n".join(restoring.told(made, file_of(url))))
+    url = _load_database_url(env_file)
+    made = asyncio.run(restoring.restore_backup(url, file, answer_waiting=waiting, now=time.time()))
+    typer.echo("\n".join(restoring.format_summary(made, parse_database_path(url))))
 
 
 @jobs.callback(epilog="Examples: canvasgram jobs · canvasgram jobs run backup")
@@ -272,7 +278,7 @@ def list_jobs(context: typer.Context, env_file: EnvFile = Path(".env")) -> None:
         return
     from bot.cli import system_jobs as orders
 
-    typer.echo(asyncio.run(orders.listed(_database(env_file))))
+    typer.echo(asyncio.run(orders.list_system_jobs(_load_database_url(env_file))))
 
 
 @jobs.command("run", epilog="Examples: canvasgram jobs run backup · canvasgram jobs run retention")
@@ -283,23 +289,23 @@ def run_job(
     """Have a job of the house done now, by the gateway that runs or the next one that starts."""
     from bot.cli import system_jobs as orders
 
-    typer.echo(asyncio.run(orders.order(_database(env_file), name, now=time.time())))
+    typer.echo(asyncio.run(orders.run_system_job(_load_database_url(env_file), name, now=time.time())))
 
 
-def _database(env_file: Path) -> str:
+def _load_database_url(env_file: Path) -> str:
     """Where the ledger is; whoever looks at it needs no bot."""
-    from bot.settings import NO_BOT, load
+    from bot.settings import NO_BOT_TOKEN, load_settings
 
-    return load(env_file, telegram_token=NO_BOT).database_url
+    return load_settings(env_file, telegram_token=NO_BOT_TOKEN).database_url
 
 
-def _of_the_house(error: Exception) -> CanvasgramError | None:
+def _unwrap_error(error: Exception) -> CanvasgramError | None:
     """The error to tell a person, also out of task groups; None if anything else failed too."""
     if isinstance(error, CanvasgramError):
         return error
     if not isinstance(error, ExceptionGroup):
         return None
-    found = [_of_the_house(one) for one in error.exceptions]
+    found = [_unwrap_error(one) for one in error.exceptions]
     if None in found:
         return None
     return found[0]

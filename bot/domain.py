@@ -10,20 +10,20 @@ from typing import Any, Final, Literal, Protocol
 
 Role = Literal["system", "user", "assistant", "tool"]
 ItemKind = Literal["update", "resume", "reminder", "task", "house"]
-Shape = Literal["text", "deep", "command", "new", "tap", "stop", "overflow", "other"]
-Purpose = Literal["turn", "summary", "task", "warmup", "probe", "bench", "decision"]
+ItemShape = Literal["text", "deep", "command", "new", "tap", "stop", "overflow", "other"]
+CallPurpose = Literal["turn", "summary", "task", "warmup", "probe", "bench", "decision"]
 ResultOutcome = Literal["ok", "error", "refused", "timeout", "interrupted", "unknown"]
 CallOutcome = Literal["ok", "cut", "cancelled", "failed"]
-Which = Literal["main", "fallback"]  # of the two endpoints a turn may be answered by
+EndpointRole = Literal["main", "fallback"]  # of the two endpoints a turn may be answered by
 AttachmentKind = Literal["image", "document", "sound"]
 
-CANVAS: Final = 256  # tokens denoised together
+CANVAS_TOKENS: Final = 256  # tokens denoised together
 
 # Who goes first when seats are short; the endpoint is told the same numbers.
-PEOPLE: Final = 0
-TASKS: Final = 1
-SUMMARIES: Final = 2
-WARMUP: Final = 3
+PEOPLE_PRIORITY: Final = 0
+TASKS_PRIORITY: Final = 1
+SUMMARIES_PRIORITY: Final = 2
+WARMUP_PRIORITY: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class InboxItem:
 
     id: int
     kind: ItemKind
-    shape: Shape
+    shape: ItemShape
     lane: Lane | None
     sender: int | None
     body: Mapping[str, Any]
@@ -66,8 +66,8 @@ class InboxItem:
     stale: bool
     received_at: float
     taken_at: float = 0.0
-    begun: bool = False
-    measured: str | None = None
+    has_turn: bool = False
+    stored_spans: str | None = None
     job: int | None = None
     due_at: float | None = None
 
@@ -102,8 +102,8 @@ class ToolResult:
     call: ToolCall
     text: str
     outcome: ResultOutcome
-    whole: str | None = None
-    size: int | None = None
+    full_text: str | None = None
+    full_length: int | None = None
     images: tuple[Image, ...] = ()
 
 
@@ -148,7 +148,7 @@ class Usage:
     completion_tokens: int | None = None
     reasoning_tokens: int | None = None
     partial: bool = False
-    missing: str | None = None
+    missing_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class Reply:
     times: CallTimes
     blocks: int = 0
     request_id: str | None = None
-    server: Mapping[str, float] | None = None
+    server_timings: Mapping[str, float] | None = None
     fingerprint: str | None = None
     model: str | None = None
 
@@ -198,16 +198,16 @@ class ModelRequest:
     max_tokens: int
     session: str
     lane: str
-    priority: int = PEOPLE
-    brake: int | None = None
-    continues: bool = False
+    priority: int = PEOPLE_PRIORITY
+    max_thinking_tokens: int | None = None
+    continue_final_message: bool = False
 
 
 class LanguageModel(Protocol):
     """An endpoint that answers one request at a time a seat."""
 
     @property
-    def idle(self) -> bool:
+    def has_free_seat(self) -> bool:
         """Whether a seat is free and nobody waits for one."""
         ...
 
@@ -227,7 +227,7 @@ class LanguageModel(Protocol):
         """
         ...
 
-    def waiting(self, lane: str) -> int | None:
+    def queue_position(self, lane: str) -> int | None:
         """How many calls wait for a seat before this lane's; None if it does not wait."""
         ...
 
@@ -263,19 +263,19 @@ class Channel(Protocol):
         """Latest snapshot (Markdown) of an answer still being written."""
         ...
 
-    def status(self, line: str | None) -> None:
+    def show_status(self, line: str | None) -> None:
         """One line that says why the person waits; edited in place, replaced by the answer. None takes it
         back.
         """
         ...
 
-    def queue(self, line: str | None) -> None:
+    def show_queue_place(self, line: str | None) -> None:
         """The place in line: in the draft where there is one, else as `status`; leaves nothing behind. None:
         served.
         """
         ...
 
-    def parts(
+    def render_parts(
         self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
     ) -> tuple[Part, ...]:
         """The final text (Markdown) as parts; the buttons go under the last one."""
@@ -286,7 +286,7 @@ class Channel(Protocol):
         ...
 
 
-class ChannelFor(Protocol):
+class ChannelFactory(Protocol):
     """Opens the channel of a turn: `item` is the inbox item answered; a `silent` one makes no sound."""
 
     def __call__(self, lane: Lane, item: int, *, silent: bool) -> Channel: ...

@@ -56,9 +56,9 @@ class ChangeRefused(CanvasgramError):
 class NeedsConfirming(ChangeRefused):
     """It can be done once an admin has read `reasons`, a short sentence each, and says so."""
 
-    def __init__(self, why: str, reasons: tuple[str, ...]) -> None:
-        super().__init__(f"{why} {' '.join(reasons)}")
-        self.why = why
+    def __init__(self, summary: str, reasons: tuple[str, ...]) -> None:
+        super().__init__(f"{summary} {' '.join(reasons)}")
+        self.summary = summary
         self.reasons = reasons
 
 
@@ -113,8 +113,8 @@ class AttachmentUnusable(CanvasgramError):
 class CallFailed(CanvasgramError):
     """A model call ended without a whole reply; `partial` is what had come by then, usage and times included."""
 
-    def __init__(self, why: str, partial: "Reply") -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, partial: "Reply") -> None:
+        super().__init__(reason)
         self.partial = partial
 
 

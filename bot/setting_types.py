@@ -12,19 +12,19 @@ from pydantic import AfterValidator, BeforeValidator, SecretStr
 from pydantic_settings import NoDecode
 
 
-def _token(value: SecretStr) -> SecretStr:
+def _check_token(value: SecretStr) -> SecretStr:
     if not re.fullmatch(r"[0-9]+:[A-Za-z0-9_-]+", value.get_secret_value()):
         raise ValueError("must be the token @BotFather gave: digits, a colon, letters and digits")
     return value
 
 
-def _key(value: SecretStr) -> SecretStr:
+def _check_key(value: SecretStr) -> SecretStr:
     if not re.fullmatch(r"[\x21-\x7e]+", value.get_secret_value()):
         raise ValueError("must be one word of plain letters, digits and signs")
     return value
 
 
-def _web_address(value: str) -> str:
+def _check_web_address(value: str) -> str:
     value = value.strip().rstrip("/")
     try:
         address = urlsplit(value)
@@ -38,18 +38,18 @@ def _web_address(value: str) -> str:
     return value
 
 
-def _telegram_address(value: str) -> str:
-    return _web_address(value).removesuffix("/bot")
+def _check_telegram_address(value: str) -> str:
+    return _check_web_address(value).removesuffix("/bot")
 
 
-def _model_address(value: str) -> str:
-    value = _web_address(value)
+def _check_model_address(value: str) -> str:
+    value = _check_web_address(value)
     if urlsplit(value).path:
         return value
     return f"{value}/v1"
 
 
-def place(url: str) -> tuple[str, int, str]:
+def parse_location(url: str) -> tuple[str, int, str]:
     """Where an address leads, however it is written: host, port and path."""
     address = urlsplit(url)
     host = (address.hostname or "").rstrip(".")
@@ -57,7 +57,7 @@ def place(url: str) -> tuple[str, int, str]:
     return ("127.0.0.1" if host == "localhost" else host), port, address.path
 
 
-def _database(value: str) -> str:
+def _check_database_url(value: str) -> str:
     if value.startswith("postgres"):
         raise ValueError("must be an SQLite database for now; PostgreSQL comes later")
     if not re.fullmatch(r"sqlite\+aiosqlite:///[^?#]+", value) or value.endswith(":memory:"):
@@ -65,7 +65,7 @@ def _database(value: str) -> str:
     return value
 
 
-def _identities(value: object) -> object:
+def _parse_user_ids(value: object) -> object:
     if not isinstance(value, str):
         return value
     parts = [part for part in re.split(r"[\s,]+", value) if part]
@@ -74,7 +74,7 @@ def _identities(value: object) -> object:
     return frozenset(int(part) for part in parts)
 
 
-def _hosts(value: object) -> object:
+def _parse_hosts(value: object) -> object:
     if not isinstance(value, str):
         return value
     parts = [part.lower() for part in re.split(r"[\s,]+", value) if part]
@@ -83,7 +83,7 @@ def _hosts(value: object) -> object:
     return frozenset(parts)
 
 
-def _sealing_keys(value: object) -> object:
+def _parse_encryption_keys(value: object) -> object:
     if not isinstance(value, str):
         return value
     parts = [part for part in re.split(r"[\s,]+", value) if part]
@@ -94,14 +94,14 @@ def _sealing_keys(value: object) -> object:
     return tuple(SecretStr(part) for part in parts)
 
 
-def _zone(value: str) -> str:
+def _check_time_zone(value: str) -> str:
     try:
         return ZoneInfo(value.strip()).key
     except (ValueError, OSError, ZoneInfoNotFoundError):
         raise ValueError("must be the name of a time zone") from None
 
 
-def _text_or_file(value: str) -> str:
+def _load_text_or_file(value: str) -> str:
     if value.startswith("@"):
         path = Path(value[1:]).expanduser()
         try:
@@ -115,27 +115,27 @@ def _text_or_file(value: str) -> str:
     return value.strip()
 
 
-def _lower(value: object) -> object:
+def _to_lower(value: object) -> object:
     if isinstance(value, str):
         return value.strip().lower()
     return value
 
 
-def _upper(value: object) -> object:
+def _to_upper(value: object) -> object:
     if isinstance(value, str):
         return value.strip().upper()
     return value
 
 
-Token = Annotated[SecretStr, AfterValidator(_token)]
-Key = Annotated[SecretStr, AfterValidator(_key)]
-TelegramAddress = Annotated[str, AfterValidator(_telegram_address)]
-ModelAddress = Annotated[str, AfterValidator(_model_address)]
-DatabaseAddress = Annotated[str, AfterValidator(_database)]
-Identities = Annotated[frozenset[int], NoDecode, BeforeValidator(_identities)]
-Hosts = Annotated[frozenset[str], NoDecode, BeforeValidator(_hosts)]
-SealingKeys = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_sealing_keys)]
-Zone = Annotated[str, AfterValidator(_zone)]
-TextOrFile = Annotated[str, AfterValidator(_text_or_file)]
-Lower = BeforeValidator(_lower)
-Upper = BeforeValidator(_upper)
+BotToken = Annotated[SecretStr, AfterValidator(_check_token)]
+ApiKey = Annotated[SecretStr, AfterValidator(_check_key)]
+TelegramAddress = Annotated[str, AfterValidator(_check_telegram_address)]
+ModelAddress = Annotated[str, AfterValidator(_check_model_address)]
+DatabaseAddress = Annotated[str, AfterValidator(_check_database_url)]
+UserIds = Annotated[frozenset[int], NoDecode, BeforeValidator(_parse_user_ids)]
+Hosts = Annotated[frozenset[str], NoDecode, BeforeValidator(_parse_hosts)]
+EncryptionKeys = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_parse_encryption_keys)]
+TimeZoneName = Annotated[str, AfterValidator(_check_time_zone)]
+TextOrFile = Annotated[str, AfterValidator(_load_text_or_file)]
+Lower = BeforeValidator(_to_lower)
+Upper = BeforeValidator(_to_upper)

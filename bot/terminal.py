@@ -14,39 +14,39 @@ import typer
 
 from bot.errors import QuestionRefused
 
-GRACE = 9.5  # seconds a stop may take; supervisors kill at ten
+GRACE_SECONDS = 9.5  # seconds a stop may take; supervisors kill at ten
 
 Work = Callable[[asyncio.Event], Awaitable[int]]
 """What a command leaves to be done until it ends or the event is set; returns the exit code."""
 
 
-def progress(done: int, total: int, what: str) -> None:
+def show_progress(done: int, total: int, label: str) -> None:
     """Show how far something is, in a line that goes away; nothing where nobody looks."""
     if sys.stderr.isatty():
-        line = f"{done}/{total} {what}" if done < total else ""
+        line = f"{done}/{total} {label}" if done < total else ""
         typer.echo(f"\r\x1b[K{line}", nl=False, err=True)
 
 
-def hand_out(answer: str | bytes, out: Path | None) -> None:
+def write_output(output: str | bytes, path: Path | None) -> None:
     """Print an answer, or write it to a file only its owner may read."""
-    if out is None and isinstance(answer, bytes) and _is_terminal():
+    if path is None and isinstance(output, bytes) and _is_terminal():
         raise QuestionRefused("A picture is no text for a terminal. Example: --format png --out report.png")
-    if out is None:
-        typer.echo(answer, nl=isinstance(answer, str))
+    if path is None:
+        typer.echo(output, nl=isinstance(output, str))
         return
-    body = answer if isinstance(answer, bytes) else f"{answer}\n".encode()
+    body = output if isinstance(output, bytes) else f"{output}\n".encode()
     try:
-        with os.fdopen(os.open(out, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
             file.write(body)
     except OSError as error:
-        raise QuestionRefused(f"{out} cannot be written: {error.strerror}.") from None
+        raise QuestionRefused(f"{path} cannot be written: {error.strerror}.") from None
 
 
 def _is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-class Person:
+class TerminalPrompter:
     """The person at the terminal, or nobody when `silent`."""
 
     def __init__(self, *, silent: bool) -> None:
@@ -67,7 +67,7 @@ class Person:
             signal.signal(signal.SIGINT, before)
 
 
-async def until_stopped(work: Work) -> int:
+async def run_until_signal(work: Work) -> int:
     """Do `work` with an event that SIGTERM and Ctrl-C set; a second signal, or GRACE after the first, ends it
     all.
     """
@@ -78,7 +78,9 @@ async def until_stopped(work: Work) -> int:
         if stop.is_set():
             os._exit(130)
         stop.set()
-        loop.call_later(GRACE, os._exit, 1)  # whatever still hangs is stored, and goes on at the next start
+        loop.call_later(
+            GRACE_SECONDS, os._exit, 1
+        )  # whatever still hangs is stored, and goes on at the next start
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal)

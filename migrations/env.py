@@ -7,7 +7,7 @@ from sqlalchemy.engine import Connection
 from bot.db.tables import metadata
 
 
-def _run(connection: Connection) -> None:
+def _run_migrations(connection: Connection) -> None:
     context.configure(
         connection=connection, target_metadata=metadata, render_as_batch=True, compare_server_default=True
     )
@@ -15,10 +15,10 @@ def _run(connection: Connection) -> None:
         context.run_migrations()
 
 
-given = context.config.attributes.get("connection")
-if given is not None:
-    _run(given)
+configured_connection = context.config.attributes.get("connection")
+if configured_connection is not None:
+    _run_migrations(configured_connection)
 else:
     url = context.get_x_argument(as_dictionary=True).get("url", "sqlite:///canvasgram.db")
     with create_engine(url.replace("+aiosqlite", "")).connect() as opened:
-        _run(opened)
+        _run_migrations(opened)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from bot.db.engine import Database, connected
+from bot.db.engine import Database, open_database
 from bot.turns import call_ledger as booking
-from tests.support.empty_database import placed
+from tests.support.empty_database import place_empty_database
 
 MEMORY = Path("/dev/shm")  # where the operating system has it, and nothing is of value
 MOST = 4 * 2**30  # bytes that a run of all tests leaves far from filled
@@ -29,16 +29,16 @@ settings.load_profile("house")
 @pytest.fixture
 def database_url(tmp_path: Path) -> str:
     """A migrated database in a file of its own."""
-    return placed(tmp_path / "canvasgram.db")
+    return place_empty_database(tmp_path / "canvasgram.db")
 
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    async with connected(database_url) as database:
+    async with open_database(database_url) as database:
         yield database
 
 
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a call took is stored when the house goes down, however busy the machine is."""
-    monkeypatch.setattr(booking, "LAST_WORDS", 20.0)
+    monkeypatch.setattr(booking, "SHUTDOWN_WRITE_SECONDS", 20.0)

@@ -8,7 +8,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from bot.errors import SettingsRefused
-from bot.settings import Settings, example, given, load
+from bot.settings import Settings, build_settings, format_example, load_settings
 
 TOKEN = "1234567890:AAE-not-a-real-token"
 
@@ -74,14 +74,14 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def refusal(**values: object) -> str:
     with pytest.raises(SettingsRefused) as caught:
-        given(**{"telegram_token": TOKEN, **values})
+        build_settings(**{"telegram_token": TOKEN, **values})
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
     return str(caught.value)
 
 
 def test_names_and_defaults_are_fixed() -> None:
-    settings = given(telegram_token=TOKEN)
+    settings = build_settings(telegram_token=TOKEN)
     assert {"TELEGRAM_TOKEN", "SYSTEM_PROMPT", *NAMES_AND_DEFAULTS} == {
         name.upper() for name in Settings.model_fields
     }
@@ -93,10 +93,10 @@ def test_every_setting_has_one_line_of_help_and_an_example_that_is_accepted() ->
     for name, field in Settings.model_fields.items():
         assert field.description
         assert "\n" not in field.description
-        written, value = example(name).split("=", 1)
+        written, value = format_example(name).split("=", 1)
         assert written == name.upper()
         second = {"fallback_url": "http://second/v1"} if name.startswith("fallback_") else {}
-        given(**{"telegram_token": TOKEN, **second, name: value})
+        build_settings(**{"telegram_token": TOKEN, **second, name: value})
 
 
 def test_the_environment_goes_before_the_file_and_an_override_before_both(
@@ -107,26 +107,26 @@ def test_the_environment_goes_before_the_file_and_an_override_before_both(
     )
     monkeypatch.setenv("TURN_STEPS", "5")
     monkeypatch.setenv("PROMPT_BUDGET", "6000")
-    settings = load(prompt_budget=7000)
+    settings = load_settings(prompt_budget=7000)
     assert (settings.model_seats, settings.turn_steps, settings.prompt_budget) == (2, 5, 7000)
 
 
 def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MODEL_SEATS", "")
-    assert load(telegram_token=TOKEN).model_seats == 4
+    assert load_settings(telegram_token=TOKEN).model_seats == 4
 
 
 def test_given_values_never_look_at_environment_or_file(monkeypatch: pytest.MonkeyPatch) -> None:
     Path(".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nMODEL_SEATS=2\n")
     monkeypatch.setenv("TELEGRAM_TOKEN", TOKEN)
     with pytest.raises(SettingsRefused, match=r"^TELEGRAM_TOKEN is missing"):
-        given()
-    assert given(telegram_token="1:other").model_seats == 4
+        build_settings()
+    assert build_settings(telegram_token="1:other").model_seats == 4
 
 
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        given(telegram_token=TOKEN).model_seats = 9
+        build_settings(telegram_token=TOKEN).model_seats = 9
 
 
 @pytest.mark.parametrize(
@@ -169,14 +169,14 @@ def test_a_wrong_setting_is_refused_in_one_line_with_an_example(name: str, value
     line = refusal(**{name: value})
     assert line.startswith(f"{name.upper()} ")
     assert words in line
-    assert line.endswith(f"Example: {example(name)}")
+    assert line.endswith(f"Example: {format_example(name)}")
     assert "\n" not in line
 
 
 @for_all(name=st.sampled_from(sorted(Settings.model_fields)), value=st.text())
 def test_any_text_is_taken_or_refused_in_one_line_that_does_not_show_a_secret(name: str, value: str) -> None:
     try:
-        given(**{"telegram_token": TOKEN, name: value})
+        build_settings(**{"telegram_token": TOKEN, name: value})
     except SettingsRefused as refused:
         line = str(refused)
         assert line.startswith(f"{name.upper()} ")
@@ -185,32 +185,35 @@ def test_any_text_is_taken_or_refused_in_one_line_that_does_not_show_a_secret(na
 
 
 def test_a_secret_is_in_no_printed_form_of_the_settings() -> None:
-    settings = given(telegram_token=TOKEN, model_api_key="hush-hush-hush")
-    assert settings.secrets() == [TOKEN, "hush-hush-hush"]
+    settings = build_settings(telegram_token=TOKEN, model_api_key="hush-hush-hush")
+    assert settings.list_secrets() == [TOKEN, "hush-hush-hush"]
     for shown in (repr(settings), str(settings), settings.model_dump_json()):
         assert "AAE" not in shown
         assert "hush" not in shown
 
 
 def test_addresses_lose_what_is_added_by_the_house() -> None:
-    settings = given(
+    settings = build_settings(
         telegram_token=TOKEN, telegram_api_url=" http://tg:8081/bot/ ", model_url="http://gpu:8000/"
     )
     assert settings.telegram_api_url == "http://tg:8081"
     assert settings.model_url == "http://gpu:8000/v1"
-    assert given(telegram_token=TOKEN, model_url="https://host/llm/v1/").model_url == "https://host/llm/v1"
+    assert (
+        build_settings(telegram_token=TOKEN, model_url="https://host/llm/v1/").model_url
+        == "https://host/llm/v1"
+    )
 
 
 def test_several_keys_seal_and_all_of_them_are_hidden() -> None:
     old, new = "A" * 43 + "=", "b" * 43 + "="
-    found = given(telegram_token=TOKEN, secrets_key=f"{new}, {old}")
+    found = build_settings(telegram_token=TOKEN, secrets_key=f"{new}, {old}")
     assert [key.get_secret_value() for key in found.secrets_key] == [new, old]
-    assert {old, new} <= set(found.secrets())
+    assert {old, new} <= set(found.list_secrets())
     assert old not in repr(found)
 
 
 def test_private_hosts_are_read_whatever_their_letters() -> None:
-    found = given(telegram_token=TOKEN, tools_private_hosts="Printer.lan, 192.168.1.10:8080 ::1")
+    found = build_settings(telegram_token=TOKEN, tools_private_hosts="Printer.lan, 192.168.1.10:8080 ::1")
     assert found.tools_private_hosts == {"printer.lan", "192.168.1.10:8080", "::1"}
 
 
@@ -231,7 +234,7 @@ def test_the_second_endpoint_is_another_one(first: str, second: str, same: bool)
             "FALLBACK_URL must be another address"
         )
     else:
-        assert given(telegram_token=TOKEN, model_url=first, fallback_url=second).fallback_url
+        assert build_settings(telegram_token=TOKEN, model_url=first, fallback_url=second).fallback_url
 
 
 def test_a_wrong_first_address_is_told_before_the_second() -> None:
@@ -240,12 +243,12 @@ def test_a_wrong_first_address_is_told_before_the_second() -> None:
 
 
 def test_admins_are_numbers_between_commas() -> None:
-    assert given(telegram_token=TOKEN, admin_ids="12, 34,\n56,").admin_ids == {12, 34, 56}
-    assert given(telegram_token=TOKEN, admin_ids=[7]).admin_ids == {7}
+    assert build_settings(telegram_token=TOKEN, admin_ids="12, 34,\n56,").admin_ids == {12, 34, 56}
+    assert build_settings(telegram_token=TOKEN, admin_ids=[7]).admin_ids == {7}
 
 
 def test_the_port_may_be_off_in_words_and_names_in_any_case() -> None:
-    settings = given(
+    settings = build_settings(
         telegram_token=TOKEN, http_port="off", access="OPEN", log_level="debug", log_format="JSON"
     )
     assert (settings.http_port, settings.access, settings.log_level, settings.log_format) == (
@@ -254,14 +257,16 @@ def test_the_port_may_be_off_in_words_and_names_in_any_case() -> None:
         "DEBUG",
         "json",
     )
-    assert given(telegram_token=TOKEN, http_port="8080").http_port == 8080
-    assert given(telegram_token=TOKEN, canvases_a_day="off").canvases_a_day is None
-    assert given(telegram_token=TOKEN, keep_text_days="0").keep_text_days is None
+    assert build_settings(telegram_token=TOKEN, http_port="8080").http_port == 8080
+    assert build_settings(telegram_token=TOKEN, canvases_a_day="off").canvases_a_day is None
+    assert build_settings(telegram_token=TOKEN, keep_text_days="0").keep_text_days is None
 
 
 def test_the_system_prompt_may_stand_in_a_file(clean: Path) -> None:
     (clean / "prompt.txt").write_text("Sei freundlich.\n", encoding="utf-8")
-    assert given(telegram_token=TOKEN, system_prompt="@prompt.txt").system_prompt == "Sei freundlich."
+    assert (
+        build_settings(telegram_token=TOKEN, system_prompt="@prompt.txt").system_prompt == "Sei freundlich."
+    )
     (clean / "prompt.txt").write_bytes(b"\xff\xfe")
     assert "is not UTF-8 text" in refusal(system_prompt="@prompt.txt")
 
@@ -272,16 +277,16 @@ def test_a_time_zone_that_nobody_knows_is_refused_and_a_folder_may_begin_at_home
             refusal(time_zone=wrong)
             == "TIME_ZONE must be the name of a time zone. Example: TIME_ZONE=Europe/Berlin"
         )
-    settings = given(telegram_token=TOKEN, time_zone="Europe/Berlin", backup_dir="~/backups")
+    settings = build_settings(telegram_token=TOKEN, time_zone="Europe/Berlin", backup_dir="~/backups")
     assert (settings.time_zone, settings.backup_dir) == ("Europe/Berlin", Path.home() / "backups")
 
 
 def test_an_unreadable_file_of_settings_is_said(clean: Path) -> None:
     (clean / ".env").write_bytes(b"\xff\xfeX=1")
     with pytest.raises(SettingsRefused, match=r"^\.env is not UTF-8 text\.$"):
-        load()
+        load_settings()
     with pytest.raises(SettingsRefused, match=r"^TELEGRAM_TOKEN is missing"):
-        load(env_file=None)
+        load_settings(env_file=None)
 
 
 def test_the_example_file_names_every_setting_in_order() -> None:
@@ -292,4 +297,4 @@ def test_the_example_file_names_every_setting_in_order() -> None:
     for name, field in Settings.model_fields.items():
         assert field.description
         assert f"\n# {field.description[0].upper()}{field.description[1:]}\n" in text
-        assert name == "telegram_token" or f"\n# {example(name)}\n" in text or name == "system_prompt"
+        assert name == "telegram_token" or f"\n# {format_example(name)}\n" in text or name == "system_prompt"

@@ -17,9 +17,9 @@ from tools.base import Tool, ToolError
 
 Schema = Mapping[str, Any]
 
-SHOWN = 60  # characters of a wrong value that are told back to the model
-QUOTED = re.compile(r"""(["'])((?:(?!\1).)*)\1""", re.DOTALL)
-KINDS = {
+MAX_SHOWN_CHARS = 60  # characters of a wrong value that are told back to the model
+QUOTED_TEXT = re.compile(r"""(["'])((?:(?!\1).)*)\1""", re.DOTALL)
+TYPE_WORDS = {
     "string": "text",
     "integer": "a whole number",
     "number": "a number",
@@ -34,18 +34,20 @@ class ArgumentsRefused(ToolError):
     """The arguments do not fit; the text tells the model which, and what was expected."""
 
 
-def check(tool: Tool, arguments: object) -> dict[str, Any]:
+def check_arguments(tool: Tool, arguments: object) -> dict[str, Any]:
     """Arguments a tool may be run with: repaired, with defaults filled in. Raises ArgumentsRefused."""
     if not isinstance(arguments, Mapping):
-        raise ArgumentsRefused(f"The arguments of {tool.name} must be an object, not {_shown(arguments)}.")
+        raise ArgumentsRefused(
+            f"The arguments of {tool.name} must be an object, not {_format_value(arguments)}."
+        )
     schema = tool.input_schema
     if not schema.get("properties") and schema.get("additionalProperties") is None:
         return {}  # a tool that takes nothing cannot be misled by what is sent along
-    repaired: dict[str, Any] = _object(arguments, schema)
+    repaired: dict[str, Any] = _repair_object(arguments, schema)
     _refuse_unknown(tool, repaired)
     try:
-        problem = best_match(Draft202012Validator(_with_null(schema)).iter_errors(repaired))
-        refusal = _sentence(tool, problem) if problem is not None else ""
+        problem = best_match(Draft202012Validator(_expand_nullable(schema)).iter_errors(repaired))
+        refusal = _describe_problem(tool, problem) if problem is not None else ""
     except RecursionError:
         refusal = f"The arguments of {tool.name} are nested too deep."
     if refusal:
@@ -58,27 +60,27 @@ def _refuse_unknown(tool: Tool, arguments: Mapping[str, Any]) -> None:
     unknown = [name for name in arguments if name not in known]
     if unknown and not tool.input_schema.get("additionalProperties"):
         raise ArgumentsRefused(
-            f"{tool.name} has no argument {_shown(unknown[0])}; it takes {_listed(known)}."
+            f"{tool.name} has no argument {_format_value(unknown[0])}; it takes {_join_names(known)}."
         )
 
 
-def _object(value: Any, schema: Schema) -> Any:
-    value = _parsed(value, dict)
+def _repair_object(value: Any, schema: Schema) -> Any:
+    value = _parse_json_text(value, dict)
     if not isinstance(value, Mapping):
         return value
     properties: Schema = schema.get("properties", {})
     required = schema.get("required", ())
     repaired = {name: spec["default"] for name, spec in properties.items() if "default" in spec}
     for key, given in value.items():
-        name = _name(key, properties)
-        meant = _meant(given, properties.get(name, {}))
+        name = _match_name(key, properties)
+        meant = _repair_value(given, properties.get(name, {}))
         if meant is not None or name in required or name not in properties:
             repaired[name] = meant
     return repaired
 
 
-def _name(key: Any, properties: Schema) -> str:
-    name = _unquoted(str(key)).strip()
+def _match_name(key: Any, properties: Schema) -> str:
+    name = _strip_quotes(str(key)).strip()
     if name in properties:
         return name
     alike = [known for known in properties if known.lower() == name.lower()]
@@ -87,7 +89,7 @@ def _name(key: Any, properties: Schema) -> str:
     return name
 
 
-def _meant(value: Any, schema: Schema) -> Any:
+def _repair_value(value: Any, schema: Schema) -> Any:
     """The value of the schema's type that is surely meant, or the value as it came."""
     if (
         schema.get("nullable") and value == "null"
@@ -99,12 +101,12 @@ def _meant(value: Any, schema: Schema) -> Any:
     return repair(value, schema)
 
 
-def _string(value: Any, schema: Schema) -> Any:
+def _repair_string(value: Any, schema: Schema) -> Any:
     if isinstance(value, bool | int | float):
         return json.dumps(value)
     if not isinstance(value, str):
         return value
-    text = _unquoted(value)
+    text = _strip_quotes(value)
     choices = schema.get("enum", ())
     alike = [
         choice for choice in choices if isinstance(choice, str) and choice.lower() == text.strip().lower()
@@ -114,18 +116,18 @@ def _string(value: Any, schema: Schema) -> Any:
     return alike[0]
 
 
-def _integer(value: Any, schema: Schema) -> Any:
-    number = _number(value, schema)
+def _repair_integer(value: Any, schema: Schema) -> Any:
+    number = _repair_number(value, schema)
     if isinstance(number, float) and number.is_integer():
         return int(number)
     return number
 
 
-def _number(value: Any, _: Schema) -> Any:
+def _repair_number(value: Any, _: Schema) -> Any:
     number = value
     if isinstance(value, str):
         try:
-            number = json.loads(_unquoted(value))
+            number = json.loads(_strip_quotes(value))
         except (ValueError, RecursionError):
             return value
     if not isinstance(number, int | float) or isinstance(number, bool):
@@ -135,30 +137,30 @@ def _number(value: Any, _: Schema) -> Any:
     return number
 
 
-def _boolean(value: Any, _: Schema) -> Any:
-    word = _unquoted(value).strip().lower() if isinstance(value, str) else ""
+def _repair_boolean(value: Any, _: Schema) -> Any:
+    word = _strip_quotes(value).strip().lower() if isinstance(value, str) else ""
     return {"true": True, "false": False}.get(word, value)
 
 
-def _array(value: Any, schema: Schema) -> Any:
-    value = _parsed(value, list)
+def _repair_array(value: Any, schema: Schema) -> Any:
+    value = _parse_json_text(value, list)
     items = schema.get("items", {})
     if isinstance(value, list):
-        return [_meant(item, items) for item in value]
+        return [_repair_value(item, items) for item in value]
     return value
 
 
 _REPAIRS: Mapping[str, Callable[[Any, Schema], Any]] = {
-    "string": _string,
-    "integer": _integer,
-    "number": _number,
-    "boolean": _boolean,
-    "array": _array,
-    "object": _object,
+    "string": _repair_string,
+    "integer": _repair_integer,
+    "number": _repair_number,
+    "boolean": _repair_boolean,
+    "array": _repair_array,
+    "object": _repair_object,
 }
 
 
-def _parsed(value: Any, kind: type) -> Any:
+def _parse_json_text(value: Any, expected_type: type) -> Any:
     """A list or an object that was sent as its JSON text."""
     if not isinstance(value, str):
         return value
@@ -166,32 +168,32 @@ def _parsed(value: Any, kind: type) -> Any:
         inner = json.loads(value)
     except (ValueError, RecursionError):
         return value
-    if isinstance(inner, kind):
+    if isinstance(inner, expected_type):
         return inner
     return value
 
 
-def _unquoted(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     """Text without a second layer of quotes, which the model writes when it takes the call for JSON."""
-    quoted = QUOTED.fullmatch(text.strip())
+    quoted = QUOTED_TEXT.fullmatch(text.strip())
     if quoted:
         return quoted[2]
     return text
 
 
-def _with_null(schema: Any) -> Any:
+def _expand_nullable(schema: Any) -> Any:
     """The same schema in JSON Schema's own words, which do not know `nullable`."""
     if isinstance(schema, list):
-        return [_with_null(item) for item in schema]
+        return [_expand_nullable(item) for item in schema]
     if not isinstance(schema, Mapping):
         return schema
-    same = {key: _with_null(value) for key, value in schema.items()}
+    same = {key: _expand_nullable(value) for key, value in schema.items()}
     if schema.get("nullable") is not True:
         return same
     return {"description": schema.get("description", ""), "anyOf": [same, {"type": "null"}]}
 
 
-def _sentence(tool: Tool, problem: ValidationError) -> str:
+def _describe_problem(tool: Tool, problem: ValidationError) -> str:
     place = ".".join(str(step) for step in problem.absolute_path)
     owner = f"{place} of {tool.name}" if place else tool.name
     if problem.validator == "required":
@@ -205,19 +207,19 @@ def _sentence(tool: Tool, problem: ValidationError) -> str:
         told = properties.get(missing, {}).get("description", "")
         return f"{owner} needs {missing}" + (f": {told.rstrip('.')}." if told else ".")
     if problem.validator == "enum":
-        return f"{owner} must be one of {_listed(problem.validator_value)}, not {_shown(problem.instance)}."
+        return f"{owner} must be one of {_join_names(problem.validator_value)}, not {_format_value(problem.instance)}."
     if problem.validator == "type":
-        expected = KINDS.get(str(problem.validator_value), str(problem.validator_value))
-        return f"{owner} must be {expected}, not {_shown(problem.instance)}."
+        expected = TYPE_WORDS.get(str(problem.validator_value), str(problem.validator_value))
+        return f"{owner} must be {expected}, not {_format_value(problem.instance)}."
     return f"{owner} does not fit: {problem.message[:200]}."
 
 
-def _listed(names: Any) -> str:
+def _join_names(names: Any) -> str:
     return ", ".join(str(name) for name in names)
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
-    if len(text) <= SHOWN:
+    if len(text) <= MAX_SHOWN_CHARS:
         return text
-    return f"{text[:SHOWN]}…"
+    return f"{text[:MAX_SHOWN_CHARS]}…"

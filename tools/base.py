@@ -15,15 +15,15 @@ from datetime import date, datetime
 from enum import Enum
 from typing import Any, Literal, Protocol, TypedDict, Unpack, get_args, overload
 
-from tools.schemas.signature import Signature, ToolDefinitionError, signature_of
-from tools.threads import in_thread
+from tools.schemas.signature import Signature, ToolDefinitionError, parse_signature
+from tools.threads import run_in_thread
 
-NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+TOOL_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 Thinking = Literal["never", "may", "needs"]
-Asks = Literal["never", "once", "always"]
-Answers = Literal["asker", "admins"]
-LENGTH = 8000  # characters of a result, unless a tool says otherwise
+ApprovalMode = Literal["never", "once", "always"]
+RuleApprover = Literal["asker", "admins"]
+DEFAULT_RESULT_CHARS = 8000  # characters of a result, unless a tool says otherwise
 
 
 class ToolError(Exception):
@@ -87,7 +87,7 @@ class Picture:
     data: bytes
 
 
-See = Callable[[Picture], Awaitable[Picture]]
+PictureFitter = Callable[[Picture], Awaitable[Picture]]
 """Makes a picture that was found fit for the model; raises ToolError, saying why, where it cannot be shown.
 """
 
@@ -128,7 +128,7 @@ class ToolContext:
     past: Past
     now: Callable[[], datetime]
     key: str
-    see: See | None = None
+    see: PictureFitter | None = None
     schedules: Schedules | None = None
 
 
@@ -151,27 +151,27 @@ class Rule:
     `when` is a JSON Schema of arguments: only calls whose arguments fit it ask.
     """
 
-    ask: Asks = "never"
+    ask: ApprovalMode = "never"
     when: Mapping[str, Any] | None = None
-    who: Answers = "asker"
+    who: RuleApprover = "asker"
 
     def __post_init__(self) -> None:
-        _one_of("a rule", "ask", self.ask, Asks)
-        _one_of("a rule", "who", self.who, Answers)
+        _require_one_of("a rule", "ask", self.ask, ApprovalMode)
+        _require_one_of("a rule", "who", self.who, RuleApprover)
         if not isinstance(self.when, Mapping | None):
             raise ToolDefinitionError(
                 f"a rule's when is a JSON Schema of the arguments, not {self.when!r:.60}"
             )
 
 
-def _one_of(whose: str, what: str, said: object, words: Any) -> None:
-    if said not in get_args(words):
+def _require_one_of(owner: str, field_name: str, value: object, literal_type: Any) -> None:
+    if value not in get_args(literal_type):
         raise ToolDefinitionError(
-            f"{whose} has {what}={said!r:.60}; it is one of {', '.join(get_args(words))}"
+            f"{owner} has {field_name}={value!r:.60}; it is one of {', '.join(get_args(literal_type))}"
         )
 
 
-NEVER = Rule()
+NEVER_ASK = Rule()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,17 +194,17 @@ class Tool:
     timeout: float = 20.0
     repeatable: bool = False
     thinking: Thinking = "may"
-    rule: Rule = NEVER
+    rule: Rule = NEVER_ASK
     changes: bool = False
     outside: bool = False
     opens: str | None = None
     source: str = ""
     address: str = ""
-    length: int = LENGTH
+    length: int = DEFAULT_RESULT_CHARS
     told: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
+        if not TOOL_NAME_PATTERN.fullmatch(self.name):
             raise ToolDefinitionError(
                 f"{self.name!r} is no name for a tool: small letters, digits and _, at most 64"
             )
@@ -214,7 +214,7 @@ class Tool:
             raise ToolDefinitionError(f"{self.name} opens {self.opens}, which is none of its parameters")
         if not isinstance(self.rule, Rule):
             raise ToolDefinitionError(f'{self.name} has rule={self.rule!r:.60}; write it as Rule("always")')
-        _one_of(self.name, "thinking", self.thinking, Thinking)
+        _require_one_of(self.name, "thinking", self.thinking, Thinking)
         if not (self.timeout > 0 and self.length > 0):
             raise ToolDefinitionError(f"{self.name} needs a timeout and a length above 0")
 
@@ -231,17 +231,17 @@ def definition_of(tool: Tool) -> dict[str, Any]:
     return {**definition, "told": tool.told}
 
 
-def hash_of(definition: Mapping[str, Any]) -> str:
+def hash_definition(definition: Mapping[str, Any]) -> str:
     """The fingerprint of a definition."""
     return hashlib.sha256(json.dumps(dict(definition), sort_keys=True).encode()).hexdigest()
 
 
-def definition_hash(tool: Tool) -> str:
+def hash_tool(tool: Tool) -> str:
     """The fingerprint that grants and allowances of this tool are bound to."""
-    return hash_of(definition_of(tool))
+    return hash_definition(definition_of(tool))
 
 
-class Said(TypedDict, total=False):
+class ToolOptions(TypedDict, total=False):
     """What `@tool(...)` may say of a tool; see Tool. `name` is another than the function's."""
 
     name: str
@@ -260,11 +260,11 @@ def tool(function: Callable[..., Any], /) -> Tool: ...
 
 
 @overload
-def tool(**said: Unpack[Said]) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(**said: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
 def tool(
-    function: Callable[..., Any] | None = None, /, **said: Unpack[Said]
+    function: Callable[..., Any] | None = None, /, **said: Unpack[ToolOptions]
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a Tool of a typed function, async or not: description and schema come from its docstring and
     signature.
@@ -274,9 +274,9 @@ def tool(
     """
 
     def make(function: Callable[..., Any]) -> Tool:
-        signature = signature_of(function, ToolContext)
-        words: Said = {"name": function.__name__, **said}
-        call = _caller(function, signature)
+        signature = parse_signature(function, ToolContext)
+        words: ToolOptions = {"name": function.__name__, **said}
+        call = _make_tool_function(function, signature)
         return Tool(
             description=signature.description, input_schema=signature.input_schema, function=call, **words
         )
@@ -286,25 +286,25 @@ def tool(
     return make(function)
 
 
-def _caller(function: Callable[..., Any], signature: Signature) -> ToolFunction:
+def _make_tool_function(function: Callable[..., Any], signature: Signature) -> ToolFunction:
     if inspect.iscoroutinefunction(function):
 
         async def call(arguments: Mapping[str, Any], context: ToolContext) -> object:
-            return await function(**signature.read(arguments, context))
+            return await function(**signature.build_kwargs(arguments, context))
     else:
 
         async def call(arguments: Mapping[str, Any], context: ToolContext) -> object:
-            return await in_thread(function, **signature.read(arguments, context))
+            return await run_in_thread(function, **signature.build_kwargs(arguments, context))
 
     return call
 
 
-async def run(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> str:
+async def run_tool_text(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> str:
     """The text of what `find` finds; pictures are left out."""
-    return (await find(tool, arguments, context)).text
+    return (await run_tool(tool, arguments, context)).text
 
 
-async def find(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Found:
+async def run_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Found:
     """Run a tool with arguments that `tools.arguments.check` has passed, and give its result.
 
     Keeps no time limit and bounds no length: both belong to the caller. Raises ToolError and whatever the
@@ -317,10 +317,10 @@ async def find(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -
         return Found(result)
     if result is None:
         return Found("Done.")
-    return Found(json.dumps(result, ensure_ascii=False, separators=(",", ":"), default=_plain))
+    return Found(json.dumps(result, ensure_ascii=False, separators=(",", ":"), default=_to_json_value))
 
 
-def _plain(value: object) -> object:
+def _to_json_value(value: object) -> object:
     """What JSON has no word for: dataclasses become objects, dates ISO 8601, enums their value, the rest its
     text.
     """

@@ -12,11 +12,11 @@ from typing import Any
 
 from tools import builtin
 from tools.base import Tool
-from tools.safety.control_tokens import neutralise
-from tools.safety.injection import harmless
+from tools.safety.control_tokens import break_control_tokens
+from tools.safety.injection import neutralize
 from tools.schemas.signature import ToolDefinitionError
 
-RENDERED = ("description", "enum", "items", "nullable", "properties", "required", "type")
+RENDERED_KEYWORDS = ("description", "enum", "items", "nullable", "properties", "required", "type")
 
 
 class Registry:
@@ -50,7 +50,7 @@ def discover(registered: Iterable[Tool] = (), package: ModuleType = builtin) -> 
     return Registry([*found, *registered])
 
 
-def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+def render_definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
     """What the model is told, in the shape of OpenAI functions, reduced to what is rendered: the house's own
     first, so that prompts with different others begin alike, and each in the order of their names.
 
@@ -61,45 +61,45 @@ def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
             "type": "function",
             "function": {
                 "name": tool.name,
-                "description": harmless(tool.description) if tool.source else tool.description,
-                "parameters": _parameters(tool),
+                "description": neutralize(tool.description) if tool.source else tool.description,
+                "parameters": _render_parameters(tool),
             },
         }
         for tool in sorted(tools, key=lambda tool: (bool(tool.source), tool.name))
     ]
 
 
-def _parameters(tool: Tool) -> Any:
-    shown = rendered(tool.input_schema if tool.told is None else tool.told)
+def _render_parameters(tool: Tool) -> Any:
+    shown = render_schema(tool.input_schema if tool.told is None else tool.told)
     if tool.source:
-        return _harmless(shown)
+        return _neutralize_schema(shown)
     return shown
 
 
-def _harmless(value: Any) -> Any:
+def _neutralize_schema(value: Any) -> Any:
     """Names and choices are written back by the model as they stand, so only tokens are broken in them."""
     if isinstance(value, str):
-        return neutralise(value)
+        return break_control_tokens(value)
     if isinstance(value, list):
-        return [_harmless(inner) for inner in value]
+        return [_neutralize_schema(inner) for inner in value]
     if not isinstance(value, dict):
         return value
-    told = {neutralise(key): _harmless(inner) for key, inner in value.items()}
+    told = {break_control_tokens(key): _neutralize_schema(inner) for key, inner in value.items()}
     if isinstance(told.get("description"), str):
-        return told | {"description": harmless(told["description"])}
+        return told | {"description": neutralize(told["description"])}
     return told
 
 
-def rendered(schema: dict[str, Any]) -> dict[str, Any]:
+def render_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """A schema with only the keywords the model's template renders, in a fixed order."""
-    return {key: _rendered(key, schema[key]) for key in RENDERED if key in schema}
+    return {key: _render_keyword(key, schema[key]) for key in RENDERED_KEYWORDS if key in schema}
 
 
-def _rendered(keyword: str, value: Any) -> Any:
+def _render_keyword(keyword: str, value: Any) -> Any:
     if keyword == "properties":
-        return {name: rendered(value[name]) for name in sorted(value)}
+        return {name: render_schema(value[name]) for name in sorted(value)}
     if keyword == "items" and isinstance(value, dict):
-        return rendered(value)
+        return render_schema(value)
     if keyword == "required":
         return sorted(value)
     return value

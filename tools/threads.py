@@ -16,7 +16,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-async def in_thread(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+async def run_in_thread(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """The result of `function(*args, **kwargs)`; raises what it raises.
 
     Cancelling stops the waiting, not the thread: only for work that ends by itself.
@@ -25,15 +25,15 @@ async def in_thread(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwar
     outcome.set_running_or_notify_cancel()
     call = partial(contextvars.copy_context().run, partial(function, *args, **kwargs))
     threading.Thread(
-        target=_settle, args=(outcome, call), name=f"tools:{function!r}"[:60], daemon=True
+        target=_run_into_future, args=(outcome, call), name=f"tools:{function!r}"[:60], daemon=True
     ).start()
     return await asyncio.wrap_future(outcome)
 
 
-def _settle(outcome: "Future[R]", call: Callable[[], R]) -> None:
+def _run_into_future(future: "Future[R]", call: Callable[[], R]) -> None:
     try:
-        outcome.set_result(call())
+        future.set_result(call())
     except StopIteration as error:  # a future refuses it, and the caller would wait for ever
-        outcome.set_exception(RuntimeError(f"StopIteration: {error}"))
+        future.set_exception(RuntimeError(f"StopIteration: {error}"))
     except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the caller, in his own task
-        outcome.set_exception(error)
+        future.set_exception(error)

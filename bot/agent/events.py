@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from bot.agent.tool_calls import Wanted
+from bot.agent.tool_calls import CheckedCall
 from bot.domain import Message, Reply, ToolResult
 
 Ending = Literal["answered", "cut", "empty", "steps", "seconds", "stopped"]
-Again = Literal["empty", "cut", "more", "failing", "silent", "brake"]
+RetryReason = Literal["empty", "cut", "more", "failing", "silent", "brake"]
 """Why a model call is made that would not have been needed.
 
 The same again: the reply was empty, or its call was cut. An answer goes on: more. Thinking from now on: calls
@@ -17,7 +17,7 @@ these three happens once a turn at most.
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TurnLimits:
     """Bounds of one turn: `steps` model calls at most, repeated ones counted; `max_tokens` of one answer.
 
     `thinking` is how many canvases a thought may take before its answer begins; `may_think`: whether thinking
@@ -26,14 +26,14 @@ class Limits:
     steps are known: what there was room for then, and what the endpoint could, is not judged again.
     """
 
-    steps: int
+    max_steps: int
     max_tokens: int
-    thinking: int = 4
+    thinking_canvases: int = 4
     may_think: bool = True
-    continues: bool = True
-    canvases: int = 8
-    room: int | None = None
-    played: int = 0
+    can_continue: bool = True
+    max_canvases: int = 8
+    token_budget: int | None = None
+    replayed_steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +51,17 @@ class CallModel:
     tool_choice: Literal["auto", "none"]
     max_tokens: int
     step: int
-    again: Again | None
-    said: tuple[Message, ...]
+    retry_reason: RetryReason | None
+    new_messages: tuple[Message, ...]
     thinking: bool = False
-    brake: int | None = None
-    continues: bool = False
-    so_far: str = ""
+    max_thinking_tokens: int | None = None
+    continue_final_message: bool = False
+    visible_text: str = ""
 
     @property
-    def optional(self) -> bool:
+    def is_optional(self) -> bool:
         """Whether the turn has an answer without it."""
-        return self.continues
+        return self.continue_final_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,14 @@ class RunTools:
     `refused` are decided, and part of `said` already; they are here for the account only.
     """
 
-    calls: tuple[Wanted, ...]
+    calls: tuple[CheckedCall, ...]
     refused: tuple[ToolResult, ...]
     step: int
-    said: tuple[Message, ...]
+    new_messages: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class TurnResult:
     """The turn is over. `text` (Markdown) is what the person reads, the `note` at its end included.
 
     `more`: the model had more to say, and a person may ask for it.
@@ -87,24 +87,24 @@ class Finished:
     text: str
     ending: Ending
     note: str | None
-    said: tuple[Message, ...]
-    more: bool = False
+    new_messages: tuple[Message, ...]
+    has_more: bool = False
 
 
-Why = Literal["seconds", "stopped", "crowded", "failed"]
+InterruptionReason = Literal["seconds", "stopped", "crowded", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class TurnInterruption:
     """Sent instead of a Reply when the turn ends here; `partial` is what had come by then.
 
     Time is up, or the person stopped it; an answer does not go on, because others need the seats (crowded) or
     the endpoint does not do it (failed).
     """
 
-    why: Why
+    reason: InterruptionReason
     partial: Reply | None
 
 
-Event = CallModel | RunTools | Finished
-Given = Reply | tuple[ToolResult, ...] | Ended
+LoopEvent = CallModel | RunTools | TurnResult
+LoopInput = Reply | tuple[ToolResult, ...] | TurnInterruption

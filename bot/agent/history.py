@@ -8,109 +8,114 @@ counts only.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from bot.agent.prompt import closing
+from bot.agent.prompt import missing_data_end
 from bot.domain import Message
 
 # What a cut keeps is computed again. Keeping half would double all prefill in the long run, a quarter adds a
 # third.
-KEPT = 4
-ENOUGH = 2  # shortening alone will do if what is left takes at most this part of the room
-BYTES_A_TOKEN = 4
-TOKENS_A_MESSAGE = 5  # the template's own tokens around one message
-TOKENS_AN_IMAGE = 280  # the model's default
-RESULT = 300  # characters that stay of an old tool result
+CUT_KEEPS_DIVISOR = 4
+SHORTENED_FITS_DIVISOR = 2  # shortening alone will do if what is left takes at most this part of the room
+BYTES_PER_TOKEN = 4
+TOKENS_PER_MESSAGE = 5  # the template's own tokens around one message
+TOKENS_PER_IMAGE = 280  # the model's default
+MAX_OLD_RESULT_CHARS = 300  # characters that stay of an old tool result
 # A count so many times off the estimate says more about the estimate's text than about the next prompt
-ODD = 4.0
+MAX_TOKEN_RATIO = 4.0
 
-NO_IMAGE = "[an image was here]"
+IMAGE_PLACEHOLDER = "[an image was here]"
 
 
 @dataclass(frozen=True, slots=True)
 class TurnSize:
     """Estimated tokens of a finished turn: as it is, and `short`, with short tool results and without images."""
 
-    whole: int
-    short: int
+    full_tokens: int
+    short_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class HistoryCut:
     """What the prompt holds of the finished turns: those from index `first` on; those before `whole` are
     shortened.
     """
 
-    first: int = 0
-    whole: int = 0
+    first_turn: int = 0
+    first_full_turn: int = 0
 
 
-def estimate(messages: Iterable[Message]) -> int:
+def estimate_tokens(messages: Iterable[Message]) -> int:
     """Tokens these messages may take; rather too many than too few."""
     return sum(
-        TOKENS_A_MESSAGE + _bytes(message) // BYTES_A_TOKEN + TOKENS_AN_IMAGE * len(message.images)
+        TOKENS_PER_MESSAGE + _count_bytes(message) // BYTES_PER_TOKEN + TOKENS_PER_IMAGE * len(message.images)
         for message in messages
     )
 
 
-def _bytes(message: Message) -> int:
+def _count_bytes(message: Message) -> int:
     texts = [message.text, *(part for call in message.calls for part in (call.name, call.arguments))]
     return sum(len(text.encode("utf-8", "replace")) for text in texts)
 
 
-def held(turns: Sequence[TurnSize], window: Window) -> int:
+def estimate_held_tokens(turns: Sequence[TurnSize], history_cut: HistoryCut) -> int:
     """Estimated tokens of what the window holds."""
-    shortened = sum(turn.short for turn in turns[window.first : window.whole])
-    return shortened + sum(turn.whole for turn in turns[max(window.first, window.whole) :])
+    shortened = sum(turn.short_tokens for turn in turns[history_cut.first_turn : history_cut.first_full_turn])
+    return shortened + sum(
+        turn.full_tokens for turn in turns[max(history_cut.first_turn, history_cut.first_full_turn) :]
+    )
 
 
-def fit(turns: Sequence[TurnSize], window: Window, room: int) -> Window:
+def fit_history(turns: Sequence[TurnSize], current_cut: HistoryCut, max_tokens: int) -> HistoryCut:
     """The window as it is while its turns fit into `room`, so that the prompt only grows at its end; else one
     big cut.
 
     A cut shortens all turns but the newest. If that does not make much room, whole turns leave, oldest first,
     until a quarter of it is taken. The newest turn stays, shortened, where it fits so.
     """
-    if held(turns, window) <= room:
-        return window
+    if estimate_held_tokens(turns, current_cut) <= max_tokens:
+        return current_cut
     newest = len(turns) - 1
-    shorter = Window(window.first, max(window.whole, newest))
-    if held(turns, shorter) <= room // ENOUGH:
+    shorter = HistoryCut(current_cut.first_turn, max(current_cut.first_full_turn, newest))
+    if estimate_held_tokens(turns, shorter) <= max_tokens // SHORTENED_FITS_DIVISOR:
         return shorter
-    for first in range(window.first, len(turns)):
-        if held(turns, cut := replace(shorter, first=first)) <= room // KEPT:
+    for first in range(current_cut.first_turn, len(turns)):
+        if (
+            estimate_held_tokens(turns, cut := replace(shorter, first_turn=first))
+            <= max_tokens // CUT_KEEPS_DIVISOR
+        ):
             return cut
-    alone = Window(newest, len(turns))
-    if held(turns, alone) <= room:
+    alone = HistoryCut(newest, len(turns))
+    if estimate_held_tokens(turns, alone) <= max_tokens:
         return alone
-    return Window(len(turns), len(turns))
+    return HistoryCut(len(turns), len(turns))
 
 
-def ratio(estimated: int | None, counted: int | None) -> float:
+def compute_token_ratio(estimated_tokens: int | None, counted_tokens: int | None) -> float:
     """Tokens the server counts where one is estimated, from a prompt of which both are known; 1 where they
     are not.
     """
-    if not estimated or not counted:
+    if not estimated_tokens or not counted_tokens:
         return 1.0
-    return min(ODD, max(1 / ODD, counted / estimated))
+    return min(MAX_TOKEN_RATIO, max(1 / MAX_TOKEN_RATIO, counted_tokens / estimated_tokens))
 
 
-def shortened(messages: Iterable[Message]) -> list[Message]:
+def shorten_turn(messages: Iterable[Message]) -> list[Message]:
     """A turn's messages with old tool results cut to their beginning, and without images."""
-    return [_short(message) for message in messages]
+    return [_shorten_message(message) for message in messages]
 
 
-def without_images(message: Message, mark: str) -> Message:
+def replace_images(message: Message, placeholder: str) -> Message:
     """The message with a mark in the place of each image."""
     if not message.images:
         return message
-    return replace(message, images=(), text="\n".join([*[mark] * len(message.images), message.text]))
+    return replace(message, images=(), text="\n".join([*[placeholder] * len(message.images), message.text]))
 
 
-def _short(message: Message) -> Message:
-    message = without_images(message, NO_IMAGE)
-    if message.role == "tool" and len(message.text) > RESULT:
-        kept = message.text[:RESULT]
-        left_out = len(message.text) - RESULT
+def _shorten_message(message: Message) -> Message:
+    message = replace_images(message, IMAGE_PLACEHOLDER)
+    if message.role == "tool" and len(message.text) > MAX_OLD_RESULT_CHARS:
+        kept = message.text[:MAX_OLD_RESULT_CHARS]
+        left_out = len(message.text) - MAX_OLD_RESULT_CHARS
         return replace(
-            message, text=f"{kept}{closing(message.text, kept)}\n[… {left_out} characters left out]"
+            message, text=f"{kept}{missing_data_end(message.text, kept)}\n[… {left_out} characters left out]"
         )
     return message

@@ -9,32 +9,34 @@ LAST_CALL = "(No tool can be used any more for this answer. Say what you found s
 REPEATED_CALL = "This call was already made with the same arguments. Use its result, or do something else."
 NO_RESULT = "The outcome of this call is unknown."
 
-NOTHING = "The model gave no usable answer this time. Please try again, or put it another way."
-NO_ROOM = "The answer did not fit the length limit of one reply. Please ask for a smaller piece of it."
+NO_USABLE_ANSWER = "The model gave no usable answer this time. Please try again, or put it another way."
+ANSWER_TOO_LONG = (
+    "The answer did not fit the length limit of one reply. Please ask for a smaller piece of it."
+)
 OUT_OF_TIME = "The time for this answer was up before it was ready."
-NO_MORE = "The length limit fell here, and the model had nothing to add."
+NOTHING_TO_ADD = "The length limit fell here, and the model had nothing to add."
 STOPPED = "Stopped."
 TIME_UP = "The time for this answer was up."
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
-SHOWN = 3  # findings that are told
-LENGTH = 300  # characters of a finding that are told
+MAX_FINDINGS = 3  # findings that are told
+MAX_FINDING_CHARS = 300  # characters of a finding that are told
 
 
-def out_of_steps(steps: int) -> str:
+def format_out_of_steps(steps: int) -> str:
     """Why a turn ended that used all its model calls."""
     return f"All {steps} steps allowed for one answer were used."
 
 
-def with_note(text: str, note: str | None) -> str:
+def append_note(text: str, note: str | None) -> str:
     """Markdown with a note in italics under it; a code block left open by a cut is closed before it."""
     if note is None:
         return text
-    return f"{closed(text)}\n\n_{note}_"
+    return f"{close_code_block(text)}\n\n_{note}_"
 
 
-def closed(text: str) -> str:
+def close_code_block(text: str) -> str:
     """Markdown in which no code block stays open."""
     fence = ""
     for line in text.splitlines():
@@ -48,16 +50,16 @@ def closed(text: str) -> str:
     return text
 
 
-def with_findings(sentence: str, found: Sequence[tuple[str, str]]) -> str:
+def append_findings(sentence: str, findings: Sequence[tuple[str, str]]) -> str:
     """A sentence and the last results (tool, text) under it, as code so that nothing in them can be tapped."""
-    if not found:
+    if not findings:
         return sentence
-    lines = [f"- {tool}: `{_short(text)}`" for tool, text in found[-SHOWN:]]
+    lines = [f"- {tool}: `{_shorten_finding(text)}`" for tool, text in findings[-MAX_FINDINGS:]]
     return "\n".join([sentence, "", "Found so far:", *lines])
 
 
-def _short(text: str) -> str:
+def _shorten_finding(text: str) -> str:
     flat = " ".join(text.replace("`", "'").split())
-    if len(flat) <= LENGTH:
+    if len(flat) <= MAX_FINDING_CHARS:
         return flat
-    return f"{flat[:LENGTH]}…"
+    return f"{flat[:MAX_FINDING_CHARS]}…"

@@ -3,27 +3,27 @@
 from collections import deque
 from collections.abc import Generator, Iterable, Mapping
 
-from bot.agent.events import CallModel, Event, Given, RunTools
+from bot.agent.events import CallModel, LoopEvent, LoopInput, RunTools
 from bot.domain import Message, Reply, ToolResult
 
 
 def replay(
-    game: Generator[Event, Given, None],
+    loop: Generator[LoopEvent, LoopInput, None],
     replies: Iterable[Reply],
     results: Mapping[tuple[int, str], ToolResult],
-) -> tuple[Event, tuple[Message, ...]]:
+) -> tuple[LoopEvent, tuple[Message, ...]]:
     """The first event that is not yet answered, and everything said up to it.
 
     `results` are the known ones by step and call id; a step of which one is missing is handed out as a whole.
     """
     waiting = deque(replies)
-    event = next(game)
-    said = [*event.said]
+    event = next(loop)
+    said = [*event.new_messages]
     while True:
         if isinstance(event, CallModel) and waiting:
-            event = game.send(waiting.popleft())
+            event = loop.send(waiting.popleft())
         elif isinstance(event, RunTools) and all((event.step, one.call.id) in results for one in event.calls):
-            event = game.send(tuple(results[event.step, one.call.id] for one in event.calls))
+            event = loop.send(tuple(results[event.step, one.call.id] for one in event.calls))
         else:
             return event, tuple(said)
-        said.extend(event.said)
+        said.extend(event.new_messages)

@@ -10,14 +10,16 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from bot.agent import leaked_calls as leaks
-from bot.agent.sanitize import sendable, without_markup
-from bot.agent.tool_calls import Wanted, judge_call, refuse, write_json
+from bot.agent.sanitize import strip_control_tokens, to_sendable
+from bot.agent.tool_calls import CheckedCall, check_call, refuse_call, write_json
 from bot.domain import Reply, ToolCall, ToolResult
 from tools.base import Tool
 
-CALLS = 16  # calls of one reply that are looked at
-ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
-INVISIBLE = "\u2800\u3164\u115f\u1160\uffa0"  # drawn as blanks, though Unicode calls them signs and letters
+MAX_CALLS = 16  # calls of one reply that are looked at
+CALL_ID_PATTERN = re.compile(r"[\w.:-]{1,64}", re.ASCII)
+INVISIBLE_LETTERS = (
+    "\u2800\u3164\u115f\u1160\uffa0"  # drawn as blanks, though Unicode calls them signs and letters
+)
 
 CUT_AT_LENGTH = "The answer was cut at the length limit."
 BROKEN_OFF = "The answer broke off here."
@@ -26,15 +28,17 @@ REPEATED = "It began to repeat itself and was stopped here."
 _THOUGHT = re.compile(r"<\|channel>(?:thought\n)?(.*?)(?:<channel\|>|\Z)", re.DOTALL)
 _RESPONSE = re.compile(r"<\|tool_response>.*?(?:<tool_response\|>|\Z)", re.DOTALL)
 _CALL = re.compile(r"<\|tool_call>.*?(?:<tool_call\|>|\Z)", re.DOTALL)
-_BEGUN = re.compile(r"""(?:<\|["\w/]{0,40}\|?|<["\w/]{1,40}\||(?<!\w):?call:[\w.:-]{0,64}\s{0,3})\Z""")
-_ROLE = re.compile(r"(?:model|assistant)\n")
-_LABEL = "thought\n"
+_UNFINISHED_MARKUP = re.compile(
+    r"""(?:<\|["\w/]{0,40}\|?|<["\w/]{1,40}\||(?<!\w):?call:[\w.:-]{0,64}\s{0,3})\Z"""
+)
+_ROLE_LINE = re.compile(r"(?:model|assistant)\n")
+_THOUGHT_LABEL = "thought\n"
 # Characters of the longest pattern looked for in a repeating end: about the 128 tokens a server looks for.
-_PERIOD = 800
+_MAX_PERIOD = 800
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerReply:
     """Text for the person; `note` says what is not whole about it."""
 
     text: str
@@ -42,100 +46,109 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
+class ToolCallsReply:
     """Tool calls, each ready to run or refused, and the text said before them (may be empty)."""
 
     narration: str
-    calls: tuple[Wanted | ToolResult, ...]
+    calls: tuple[CheckedCall | ToolResult, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class CutReply:
     """The length limit fell into a call or a thought: nothing of it may be used but `narration`."""
 
-    what: Literal["call", "thought"]
+    kind: Literal["call", "thought"]
     narration: str
 
 
 @dataclass(frozen=True, slots=True)
-class Empty:
+class EmptyReply:
     """Nothing a person could read; `why` is for the log."""
 
-    why: str
+    reason: str
 
 
-Verdict = Answer | Calls | Cut | Empty
+ReplyVerdict = AnswerReply | ToolCallsReply | CutReply | EmptyReply
 
 
-def judge(reply: Reply, tools: Mapping[str, Tool], step: int = 1, taken: Collection[str] = ()) -> Verdict:
+def parse_reply(
+    reply: Reply, tools: Mapping[str, Tool], step: int = 1, used_ids: Collection[str] = ()
+) -> ReplyVerdict:
     """What the reply to an offer of `tools` means. With no tools offered, calls in it are ignored.
 
     `step` and the call ids `taken` in this turn only serve to give every call an id of its own. Never raises.
     """
-    content, thought = _parted(sendable(reply.text))
-    begun = _BEGUN.search(content) if reply.finish_reason == "length" else None
+    content, thought = _split_thought(to_sendable(reply.text))
+    begun = _UNFINISHED_MARKUP.search(content) if reply.finish_reason == "length" else None
     content = content[: begun.start()] if begun else content
-    found = leaks.find(content, tuple(tools))
-    asked = leaks.asked(content, found) if tools else ()
-    said = _presentable(leaks.without(content, found))
+    found = leaks.find_leaked_calls(content, tuple(tools))
+    asked = leaks.select_trailing_calls(content, found) if tools else ()
+    said = _clean_text(leaks.remove_calls(content, found))
     if tools and (reply.calls or asked):
         if reply.finish_reason not in {"stop", "tool_calls"}:
-            return Cut("call", said)
-        return Calls(said, _judged((*reply.calls, *map(_leaked, asked)), tools, step, taken))
-    if not blank(said):
-        return _answer(said, reply.finish_reason)
+            return CutReply("call", said)
+        return ToolCallsReply(
+            said, _check_calls((*reply.calls, *map(_to_tool_call, asked)), tools, step, used_ids)
+        )
+    if not is_blank(said):
+        return _classify_answer(said, reply.finish_reason)
     if begun:
-        return Cut("call", "")
-    return _without_words(reply, thought, markup=bool(found or content.strip()))
+        return CutReply("call", "")
+    return _classify_wordless(reply, thought, has_markup=bool(found or content.strip()))
 
 
-def shown(text: str) -> str:
+def extract_visible_text(text: str) -> str:
     """The text of an answer still being written, as a person may see it; may be empty."""
-    content, _ = _parted(_BEGUN.sub("", sendable(text)))
-    return _presentable(leaks.without(content, leaks.find(content, ())))
+    content, _ = _split_thought(_UNFINISHED_MARKUP.sub("", to_sendable(text)))
+    return _clean_text(leaks.remove_calls(content, leaks.find_leaked_calls(content, ())))
 
 
-def blank(text: str) -> bool:
+def is_blank(text: str) -> bool:
     """Whether a person would see nothing."""
-    return not any(sign.isprintable() and not sign.isspace() and sign not in INVISIBLE for sign in text)
+    return not any(
+        sign.isprintable() and not sign.isspace() and sign not in INVISIBLE_LETTERS for sign in text
+    )
 
 
-def _without_words(reply: Reply, thought: str, *, markup: bool) -> Verdict:
-    reasoning = _presentable(f"{sendable(reply.reasoning)}\n{thought}".strip())
-    if blank(reasoning):
-        return Empty("nothing but markup" if markup else "nothing at all")
+def _classify_wordless(reply: Reply, thought: str, *, has_markup: bool) -> ReplyVerdict:
+    reasoning = _clean_text(f"{to_sendable(reply.reasoning)}\n{thought}".strip())
+    if is_blank(reasoning):
+        return EmptyReply("nothing but markup" if has_markup else "nothing at all")
     if reply.finish_reason != "stop":
-        return Cut("thought", "")
+        return CutReply("thought", "")
     # The parser takes an answer for a thought when the model leaves out the channel's end.
-    return Answer(reasoning)
+    return AnswerReply(reasoning)
 
 
-def _answer(text: str, finish_reason: str | None) -> Answer:
+def _classify_answer(text: str, finish_reason: str | None) -> AnswerReply:
     if finish_reason == "length":
-        return Answer(text, CUT_AT_LENGTH)
+        return AnswerReply(text, CUT_AT_LENGTH)
     if finish_reason == "repetition":
-        return Answer(_without_repetition(text), REPEATED)
-    return Answer(text, None if finish_reason in {"stop", "tool_calls"} else BROKEN_OFF)
+        return AnswerReply(_remove_repetition(text), REPEATED)
+    return AnswerReply(text, None if finish_reason in {"stop", "tool_calls"} else BROKEN_OFF)
 
 
-def _parted(text: str) -> tuple[str, str]:
+def _split_thought(text: str) -> tuple[str, str]:
     """Content and thought, where the markup between them came through as text."""
     if "<" not in text:
         return text, ""
     thoughts = "\n".join(_THOUGHT.findall(text))
     text = _RESPONSE.sub("", _THOUGHT.sub("", text))
-    turns = [_ROLE.sub("", part, count=1) if _ROLE.match(part) else part for part in text.split("<|turn>")]
-    return next((part for part in turns if not blank(part)), ""), thoughts
+    turns = [
+        _ROLE_LINE.sub("", part, count=1) if _ROLE_LINE.match(part) else part
+        for part in text.split("<|turn>")
+    ]
+    return next((part for part in turns if not is_blank(part)), ""), thoughts
 
 
-def _presentable(text: str) -> str:
+def _clean_text(text: str) -> str:
     text = text.strip()
     if "<" in text:
-        text = without_markup(_CALL.sub("", text).replace('<|"|>', '"')).strip()
-    return text.removeprefix(_LABEL).strip()
+        text = strip_control_tokens(_CALL.sub("", text).replace('<|"|>', '"')).strip()
+    return text.removeprefix(_THOUGHT_LABEL).strip()
 
 
-def _leaked(leak: leaks.Leak) -> ToolCall:
+def _to_tool_call(leak: leaks.LeakedCall) -> ToolCall:
     if leak.arguments is None:
         arguments = "unreadable"
     else:
@@ -143,36 +156,38 @@ def _leaked(leak: leaks.Leak) -> ToolCall:
     return ToolCall("", leak.name, arguments)
 
 
-def _judged(
-    calls: tuple[ToolCall, ...], tools: Mapping[str, Tool], step: int, taken: Collection[str]
-) -> tuple[Wanted | ToolResult, ...]:
-    used = set(taken)
-    judged: list[Wanted | ToolResult] = []
-    for number, call in enumerate(calls[: CALLS + 1], start=1):
-        known = replace(call, id=_own_id(call.id, used, f"call-{step}-{number}"))
+def _check_calls(
+    calls: tuple[ToolCall, ...], tools: Mapping[str, Tool], step: int, used_ids: Collection[str]
+) -> tuple[CheckedCall | ToolResult, ...]:
+    used = set(used_ids)
+    judged: list[CheckedCall | ToolResult] = []
+    for number, call in enumerate(calls[: MAX_CALLS + 1], start=1):
+        known = replace(call, id=_make_unique_id(call.id, used, f"call-{step}-{number}"))
         used.add(known.id)
-        if number <= CALLS:
-            judged.append(judge_call(known, tools))
+        if number <= MAX_CALLS:
+            judged.append(check_call(known, tools))
         else:
-            left_out = len(calls) - CALLS
-            judged.append(refuse(known, f"At most {CALLS} calls run in one step; {left_out} were left out."))
+            left_out = len(calls) - MAX_CALLS
+            judged.append(
+                refuse_call(known, f"At most {MAX_CALLS} calls run in one step; {left_out} were left out.")
+            )
     return tuple(judged)
 
 
-def _own_id(wanted: str, used: set[str], otherwise: str) -> str:
-    if ID.fullmatch(wanted) and wanted not in used:
-        return wanted
-    while otherwise in used:
-        otherwise += "x"
-    return otherwise
+def _make_unique_id(call_id: str, used_ids: set[str], fallback: str) -> str:
+    if CALL_ID_PATTERN.fullmatch(call_id) and call_id not in used_ids:
+        return call_id
+    while fallback in used_ids:
+        fallback += "x"
+    return fallback
 
 
-def _without_repetition(text: str) -> str:
+def _remove_repetition(text: str) -> str:
     """The text with the pattern that fills its end kept once."""
     text = text.rstrip()
     best = 0
     saved = 0
-    for period in range(1, min(_PERIOD, len(text) // 3) + 1):
+    for period in range(1, min(_MAX_PERIOD, len(text) // 3) + 1):
         end = len(text)
         times = 0
         while end >= 2 * period and text[end - 2 * period : end - period] == text[len(text) - period :]:

@@ -6,16 +6,16 @@ How control tokens look is said once, in tools/safety/control_tokens.py.
 
 import re
 
-from tools.safety.control_tokens import CONTROL, ZERO_WIDTH_SPACE, neutralise
+from tools.safety.control_tokens import CONTROL_TOKEN, ZERO_WIDTH_SPACE, break_control_tokens
 
-__all__ = ["CONTROL", "ZERO_WIDTH_SPACE", "neutralise", "sendable", "without_markup"]
+__all__ = ["CONTROL_TOKEN", "ZERO_WIDTH_SPACE", "break_control_tokens", "strip_control_tokens", "to_sendable"]
 
-PASSES = 8
+MAX_PASSES = 8
 
 _UNSENDABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
-def sendable(text: str) -> str:
+def to_sendable(text: str) -> str:
     """The text as every database and wire takes it: without control characters and halves of characters."""
     # The first check is ten times as fast and settles nearly all texts.
     if text.replace("\n", "").isprintable() or not _UNSENDABLE.search(text):
@@ -24,13 +24,13 @@ def sendable(text: str) -> str:
     return _UNSENDABLE.sub("", whole)
 
 
-def without_markup(text: str) -> str:
+def strip_control_tokens(text: str) -> str:
     """The text with its control tokens taken out; what still looks like one after several passes is
     neutralised.
     """
-    for _ in range(PASSES):
-        fewer = CONTROL.sub("", text)
+    for _ in range(MAX_PASSES):
+        fewer = CONTROL_TOKEN.sub("", text)
         if fewer == text:
             return text
         text = fewer
-    return neutralise(text)
+    return break_control_tokens(text)

@@ -13,48 +13,50 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from bot.agent import notices as sentences
-from bot.agent.sanitize import neutralise, sendable
-from bot.agent.tool_search import FIND, USE, described
+from bot.agent.sanitize import break_control_tokens, to_sendable
+from bot.agent.tool_search import FIND_TOOLS, USE_TOOL, render_tool
 from bot.domain import ToolCall, ToolResult
-from tools.arguments import check
+from tools.arguments import check_arguments
 from tools.base import Tool, ToolError
 
 # Without a bound of our own, the depth of the stack would decide, and a turn played again could go another
 # way.
-DEPTH = 32
-REPEATS = 2  # times the same call may run in one turn
-UNREADABLE = "The arguments of {} could not be read. Call it again, with each argument once."
-NAME = 64  # characters of a name nobody offered that are told back
+MAX_DEPTH = 32
+MAX_REPEATS = 2  # times the same call may run in one turn
+UNREADABLE_ARGUMENTS = "The arguments of {} could not be read. Call it again, with each argument once."
+MAX_NAME_CHARS = 64  # characters of a name nobody offered that are told back
 
 _PREFIX = re.compile(r"(?:call|tool|functions?|default_api)\s*[:.]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CheckedCall:
     """A call that may run: repaired, and its arguments checked against the tool's schema."""
 
     call: ToolCall
     arguments: dict[str, Any]
 
 
-class Made:
+class CallHistory:
     """The calls of a turn that were let run."""
 
     def __init__(self) -> None:
-        self._made: Counter[tuple[str, str]] = Counter()
+        self._counts: Counter[tuple[str, str]] = Counter()
 
-    def without_repeats(self, judged: Iterable[Wanted | ToolResult]) -> tuple[Wanted | ToolResult, ...]:
+    def refuse_repeats(
+        self, checked: Iterable[CheckedCall | ToolResult]
+    ) -> tuple[CheckedCall | ToolResult, ...]:
         """The calls of a reply; one made twice in it runs once, and no more than REPEATS times in the turn."""
         here: set[tuple[str, str]] = set()
-        kept: list[Wanted | ToolResult] = []
-        for one in judged:
+        kept: list[CheckedCall | ToolResult] = []
+        for one in checked:
             same = (one.call.name, one.call.arguments)
-            if isinstance(one, Wanted) and (same in here or self._made[same] >= REPEATS):
-                kept.append(refuse(one.call, sentences.REPEATED_CALL))
+            if isinstance(one, CheckedCall) and (same in here or self._counts[same] >= MAX_REPEATS):
+                kept.append(refuse_call(one.call, sentences.REPEATED_CALL))
                 continue
-            if isinstance(one, Wanted):
+            if isinstance(one, CheckedCall):
                 here.add(same)
-                self._made[same] += 1
+                self._counts[same] += 1
             kept.append(one)
         return tuple(kept)
 
@@ -64,72 +66,72 @@ def read_json(text: str) -> Any:
     else.
     """
     try:
-        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        value = json.loads(text, parse_constant=_refuse_number, parse_float=_parse_finite)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    if _deeper(value, DEPTH):
+    if _is_deeper(value, MAX_DEPTH):
         raise ValueError("nested too deeply")
     return value
 
 
-def _deeper(value: object, levels: int) -> bool:
+def _is_deeper(value: object, levels: int) -> bool:
     inner: Iterable[object] = ()
     if isinstance(value, dict):
         inner = value.values()
     elif isinstance(value, list):
         inner = value
-    return any(levels == 0 or _deeper(item, levels - 1) for item in inner)
+    return any(levels == 0 or _is_deeper(item, levels - 1) for item in inner)
 
 
-def _no_number(text: str) -> NoReturn:
+def _refuse_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number")
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     number = float(text)
     if math.isfinite(number):
         return number
-    return _no_number(text)
+    return _refuse_number(text)
 
 
 def write_json(value: object) -> str:
     """JSON that is the same bytes for the same value, with nothing in it that a wire would refuse."""
-    return sendable(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    return to_sendable(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
-def judge_call(call: ToolCall, tools: Mapping[str, Tool]) -> Wanted | ToolResult:
+def check_call(call: ToolCall, tools: Mapping[str, Tool]) -> CheckedCall | ToolResult:
     """The call ready to run, or its refusal as the result the model will read; `tools` are all that may be
     called.
 
     Of `use_tool` it is the call of the tool it names.
     """
-    inner = _inner(call, tools)
+    inner = _unwrap_use_tool(call, tools)
     call = inner or call
-    given = _arguments(call.arguments)
-    tool = tools.get(_offered(call.name, tools))
-    if tool is None or (inner and tool.name == USE):
-        return refuse(call, _unknown(call.name, tools))
+    given = _parse_arguments(call.arguments)
+    tool = tools.get(_match_tool_name(call.name, tools))
+    if tool is None or (inner and tool.name == USE_TOOL):
+        return refuse_call(call, _explain_unknown_tool(call.name, tools))
     call = ToolCall(call.id, tool.name, call.arguments)
     if given is None:
-        return refuse(call, _told_again(UNREADABLE.format(tool.name), tool, tools))
+        return refuse_call(call, _explain_refusal(UNREADABLE_ARGUMENTS.format(tool.name), tool, tools))
     try:
-        checked = check(tool, given)
-        return Wanted(ToolCall(call.id, tool.name, write_json(_told(tool, checked))), checked)
+        checked = check_arguments(tool, given)
+        return CheckedCall(ToolCall(call.id, tool.name, write_json(_drop_defaults(tool, checked))), checked)
     except ToolError as error:
-        return refuse(call, _told_again(str(error), tool, tools))
+        return refuse_call(call, _explain_refusal(str(error), tool, tools))
     except Exception:  # noqa: BLE001 a schema may come from anywhere and a value hold anything; judging goes on
-        return refuse(call, _told_again(UNREADABLE.format(tool.name), tool, tools))
+        return refuse_call(call, _explain_refusal(UNREADABLE_ARGUMENTS.format(tool.name), tool, tools))
 
 
-def refuse(call: ToolCall, why: str) -> ToolResult:
+def refuse_call(call: ToolCall, reason: str) -> ToolResult:
     """The result of a call that will not run; the call is kept in a form every template can render."""
-    given = _arguments(call.arguments)
+    given = _parse_arguments(call.arguments)
     arguments = write_json(given) if given is not None else "{}"
-    kept = ToolCall(call.id, _presentable(call.name), arguments)
-    return ToolResult(kept, neutralise(sendable(why)), "refused")
+    kept = ToolCall(call.id, _clean_name(call.name), arguments)
+    return ToolResult(kept, break_control_tokens(to_sendable(reason)), "refused")
 
 
-def _arguments(text: str) -> dict[str, Any] | None:
+def _parse_arguments(text: str) -> dict[str, Any] | None:
     """What a call holds, also when the whole object was sent as a JSON string; None if it cannot be read."""
     try:
         given = read_json(text) if text.strip() else {}
@@ -142,13 +144,13 @@ def _arguments(text: str) -> dict[str, Any] | None:
     return None
 
 
-def _inner(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall | None:
+def _unwrap_use_tool(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall | None:
     """The call that `use_tool` asks for, its arguments as an object, as JSON or beside the name; None: it is
     none.
     """
-    if USE not in tools or _offered(call.name, tools) != USE:
+    if USE_TOOL not in tools or _match_tool_name(call.name, tools) != USE_TOOL:
         return None
-    given = _arguments(call.arguments)
+    given = _parse_arguments(call.arguments)
     if given is None or not isinstance(name := given.pop("name", None), str):
         return None
     inner = given.get("arguments", given)
@@ -157,7 +159,7 @@ def _inner(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall | None:
     return ToolCall(call.id, name, inner if isinstance(inner, str) else write_json(inner))
 
 
-def _told(tool: Tool, checked: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_defaults(tool: Tool, checked: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments without those that only repeat a default: they would cost prompt tokens at every further
     step.
     """
@@ -170,7 +172,7 @@ def _told(tool: Tool, checked: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _offered(name: str, tools: Mapping[str, Tool]) -> str:
+def _match_tool_name(name: str, tools: Mapping[str, Tool]) -> str:
     """The name of the tool that is surely meant, or the name as it came."""
     if name in tools:
         return name
@@ -183,22 +185,24 @@ def _offered(name: str, tools: Mapping[str, Tool]) -> str:
     return name
 
 
-def _unknown(name: str, tools: Mapping[str, Tool]) -> str:
-    none = f"There is no tool called {_presentable(name)}."
-    if USE not in tools:
+def _explain_unknown_tool(name: str, tools: Mapping[str, Tool]) -> str:
+    none = f"There is no tool called {_clean_name(name)}."
+    if USE_TOOL not in tools:
         return f"{none} There are: {', '.join(sorted(tools))}."
-    alike = difflib.get_close_matches(name[:NAME], tools, n=2)
-    return "\n".join([f"{none} {FIND} finds those there are.", *(described(tools[one]) for one in alike)])
+    alike = difflib.get_close_matches(name[:MAX_NAME_CHARS], tools, n=2)
+    return "\n".join(
+        [f"{none} {FIND_TOOLS} finds those there are.", *(render_tool(tools[one]) for one in alike)]
+    )
 
 
-def _told_again(why: str, tool: Tool, tools: Mapping[str, Tool]) -> str:
+def _explain_refusal(reason: str, tool: Tool, tools: Mapping[str, Tool]) -> str:
     """What was wrong; where tools are found by words, also how this one is called: it may not stand in the
     prompt.
     """
-    if USE in tools:
-        return f"{why}\n{described(tool)}"
-    return why
+    if USE_TOOL in tools:
+        return f"{reason}\n{render_tool(tool)}"
+    return reason
 
 
-def _presentable(name: str) -> str:
-    return neutralise(" ".join(sendable(name).split()))[:NAME] or "unknown"
+def _clean_name(name: str) -> str:
+    return break_control_tokens(" ".join(to_sendable(name).split()))[:MAX_NAME_CHARS] or "unknown"

@@ -13,34 +13,36 @@ from typing import Any
 
 from bot.agent import history
 from bot.agent.tool_matching import features as wording
-from bot.agent.tool_matching.index import Offer, index
-from bot.agent.tool_matching.ranking import ranked
+from bot.agent.tool_matching.index import ToolIndex, build_index
+from bot.agent.tool_matching.ranking import rank_tools
 from tools.base import Tool, ToolContext, ToolError
-from tools.registry import definitions
+from tools.registry import render_definitions
 
-FIND = "find_tools"
-USE = "use_tool"
-DOORS = frozenset({FIND, USE})
+FIND_TOOLS = "find_tools"
+USE_TOOL = "use_tool"
+META_TOOL_NAMES = frozenset({FIND_TOOLS, USE_TOOL})
 
-FOUND = 5  # tools that a search gives
-RELEVANT = 8  # tools at most that stand in a prompt because its first words fit them
-WEAK = 0.4  # of the best tool's worth: one that has less does not stand in a prompt for it
-ROOM = 8000  # characters of what a search gives
-LONGEST = 4000  # and of one tool in it
+MAX_FOUND_TOOLS = 5  # tools that a search gives
+MAX_RELEVANT_TOOLS = 8  # tools at most that stand in a prompt because its first words fit them
+MIN_RELATIVE_SCORE = 0.4  # of the best tool's worth: one that has less does not stand in a prompt for it
+MAX_RESULT_CHARS = 8000  # characters of what a search gives
+MAX_TOOL_CHARS = 4000  # and of one tool in it
 
-NOTHING = "No tool has these words. Others may find one; if none does, answer without."
-NOT_ALONE = "use_tool runs nothing by itself."
+NO_MATCH = "No tool has these words. Others may find one; if none does, answer without."
+NOT_RUN_DIRECTLY = "use_tool runs nothing by itself."
 
-_FIND = "Find more tools, by what they do. Use it whenever none of your own tools does what is needed."
-_FIND_TAKES = {
+_FIND_TOOLS_DESCRIPTION = (
+    "Find more tools, by what they do. Use it whenever none of your own tools does what is needed."
+)
+_FIND_TOOLS_SCHEMA = {
     "type": "object",
     "properties": {
         "words": {"type": "string", "description": "What the tool should do, in a few English words."}
     },
     "required": ["words"],
 }
-_USE = "Run a tool that find_tools has found."
-_USE_TAKES = {
+_USE_TOOL_DESCRIPTION = "Run a tool that find_tools has found."
+_USE_TOOL_SCHEMA = {
     "type": "object",
     "properties": {
         "arguments": {
@@ -53,7 +55,7 @@ _USE_TAKES = {
 }
 
 
-class Shelf:
+class SearchableTools:
     """All tools of somebody in a chat, to be found by words. Never changes; what is asked of it is worked out
     once.
     """
@@ -62,92 +64,107 @@ class Shelf:
         self.tools: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in tools})
 
     @cached_property
-    def offer(self) -> Offer:
+    def tool_index(self) -> ToolIndex:
         """These tools as messages are held against them."""
-        return index(self.tools.values())
+        return build_index(self.tools.values())
 
     @cached_property
-    def doors(self) -> tuple[Tool, Tool]:
+    def meta_tools(self) -> tuple[Tool, Tool]:
         """`find_tools` and `use_tool` of this shelf."""
 
         async def look(arguments: Mapping[str, Any], context: ToolContext) -> str:
-            return listed(self.find(str(arguments["words"])))
+            return render_found_tools(self.search(str(arguments["words"])))
 
-        find = Tool(FIND, _FIND, _FIND_TAKES, look, timeout=10, repeatable=True, thinking="never")
-        return find, Tool(USE, _USE, _USE_TAKES, _not_alone)
+        find = Tool(
+            FIND_TOOLS,
+            _FIND_TOOLS_DESCRIPTION,
+            _FIND_TOOLS_SCHEMA,
+            look,
+            timeout=10,
+            repeatable=True,
+            thinking="never",
+        )
+        return find, Tool(USE_TOOL, _USE_TOOL_DESCRIPTION, _USE_TOOL_SCHEMA, _refuse_direct_run)
 
     @cached_property
-    def sizes(self) -> Mapping[str, int]:
+    def prompt_chars(self) -> Mapping[str, int]:
         """Characters that each tool takes of a prompt, the doors as well."""
-        shown = definitions((*self.tools.values(), *self.doors))
+        shown = render_definitions((*self.tools.values(), *self.meta_tools))
         return {one["function"]["name"]: len(str(one)) for one in shown}
 
-    def find(self, words: str, most: int = FOUND) -> list[Tool]:
+    def search(self, query: str, limit: int = MAX_FOUND_TOOLS) -> list[Tool]:
         """The tools that fit these words best, the best first."""
-        return [self.tools[name] for name, _ in ranked(wording.read(words), self.offer, most)]
+        return [
+            self.tools[name]
+            for name, _ in rank_tools(wording.extract_features(query), self.tool_index, limit)
+        ]
 
-    def fits(self, budget: int) -> bool:
+    def can_fit(self, max_tokens: int) -> bool:
         """Whether all of them together take so many tokens of a prompt at most."""
-        return sum(self.sizes[name] for name in self.tools) // history.BYTES_A_TOKEN <= budget
+        return sum(self.prompt_chars[name] for name in self.tools) // history.BYTES_PER_TOKEN <= max_tokens
 
 
-def picked(shelf: Shelf, texts: Sequence[str], recent: Iterable[str], budget: int) -> tuple[str, ...]:
+def pick_tools(
+    searchable: SearchableTools, texts: Sequence[str], recent_tools: Iterable[str], max_tokens: int
+) -> tuple[str, ...]:
     """Names of the tools that stand in a prompt: all, if they take `budget` tokens at most.
 
     Else the doors, and as far as there is room the house's own, those used of late, the newest first, and
     those that fit the `texts` of the messages that the prompt is made for. The same for the same; in order of
     their names.
     """
-    if shelf.fits(budget):
-        return tuple(sorted(shelf.tools))
-    own = [name for name, tool in shelf.tools.items() if not tool.source]
-    used = [name for name in recent if name in shelf.tools]
-    room = budget * history.BYTES_A_TOKEN - sum(shelf.sizes[name] for name in DOORS)
-    chosen = set(DOORS)
-    for name in dict.fromkeys((*own, *used, *_relevant(shelf, texts))):
-        if shelf.sizes[name] <= room:
+    if searchable.can_fit(max_tokens):
+        return tuple(sorted(searchable.tools))
+    own = [name for name, tool in searchable.tools.items() if not tool.source]
+    used = [name for name in recent_tools if name in searchable.tools]
+    room = max_tokens * history.BYTES_PER_TOKEN - sum(
+        searchable.prompt_chars[name] for name in META_TOOL_NAMES
+    )
+    chosen = set(META_TOOL_NAMES)
+    for name in dict.fromkeys((*own, *used, *_find_relevant(searchable, texts))):
+        if searchable.prompt_chars[name] <= room:
             chosen.add(name)
-            room -= shelf.sizes[name]
+            room -= searchable.prompt_chars[name]
     return tuple(sorted(chosen))
 
 
-def _relevant(shelf: Shelf, texts: Sequence[str]) -> list[str]:
-    found = ranked(wording.read("\n".join(texts)), shelf.offer, RELEVANT)
-    return [name for name, worth in found if worth >= WEAK * found[0][1]]
+def _find_relevant(searchable: SearchableTools, texts: Sequence[str]) -> list[str]:
+    found = rank_tools(wording.extract_features("\n".join(texts)), searchable.tool_index, MAX_RELEVANT_TOOLS)
+    return [name for name, worth in found if worth >= MIN_RELATIVE_SCORE * found[0][1]]
 
 
-def listed(tools: Sequence[Tool]) -> str:
+def render_found_tools(tools: Sequence[Tool]) -> str:
     """What a search tells the model: how each tool is called; of those that there is no room for, the names
     only.
     """
     told = []
     left_out = list[str]()
-    room = ROOM
+    room = MAX_RESULT_CHARS
     for tool in tools:
-        text = described(tool)
+        text = render_tool(tool)
         if len(text) <= room:
             told.append(text)
             room -= len(text)
         else:
             left_out.append(tool.name)
     if not tools:
-        return NOTHING
+        return NO_MATCH
     if left_out:
         told.append(f"Search for these by name to read how they are called: {', '.join(left_out)}.")
-    return "\n\n".join([*told, f"Run one with {USE}: its name, and its arguments as an object."])
+    return "\n\n".join([*told, f"Run one with {USE_TOOL}: its name, and its arguments as an object."])
 
 
-def described(tool: Tool) -> str:
+def render_tool(tool: Tool) -> str:
     """A tool as text: its name, what it does, and what it takes, as its definition in a prompt would say."""
-    shown = definitions([tool])[0]["function"]
+    shown = render_definitions([tool])[0]["function"]
     takes = {
         key: shown["parameters"][key] for key in ("properties", "required") if key in shown["parameters"]
     }
     text = f"{tool.name}: {shown['description']}\narguments: {json.dumps(takes, ensure_ascii=False)}"
-    if len(text) <= LONGEST:
+    if len(text) <= MAX_TOOL_CHARS:
         return text
-    return f"{text[:LONGEST]}…"
+    return f"{text[:MAX_TOOL_CHARS]}…"
 
 
-async def _not_alone(arguments: Mapping[str, Any], context: ToolContext) -> str:
-    raise ToolError(NOT_ALONE)
+async def _refuse_direct_run(arguments: Mapping[str, Any], context: ToolContext) -> str:
+    raise ToolError(NOT_RUN_DIRECTLY)

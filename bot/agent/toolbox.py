@@ -13,16 +13,16 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from bot.agent.prompt import data_block
-from bot.agent.sanitize import neutralise, sendable
-from bot.agent.tool_matching.index import Offer, index
-from bot.agent.tool_search import Shelf
+from bot.agent.prompt import build_data_block
+from bot.agent.sanitize import break_control_tokens, to_sendable
+from bot.agent.tool_matching.index import ToolIndex, build_index
+from bot.agent.tool_search import SearchableTools
 from bot.domain import Image, ResultOutcome, ToolCall, ToolResult
-from tools.base import Found, Picture, See, Tool, ToolContext, ToolError, find
-from tools.registry import definitions
+from tools.base import Found, Picture, PictureFitter, Tool, ToolContext, ToolError, run_tool
+from tools.registry import render_definitions
 
-KEPT = 200_000  # characters of a result that are kept to be read on
-TOLD = frozenset({"ok", "error"})  # outcomes whose words are the tool's
+MAX_KEPT_CHARS = 200_000  # characters of a result that are kept to be read on
+TOOL_OUTCOMES = frozenset({"ok", "error"})  # outcomes whose words are the tool's
 
 log = logging.getLogger(__name__)
 
@@ -35,26 +35,28 @@ class Toolbox:
     they are.
     """
 
-    def __init__(self, offered: Iterable[Tool], shelf: Shelf | None = None) -> None:
-        shown = {tool.name: tool for tool in offered}
-        self.offered = tuple(shown)
-        self.tools: Mapping[str, Tool] = MappingProxyType({**shelf.tools, **shown} if shelf else shown)
-        self.definitions: tuple[Mapping[str, Any], ...] = tuple(definitions(shown.values()))
-        self.size = sum(len(str(one)) for one in self.definitions)
-        self._shelf = shelf
+    def __init__(self, offered_tools: Iterable[Tool], searchable: SearchableTools | None = None) -> None:
+        shown = {tool.name: tool for tool in offered_tools}
+        self.offered_names = tuple(shown)
+        self.tools: Mapping[str, Tool] = MappingProxyType(
+            {**searchable.tools, **shown} if searchable else shown
+        )
+        self.definitions: tuple[Mapping[str, Any], ...] = tuple(render_definitions(shown.values()))
+        self.size_chars = sum(len(str(one)) for one in self.definitions)
+        self._searchable = searchable
 
-    def joined(self, called: Iterable[Tool]) -> "Toolbox":
+    def with_callable(self, callable_tools: Iterable[Tool]) -> "Toolbox":
         """The same to the model, but these may be called besides."""
         other = copy(self)
-        other.tools = MappingProxyType({**self.tools, **{tool.name: tool for tool in called}})
+        other.tools = MappingProxyType({**self.tools, **{tool.name: tool for tool in callable_tools}})
         return other
 
     @cached_property
-    def offer(self) -> Offer:
+    def tool_index(self) -> ToolIndex:
         """All tools as messages are held against them."""
-        if self._shelf:
-            return self._shelf.offer
-        return index(self.tools.values())
+        if self._searchable:
+            return self._searchable.tool_index
+        return build_index(self.tools.values())
 
     async def run(self, call: ToolCall, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Run a call whose arguments were checked. Raises KeyError for none of `tools`, else only
@@ -64,59 +66,61 @@ class Toolbox:
         limit = asyncio.timeout(tool.timeout)
         try:
             async with limit:
-                found = await find(tool, arguments, context)
-                images, text = await _seen(found, context.see)
-            return replace(_result(tool, call, text, "ok"), images=images)
+                found = await run_tool(tool, arguments, context)
+                images, text = await _prepare_images(found, context.see)
+            return replace(_build_result(tool, call, text, "ok"), images=images)
         except ToolError as error:
-            return _result(tool, call, str(error), "error")
+            return _build_result(tool, call, str(error), "error")
         except (Exception, SystemExit) as error:  # noqa: BLE001 a tool may raise anything, and the turn goes on
             if limit.expired():
                 why = f"{tool.name} took longer than {tool.timeout:g} s and was stopped."
-                return _result(tool, call, why, "timeout")
+                return _build_result(tool, call, why, "timeout")
             fields = {"action": "tool.failed", "tool": tool.name, "error": type(error).__name__}
             log.warning("a tool failed unexpectedly", extra=fields)
-            return _result(tool, call, f"{tool.name} failed unexpectedly.", "error")
+            return _build_result(tool, call, f"{tool.name} failed unexpectedly.", "error")
 
 
-async def _seen(found: Found, see: See | None) -> tuple[tuple[Image, ...], str]:
+async def _prepare_images(output: Found, see: PictureFitter | None) -> tuple[tuple[Image, ...], str]:
     """The pictures of a result as the model gets them, and its text, which begins with what became of them:
     its end may be cut.
     """
     images = []
     said = []
-    for one in found.images:
+    for one in output.images:
         try:
-            fit = await (see or _blind)(one)
+            fit = await (see or _refuse_image)(one)
         except ToolError as why:
             said.append(f"[a picture was left out: {why}]")
         else:
             images.append(Image(fit.media_type, fit.data))
     if images:
         said.append("[a picture follows]" if len(images) == 1 else f"[{len(images)} pictures follow]")
-    return tuple(images), "\n".join(filter(None, [*said, found.text]))
+    return tuple(images), "\n".join(filter(None, [*said, output.text]))
 
 
-async def _blind(picture: Picture) -> Picture:
+async def _refuse_image(picture: Picture) -> Picture:
     raise ToolError("pictures are not shown here")
 
 
-def _result(tool: Tool, call: ToolCall, text: str, outcome: ResultOutcome) -> ToolResult:
-    text = neutralise(sendable(text)).strip() or "(nothing)"
+def _build_result(tool: Tool, call: ToolCall, text: str, outcome: ResultOutcome) -> ToolResult:
+    text = break_control_tokens(to_sendable(text)).strip() or "(nothing)"
     size = len(text)
-    whole = text[:KEPT] if len(text) > tool.length else None
-    return ToolResult(call, told(tool, text, size) if outcome in TOLD else text, outcome, whole, size)
+    whole = text[:MAX_KEPT_CHARS] if len(text) > tool.length else None
+    return ToolResult(
+        call, render_result(tool, text, size) if outcome in TOOL_OUTCOMES else text, outcome, whole, size
+    )
 
 
-def told(tool: Tool, text: str, size: int | None, number: int | None = None) -> str:
+def render_result(tool: Tool, text: str, full_length: int | None, number: int | None = None) -> str:
     """A result as the model reads it: bounded, and marked as data where strangers wrote it. `size` characters
     came; `number` is the one by which `read_more` goes on.
     """
     shown = text[: tool.length]
     if tool.outside:
-        marked = data_block(f"result of {tool.name}", shown)
+        marked = build_data_block(f"result of {tool.name}", shown)
     else:
         marked = shown
-    left_out = (size or len(text)) - len(shown)
+    left_out = (full_length or len(text)) - len(shown)
     if left_out <= 0:
         return marked
     if number is None:

@@ -13,119 +13,136 @@ from functools import partial
 
 from bot.agent import history
 from bot.app import tool_factory as workshop
-from bot.app.gateway import House
-from bot.app.maintenance_factory import Housekeeping
-from bot.app.turn_factory import Answering
-from bot.attachments.reader import Reader
+from bot.app.gateway import Gateway
+from bot.app.maintenance_factory import MaintenanceFactory
+from bot.app.turn_factory import TurnFactory
+from bot.attachments.reader import AttachmentReader
 from bot.attachments.transcription import Transcriber
 from bot.db import lock
 from bot.db import migrate as migrating
 from bot.db.conversations import calls
-from bot.db.engine import Database, connected, file_of
+from bot.db.engine import Database, open_database, parse_database_path
 from bot.db.people import people
-from bot.db.queues.admin_notices import Notices
-from bot.db.queues.inbox import Arrival
+from bot.db.queues.admin_notices import AdminNotices
+from bot.db.queues.inbox import IncomingUpdate
 from bot.domain import ItemKind, Lane, Runner
 from bot.errors import SettingsRefused
-from bot.jobs.outcomes import Settling
+from bot.jobs.outcomes import JobOutcomes
 from bot.jobs.schedule_tool import ChatSchedules
-from bot.jobs.scheduler import Schedule
-from bot.jobs.user_jobs import Bounds, Diary, Owner
-from bot.llm.client import Llm
-from bot.llm.seats import Seats
-from bot.queue.dead_letters import Aside
+from bot.jobs.scheduler import JobScheduler
+from bot.jobs.user_jobs import JobLimits, JobOwner, UserJobs
+from bot.llm.client import ModelClient
+from bot.llm.seats import SeatLimiter
+from bot.queue.dead_letters import DeadLetters
 from bot.queue.worker import Worker
 from bot.settings import Settings
 from bot.telegram import client as wire
 from bot.telegram.access import Access
-from bot.telegram.actions import Reach
-from bot.telegram.best_effort_calls import Gestures
+from bot.telegram.actions import ActionDependencies
+from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.commands import registry as commands
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.sender import Sender
-from bot.telegram.incoming.attachment_loader import Gathering
-from bot.telegram.incoming.downloads import Files
-from bot.telegram.incoming.polling import Intake, Ways
-from bot.telegram.reactions import Eyes
-from bot.telegram.runners.quota import Portions, Rations
-from bot.telegram.runners.reminders import Reminders
-from bot.telegram.runners.tasks import Tasks
-from bot.telegram.runners.updates import Handlers
+from bot.telegram.incoming.attachment_loader import AttachmentLoader
+from bot.telegram.incoming.downloads import FileDownloader
+from bot.telegram.incoming.polling import PollerCallbacks, UpdatePoller
+from bot.telegram.reactions import SeenReactions
+from bot.telegram.runners.quota import QuotaGate, QuotaSettings
+from bot.telegram.runners.reminders import ReminderRunner
+from bot.telegram.runners.tasks import TaskRunner
+from bot.telegram.runners.updates import UpdateRunner
 from bot.turns import endpoints
-from bot.turns.endpoints import Endpoint
-from bot.turns.runner import Turns
-from bot.turns.start import Ask
-from bot.usage.recorder import Keeper
-from bot.usage.timers import Watches
+from bot.turns.endpoints import ModelEndpoint
+from bot.turns.runner import TurnRunner
+from bot.turns.start import TurnRequest
+from bot.usage.recorder import UsageRecorder
+from bot.usage.timers import TurnTimers
 
-FILES_SHARE = 4  # the part of a prompt that the pictures of one turn may take, and as much its files
+FILES_DIVISOR = 4  # the part of a prompt that the pictures of one turn may take, and as much its files
 FIRST_LINK_MINUTES = 15
 
 log = logging.getLogger(__name__)
 
 
-async def run(settings: Settings, stop: asyncio.Event, say: Callable[[str], None] = log.warning) -> int:
+async def run(settings: Settings, stop: asyncio.Event, announce: Callable[[str], None] = log.warning) -> int:
     """Run the gateway until `stop` is set; returns the exit code. Raises a CanvasgramError when it cannot
     start.
 
     `say` is told how to become the first admin while there is none.
     """
-    watches = Watches(time.time())
-    file = file_of(settings.database_url)
+    watches = TurnTimers(time.time())
+    file = parse_database_path(settings.database_url)
     file.parent.mkdir(parents=True, exist_ok=True)
-    with lock.held(file):
+    with lock.hold_lock(file):
         copy = migrating.migrate(settings.database_url)
         if copy:
             log.info("the database was migrated; a copy is at %s", copy, extra={"action": "app.migrated"})
         token = settings.telegram_token.get_secret_value()
         api_url = settings.telegram_api_url
-        async with connected(settings.database_url) as database, wire.connected(token, api_url, stop) as bot:
+        async with (
+            open_database(settings.database_url) as database,
+            wire.open_bot(token, api_url, stop) as bot,
+        ):
             if bot is not None:
-                async with _model(settings) as model, endpoints.second(settings) as second:
+                async with (
+                    _open_model(settings) as model,
+                    endpoints.open_fallback_endpoint(settings) as second,
+                ):
                     house = await build(settings, database, bot, (model, second), watches)
                     if not house.admins:
-                        say(await _first_link(database, bot))
-                    async with _pages(settings, house, database, _seats(model, second)):
+                        announce(await _create_first_admin_link(database, bot))
+                    async with _serve_monitoring(
+                        settings, house, database, _seats_by_endpoint(model, second)
+                    ):
                         await house.run(stop)
     return 0
 
 
 @contextlib.asynccontextmanager
-async def _model(settings: Settings) -> AsyncIterator[Llm]:
+async def _open_model(settings: Settings) -> AsyncIterator[ModelClient]:
     if settings.model_api_key:
         key = settings.model_api_key.get_secret_value()
     else:
         key = None
-    model = Llm(settings.model_url, settings.model_name, Seats(settings.model_seats), api_key=key)
+    model = ModelClient(
+        settings.model_url, settings.model_name, SeatLimiter(settings.model_seats), api_key=key
+    )
     try:
         yield model
     finally:
         await model.close()
 
 
-def _seats(model: Llm, second: Endpoint | None) -> Mapping[str, Seats]:
+def _seats_by_endpoint(model: ModelClient, fallback: ModelEndpoint | None) -> Mapping[str, SeatLimiter]:
     """The seats of each endpoint."""
-    other = second.model if second is not None else None
-    return {"main": model.seats} | ({"fallback": other.seats} if isinstance(other, Llm) else {})
+    other = fallback.model if fallback is not None else None
+    return {"main": model.seats} | ({"fallback": other.seats} if isinstance(other, ModelClient) else {})
 
 
 @contextlib.asynccontextmanager
-async def _pages(
-    settings: Settings, house: House, database: Database, seats: Mapping[str, Seats]
+async def _serve_monitoring(
+    settings: Settings, gateway: Gateway, database: Database, seats_by_endpoint: Mapping[str, SeatLimiter]
 ) -> AsyncIterator[None]:
     """Serve `/healthz` and `/metrics` while the block runs, if HTTP_PORT is set."""
     async with contextlib.AsyncExitStack() as serving:
         if settings.http_port is not None:
-            from bot.db.usage.ended import Lookout
+            from bot.db.usage.ended import EndedWatcher
             from bot.http_server import serve
-            from bot.monitoring.health import pages
-            from bot.monitoring.metrics import Metrics
+            from bot.monitoring.health import build_app
+            from bot.monitoring.metrics import GatewayMetrics
 
-            lookout = Lookout(database)
+            lookout = EndedWatcher(database)
             await lookout.begin()
-            metrics = Metrics(lookout, seats, house.catalogue.knows, importlib.metadata.version("canvasgram"))
+            metrics = GatewayMetrics(
+                lookout,
+                seats_by_endpoint,
+                gateway.tool_registry.is_known,
+                importlib.metadata.version("canvasgram"),
+            )
             app = serve(
-                pages(house.intake.is_fresh, metrics), host=settings.http_host, port=settings.http_port
+                build_app(gateway.intake.has_recent_poll, metrics),
+                host=settings.http_host,
+                port=settings.http_port,
             )
             try:
                 await serving.enter_async_context(app)
@@ -138,166 +155,191 @@ async def _pages(
 async def build(
     settings: Settings,
     database: Database,
-    bot: wire.Client,
-    models: tuple[Llm, Endpoint | None],
-    watches: Watches,
-) -> House:
+    bot: wire.TelegramBot,
+    models: tuple[ModelClient, ModelEndpoint | None],
+    timers: TurnTimers,
+) -> Gateway:
     """Put the house together on an open database, a Telegram client that knows its name, a model, perhaps a
     second.
     """
     model, second = models
-    notices = Notices(settings.admin_ids)
+    notices = AdminNotices(settings.admin_ids)
     access = Access(settings.access, settings.admin_ids)
     await access.load(database)
     async with database.transaction() as tx:
-        await calls.abandon(tx, None, now=time.time())
-    gestures = _gestures(bot, second)
-    keeper = Keeper(database, watches)
-    await keeper.begin()
+        await calls.abandon_model_calls(tx, None, now=time.time())
+    gestures = _build_best_effort_calls(bot, second)
+    keeper = UsageRecorder(database, timers)
+    await keeper.start()
     sender = Sender(
         database,
         bot,
-        on_blocked=lambda lane: _unreachable(database, lane),
-        on_trouble=lambda *it: aside.tell(*it),
-        watches=watches,
+        on_blocked=lambda lane: _mark_unreachable(database, lane),
+        on_trouble=lambda *it: aside.notify_admins(*it),
+        turn_timers=timers,
     )
-    aside = Aside(database, notices, sender.wake, watches)
-    asking = workshop.asking(notices, access, sender.wake, lambda: worker.wake(), watches)
-    tools = await workshop.opened(settings, database, asking, aside.tell)
-    later = await _later(settings, database, sender, lambda: worker.wake())
-    answering = Answering(
-        settings, database, model, second, tools.catalogue, aside.tell, Reader(), later.schedules
+    aside = DeadLetters(database, notices, sender.wake, timers)
+    asking = workshop.build_approval_dependencies(notices, access, sender.wake, lambda: worker.wake(), timers)
+    tools = await workshop.load_tools(settings, database, asking, aside.notify_admins)
+    later = await _build_job_components(settings, database, sender, lambda: worker.wake())
+    answering = TurnFactory(
+        settings,
+        database,
+        model,
+        second,
+        tools.tool_registry,
+        aside.notify_admins,
+        AttachmentReader(),
+        later.schedules_for,
     )
     answering.check_budget()
-    warming = answering.warming()
-    turns = Turns(
-        answering.means(partial(ChatChannel, sender), sender.wake, warming.again, watches, tools.guard),
-        wake=lambda: worker.wake(),
+    warming = answering.build_cache_warmup()
+    turns = TurnRunner(
+        answering.build_dependencies(
+            partial(ChatChannel, sender), sender.wake, warming.trigger, timers, tools.policy_dependencies
+        ),
+        wake_worker=lambda: worker.wake(),
     )
-    rations = Rations(
+    rations = QuotaGate(
         turns,
         database,
         access,
-        portions=Portions(settings.canvases_a_day, answering.most_canvases),
+        settings=QuotaSettings(settings.canvases_a_day, answering.max_canvases),
         wake_sender=sender.wake,
     )
-    housekeeping = Housekeeping(settings, database, warming, aside.tell)
-    reach = Reach(
+    housekeeping = MaintenanceFactory(settings, database, warming, aside.notify_admins)
+    reach = ActionDependencies(
         access=access,
         notices=notices,
         turns=rations,
-        gestures=gestures,
+        best_effort_calls=gestures,
         wake_worker=lambda: worker.wake(),
         wake_sender=sender.wake,
-        repeatable=tools.repeatable,
+        is_repeatable=tools.is_repeatable,
         bot_name=bot.username,
-        thinking=settings.thinking,
-        composition=answering.composition,
+        default_thinking=settings.thinking,
+        load_prompt_breakdown=answering.load_prompt_breakdown,
         approvals=tools.approvals,
-        diary=later.diary,
-        second=second,
-        canvases_a_day=settings.canvases_a_day,
-        own=tools.own,
-        renew=tools.catalogue.renew,
-        limits_changed=rations.changed,
-        copies_until=housekeeping.keeping.copies_until,
+        user_jobs=later.user_jobs,
+        fallback_endpoint=second,
+        canvases_per_day=settings.canvases_a_day,
+        builtin_tools=tools.builtin_tools,
+        reload_tools=tools.tool_registry.refresh,
+        on_limits_changed=rations.clear_cache,
+        backups_kept_until=housekeeping.retention_policy.find_copies_expiry,
     )
     runners: dict[ItemKind, Runner] = {
-        "update": Handlers(
+        "update": UpdateRunner(
             database,
             reach,
-            _gathering(settings, bot, answering.reader),
-            most_waiting=settings.waiting_messages,
+            _build_attachment_loader(settings, bot, answering.reader),
+            max_waiting=settings.waiting_messages,
         ),
-        "reminder": later.settling.behind(Reminders(database, access, later.diary, sender.wake)),
-        "task": later.settling.behind(Tasks(database, access, rations, asking.ended)),
-        "house": housekeeping.jobs(
-            notices, {"summary": answering.summaries(), **tools.errands(gestures, sender.wake)}, sender.wake
+        "reminder": later.outcomes.record_after(
+            ReminderRunner(database, access, later.user_jobs, sender.wake)
+        ),
+        "task": later.outcomes.record_after(TaskRunner(database, access, rations, asking.on_turn_ended)),
+        "house": housekeeping.build_system_job_runner(
+            notices,
+            {"summary": answering.build_summarizer(), **tools.build_task_runners(gestures, sender.wake)},
+            sender.wake,
         ),
     }
     worker = Worker(
-        database, runners, cut=turns.stop, yields=turns.yields, give_up=later.settling.behind_giving_up(aside)
+        database,
+        runners,
+        stop_lane=turns.stop,
+        can_yield=turns.can_yield,
+        give_up=later.outcomes.record_after_giving_up(aside),
     )
-    eyes = Eyes(bot, worker.busy)
+    eyes = SeenReactions(bot, worker.is_busy)
 
-    def arrived(arrivals: Sequence[Arrival]) -> None:
-        eyes.look(arrivals)
+    def arrived(arrivals: Sequence[IncomingUpdate]) -> None:
+        eyes.enqueue(arrivals)
         worker.wake()
 
-    ways = Ways(arrived, lambda line: gestures.alarm(access.admins(), line))
-    intake = Intake(bot, database, ways, most_waiting=settings.waiting_messages)
-    return House(
+    ways = PollerCallbacks(arrived, lambda line: gestures.alert_admins(access.list_admins(), line))
+    intake = UpdatePoller(bot, database, ways, max_waiting=settings.waiting_messages)
+    return Gateway(
         intake=intake,
         worker=worker,
         sender=sender,
-        eyes=eyes,
-        gestures=gestures,
-        warming=warming,
-        keeper=keeper,
+        reactions=eyes,
+        best_effort_calls=gestures,
+        cache_warmup=warming,
+        usage_recorder=keeper,
         reconciliation=housekeeping.reconciliation,
-        schedule=later.schedule,
-        rota=housekeeping.rota(later.schedule, worker.wake),
+        scheduler=later.scheduler,
+        system_job_sync=housekeeping.build_system_job_sync(later.scheduler, worker.wake),
         approvals=tools.approvals,
-        admins=access.admins(),
-        catalogue=tools.catalogue,
+        admins=access.list_admins(),
+        tool_registry=tools.tool_registry,
     )
 
 
-def _gestures(bot: wire.Client, second: Endpoint | None) -> Gestures:
-    members, admins = (commands.menu(standing, second=second is not None) for standing in ("member", "admin"))
-    return Gestures(bot, members=members, admins=admins)
+def _build_best_effort_calls(bot: wire.TelegramBot, fallback: ModelEndpoint | None) -> BestEffortCalls:
+    members, admins = (
+        commands.build_menu(standing, has_fallback=fallback is not None) for standing in ("member", "admin")
+    )
+    return BestEffortCalls(bot, member_commands=members, admin_commands=admins)
 
 
 @dataclass(frozen=True, slots=True)
-class _Later:
+class _JobComponents:
     """What is done later: what wakes it, what people keep there, and what came of it."""
 
-    schedule: Schedule
-    diary: Diary
-    settling: Settling
+    scheduler: JobScheduler
+    user_jobs: UserJobs
+    outcomes: JobOutcomes
     wake_sender: Callable[[Lane], None]
 
-    def schedules(self, ask: Ask) -> ChatSchedules:
+    def schedules_for(self, request: TurnRequest) -> ChatSchedules:
         """What the tools of a turn keep there."""
-        return ChatSchedules(self.diary, Owner(ask.person, ask.name, ask.lane), self.wake_sender)
+        return ChatSchedules(
+            self.user_jobs, JobOwner(request.person, request.name, request.lane), self.wake_sender
+        )
 
 
-async def _later(settings: Settings, database: Database, sender: Sender, wake: Callable[[], None]) -> _Later:
-    schedule = Schedule(database, wake)
-    settling = Settling(database, sender.wake)
+async def _build_job_components(
+    settings: Settings, database: Database, sender: Sender, wake_worker: Callable[[], None]
+) -> _JobComponents:
+    schedule = JobScheduler(database, wake_worker)
+    settling = JobOutcomes(database, sender.wake)
     await settling.recover()
-    bounds = Bounds(
-        each=settings.jobs_per_person,
-        total=settings.jobs_total,
-        shortest=60 * settings.jobs_minutes,
-        zone=settings.time_zone if "time_zone" in settings.model_fields_set else None,
+    bounds = JobLimits(
+        max_per_person=settings.jobs_per_person,
+        max_total=settings.jobs_total,
+        min_interval_seconds=60 * settings.jobs_minutes,
+        default_zone=settings.time_zone if "time_zone" in settings.model_fields_set else None,
     )
-    return _Later(schedule, Diary(database, bounds, schedule.look), settling, sender.wake)
+    return _JobComponents(schedule, UserJobs(database, bounds, schedule.wake), settling, sender.wake)
 
 
-def _gathering(settings: Settings, bot: wire.Client, reader: Reader) -> Gathering:
+def _build_attachment_loader(
+    settings: Settings, bot: wire.TelegramBot, reader: AttachmentReader
+) -> AttachmentLoader:
     if settings.transcribe_api_key:
         key = settings.transcribe_api_key.get_secret_value()
     else:
         key = None
     url = settings.transcribe_url
     model = settings.transcribe_model
-    share = settings.prompt_budget // FILES_SHARE
-    return Gathering(
-        Files(bot),
+    share = settings.prompt_budget // FILES_DIVISOR
+    return AttachmentLoader(
+        FileDownloader(bot),
         reader,
         Transcriber(url, model, key) if url else None,
-        most=min(settings.turn_images, share // history.TOKENS_AN_IMAGE),
-        room=share * history.BYTES_A_TOKEN,
+        max_images=min(settings.turn_images, share // history.TOKENS_PER_IMAGE),
+        max_text_bytes=share * history.BYTES_PER_TOKEN,
     )
 
 
-async def _first_link(database: Database, bot: wire.Client) -> str:
-    code = await people.invite(database, role="admin", minutes=FIRST_LINK_MINUTES)
+async def _create_first_admin_link(database: Database, bot: wire.TelegramBot) -> str:
+    code = await people.create_invite(database, role="admin", minutes=FIRST_LINK_MINUTES)
     link = f"https://t.me/{bot.username}?start={code}"
     return f"Nobody is admin yet. Whoever opens this link first, within {FIRST_LINK_MINUTES} minutes, is:\n  {link}"
 
 
-async def _unreachable(database: Database, lane: Lane) -> None:
+async def _mark_unreachable(database: Database, lane: Lane) -> None:
     async with database.transaction() as tx:
         await people.set_reachable(tx, lane.chat, reachable=False)

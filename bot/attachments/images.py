@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 # The model sees an image as 280 soft tokens of 48 by 48 points each and scales every image to that area by
 # itself: what is beyond would be sent with every prompt and thrown away.
-AREA = 280 * 48 * 48
-SIDE = 4096  # points; of a picture as narrow as a ribbon
+MAX_AREA = 280 * 48 * 48
+MAX_SIDE = 4096  # points; of a picture as narrow as a ribbon
 
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
-_POINTS = 50_000_000  # four bytes each while it is scaled down
-_JPEG_POINTS = 150_000_000  # it is scaled down while it is unpacked
+_MAX_PIXELS = 50_000_000  # four bytes each while it is scaled down
+_MAX_JPEG_PIXELS = 150_000_000  # it is scaled down while it is unpacked
 _QUALITY = 85
-_GREYS = 256  # of sixteen bits in one of eight
+_GREY_LEVELS = 256  # of sixteen bits in one of eight
 
 
-def picture(body: bytes) -> dict[str, Any]:
+def shrink_image(body: bytes) -> dict[str, Any]:
     """The first frame as `media_type` and `data` (base64): upright, small, and nothing but its points.
 
     Or what is wrong with it: `refused` is `unknown`, or `large` with `points`.
@@ -36,29 +36,29 @@ def picture(body: bytes) -> dict[str, Any]:
     except UnidentifiedImageError:
         return {"refused": "unknown"}
     points = opened.width * opened.height
-    if points > (_JPEG_POINTS if opened.format == "JPEG" else _POINTS):
+    if points > (_MAX_JPEG_PIXELS if opened.format == "JPEG" else _MAX_PIXELS):
         return {"refused": "large", "points": points}
-    wanted = _fitting(opened.width, opened.height)
+    wanted = _fit_size(opened.width, opened.height)
     opened.draft("RGB", wanted)
-    plain = _coloured(opened)
+    plain = _to_eight_bit(opened)
     plain.thumbnail(wanted, Image.Resampling.LANCZOS)
-    return _encoded(ImageOps.exif_transpose(plain))
+    return _encode_image(ImageOps.exif_transpose(plain))
 
 
-def _fitting(width: int, height: int) -> tuple[int, int]:
+def _fit_size(width: int, height: int) -> tuple[int, int]:
     """The size of the picture as it is sent; never larger than it is."""
-    scale = min(1.0, math.sqrt(AREA / (width * height)), SIDE / max(width, height))
+    scale = min(1.0, math.sqrt(MAX_AREA / (width * height)), MAX_SIDE / max(width, height))
     return max(1, int(width * scale)), max(1, int(height * scale))
 
 
-def _coloured(opened: "Image") -> "Image":
+def _to_eight_bit(image: "Image") -> "Image":
     """The picture in colours of eight bits, with transparency if it has any."""
-    if opened.mode.startswith("I"):  # a plain conversion would burn out all but the darkest greys
-        return opened.convert("I").point(lambda grey: grey * (1 / _GREYS)).convert("L").convert("RGB")
-    return opened.convert("RGBA" if opened.has_transparency_data else "RGB")
+    if image.mode.startswith("I"):  # a plain conversion would burn out all but the darkest greys
+        return image.convert("I").point(lambda grey: grey * (1 / _GREY_LEVELS)).convert("L").convert("RGB")
+    return image.convert("RGBA" if image.has_transparency_data else "RGB")
 
 
-def _encoded(image: "Image") -> dict[str, Any]:
+def _encode_image(image: "Image") -> dict[str, Any]:
     image.info.clear()  # a comment or a colour profile would be written again
     form = "PNG" if image.mode == "RGBA" else "JPEG"
     written = io.BytesIO()

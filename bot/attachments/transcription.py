@@ -16,8 +16,8 @@ SILENT = "no words were heard in it"
 SLOW = "writing it down took too long"
 REFUSED = "the service that writes sound down did not take it"
 
-_SECONDS = 120.0
-_PATIENCE = httpx.Timeout(_SECONDS, connect=10.0)
+_TRANSCRIPT_SECONDS = 120.0
+_HTTP_TIMEOUT = httpx.Timeout(_TRANSCRIPT_SECONDS, connect=10.0)
 
 _log = logging.getLogger(__name__)
 
@@ -26,26 +26,31 @@ class Transcriber:
     """Asks the `model` at `url` (which ends with `/v1`). `seconds` bounds one transcript."""
 
     def __init__(
-        self, url: str, model: str, api_key: str | None = None, *, seconds: float = _SECONDS
+        self,
+        url: str,
+        model: str,
+        api_key: str | None = None,
+        *,
+        timeout_seconds: float = _TRANSCRIPT_SECONDS,
     ) -> None:
-        self._address = f"{url}/audio/transcriptions"
+        self._url = f"{url}/audio/transcriptions"
         self._model = model
         if api_key:
             self._headers = {"Authorization": f"Bearer {api_key}"}
         else:
             self._headers = {}
-        self._seconds = seconds
+        self._timeout_seconds = timeout_seconds
         # Reading the certificates holds the event loop: once is enough, and not at all where nothing is
         # encrypted.
         self._verify: ssl.SSLContext | bool = False
         if not url.startswith("http://"):
             self._verify = httpx.create_ssl_context(trust_env=False)
 
-    async def transcript(self, body: bytes, name: str, media_type: str) -> str:
+    async def transcribe(self, body: bytes, name: str, media_type: str) -> str:
         """What is said in it; the ending of `name` tells many services the format. Raises AttachmentUnusable."""
         try:
-            async with asyncio.timeout(self._seconds):
-                response = await self._asked(body, name, media_type)
+            async with asyncio.timeout(self._timeout_seconds):
+                response = await self._post_audio(body, name, media_type)
         except (TimeoutError, httpx.ReadTimeout):
             raise AttachmentUnusable(SLOW) from None
         except httpx.HTTPError as error:
@@ -55,7 +60,7 @@ class Transcriber:
             _log.warning("no transcript: HTTP %d", response.status_code, extra={"action": "sound.refused"})
             refused = 400 <= response.status_code < 500
             raise AttachmentUnusable(REFUSED if refused else AWAY)
-        text = _text(response)
+        text = _parse_text(response)
         if text is None:
             _log.warning("no transcript: not the protocol", extra={"action": "sound.unreadable"})
             raise AttachmentUnusable(AWAY)
@@ -63,17 +68,17 @@ class Transcriber:
             raise AttachmentUnusable(SILENT)
         return text
 
-    async def _asked(self, body: bytes, name: str, media_type: str) -> httpx.Response:
-        async with httpx.AsyncClient(timeout=_PATIENCE, trust_env=False, verify=self._verify) as client:
+    async def _post_audio(self, body: bytes, name: str, media_type: str) -> httpx.Response:
+        async with httpx.AsyncClient(timeout=_HTTP_TIMEOUT, trust_env=False, verify=self._verify) as client:
             return await client.post(
-                self._address,
+                self._url,
                 headers=self._headers,
                 data={"model": self._model, "response_format": "json"},
                 files={"file": (name, body, media_type)},
             )
 
 
-def _text(response: httpx.Response) -> str | None:
+def _parse_text(response: httpx.Response) -> str | None:
     try:
         answer = response.json()
     except ValueError:

@@ -14,16 +14,16 @@ import typer
 from bot.terminal import Work
 
 if TYPE_CHECKING:
-    from bot.bench.endpoint.terminal import Work as Measuring
+    from bot.bench.endpoint.terminal import MeasureEndpoint as Measuring
 
 bench = typer.Typer(help="Measure the gateway on this machine.", no_args_is_help=True, rich_markup_mode=None)
 
-Measured = Annotated[
+EndpointOption = Annotated[
     str, typer.Option("--endpoint", help="The endpoint that is measured; `sim` simulates one.")
 ]
-EndpointKey = Annotated[str | None, typer.Option("--key", help="Its key, if it wants one.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Fewer prompts, and streamed alone.")]
-ResultFolder = Annotated[
+KeyOption = Annotated[str | None, typer.Option("--key", help="Its key, if it wants one.")]
+QuickOption = Annotated[bool, typer.Option("--quick", help="Fewer prompts, and streamed alone.")]
+ResultFolderOption = Annotated[
     Path | None, typer.Option("--out", help="Also write JSON, Markdown and a picture there.")
 ]
 
@@ -58,14 +58,16 @@ def load(  # noqa: PLR0913  # an option is an argument here
     from bot.bench.load import run as room
 
     sections = tuple(only.split(",")) if only else ()
-    wish = room.Wish(messages=messages, only=sections, folder=folder, soak=soak, quick=quick)
+    wish = room.LoadOptions(
+        messages=messages, only_sections=sections, folder=folder, soak_minutes=soak, quick=quick
+    )
 
     async def work(stop: asyncio.Event) -> int:
-        report = await room.run(wish, functools.partial(typer.echo, err=True), stop)
-        typer.echo(table.as_json(report) if json else "\n".join(table.lines(report)))
-        if not report.whole:
+        report = await room.run_load(wish, functools.partial(typer.echo, err=True), stop)
+        typer.echo(table.format_json(report) if json else "\n".join(table.format_lines(report)))
+        if not report.is_complete:
             return 130
-        if check and not report.holds:
+        if check and not report.has_passed:
             return 1
         return 0
 
@@ -76,20 +78,24 @@ def load(  # noqa: PLR0913  # an option is an argument here
     epilog="Examples: canvasgram bench direct --endpoint http://gpu:8000/v1 --out spark · --endpoint sim"
 )
 def direct(
-    endpoint: Measured = "http://localhost:8000/v1",
-    key: EndpointKey = None,
-    quick: Quick = False,
-    out: ResultFolder = None,
+    endpoint: EndpointOption = "http://localhost:8000/v1",
+    key: KeyOption = None,
+    quick: QuickOption = False,
+    out: ResultFolderOption = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> Work:
     """Measure an endpoint itself by the published protocols, with nothing in between; Ctrl-C prints what is
     done.
     """
     from bot.bench.endpoint import run as direct_run
-    from bot.bench.endpoint.direct import Wish
+    from bot.bench.endpoint.direct import DirectOptions
 
-    return _told(
-        functools.partial(direct_run.run, direct_run.Address(endpoint, key), Wish(quick=quick)), out, json
+    return _build_work(
+        functools.partial(
+            direct_run.run, direct_run.EndpointAddress(endpoint, key), DirectOptions(quick=quick)
+        ),
+        out,
+        json,
     )
 
 
@@ -97,10 +103,10 @@ def direct(
     epilog="Examples: canvasgram bench gateway --endpoint http://gpu:8000/v1 --out spark · --endpoint sim"
 )
 def gateway(
-    endpoint: Measured = "http://localhost:8000/v1",
-    key: EndpointKey = None,
-    quick: Quick = False,
-    out: ResultFolder = None,
+    endpoint: EndpointOption = "http://localhost:8000/v1",
+    key: KeyOption = None,
+    quick: QuickOption = False,
+    out: ResultFolderOption = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> Work:
     """Measure the same prompts directly and as Telegram messages through the whole gateway, interval by
@@ -108,8 +114,10 @@ def gateway(
     """
     from bot.bench.endpoint import run as direct_run
 
-    return _told(
-        functools.partial(direct_run.run_gateway, direct_run.Address(endpoint, key), quick=quick), out, json
+    return _build_work(
+        functools.partial(direct_run.run_gateway, direct_run.EndpointAddress(endpoint, key), quick=quick),
+        out,
+        json,
     )
 
 
@@ -130,9 +138,9 @@ def thinking(
     from bot.bench.policies import output as thinking_table
     from bot.bench.policies import thinking as room
 
-    wish = room.Wish(tuple(data), train, costs)
-    report = asyncio.run(room.run(wish, functools.partial(typer.echo, err=True)))
-    typer.echo(thinking_table.as_json(report) if json else "\n".join(thinking_table.lines(report)))
+    wish = room.ThinkingOptions(tuple(data), train, costs)
+    report = asyncio.run(room.run_thinking(wish, functools.partial(typer.echo, err=True)))
+    typer.echo(thinking_table.format_json(report) if json else "\n".join(thinking_table.format_lines(report)))
 
 
 @bench.command(
@@ -153,15 +161,19 @@ def many_tools(
     """
     from bot.bench.policies import tool_search as room
 
-    report = room.run(room.Wish(tuple(data), registered), functools.partial(typer.echo, err=True))
-    typer.echo(room.as_json(report) if json else "\n".join(room.lines(report)))
-    if check and not report.holds:
+    report = room.run_tool_search(
+        room.ToolSearchOptions(tuple(data), registered), functools.partial(typer.echo, err=True)
+    )
+    typer.echo(room.format_json(report) if json else "\n".join(room.format_lines(report)))
+    if check and not report.has_passed:
         raise typer.Exit(1)
 
 
-def _told(measure: "Measuring", out: Path | None, as_json: bool) -> Work:
-    from bot.bench.endpoint.terminal import Form, tell
+def _build_work(measure: "Measuring", out: Path | None, as_json: bool) -> Work:
+    from bot.bench.endpoint.terminal import OutputOptions, run_and_print
 
     return functools.partial(
-        tell, measure, Form(typer.echo, functools.partial(typer.echo, err=True), out, as_json)
+        run_and_print,
+        measure,
+        OutputOptions(typer.echo, functools.partial(typer.echo, err=True), out, as_json),
     )

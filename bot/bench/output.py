@@ -3,19 +3,19 @@
 import json
 from collections.abc import Iterator
 
-from bot.bench.endpoint.result import STOPPED
-from bot.bench.harness.bots import LABELS
-from bot.bench.harness.statistics import ORDER, Report, Row, Value
+from bot.bench.endpoint.result import STOPPED_BY_HAND
+from bot.bench.harness.bots import BOT_LABELS
+from bot.bench.harness.statistics import BOT_ORDER, FigureRow, FigureValue, LoadReport
 
-_HEAD = ("", *(LABELS[name] for name in ORDER), "ours / memory", "ours, at most", "")
+_TITLES = ("", *(BOT_LABELS[name] for name in BOT_ORDER), "ours / memory", "ours, at most", "")
 
 
-def lines(report: Report) -> Iterator[str]:
+def format_lines(report: LoadReport) -> Iterator[str]:
     """A table of the figures, and below it the conditions."""
-    if not report.whole:
-        yield f"NOT WHOLE: {STOPPED} What follows was measured before that."
-    cells = [_HEAD, *(_cells(row) for row in report.rows)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(_HEAD))]
+    if not report.is_complete:
+        yield f"NOT WHOLE: {STOPPED_BY_HAND} What follows was measured before that."
+    cells = [_TITLES, *(_format_row(row) for row in report.rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(_TITLES))]
     for number, line in enumerate(cells):
         first, *others = (text.rjust(width) for text, width in zip(line, widths, strict=True))
         yield "  ".join([line[0].ljust(len(first)), *others]).rstrip()
@@ -26,7 +26,7 @@ def lines(report: Report) -> Iterator[str]:
         yield f"{name}: {text}"
 
 
-def as_json(report: Report) -> str:
+def format_json(report: LoadReport) -> str:
     """The same for machines."""
     rows = [
         {
@@ -35,41 +35,46 @@ def as_json(report: Report) -> str:
             "unit": row.unit,
             **row.values,
             "ratio": row.ratio,
-            "limit": _limit(row),
+            "limit": _limit_value(row),
             "verdict": row.verdict,
         }
         for row in report.rows
     ]
     return json.dumps(
-        {"whole": report.whole, "rows": rows, "conditions": dict(report.conditions), "holds": report.holds},
+        {
+            "whole": report.is_complete,
+            "rows": rows,
+            "conditions": dict(report.conditions),
+            "holds": report.has_passed,
+        },
         indent=1,
     )
 
 
-def _limit(row: Row) -> Value:
+def _limit_value(row: FigureRow) -> FigureValue:
     if row.limit is None:
         return None
-    if row.limit.wanted is None:
-        return row.limit.most
-    return row.limit.wanted
+    if row.limit.required is None:
+        return row.limit.maximum
+    return row.limit.required
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _format_row(row: FigureRow) -> tuple[str, ...]:
     label = f"{row.label}, {row.unit}" if row.unit else row.label
-    values = (_text(row.values.get(name), row.digits) for name in ORDER)
+    values = (_format_value(row.values.get(name), row.digits) for name in BOT_ORDER)
     ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-    return (label, *values, ratio, _most(row), row.verdict)
+    return (label, *values, ratio, _format_limit(row), row.verdict)
 
 
-def _most(row: Row) -> str:
+def _format_limit(row: FigureRow) -> str:
     if row.limit is None:
         return ""
     if row.limit.base is None:
-        return row.limit.words
-    return f"{row.limit.words} = {row.limit.most:,.{row.digits}f}"
+        return row.limit.text
+    return f"{row.limit.text} = {row.limit.maximum:,.{row.digits}f}"
 
 
-def _text(value: Value, digits: int) -> str:
+def _format_value(value: FigureValue, digits: int) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool):

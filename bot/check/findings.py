@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from bot.check.observations import Seen
+from bot.check.observations import Observations
 
-Status = Literal["pass", "warn", "fail", "unknown"]
+FindingStatus = Literal["pass", "warn", "fail", "unknown"]
 
-WORST_FIRST: Final[tuple[Status, ...]] = ("fail", "warn", "unknown", "pass")
-EXIT_CODES: Final[dict[Status, int]] = {"pass": 0, "fail": 1, "warn": 3, "unknown": 4}
+WORST_FIRST: Final[tuple[FindingStatus, ...]] = ("fail", "warn", "unknown", "pass")
+EXIT_CODES: Final[dict[FindingStatus, int]] = {"pass": 0, "fail": 1, "warn": 3, "unknown": 4}
 """2 is left out: the command line ends with it when an option or a setting is wrong."""
 
 
@@ -17,18 +17,18 @@ EXIT_CODES: Final[dict[Status, int]] = {"pass": 0, "fail": 1, "warn": 3, "unknow
 class Verdict:
     """What was seen and how it is judged; `mend` is the flag, or what else to do."""
 
-    status: Status
+    status: FindingStatus
     seen: str
     mend: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CheckRule:
     """One thing that is looked at: its name, what it means to the gateway, and who judges it."""
 
     name: str
     meaning: str
-    judge: Callable[[Seen], Verdict]
+    judge: Callable[[Observations], Verdict]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +36,26 @@ class Finding:
     """A row of the report."""
 
     name: str
-    status: Status
+    status: FindingStatus
     seen: str
     meaning: str
     mend: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CheckReport:
     """All findings about the endpoint at `url`; `stopped` says why the probe did not come to its end."""
 
     url: str
     findings: Sequence[Finding]
     calls: int
-    most_calls: int
+    max_calls: int
     seconds: float
     template: str | None = None
     stopped: str | None = None
 
     @property
-    def worst(self) -> Status:
+    def worst(self) -> FindingStatus:
         """The status that decides the exit code."""
         found = {finding.status for finding in self.findings}
         return next((status for status in WORST_FIRST if status in found), "unknown")
@@ -65,7 +65,7 @@ class Report:
         """0 all is well, 1 something fails, 3 something is worth a warning, 4 something could not be told."""
         return EXIT_CODES[self.worst]
 
-    def named(self, name: str) -> Finding:
+    def get_finding(self, name: str) -> Finding:
         """The finding of this name; KeyError if there is none."""
         for finding in self.findings:
             if finding.name == name:
@@ -73,21 +73,21 @@ class Report:
         raise KeyError(name)
 
 
-def passed(seen: str) -> Verdict:
+def pass_verdict(observation: str) -> Verdict:
     """All is well."""
-    return Verdict("pass", seen)
+    return Verdict("pass", observation)
 
 
-def warned(seen: str, mend: str | None = None) -> Verdict:
+def warn_verdict(observation: str, fix: str | None = None) -> Verdict:
     """The gateway works with it, but something is lost."""
-    return Verdict("warn", seen, mend)
+    return Verdict("warn", observation, fix)
 
 
-def failed(seen: str, mend: str | None = None) -> Verdict:
+def fail_verdict(observation: str, fix: str | None = None) -> Verdict:
     """The gateway does not work with it as it should."""
-    return Verdict("fail", seen, mend)
+    return Verdict("fail", observation, fix)
 
 
-def unknown(why: str) -> Verdict:
+def unknown_verdict(reason: str) -> Verdict:
     """It could not be told, and why."""
-    return Verdict("unknown", why)
+    return Verdict("unknown", reason)

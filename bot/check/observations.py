@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from bot.domain import CANVAS, ToolCall
+from bot.domain import CANVAS_TOKENS, ToolCall
 
-Part = Literal[
+CallKind = Literal[
     "plain",
     "counting",
     "tools",
@@ -22,21 +22,26 @@ Part = Literal[
     "picture",
     "temperature",
 ]
-Shape = Literal["off", "on", "default", "history", "loop"]
+TemplateCase = Literal["off", "on", "default", "history", "loop"]
 
-THINKING: Final[tuple[Part, ...]] = (
+THINKING_CALLS: Final[tuple[CallKind, ...]] = (
     "thought",
     "tools, thinking",
     "tools, thinking, whole",
     "results",
     "results, whole",
 )
-NOT_THINKING: Final[tuple[Part, ...]] = ("plain", "counting", "tools", "tools, whole")
-WITH_TOOLS: Final[tuple[Part, ...]] = ("tools", "tools, whole", "tools, thinking", "tools, thinking, whole")
+NON_THINKING_CALLS: Final[tuple[CallKind, ...]] = ("plain", "counting", "tools", "tools, whole")
+CALLS_WITH_TOOLS: Final[tuple[CallKind, ...]] = (
+    "tools",
+    "tools, whole",
+    "tools, thinking",
+    "tools, thinking, whole",
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class RouteResponse:
     """The answer of a plain route; `body` is its JSON object, empty if it is none."""
 
     status: int
@@ -49,28 +54,28 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class StreamBlock:
     """A chunk that carried something of the reply: when after the request, and the server's running count, if
     any.
     """
 
-    after: float
+    after_seconds: float
     tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeResponse:
     """The answer to one model call, streamed or whole. `words` are those of a refusal."""
 
     status: int
-    words: str = ""
+    error_message: str = ""
     text: str = ""
     reasoning: str = ""
     calls: tuple[ToolCall, ...] = ()
     finish: str | None = None
     usage: Mapping[str, Any] | None = None
     server: Mapping[str, Any] | None = None
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[StreamBlock, ...] = ()
     began: float = 0.0
     seconds: float = 0.0
 
@@ -79,31 +84,31 @@ class Answer:
         return self.status == 200
 
     @property
-    def tokens(self) -> int | None:
+    def output_tokens(self) -> int | None:
         """Output tokens, as the server counts them."""
-        return count(self.usage, "completion_tokens")
+        return parse_count(self.usage, "completion_tokens")
 
     @property
-    def prompt(self) -> int | None:
-        return count(self.usage, "prompt_tokens")
+    def prompt_tokens(self) -> int | None:
+        return parse_count(self.usage, "prompt_tokens")
 
     @property
-    def cached(self) -> int | None:
-        return count((self.usage or {}).get("prompt_tokens_details"), "cached_tokens")
+    def cached_tokens(self) -> int | None:
+        return parse_count((self.usage or {}).get("prompt_tokens_details"), "cached_tokens")
 
     @property
-    def thought_tokens(self) -> int | None:
-        return count((self.usage or {}).get("completion_tokens_details"), "reasoning_tokens")
+    def reasoning_tokens(self) -> int | None:
+        return parse_count((self.usage or {}).get("completion_tokens_details"), "reasoning_tokens")
 
     @property
-    def first_block(self) -> float | None:
+    def first_block_at(self) -> float | None:
         """When the first block came, on the probe's clock."""
         if self.blocks:
-            return self.began + self.blocks[0].after
+            return self.began + self.blocks[0].after_seconds
         return None
 
     @property
-    def queued(self) -> float | None:
+    def queue_seconds(self) -> float | None:
         """Seconds without a seat, as the server tells."""
         waited = (self.server or {}).get("queue_time_ms")
         if isinstance(waited, int | float):
@@ -120,30 +125,30 @@ class Gauges:
     steps: int | None = None
     committed: int | None = None
 
-    def steps_since(self, before: "Gauges") -> float | None:
+    def steps_per_canvas_since(self, earlier: "Gauges") -> float | None:
         """Denoising steps a canvas since then, whoever asked, without the commit; None where it does not
         show.
         """
-        if None in (self.steps, self.committed, before.steps, before.committed):
+        if None in (self.steps, self.committed, earlier.steps, earlier.committed):
             return None
-        canvases = ((self.committed or 0) - (before.committed or 0)) / CANVAS
+        canvases = ((self.committed or 0) - (earlier.committed or 0)) / CANVAS_TOKENS
         if canvases >= 1:
-            return ((self.steps or 0) - (before.steps or 0)) / canvases - 1
+            return ((self.steps or 0) - (earlier.steps or 0)) / canvases - 1
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class LoadProbeResult:
     """Several calls at once, and an urgent one sent while others waited. `looks` were taken while they ran."""
 
     before: Gauges | None
-    calls: tuple[Answer, ...]
-    looks: tuple[Gauges, ...] = ()
-    urgent: Answer | None = None
+    calls: tuple[ProbeResponse, ...]
+    gauge_samples: tuple[Gauges, ...] = ()
+    urgent: ProbeResponse | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Abort:
+class AbortProbeResult:
     """A call left in the middle of its reply, and what ran in the moments after; `over`: it had ended by
     itself.
 
@@ -151,14 +156,14 @@ class Abort:
     """
 
     before: Gauges | None
-    looks: tuple[Gauges, ...] = ()
-    over: bool = False
-    pace: float = 0.0
-    watched: float = 0.0
+    gauge_samples: tuple[Gauges, ...] = ()
+    has_ended: bool = False
+    first_block_seconds: float = 0.0
+    watched_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observations:
     """All that was seen. `needs_tokens` and `needs_seats` are what the gateway is set to.
 
     `stopped` says why the probe did not come to its end; `gone`: because the endpoint went away.
@@ -176,27 +181,27 @@ class Seen:
     lost: Mapping[str, str] = field(default_factory=dict)
     calls: int = 0
     seconds: float = 0.0
-    version: Route | None = None
-    models: Route | None = None
-    keyless: Route | None = None
-    templates: Mapping[Shape, Route] = field(default_factory=dict)
-    answers: Mapping[Part, Answer] = field(default_factory=dict)
+    version: RouteResponse | None = None
+    models: RouteResponse | None = None
+    keyless: RouteResponse | None = None
+    templates: Mapping[TemplateCase, RouteResponse] = field(default_factory=dict)
+    answers: Mapping[CallKind, ProbeResponse] = field(default_factory=dict)
     refuses_ours: str | None = None
     before: Gauges | None = None
-    crowd: Crowd | None = None
-    abort: Abort | None = None
-    read: Route | None = None
+    crowd: LoadProbeResult | None = None
+    abort: AbortProbeResult | None = None
+    read: RouteResponse | None = None
 
-    def why(self, step: str) -> str:
+    def unknown_reason(self, step: str) -> str:
         """Why nothing is known of a step."""
         return self.lost.get(step) or self.stopped or "not asked"
 
-    def good(self, *parts: Part) -> tuple[Answer, ...]:
+    def ok_responses(self, *kinds: CallKind) -> tuple[ProbeResponse, ...]:
         """Those of the answers that came and were no refusals, in this order."""
-        return tuple(answer for part in parts if (answer := self.answers.get(part)) is not None and answer.ok)
+        return tuple(answer for part in kinds if (answer := self.answers.get(part)) is not None and answer.ok)
 
 
-def count(counts: object, name: str) -> int | None:
+def parse_count(counts: object, name: str) -> int | None:
     """A count of this name in what the endpoint sent; None for all that is none."""
     value = counts.get(name) if isinstance(counts, Mapping) else None
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:

@@ -7,33 +7,37 @@ from typing import Any, Final
 
 from PIL import Image as Picture
 
-from bot.agent.sanitize import neutralise
-from bot.check.observations import Shape
-from bot.domain import CANVAS, WARMUP, Image, Message, ModelRequest, ToolCall
+from bot.agent.sanitize import break_control_tokens
+from bot.check.observations import TemplateCase
+from bot.domain import CANVAS_TOKENS, WARMUP_PRIORITY, Image, Message, ModelRequest, ToolCall
 from bot.llm.dialect import Dialect
 
-LAST: Final = 120  # the numbers up to it fill more than one canvas and less than two
-ROOM: Final = 2 * CANVAS
-ENDLESS: Final = 1500
+LAST_NUMBER: Final = 120  # the numbers up to it fill more than one canvas and less than two
+MAX_OUTPUT_TOKENS: Final = 2 * CANVAS_TOKENS
+ENDLESS_LAST_NUMBER: Final = 1500
 PLACES: Final = ("Paris", "Rome")
-TOOL: Final = "check_weather"
-CONTROLS: Final = "<turn|>"
-RAW: Final = 3  # times that a person's text holds CONTROLS as it is; as often it is told defused
+TOOL_NAME: Final = "check_weather"
+CONTROL_TOKEN: Final = "<turn|>"  # noqa: S105
+RAW_CONTROL_COUNT: Final = (
+    3  # times that a person's text holds CONTROLS as it is; as often it is told defused
+)
 
 # So long that the head's end and the prompt's end are not in one block of the cache.
 PREAMBLE: Final = "A word to begin with. " + "All goes well, the lamp is lit and the tide is out. " * 12
-READY: Final = "Answer with the one word ready, and nothing else."
-COUNTING: Final = f"Write the numbers from 1 to {LAST}, separated by single blanks, and nothing else."
-ASKING: Final = (
-    f"Call {TOOL} once for each of these places, side by side: {', '.join(PLACES)}. When you have the results, answer "
+READY_PROMPT: Final = "Answer with the one word ready, and nothing else."
+COUNTING_PROMPT: Final = (
+    f"Write the numbers from 1 to {LAST_NUMBER}, separated by single blanks, and nothing else."
+)
+TOOL_PROMPT: Final = (
+    f"Call {TOOL_NAME} once for each of these places, side by side: {', '.join(PLACES)}. When you have the results, answer "
     "with the one word done."
 )
-THINKING: Final = "What is 17 times 23? Think first, then answer with the number alone."
+THINKING_PROMPT: Final = "What is 17 times 23? Think first, then answer with the number alone."
 
-_WEATHER = {
+_WEATHER_TOOL = {
     "type": "function",
     "function": {
-        "name": TOOL,
+        "name": TOOL_NAME,
         "description": "The weather at a place, now.",
         "parameters": {
             "type": "object",
@@ -56,7 +60,7 @@ _THINGS = (
 )
 
 
-def head(nonce: str) -> Message:
+def build_head(nonce: str) -> Message:
     """A system text worth caching; `nonce` stands in front, so that no earlier check has warmed it."""
     rows = (
         f"Shelf {number}: {_THINGS[number * 7 % 10]} and {_THINGS[number * 3 % 10]}."
@@ -65,54 +69,60 @@ def head(nonce: str) -> Message:
     return Message("system", f"Check {nonce}. Background, not to be mentioned:\n" + "\n".join(rows))
 
 
-def asking(
-    messages: Sequence[Message], *, thinking: bool = False, tools: bool = True, limit: int = CANVAS
+def build_request(
+    messages: Sequence[Message],
+    *,
+    thinking: bool = False,
+    with_tools: bool = True,
+    max_tokens: int = CANVAS_TOKENS,
 ) -> ModelRequest:
     """A call as the gateway makes it. Without `tools` one is declared all the same, so that prompts share a
     head.
     """
     return ModelRequest(
         messages=tuple(messages),
-        tools=(_WEATHER,),
-        tool_choice="auto" if tools else "none",
+        tools=(_WEATHER_TOOL,),
+        tool_choice="auto" if with_tools else "none",
         thinking=thinking,
-        max_tokens=limit,
+        max_tokens=max_tokens,
         session="check",
         lane="check",
     )
 
 
-def counting(last: int, limit: int, *, urgent: bool = False) -> ModelRequest:
+def build_counting_request(last_number: int, max_tokens: int, *, is_urgent: bool = False) -> ModelRequest:
     """A call without tools that is worth some canvases; all but the urgent ones let people go first."""
-    wish = COUNTING.replace(str(LAST), str(last))
-    request = asking([Message("user", wish)], limit=limit)
-    return replace(request, tools=(), priority=0 if urgent else WARMUP)
+    wish = COUNTING_PROMPT.replace(str(LAST_NUMBER), str(last_number))
+    request = build_request([Message("user", wish)], max_tokens=max_tokens)
+    return replace(request, tools=(), priority=0 if is_urgent else WARMUP_PRIORITY)
 
 
-def with_picture() -> Message:
+def build_picture_message() -> Message:
     """A wish beside a small white picture."""
     file = io.BytesIO()
     Picture.new("RGB", (64, 64), "white").save(file, "PNG")
-    return Message("user", READY, images=(Image("image/png", file.getvalue()),))
+    return Message("user", READY_PROMPT, images=(Image("image/png", file.getvalue()),))
 
 
-def results() -> tuple[Message, ...]:
+def build_result_messages() -> tuple[Message, ...]:
     """What follows ASKING: the calls with their thought, and what came of them."""
-    calls = tuple(ToolCall(f"check-{place}", TOOL, f'{{"place": "{place}"}}') for place in PLACES)
+    calls = tuple(ToolCall(f"check-{place}", TOOL_NAME, f'{{"place": "{place}"}}') for place in PLACES)
     told = (Message("tool", "14 °C, dry", call_id=call.id) for call in calls)
     return (Message("assistant", calls=calls, reasoning="I look at both places."), *told)
 
 
-def body(dialect: Dialect, model: str, request: ModelRequest, *, streamed: bool = True) -> dict[str, Any]:
+def build_body(
+    dialect: Dialect, model: str, request: ModelRequest, *, streamed: bool = True
+) -> dict[str, Any]:
     """The JSON of a call, as the gateway sends it; whole replies ask for the same without the stream."""
-    made = dialect.body(model, request)
+    made = dialect.build_body(model, request)
     if not streamed:
         del made["stream_options"]
         made["stream"] = False
     return made
 
 
-def typed_read(model: str) -> dict[str, Any]:
+def build_typed_read_body(model: str) -> dict[str, Any]:
     """A question that is answered in one step."""
     question = {
         "type": "noul",
@@ -122,36 +132,45 @@ def typed_read(model: str) -> dict[str, Any]:
     return {"model": model, "state": "It rains in Rome.", "questions": {"weather": question}}
 
 
-def shape(wanted: Shape) -> dict[str, Any]:
+def build_template_body(case: TemplateCase) -> dict[str, Any]:
     """The body for `/tokenize` that makes the template show itself."""
-    messages, thinking = _CONVERSATIONS[wanted]
+    messages, thinking = _CONVERSATIONS[case]
     made: dict[str, Any] = {"messages": messages, "return_token_strs": True, "return_prompt_text": True}
-    if wanted in {"history", "loop"}:
-        made["tools"] = [{"type": "function", "function": {"name": TOOL, "parameters": {"type": "object"}}}]
+    if case in {"history", "loop"}:
+        made["tools"] = [
+            {"type": "function", "function": {"name": TOOL_NAME, "parameters": {"type": "object"}}}
+        ]
     if thinking is None:
         return made
     return {**made, "chat_template_kwargs": {"enable_thinking": thinking}}
 
 
 _HELLO: Sequence[Mapping[str, Any]] = ({"role": "user", "content": "hello"},)
-_CALL = {"id": "check-1", "type": "function", "function": {"name": TOOL, "arguments": '{"place": "Rome"}'}}
-_CONVERSATIONS: Mapping[Shape, tuple[Sequence[Mapping[str, Any]], bool | None]] = {
+_TOOL_CALL = {
+    "id": "check-1",
+    "type": "function",
+    "function": {"name": TOOL_NAME, "arguments": '{"place": "Rome"}'},
+}
+_CONVERSATIONS: Mapping[TemplateCase, tuple[Sequence[Mapping[str, Any]], bool | None]] = {
     "off": (_HELLO, False),
     "on": (_HELLO, True),
     "default": (_HELLO, None),
     "history": (
         (
             {"role": "system", "content": "be brief"},
-            {"role": "user", "content": f"raw {CONTROLS * RAW} end"},
+            {"role": "user", "content": f"raw {CONTROL_TOKEN * RAW_CONTROL_COUNT} end"},
             {"role": "assistant", "content": "first answer"},
-            {"role": "user", "content": f"defused {neutralise(CONTROLS) * RAW} end"},
+            {
+                "role": "user",
+                "content": f"defused {break_control_tokens(CONTROL_TOKEN) * RAW_CONTROL_COUNT} end",
+            },
         ),
         False,
     ),
     "loop": (
         (
             {"role": "user", "content": "hello"},
-            {"role": "assistant", "content": "spoken beside", "tool_calls": [_CALL]},
+            {"role": "assistant", "content": "spoken beside", "tool_calls": [_TOOL_CALL]},
             {"role": "tool", "tool_call_id": "check-1", "content": "it is dry"},
         ),
         True,

@@ -3,64 +3,72 @@
 from collections.abc import Sequence
 from typing import Final
 
-from bot.check.client import MOST_CALLS
-from bot.check.findings import Finding, Report, Rule
+from bot.check.client import MAX_CALLS
+from bot.check.findings import CheckReport, CheckRule, Finding
 from bot.check.judges import counts, engine, replies, seats, server, template
-from bot.check.observations import Seen
+from bot.check.observations import Observations
 
-RULES: Final[Sequence[Rule]] = (
-    Rule("reachable", "without it messages wait, up to MODEL_WAIT seconds", server.reachable),
-    Rule("version", "fields, flags and faults differ from release to release", server.version),
-    Rule("protocol", "what is missing is done without, or not at all", server.protocol),
-    Rule("model", "calls name the model", server.model),
-    Rule("context", "a prompt and its answer must fit", server.context),
-    Rule("key", "whoever reaches an open endpoint may use it", server.key),
-    Rule(
+RULES: Final[Sequence[CheckRule]] = (
+    CheckRule("reachable", "without it messages wait, up to MODEL_WAIT seconds", server.judge_reachable),
+    CheckRule("version", "fields, flags and faults differ from release to release", server.judge_version),
+    CheckRule("protocol", "what is missing is done without, or not at all", server.judge_protocol),
+    CheckRule("model", "calls name the model", server.judge_model),
+    CheckRule("context", "a prompt and its answer must fit", server.judge_context),
+    CheckRule("key", "whoever reaches an open endpoint may use it", server.judge_key),
+    CheckRule(
         "usage in streams",
         "turns are streamed: without it nothing is known of what they cost",
-        counts.in_streams,
+        counts.judge_stream_usage,
     ),
-    Rule("usage in whole replies", "the benchmark counts these, too", counts.in_whole),
-    Rule("cached tokens", "the account says what the cache saved", counts.cached),
-    Rule("reasoning tokens", "the account says what thinking cost", counts.reasoning),
-    Rule("server timings", "they tell the queue from the prefill", counts.timings),
-    Rule("tool calls", "without them no tool runs", replies.tool_calls),
-    Rule("parallel calls", "several questions at once cost one canvas", replies.parallel),
-    Rule(
+    CheckRule("usage in whole replies", "the benchmark counts these, too", counts.judge_whole_usage),
+    CheckRule("cached tokens", "the account says what the cache saved", counts.judge_cached_tokens),
+    CheckRule("reasoning tokens", "the account says what thinking cost", counts.judge_reasoning_tokens),
+    CheckRule("server timings", "they tell the queue from the prefill", counts.judge_timings),
+    CheckRule("tool calls", "without them no tool runs", replies.judge_tool_calls),
+    CheckRule("parallel calls", "several questions at once cost one canvas", replies.judge_parallel_calls),
+    CheckRule(
         "thinking switch",
         "thinking takes many times as long, and is wanted in some turns only",
-        replies.switch,
+        replies.judge_thinking_switch,
     ),
-    Rule("thinking by default", "other programs at this endpoint may think unasked", replies.default),
-    Rule("thoughts apart", "people would read the model's thoughts", replies.thoughts_apart),
-    Rule("answers apart", "an answer in the wrong place looks like none", replies.answers_apart),
-    Rule("template", "it decides what the model reads, and what the cache can keep", template.template),
-    Rule("control tokens", "a person could end a turn and speak as the system", template.controls),
-    Rule("reply length", "a hidden cap cuts every long answer", engine.cap),
-    Rule("temperature", "tells a diffusion model from another", engine.temperature),
-    Rule("canvas", "cost is counted in canvases", engine.canvas),
-    Rule("prefix cache", "what is cached need not be computed again", engine.cache),
-    Rule("pictures", "people send some", engine.pictures),
-    Rule("seats", "MODEL_SEATS should be what the endpoint really runs at once", seats.seats),
-    Rule("priority", "people go before summaries and warming up", seats.priority),
-    Rule("abort", "/stop should free the seat at once", seats.abort),
-    Rule("typed reads", "a cheap way to decide whether to think", engine.typed_reads),
+    CheckRule(
+        "thinking by default",
+        "other programs at this endpoint may think unasked",
+        replies.judge_thinking_default,
+    ),
+    CheckRule("thoughts apart", "people would read the model's thoughts", replies.judge_thoughts_apart),
+    CheckRule("answers apart", "an answer in the wrong place looks like none", replies.judge_answers_apart),
+    CheckRule(
+        "template", "it decides what the model reads, and what the cache can keep", template.judge_template
+    ),
+    CheckRule(
+        "control tokens", "a person could end a turn and speak as the system", template.judge_control_tokens
+    ),
+    CheckRule("reply length", "a hidden cap cuts every long answer", engine.judge_reply_length),
+    CheckRule("temperature", "tells a diffusion model from another", engine.judge_temperature),
+    CheckRule("canvas", "cost is counted in canvases", engine.judge_canvas),
+    CheckRule("prefix cache", "what is cached need not be computed again", engine.judge_prefix_cache),
+    CheckRule("pictures", "people send some", engine.judge_pictures),
+    CheckRule("seats", "MODEL_SEATS should be what the endpoint really runs at once", seats.judge_seats),
+    CheckRule("priority", "people go before summaries and warming up", seats.judge_priority),
+    CheckRule("abort", "/stop should free the seat at once", seats.judge_abort),
+    CheckRule("typed reads", "a cheap way to decide whether to think", engine.judge_typed_reads),
 )
 
 
-def report(seen: Seen, most_calls: int = MOST_CALLS) -> Report:
+def build_report(observations: Observations, max_calls: int = MAX_CALLS) -> CheckReport:
     """Judge what was seen."""
-    return Report(
-        url=seen.url,
-        findings=tuple(_finding(rule, seen) for rule in RULES),
-        calls=seen.calls,
-        most_calls=most_calls,
-        seconds=seen.seconds,
-        template=template.fingerprint(seen),
-        stopped=seen.stopped,
+    return CheckReport(
+        url=observations.url,
+        findings=tuple(_judge(rule, observations) for rule in RULES),
+        calls=observations.calls,
+        max_calls=max_calls,
+        seconds=observations.seconds,
+        template=template.template_fingerprint(observations),
+        stopped=observations.stopped,
     )
 
 
-def _finding(rule: Rule, seen: Seen) -> Finding:
-    verdict = rule.judge(seen)
+def _judge(rule: CheckRule, observations: Observations) -> Finding:
+    verdict = rule.judge(observations)
     return Finding(rule.name, verdict.status, verdict.seen, rule.meaning, verdict.mend)

@@ -12,56 +12,56 @@ from pathlib import Path
 from dotenv.parser import Binding, parse_stream
 
 from bot.errors import SettingsRefused
-from bot.settings import example
+from bot.settings import format_example
 
-_PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]*")
+_UNQUOTED = re.compile(r"[A-Za-z0-9_./:@%+,=-]*")
 
 
-def write(path: Path, values: Mapping[str, str]) -> None:
+def write_settings(path: Path, values: Mapping[str, str]) -> None:
     """Set the given names in the file at `path` (mode 0600), in place where they stand, else at its end."""
     path = path.resolve()  # a link stays a link
     try:
-        _replace(path, "".join(_lines(path, values)))
+        _write_atomically(path, "".join(_build_lines(path, values)))
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsRefused(
             f"{path} cannot be written ({error}). Example: run setup in a folder of your own"
         ) from None
 
 
-def _lines(path: Path, values: Mapping[str, str]) -> list[str]:
+def _build_lines(path: Path, values: Mapping[str, str]) -> list[str]:
     missing = dict(values)
     lines = []
-    for statement in _statements(path):
+    for statement in _parse_statements(path):
         name = statement.key
         text = statement.original.string
         if name not in values:
             lines.append(text)
         elif name in missing:
             margin = text[: len(text) - len(text.lstrip())]  # empty lines above belong to the statement
-            lines.append(margin + _assignment(name, missing.pop(name)))
+            lines.append(margin + _format_assignment(name, missing.pop(name)))
     if lines and missing and not lines[-1].endswith("\n"):
         lines.append("\n")
-    return [*lines, *(_assignment(name, value) for name, value in missing.items())]
+    return [*lines, *(_format_assignment(name, value) for name, value in missing.items())]
 
 
-def _statements(path: Path) -> list[Binding]:
+def _parse_statements(path: Path) -> list[Binding]:
     if not path.exists():
         return []
     with path.open(encoding="utf-8", newline="") as file:
         return list(parse_stream(file))
 
 
-def _assignment(name: str, value: str) -> str:
+def _format_assignment(name: str, value: str) -> str:
     if "${" in value or not value.isprintable():
         raise SettingsRefused(
-            f"{name} may not hold `${{` or line breaks in a .env file. Example: {example(name.lower())}"
+            f"{name} may not hold `${{` or line breaks in a .env file. Example: {format_example(name.lower())}"
         )
-    if not _PLAIN.fullmatch(value):
+    if not _UNQUOTED.fullmatch(value):
         value = "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return f"{name}={value}\n"
 
 
-def _replace(path: Path, text: str) -> None:
+def _write_atomically(path: Path, text: str) -> None:
     descriptor, beside = tempfile.mkstemp(prefix=".env-", dir=path.parent)  # mode 0600
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:

@@ -11,33 +11,33 @@ from typing import Protocol
 
 from bot.cli import env_file as envfile
 from bot.db import migrate as migrating
-from bot.db.engine import connected
+from bot.db.engine import open_database
 from bot.db.people import people
 from bot.errors import KeyRefused, ServerAway, SettingsRefused, TelegramRefused
 from bot.llm import server_api as server
-from bot.settings import NO_BOT, Settings, example, load
+from bot.settings import NO_BOT_TOKEN, Settings, format_example, load_settings
 from bot.telegram.bot_identity import BotIdentity, check_token
 
-ANSWERS = 3  # to one question, then it ends
+MAX_ANSWERS = 3  # to one question, then it ends
 LINK_MINUTES = 15
-OLDEST_SERVER = (0, 33)
+MIN_VLLM_VERSION = (0, 33)
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
     """What a person is asked for: the name of the setting, the words, and whether the answer is hidden."""
 
-    name: str
-    words: str
+    setting: str
+    prompt: str
     hidden: bool = False
 
 
-_TOKEN = _Question("telegram_token", "Bot token from @BotFather (not shown)", hidden=True)
-_KEY = _Question("model_api_key", "Key of the endpoint (not shown)", hidden=True)
-_ADDRESS = _Question("model_url", "Address of the endpoint")
+_TOKEN_QUESTION = _Question("telegram_token", "Bot token from @BotFather (not shown)", hidden=True)
+_KEY_QUESTION = _Question("model_api_key", "Key of the endpoint (not shown)", hidden=True)
+_ADDRESS_QUESTION = _Question("model_url", "Address of the endpoint")
 
 
-class Talk(Protocol):
+class Prompter(Protocol):
     """Whoever sits at the terminal, or nobody."""
 
     def say(self, line: str) -> None:
@@ -50,89 +50,93 @@ class Talk(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class FirstRun:
+class SetupWizard:
     """One run of `setup`. `chosen` holds settings by name: from the options first, then the answers as they
     come.
     """
 
     env_file: Path
-    talk: Talk
-    chosen: dict[str, str]
+    prompter: Prompter
+    values: dict[str, str]
 
-    async def lead(self) -> None:
+    async def run(self) -> None:
         """From questions to the link; raises SettingsRefused, or TelegramAway, with one clear line."""
-        load(
-            self.env_file, **{"telegram_token": NO_BOT, **self.chosen}
+        load_settings(
+            self.env_file, **{"telegram_token": NO_BOT_TOKEN, **self.values}
         )  # what else is wrong is said before we ask
-        bot = await self._bot()
-        self.talk.say(f"Bot: @{bot.username} ({bot.name}).")
+        bot = await self._check_bot()
+        self.prompter.say(f"Bot: @{bot.username} ({bot.name}).")
         self._save()
-        self.talk.say(await self._endpoint())
+        self.prompter.say(await self._check_endpoint())
         self._save()
-        self.talk.say(f"Settings: {self.env_file}, readable by you alone.")
-        code = await _invite(self._settings().database_url)
-        self.talk.say(
+        self.prompter.say(f"Settings: {self.env_file}, readable by you alone.")
+        code = await _create_invite(self._load_settings().database_url)
+        self.prompter.say(
             f"Open this link within {LINK_MINUTES} minutes; whoever opens it first becomes admin:\n"
             f"  https://t.me/{bot.username}?start={code}\n"
             "Then start the gateway: canvasgram run"
         )
 
-    async def _bot(self) -> BotIdentity:
-        left = ANSWERS
+    async def _check_bot(self) -> BotIdentity:
+        left = MAX_ANSWERS
         while True:
             try:
-                settings = self._settings()
+                settings = self._load_settings()
                 return await check_token(
                     settings.telegram_token.get_secret_value(), settings.telegram_api_url
                 )
             except TelegramRefused as refused:
-                problem = SettingsRefused(f"TELEGRAM_TOKEN: {refused} Example: {example('telegram_token')}")
+                problem = SettingsRefused(
+                    f"TELEGRAM_TOKEN: {refused} Example: {format_example('telegram_token')}"
+                )
             except SettingsRefused as refused:
                 problem = refused
-            left = self._answer(_TOKEN, problem, left)
+            left = self._ask_again(_TOKEN_QUESTION, problem, left)
 
-    async def _endpoint(self) -> str:
-        question = _ADDRESS
-        left = ANSWERS
+    async def _check_endpoint(self) -> str:
+        question = _ADDRESS_QUESTION
+        left = MAX_ANSWERS
         while True:
             try:
-                settings = self._settings()
+                settings = self._load_settings()
                 if settings.model_api_key:
                     key = settings.model_api_key.get_secret_value()
                 else:
                     key = None
-                return await _described(settings, await server.models(settings.model_url, key))
+                return await _describe_endpoint(settings, await server.fetch_models(settings.model_url, key))
             except KeyRefused as refused:
-                question = _KEY
-                problem = SettingsRefused(f"MODEL_API_KEY: {refused} Example: {example('model_api_key')}")
+                question = _KEY_QUESTION
+                problem = SettingsRefused(
+                    f"MODEL_API_KEY: {refused} Example: {format_example('model_api_key')}"
+                )
             except ServerAway as away:
-                question = _ADDRESS
-                problem = SettingsRefused(f"MODEL_URL: {away} Example: {example('model_url')}")
+                question = _ADDRESS_QUESTION
+                problem = SettingsRefused(f"MODEL_URL: {away} Example: {format_example('model_url')}")
             except SettingsRefused as refused:
                 problem = refused
-            left = self._answer(question, problem, left)
+            left = self._ask_again(question, problem, left)
 
-    def _answer(self, question: _Question, problem: SettingsRefused, left: int) -> int:
+    def _ask_again(self, question: _Question, problem: SettingsRefused, answers_left: int) -> int:
         """Ask because of `problem`, raise it when nobody is there or no answer `left`; how many are left
         after this.
         """
-        if left:
-            answer = self.talk.ask(f"{problem}\n{question.words}", hidden=question.hidden)
+        if answers_left:
+            answer = self.prompter.ask(f"{problem}\n{question.prompt}", hidden=question.hidden)
         else:
             answer = None
         if answer is None:
             raise problem
-        self.chosen[question.name] = answer.strip()
-        return left - 1
+        self.values[question.setting] = answer.strip()
+        return answers_left - 1
 
-    def _settings(self) -> Settings:
-        return load(self.env_file, **self.chosen)
+    def _load_settings(self) -> Settings:
+        return load_settings(self.env_file, **self.values)
 
     def _save(self) -> None:
-        envfile.write(self.env_file, {name.upper(): value for name, value in self.chosen.items()})
+        envfile.write_settings(self.env_file, {name.upper(): value for name, value in self.values.items()})
 
 
-async def _described(settings: Settings, models: tuple[server.ServedModel, ...]) -> str:
+async def _describe_endpoint(settings: Settings, models: tuple[server.ServedModel, ...]) -> str:
     """One line about a fit endpoint; raises SettingsRefused when it does not serve what is wanted."""
     names = [model.name for model in models]
     if not models:
@@ -145,21 +149,21 @@ async def _described(settings: Settings, models: tuple[server.ServedModel, ...])
         )
         raise SettingsRefused(f"{wanted} Example: MODEL_NAME={names[0]}")
     model = models[names.index(settings.model_name or names[0])]
-    release = await server.version(settings.model_url)
+    release = await server.fetch_version(settings.model_url)
     line = f"Endpoint: {settings.model_url} serves {model.name}"
     line += f", context {model.context} tokens" if model.context else ""
     line += f", vLLM {release}." if release else "."
-    if _recent(release):
+    if _is_recent(release):
         return line
     return f"{line} Use vLLM 0.33 or newer: older ones speak the protocol differently."
 
 
-def _recent(release: str | None) -> bool:
-    numbers = re.match(r"(\d+)\.(\d+)", release or "")
-    return numbers is None or (int(numbers[1]), int(numbers[2])) >= OLDEST_SERVER
+def _is_recent(version: str | None) -> bool:
+    numbers = re.match(r"(\d+)\.(\d+)", version or "")
+    return numbers is None or (int(numbers[1]), int(numbers[2])) >= MIN_VLLM_VERSION
 
 
-async def _invite(url: str) -> str:
-    migrating.migrate(url)
-    async with connected(url) as database:
-        return await people.invite(database, role="admin", minutes=LINK_MINUTES)
+async def _create_invite(database_url: str) -> str:
+    migrating.migrate(database_url)
+    async with open_database(database_url) as database:
+        return await people.create_invite(database, role="admin", minutes=LINK_MINUTES)

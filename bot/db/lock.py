@@ -10,14 +10,14 @@ from bot.errors import GatewayRunning
 
 
 @contextlib.contextmanager
-def held(database: Path) -> Iterator[None]:
+def hold_lock(database_file: Path) -> Iterator[None]:
     """Hold the lock of `database` while the block runs; raises GatewayRunning if another process has it."""
-    lock = FileLock(f"{database}.lock", timeout=0, mode=0o600)
+    lock = FileLock(f"{database_file}.lock", timeout=0, mode=0o600)
     try:
         lock.acquire()
     except Timeout:
         raise GatewayRunning(
-            f"Another gateway already works on {database}. Stop it first, or set DATABASE_URL to another file."
+            f"Another gateway already works on {database_file}. Stop it first, or set DATABASE_URL to another file."
         ) from None
     try:
         yield

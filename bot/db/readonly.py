@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from bot.db import driver
 from bot.db import migrate as migrating
-from bot.db.engine import Database, file_of
+from bot.db.engine import Database, parse_database_path
 from bot.errors import SchemaUnknown, StoreUnavailable
 
 _PRAGMAS = (
@@ -29,15 +29,15 @@ _PRAGMAS = (
 
 
 @contextlib.asynccontextmanager
-async def looked_at(url: str) -> AsyncIterator[Database]:
+async def open_readonly(url: str) -> AsyncIterator[Database]:
     """The SQLite database at `url`; use its `reading` alone.
 
     Raises StoreUnavailable if there is none or it cannot be read, SchemaUnknown if its schema is not this
     version's.
     """
-    file = file_of(url)
-    with _translated(file):
-        _check(file)
+    file = parse_database_path(url)
+    with _translate_errors(file):
+        _check_schema(file)
     # Read-only by the open file itself; SQLite still shares the gateway's memory of what has not been merged
     # yet.
     address = f"sqlite+aiosqlite:///file:{quote(str(file.absolute()))}?mode=ro&uri=true"
@@ -48,28 +48,28 @@ async def looked_at(url: str) -> AsyncIterator[Database]:
         hide_parameters=True,
         connect_args={"async_creator_fn": driver.connect},
     )
-    event.listen(engine.sync_engine, "connect", _set_up)
+    event.listen(engine.sync_engine, "connect", _configure_connection)
     event.listen(engine.sync_engine, "begin", _begin)
     try:
-        with _translated(file):
+        with _translate_errors(file):
             yield Database(engine)
     finally:
         await engine.dispose()
 
 
-def present(url: str) -> None:
+def check_readable(url: str) -> None:
     """Raise as `looked_at` does unless there is a database of this version at `url`."""
-    with _translated(file_of(url)):
-        _check(file_of(url))
+    with _translate_errors(parse_database_path(url)):
+        _check_schema(parse_database_path(url))
 
 
-def _check(file: Path) -> None:
+def _check_schema(file: Path) -> None:
     if not file.is_file():
         raise StoreUnavailable(
             f"There is no database at {file}. DATABASE_URL names it; `canvasgram run` makes it."
         )
-    at = migrating.current(file)
-    wanted = migrating.newest()
+    at = migrating.read_current_revision(file)
+    wanted = migrating.find_newest_revision()
     if at is None:
         raise StoreUnavailable(f"{file} is no database of Canvasgram. DATABASE_URL names the file.")
     if at > wanted:
@@ -83,7 +83,7 @@ def _check(file: Path) -> None:
 
 
 @contextlib.contextmanager
-def _translated(file: Path) -> Iterator[None]:
+def _translate_errors(file: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.DatabaseError, DatabaseError) as error:
@@ -93,7 +93,7 @@ def _translated(file: Path) -> Iterator[None]:
         raise StoreUnavailable(f"{file} cannot be read: {known}.") from error
 
 
-def _set_up(connection: sqlite3.Connection, _record: object) -> None:
+def _configure_connection(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None
     cursor = connection.cursor()
     for pragma in _PRAGMAS:
@@ -102,4 +102,4 @@ def _set_up(connection: sqlite3.Connection, _record: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    driver.beneath(connection).begin_with_next("BEGIN")
+    driver.unwrap(connection).begin_with_next("BEGIN")

@@ -7,18 +7,18 @@ from typing import TypeVar
 
 from bot.errors import StoreUnavailable
 
-AGAIN_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 
-async def patiently(work: Callable[[], Awaitable[T]]) -> T:
+async def retry_until_available(operation: Callable[[], Awaitable[T]]) -> T:
     """What `work` gives, tried again every second for as long as it raises StoreUnavailable."""
     while True:
         try:
-            return await work()
+            return await operation()
         except StoreUnavailable as error:
             log.warning("%s", error, extra={"action": "store.away"})
-            await asyncio.sleep(AGAIN_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)

@@ -14,7 +14,7 @@ TOOLS = "tools"
 FILES = "files"
 """Somebody asks for the files of TOOLS_DIR to be loaded anew."""
 
-_ALL = select(revisions)
+_SELECT_ALL = select(revisions)
 
 
 async def bump(tx: AsyncConnection, name: str) -> None:
@@ -25,6 +25,6 @@ async def bump(tx: AsyncConnection, name: str) -> None:
     )
 
 
-async def read(tx: AsyncConnection) -> dict[str, int]:
+async def read_all(tx: AsyncConnection) -> dict[str, int]:
     """Where every name stands."""
-    return {row.name: row.number for row in await tx.execute(_ALL)}
+    return {row.name: row.number for row in await tx.execute(_SELECT_ALL)}

@@ -16,51 +16,51 @@ from bot.db.engine import Database
 from bot.errors import StoreUnavailable
 
 T = TypeVar("T")
-Entry = Callable[[AsyncConnection], Awaitable[T]]
+WriteOperation = Callable[[AsyncConnection], Awaitable[T]]
 
 _log = logging.getLogger(__name__)
-_FIRST_PAUSE = 0.2
-_LONGEST_PAUSE = 10.0
+_FIRST_BACKOFF_SECONDS = 0.2
+_MAX_BACKOFF_SECONDS = 10.0
 
 
-class Ledger:
+class WriteQueue:
     """While the database cannot be written (locked, disk full) entries wait; none is dropped before it is
     closed.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._waiting: list[tuple[Entry[Any], asyncio.Future[Any]]] = []
-        self._arrived = asyncio.Event()
+        self._pending: list[tuple[WriteOperation[Any], asyncio.Future[Any]]] = []
+        self._work_available = asyncio.Event()
         self._closed = asyncio.Event()
 
-    def post(self, entry: Entry[Any]) -> asyncio.Future[Any]:
+    def enqueue(self, operation: WriteOperation[Any]) -> asyncio.Future[Any]:
         """Have `entry` written after all that was handed in before; the future tells what it returned."""
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.append((entry, done))
-        self._arrived.set()
+        self._pending.append((operation, done))
+        self._work_available.set()
         return done
 
-    async def write(self, entry: Entry[T]) -> T:
+    async def write(self, operation: WriteOperation[T]) -> T:
         """The same, and wait until it is committed."""
-        result: T = await self.post(entry)
+        result: T = await self.enqueue(operation)
         return result
 
     def close(self) -> None:
         """Let `run` return once everything handed in is written, or cannot be written now."""
         self._closed.set()
-        self._arrived.set()
+        self._work_available.set()
 
     async def run(self) -> None:
         """Write until closed."""
-        pause = _FIRST_PAUSE
-        while self._waiting or not self._closed.is_set():
-            await self._arrived.wait()
-            self._arrived.clear()
-            while self._waiting:
+        pause = _FIRST_BACKOFF_SECONDS
+        while self._pending or not self._closed.is_set():
+            await self._work_available.wait()
+            self._work_available.clear()
+            while self._pending:
                 try:
-                    await self._commit()
-                    pause = _FIRST_PAUSE
+                    await self._commit_pending()
+                    pause = _FIRST_BACKOFF_SECONDS
                 except (StoreUnavailable, SQLAlchemyError):
                     _log.warning(
                         "the outbox cannot be written; trying again", extra={"action": "ledger.again"}
@@ -70,22 +70,22 @@ class Ledger:
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(pause):
                             await self._closed.wait()
-                    pause = min(pause * 2, _LONGEST_PAUSE)
+                    pause = min(pause * 2, _MAX_BACKOFF_SECONDS)
 
-    async def _commit(self) -> None:
-        taken: list[tuple[Entry[Any], asyncio.Future[Any]]] = []
+    async def _commit_pending(self) -> None:
+        taken: list[tuple[WriteOperation[Any], asyncio.Future[Any]]] = []
         results: list[Any] = []
         try:
             async with self._database.transaction() as tx:
-                taken = self._waiting
-                self._waiting = []
+                taken = self._pending
+                self._pending = []
                 for entry, _ in taken:
                     results.append(await entry(tx))
         except (StoreUnavailable, SQLAlchemyError) as error:
-            self._waiting = taken + self._waiting  # nothing was written
+            self._pending = taken + self._pending  # nothing was written
             if isinstance(error, StoreUnavailable) or len(results) == len(taken):
                 raise
-            _, refused = self._waiting.pop(len(results))  # this one can never be written
+            _, refused = self._pending.pop(len(results))  # this one can never be written
             if not refused.cancelled():
                 refused.set_exception(error)
             return

@@ -6,9 +6,9 @@ import typer
 
 from bot import logs
 from bot.demo import exchange
-from bot.demo.environment import Demo, RealModel, opened
-from bot.demo.exchange import Tell
-from bot.demo.page import page_of
+from bot.demo.environment import Demo, RealModel, open_demo
+from bot.demo.exchange import Echo
+from bot.demo.page import serve_page
 
 
 async def run(
@@ -18,7 +18,7 @@ async def run(
     model_key: str | None = None,
     say: str | None = None,
     port: int = 0,
-    tell: Tell = typer.echo,
+    echo: Echo = typer.echo,
 ) -> int:
     """Serve the chat page until `stop`, or with `say` put one question and end; the exit code.
 
@@ -26,18 +26,18 @@ async def run(
     `model_url`.
     """
     logs.configure("WARNING", secrets=[model_key] if model_key else [])
-    async with opened(RealModel(model_url, model_key) if model_url is not None else None) as demo:
+    async with open_demo(RealModel(model_url, model_key) if model_url is not None else None) as demo:
         if say is not None:
-            return await exchange.ask(demo, say, stop, tell)
-        async with page_of(demo, port) as address:
-            tell(_greeting(demo, address))
+            return await exchange.run_exchange(demo, say, stop, echo)
+        async with serve_page(demo, port) as address:
+            echo(_format_greeting(demo, address))
             await stop.wait()
-    tell("\nStopped. The temporary database is deleted.")
+    echo("\nStopped. The temporary database is deleted.")
     return 0
 
 
-def _greeting(demo: Demo, address: str) -> str:
-    model = f"the model ({demo.model.line})"
+def _format_greeting(demo: Demo, address: str) -> str:
+    model = f"the model ({demo.model.description})"
     gateway = "the gateway, its tools, its database (a temporary one)"
     is_real = demo.model.simulated is None
     rows = (

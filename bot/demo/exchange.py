@@ -3,64 +3,62 @@
 import asyncio
 from collections.abc import Callable
 
-from bot.db.usage.breakdowns import TurnRow
+from bot.db.usage.breakdowns import AccountedTurn
 from bot.demo.environment import Demo
 from bot.errors import SettingsRefused
-from bot.usage.breakdown import account, in_words
+from bot.usage.breakdown import build_turn_breakdown, format_breakdown
 
-SHOWN = 160  # characters of a tool's result
-_NO_ANSWER = {"away", "too_long", "refused", "empty"}
+MAX_SHOWN_CHARACTERS = 160  # characters of a tool's result
+_FAILED_ENDINGS = {"away", "too_long", "refused", "empty"}
 
-Tell = Callable[[str], None]
+Echo = Callable[[str], None]
 
 
-async def ask(demo: Demo, text: str, stop: asyncio.Event, tell: Tell) -> int:
+async def run_exchange(demo: Demo, text: str, stop: asyncio.Event, echo: Echo) -> int:
     """Send `text` as the person and tell the exchange: 0 if an answer came, else 1. A `stop` ends the
     waiting.
     """
     if not text.strip():
         raise SettingsRefused('--say must be a text. Example: canvasgram demo --say "What is 19 % of 84.50?"')
     posted = demo.person.paste(text)
-    if not await demo.settled(posted[-1].update_id, stop):
+    if not await demo.wait_until_settled(posted[-1].update_id, stop):
         return 1
-    turns = await demo.accounted()
-    answers = [message.text for message in demo.person.chat.from_bot]
-    tell(f"You: {text}")
+    turns = await demo.wait_for_breakdowns()
+    answers = [message.text for message in demo.person.chat.bot_messages]
+    echo(f"You: {text}")
     for turn in turns:
-        _tell_tools(turn, tell)
+        _print_tools(turn, echo)
     for answer in answers or ["(no answer came)"]:
-        tell(f"\nCanvasgram: {answer}")
+        echo(f"\nCanvasgram: {answer}")
     for turn in turns:
-        _tell_account(turn, tell)
-    tell(f"\n{_said_plainly(demo)}")
-    if answers and not any(turn.ending in _NO_ANSWER for turn in turns):
+        _print_breakdown(turn, echo)
+    echo(f"\n{_describe_simulation(demo)}")
+    if answers and not any(turn.ending in _FAILED_ENDINGS for turn in turns):
         return 0
     return 1
 
 
-def _tell_tools(turn: TurnRow, tell: Tell) -> None:
+def _print_tools(turn: AccountedTurn, echo: Echo) -> None:
     for tool in turn.tools:
-        tell(
-            f"  {tool.name} {_in_short(tool.arguments)} → {_in_short(tool.result or tool.outcome or 'no result')}"
+        echo(
+            f"  {tool.name} {_shorten(tool.arguments)} → {_shorten(tool.result or tool.outcome or 'no result')}"
         )
 
 
-def _tell_account(turn: TurnRow, tell: Tell) -> None:
-    counted = account(turn)
-    seconds = " · ".join(f"{kind} {seconds:.3f}" for kind, seconds in counted.seconds)
-    tell(f"\n  {counted.whole:.3f} s: {seconds}\n  {in_words(counted)}")
+def _print_breakdown(turn: AccountedTurn, echo: Echo) -> None:
+    counted = build_turn_breakdown(turn)
+    seconds = " · ".join(f"{kind} {seconds:.3f}" for kind, seconds in counted.interval_seconds)
+    echo(f"\n  {counted.total_seconds:.3f} s: {seconds}\n  {format_breakdown(counted)}")
 
 
-def _in_short(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
-    if len(line) <= SHOWN:
+    if len(line) <= MAX_SHOWN_CHARACTERS:
         return line
-    return f"{line[:SHOWN]}…"
+    return f"{line[:MAX_SHOWN_CHARACTERS]}…"
 
 
-def _said_plainly(demo: Demo) -> str:
+def _describe_simulation(demo: Demo) -> str:
     if demo.model.simulated is None:
-        return f"Real: the gateway and the model ({demo.model.line}). Simulated: Telegram."
-    return (
-        f"Simulated: the model ({demo.model.line}) and Telegram. Real: the gateway, its tools, its database."
-    )
+        return f"Real: the gateway and the model ({demo.model.description}). Simulated: Telegram."
+    return f"Simulated: the model ({demo.model.description}) and Telegram. Real: the gateway, its tools, its database."

@@ -17,18 +17,18 @@ from pathlib import Path
 from bot.db.engine import Database
 from bot.db.queues import inbox, jobs
 from bot.db.queues import system_jobs as routine
-from bot.db.queues.admin_notices import Notices
+from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.jobs import NewJob
-from bot.db.retry import patiently
+from bot.db.retry import retry_until_available
 from bot.domain import InboxItem, Lane, Part, Runner
 from bot.errors import CanvasgramError, StoreUnavailable
 from bot.jobs.times import rrules as rules
-from bot.jobs.times.rrules import Rule
-from tools.threads import in_thread
+from bot.jobs.times.rrules import RecurrenceRule
+from tools.threads import run_in_thread
 
-LISTEN = 1.0  # seconds after which it is heard what other commands have written down
+POLL_SECONDS = 1.0  # seconds after which it is heard what other commands have written down
 
-Work = Callable[[], Awaitable[Part | None]]
+SystemJobFunction = Callable[[], Awaitable[Part | None]]
 """Does a job; what admins are to read of it, if anything. Raises an error of the house if it fails, with the
 reason.
 """
@@ -37,28 +37,28 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Routine:
+class SystemJob:
     """A job that comes again and again, by a rule of recurrence in the house's zone; None: by a clock of its
     own.
     """
 
     name: str
-    text: str
+    description: str
     rule: str | None
-    work: Work
+    run: SystemJobFunction
 
 
-def daily(at: str) -> str:
+def build_daily_rule(local_time: str) -> str:
     """The rule of a job of every day at this time, such as `03:30`."""
-    return f"DTSTART:20260105T{at.replace(':', '')}00\nRRULE:FREQ=DAILY"
+    return f"DTSTART:20260105T{local_time.replace(':', '')}00\nRRULE:FREQ=DAILY"
 
 
-def weekly(at: str) -> str:
+def build_weekly_rule(local_time: str) -> str:
     """The rule of a job of every Monday."""
-    return f"DTSTART:20260105T{at.replace(':', '')}00\nRRULE:FREQ=WEEKLY"
+    return f"DTSTART:20260105T{local_time.replace(':', '')}00\nRRULE:FREQ=WEEKLY"
 
 
-class Jobs:
+class SystemJobRunner:
     """The runner of the house's items: of routines, and of `others` by the name in an item's body, such as
     `forget`.
 
@@ -68,35 +68,35 @@ class Jobs:
     def __init__(
         self,
         database: Database,
-        routines: Sequence[Routine],
-        others: Mapping[str, Runner],
-        notices: Notices,
+        system_jobs: Sequence[SystemJob],
+        other_runners: Mapping[str, Runner],
+        notices: AdminNotices,
         wake_sender: Callable[[Lane], None],
     ) -> None:
         self._database = database
-        self._routines = {one.name: one for one in routines}
-        self._others = others
+        self._system_jobs = {one.name: one for one in system_jobs}
+        self._other_runners = other_runners
         self._notices = notices
         self._wake_sender = wake_sender
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
         name = item.body["job"]
-        if name in self._others:
-            await self._others[name](items)
+        if name in self._other_runners:
+            await self._other_runners[name](items)
             return
-        letter, why = await self._do(name)
-        lanes = await patiently(lambda: self._end(item, name, letter, why))
+        letter, why = await self._run_job(name)
+        lanes = await retry_until_available(lambda: self._store_outcome(item, name, letter, why))
         for lane in lanes:
             self._wake_sender(lane)
 
-    async def _do(self, name: str) -> tuple[Part | None, str | None]:
+    async def _run_job(self, name: str) -> tuple[Part | None, str | None]:
         """What admins are to read, and why it failed."""
-        if name not in self._routines:
+        if name not in self._system_jobs:
             log.info("the job %s is not wanted any more", name, extra={"action": "house.unwanted"})
             return None, None
         try:
-            return await self._routines[name].work(), None
+            return await self._system_jobs[name].run(), None
         except StoreUnavailable:
             raise
         except CanvasgramError as error:
@@ -108,28 +108,30 @@ class Jobs:
             log.exception("the job %s failed", name, extra={"action": "house.broken"})
             return None, "The log says why."
 
-    async def _end(
-        self, item: InboxItem, name: str, letter: Part | None, why: str | None
+    async def _store_outcome(
+        self, item: InboxItem, name: str, message: Part | None, failure_reason: str | None
     ) -> tuple[Lane, ...]:
         now = time.time()
         async with self._database.transaction() as tx:
-            before = await routine.ended(tx, name, failed=why is not None, now=now)
+            before = await routine.record_end(tx, name, failed=failure_reason is not None, now=now)
             subject = f"job {name}"
             told = self._notices
-            if why is not None:
-                await inbox.dead(tx, [item.id], error=why, now=now)
-                return await told.tell(tx, subject, f"The house job {name} failed: {why}", now=now)
-            await inbox.done(tx, [item.id], now=now)
-            if letter is not None:
-                lanes = await told.send(tx, letter, now=now)
+            if failure_reason is not None:
+                await inbox.mark_dead(tx, [item.id], error=failure_reason, now=now)
+                return await told.notify(
+                    tx, subject, f"The house job {name} failed: {failure_reason}", now=now
+                )
+            await inbox.mark_done(tx, [item.id], now=now)
+            if message is not None:
+                lanes = await told.send(tx, message, now=now)
             else:
                 lanes = ()
             if before:
-                lanes += await told.tell(tx, subject, f"The house job {name} works again.", now=now)
+                lanes += await told.notify(tx, subject, f"The house job {name} works again.", now=now)
             return lanes
 
 
-class Rota:
+class SystemJobSync:
     """Keeps the rows of routines as the settings want them, and hears of jobs that other commands have
     ordered.
 
@@ -139,78 +141,78 @@ class Rota:
     def __init__(
         self,
         database: Database,
-        routines: Sequence[Routine],
-        where: "Where",
+        system_jobs: Sequence[SystemJob],
+        settings: "SystemJobSettings",
         *,
-        look: Callable[[], None],
-        wake: Callable[[], None],
+        wake_scheduler: Callable[[], None],
+        wake_worker: Callable[[], None],
     ) -> None:
         self._database = database
-        self._routines = routines
-        self._where = where
-        self._look = look
-        self._wake = wake
-        self._seen: tuple[int, int] | None = None
+        self._system_jobs = system_jobs
+        self._settings = settings
+        self._wake_scheduler = wake_scheduler
+        self._wake_worker = wake_worker
+        self._last_wal_state: tuple[int, int] | None = None
 
     async def run(self) -> None:
         """Until cancelled. The first moment belongs to those who have waited for the house."""
-        await asyncio.sleep(LISTEN)
-        await patiently(self.keep)
-        self._look()
+        await asyncio.sleep(POLL_SECONDS)
+        await retry_until_available(self.sync_rows)
+        self._wake_scheduler()
         while True:
-            await asyncio.sleep(LISTEN)
+            await asyncio.sleep(POLL_SECONDS)
             with contextlib.suppress(StoreUnavailable):
-                await self.listen()
+                await self.poll_ordered_jobs()
 
-    async def keep(self) -> None:
+    async def sync_rows(self) -> None:
         """Make the rows that are missing, and delete those of jobs that are not wanted any more."""
-        zone = self._where.zone
-        now = self._where.clock()
-        async with self._database.reading() as tx:
-            known = {one.name: (one.rule, one.zone) for one in await jobs.of_house(tx)}
-        missing = [one for one in self._routines if known.get(one.name) != (one.rule, zone)]
+        zone = self._settings.zone
+        now = self._settings.clock()
+        async with self._database.read_transaction() as tx:
+            known = {one.name: (one.rule, one.zone) for one in await jobs.list_system_jobs(tx)}
+        missing = [one for one in self._system_jobs if known.get(one.name) != (one.rule, zone)]
         # Reckoned where it holds nobody up, and only when something has changed: the library for it is loaded
         # then.
-        due = await in_thread(_first_due, missing, zone, now) if missing else []
-        if not missing and len(known) == len(self._routines):
+        due = await run_in_thread(_compute_first_due, missing, zone, now) if missing else []
+        if not missing and len(known) == len(self._system_jobs):
             return
         async with self._database.transaction() as tx:
-            await jobs.drop_house(tx, [one.name for one in self._routines])
+            await jobs.remove_system_jobs_except(tx, [one.name for one in self._system_jobs])
             for one, next_due in zip(missing, due, strict=True):
-                new = NewJob("house", next_due, zone, one.rule, text=one.text, name=one.name)
-                await jobs.put_house(tx, new, now=now)
+                new = NewJob("house", next_due, zone, one.rule, text=one.description, name=one.name)
+                await jobs.put_system_job(tx, new, now=now)
 
-    async def listen(self) -> None:
+    async def poll_ordered_jobs(self) -> None:
         """Wake the worker if a job waits. While nothing is written to the database, nothing is asked of it."""
-        written = _written(self._where.file)
-        if written == self._seen:
+        written = _read_wal_state(self._settings.database_file)
+        if written == self._last_wal_state:
             return
-        self._seen = written
-        async with self._database.reading() as tx:
-            waits = await routine.ordered(tx)
+        self._last_wal_state = written
+        async with self._database.read_transaction() as tx:
+            waits = await routine.has_ordered(tx)
         if waits:
-            self._wake()
+            self._wake_worker()
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class SystemJobSettings:
     """Where the house stands: its database, its time zone by IANA name, its clock."""
 
-    file: Path
+    database_file: Path
     zone: str = "UTC"
     clock: Callable[[], float] = time.time
 
 
-def _first_due(routines: Sequence[Routine], zone: str, now: float) -> list[float | None]:
+def _compute_first_due(system_jobs: Sequence[SystemJob], zone: str, now: float) -> list[float | None]:
     return [
-        rules.next_after(Rule.parse(one.rule), rules.zone(zone), now) if one.rule else None
-        for one in routines
+        rules.find_next(RecurrenceRule.parse(one.rule), rules.load_zone(zone), now) if one.rule else None
+        for one in system_jobs
     ]
 
 
-def _written(file: Path) -> tuple[int, int] | None:
+def _read_wal_state(database_file: Path) -> tuple[int, int] | None:
     """What changes when anybody commits: time and size of the write-ahead log."""
     with contextlib.suppress(OSError):
-        found = os.stat(f"{file}-wal")  # noqa: PTH116  # once a second
+        found = os.stat(f"{database_file}-wal")  # noqa: PTH116  # once a second
         return found.st_mtime_ns, found.st_size
     return None

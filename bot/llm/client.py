@@ -14,25 +14,27 @@ from typing import Any, ClassVar
 import httpx2
 from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError, AsyncOpenAI, AsyncStream
 
-from bot.agent.reply_parser import shown
-from bot.agent.sanitize import sendable
+from bot.agent.reply_parser import extract_visible_text
+from bot.agent.sanitize import to_sendable
 from bot.domain import ModelRequest, Reply
 from bot.errors import REFUSING, CallFailed, EndpointAway, EndpointRefused, PromptTooLong
 from bot.llm.dialect import VLLM, Dialect
-from bot.llm.seats import Seats
-from bot.llm.stream import Reading, epoch_clock
+from bot.llm.seats import SeatLimiter
+from bot.llm.stream import StreamAccumulator, make_epoch_clock
 
-SILENCE = 120.0  # seconds without a byte after which a stream counts as dead; a first canvas may be slow
-CONNECT = 10.0
+SILENCE_SECONDS = (
+    120.0  # seconds without a byte after which a stream counts as dead; a first canvas may be slow
+)
+CONNECT_SECONDS = 10.0
 # vLLM drops idle connections after 5 s; using one it is just dropping would fail.
-IDLE = 3.0
-SHOWN = 200  # characters of the endpoint's own words that are told
+KEEPALIVE_SECONDS = 3.0
+MAX_MESSAGE_CHARS = 200  # characters of the endpoint's own words that are told
 
-_BUSY = {408, 429, 503}
+_BUSY_STATUSES = {408, 429, 503}
 
 
 @dataclass(frozen=True, slots=True)
-class Knobs:
+class SettingNames:
     """The settings that mend what an endpoint refuses."""
 
     url: str = "MODEL_URL"
@@ -40,7 +42,7 @@ class Knobs:
     key: str = "MODEL_API_KEY"
 
 
-class Llm:
+class ModelClient:
     """A LanguageModel: one endpoint, one model, `seats` shared by all calls.
 
     `dialect` says what the endpoint understands; what it does not is not sent. `knobs` are named where it
@@ -49,27 +51,29 @@ class Llm:
     Without a `model` it is the first one the endpoint names, asked before the first call.
     """
 
-    knobs: ClassVar[Knobs] = Knobs()
+    setting_names: ClassVar[SettingNames] = SettingNames()
 
     def __init__(
         self,
         url: str,
         model: str | None,
-        seats: Seats,
+        seats: SeatLimiter,
         *,
         dialect: Dialect = VLLM,
         api_key: str | None = None,
-        silence: float = SILENCE,
+        silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
         self.dialect = dialect
-        self._wanted = model
+        self._configured_model = model
         self._model = model
         self._seats = seats
-        self._key = api_key
-        self._silence = silence
+        self._api_key = api_key
+        self._silence_seconds = silence_seconds
         http = httpx2.AsyncClient(
-            timeout=httpx2.Timeout(silence, connect=CONNECT, pool=None),
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=IDLE),
+            timeout=httpx2.Timeout(silence_seconds, connect=CONNECT_SECONDS, pool=None),
+            limits=httpx2.Limits(
+                max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEPALIVE_SECONDS
+            ),
             trust_env=False,
         )
         self._client = AsyncOpenAI(base_url=url, api_key=api_key or "none", max_retries=0, http_client=http)
@@ -83,12 +87,12 @@ class Llm:
         return self._model or "unknown"
 
     @property
-    def idle(self) -> bool:
+    def has_free_seat(self) -> bool:
         """Whether a person's call would have a seat at once."""
-        return self._seats.idle
+        return self._seats.has_free_seat
 
     @property
-    def seats(self) -> Seats:
+    def seats(self) -> SeatLimiter:
         """The seats of all its calls."""
         return self._seats
 
@@ -96,9 +100,9 @@ class Llm:
         """Close all connections."""
         await self._client.close()
 
-    def waiting(self, lane: str) -> int | None:
+    def queue_position(self, lane: str) -> int | None:
         """How many calls get a seat before this lane's; None if it does not wait."""
-        return self._seats.waiting(lane)
+        return self._seats.queue_position(lane)
 
     async def call(
         self,
@@ -108,42 +112,48 @@ class Llm:
         on_cut: Callable[[Reply], None] | None = None,
     ) -> Reply:
         """See LanguageModel.call."""
-        reading = Reading(epoch_clock())
+        reading = StreamAccumulator(make_epoch_clock())
         try:
-            async with self._seats.held(request.lane, request.priority):
-                reading.seated()
+            async with self._seats.hold(request.lane, request.priority):
+                reading.mark_seat()
                 on_seat()
-                return await self._read(request, reading, on_block)
+                return await self._read_reply(request, reading, on_block)
         except asyncio.CancelledError:
             if on_cut is not None:
-                on_cut(reading.reply(ended=False))
+                on_cut(reading.build_reply(is_ended=False))
             raise
 
-    async def _read(self, request: ModelRequest, reading: Reading, on_block: Callable[[str], None]) -> Reply:
-        begun = request.messages[-1].text if request.continues else ""
+    async def _read_reply(
+        self, request: ModelRequest, accumulator: StreamAccumulator, on_block: Callable[[str], None]
+    ) -> Reply:
+        begun = request.messages[-1].text if request.continue_final_message else ""
         try:
-            async with self._stream(request) as chunks:
+            async with self._open_stream(request) as chunks:
                 async for chunk in chunks:
-                    text = reading.take(chunk)
-                    if text and (visible := shown(begun + text)):
+                    text = accumulator.add_chunk(chunk)
+                    if text and (visible := extract_visible_text(begun + text)):
                         on_block(visible)
-                    if request.brake is not None and reading.only_thought(request.brake):
-                        reading.finish_reason = "brake"
-                        return reading.reply(ended=False)
+                    if request.max_thinking_tokens is not None and accumulator.has_only_thought(
+                        request.max_thinking_tokens
+                    ):
+                        accumulator.finish_reason = "brake"
+                        return accumulator.build_reply(is_ended=False)
         except APIError as error:
-            raise self._translated(error, reading.reply(ended=False)) from None
+            raise self._translate_error(error, accumulator.build_reply(is_ended=False)) from None
         except (ValueError, RecursionError):
-            raise EndpointAway("The endpoint sent what cannot be read.", reading.reply(ended=False)) from None
-        if reading.finish_reason in {None, "abort", "error"}:
-            raise EndpointAway("The endpoint broke the reply off.", reading.reply(ended=False))
-        return reading.reply()
+            raise EndpointAway(
+                "The endpoint sent what cannot be read.", accumulator.build_reply(is_ended=False)
+            ) from None
+        if accumulator.finish_reason in {None, "abort", "error"}:
+            raise EndpointAway("The endpoint broke the reply off.", accumulator.build_reply(is_ended=False))
+        return accumulator.build_reply()
 
     @asynccontextmanager
-    async def _stream(self, request: ModelRequest) -> AsyncIterator[AsyncStream[object]]:
+    async def _open_stream(self, request: ModelRequest) -> AsyncIterator[AsyncStream[object]]:
         if self._model is None:
-            self._model = await self._first_model()
-        body = self.dialect.body(self._model, request)
-        headers = self.dialect.headers(request)
+            self._model = await self._fetch_first_model()
+        body = self.dialect.build_body(self._model, request)
+        headers = self.dialect.build_headers(request)
         try:
             stream = await self._post(body, headers)
         except APIConnectionError as error:
@@ -157,7 +167,7 @@ class Llm:
         async with stream:
             yield stream
 
-    async def _first_model(self) -> str:
+    async def _fetch_first_model(self) -> str:
         listed = await self._client.get("/models", cast_to=object)
         try:
             return str(listed["data"][0]["id"])  # type: ignore[index]  # whatever is not so is no list of models
@@ -174,9 +184,9 @@ class Llm:
             stream_cls=AsyncStream[object],
         )
 
-    def _translated(self, error: APIError, partial: Reply) -> CallFailed:
+    def _translate_error(self, error: APIError, partial: Reply) -> CallFailed:
         if isinstance(error, APITimeoutError):
-            return EndpointAway(f"The endpoint was silent for {self._silence:g} s.", partial)
+            return EndpointAway(f"The endpoint was silent for {self._silence_seconds:g} s.", partial)
         if isinstance(error, APIConnectionError):
             reached = partial.blocks or not isinstance(error.__cause__, httpx2.ConnectError)
             return EndpointAway(
@@ -184,30 +194,32 @@ class Llm:
             )
         if not isinstance(error, APIStatusError):
             return EndpointAway("The endpoint failed in the middle of the reply.", partial)
-        return self._refused(error, partial)
+        return self._translate_status(error, partial)
 
-    def _refused(self, error: APIStatusError, partial: Reply) -> CallFailed:
+    def _translate_status(self, error: APIStatusError, partial: Reply) -> CallFailed:
         status = error.status_code
-        if status in _BUSY or status >= 500:
+        if status in _BUSY_STATUSES or status >= 500:
             return EndpointAway(f"The endpoint is busy or not ready (HTTP {status}).", partial)
         if status in {401, 403}:
-            return EndpointRefused(f"The endpoint does not accept the key: set {self.knobs.key}.", partial)
+            return EndpointRefused(
+                f"The endpoint does not accept the key: set {self.setting_names.key}.", partial
+            )
         if error.param == "input_tokens" or "maximum context length" in error.message:
             return PromptTooLong("The prompt is longer than the endpoint's context.", partial)
-        if status == 404 and error.param == "model" and self._wanted is None:
+        if status == 404 and error.param == "model" and self._configured_model is None:
             self._model = None
             return EndpointAway("The endpoint serves another model now.", partial)
         if status == 404 and error.param == "model":
-            why = f"The endpoint does not serve the model {self._model}: set {self.knobs.model}."
+            why = f"The endpoint does not serve the model {self._model}: set {self.setting_names.model}."
             return EndpointRefused(why, partial)
         if status == 404:
-            why = f"The endpoint has no chat route there: {self.knobs.url} should end in /v1."
+            why = f"The endpoint has no chat route there: {self.setting_names.url} should end in /v1."
             return EndpointRefused(why, partial)
-        return EndpointRefused(REFUSING.format(status, self._words(error)), partial)
+        return EndpointRefused(REFUSING.format(status, self._clean_message(error)), partial)
 
-    def _words(self, error: APIStatusError) -> str:
+    def _clean_message(self, error: APIStatusError) -> str:
         """What the endpoint said, without what it repeats of the request."""
         told = error.message.split("'input'")[0]
-        if self._key:
-            told = told.replace(self._key, "[hidden]")
-        return sendable(" ".join(told.split()))[:SHOWN]
+        if self._api_key:
+            told = told.replace(self._api_key, "[hidden]")
+        return to_sendable(" ".join(told.split()))[:MAX_MESSAGE_CHARS]

@@ -26,13 +26,13 @@ class Dialect:
     """
 
     thinking: bool
-    continuing: bool
+    continuation: bool
     running_usage: bool
     priority: bool
     repetition: bool
     sessions: bool
 
-    def body(self, model: str, request: ModelRequest) -> dict[str, Any]:
+    def build_body(self, model: str, request: ModelRequest) -> dict[str, Any]:
         """The JSON to send; its prompt is the same bytes for the same messages and tools."""
         messages = request.messages
         if not self.thinking:
@@ -49,7 +49,7 @@ class Dialect:
             body |= {"tools": request.tools, "tool_choice": request.tool_choice}
         if self.thinking:
             body["chat_template_kwargs"] = {"enable_thinking": request.thinking}
-        if self.continuing and request.continues:
+        if self.continuation and request.continue_final_message:
             body |= {"continue_final_message": True, "add_generation_prompt": False}
         if self.repetition:
             body["repetition_detection"] = REPETITION
@@ -57,20 +57,20 @@ class Dialect:
             body["priority"] = request.priority
         return body
 
-    def headers(self, request: ModelRequest) -> dict[str, str]:
+    def build_headers(self, request: ModelRequest) -> dict[str, str]:
         """The headers to send; a conversation is named by a hash."""
         if self.sessions:
-            return {"X-Session-ID": _hashed(request.session)}
+            return {"X-Session-ID": _hash_session(request.session)}
         return {}
 
 
 VLLM: Final = Dialect(
-    thinking=True, continuing=True, running_usage=True, priority=True, repetition=True, sessions=True
+    thinking=True, continuation=True, running_usage=True, priority=True, repetition=True, sessions=True
 )
 PLAIN: Final = Dialect(
-    thinking=False, continuing=False, running_usage=False, priority=False, repetition=False, sessions=False
+    thinking=False, continuation=False, running_usage=False, priority=False, repetition=False, sessions=False
 )
 
 
-def _hashed(session: str) -> str:
+def _hash_session(session: str) -> str:
     return hashlib.sha256(session.encode("utf-8", "replace")).hexdigest()[:32]

@@ -4,29 +4,29 @@ Pure.
 Old servers take such a cap from the model's own generation config, newer ones from a flag somebody set.
 """
 
-from bot.domain import CANVAS, Reply
+from bot.domain import CANVAS_TOKENS, Reply
 
-SURE = 3  # replies in a row that ended so
-CAPPED = (
-    f"The model's replies end after exactly {CANVAS} tokens though more was allowed: the server caps its output. "
+CONFIRMING_REPLIES = 3  # replies in a row that ended so
+CAP_NOTICE = (
+    f"The model's replies end after exactly {CANVAS_TOKENS} tokens though more was allowed: the server caps its output. "
     "Start vLLM with --generation-config vllm, and without max_new_tokens in --override-generation-config."
 )
 
 
-class Caps:
+class OutputCapDetector:
     """Hears the replies of one endpoint."""
 
     def __init__(self) -> None:
-        self._so_far = 0
+        self._capped_replies = 0
 
-    def sure(self, reply: Reply, allowed: int) -> bool:
+    def detect(self, reply: Reply, max_tokens: int) -> bool:
         """Whether this reply, which might have had `allowed` tokens, makes it sure that there is a cap; once."""
         counted = reply.usage.completion_tokens
-        if counted is None or self._so_far >= SURE:
+        if counted is None or self._capped_replies >= CONFIRMING_REPLIES:
             return False
-        if counted > CANVAS:
-            self._so_far = 0
-        elif counted == CANVAS < allowed and reply.finish_reason == "length":
-            self._so_far += 1
-            return self._so_far == SURE
+        if counted > CANVAS_TOKENS:
+            self._capped_replies = 0
+        elif counted == CANVAS_TOKENS < max_tokens and reply.finish_reason == "length":
+            self._capped_replies += 1
+            return self._capped_replies == CONFIRMING_REPLIES
         return False

@@ -10,12 +10,12 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from bot.domain import PEOPLE
+from bot.domain import PEOPLE_PRIORITY
 
 _Ring = OrderedDict[str, deque[asyncio.Future[None]]]
 
 
-class Seats:
+class SeatLimiter:
     """`count` seats for calls of many lanes. Of the waiting, the lowest priority number goes first.
 
     Of several seats one is kept for people: the other calls hold all but one at most. A single seat is
@@ -24,11 +24,11 @@ class Seats:
 
     def __init__(self, count: int) -> None:
         self._count = self._free = count
-        self._others = max(1, count - 1)  # seats that may still go to other calls than people's
+        self._free_for_others = max(1, count - 1)  # seats that may still go to other calls than people's
         self._rings: dict[int, _Ring] = {}
 
     @property
-    def idle(self) -> bool:
+    def has_free_seat(self) -> bool:
         """Whether a person's call would have a seat at once."""
         return self._free > 0
 
@@ -38,11 +38,11 @@ class Seats:
         return self._count - self._free
 
     @property
-    def queued(self) -> int:
+    def queue_length(self) -> int:
         """How many calls wait for one."""
         return sum(len(queue) for ring in self._rings.values() for queue in ring.values())
 
-    def waiting(self, lane: str) -> int | None:
+    def queue_position(self, lane: str) -> int | None:
         """How many calls get a seat before this lane's next one, if nobody else comes; None if it does not
         wait.
         """
@@ -55,16 +55,16 @@ class Seats:
         return None
 
     @asynccontextmanager
-    async def held(self, lane: str, priority: int = PEOPLE) -> AsyncIterator[None]:
+    async def hold(self, lane: str, priority: int = PEOPLE_PRIORITY) -> AsyncIterator[None]:
         """Wait for a seat and hold it while the block runs; safe to cancel at any point."""
-        if self._may_have(priority):
+        if self._can_take(priority):
             self._take(priority)
         else:
             await self._wait(lane, priority)
         try:
             yield
         finally:
-            self._give_back(priority)
+            self._release(priority)
 
     async def _wait(self, lane: str, priority: int) -> None:
         granted = asyncio.get_running_loop().create_future()
@@ -73,30 +73,30 @@ class Seats:
             await granted
         except asyncio.CancelledError:
             if granted.cancelled():
-                self._forget(lane, priority, granted)
+                self._remove_waiter(lane, priority, granted)
             else:
-                self._give_back(priority)
+                self._release(priority)
             raise
 
-    def _may_have(self, priority: int) -> bool:
+    def _can_take(self, priority: int) -> bool:
         # Who waits though a seat is free waits for another one than this.
-        return self._free > 0 and (priority <= PEOPLE or self._others > 0)
+        return self._free > 0 and (priority <= PEOPLE_PRIORITY or self._free_for_others > 0)
 
     def _take(self, priority: int) -> None:
         self._free -= 1
-        self._others -= priority > PEOPLE
+        self._free_for_others -= priority > PEOPLE_PRIORITY
 
-    def _give_back(self, priority: int) -> None:
+    def _release(self, priority: int) -> None:
         self._free += 1
-        self._others += priority > PEOPLE
-        while self._rings and self._may_have(first := min(self._rings)):
-            granted = self._next(first)
+        self._free_for_others += priority > PEOPLE_PRIORITY
+        while self._rings and self._can_take(first := min(self._rings)):
+            granted = self._pop_waiter(first)
             # A waiter cancelled in this very tick is still queued; its future is done already.
             if not granted.done():
                 self._take(first)
                 granted.set_result(None)
 
-    def _next(self, priority: int) -> asyncio.Future[None]:
+    def _pop_waiter(self, priority: int) -> asyncio.Future[None]:
         ring = self._rings[priority]
         lane, queue = ring.popitem(last=False)
         granted = queue.popleft()
@@ -106,12 +106,12 @@ class Seats:
             del self._rings[priority]
         return granted
 
-    def _forget(self, lane: str, priority: int, granted: asyncio.Future[None]) -> None:
+    def _remove_waiter(self, lane: str, priority: int, waiter: asyncio.Future[None]) -> None:
         ring = self._rings.get(priority, OrderedDict())
         queue = ring.get(lane, deque())
-        if granted not in queue:
+        if waiter not in queue:
             return
-        queue.remove(granted)
+        queue.remove(waiter)
         if not queue:
             del ring[lane]
         if not ring:

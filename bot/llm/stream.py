@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bot.agent.sanitize import sendable
-from bot.domain import CANVAS, CallTimes, Reply, ToolCall, Usage
+from bot.agent.sanitize import to_sendable
+from bot.domain import CANVAS_TOKENS, CallTimes, Reply, ToolCall, Usage
 
 NO_USAGE = "the server sent no usage"
-MOST = 2**53  # tokens; what is no count of anything is unknown
+MAX_COUNT = 2**53  # tokens; what is no count of anything is unknown
 
 Clock = Callable[[], float]
 
 
-def epoch_clock() -> Clock:
+def make_epoch_clock() -> Clock:
     """Seconds since the epoch that never jump: the wall clock is read once, then a steady clock goes on from
     there.
     """
@@ -24,12 +24,12 @@ def epoch_clock() -> Clock:
     return lambda: anchor + time.monotonic()
 
 
-class Reading:
+class StreamAccumulator:
     """A reply as it comes in; `reply` can be asked for at any time."""
 
-    def __init__(self, now: Clock) -> None:
-        self._now = now
-        self._created = now()
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._created = clock()
         self._seat: float | None = None
         self._first_block: float | None = None
         self._last_block: float | None = None
@@ -37,82 +37,82 @@ class Reading:
         self._text = ""
         self._reasoning = ""
         self._calls: dict[int, dict[str, str]] = {}
-        self._running: Mapping[str, Any] | None = None
-        self._final: Mapping[str, Any] | None = None
-        self._server: dict[str, float] | None = None
+        self._running_usage: Mapping[str, Any] | None = None
+        self._final_usage: Mapping[str, Any] | None = None
+        self._server_timings: dict[str, float] | None = None
         self._fingerprint: str | None = None
-        self._id: str | None = None
+        self._request_id: str | None = None
         self._model: str | None = None
         self.finish_reason: str | None = None
 
-    def seated(self) -> None:
+    def mark_seat(self) -> None:
         """The call has its seat."""
-        self._seat = self._now()
+        self._seat = self._clock()
 
-    def take(self, chunk: object) -> str | None:
+    def add_chunk(self, chunk: object) -> str | None:
         """Take one chunk in. Gives all text so far if it carried text and more is to come.
 
         Raises ValueError when it is no chunk.
         """
         try:
-            return self._taken(chunk)
+            return self._merge_chunk(chunk)
         except (AttributeError, TypeError, OverflowError) as error:
             raise ValueError("no chunk of a reply") from error
 
-    def _taken(self, chunk: Any) -> str | None:
-        self._id = _word(chunk.get("id")) or self._id
-        self._model = _word(chunk.get("model")) or self._model
-        self._fingerprint = _word(chunk.get("system_fingerprint")) or self._fingerprint
-        self._count(chunk)
+    def _merge_chunk(self, chunk: Any) -> str | None:
+        self._request_id = _read_text(chunk.get("id")) or self._request_id
+        self._model = _read_text(chunk.get("model")) or self._model
+        self._fingerprint = _read_text(chunk.get("system_fingerprint")) or self._fingerprint
+        self._store_usage(chunk)
         for choice in chunk.get("choices") or ():
             delta = choice.get("delta") or {}
-            self.finish_reason = _word(choice.get("finish_reason")) or self.finish_reason
-            if self._append(delta) and self.finish_reason is None and delta.get("content"):
-                return sendable(self._text)
+            self.finish_reason = _read_text(choice.get("finish_reason")) or self.finish_reason
+            if self._append_delta(delta) and self.finish_reason is None and delta.get("content"):
+                return to_sendable(self._text)
         return None
 
-    def only_thought(self, tokens: int) -> bool:
+    def has_only_thought(self, min_tokens: int) -> bool:
         """Whether so many tokens have come, or as many whole canvases, all of them thought, and more is to
         come.
         """
         if self._text or self._calls or not self._reasoning or self.finish_reason is not None:
             return False
-        counted = _count(self._running, "completion_tokens")
-        return (self._blocks * CANVAS if counted is None else counted) >= tokens
+        counted = _read_count(self._running_usage, "completion_tokens")
+        return (self._blocks * CANVAS_TOKENS if counted is None else counted) >= min_tokens
 
-    def reply(self, *, ended: bool = True) -> Reply:
+    def build_reply(self, *, is_ended: bool = True) -> Reply:
         """What has come so far; `ended` False marks the usage as partial."""
         return Reply(
-            text=sendable(self._text),
-            reasoning=sendable(self._reasoning),
+            text=to_sendable(self._text),
+            reasoning=to_sendable(self._reasoning),
             calls=tuple(
-                ToolCall(call["id"], sendable(call["name"]), sendable(call["arguments"]))
+                ToolCall(call["id"], to_sendable(call["name"]), to_sendable(call["arguments"]))
                 for _, call in sorted(self._calls.items())
             ),
             finish_reason=self.finish_reason,
-            usage=self._usage(ended),
-            times=CallTimes(self._created, self._seat, self._first_block, self._last_block, self._now()),
+            usage=self._build_usage(is_ended),
+            times=CallTimes(self._created, self._seat, self._first_block, self._last_block, self._clock()),
             blocks=self._blocks,
-            request_id=self._id,
-            server=self._server,
+            request_id=self._request_id,
+            server_timings=self._server_timings,
             fingerprint=self._fingerprint,
             model=self._model,
         )
 
-    def _count(self, chunk: Mapping[str, Any]) -> None:
+    def _store_usage(self, chunk: Mapping[str, Any]) -> None:
         usage = chunk.get("usage")
         if isinstance(usage, Mapping):
             if chunk.get("choices"):
-                self._running = usage
+                self._running_usage = usage
             else:
-                self._final = usage
+                self._final_usage = usage
         metrics = chunk.get("metrics")
         if isinstance(metrics, Mapping):
-            self._server = {
+            self._server_timings = {
                 name: float(value) for name, value in metrics.items() if isinstance(value, int | float)
             }
 
-    def _append(self, delta: Mapping[str, Any]) -> bool:
+    def _append_delta(self, delta: Mapping[str, Any]) -> bool:
         """Whether the delta carried anything of the reply."""
         content = delta.get("content")
         reasoning = delta.get("reasoning")
@@ -123,38 +123,39 @@ class Reading:
         self._reasoning += reasoning or ""
         for piece in calls or ():
             call = self._calls.setdefault(piece.get("index") or 0, {"id": "", "name": "", "arguments": ""})
-            call["id"] = call["id"] or _word(piece.get("id")) or ""
+            call["id"] = call["id"] or _read_text(piece.get("id")) or ""
             function = piece.get("function") or {}
             call["name"] += function.get("name") or ""
             call["arguments"] += function.get("arguments") or ""
-        self._last_block = self._now()
+        self._last_block = self._clock()
         self._first_block = self._first_block or self._last_block
         self._blocks += 1
         return True
 
-    def _usage(self, ended: bool) -> Usage:
-        usage = self._final or self._running
+    def _build_usage(self, is_ended: bool) -> Usage:
+        usage = self._final_usage or self._running_usage
         if usage is None:
             return Usage(
-                partial=not ended, missing=NO_USAGE if ended else "the call ended before the server counted"
+                partial=not is_ended,
+                missing_reason=NO_USAGE if is_ended else "the call ended before the server counted",
             )
         return Usage(
-            prompt_tokens=_count(usage, "prompt_tokens"),
-            cached_tokens=_count(usage.get("prompt_tokens_details"), "cached_tokens"),
-            completion_tokens=_count(usage, "completion_tokens"),
-            reasoning_tokens=_count(usage.get("completion_tokens_details"), "reasoning_tokens"),
-            partial=not ended and self._final is None,
+            prompt_tokens=_read_count(usage, "prompt_tokens"),
+            cached_tokens=_read_count(usage.get("prompt_tokens_details"), "cached_tokens"),
+            completion_tokens=_read_count(usage, "completion_tokens"),
+            reasoning_tokens=_read_count(usage.get("completion_tokens_details"), "reasoning_tokens"),
+            partial=not is_ended and self._final_usage is None,
         )
 
 
-def _count(counts: object, name: str) -> int | None:
+def _read_count(counts: object, name: str) -> int | None:
     value = counts.get(name) if isinstance(counts, Mapping) else None
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_COUNT:
         return value
     return None
 
 
-def _word(value: object) -> str | None:
+def _read_text(value: object) -> str | None:
     if isinstance(value, str):
-        return sendable(value)
+        return to_sendable(value)
     return None

@@ -9,20 +9,20 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from bot.errors import StoreUnavailable
-from bot.monitoring.metrics import Metrics
+from bot.monitoring.metrics import GatewayMetrics
 
 
-def pages(is_ready: Callable[[], bool], metrics: Metrics) -> ASGIApp:
+def build_app(is_ready: Callable[[], bool], metrics: GatewayMetrics) -> ASGIApp:
     """`/healthz` is 200 while the process answers; `ready` says whether Telegram was heard lately."""
 
     async def health(_: Request) -> Response:
         return JSONResponse({"live": True, "ready": is_ready()})
 
-    async def sums(request: Request) -> Response:
+    async def exposition(request: Request) -> Response:
         try:
-            page, media_type = await metrics.exposition(request.headers.get("accept", ""))
+            page, media_type = await metrics.render(request.headers.get("accept", ""))
         except StoreUnavailable as error:
             return PlainTextResponse(str(error), 503)
         return Response(page, media_type=None, headers={"content-type": media_type})
 
-    return Starlette(routes=[Route("/healthz", health), Route("/metrics", sums)])
+    return Starlette(routes=[Route("/healthz", health), Route("/metrics", exposition)])

@@ -13,40 +13,44 @@ from typing import Protocol
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
-from bot.db.usage.ended import INTERVALS, Ended, Lookout
-from bot.domain import CANVAS
+from bot.db.usage.ended import INTERVALS, EndedRows, EndedWatcher
+from bot.domain import CANVAS_TOKENS
 
-OTHER = "other"  # a tool that nobody offered
-_TOKENS = tuple(4**power for power in range(14))  # as OpenTelemetry advises
-_CALL_SECONDS = tuple(0.01 * 2**power for power in range(16))
-_INTERVAL_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+OTHER_TOOL = "other"  # a tool that nobody offered
+_TOKEN_BUCKETS = tuple(4**power for power in range(14))  # as OpenTelemetry advises
+_CALL_SECONDS_BUCKETS = tuple(0.01 * 2**power for power in range(16))
+_INTERVAL_SECONDS_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _SINCE = "since this process began"
 
 
-class Seats(Protocol):
+class SeatUsage(Protocol):
     """The seats of an endpoint."""
 
     @property
     def in_use(self) -> int: ...
 
     @property
-    def queued(self) -> int: ...
+    def queue_length(self) -> int: ...
 
 
-class Metrics:
+class GatewayMetrics:
     """One registry of its own. `seats` by endpoint, `knows` says of which tool the name may be told."""
 
     def __init__(
-        self, lookout: Lookout, seats: Mapping[str, Seats], knows: Callable[[str], bool], version: str
+        self,
+        ended_watcher: EndedWatcher,
+        seats: Mapping[str, SeatUsage],
+        is_known_tool: Callable[[str], bool],
+        version: str,
     ) -> None:
-        self._lookout = lookout
+        self._ended_watcher = ended_watcher
         self._seats = seats
-        self._knows = knows
-        self._looking = asyncio.Lock()
+        self._is_known_tool = is_known_tool
+        self._lock = asyncio.Lock()
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         Info("canvasgram_build", "What runs.", registry=registry).info({"version": version})
-        self._calls = _Calls(registry)
+        self._calls = _CallMetrics(registry)
         self._turns = Counter(
             "canvasgram_turns", f"Turns by how they ended, {_SINCE}.", ["ending"], registry=registry
         )
@@ -58,7 +62,7 @@ class Metrics:
             f"Where the seconds of a turn went, {_SINCE}; an interval that a turn had none of is left out.",
             ["interval"],
             registry=registry,
-            buckets=_INTERVAL_SECONDS,
+            buckets=_INTERVAL_SECONDS_BUCKETS,
         )
         self._in_use = Gauge("canvasgram_seats_in_use", "Seats taken now.", ["endpoint"], registry=registry)
         self._queued = Gauge(
@@ -71,33 +75,35 @@ class Metrics:
             "canvasgram_outbox_waiting", "Messages to deliver, in the database.", registry=registry
         )
 
-    async def exposition(self, accept: str) -> tuple[bytes, str]:
+    async def render(self, accept: str) -> tuple[bytes, str]:
         """The page in the form that is accepted, and its media type. Raises StoreUnavailable."""
-        async with self._looking:
-            self._count(await self._lookout.look(now=time.time()))
-            waiting = await self._lookout.waiting()
+        async with self._lock:
+            self._count(await self._ended_watcher.poll(now=time.time()))
+            waiting = await self._ended_watcher.count_waiting()
         self._inbox.set(waiting.inbox)
         self._outbox.set(waiting.outbox)
         for endpoint, seats in self._seats.items():
             self._in_use.labels(endpoint).set(seats.in_use)
-            self._queued.labels(endpoint).set(seats.queued)
+            self._queued.labels(endpoint).set(seats.queue_length)
         encode, media_type = choose_encoder(accept)
         return encode(self._registry), media_type
 
-    def _count(self, ended: Ended) -> None:
+    def _count(self, ended: EndedRows) -> None:
         for call in ended.calls:
             self._calls.count(call)
         for turn in ended.turns:
             self._turns.labels(turn.ending).inc()
         for tool in ended.tools:
-            self._tool_calls.labels(tool.name if self._knows(tool.name) else OTHER, tool.outcome).inc()
+            self._tool_calls.labels(
+                tool.name if self._is_known_tool(tool.name) else OTHER_TOOL, tool.outcome
+            ).inc()
         for account in ended.accounts:
             for interval in INTERVALS:
                 if seconds := getattr(account, interval):
                     self._intervals.labels(interval).observe(seconds)
 
 
-class CallRow(Protocol):
+class EndedCall(Protocol):
     """What is read of a model call."""
 
     purpose: str
@@ -111,28 +117,28 @@ class CallRow(Protocol):
     ended_at: float | None
 
 
-class _Calls:
+class _CallMetrics:
     """Model calls and what they took. Tokens are the server's counts; those it did not give are in no sum."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, what: str, *labels: str) -> Counter:
-            return Counter(f"canvasgram_{name}", f"{what}, {_SINCE}.", labels, registry=registry)
+        def counter(name: str, description: str, *labels: str) -> Counter:
+            return Counter(f"canvasgram_{name}", f"{description}, {_SINCE}.", labels, registry=registry)
 
         self._tokens = Histogram(
             "gen_ai_client_token_usage",
             f"Tokens a model call, as the server counted them, {_SINCE}.",
             ["gen_ai_operation_name", "gen_ai_request_model", "gen_ai_token_type"],
             registry=registry,
-            buckets=_TOKENS,
+            buckets=_TOKEN_BUCKETS,
         )
         self._seconds = Histogram(
             "gen_ai_client_operation_duration_seconds",
             f"Seconds of a model call from its seat to its end, {_SINCE}.",
             ["gen_ai_operation_name", "gen_ai_request_model", "error_type"],
             registry=registry,
-            buckets=_CALL_SECONDS,
+            buckets=_CALL_SECONDS_BUCKETS,
         )
-        self._made = counter("model_calls", "Model calls", "purpose", "outcome", "model")
+        self._call_count = counter("model_calls", "Model calls", "purpose", "outcome", "model")
         self._uncounted = counter("model_calls_uncounted", "Model calls without a count of tokens", "purpose")
         self._canvases = counter(
             "canvases_estimated", "Canvases, estimated call by call from tokens", "purpose"
@@ -140,9 +146,9 @@ class _Calls:
         self._cached = counter("cached_tokens", "Prompt tokens that the server had in its cache", "model")
         self._reasoning = counter("reasoning_tokens", "Output tokens of thought", "model")
 
-    def count(self, call: CallRow) -> None:
+    def count(self, call: EndedCall) -> None:
         """One more call."""
-        self._made.labels(call.purpose, call.outcome, call.model).inc()
+        self._call_count.labels(call.purpose, call.outcome, call.model).inc()
         for kind, tokens in (("input", call.prompt_tokens), ("output", call.completion_tokens)):
             if tokens is not None:
                 self._tokens.labels("chat", call.model, kind).observe(tokens)
@@ -152,7 +158,7 @@ class _Calls:
         if call.completion_tokens is None:
             self._uncounted.labels(call.purpose).inc()
         elif call.purpose != "decision":  # a reading is one step, and costs no canvas
-            self._canvases.labels(call.purpose).inc(-(-call.completion_tokens // CANVAS))
+            self._canvases.labels(call.purpose).inc(-(-call.completion_tokens // CANVAS_TOKENS))
         if call.seat_at is not None and call.ended_at is not None:
             error = "" if call.outcome == "ok" else call.outcome
             self._seconds.labels("chat", call.model, error).observe(call.ended_at - call.seat_at)

@@ -8,49 +8,51 @@ from collections.abc import Callable
 from bot.db.conversations import turns
 from bot.db.engine import Database
 from bot.db.queues import inbox, outbox
-from bot.db.queues.admin_notices import Notices
+from bot.db.queues.admin_notices import AdminNotices
 from bot.domain import InboxItem, Lane, Part
-from bot.usage.timers import Watches
+from bot.usage.timers import TurnTimers
 
-SORRY = "I could not handle this message; it is kept, and the admins have been told."
+DEAD_LETTER_NOTICE = "I could not handle this message; it is kept, and the admins have been told."
 
 
-class Aside:
+class DeadLetters:
     """The worker's way to give up on items; `wake_sender` is called for each lane that has something to read."""
 
     def __init__(
         self,
         database: Database,
-        notices: Notices,
+        notices: AdminNotices,
         wake_sender: Callable[[Lane], None],
-        watches: Watches | None = None,
+        timers: TurnTimers | None = None,
     ) -> None:
         self._database = database
         self._notices = notices
         self._wake_sender = wake_sender
-        self._watches = watches or Watches()
+        self._timers = timers or TurnTimers()
 
-    async def __call__(self, items: tuple[InboxItem, ...], why: str) -> None:
+    async def __call__(self, items: tuple[InboxItem, ...], reason: str) -> None:
         first = items[0]
         now = time.time()
         async with self._database.transaction() as tx:
-            if not await inbox.dead(tx, [item.id for item in items], error=why, now=now):
+            if not await inbox.mark_dead(tx, [item.id for item in items], error=reason, now=now):
                 return  # it was answered, and failed after that
-            begun = await turns.fail(tx, first.id, why="the turn was set aside", now=now)
+            begun = await turns.fail(tx, first.id, reason="the turn was set aside", now=now)
             lanes = list(
-                await self._notices.tell(tx, "set aside", f"A message was set aside: {why}", now=now)
+                await self._notices.notify(tx, "set aside", f"A message was set aside: {reason}", now=now)
             )
             if first.lane is not None:
-                await outbox.add(tx, item=first.id, lane=first.lane, parts=(Part(SORRY),), now=now)
+                await outbox.add(
+                    tx, item=first.id, lane=first.lane, parts=(Part(DEAD_LETTER_NOTICE),), now=now
+                )
                 lanes.append(first.lane)
         if begun and first.lane is not None:
-            self._watches.open(first, first.lane).over = True
+            self._timers.open(first, first.lane).has_ended = True
         for lane in lanes:
             self._wake_sender(lane)
 
-    async def tell(self, subject: str, text: str) -> None:
+    async def notify_admins(self, subject: str, text: str) -> None:
         """Tell the admins, if it is news, in a transaction of its own."""
         async with self._database.transaction() as tx:
-            lanes = await self._notices.tell(tx, subject, text, now=time.time())
+            lanes = await self._notices.notify(tx, subject, text, now=time.time())
         for lane in lanes:
             self._wake_sender(lane)

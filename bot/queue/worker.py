@@ -12,16 +12,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from bot import logs
 from bot.db.engine import Database
 from bot.db.queues import inbox
-from bot.db.retry import AGAIN_SECONDS, patiently
+from bot.db.retry import RETRY_SECONDS, retry_until_available
 from bot.domain import InboxItem, ItemKind, Lane, Runner
 from bot.errors import CanvasgramError, StoreUnavailable
 
-MOST_ATTEMPTS = 10  # an item that was running at so many deaths of the process is taken for their cause
-YIELD_SECONDS = 0.1  # until it is looked again whether a due task may give way
-GRACE = 4.0  # seconds; delivering has as many again, and supervisors kill at ten
+MAX_ATTEMPTS = 10  # an item that was running at so many deaths of the process is taken for their cause
+YIELD_RETRY_SECONDS = 0.1  # until it is looked again whether a due task may give way
+GRACE_SECONDS = 4.0  # seconds; delivering has as many again, and supervisors kill at ten
 
 GiveUp = Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
-Cut = Callable[[Lane, int], object]
+StopLane = Callable[[Lane, int], object]
 
 log = logging.getLogger(__name__)
 
@@ -38,132 +38,132 @@ class Worker:
         database: Database,
         runners: Mapping[ItemKind, Runner],
         *,
-        cut: Cut,
+        stop_lane: StopLane,
         give_up: GiveUp,
-        yields: Callable[[Lane], bool] = lambda _: True,
-        grace: float = GRACE,
+        can_yield: Callable[[Lane], bool] = lambda _: True,
+        grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         self._database = database
         self._runners = runners
-        self._cut = cut
+        self._stop_lane = stop_lane
         self._give_up = give_up
-        self._yields = yields
-        self._grace = grace
+        self._can_yield = can_yield
+        self._grace_seconds = grace_seconds
         self._tasks: set[asyncio.Task[None]] = set()
-        self._lanes: dict[str, int] = {}
-        self._polite: dict[int, asyncio.Task[None]] = {}  # due tasks by their item
-        self._giving_way: set[int] = set()
-        self._awake = asyncio.Event()
-        self._missed = False  # something may wait that the last look could not start
-        self._recovered = False
-        self._draining = False
-        self._leaving = False
+        self._busy_lanes: dict[str, int] = {}
+        self._yielding_tasks: dict[int, asyncio.Task[None]] = {}  # due tasks by their item
+        self._yielded_items: set[int] = set()
+        self._wake_event = asyncio.Event()
+        self._needs_recheck = False  # something may wait that the last look could not start
+        self._has_recovered = False
+        self._is_draining = False
+        self._is_shutting_down = False
 
     def wake(self) -> None:
         """There may be something new in the inbox."""
-        self._missed = True
-        self._awake.set()
+        self._needs_recheck = True
+        self._wake_event.set()
 
     def drain(self) -> None:
         """Take nothing more; what runs has `grace` seconds, then it is cancelled and goes on after the next
         start.
         """
-        self._draining = True
-        self._awake.set()
+        self._is_draining = True
+        self._wake_event.set()
 
-    def busy(self, lane: Lane) -> bool:
+    def is_busy(self, lane: Lane) -> bool:
         """Whether something runs in this lane."""
-        return lane.key in self._lanes
+        return lane.key in self._busy_lanes
 
     async def run(self) -> None:
         """Work until `drain` is called and what ran has ended or used up its grace."""
         async with asyncio.TaskGroup() as tasks:
             try:
-                await self._work(tasks)
+                await self._run_until_drained(tasks)
             finally:
-                self._leaving = True
+                self._is_shutting_down = True
             for task in self._tasks:
                 task.cancel()
 
-    async def _work(self, tasks: asyncio.TaskGroup) -> None:
-        while not self._draining:
-            self._awake.clear()
-            look_at = await self._look(tasks)
+    async def _run_until_drained(self, tasks: asyncio.TaskGroup) -> None:
+        while not self._is_draining:
+            self._wake_event.clear()
+            look_at = await self._start_ready(tasks)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, look_at - time.time()) if look_at else None):
-                    await self._awake.wait()
+                    await self._wake_event.wait()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._grace)
+            await asyncio.wait(self._tasks, timeout=self._grace_seconds)
 
-    async def _look(self, tasks: asyncio.TaskGroup) -> float | None:
+    async def _start_ready(self, tasks: asyncio.TaskGroup) -> float | None:
         """Start what may start; returns when to look again even if nobody calls."""
         if not self._tasks:
-            self._missed = False  # no lane is busy, so this look sees everything
+            self._needs_recheck = False  # no lane is busy, so this look sees everything
         try:
-            return await self._take(tasks)
+            return await self._claim_and_start(tasks)
         except StoreUnavailable as error:
             log.warning("%s", error, extra={"action": "worker.store"})
-            return time.time() + AGAIN_SECONDS
+            return time.time() + RETRY_SECONDS
 
-    async def _take(self, tasks: asyncio.TaskGroup) -> float | None:
+    async def _claim_and_start(self, tasks: asyncio.TaskGroup) -> float | None:
         async with self._database.transaction(durable=False) as tx:
-            if not self._recovered:
+            if not self._has_recovered:
                 await inbox.recover(tx, now=time.time())
             claimed = await inbox.claim(tx, now=time.time())
-        self._recovered = True
-        self._missed |= claimed.left
-        for lane, item in claimed.cutting:
-            self._cut(lane, item)
+        self._has_recovered = True
+        self._needs_recheck |= claimed.has_waiting
+        for lane, item in claimed.cutting_items:
+            self._stop_lane(lane, item)
         for group in claimed.groups:
-            task = tasks.create_task(self._do(group), name=f"item {group[0].id}")
+            task = tasks.create_task(self._run_group(group), name=f"item {group[0].id}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             if group[0].kind == "task" and group[0].job is not None:
-                self._polite[group[0].id] = task
-        later = [item for lane, item in claimed.yielding if not self._give_way(lane, item)]
-        soon = time.time() + YIELD_SECONDS
+                self._yielding_tasks[group[0].id] = task
+        later = [item for lane, item in claimed.yielding_items if not self._try_yield(lane, item)]
+        soon = time.time() + YIELD_RETRY_SECONDS
         if later:
-            return min(soon, claimed.ripe_at or soon)
-        return claimed.ripe_at
+            return min(soon, claimed.held_until or soon)
+        return claimed.held_until
 
-    def _give_way(self, lane: Lane, item: int) -> bool:
+    def _try_yield(self, lane: Lane, item: int) -> bool:
         """Have a due task give way; False if it does so a little later."""
-        if item in self._polite and not self._yields(lane):
+        if item in self._yielding_tasks and not self._can_yield(lane):
             return False
-        if polite := self._polite.pop(item, None):
-            self._giving_way.add(item)
+        if polite := self._yielding_tasks.pop(item, None):
+            self._yielded_items.add(item)
             polite.cancel("it gave way to a message")
         return True
 
-    async def _do(self, items: tuple[InboxItem, ...]) -> None:
+    async def _run_group(self, items: tuple[InboxItem, ...]) -> None:
         first = items[0]
         if first.lane:
-            self._lanes[first.lane.key] = first.id
+            self._busy_lanes[first.lane.key] = first.id
         try:
             with logs.bind(item=first.id, lane=first.lane.key if first.lane else None):
-                await patiently(lambda: self._run(items))
+                await retry_until_available(lambda: self._dispatch(items))
         except asyncio.CancelledError:
-            if first.id not in self._giving_way:
+            if first.id not in self._yielded_items:
                 raise
-            await patiently(lambda: self._step_back(items))
-            self._missed = True
+            await retry_until_available(lambda: self._release(items))
+            self._needs_recheck = True
         finally:
-            self._polite.pop(first.id, None)
-            self._giving_way.discard(first.id)
-            if first.lane and self._lanes.get(first.lane.key) == first.id:  # else the next one has begun
-                del self._lanes[first.lane.key]
-            if self._missed:
-                self._awake.set()
+            self._yielding_tasks.pop(first.id, None)
+            self._yielded_items.discard(first.id)
+            if first.lane and self._busy_lanes.get(first.lane.key) == first.id:  # else the next one has begun
+                del self._busy_lanes[first.lane.key]
+            if self._needs_recheck:
+                self._wake_event.set()
 
-    async def _step_back(self, items: tuple[InboxItem, ...]) -> None:
+    async def _release(self, items: tuple[InboxItem, ...]) -> None:
         """A person has written where a due task runs: it goes on after them, from what is stored of it."""
         async with self._database.transaction() as tx:
-            await inbox.step_back(tx, [item.id for item in items])
+            await inbox.release(tx, [item.id for item in items])
 
-    async def _run(self, items: tuple[InboxItem, ...]) -> None:
+    async def _dispatch(self, items: tuple[InboxItem, ...]) -> None:
         first = items[0]
-        if first.attempt > MOST_ATTEMPTS:
-            await self._set_aside(items, f"The process ended {MOST_ATTEMPTS} times while this was handled.")
+        if first.attempt > MAX_ATTEMPTS:
+            await self._dead_letter(items, f"The process ended {MAX_ATTEMPTS} times while this was handled.")
             return
         try:
             await self._runners[first.kind](items)
@@ -171,22 +171,22 @@ class Worker:
             raise
         except Exception as error:  # the border: whatever a runner raises sets its items aside, not the house
             log.exception("an item could not be handled", extra={"action": "worker.failed"})
-            if self._leaving:  # not its own fault: it is new again at the next start
+            if self._is_shutting_down:  # not its own fault: it is new again at the next start
                 raise asyncio.CancelledError from error
             # The text of a foreign error may hold a token, or what a person wrote; the log hides the first.
             if isinstance(error, CanvasgramError):
                 why = str(error)
             else:
                 why = "The log says why."
-            await self._set_aside(items, why)
+            await self._dead_letter(items, why)
 
-    async def _set_aside(self, items: tuple[InboxItem, ...], why: str) -> None:
+    async def _dead_letter(self, items: tuple[InboxItem, ...], reason: str) -> None:
         try:
-            await patiently(lambda: self._give_up(items, why))
+            await retry_until_available(lambda: self._give_up(items, reason))
         except Exception:  # whoever is told fails too; the lane must go on all the same
             log.exception("an item could not be set aside in words", extra={"action": "worker.speechless"})
-            await patiently(lambda: self._bury(items, why))
+            await retry_until_available(lambda: self._mark_dead(items, reason))
 
-    async def _bury(self, items: tuple[InboxItem, ...], why: str) -> None:
+    async def _mark_dead(self, items: tuple[InboxItem, ...], reason: str) -> None:
         async with self._database.transaction() as tx:
-            await inbox.dead(tx, [item.id for item in items], error=why, now=time.time())
+            await inbox.mark_dead(tx, [item.id for item in items], error=reason, now=time.time())

@@ -7,31 +7,31 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from bot.db.conversations.chat_settings import Think
+from bot.db.conversations.chat_settings import ThinkMode
 from bot.db.engine import Transaction
-from bot.db.people.people import Standing
-from bot.db.queues.admin_notices import Notices
+from bot.db.people.people import RoleOrBlocked
+from bot.db.queues.admin_notices import AdminNotices
 from bot.db.tools import audit
-from bot.db.tools.audit import By
+from bot.db.tools.audit import Actor
 from bot.domain import Button, InboxItem, Lane, Part
-from bot.jobs.user_jobs import Diary
+from bot.jobs.user_jobs import UserJobs
 from bot.telegram.access import Access
-from bot.telegram.best_effort_calls import Gestures
-from bot.tool_registry.tool_info import Own
+from bot.telegram.best_effort_calls import BestEffortCalls
+from bot.tool_registry.tool_info import BuiltinTools
 from bot.turns.approvals import Approvals
-from bot.turns.context_window import Composition
-from bot.turns.endpoints import Endpoint
-from bot.turns.runner import Complete
-from bot.turns.start import Ask
+from bot.turns.context_window import PromptBreakdown
+from bot.turns.endpoints import ModelEndpoint
+from bot.turns.runner import RequestCompleter
+from bot.turns.start import TurnRequest
 
-PAGE = 3500  # UTF-16 units of one message of a list, well under Telegram's 4096
-ROWS = 20  # entries of one message of a list
+MAX_PAGE_UNITS = 3500  # UTF-16 units of one message of a list, well under Telegram's 4096
+MAX_PAGE_ENTRIES = 20  # entries of one message of a list
 
 
-class Turns(Protocol):
+class TurnService(Protocol):
     """Whatever answers messages."""
 
-    async def run(self, ask: Ask, complete: Complete | None = None) -> None:
+    async def run(self, request: TurnRequest, complete: RequestCompleter | None = None) -> None:
         """Answer, and mark the items done; `complete` adds what has to be fetched first, or answers by
         itself.
         """
@@ -41,17 +41,17 @@ class Turns(Protocol):
         """End what runs in the lane if it began before item `before`; False when nothing does."""
         ...
 
-    def go_on(self, lane: Lane) -> None:
+    def wake(self, lane: Lane) -> None:
         """What the lane's turn may do has changed: it shall wait no longer before it tries."""
         ...
 
 
-async def _nothing_new() -> None:
+async def _reload_nothing() -> None:
     """There is nobody to take anything over."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ActionDependencies:
     """What acts can reach beside their transaction.
 
     `repeatable(tool)` says whether running the tool again does no harm; `bot_name` is the username, without
@@ -64,53 +64,53 @@ class Reach:
     """
 
     access: Access
-    notices: Notices
-    turns: Turns
-    gestures: Gestures
+    notices: AdminNotices
+    turns: TurnService
+    best_effort_calls: BestEffortCalls
     wake_worker: Callable[[], None]
     wake_sender: Callable[[Lane], None]
-    repeatable: Callable[[str], bool]
+    is_repeatable: Callable[[str], bool]
     bot_name: str
-    thinking: Think
-    composition: Callable[[Transaction, Lane], Awaitable[Composition]]
+    default_thinking: ThinkMode
+    load_prompt_breakdown: Callable[[Transaction, Lane], Awaitable[PromptBreakdown]]
     approvals: Approvals
-    diary: Diary
-    second: Endpoint | None = None
-    canvases_a_day: int | None = None
-    own: Own = field(default_factory=dict)
-    limits_changed: Callable[[], None] = lambda: None
-    renew: Callable[[], Awaitable[None]] = _nothing_new
-    copies_until: Callable[[], float | None] = lambda: None
+    user_jobs: UserJobs
+    fallback_endpoint: ModelEndpoint | None = None
+    canvases_per_day: int | None = None
+    builtin_tools: BuiltinTools = field(default_factory=dict)
+    on_limits_changed: Callable[[], None] = lambda: None
+    reload_tools: Callable[[], Awaitable[None]] = _reload_nothing
+    backups_kept_until: Callable[[], float | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ActionContext:
     """One act at work: who did what, where. `words` is what follows a command, or what a button carried."""
 
     tx: Transaction
-    reach: Reach
+    deps: ActionDependencies
     item: InboxItem
     lane: Lane
     person: int
     name: str
-    standing: Standing | None
-    words: str
+    role: RoleOrBlocked | None
+    args: str
     now: float
 
     @property
-    def by(self) -> By:
+    def actor(self) -> Actor:
         """Who changes something by this."""
-        return By(self.person, "telegram")
+        return Actor(self.person, "telegram")
 
-    async def note(
-        self, what: str, subject: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+    async def record_audit(
+        self, action: str, subject: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
     ) -> None:
         """Write down that an admin changed something: what was done to what, and what was before and after."""
-        await audit.note(self.tx, self.by, what, subject, change=(before, after), now=self.now)
+        await audit.record(self.tx, self.actor, action, subject, change=(before, after), now=self.now)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ActionResult:
     """What comes of an act: messages, a short line over the chat (taps only), what the tapped message
     becomes.
 
@@ -120,57 +120,63 @@ class Answer:
 
     parts: tuple[Part, ...] = ()
     toast: str = ""
-    redraw: Part | None = None
-    then: tuple[Callable[[], object], ...] = ()
-    renews: bool = False
-    gestures: tuple[Callable[[], Awaitable[None]], ...] = ()
+    replacement: Part | None = None
+    after_commit: tuple[Callable[[], object], ...] = ()
+    changes_tools: bool = False
+    best_effort_calls: tuple[Callable[[], Awaitable[None]], ...] = ()
 
 
-Act = Callable[[Call], Awaitable[Answer]]
+Action = Callable[[ActionContext], Awaitable[ActionResult]]
 
-TOO_OLD = Answer(toast="This button is too old.")
+BUTTON_EXPIRED = ActionResult(toast="This button is too old.")
 
 
-def say(text: str, *rows: tuple[Button, ...], code: str = "") -> Answer:
+def reply_text(text: str, *rows: tuple[Button, ...], code: str = "") -> ActionResult:
     """An answer of one short message; `code` is a word of it that a tap copies."""
-    return Answer(parts=(part(text, *rows, code=code),))
+    return ActionResult(parts=(build_part(text, *rows, code=code),))
 
 
-def part(text: str, *rows: tuple[Button, ...], code: str = "") -> Part:
+def build_part(text: str, *rows: tuple[Button, ...], code: str = "") -> Part:
     """One short message with rows of buttons; `code` is a word of it that a tap copies."""
     entities: tuple[dict[str, object], ...] = ()
     if code:
-        entities = ({"type": "code", "offset": units(text[: text.index(code)]), "length": units(code)},)
+        entities = (
+            {
+                "type": "code",
+                "offset": count_utf16_units(text[: text.index(code)]),
+                "length": count_utf16_units(code),
+            },
+        )
     return Part(text, entities, rows)
 
 
-def units(text: str) -> int:
+def count_utf16_units(text: str) -> int:
     """Length as Telegram counts it, in UTF-16 units."""
     return len(text.encode("utf-16-le")) // 2
 
 
-def pages(
-    heading: str, entries: Iterable[tuple[str, tuple[Button, ...]]], *, in_a_row: int
+def build_pages(
+    heading: str, entries: Iterable[tuple[str, tuple[Button, ...]]], *, buttons_per_row: int
 ) -> tuple[Part, ...]:
     """A list as messages: lines with the buttons that belong to them under the message they stand in."""
     found: list[Part] = []
     lines = [heading]
     buttons = list[Button]()
     for line, own in entries:
-        if len(lines) > ROWS or units("\n".join([*lines, line])) > PAGE:
-            found.append(_page(lines, buttons, in_a_row))
+        if len(lines) > MAX_PAGE_ENTRIES or count_utf16_units("\n".join([*lines, line])) > MAX_PAGE_UNITS:
+            found.append(_build_page(lines, buttons, buttons_per_row))
             lines = []
             buttons = []
         lines.append(line)
         buttons.extend(own)
-    return (*found, _page(lines, buttons, in_a_row))
+    return (*found, _build_page(lines, buttons, buttons_per_row))
 
 
-def _page(lines: Sequence[str], buttons: Sequence[Button], in_a_row: int) -> Part:
-    rows = tuple(tuple(buttons[at : at + in_a_row]) for at in range(0, len(buttons), in_a_row))
+def _build_page(lines: Sequence[str], buttons: Sequence[Button], buttons_per_row: int) -> Part:
+    rows = tuple(tuple(buttons[at : at + buttons_per_row]) for at in range(0, len(buttons), buttons_per_row))
     return Part("\n".join(lines), buttons=rows)
 
 
-async def nothing(_call: Call) -> Answer:
+async def do_nothing(_call: ActionContext) -> ActionResult:
     """What needs no answer."""
-    return Answer()
+    return ActionResult()

@@ -12,89 +12,100 @@ from telegram import Bot, BotCommand, BotCommandScopeAllPrivateChats, BotCommand
 from telegram.error import TelegramError
 
 from bot.domain import Lane, Part
-from bot.telegram.client import Wire
+from bot.telegram.client import TelegramClient
 
-PATIENCE = 5.0  # seconds
-TRIES = 3  # at what should not be lost
-PHOTO_PATIENCE = 30.0  # for as much as a picture is
+TIMEOUT_SECONDS = 5.0  # seconds
+MAX_DELETE_ATTEMPTS = 3  # at what should not be lost
+PHOTO_TIMEOUT_SECONDS = 30.0  # for as much as a picture is
 
-Menu = Sequence[tuple[str, str]]  # names of commands and their lines of help
+CommandMenu = Sequence[tuple[str, str]]  # names of commands and their lines of help
 
 log = logging.getLogger(__name__)
 
 
-class Gestures:
+class BestEffortCalls:
     """The calls, made with the bot's own client; the menus are what members and admins are shown."""
 
-    def __init__(self, bot: Bot, *, members: Menu, admins: Menu, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        bot: Bot,
+        *,
+        member_commands: CommandMenu,
+        admin_commands: CommandMenu,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
         self._bot = bot
-        self._wire = Wire(bot)
-        self._members = [BotCommand(name, line) for name, line in members]
-        self._admins = [BotCommand(name, line) for name, line in admins]
-        self._patience = patience
+        self._client = TelegramClient(bot)
+        self._member_commands = [BotCommand(name, line) for name, line in member_commands]
+        self._admin_commands = [BotCommand(name, line) for name, line in admin_commands]
+        self._timeout_seconds = timeout_seconds
 
-    async def answer(self, query: str, toast: str = "") -> None:
+    async def answer_callback_query(self, query_id: str, toast: str = "") -> None:
         """End the waiting sign of a tapped button, with a short line over the chat if there is one to say."""
-        await self._try("answer", self._bot.answer_callback_query(query, text=toast[:200] or None))
+        await self._attempt("answer", self._bot.answer_callback_query(query_id, text=toast[:200] or None))
 
-    async def redraw(self, lane: Lane, message: int, part: Part) -> None:
+    async def edit_message(self, lane: Lane, message_id: int, part: Part) -> None:
         """Make a message say something else."""
-        await self._try("redraw", self._wire.edit(lane, message, part))
+        await self._attempt("redraw", self._client.edit_message(lane, message_id, part))
 
-    async def strip(self, lane: Lane, message: int) -> None:
+    async def remove_buttons(self, lane: Lane, message_id: int) -> None:
         """Take a message's buttons away."""
-        await self._try("strip", self._bot.edit_message_reply_markup(lane.chat, message))
+        await self._attempt("strip", self._bot.edit_message_reply_markup(lane.chat, message_id))
 
-    async def delete(self, lane: Lane, message: int) -> bool:
+    async def delete_message(self, lane: Lane, message_id: int) -> bool:
         """Take a message out of the chat, also somebody else's; tried a few times. False: it may still stand
         there.
         """
-        for _ in range(TRIES):
-            if await self._try("delete", self._bot.delete_message(lane.chat, message)):
+        for _ in range(MAX_DELETE_ATTEMPTS):
+            if await self._attempt("delete", self._bot.delete_message(lane.chat, message_id)):
                 return True
-            await asyncio.sleep(self._patience / 10)
+            await asyncio.sleep(self._timeout_seconds / 10)
         return False
 
-    async def photo(self, lane: Lane, png: bytes, caption: str) -> None:
+    async def send_photo(self, lane: Lane, png: bytes, caption: str) -> None:
         """Show a picture."""
-        await self._try(
+        await self._attempt(
             "photo",
             self._bot.send_photo(lane.chat, png, caption, message_thread_id=lane.topic, filename="usage.png"),
-            patience=PHOTO_PATIENCE,
+            timeout_seconds=PHOTO_TIMEOUT_SECONDS,
         )
 
-    async def line(self, lane: Lane, text: str) -> None:
+    async def send_text(self, lane: Lane, text: str) -> None:
         """Say something that need not arrive."""
-        await self._try("line", self._bot.send_message(lane.chat, text, message_thread_id=lane.topic))
+        await self._attempt("line", self._bot.send_message(lane.chat, text, message_thread_id=lane.topic))
 
-    async def alarm(self, admins: Iterable[int], line: str) -> None:
+    async def alert_admins(self, admins: Iterable[int], text: str) -> None:
         """Tell admins without the database, which may be what is wrong."""
         for admin in admins:
-            await self._try("alarm", self._bot.send_message(admin, line))
+            await self._attempt("alarm", self._bot.send_message(admin, text))
 
-    async def menus(self, admins: Iterable[int]) -> None:
+    async def set_menus(self, admins: Iterable[int]) -> None:
         """At start: the members' menu for everybody, and its own for each admin."""
-        await self._try(
-            "menu", self._bot.set_my_commands(self._members, scope=BotCommandScopeAllPrivateChats())
+        await self._attempt(
+            "menu", self._bot.set_my_commands(self._member_commands, scope=BotCommandScopeAllPrivateChats())
         )
         for admin in admins:
-            await self.admin_menu(admin)
+            await self.set_admin_menu(admin)
 
-    async def admin_menu(self, person: int) -> None:
+    async def set_admin_menu(self, person: int) -> None:
         """Show an admin the commands of admins."""
-        await self._try("menu", self._bot.set_my_commands(self._admins, scope=BotCommandScopeChat(person)))
+        await self._attempt(
+            "menu", self._bot.set_my_commands(self._admin_commands, scope=BotCommandScopeChat(person))
+        )
 
-    async def member_menu(self, person: int) -> None:
+    async def reset_menu(self, person: int) -> None:
         """Show somebody who is no admin any more what everybody is shown."""
-        await self._try("menu", self._bot.delete_my_commands(scope=BotCommandScopeChat(person)))
+        await self._attempt("menu", self._bot.delete_my_commands(scope=BotCommandScopeChat(person)))
 
-    async def _try(self, what: str, call: Awaitable[object], *, patience: float | None = None) -> bool:
+    async def _attempt(
+        self, operation: str, call: Awaitable[object], *, timeout_seconds: float | None = None
+    ) -> bool:
         """Make the call; False if it was lost."""
         try:
-            async with asyncio.timeout(patience or self._patience):
+            async with asyncio.timeout(timeout_seconds or self._timeout_seconds):
                 await call
         except (TelegramError, TimeoutError, KeyError, TypeError, ValueError, AttributeError) as error:
             # The library puts the token into some errors, so only their class is told.
-            log.info("%s was lost: %s", what, type(error).__name__, extra={"action": "gesture.lost"})
+            log.info("%s was lost: %s", operation, type(error).__name__, extra={"action": "gesture.lost"})
             return False
         return True

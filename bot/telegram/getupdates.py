@@ -12,12 +12,12 @@ from typing import Any
 from telegram.error import TelegramError
 from telegram.request import HTTPXRequest
 
-_BEGIN = '{"update_id":'
+_UPDATE_PREFIX = '{"update_id":'
 
 log = logging.getLogger(__name__)
 
 
-class Polls(HTTPXRequest):
+class TolerantPollRequest(HTTPXRequest):
     """The connections of getUpdates."""
 
     @staticmethod
@@ -26,21 +26,21 @@ class Polls(HTTPXRequest):
         try:
             return HTTPXRequest.parse_json_payload(payload)
         except (TelegramError, RecursionError) as error:
-            updates = list(whole_updates(payload.decode("utf-8", "replace")))
+            updates = list(parse_whole_updates(payload.decode("utf-8", "replace")))
             if not updates:
                 raise TelegramError("what answered is no Bot API") from error
             log.warning("an update was broken and is left out", extra={"action": "polls.broken"})
             return {"ok": True, "result": updates}
 
 
-def whole_updates(answer: str) -> Iterator[dict[str, Any]]:
+def parse_whole_updates(text: str) -> Iterator[dict[str, Any]]:
     """The updates in an answer that can be read by themselves."""
     decoder = json.JSONDecoder()
-    at = answer.find(_BEGIN)
+    at = text.find(_UPDATE_PREFIX)
     while at >= 0:
         try:
-            update, end = decoder.raw_decode(answer, at)
+            update, end = decoder.raw_decode(text, at)
             yield update
         except (ValueError, RecursionError):
             end = at + 1
-        at = answer.find(_BEGIN, end)
+        at = text.find(_UPDATE_PREFIX, end)

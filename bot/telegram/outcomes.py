@@ -10,8 +10,8 @@ from typing import Literal
 import httpx
 from telegram.error import BadRequest, Forbidden, InvalidToken, RetryAfter, TelegramError
 
-_LONGEST_WHY = 200
-_NEVER_LEFT = (
+_MAX_DETAIL_CHARS = 200
+_NOT_SENT_ERRORS = (
     httpx.ConnectError,
     httpx.ConnectTimeout,
     httpx.PoolTimeout,
@@ -19,8 +19,8 @@ _NEVER_LEFT = (
     httpx.UnsupportedProtocol,
 )
 
-Refusal = Literal["entities", "thread", "gone", "blocked", "other"]
-_REFUSALS: tuple[tuple[str, Refusal], ...] = (
+RefusalKind = Literal["entities", "thread", "gone", "blocked", "other"]
+_REFUSAL_KINDS: tuple[tuple[str, RefusalKind], ...] = (
     ("message thread not found", "thread"),
     ("topic_deleted", "thread"),
     ("message to edit not found", "gone"),
@@ -35,74 +35,74 @@ _REFUSALS: tuple[tuple[str, Refusal], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class DeliverySuccess:
     """Telegram shows it; the id of the message sent or edited, None for a sign of life."""
 
     message_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class NotDelivered:
+class DeliveryFailure:
     """It surely did not arrive and may be tried again, after `after` seconds if Telegram named them.
 
     `locked_out`: Telegram does not know the token, or not the method.
     """
 
-    why: str
+    detail: str
     reason: Literal["network", "flood", "locked_out"] = "network"
-    after: float | None = None
+    retry_after_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownDelivery:
     """It may have arrived."""
 
-    why: str
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class DeliveryRefusal:
     """Telegram will not have it."""
 
-    kind: Refusal
-    why: str
+    kind: RefusalKind
+    detail: str
 
 
-Outcome = Delivered | NotDelivered | Unknown | Refused
+DeliveryOutcome = DeliverySuccess | DeliveryFailure | UnknownDelivery | DeliveryRefusal
 
 
-def sorted_out(error: TelegramError) -> Outcome:
+def classify_error(error: TelegramError) -> DeliveryOutcome:
     """What an error of PTB says about the call it was raised for."""
     text = error.message.lower()
-    why = _why(error)
+    why = _describe_error(error)
     if isinstance(error, RetryAfter):
-        return NotDelivered(why, "flood", seconds(error))
+        return DeliveryFailure(why, "flood", get_retry_after(error))
     if text.startswith("too many requests"):
-        return NotDelivered(why, "flood")
+        return DeliveryFailure(why, "flood")
     if isinstance(error, InvalidToken):
-        return NotDelivered(why, "locked_out")
-    if isinstance(error.__cause__, _NEVER_LEFT):
-        return NotDelivered(why)
+        return DeliveryFailure(why, "locked_out")
+    if isinstance(error.__cause__, _NOT_SENT_ERRORS):
+        return DeliveryFailure(why)
     if "message is not modified" in text:
-        return Delivered()
+        return DeliverySuccess()
     if isinstance(error, Forbidden):
-        return Refused("blocked", why)
+        return DeliveryRefusal("blocked", why)
     if isinstance(error, BadRequest):
-        return Refused(next((kind for words, kind in _REFUSALS if words in text), "other"), why)
-    return Unknown(why)
+        return DeliveryRefusal(next((kind for words, kind in _REFUSAL_KINDS if words in text), "other"), why)
+    return UnknownDelivery(why)
 
 
-def _why(error: TelegramError) -> str:
+def _describe_error(error: TelegramError) -> str:
     """In Telegram's words, or the name of what went wrong on the way: httpx may put the address, with the
     token, in.
     """
     cause = error.__cause__
     if isinstance(cause, httpx.HTTPError):
         return type(cause).__name__
-    return error.message[:_LONGEST_WHY]
+    return error.message[:_MAX_DETAIL_CHARS]
 
 
-def seconds(error: RetryAfter) -> float:
+def get_retry_after(error: RetryAfter) -> float:
     """How long Telegram wants to be left alone."""
     after = error.retry_after
     if isinstance(after, datetime.timedelta):

@@ -4,24 +4,24 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable
 
 
-class Allowance:
+class RateLimiter:
     """At most `times` within `seconds` a key; remembers the `keys` seen last."""
 
-    def __init__(self, times: int, seconds: float, keys: int = 2000) -> None:
-        self._times = times
-        self._seconds = seconds
-        self._keys = keys
-        self._taken: OrderedDict[Hashable, deque[float]] = OrderedDict()
+    def __init__(self, max_calls: int, window_seconds: float, max_keys: int = 2000) -> None:
+        self._max_calls = max_calls
+        self._window_seconds = window_seconds
+        self._max_keys = max_keys
+        self._call_times: OrderedDict[Hashable, deque[float]] = OrderedDict()
 
-    def take(self, key: Hashable, now: float) -> bool:
+    def try_acquire(self, key: Hashable, now: float) -> bool:
         """Take one of the key's times; False if there is none left for now (`now` in seconds)."""
-        taken = self._taken.setdefault(key, deque())
-        self._taken.move_to_end(key)
-        if len(self._taken) > self._keys:
-            self._taken.popitem(last=False)
-        while taken and taken[0] <= now - self._seconds:
+        taken = self._call_times.setdefault(key, deque())
+        self._call_times.move_to_end(key)
+        if len(self._call_times) > self._max_keys:
+            self._call_times.popitem(last=False)
+        while taken and taken[0] <= now - self._window_seconds:
             taken.popleft()
-        if len(taken) >= self._times:
+        if len(taken) >= self._max_calls:
             return False
         taken.append(now)
         return True

@@ -11,61 +11,61 @@ from typing import TYPE_CHECKING
 from bot import logs
 from bot.db.engine import Transaction
 from bot.db.tools import secrets
-from bot.db.tools.secrets import Sealed
+from bot.db.tools.secrets import SealedSecret
 from bot.errors import SettingsRefused
-from bot.settings import example
+from bot.settings import format_example
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
 
-_HOW = f"Make one with `openssl rand -base64 32`. Example: {example('secrets_key')}"
+_KEY_HINT = f"Make one with `openssl rand -base64 32`. Example: {format_example('secrets_key')}"
 
 
-class Sealer:
+class SecretBox:
     """Seals with the first of the keys and opens with all. Without keys it can do neither, and says so."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         self._keys = tuple(keys)
 
-    async def keep(self, tx: Transaction, name: str, value: str) -> None:
+    async def store(self, tx: Transaction, name: str, value: str) -> None:
         """Keep a secret, in place of one of the same name. Raises SettingsRefused without a key."""
-        sealed = self._fernet().encrypt(f"{name}\n{value}".encode()).decode()
-        logs.hide([value])
-        await secrets.put(tx, Sealed(name, sealed, time.time()))
+        sealed = self._build_fernet().encrypt(f"{name}\n{value}".encode()).decode()
+        logs.hide_secrets([value])
+        await secrets.put(tx, SealedSecret(name, sealed, time.time()))
 
-    async def opened(self, tx: Transaction) -> Mapping[str, str]:
+    async def decrypt_all(self, tx: Transaction) -> Mapping[str, str]:
         """Every secret by its name. Raises SettingsRefused when there are some that no key opens."""
-        sealed = await secrets.all_of(tx)
-        values = {one.name: self._value(one) for one in sealed}
-        logs.hide(values.values())
+        sealed = await secrets.list_all(tx)
+        values = {one.name: self._decrypt(one) for one in sealed}
+        logs.hide_secrets(values.values())
         return values
 
-    async def again(self, tx: Transaction) -> int:
+    async def reencrypt_all(self, tx: Transaction) -> int:
         """Seal every secret anew, so that it needs the first key only; how many there were. Raises as
         `opened`.
         """
-        self._fernet()
-        values = await self.opened(tx)
+        self._build_fernet()
+        values = await self.decrypt_all(tx)
         for name, value in values.items():
-            await self.keep(tx, name, value)
+            await self.store(tx, name, value)
         return len(values)
 
-    def _value(self, one: Sealed) -> str:
+    def _decrypt(self, stored: SealedSecret) -> str:
         from cryptography.fernet import InvalidToken
 
         try:
-            name, _, value = self._fernet().decrypt(one.sealed.encode()).decode().partition("\n")
+            name, _, value = self._build_fernet().decrypt(stored.sealed.encode()).decode().partition("\n")
         except InvalidToken:
             name = value = ""
-        if name != one.name:
-            why = f"SECRETS_KEY does not open the secret {one.name}: put the key it was sealed with behind a comma"
+        if name != stored.name:
+            why = f"SECRETS_KEY does not open the secret {stored.name}: put the key it was sealed with behind a comma"
             raise SettingsRefused(f"{why}, or enter the secret again.")
         return value
 
-    def _fernet(self) -> "MultiFernet":
+    def _build_fernet(self) -> "MultiFernet":
         from cryptography.fernet import Fernet, MultiFernet
 
         if not self._keys:
-            raise SettingsRefused(f"SECRETS_KEY is missing, and secrets are kept sealed only. {_HOW}")
+            raise SettingsRefused(f"SECRETS_KEY is missing, and secrets are kept sealed only. {_KEY_HINT}")
         return MultiFernet([Fernet(key) for key in self._keys])

@@ -5,35 +5,35 @@ import re
 from bot.db.engine import Transaction
 from bot.db.people import people
 from bot.errors import ChangeRefused
-from bot.tool_registry.grant_actions import ADMINS, EVERYONE, Holder
+from bot.tool_registry.grant_actions import ADMINS, EVERYONE, Grantee
 
-ABOUT = "everyone, admins, @name or the number of a person, or chat and its number"
+GRANTEE_HELP = "everyone, admins, @name or the number of a person, or chat and its number"
 _NUMBER = re.compile(r"-?[1-9][0-9]{0,17}", re.ASCII)
 
 
-async def read(tx: Transaction, words: str, here: int | None = None) -> Holder:
+async def resolve_grantee(tx: Transaction, text: str, current_chat: int | None = None) -> Grantee:
     """Whom is meant; `here` is the chat that `chat` alone means. Raises ChangeRefused when it is nobody, or
     several.
     """
-    word, _, rest = " ".join(words.split()).partition(" ")
+    word, _, rest = " ".join(text.split()).partition(" ")
     word = word.lower() if not word.startswith("@") else word
     if word in {"everyone", "admins"} and not rest:
         if word == "everyone":
             return EVERYONE
         return ADMINS
-    if word == "chat" and not rest and here is not None:
-        return Holder("chat", here)
+    if word == "chat" and not rest and current_chat is not None:
+        return Grantee("chat", current_chat)
     number = rest if word == "chat" else f"{word} {rest}".strip()
     if _NUMBER.fullmatch(number):
         value = int(number)
-        return Holder("chat" if word == "chat" or value < 0 else "person", value)
+        return Grantee("chat" if word == "chat" or value < 0 else "person", value)
     if word.startswith("@"):
-        return Holder("person", await _person(tx, f"{word} {rest}".strip()[1:]))
-    raise ChangeRefused(f"Whom? Say {ABOUT}.")
+        return Grantee("person", await _find_person(tx, f"{word} {rest}".strip()[1:]))
+    raise ChangeRefused(f"Whom? Say {GRANTEE_HELP}.")
 
 
-async def _person(tx: Transaction, name: str) -> int:
-    found = [one for one in await people.everyone(tx) if one.name.casefold() == name.casefold()]
+async def _find_person(tx: Transaction, name: str) -> int:
+    found = [one for one in await people.list_people(tx) if one.name.casefold() == name.casefold()]
     if not found:
         raise ChangeRefused(f"Nobody who is in is called {name[:40]}. /people shows names and numbers.")
     if len(found) > 1:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bot.db import revisions
 from bot.db.engine import Database, Transaction
-from bot.db.retry import patiently
+from bot.db.retry import retry_until_available
 from bot.db.tools import grants, sources, tools
 from bot.db.tools.grants import Grant
 from bot.db.tools.sources import Source
@@ -19,21 +19,21 @@ from bot.db.tools.tools import StoredTool
 from bot.errors import SettingsRefused
 from bot.settings import Settings
 from bot.tool_registry import python_files as files
-from bot.tool_registry.assembly import Standing, Supply, assemble
-from bot.tool_registry.encryption import Sealer
-from bot.tool_registry.python_files import Loaded
-from bot.tool_registry.sources import Supplying
+from bot.tool_registry.assembly import RegistryState, SourceTools, assemble
+from bot.tool_registry.encryption import SecretBox
+from bot.tool_registry.python_files import LoadedFolder
+from bot.tool_registry.sources import SourceLoader
 from tools.base import Tool
-from tools.threads import in_thread
+from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
-    from tools.mcp.definitions import Listing
+    from tools.mcp.definitions import McpToolListing
 
-GONE = "it is not in TOOLS_DIR any more"
+FILE_REMOVED = "it is not in TOOLS_DIR any more"
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class ToolSettings:
     """What the settings say: the folder of files, the keys of secrets, and the private hosts that may be
     reached.
 
@@ -41,23 +41,23 @@ class Where:
     """
 
     folder: Path | None = None
-    keys: tuple[str, ...] = ()
-    private: frozenset[str] = frozenset()
-    room: int = 2000
+    secret_keys: tuple[str, ...] = ()
+    private_hosts: frozenset[str] = frozenset()
+    max_prompt_tokens: int = 2000
 
 
-HERE = Where()
+DEFAULT_TOOL_SETTINGS = ToolSettings()
 
 
-def where(settings: Settings) -> Where:
+def build_tool_settings(settings: Settings) -> ToolSettings:
     """The same, of the settings. A small prompt is not for tools alone."""
     keys = tuple(key.get_secret_value() for key in settings.secrets_key)
     room = min(settings.tools_prompt_tokens, settings.prompt_budget // 2)
-    return Where(settings.tools_dir, keys, settings.tools_private_hosts, room)
+    return ToolSettings(settings.tools_dir, keys, settings.tools_private_hosts, room)
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RegistryRows:
     """What the database holds, as of one moment; `sealed` says why secrets cannot be opened."""
 
     revisions: Mapping[str, int]
@@ -65,108 +65,123 @@ class Rows:
     tools: tuple[StoredTool, ...]
     grants: tuple[Grant, ...]
     secrets: Mapping[str, str] = field(default_factory=dict)
-    sealed: str | None = None
+    secrets_error: str | None = None
 
 
-class Stock:
+class RegistryLoader:
     """`own` are the house's own tools; `heard` is called when what a server lists has been written down."""
 
     def __init__(
-        self, database: Database, own: Iterable[Tool], where: Where, heard: Callable[[], Awaitable[None]]
+        self,
+        database: Database,
+        builtin_tools: Iterable[Tool],
+        settings: ToolSettings,
+        on_listing_stored: Callable[[], Awaitable[None]],
     ):
-        self.own = tuple(own)
+        self.builtin_tools = tuple(builtin_tools)
         self._database = database
-        self._where = where
-        self._heard = heard
-        self._loaded = Loaded()
+        self._settings = settings
+        self._on_listing_stored = on_listing_stored
+        self._loaded_folder = LoadedFolder()
         self._troubles: Mapping[str, str] = {}
-        self._sealer = Sealer(where.keys)
-        self._supplying = Supplying(where.private, self._hear)
+        self._secret_box = SecretBox(settings.secret_keys)
+        self._source_loader = SourceLoader(settings.private_hosts, self._store_listing)
 
     async def run(self) -> None:
         """Keep the connections to servers until cancelled."""
-        await self._supplying.run()
+        await self._source_loader.run()
 
     async def load_files(self) -> tuple[str, ...]:
         """Load the files of TOOLS_DIR anew; what went wrong, a line each."""
-        if self._where.folder is None:
+        if self._settings.folder is None:
             return ()
-        self._loaded = await in_thread(files.load, self._where.folder, self.own)
-        lines = (self._loaded.refused, *(file.trouble for file in self._loaded.files))
+        self._loaded_folder = await run_in_thread(
+            files.load_folder, self._settings.folder, self.builtin_tools
+        )
+        lines = (self._loaded_folder.refusal_reason, *(file.trouble for file in self._loaded_folder.files))
         return tuple(line for line in lines if line is not None)
 
-    async def ask_servers(self) -> tuple[str, ...]:
+    async def refresh_listings(self) -> tuple[str, ...]:
         """Have all servers say anew what they offer, while `run` runs; what went wrong, a line each."""
-        return await self._supplying.look()
+        return await self._source_loader.refresh_listings()
 
     @property
-    def trouble_changed(self) -> bool:
+    def has_trouble_changed(self) -> bool:
         """Whether a server went away or came back since rows were read last."""
-        return self._supplying.troubles() != self._troubles
+        return self._source_loader.list_troubles() != self._troubles
 
-    async def revisions(self) -> Mapping[str, int]:
+    async def load_revisions(self) -> Mapping[str, int]:
         """Where the rows stand; one cheap look."""
-        async with self._database.reading() as tx:
-            return await revisions.read(tx)
+        async with self._database.read_transaction() as tx:
+            return await revisions.read_all(tx)
 
-    async def renew(self) -> tuple[Rows, Standing]:
+    async def refresh(self) -> tuple[RegistryRows, RegistryState]:
         """Read everything anew, and write down what was found."""
-        async with self._database.reading() as tx:
-            rows = await self._read(tx)
-        standing = self._assembled(rows)
-        if standing.rows or standing.forgotten or standing.troubles or self._fresh(rows):
+        async with self._database.read_transaction() as tx:
+            rows = await self._load_rows(tx)
+        standing = self._assemble(rows)
+        if (
+            standing.rows_to_store
+            or standing.names_to_delete
+            or standing.trouble_changes
+            or self._find_new_files(rows)
+        ):
             async with self._database.transaction() as tx:
-                rows = await self._read(tx)
-                standing = self._assembled(rows)
-                for source in self._fresh(rows):
+                rows = await self._load_rows(tx)
+                standing = self._assemble(rows)
+                for source in self._find_new_files(rows):
                     await sources.put(tx, source)
-                for row in standing.rows:
+                for row in standing.rows_to_store:
                     await tools.put(tx, row)
-                if standing.forgotten:
-                    await tools.remove(tx, list(standing.forgotten))
-                await sources.troubled(tx, standing.troubles)
+                if standing.names_to_delete:
+                    await tools.remove(tx, list(standing.names_to_delete))
+                await sources.store_troubles(tx, standing.trouble_changes)
         return rows, standing
 
-    async def _read(self, tx: Transaction) -> Rows:
-        found = await sources.all_of(tx)
+    async def _load_rows(self, tx: Transaction) -> RegistryRows:
+        found = await sources.list_all(tx)
         sealed = None
         secrets: Mapping[str, str] = {}
         if found:
             try:
-                secrets = await self._sealer.opened(tx)
+                secrets = await self._secret_box.decrypt_all(tx)
             except SettingsRefused as refused:
                 sealed = str(refused)
-        known = await tools.all_of(tx)
-        given = await grants.all_of(tx)
-        return Rows(await revisions.read(tx), tuple(found), tuple(known), tuple(given), secrets, sealed)
+        known = await tools.list_all(tx)
+        given = await grants.list_all(tx)
+        return RegistryRows(
+            await revisions.read_all(tx), tuple(found), tuple(known), tuple(given), secrets, sealed
+        )
 
-    def _assembled(self, rows: Rows) -> Standing:
+    def _assemble(self, rows: RegistryRows) -> RegistryState:
         others = [one for one in rows.sources if one.kind != "file"]
-        supplies = self._supplying.supplies(others, rows.secrets)
-        self._troubles = self._supplying.troubles()
-        return assemble(self.own, [*self._of_files(rows), *supplies], rows.tools, now=time.time())
+        supplies = self._source_loader.load_sources(others, rows.secrets)
+        self._troubles = self._source_loader.list_troubles()
+        return assemble(
+            self.builtin_tools, [*self._build_file_tools(rows), *supplies], rows.tools, now=time.time()
+        )
 
-    def _of_files(self, rows: Rows) -> list[Supply]:
-        loaded = {file.name: file for file in self._loaded.files}
+    def _build_file_tools(self, rows: RegistryRows) -> list[SourceTools]:
+        loaded = {file.name: file for file in self._loaded_folder.files}
         known = [one for one in rows.sources if one.kind == "file"]
         found = []
-        for source in (*known, *self._fresh(rows)):
+        for source in (*known, *self._find_new_files(rows)):
             file = loaded.get(source.name)
             if file is None:
-                found.append(Supply(source, trouble=self._loaded.refused or GONE))
+                found.append(SourceTools(source, trouble=self._loaded_folder.refusal_reason or FILE_REMOVED))
             else:
-                found.append(Supply(source, file.tools, file.trouble))
+                found.append(SourceTools(source, file.tools, file.trouble))
         return found
 
-    def _fresh(self, rows: Rows) -> list[Source]:
+    def _find_new_files(self, rows: RegistryRows) -> list[Source]:
         """Files that have no row yet."""
         known = {one.name for one in rows.sources}
-        folder = self._where.folder or Path()
+        folder = self._settings.folder or Path()
         now = time.time()
-        fresh = [file.name for file in self._loaded.files if file.name not in known]
+        fresh = [file.name for file in self._loaded_folder.files if file.name not in known]
         return [Source(name, "file", str(folder / name), added_at=now) for name in fresh]
 
-    async def _hear(self, name: str, listing: "Listing") -> None:
+    async def _store_listing(self, name: str, listing: "McpToolListing") -> None:
         """A server lists other tools than it did: what is new or changed waits for an admin."""
 
         async def write() -> bool:
@@ -178,5 +193,5 @@ class Stock:
                 await sources.put(tx, replace(source, options={**source.options, "listing": told}))
             return True
 
-        if await patiently(write):
-            await self._heard()
+        if await retry_until_available(write):
+            await self._on_listing_stored()

@@ -5,49 +5,49 @@ from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 
 from tools.base import ToolError
-from tools.mcp.definitions import Listing
-from tools.mcp.location import Place
-from tools.mcp.server import Server
+from tools.mcp.definitions import McpToolListing
+from tools.mcp.location import ServerLocation
+from tools.mcp.server import McpServerClient
 
-Heard = Callable[[str, Listing], Awaitable[None]]
+ListingCallback = Callable[[str, McpToolListing], Awaitable[None]]
 
 
-class Servers:
+class McpServers:
     """`heard` is told, by the name of a source, what its server lists. Calls are answered once `begin` was
     called.
     """
 
-    def __init__(self, heard: Heard) -> None:
-        self._heard = heard
-        self._servers: dict[str, Server] = {}
+    def __init__(self, on_listing: ListingCallback) -> None:
+        self._on_listing = on_listing
+        self._servers: dict[str, McpServerClient] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
 
-    def at(self, name: str, place: Place) -> Server:
+    def get_server(self, name: str, location: ServerLocation) -> McpServerClient:
         """The server of a source; another one if it has moved."""
         server = self._servers.get(name)
-        if server is None or server.place != place:
-            self._end(name)
-            server = self._servers[name] = Server(name, place, partial(self._heard, name))
-            self._begin(server)
+        if server is None or server.location != location:
+            self._stop_server(name)
+            server = self._servers[name] = McpServerClient(name, location, partial(self._on_listing, name))
+            self._start_server(server)
         return server
 
-    def only(self, names: Collection[str]) -> None:
+    def keep_only(self, names: Collection[str]) -> None:
         """End all servers but these."""
         for name in [*self._servers]:
             if name not in names:
-                self._end(name)
+                self._stop_server(name)
 
-    def troubles(self) -> dict[str, str]:
+    def list_troubles(self) -> dict[str, str]:
         """Why servers are not available, by source; of one that is, nothing."""
         return {name: server.trouble for name, server in self._servers.items() if server.trouble is not None}
 
-    async def look(self) -> tuple[str, ...]:
+    async def refresh_listings(self) -> tuple[str, ...]:
         """Have all of them listed anew, side by side; why some are not available, a line each."""
 
-        async def one(server: Server) -> str:
+        async def one(server: McpServerClient) -> str:
             try:
-                await server.look()
+                await server.refresh()
             except ToolError as why:
                 return str(why)
             return ""
@@ -59,17 +59,17 @@ class Servers:
             ]
         return tuple(line for look in looks if (line := look.result()))
 
-    def begin(self, group: asyncio.TaskGroup) -> None:
+    def start(self, group: asyncio.TaskGroup) -> None:
         """Keep the connections in tasks of this group, also of servers that come later."""
         self._group = group
         for server in self._servers.values():
-            self._begin(server)
+            self._start_server(server)
 
-    def _begin(self, server: Server) -> None:
+    def _start_server(self, server: McpServerClient) -> None:
         if self._group is not None:
             self._tasks[server.name] = self._group.create_task(server.run(), name=f"MCP server {server.name}")
 
-    def _end(self, name: str) -> None:
+    def _stop_server(self, name: str) -> None:
         self._servers.pop(name, None)
         if (task := self._tasks.pop(name, None)) is not None:
             task.cancel()

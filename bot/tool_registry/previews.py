@@ -13,34 +13,34 @@ from typing import TYPE_CHECKING, Any
 
 from bot.db.tools.sources import Source
 from bot.errors import ChangeRefused
-from bot.tool_registry.sources import Supplying, Unfilled, place_of
+from bot.tool_registry.sources import MissingSecret, SourceLoader, build_location
 from tools.base import Tool, ToolError
 from tools.schemas.signature import ToolDefinitionError
 
 if TYPE_CHECKING:
-    from tools.mcp.definitions import Listing
-    from tools.mcp.location import Place
+    from tools.mcp.definitions import McpToolListing
+    from tools.mcp.location import ServerLocation
 
-NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
-ABOUT_NAMES = "A name has small letters, digits and _, begins with a letter, and is at most 31 long"
+SOURCE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,30}")
+SOURCE_NAME_HELP = "A name has small letters, digits and _, begins with a letter, and is at most 31 long"
 
-_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-_OF_THE_WIRE = frozenset(
+_HEADER_NAME_PATTERN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_RESERVED_HEADERS = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"}
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class SourcePreview:
     """A source as it would be added, what it would give, and what was `reported` of it, a sentence each."""
 
     source: Source
     tools: tuple[Tool, ...]
-    reported: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SourceRequest:
     """What an admin wants to add under a name; `headers` and `environment` name secrets as `{name}`.
 
     `home` is a folder that a program may keep, None: it gets an empty one that is deleted when it ends.
@@ -52,13 +52,13 @@ class Wish:
     headers: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     home: str | None = None
-    private: frozenset[str] = frozenset()
+    private_hosts: frozenset[str] = frozenset()
 
 
-def headed(headers: Mapping[str, str]) -> dict[str, str]:
+def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Headers that can be sent with each call. Raises ChangeRefused for others."""
     for name, value in headers.items():
-        if not _TOKEN.fullmatch(name) or name.lower() in _OF_THE_WIRE:
+        if not _HEADER_NAME_PATTERN.fullmatch(name) or name.lower() in _RESERVED_HEADERS:
             raise ChangeRefused(f"{name[:60]!r} is no header that can be set.")
         if not value.isascii() or not value.isprintable():
             raise ChangeRefused(f"The value of {name[:60]} is none that a header can carry: plain ASCII is.")
@@ -77,102 +77,112 @@ class _AnySecret(dict[str, str]):
         return "x:x"
 
 
-def named(name: str) -> str:
+def check_source_name(name: str) -> str:
     """A name that a source may have. Raises ChangeRefused."""
-    if not NAME.fullmatch(name):
-        raise ChangeRefused(f"{name[:60]!r} is no name for a source. {ABOUT_NAMES}.")
+    if not SOURCE_NAME_PATTERN.fullmatch(name):
+        raise ChangeRefused(f"{name[:60]!r} is no name for a source. {SOURCE_NAME_HELP}.")
     return name
 
 
-async def server(wish: Wish, secrets: Mapping[str, str], *, remote: bool) -> Offer:
+async def preview_server(
+    request: SourceRequest, secrets: Mapping[str, str], *, is_remote: bool
+) -> SourcePreview:
     """An MCP server, at a URL (`remote`) or started here by a command. Raises ChangeRefused if it does not
     answer.
     """
-    here = {"environment": dict(wish.environment), "home": wish.home}
-    options: dict[str, Any] = {"headers": headed(wish.headers)} if remote else here
-    source = Source(named(wish.name), "mcp_http" if remote else "mcp_stdio", wish.address, options)
-    place = _place(source, secrets, wish.private)
-    _found(place)
-    listing = await _listed(wish.name, place)
+    here = {"environment": dict(request.environment), "home": request.home}
+    options: dict[str, Any] = {"headers": check_headers(request.headers)} if is_remote else here
+    source = Source(
+        check_source_name(request.name), "mcp_http" if is_remote else "mcp_stdio", request.address, options
+    )
+    place = _build_location(source, secrets, request.private_hosts)
+    _check_program_exists(place)
+    listing = await _fetch_listing(request.name, place)
     kept = {**options, "listing": [one.as_json() for one in listing.definitions]}
     found = replace(source, options=kept)
-    return Offer(found, made(found, wish.private), listing.reported)
+    return SourcePreview(found, build_tools(found, request.private_hosts), listing.warnings)
 
 
-def endpoint(wish: Wish, method: str, description: str, schema: Mapping[str, Any]) -> Offer:
+def preview_endpoint(
+    request: SourceRequest, method: str, description: str, schema: Mapping[str, Any]
+) -> SourcePreview:
     """One plain endpoint, whose tool has the source's name. Raises ChangeRefused."""
-    from tools.http.routes import route_to
+    from tools.http.routes import build_endpoint_route
 
     try:
-        route = route_to(named(wish.name), description, method, wish.address, schema)
+        route = build_endpoint_route(
+            check_source_name(request.name), description, method, request.address, schema
+        )
     except (ToolDefinitionError, ToolError, ValueError) as why:
-        raise ChangeRefused(sentence(str(why))) from None
+        raise ChangeRefused(to_sentence(str(why))) from None
     options = {
         "routes": [route.as_json()],
         "hosts": [route.host],
-        "secrets": {"headers": headed(wish.headers)},
+        "secrets": {"headers": check_headers(request.headers)},
     }
-    source = Source(wish.name, "endpoint", f"{route.method} {route.address}", options)
-    return Offer(source, made(source, wish.private), route.reported)
+    source = Source(request.name, "endpoint", f"{route.method} {route.address}", options)
+    return SourcePreview(source, build_tools(source, request.private_hosts), route.reported)
 
 
-def made(source: Source, private: frozenset[str]) -> tuple[Tool, ...]:
+def build_tools(source: Source, private_hosts: frozenset[str]) -> tuple[Tool, ...]:
     """The tools of a source, to be looked at and not to be called. Raises ChangeRefused when one cannot be
     made.
     """
-    [supply] = Supplying(private, _unheard).supplies([source], _AnySecret())
+    [supply] = SourceLoader(private_hosts, _ignore_listing).load_sources([source], _AnySecret())
     if supply.trouble:
-        raise ChangeRefused(sentence(supply.trouble))
+        raise ChangeRefused(to_sentence(supply.trouble))
     return supply.tools
 
 
-def sentence(why: str) -> str:
+def to_sentence(reason: str) -> str:
     """What went wrong below, as a sentence for an admin."""
-    return f"{why[:1].upper()}{why[1:].rstrip('.')}."
+    return f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
 
 
-async def _unheard(name: str, listing: "Listing") -> None:
+async def _ignore_listing(name: str, listing: "McpToolListing") -> None:
     """Nobody is told."""
 
 
-def _place(source: Source, secrets: Mapping[str, str], private: frozenset[str]) -> "Place":
+def _build_location(
+    source: Source, secrets: Mapping[str, str], private_hosts: frozenset[str]
+) -> "ServerLocation":
     try:
-        return place_of(source, secrets, private)
-    except (Unfilled, ValueError) as why:
-        raise ChangeRefused(sentence(str(why))) from None
+        return build_location(source, secrets, private_hosts)
+    except (MissingSecret, ValueError) as why:
+        raise ChangeRefused(to_sentence(str(why))) from None
 
 
-def _found(place: "Place") -> None:
+def _check_program_exists(location: "ServerLocation") -> None:
     """Refuse a program that is not there: it is looked for elsewhere than in the shell of whoever adds it."""
-    from tools.mcp.location import Program
+    from tools.mcp.location import ServerProgram
 
-    if not isinstance(place, Program):
+    if not isinstance(location, ServerProgram):
         return
-    said = place.command[0]
+    said = location.command[0]
     is_path = "/" in said
-    at = str(place.home / said) if is_path and place.home else said
+    at = str(location.home / said) if is_path and location.home else said
     is_lost = is_path and not Path(at).is_absolute()  # without a home it begins in an empty folder
-    if is_lost or shutil.which(at, path=place.path) is None:
+    if is_lost or shutil.which(at, path=location.search_path) is None:
         if "/" in said:
             where = "is no program"
         else:
-            where = f"is in none of {place.path.replace(':', ', ')}"
+            where = f"is in none of {location.search_path.replace(':', ', ')}"
         raise ChangeRefused(f"{said[:100]} {where}. Say its whole path.")
 
 
-async def _listed(name: str, place: "Place") -> "Listing":
+async def _fetch_listing(name: str, location: "ServerLocation") -> "McpToolListing":
     """What a server lists; it is asked once and let go."""
-    from tools.mcp.server import Server
+    from tools.mcp.server import McpServerClient
 
-    async def changed(listing: "Listing") -> None:
+    async def changed(listing: "McpToolListing") -> None:
         """What it lists is taken below."""
 
-    server = Server(name, place, changed)
+    server = McpServerClient(name, location, changed)
     try:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(server.run(), name=f"MCP server {name}")
             try:
-                return await server.listed()
+                return await server.list_tools()
             finally:
                 running.cancel()
     except* ToolError as failed:

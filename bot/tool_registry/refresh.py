@@ -9,28 +9,28 @@ from bot.db.tools import sources
 from bot.db.tools.sources import Source
 from bot.errors import ChangeRefused
 from bot.tool_registry import openapi_sources as documents
-from bot.tool_registry.encryption import Sealer
-from bot.tool_registry.loader import Where
+from bot.tool_registry.encryption import SecretBox
+from bot.tool_registry.loader import ToolSettings
 
 
-async def refresh(database: Database, where: Where) -> tuple[str, ...]:
+async def refresh_documents(database: Database, settings: ToolSettings) -> tuple[str, ...]:
     """Fetch them one after the other; what went wrong, a line each. Raises SettingsRefused if secrets stay
     closed.
     """
-    async with database.reading() as tx:
-        found = [one for one in await sources.all_of(tx) if one.kind == "openapi" and one.enabled]
-        secrets = await Sealer(where.keys).opened(tx) if found else {}
+    async with database.read_transaction() as tx:
+        found = [one for one in await sources.list_all(tx) if one.kind == "openapi" and one.enabled]
+        secrets = await SecretBox(settings.secret_keys).decrypt_all(tx) if found else {}
     lines: list[str] = []
     for source in found:
-        lines += await _refreshed(database, source, secrets, where.private)
+        lines += await _refresh_source(database, source, secrets, settings.private_hosts)
     return tuple(lines)
 
 
-async def _refreshed(
-    database: Database, source: Source, secrets: Mapping[str, str], private: frozenset[str]
+async def _refresh_source(
+    database: Database, source: Source, secrets: Mapping[str, str], private_hosts: frozenset[str]
 ) -> list[str]:
     try:
-        now, lost = await documents.refreshed(source, secrets, private)
+        now, lost = await documents.refresh_document(source, secrets, private_hosts)
     except ChangeRefused as why:
         return [f"{source.name} stays as it was: {why}"]
     async with database.transaction() as tx:

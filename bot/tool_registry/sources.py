@@ -20,38 +20,38 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from bot.db.tools.sources import Source
-from bot.tool_registry.assembly import Supply
+from bot.tool_registry.assembly import SourceTools
 from tools.base import Tool, ToolError
 from tools.schemas.signature import ToolDefinitionError
 
 if TYPE_CHECKING:
-    from bot.tool_registry.mcp_servers import Heard, Servers
-    from tools.mcp.location import Place
-    from tools.mcp.server import Server
+    from bot.tool_registry.mcp_servers import ListingCallback, McpServers
+    from tools.mcp.location import ServerLocation
+    from tools.mcp.server import McpServerClient
 
 UNREADABLE = "what is kept of it cannot be read, perhaps by another version; remove it and add it again"
 
-Made: TypeAlias = tuple[tuple[Tool, ...], str | None]
+ToolsAndTrouble: TypeAlias = tuple[tuple[Tool, ...], str | None]
 """The tools of a source, and why there are no others."""
 
 log = logging.getLogger(__name__)
 
-_NAMED = re.compile(r"\{([A-Za-z0-9_-]+)\}")
+_SECRET_REFERENCE = re.compile(r"\{([A-Za-z0-9_-]+)\}")
 
 
-class Unfilled(Exception):
+class MissingSecret(Exception):
     """A source names a secret that is not there."""
 
 
-class Supplying:
+class SourceLoader:
     """`private` are the hosts of private networks that may be reached, `heard` is told what an MCP server
     lists.
     """
 
-    def __init__(self, private: frozenset[str], heard: "Heard") -> None:
-        self._private = private
-        self._heard = heard
-        self._servers: Servers | None = None
+    def __init__(self, private_hosts: frozenset[str], on_listing: "ListingCallback") -> None:
+        self._private_hosts = private_hosts
+        self._on_listing = on_listing
+        self._servers: McpServers | None = None
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -59,127 +59,134 @@ class Supplying:
         try:
             async with asyncio.TaskGroup() as self._group:
                 if self._servers is not None:
-                    self._servers.begin(self._group)
+                    self._servers.start(self._group)
                 await asyncio.Event().wait()
         finally:
             self._group = None
 
-    def supplies(self, sources: Sequence[Source], secrets: Mapping[str, str]) -> list[Supply]:
+    def load_sources(self, sources: Sequence[Source], secrets: Mapping[str, str]) -> list[SourceTools]:
         """What these sources give now, of which none is a file; servers of others are ended."""
-        found = [self._supply(source, secrets) for source in sources]
+        found = [self._load_source(source, secrets) for source in sources]
         if self._servers is not None:
-            self._servers.only([one.name for one in sources if one.enabled])
+            self._servers.keep_only([one.name for one in sources if one.enabled])
         return found
 
-    def troubles(self) -> dict[str, str]:
+    def list_troubles(self) -> dict[str, str]:
         """Why servers are not available, by source."""
         if self._servers is not None:
-            return self._servers.troubles()
+            return self._servers.list_troubles()
         return {}
 
-    async def look(self) -> tuple[str, ...]:
+    async def refresh_listings(self) -> tuple[str, ...]:
         """Have all servers listed anew; why some are not available, a line each."""
         if self._servers is not None:
-            return await self._servers.look()
+            return await self._servers.refresh_listings()
         return ()
 
-    def _supply(self, source: Source, secrets: Mapping[str, str]) -> Supply:
+    def _load_source(self, source: Source, secrets: Mapping[str, str]) -> SourceTools:
         made: tuple[Tool, ...] = ()
         trouble = None
         try:
             match source.kind:
                 case "mcp_http" | "mcp_stdio":
-                    made, trouble = self._served(source, secrets)
+                    made, trouble = self._load_server_tools(source, secrets)
                 case "openapi" | "endpoint":
-                    made, trouble = self._routed(source, secrets)
-        except (Unfilled, ToolDefinitionError, ValueError) as why:
+                    made, trouble = self._load_route_tools(source, secrets)
+        except (MissingSecret, ToolDefinitionError, ValueError) as why:
             trouble = str(why)
         except Exception:  # another version may have kept anything; the others go on
             log.exception(
                 "a source cannot be read", extra={"action": "tools.unreadable", "source": source.name}
             )
             trouble = UNREADABLE
-        return Supply(source, made, trouble)
+        return SourceTools(source, made, trouble)
 
-    def _served(self, source: Source, secrets: Mapping[str, str]) -> Made:
-        from tools.mcp.definitions import Definition
+    def _load_server_tools(self, source: Source, secrets: Mapping[str, str]) -> ToolsAndTrouble:
+        from tools.mcp.definitions import McpToolDefinition
 
-        server = self._server(source.name, place_of(source, secrets, self._private))
+        server = self._get_server(source.name, build_location(source, secrets, self._private_hosts))
         return tuple(
-            server.tool(Definition(**told)) for told in source.options.get("listing", ())
+            server.build_tool(McpToolDefinition(**told)) for told in source.options.get("listing", ())
         ), server.trouble
 
-    def _routed(self, source: Source, secrets: Mapping[str, str]) -> Made:
-        from tools.http.routes import route_from
-        from tools.http.service import Secrets, Service
-        from tools.http.tools import tool_of
-        from tools.net.policy import Reach
+    def _load_route_tools(self, source: Source, secrets: Mapping[str, str]) -> ToolsAndTrouble:
+        from tools.http.routes import route_from_json
+        from tools.http.service import Credentials, HttpService
+        from tools.http.tools import make_route_tool
+        from tools.net.policy import NetworkPolicy
 
         options = source.options
         named = options.get("secrets", {})
-        headers, query = (filled(named.get(part, {}), secrets) for part in ("headers", "query"))
+        headers, query = (fill_secrets(named.get(part, {}), secrets) for part in ("headers", "query"))
         if named.get("basic"):
-            basic = filled({"": named["basic"]}, secrets)[""]
+            basic = fill_secrets({"": named["basic"]}, secrets)[""]
         else:
             basic = None
         hosts = frozenset(options.get("hosts", ()))
-        reach = Reach(private=self._private)
-        service = Service(source.name, hosts, Secrets(headers, query, basic), reach)
+        reach = NetworkPolicy(private=self._private_hosts)
+        service = HttpService(source.name, hosts, Credentials(headers, query, basic), reach)
         made = []
         troubles = []
         for kept in options.get("routes", ()):
             try:
-                made.append(tool_of(route_from(kept), service))
+                made.append(make_route_tool(route_from_json(kept), service))
             except ToolDefinitionError as why:
                 troubles.append(str(why))
         return tuple(made), "; ".join(troubles) or None
 
-    def _server(self, name: str, place: "Place") -> "Server":
-        from bot.tool_registry.mcp_servers import Servers
+    def _get_server(self, name: str, location: "ServerLocation") -> "McpServerClient":
+        from bot.tool_registry.mcp_servers import McpServers
 
         if self._servers is None:
-            self._servers = Servers(self._heard)
+            self._servers = McpServers(self._on_listing)
             if self._group is not None:
-                self._servers.begin(self._group)
-        return self._servers.at(name, place)
+                self._servers.start(self._group)
+        return self._servers.get_server(name, location)
 
 
-def place_of(source: Source, secrets: Mapping[str, str], private: frozenset[str]) -> "Place":
+def build_location(
+    source: Source, secrets: Mapping[str, str], private_hosts: frozenset[str]
+) -> "ServerLocation":
     """Where an MCP server is. Raises Unfilled, or ValueError for one that cannot be started or must not be
     asked.
     """
-    from tools.mcp.location import Program, Remote
+    from tools.mcp.location import ServerProgram, ServerUrl
 
     options = source.options
     if source.kind == "mcp_http":
         headers = options.get("headers", {})
-        said = filled(headers, secrets)
-        _sendable(source, said, private)
-        return Remote(source.address, said, private, _named(headers, secrets))
+        said = fill_secrets(headers, secrets)
+        _check_sendable(source, said, private_hosts)
+        return ServerUrl(source.address, said, private_hosts, _collect_secrets(headers, secrets))
     home = Path(options["home"]) if options.get("home") else None
     environment = options.get("environment", {})
-    return Program(_command(source.address), home, filled(environment, secrets), _named(environment, secrets))
+    return ServerProgram(
+        _parse_command(source.address),
+        home,
+        fill_secrets(environment, secrets),
+        _collect_secrets(environment, secrets),
+    )
 
 
-def _sendable(source: Source, headers: Mapping[str, str], private: frozenset[str]) -> None:
+def _check_sendable(source: Source, headers: Mapping[str, str], private_hosts: frozenset[str]) -> None:
     """Raises ValueError for an address that is none, and for headers that cannot or must not be sent there."""
-    from tools.http.service import checked
-    from tools.net.policy import ENCRYPTED, Reach
+    from tools.http.service import parse_url
+    from tools.net.policy import ENCRYPTION_ADVICE, NetworkPolicy
 
     try:
-        url = checked(source.address)
+        url = parse_url(source.address)
     except ToolError as why:
         raise ValueError(str(why).rstrip(".")) from None
-    if headers and Reach(private=private).exposes(url):
-        raise ValueError(f"{source.name} would be sent secrets unencrypted: {ENCRYPTED}")
+    if headers and NetworkPolicy(private=private_hosts).can_expose_secrets(url):
+        raise ValueError(f"{source.name} would be sent secrets unencrypted: {ENCRYPTION_ADVICE}")
     odd = [name for name, text in headers.items() if not (text.isascii() and text.isprintable())]
     if odd:
         raise ValueError(f"no header can carry the secret in {odd[0]}: enter it again, in plain ASCII")
 
 
-def _command(written: str) -> tuple[str, ...]:
+def _parse_command(command_line: str) -> tuple[str, ...]:
     try:
-        command = tuple(shlex.split(written))
+        command = tuple(shlex.split(command_line))
     except ValueError as why:
         raise ValueError(f"the command cannot be read: {why}") from None
     if not command:
@@ -187,19 +194,22 @@ def _command(written: str) -> tuple[str, ...]:
     return command
 
 
-def _named(texts: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
+def _collect_secrets(texts: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
     """The secrets that these texts name."""
     return {
-        name: secrets[name] for text in texts.values() for name in _NAMED.findall(text) if name in secrets
+        name: secrets[name]
+        for text in texts.values()
+        for name in _SECRET_REFERENCE.findall(text)
+        if name in secrets
     }
 
 
-def filled(texts: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
+def fill_secrets(texts: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
     """Texts with the secrets they name as `{name}`, such as `Bearer {weather}`."""
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in secrets:
-            raise Unfilled(f"the secret {found[1]} is missing")
+            raise MissingSecret(f"the secret {found[1]} is missing")
         return secrets[found[1]]
 
-    return {key: _NAMED.sub(value, text) for key, text in texts.items()}
+    return {key: _SECRET_REFERENCE.sub(value, text) for key, text in texts.items()}

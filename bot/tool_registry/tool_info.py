@@ -15,17 +15,17 @@ from bot.db.tools.grants import Grant
 from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
 from bot.errors import ChangeRefused
-from tools.base import Rule, Tool, definition_of, hash_of
-from tools.registry import rendered
+from tools.base import Rule, Tool, definition_of, hash_definition
+from tools.registry import render_schema
 
-State = Literal["on", "off", "new", "changed", "flagged", "source off", "gone", "in trouble"]
+ToolState = Literal["on", "off", "new", "changed", "flagged", "source off", "gone", "in trouble"]
 
-Own = Mapping[str, Tool]
+BuiltinTools = Mapping[str, Tool]
 """The house's own tools, by name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class ToolInfo:
     """A tool as it stands. `source` None: the house's own. `rule` is the one that holds, None: what its
     source says; `is_set`: an admin set it.
 
@@ -36,7 +36,7 @@ class Card:
 
     name: str
     source: Source | None
-    state: State
+    state: ToolState
     definition: Mapping[str, Any]
     hash: str
     pending: Mapping[str, Any] | None
@@ -46,7 +46,7 @@ class Card:
     grants: tuple[Grant, ...]
 
     @property
-    def told(self) -> Mapping[str, Any]:
+    def effective_definition(self) -> Mapping[str, Any]:
         """The definition that counts: the accepted one, or of a new tool the one that waits."""
         return self.definition or self.pending or {}
 
@@ -58,83 +58,94 @@ class Card:
         )
 
     @property
-    def cost(self) -> int:
+    def prompt_tokens(self) -> int:
         """Tokens of a prompt that offers it, estimated."""
-        return cost(self.told)
+        return estimate_tokens(self.effective_definition)
 
 
-def cost(definition: Mapping[str, Any]) -> int:
+def estimate_tokens(definition: Mapping[str, Any]) -> int:
     """What a definition takes of a prompt, in tokens, estimated as the rest of a prompt is."""
     told = {
         "name": definition.get("name", ""),
         "description": definition.get("description", ""),
-        "parameters": rendered(definition.get("input_schema", {})),
+        "parameters": render_schema(definition.get("input_schema", {})),
     }
-    return len(str({"type": "function", "function": told})) // history.BYTES_A_TOKEN
+    return len(str({"type": "function", "function": told})) // history.BYTES_PER_TOKEN
 
 
-async def cards(tx: Transaction, own: Own) -> list[Card]:
+async def load_tool_infos(tx: Transaction, builtin_tools: BuiltinTools) -> list[ToolInfo]:
     """Every tool there is, by name."""
-    stored = {one.name: one for one in await tools.all_of(tx)}
-    came = {one.name: one for one in await sources.all_of(tx)}
+    stored = {one.name: one for one in await tools.list_all(tx)}
+    came = {one.name: one for one in await sources.list_all(tx)}
     given: dict[str, list[Grant]] = {}
-    for grant in await grants.all_of(tx):
+    for grant in await grants.list_all(tx):
         given.setdefault(grant.tool, []).append(grant)
-    names = sorted({*own, *(name for name, one in stored.items() if one.source)})
-    return [_card(name, own.get(name), stored.get(name), came, given.get(name, ())) for name in names]
+    names = sorted({*builtin_tools, *(name for name, one in stored.items() if one.source)})
+    return [
+        _build_tool_info(name, builtin_tools.get(name), stored.get(name), came, given.get(name, ()))
+        for name in names
+    ]
 
 
-async def card(tx: Transaction, own: Own, name: str) -> Card:
+async def load_tool_info(tx: Transaction, builtin_tools: BuiltinTools, name: str) -> ToolInfo:
     """One tool. Raises ChangeRefused if there is none of this name."""
     stored = await tools.find(tx, name)
-    if name not in own and (stored is None or not stored.source):
+    if name not in builtin_tools and (stored is None or not stored.source):
         raise ChangeRefused(f"There is no tool called {name[:80]}.")
     if stored and stored.source:
         came = await sources.find(tx, stored.source)
     else:
         came = None
-    return _card(
-        name, own.get(name), stored, {came.name: came} if came else {}, await grants.all_of(tx, name)
+    return _build_tool_info(
+        name,
+        builtin_tools.get(name),
+        stored,
+        {came.name: came} if came else {},
+        await grants.list_all(tx, name),
     )
 
 
-def _card(
-    name: str, own: Tool | None, stored: StoredTool | None, came: Mapping[str, Source], given: Sequence[Grant]
-) -> Card:
-    if own is not None:
-        definition: Mapping[str, Any] = definition_of(own)
+def _build_tool_info(
+    name: str,
+    builtin_tool: Tool | None,
+    stored: StoredTool | None,
+    sources_by_name: Mapping[str, Source],
+    tool_grants: Sequence[Grant],
+) -> ToolInfo:
+    if builtin_tool is not None:
+        definition: Mapping[str, Any] = definition_of(builtin_tool)
         source = None
         pending = None
         flagged = None
     else:
         assert stored is not None
         definition = stored.definition
-        source = came.get(stored.source)
+        source = sources_by_name.get(stored.source)
         pending = stored.pending
         flagged = stored.flagged
-    rule = rule_of(stored.rule) if stored and stored.rule is not None else None
-    return Card(
+    rule = build_rule(stored.rule) if stored and stored.rule is not None else None
+    return ToolInfo(
         name=name,
         source=source,
-        state=_state(stored, source),
+        state=_determine_state(stored, source),
         definition=definition,
-        hash=hash_of(definition) if own is not None or stored is None else stored.hash,
+        hash=hash_definition(definition) if builtin_tool is not None or stored is None else stored.hash,
         pending=pending,
         flagged=flagged,
-        rule=rule or (own.rule if own is not None else None),
+        rule=rule or (builtin_tool.rule if builtin_tool is not None else None),
         is_set=rule is not None,
-        grants=tuple(given),
+        grants=tuple(tool_grants),
     )
 
 
-def _state(stored: StoredTool | None, source: Source | None) -> State:
+def _determine_state(stored: StoredTool | None, source: Source | None) -> ToolState:
     if stored is None:
         return "on"
     if not stored.enabled:
         return "off"
     if source is not None and not source.enabled:
         return "source off"
-    if source is not None and stored.name not in _given(source, stored.name):
+    if source is not None and stored.name not in _list_provided_names(source, stored.name):
         return "gone"
     if stored.pending is not None:
         if stored.definition:
@@ -147,7 +158,7 @@ def _state(stored: StoredTool | None, source: Source | None) -> State:
     return "on"
 
 
-def _given(source: Source, name: str) -> Collection[str]:
+def _list_provided_names(source: Source, name: str) -> Collection[str]:
     """The names of the tools a source gives, as far as its row tells."""
     if source.kind == "file":
         return {name}
@@ -155,6 +166,6 @@ def _given(source: Source, name: str) -> Collection[str]:
     return {one["name"] for part in ("routes", "listing") for one in options.get(part, ())}
 
 
-def rule_of(stored: Mapping[str, Any]) -> Rule:
+def build_rule(stored: Mapping[str, Any]) -> Rule:
     """An admin's own rule as it is kept."""
     return Rule(stored.get("ask", "never"), stored.get("when"), stored.get("who", "asker"))

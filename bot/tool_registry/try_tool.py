@@ -14,14 +14,14 @@ from bot.agent.toolbox import Toolbox
 from bot.db.conversations.notes import ChatNotes
 from bot.db.engine import Database, Transaction
 from bot.db.tools import audit
-from bot.db.tools.audit import By
+from bot.db.tools.audit import Actor
 from bot.domain import Lane, ToolCall, ToolResult
 from bot.errors import ChangeRefused
-from bot.tool_registry.secret_scanner import masked
-from tools.arguments import check
+from bot.tool_registry.secret_scanner import mask_secrets
+from tools.arguments import check_arguments
 from tools.base import Passage, Tool, ToolContext, ToolError
 
-HOW_TO = 'Arguments are JSON, such as {"city": "Rome"}'
+ARGUMENTS_HELP = 'Arguments are JSON, such as {"city": "Rome"}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TrialResult:
     """What came of it, and how many seconds it took; `arguments` are those it really ran with."""
 
     name: str
@@ -49,12 +49,12 @@ class Tried:
     @property
     def size(self) -> int:
         """Characters of the whole result."""
-        if self.result.size is None:
+        if self.result.full_length is None:
             return len(self.result.text)
-        return self.result.size
+        return self.result.full_length
 
 
-class _NoPast:
+class _EmptyHistory:
     """Nothing was said where a tool is tried."""
 
     async def find(self, words: str) -> list[Passage]:
@@ -64,44 +64,44 @@ class _NoPast:
         return None
 
 
-def meant(tool: Tool, arguments: str) -> dict[str, Any]:
+def parse_arguments(tool: Tool, arguments: str) -> dict[str, Any]:
     """The arguments as the tool will get them. Raises ChangeRefused, saying what is wrong with them."""
     try:
         read = json.loads(arguments or "{}")
     except (ValueError, RecursionError) as error:
-        raise ChangeRefused(f"{HOW_TO}; this cannot be read: {str(error)[:100]}.") from None
+        raise ChangeRefused(f"{ARGUMENTS_HELP}; this cannot be read: {str(error)[:100]}.") from None
     try:
-        return check(tool, read)
+        return check_arguments(tool, read)
     except ToolError as error:
         raise ChangeRefused(str(error)) from None
 
 
-async def run(database: Database, trial: Trial) -> Tried:
+async def run_trial(database: Database, trial: Trial) -> TrialResult:
     """Run it once. Raises ChangeRefused when the arguments do not fit."""
-    arguments = meant(trial.tool, trial.arguments)
+    arguments = parse_arguments(trial.tool, trial.arguments)
     key = uuid.uuid4().hex
     notes = ChatNotes(database, trial.lane, author=trial.name, person=trial.person)
     context = ToolContext(
-        trial.lane.key, trial.name, trial.person, key, notes, _NoPast(), lambda: datetime.now(UTC), key
+        trial.lane.key, trial.name, trial.person, key, notes, _EmptyHistory(), lambda: datetime.now(UTC), key
     )
     call = ToolCall(key, trial.tool.name, json.dumps(arguments, ensure_ascii=False))
     began = time.monotonic()
     result = await Toolbox([trial.tool]).run(call, arguments, context)
-    return Tried(trial.tool.name, call.arguments, result, time.monotonic() - began)
+    return TrialResult(trial.tool.name, call.arguments, result, time.monotonic() - began)
 
 
-def told(tried: Tried) -> list[str]:
+def format_trial_result(trial_result: TrialResult) -> list[str]:
     """Call, time, size and result, a line each; the result is a stranger's."""
-    took = f"{tried.result.outcome} after {1000 * tried.seconds:,.0f} ms, {tried.size:,} characters:"
-    return [f"{tried.name} {tried.arguments}", took, *tried.result.text.splitlines()]
+    took = f"{trial_result.result.outcome} after {1000 * trial_result.seconds:,.0f} ms, {trial_result.size:,} characters:"
+    return [f"{trial_result.name} {trial_result.arguments}", took, *trial_result.result.text.splitlines()]
 
 
-async def note(tx: Transaction, by: By, tried: Tried, *, now: float) -> None:
+async def record_trial(tx: Transaction, actor: Actor, trial_result: TrialResult, *, now: float) -> None:
     """Write down that it was run, and what came of it, without its result."""
     came: Mapping[str, Any] = {
-        "arguments": masked(tried.arguments),
-        "outcome": tried.result.outcome,
-        "characters": tried.size,
-        "milliseconds": round(1000 * tried.seconds),
+        "arguments": mask_secrets(trial_result.arguments),
+        "outcome": trial_result.result.outcome,
+        "characters": trial_result.size,
+        "milliseconds": round(1000 * trial_result.seconds),
     }
-    await audit.note(tx, by, "tried", f"tool {tried.name}", change=(None, came), now=now)
+    await audit.record(tx, actor, "tried", f"tool {trial_result.name}", change=(None, came), now=now)

@@ -19,56 +19,66 @@ from bot.db.conversations.turns import PastTurn
 from bot.db.engine import Transaction
 from bot.domain import Lane, Message
 
-Kit = Callable[[tuple[str, ...] | None], Toolbox]
+ToolboxFor = Callable[[tuple[str, ...] | None], Toolbox]
 """The tools of a conversation whose prompt offers these names; None: it has not begun, so those it would be
 offered.
 """
 
-NEAR = 0.1  # of the budget: so near to it an estimate does not tell whether a prompt is above
+NEAR_BUDGET_SHARE = 0.1  # of the budget: so near to it an estimate does not tell whether a prompt is above
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ContextWindow:
     """A conversation as the next prompt sees it. `ratio`: tokens the server counts where one is estimated.
 
     `fixed` is the estimate of what comes before the turns: system text, tools, notes and summary; `begun`
     says whether its notes are stored as they stand here, and its tools.
     """
 
-    here: Conversation
-    begun: bool
+    conversation: Conversation
+    is_begun: bool
     toolbox: Toolbox
-    past: tuple[PastTurn, ...]
-    span: history.Window
-    fixed: int
-    ratio: float
+    past_turns: tuple[PastTurn, ...]
+    history_cut: history.HistoryCut
+    fixed_tokens: int
+    token_ratio: float
 
     @property
-    def size(self) -> int:
+    def estimated_tokens(self) -> int:
         """Estimated tokens of the prompt up to the newest messages."""
-        return self.fixed + history.held(_sizes(self.past), self.span)
+        return self.fixed_tokens + history.estimate_held_tokens(
+            _turn_sizes(self.past_turns), self.history_cut
+        )
 
-    def near(self, newest: int, budget: int) -> bool:
+    def is_near_budget(self, new_tokens: int, budget: int) -> bool:
         """Whether the estimate of a prompt with so much new leaves it open if it is within the budget."""
-        return bool(self.past) and abs((self.size + newest) * self.ratio - budget) <= NEAR * budget
+        return (
+            bool(self.past_turns)
+            and abs((self.estimated_tokens + new_tokens) * self.token_ratio - budget)
+            <= NEAR_BUDGET_SHARE * budget
+        )
 
-    def within(self, budget: int, newest: int) -> "Window":
+    def cut_to_fit(self, budget: int, new_tokens: int) -> "ContextWindow":
         """The window that leaves room for so much new; it is this one unless a cut is needed."""
-        room = int(budget / self.ratio) - self.fixed - newest
-        span = history.fit(_sizes(self.past), self.span, room)
-        if span == self.span:
+        room = int(budget / self.token_ratio) - self.fixed_tokens - new_tokens
+        span = history.fit_history(_turn_sizes(self.past_turns), self.history_cut, room)
+        if span == self.history_cut:
             return self
-        here = replace(self.here, cut=self._before(span.first), shortened=self._before(span.whole))
-        return replace(self, here=here, span=span)
+        here = replace(
+            self.conversation,
+            cut=self._turn_before(span.first_turn),
+            shortened=self._turn_before(span.first_full_turn),
+        )
+        return replace(self, conversation=here, history_cut=span)
 
-    def _before(self, index: int) -> int | None:
+    def _turn_before(self, index: int) -> int | None:
         if index:
-            return self.past[index - 1].id
+            return self.past_turns[index - 1].id
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Composition:
+class PromptBreakdown:
     """What the next prompt of a lane is made of. `parts` are labels, such as `tool clock`, with estimated
     tokens.
 
@@ -77,103 +87,117 @@ class Composition:
     """
 
     parts: tuple[tuple[str, int], ...]
-    total: int
-    budget: int
-    last_prompt: int | None
-    last_cached: int | None
+    total_tokens: int
+    prompt_budget: int
+    last_prompt_tokens: int | None
+    last_cached_tokens: int | None
     left_out_turns: int
 
 
-async def look(tx: Transaction, lane: Lane, system: str, kit: Kit, number: int | None = None) -> Window:
+async def load_window(
+    tx: Transaction, lane: Lane, system: str, toolbox_for: ToolboxFor, conversation_number: int | None = None
+) -> ContextWindow:
     """The lane's conversation as it stands, or an earlier one of this `number`, of which nothing is stored
     any more.
     """
     here = await conversations.find(tx, lane)
-    if number is not None and number != here.number:
-        here = Conversation(number, think=here.think, over=True)
-    past = await stored.past(tx, lane, here.number)
-    toolbox = kit(here.tools)
-    begun = here.over or (here.notes is not None and here.tools is not None)
+    if conversation_number is not None and conversation_number != here.number:
+        here = Conversation(conversation_number, think=here.think, is_over=True)
+    past = await stored.list_past_turns(tx, lane, here.number)
+    toolbox = toolbox_for(here.tools)
+    begun = here.is_over or (here.notes is not None and here.tools is not None)
     if here.notes is None:
-        here = replace(here, notes=await _notes(tx, lane))
-    span = history.Window(_after(past, here.cut), _after(past, here.shortened))
+        here = replace(here, notes=await _load_notes(tx, lane))
+    span = history.HistoryCut(_index_after(past, here.cut), _index_after(past, here.shortened))
     known = next((turn for turn in reversed(past) if turn.counted), None)
-    ratio = history.ratio(known.prompt, known.counted) if known else 1.0
-    return Window(here, begun, toolbox, tuple(past), span, _fixed(here, system, toolbox), ratio)
-
-
-async def cut(tx: Transaction, lane: Lane, window: Window, system: str) -> Window:
-    """Store a cut. The front changes anyway, so notes and summary are brought up to date with it."""
-    here = replace(window.here, notes=await _notes(tx, lane), tools=window.toolbox.offered)
-    if here.ahead is not None:
-        here = replace(here, summary=here.ahead, ahead=None, upto=None)
-    if not here.over:
-        await conversations.cut(tx, lane, here)
-    return replace(window, here=here, fixed=_fixed(here, system, window.toolbox))
-
-
-async def messages(
-    tx: Transaction, window: Window, system: str, newest: Sequence[Message]
-) -> tuple[Message, ...]:
-    """The prompt of this window with the newest user messages."""
-    span, held = window.span, window.past[window.span.first :]
-    told = await stored.messages_of(tx, [turn.id for turn in held])
-    short = max(0, span.whole - span.first)
-    turns = [*map(history.shortened, told[:short]), *told[short:]]
-    return prompting.build(system, turns, newest, window.here.notes, window.here.summary)
-
-
-async def composition(tx: Transaction, lane: Lane, system: str, kit: Kit, budget: int) -> Composition:
-    """What the lane's next prompt is made of."""
-    window = await look(tx, lane, system, kit)
-    toolbox = window.toolbox
-    seen = await messages(tx, window, system, ())
-    images = history.TOKENS_AN_IMAGE * sum(len(message.images) for message in seen)
-    turns = len(window.past) - window.span.first
-    sizes = [
-        ("system text", history.estimate(prompting.build(system, (), ()))),
-        *(
-            (f"tool {one['function']['name']}", len(str(one)) // history.BYTES_A_TOKEN)
-            for one in toolbox.definitions
-        ),
-        ("notes", _added(system, notes=window.here.notes)),
-        ("summary", _added(system, summary=window.here.summary)),
-        (f"{turns} turn{'' if turns == 1 else 's'}", history.held(_sizes(window.past), window.span) - images),
-        ("images", images),
-    ]
-    if window.past:
-        last = await calls.first_prompt(tx, window.past[-1].id)
-    else:
-        last = (None, None)
-    parts = tuple((label, round(size * window.ratio)) for label, size in sizes if size)
-    total = sum(tokens for _, tokens in parts)
-    return Composition(parts, total, budget, *last, left_out_turns=window.span.first)
-
-
-def _added(system: str, *, notes: str | None = None, summary: str | None = None) -> int:
-    return history.estimate(prompting.build(system, (), (), notes, summary)[1:])
-
-
-def least(system: str, toolbox: Toolbox) -> int:
-    """Estimated tokens that every prompt takes, whatever is said."""
-    return _fixed(Conversation(), system, toolbox)
-
-
-def _fixed(here: Conversation, system: str, toolbox: Toolbox) -> int:
-    head = prompting.build(system, (), (), here.notes, here.summary)
-    return history.estimate(head) + toolbox.size // history.BYTES_A_TOKEN
-
-
-def _sizes(past: Iterable[PastTurn]) -> list[TurnSize]:
-    return [TurnSize(turn.size, turn.short) for turn in past]
-
-
-def _after(past: Sequence[PastTurn], turn: int | None) -> int:
-    """Index of the turn after this one; where a /retry has taken its place, of the first that began after it."""
-    return next(
-        (at + 1 for at, one in enumerate(past) if one.id == turn), sum(one.id < (turn or 0) for one in past)
+    ratio = history.compute_token_ratio(known.prompt, known.counted) if known else 1.0
+    return ContextWindow(
+        here, begun, toolbox, tuple(past), span, _estimate_fixed_tokens(here, system, toolbox), ratio
     )
 
 
-async def _notes(tx: Transaction, lane: Lane) -> str:
-    return "\n".join(f"{note.number}. {note.text}" for note in await notes.all_of(tx, lane))
+async def store_cut(tx: Transaction, lane: Lane, window: ContextWindow, system: str) -> ContextWindow:
+    """Store a cut. The front changes anyway, so notes and summary are brought up to date with it."""
+    here = replace(window.conversation, notes=await _load_notes(tx, lane), tools=window.toolbox.offered_names)
+    if here.summary_ahead is not None:
+        here = replace(here, summary=here.summary_ahead, summary_ahead=None, summary_upto=None)
+    if not here.is_over:
+        await conversations.store_cut(tx, lane, here)
+    return replace(
+        window, conversation=here, fixed_tokens=_estimate_fixed_tokens(here, system, window.toolbox)
+    )
+
+
+async def build_prompt(
+    tx: Transaction, window: ContextWindow, system: str, new_messages: Sequence[Message]
+) -> tuple[Message, ...]:
+    """The prompt of this window with the newest user messages."""
+    span, held = window.history_cut, window.past_turns[window.history_cut.first_turn :]
+    told = await stored.load_messages(tx, [turn.id for turn in held])
+    short = max(0, span.first_full_turn - span.first_turn)
+    turns = [*map(history.shorten_turn, told[:short]), *told[short:]]
+    return prompting.build_prompt(
+        system, turns, new_messages, window.conversation.notes, window.conversation.summary
+    )
+
+
+async def load_prompt_breakdown(
+    tx: Transaction, lane: Lane, system: str, toolbox_for: ToolboxFor, budget: int
+) -> PromptBreakdown:
+    """What the lane's next prompt is made of."""
+    window = await load_window(tx, lane, system, toolbox_for)
+    toolbox = window.toolbox
+    seen = await build_prompt(tx, window, system, ())
+    images = history.TOKENS_PER_IMAGE * sum(len(message.images) for message in seen)
+    turns = len(window.past_turns) - window.history_cut.first_turn
+    sizes = [
+        ("system text", history.estimate_tokens(prompting.build_prompt(system, (), ()))),
+        *(
+            (f"tool {one['function']['name']}", len(str(one)) // history.BYTES_PER_TOKEN)
+            for one in toolbox.definitions
+        ),
+        ("notes", _estimate_added_tokens(system, notes=window.conversation.notes)),
+        ("summary", _estimate_added_tokens(system, summary=window.conversation.summary)),
+        (
+            f"{turns} turn{'' if turns == 1 else 's'}",
+            history.estimate_held_tokens(_turn_sizes(window.past_turns), window.history_cut) - images,
+        ),
+        ("images", images),
+    ]
+    if window.past_turns:
+        last = await calls.find_first_prompt_tokens(tx, window.past_turns[-1].id)
+    else:
+        last = (None, None)
+    parts = tuple((label, round(size * window.token_ratio)) for label, size in sizes if size)
+    total = sum(tokens for _, tokens in parts)
+    return PromptBreakdown(parts, total, budget, *last, left_out_turns=window.history_cut.first_turn)
+
+
+def _estimate_added_tokens(system: str, *, notes: str | None = None, summary: str | None = None) -> int:
+    return history.estimate_tokens(prompting.build_prompt(system, (), (), notes, summary)[1:])
+
+
+def estimate_minimum_tokens(system: str, toolbox: Toolbox) -> int:
+    """Estimated tokens that every prompt takes, whatever is said."""
+    return _estimate_fixed_tokens(Conversation(), system, toolbox)
+
+
+def _estimate_fixed_tokens(conversation: Conversation, system: str, toolbox: Toolbox) -> int:
+    head = prompting.build_prompt(system, (), (), conversation.notes, conversation.summary)
+    return history.estimate_tokens(head) + toolbox.size_chars // history.BYTES_PER_TOKEN
+
+
+def _turn_sizes(past_turns: Iterable[PastTurn]) -> list[TurnSize]:
+    return [TurnSize(turn.size, turn.short) for turn in past_turns]
+
+
+def _index_after(past_turns: Sequence[PastTurn], turn: int | None) -> int:
+    """Index of the turn after this one; where a /retry has taken its place, of the first that began after it."""
+    return next(
+        (at + 1 for at, one in enumerate(past_turns) if one.id == turn),
+        sum(one.id < (turn or 0) for one in past_turns),
+    )
+
+
+async def _load_notes(tx: Transaction, lane: Lane) -> str:
+    return "\n".join(f"{note.number}. {note.text}" for note in await notes.list_all(tx, lane))

@@ -12,40 +12,43 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from bot.agent import history
-from bot.db.conversations.chat_settings import KINDS, Consent, Kind
-from bot.db.conversations.turns import DEEP
-from bot.domain import Button, LanguageModel, Message, Part, Which
-from bot.llm.client import Knobs, Llm
+from bot.db.conversations.chat_settings import CONTENT_KINDS, Consent, ContentKind
+from bot.db.conversations.turns import DEEP_REASON
+from bot.domain import Button, EndpointRole, LanguageModel, Message, Part
+from bot.llm.client import ModelClient, SettingNames
 from bot.llm.dialect import PLAIN
-from bot.llm.seats import Seats
+from bot.llm.seats import SeatLimiter
 from bot.settings import Settings
 
-CONSENT: Final = "consent"
+CONSENT_PREFIX: Final = "consent"
 
 # Written out, because what `is_private` holds for private differs between Python's patch releases, and it
 # takes in addresses that carry another one.
-_OWN_NETWORKS = [
+_PRIVATE_NETWORKS = [
     ipaddress.ip_network(block)
     for block in (
         *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"),
         *("::1/128", "fc00::/7", "fe80::/10"),
     )
 ]
-_OWN_ENDINGS = {"local", "internal", "lan"}
-_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # resolvers read a name that ends so as an IPv4 address
+_PRIVATE_SUFFIXES = {"local", "internal", "lan"}
+_HOST_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
+_NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")  # resolvers read a name that ends so as an IPv4 address
 
 # A block whose end was cut off reaches to the end of its text.
-_BLOCK = r"\[data: {label}[^\]\n]*\]\n.*?(?:\n\[end of data\]|\Z)"
-_FILE = re.compile(_BLOCK.format(label=r"file\b"), re.DOTALL)
-_NOTES = frozenset[Kind]({"notes"})
-_PAST = frozenset[Kind]({"notes", "files"})
+_DATA_BLOCK = r"\[data: {label}[^\]\n]*\]\n.*?(?:\n\[end of data\]|\Z)"
+_FILE_BLOCK = re.compile(_DATA_BLOCK.format(label=r"file\b"), re.DOTALL)
+_NOTES_KINDS = frozenset[ContentKind]({"notes"})
+_PAST_KINDS = frozenset[ContentKind]({"notes", "files"})
 _HEAD_BLOCKS = (
-    (re.compile(_BLOCK.format(label="notes of this chat"), re.DOTALL), _NOTES),
-    (re.compile(_BLOCK.format(label="summary of what was said before"), re.DOTALL), _PAST),
+    (re.compile(_DATA_BLOCK.format(label="notes of this chat"), re.DOTALL), _NOTES_KINDS),
+    (re.compile(_DATA_BLOCK.format(label="summary of what was said before"), re.DOTALL), _PAST_KINDS),
 )
-HEAD: Final = 2  # messages behind the system text that may be such a block
-_READERS = {"recall": _NOTES, "look_back": _PAST}  # tools, and what their results may tell of
+HEAD_MESSAGES: Final = 2  # messages behind the system text that may be such a block
+_KINDS_BY_TOOL = {
+    "recall": _NOTES_KINDS,
+    "look_back": _PAST_KINDS,
+}  # tools, and what their results may tell of
 
 NO_RESULT = "[left out: it may tell of what must stay here]"
 NO_FILE = "[a file was left out]"
@@ -53,100 +56,102 @@ NO_IMAGE = "[an image was left out]"
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ModelEndpoint:
     """A place that answers: `which` of the two, as turns store it; its address; `name` tells the model behind
     it.
     """
 
-    which: Which
+    role: EndpointRole
     url: str
     model: LanguageModel
-    name: Callable[[], str]
+    model_name: Callable[[], str]
 
     @property
     def host(self) -> str:
         """The host of its address, as people are told it."""
-        return host_of(self.url)
+        return parse_host(self.url)
 
     @property
-    def is_outside(self) -> bool:
+    def is_external(self) -> bool:
         """Whether chats must be asked before anything goes there."""
-        return not is_own(self.host)
+        return not is_private_host(self.host)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class EndpointChoice:
     """Where a turn begins, and why. `ask`: the chat must be asked before the second endpoint may be used for
     it.
     """
 
-    which: Which
-    why: str
-    ask: bool = False
+    role: EndpointRole
+    reason: str
+    needs_consent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Withheld:
+class RedactedPrompt:
     """A prompt as it may leave the house, and what of it was left out."""
 
     messages: tuple[Message, ...]
-    left_out: frozenset[Kind] = frozenset()
+    left_out: frozenset[ContentKind] = frozenset()
 
 
-class _Second(Llm):
-    knobs = Knobs("FALLBACK_URL", "FALLBACK_MODEL", "FALLBACK_API_KEY")
+class _FallbackClient(ModelClient):
+    setting_names = SettingNames("FALLBACK_URL", "FALLBACK_MODEL", "FALLBACK_API_KEY")
 
 
 @asynccontextmanager
-async def second(settings: Settings) -> AsyncIterator[Endpoint | None]:
+async def open_fallback_endpoint(settings: Settings) -> AsyncIterator[ModelEndpoint | None]:
     """The second endpoint while the block runs; None if none is set up. It is spoken to as any hosted model
     is.
     """
     if settings.fallback_url is None:
         yield None
         return
-    model = _Second(
+    model = _FallbackClient(
         settings.fallback_url,
         settings.fallback_model,
-        Seats(settings.fallback_seats),
+        SeatLimiter(settings.fallback_seats),
         dialect=PLAIN,
         api_key=settings.fallback_api_key.get_secret_value() if settings.fallback_api_key else None,
     )
     try:
-        yield Endpoint("fallback", settings.fallback_url, model, lambda: model.name)
+        yield ModelEndpoint("fallback", settings.fallback_url, model, lambda: model.name)
     finally:
         await model.close()
 
 
-def question(second: Endpoint, occasion: str, *, item: int = 0) -> Part:
+def build_consent_question(fallback: ModelEndpoint, occasion: str, *, item: int = 0) -> Part:
     """What a chat is asked before anything of it goes to this endpoint; `item` is the message that waits for
     it.
     """
     text = (
-        f"{occasion}, what is written in this chat would be sent to {second.host}, which is outside our own network. "
+        f"{occasion}, what is written in this chat would be sent to {fallback.host}, which is outside our own network. "
         "Your notes, files and images stay here unless you allow them, too. May it?"
     )
     answers = {"text": "Yes, text only", "all": "Also notes, files, images", "no": "No"}
-    rows = tuple((Button(label, button(answer, second, item)),) for answer, label in answers.items())
+    rows = tuple(
+        (Button(label, format_consent_data(answer, fallback, item)),) for answer, label in answers.items()
+    )
     return Part(text, buttons=rows)
 
 
-def button(wish: str, second: Endpoint, item: int = 0) -> str:
+def format_consent_data(answer: str, fallback: ModelEndpoint, item: int = 0) -> str:
     """The callback data of a button about consent: what is wished, for which message, and for which host."""
-    return f"{CONSENT}:{wish}:{item}:{seal(second.host)}"
+    return f"{CONSENT_PREFIX}:{answer}:{item}:{hash_host(fallback.host)}"
 
 
-def seal(host: str) -> str:
+def hash_host(host: str) -> str:
     """A host in few letters: a button holds for the host it named only."""
     return hashlib.sha256(host.encode()).hexdigest()[:12]
 
 
-def host_of(url: str) -> str:
+def parse_host(url: str) -> str:
     """The host of an address, in small letters and without a dot at its end."""
     return (urlsplit(url).hostname or "").rstrip(".")
 
 
-def is_own(host: str) -> bool:
+def is_private_host(host: str) -> bool:
     """Whether a host stands on the own network, judged by its name or number alone: names are not resolved.
 
     Own are loopback, private and link-local addresses, names of one label, and those that end in .local,
@@ -156,87 +161,93 @@ def is_own(host: str) -> bool:
         address = ipaddress.ip_address(host)
     except ValueError:
         labels = host.split(".")
-        if not all(_LABEL.fullmatch(label) for label in labels) or _NUMBER.fullmatch(labels[-1]):
+        if not all(_HOST_LABEL.fullmatch(label) for label in labels) or _NUMERIC_LABEL.fullmatch(labels[-1]):
             return False
-        return len(labels) == 1 or labels[-1] in _OWN_ENDINGS
+        return len(labels) == 1 or labels[-1] in _PRIVATE_SUFFIXES
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
-    return any(address in block for block in _OWN_NETWORKS if block.version == address.version)
+    return any(address in block for block in _PRIVATE_NETWORKS if block.version == address.version)
 
 
-def choose(second: Endpoint | None, consent: Consent, *, deep: bool, hard: bool) -> Choice:
+def choose_endpoint(
+    fallback: ModelEndpoint | None, consent: Consent, *, deep: bool, wants_fallback: bool
+) -> EndpointChoice:
     """Where a turn begins. `deep`: the person asked for the second endpoint; `hard`: it is wanted for such
     turns.
     """
-    if second is None or not (deep or hard):
-        return Choice("main", "the first endpoint answers unless it is down")
-    why = DEEP if deep else "the turn is a hard one"
-    if may_go(second, consent):
-        return Choice("fallback", why)
+    if fallback is None or not (deep or wants_fallback):
+        return EndpointChoice("main", "the first endpoint answers unless it is down")
+    why = DEEP_REASON if deep else "the turn is a hard one"
+    if can_send_to(fallback, consent):
+        return EndpointChoice("fallback", why)
     told = "said no to" if consent.kinds is not None else "has not agreed to"
-    return Choice("main", f"{why}, but the chat {told} {second.host}", ask=consent.kinds is None)
+    return EndpointChoice(
+        "main", f"{why}, but the chat {told} {fallback.host}", needs_consent=consent.kinds is None
+    )
 
 
-def may_go(second: Endpoint, consent: Consent) -> bool:
+def can_send_to(fallback: ModelEndpoint, consent: Consent) -> bool:
     """Whether messages of a chat that said this may go to the second endpoint."""
-    return consent.given or not second.is_outside
+    return consent.is_given or not fallback.is_external
 
 
-def withhold(messages: Iterable[Message], allowed: Iterable[Kind]) -> Withheld:
+def redact(messages: Iterable[Message], allowed_kinds: Iterable[ContentKind]) -> RedactedPrompt:
     """The prompt without what may not leave the house: notes, files and images that are not `allowed`.
 
     Works on the marks the house puts around text of others: nothing inside such a block can end it or begin
     another.
     """
-    sieve = _Sieve(set(KINDS) - set(allowed))
-    passed = [sieve.passed(message, number) for number, message in enumerate(messages)]
-    return Withheld(tuple(one for one in passed if one is not None), frozenset(sieve.left_out))
+    sieve = _Redactor(set(CONTENT_KINDS) - set(allowed_kinds))
+    passed = [sieve.redact(message, number) for number, message in enumerate(messages)]
+    return RedactedPrompt(tuple(one for one in passed if one is not None), frozenset(sieve.left_out))
 
 
-class _Sieve:
+class _Redactor:
     """Lets the messages of a prompt through, in order, and notes what it kept back."""
 
-    def __init__(self, forbidden: set[Kind]) -> None:
-        self.left_out: set[Kind] = set()
+    def __init__(self, forbidden: set[ContentKind]) -> None:
+        self.left_out: set[ContentKind] = set()
         self._forbidden = forbidden
-        self._told: dict[str | None, frozenset[Kind]] = {}  # by the id of a call: what its result may tell of
+        self._kinds_by_call: dict[
+            str | None, frozenset[ContentKind]
+        ] = {}  # by the id of a call: what its result may tell of
 
-    def passed(self, message: Message, number: int) -> Message | None:
+    def redact(self, message: Message, position: int) -> Message | None:
         """The message at this place of the prompt as it may go out; None if nothing of it may."""
         for call in message.calls:
-            self._told[call.id] = _READERS.get(call.name, frozenset())
+            self._kinds_by_call[call.id] = _KINDS_BY_TOOL.get(call.name, frozenset())
         if message.role == "user":
-            return self._user(message, in_head=0 < number <= HEAD)
+            return self._redact_user_message(message, in_head=0 < position <= HEAD_MESSAGES)
         if message.role == "tool":
-            return self._result(message)
+            return self._redact_tool_result(message)
         return message
 
-    def _user(self, message: Message, *, in_head: bool) -> Message | None:
+    def _redact_user_message(self, message: Message, *, in_head: bool) -> Message | None:
         if in_head and any(
-            block.fullmatch(message.text) and self._keeps(kinds) for block, kinds in _HEAD_BLOCKS
+            block.fullmatch(message.text) and self._must_withhold(kinds) for block, kinds in _HEAD_BLOCKS
         ):
             return None
-        return self._plain(message)
+        return self._redact_content(message)
 
-    def _result(self, message: Message) -> Message:
-        if self._keeps(self._told.get(message.call_id, frozenset())):
+    def _redact_tool_result(self, message: Message) -> Message:
+        if self._must_withhold(self._kinds_by_call.get(message.call_id, frozenset())):
             return replace(message, text=NO_RESULT, images=())
-        return self._plain(message)
+        return self._redact_content(message)
 
-    def _plain(self, message: Message) -> Message:
-        text = self._without_files(message.text)
-        if message.images and self._keeps({"images"}):
-            return history.without_images(replace(message, text=text), NO_IMAGE)
+    def _redact_content(self, message: Message) -> Message:
+        text = self._strip_files(message.text)
+        if message.images and self._must_withhold({"images"}):
+            return history.replace_images(replace(message, text=text), NO_IMAGE)
         if text == message.text:
             return message
         return replace(message, text=text)
 
-    def _without_files(self, text: str) -> str:
-        if not _FILE.search(text) or not self._keeps({"files"}):
+    def _strip_files(self, text: str) -> str:
+        if not _FILE_BLOCK.search(text) or not self._must_withhold({"files"}):
             return text
-        return _FILE.sub(NO_FILE, text)
+        return _FILE_BLOCK.sub(NO_FILE, text)
 
-    def _keeps(self, kinds: Set[Kind]) -> bool:
+    def _must_withhold(self, kinds: Set[ContentKind]) -> bool:
         """Whether what tells of these is kept back; notes that it was."""
         forbidden = kinds & self._forbidden
         self.left_out |= forbidden

@@ -13,17 +13,17 @@ from datetime import UTC, datetime
 from bot.agent import text_search as finding
 from bot.db.conversations import calls
 from bot.db.conversations import search as past
-from bot.db.conversations.search import Said
+from bot.db.conversations.search import HistoryText
 from bot.db.engine import Database
 from bot.domain import Lane
 from tools.base import Passage
 from tools.builtin.look_back import look_back
-from tools.threads import in_thread
+from tools.threads import run_in_thread
 
-MOST = 3_000_000  # characters that are looked through
+MAX_CHARS = 3_000_000  # characters that are looked through
 
 
-class ChatPast:
+class HistorySearch:
     """The past of one lane's current conversation."""
 
     def __init__(self, database: Database, lane: Lane) -> None:
@@ -32,30 +32,30 @@ class ChatPast:
 
     async def find(self, words: str) -> list[Passage]:
         """The few passages that fit these words best, the best first."""
-        async with self._database.reading() as tx:
-            held = bounded(
+        async with self._database.read_transaction() as tx:
+            held = select_newest(
                 [
-                    *await past.documents(tx, self._lane),
-                    *await past.said(tx, self._lane, leave_out=look_back.name),
+                    *await past.load_documents(tx, self._lane),
+                    *await past.load_messages(tx, self._lane, excluded_tool=look_back.name),
                 ]
             )
         # Ranking takes too long for the event loop, and ends by itself.
-        found = await in_thread(finding.find, words, [one.text for one in held])
-        return [_passage(held[one.text], one.passage) for one in found]
+        found = await run_in_thread(finding.find_passages, words, [one.text for one in held])
+        return [_to_passage(held[one.text_index], one.passage) for one in found]
 
     async def result(self, number: int) -> str | None:
         """A tool's result of this conversation that was cut, as far as it is kept."""
-        async with self._database.reading() as tx:
-            return await calls.whole(tx, self._lane, number)
+        async with self._database.read_transaction() as tx:
+            return await calls.load_whole_result(tx, self._lane, number)
 
 
-def bounded(held: Sequence[Said], most: int = MOST) -> list[Said]:
+def select_newest(utterances: Sequence[HistoryText], max_chars: int = MAX_CHARS) -> list[HistoryText]:
     """The newest of these texts, as many as have so many characters together."""
-    newest = sorted(held, key=lambda one: -one.made_at)
+    newest = sorted(utterances, key=lambda one: -one.made_at)
     sizes = itertools.accumulate(len(one.text) for one in newest)
-    return [one for one, size in zip(newest, sizes, strict=True) if size <= most]
+    return [one for one, size in zip(newest, sizes, strict=True) if size <= max_chars]
 
 
-def _passage(said: Said, text: str) -> Passage:
-    when = datetime.fromtimestamp(said.made_at, UTC).date()
-    return Passage(said.source, when, text)
+def _to_passage(utterance: HistoryText, text: str) -> Passage:
+    when = datetime.fromtimestamp(utterance.made_at, UTC).date()
+    return Passage(utterance.source, when, text)

@@ -9,19 +9,19 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from bot.agent import prompt as prompting
 from bot.agent.toolbox import Toolbox
-from bot.db.conversations.calls import Closing, NewCall
+from bot.db.conversations.calls import CallCompletion, NewCall
 from bot.db.engine import Database
 from bot.domain import CallTimes, Message, Reply, Usage
 from bot.llm import server_api as server
-from bot.llm.typed_reads import Decision, Decisions
-from bot.turns.call_ledger import Book
-from bot.turns.start import Told, Wanting
+from bot.llm.typed_reads import ToolWorkEstimate, ToolWorkEstimator
+from bot.turns.call_ledger import CallLedger
+from bot.turns.start import PreflightRequest, PreflightResult
 
-Count = Callable[[Sequence[Message], Toolbox, bool], Awaitable[int | None]]
+TokenCounter = Callable[[Sequence[Message], Toolbox, bool], Awaitable[int | None]]
 """Tokens of a prompt with these tools, thinking or not; None if the endpoint does not say."""
 
 
-def counting(url: str, api_key: str | None) -> Count:
+def build_token_counter(url: str, api_key: str | None) -> TokenCounter:
     """Counts prompts at the endpoint of this address."""
 
     async def count(messages: Sequence[Message], toolbox: Toolbox, thinking: bool) -> int | None:
@@ -35,7 +35,7 @@ def counting(url: str, api_key: str | None) -> Count:
     return count
 
 
-class Inquiry:
+class Preflight:
     """Asks. `endpoint` and `model` are the ledger's names; an endpoint that cannot read is not asked to
     again.
     """
@@ -43,54 +43,56 @@ class Inquiry:
     def __init__(
         self,
         database: Database,
-        count: Count,
-        decisions: Decisions,
+        count_tokens: TokenCounter,
+        estimator: ToolWorkEstimator,
         *,
-        endpoint: str,
-        model: Callable[[], str],
+        endpoint_name: str,
+        model_name: Callable[[], str],
     ) -> None:
-        self._book = Book(database)
-        self._count = count
-        self._decisions = decisions
-        self._endpoint = endpoint
-        self._model = model
+        self._ledger = CallLedger(database)
+        self._count_tokens = count_tokens
+        self._estimator = estimator
+        self._endpoint_name = endpoint_name
+        self._model_name = model_name
 
-    async def __call__(self, wanting: Wanting, texts: Sequence[str]) -> Told:
+    async def __call__(self, request: PreflightRequest, texts: Sequence[str]) -> PreflightResult:
         """What the endpoint says to what is wanted."""
-        if wanting.count:
-            counted = await self._count(wanting.prompt, wanting.toolbox, wanting.thinking)
+        if request.needs_token_count:
+            counted = await self._count_tokens(request.prompt, request.toolbox, request.thinking)
         else:
             counted = None
-        reads = wanting.read and not self._decisions.lacking
-        call, chance = await self._chance(wanting, texts) if reads else (None, None)
-        return Told(counted, chance, call)
+        reads = request.needs_tool_work_chance and not self._estimator.is_unsupported
+        call, chance = await self._read_tool_work_chance(request, texts) if reads else (None, None)
+        return PreflightResult(counted, chance, call)
 
-    async def _chance(self, wanting: Wanting, texts: Sequence[str]) -> tuple[int, float | None]:
+    async def _read_tool_work_chance(
+        self, request: PreflightRequest, texts: Sequence[str]
+    ) -> tuple[int, float | None]:
         created = time.time()
-        call = await self._book.open(self._row(wanting, texts))
-        read = await self._decisions.decide(texts, wanting.toolbox.definitions)
-        await self._book.close(_closing(call, read, created))
+        call = await self._ledger.open(self._build_row(request, texts))
+        read = await self._estimator.estimate(texts, request.toolbox.definitions)
+        await self._ledger.close(_build_closing(call, read, created))
         return call, read.chance if read else None
 
-    def _row(self, wanting: Wanting, texts: Sequence[str]) -> NewCall:
+    def _build_row(self, request: PreflightRequest, texts: Sequence[str]) -> NewCall:
         return NewCall(
             turn=None,
             step=0,
             purpose="decision",
             again=None,
-            endpoint=self._endpoint,
-            model=self._model(),
+            endpoint=self._endpoint_name,
+            model=self._model_name(),
             thinking=False,
-            tools_offered=len(wanting.toolbox.offered),
+            tools_offered=len(request.toolbox.offered_names),
             chars_system=0,
             chars_tools=0,
             chars_history=sum(map(len, texts)),
         )
 
 
-def _closing(call: int, read: Decision | None, created: float) -> Closing:
-    if read is None:
-        return Closing(call, None, "failed", "the endpoint gave no reading")
-    usage = Usage(read.input_tokens, None, read.output_tokens)
-    reply = Reply(f"{read.chance:.2f}", "", (), "stop", usage, CallTimes(created, ended=time.time()))
-    return Closing(call, reply, "ok")
+def _build_closing(call: int, estimate: ToolWorkEstimate | None, created_at: float) -> CallCompletion:
+    if estimate is None:
+        return CallCompletion(call, None, "failed", "the endpoint gave no reading")
+    usage = Usage(estimate.input_tokens, None, estimate.output_tokens)
+    reply = Reply(f"{estimate.chance:.2f}", "", (), "stop", usage, CallTimes(created_at, ended=time.time()))
+    return CallCompletion(call, reply, "ok")

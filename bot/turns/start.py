@@ -11,27 +11,27 @@ from functools import partial
 
 from bot.agent import history
 from bot.agent import prompt as prompting
-from bot.agent.thinking_policy import Decision, Evidence, Setting, decide
+from bot.agent.thinking_policy import ThinkingDecision, ThinkingEvidence, ThinkingSetting, decide_thinking
 from bot.agent.toolbox import Toolbox
 from bot.db.conversations import attachments, calls, conversations
 from bot.db.conversations import turns as stored
 from bot.db.conversations.calls import StoredResult
 from bot.db.conversations.turns import NewTurn
 from bot.db.engine import Transaction
-from bot.domain import PEOPLE, Attachment, Image, InboxItem, Lane, Message, Reply
-from bot.tool_registry.registry import Catalogue
+from bot.domain import PEOPLE_PRIORITY, Attachment, Image, InboxItem, Lane, Message, Reply
+from bot.tool_registry.registry import ToolRegistry
 from bot.turns import context_window as window
-from bot.turns.context_window import Window
+from bot.turns.context_window import ContextWindow
 
 STAMP_SECONDS = 1800  # a conversation that pauses for so long is told the time again
-RESERVE = 2000  # tokens kept for what tools bring, where tools match
-HALF = 0.5  # the chance from which the endpoint's reading says that a turn thinks
+TOOL_RESERVE_TOKENS = 2000  # tokens kept for what tools bring, where tools match
+THINKING_THRESHOLD = 0.5  # the chance from which the endpoint's reading says that a turn thinks
 
-_STAMPED = re.compile(r"\[\w{3} \d{4}-\d\d-\d\d \d\d:\d\d \S+\] ")
+_STAMP = re.compile(r"\[\w{3} \d{4}-\d\d-\d\d \d\d:\d\d \S+\] ")
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class TurnRequest:
     """What a turn is to answer: a lane's waiting messages (`texts`, one each, sent at `sent`), and who wrote
     them.
 
@@ -46,22 +46,22 @@ class Ask:
     name: str
     texts: tuple[str, ...]
     attachments: tuple[tuple[Attachment, ...], ...] = ()
-    sent: tuple[float, ...] = ()
+    sent_at: tuple[float, ...] = ()
     reply_to: int | None = None
     silent: bool = False
     preface: str = ""
     deep: bool = False
-    goes_on: bool = False
-    priority: int = PEOPLE
+    is_continuation: bool = False
+    priority: int = PEOPLE_PRIORITY
 
     @property
-    def attached(self) -> int:
+    def attachment_count(self) -> int:
         """How much came with the messages."""
         return sum(map(len, self.attachments))
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TurnConfig:
     """What every turn of this house shares: system text, tools there are, and the tokens a prompt may take.
 
     `thinking` is what the house does where a chat has not said. `counts` and `reads`: whether the endpoint
@@ -69,43 +69,43 @@ class Plan:
     """
 
     system: str
-    catalogue: Catalogue
-    budget: int
-    steps: int
+    tool_registry: ToolRegistry
+    prompt_budget: int
+    max_steps: int
     max_tokens: int
-    thinking: Setting = "auto"
-    canvases: int = 4
-    counts: bool = False
-    reads: bool = False
-    sums: bool = False
+    thinking: ThinkingSetting = "auto"
+    thinking_canvases: int = 4
+    can_count_tokens: bool = False
+    can_estimate_tool_work: bool = False
+    summaries_enabled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PreflightResult:
     """What the endpoint was asked before a turn began: the tokens of its prompt, and the chance that it needs
     thought.
 
     None: it was not asked that, or did not say. `call` is the ledger's row of the reading.
     """
 
-    counted: int | None = None
-    read: float | None = None
+    prompt_tokens: int | None = None
+    tool_work_chance: float | None = None
     call: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Wanting:
+class PreflightRequest:
     """Nothing is stored yet: the endpoint should be asked first how long `prompt` is, or whether to think."""
 
-    count: bool
-    read: bool
+    needs_token_count: bool
+    needs_tool_work_chance: bool
     thinking: bool
     prompt: tuple[Message, ...]
     toolbox: Toolbox
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class PreparedTurn:
     """A turn ready to be played: its prompt, and what an earlier attempt stored of it.
 
     `size` estimates the prompt, `room` what its steps may add to it, in tokens. `tell_cut`: the chat does not
@@ -114,208 +114,279 @@ class Opened:
     """
 
     id: int
-    conversation: int
-    user: tuple[Message, ...]
+    conversation_number: int
+    user_messages: tuple[Message, ...]
     toolbox: Toolbox
     thinking: bool = False
     may_think: bool = True
     prompt: tuple[Message, ...] = ()
-    size: int = 0
-    room: int = 0
-    notes_size: int = 0
-    tell_cut: bool = False
-    aside: bool = False
-    is_found: bool = False
-    stopped: bool = False
-    over: bool = False
-    said: tuple[Message, ...] = ()
+    prompt_tokens: int = 0
+    tokens_left: int = 0
+    notes_chars: int = 0
+    needs_cut_notice: bool = False
+    is_conversation_over: bool = False
+    is_resumed: bool = False
+    is_stopped: bool = False
+    is_over: bool = False
+    stored_messages: tuple[Message, ...] = ()
     replies: tuple[Reply, ...] = ()
-    cut_short: Reply | None = None
+    partial_reply: Reply | None = None
     results: tuple[StoredResult, ...] = ()
 
 
-async def begin(
-    tx: Transaction, plan: Plan, ask: Ask, told: Told | None, *, budget: int, now: float
-) -> Opened | Wanting:
+async def open_turn(
+    tx: Transaction,
+    config: TurnConfig,
+    request: TurnRequest,
+    preflight_result: PreflightResult | None,
+    *,
+    budget: int,
+    now: float,
+) -> PreparedTurn | PreflightRequest:
     """Open the turn of `ask`, or find it as an earlier attempt stored it. `budget` bounds its prompt, in
     tokens.
 
     Wanting: the turn is new, and the endpoint should be asked something; call this again with what it has
     `told`. Until then that is None.
     """
-    judged = await _judge(tx, plan, ask, told, now)
+    judged = await _assess(tx, config, request, preflight_result, now)
     # A turn that is about to use tools shall not find the prompt full.
-    newest = judged.size + (min(RESERVE, budget // 4) if judged.decision.tools else 0)
-    count = plan.counts and told is None and judged.seen.near(newest, budget)
-    read = plan.reads and told is None and judged.is_open and not ask.deep
-    if (count or read) and not await stored.begun(tx, ask.items[0].id):
+    newest = judged.user_tokens + (min(TOOL_RESERVE_TOKENS, budget // 4) if judged.decision.tools else 0)
+    count = (
+        config.can_count_tokens
+        and preflight_result is None
+        and judged.current_window.is_near_budget(newest, budget)
+    )
+    read = (
+        config.can_estimate_tool_work
+        and preflight_result is None
+        and judged.is_undecided
+        and not request.deep
+    )
+    if (count or read) and not await stored.has_turn(tx, request.items[0].id):
         if count:
-            prompt = await window.messages(tx, judged.seen, plan.system, judged.user)
+            prompt = await window.build_prompt(tx, judged.current_window, config.system, judged.user_messages)
         else:
-            prompt = judged.user
-        return Wanting(count, read, judged.decision.thinking, prompt, judged.seen.toolbox)
-    seen = judged.counted
-    wanted = seen.within(budget, newest)
+            prompt = judged.user_messages
+        return PreflightRequest(count, read, judged.decision.thinking, prompt, judged.current_window.toolbox)
+    seen = judged.counted_window
+    wanted = seen.cut_to_fit(budget, newest)
     if wanted is not seen:
-        wanted = replace(wanted, toolbox=judged.kit(None))
-    opened = await _open(tx, plan, ask, judged, wanted.toolbox, now)
-    if opened.is_found:
+        wanted = replace(wanted, toolbox=judged.toolbox_for(None))
+    opened = await _store_turn(tx, config, request, judged, wanted.toolbox, now)
+    if opened.is_resumed:
         # It keeps the window it began with, unless its prompt was too long for the endpoint, and its tools
         # always.
-        if budget < plan.budget:
+        if budget < config.prompt_budget:
             wanted = replace(wanted, toolbox=seen.toolbox)
         else:
             wanted = seen
-    seen = await _settled(tx, plan, ask.lane, seen, wanted)
+    seen = await _store_window(tx, config, request.lane, seen, wanted)
     return replace(
         opened,
-        may_think=judged.setting != "off",
-        prompt=await window.messages(tx, seen, plan.system, opened.user),
-        size=seen.size + judged.size,
-        room=max(0, int(budget / seen.ratio) - seen.size - judged.size),
-        notes_size=len(seen.here.notes or ""),
-        tell_cut=seen.here.cut is not None and not seen.here.told_cut and not seen.here.over,
-        aside=seen.here.over,
+        may_think=judged.thinking_setting != "off",
+        prompt=await window.build_prompt(tx, seen, config.system, opened.user_messages),
+        prompt_tokens=seen.estimated_tokens + judged.user_tokens,
+        tokens_left=max(0, int(budget / seen.token_ratio) - seen.estimated_tokens - judged.user_tokens),
+        notes_chars=len(seen.conversation.notes or ""),
+        needs_cut_notice=seen.conversation.cut is not None
+        and not seen.conversation.told_cut
+        and not seen.conversation.is_over,
+        is_conversation_over=seen.conversation.is_over,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class _Assessment:
     """What is thought of a turn before anything of it is stored; `size` estimates its user messages, in
     tokens.
 
     `kit` gives the tools of its conversation.
     """
 
-    seen: Window
-    kit: window.Kit
-    user: tuple[Message, ...]
-    size: int
-    told: Told | None
-    setting: Setting
-    decision: Decision
+    current_window: ContextWindow
+    toolbox_for: window.ToolboxFor
+    user_messages: tuple[Message, ...]
+    user_tokens: int
+    preflight_result: PreflightResult | None
+    thinking_setting: ThinkingSetting
+    decision: ThinkingDecision
 
     @property
-    def is_open(self) -> bool:
+    def is_undecided(self) -> bool:
         """Whether words did not tell, and nobody else did, if the turn thinks."""
-        return self.decision.unsure and self.setting == "auto"
+        return self.decision.is_unsure and self.thinking_setting == "auto"
 
     @property
-    def counted(self) -> Window:
+    def counted_window(self) -> ContextWindow:
         """The window, once the server has counted the prompt that was in doubt."""
-        tokens = self.told.counted if self.told else None
+        tokens = self.preflight_result.prompt_tokens if self.preflight_result else None
         if not tokens:
-            return self.seen
-        return replace(self.seen, ratio=history.ratio(self.seen.size + self.size, tokens))
+            return self.current_window
+        return replace(
+            self.current_window,
+            token_ratio=history.compute_token_ratio(
+                self.current_window.estimated_tokens + self.user_tokens, tokens
+            ),
+        )
 
 
-async def _judge(tx: Transaction, plan: Plan, ask: Ask, told: Told | None, now: float) -> _Judged:
+async def _assess(
+    tx: Transaction,
+    config: TurnConfig,
+    request: TurnRequest,
+    preflight_result: PreflightResult | None,
+    now: float,
+) -> _Assessment:
     # A turn that waited for a person may be of an earlier conversation, and stays in it.
-    if ask.items[0].attempt > 1:
-        number = await stored.conversation(tx, ask.items[0].id)
+    if request.items[0].attempt > 1:
+        number = await stored.find_conversation(tx, request.items[0].id)
     else:
         number = None
     # What was used before matters only where not all tools stand in a prompt.
-    if plan.catalogue.crowded:
-        recent = await stored.used_of_late(tx, ask.lane)
+    if config.tool_registry.needs_tool_search:
+        recent = await stored.list_recent_tools(tx, request.lane)
     else:
         recent = []
-    kit = _kit(plan, ask, recent)
-    seen = await window.look(tx, ask.lane, plan.system, kit, number)
-    user = user_messages(ask, seen.past[-1].received_at if seen.past else 0.0, now)
-    setting = seen.here.think or plan.thinking
-    return _Judged(
-        seen, kit, user, history.estimate(user), told, setting, _decided(plan, ask, seen, setting, told)
+    kit = _bind_toolbox(config, request, recent)
+    seen = await window.load_window(tx, request.lane, config.system, kit, number)
+    user = build_user_messages(request, seen.past_turns[-1].received_at if seen.past_turns else 0.0, now)
+    setting = seen.conversation.think or config.thinking
+    return _Assessment(
+        seen,
+        kit,
+        user,
+        history.estimate_tokens(user),
+        preflight_result,
+        setting,
+        _decide_thinking(config, request, seen, setting, preflight_result),
     )
 
 
-def _kit(plan: Plan, ask: Ask, recent: Iterable[str]) -> window.Kit:
-    texts = [prompting.without_files(text) for text in ask.texts]
-    return partial(plan.catalogue.kit, ask.person, ask.lane.chat, texts, recent=recent)
+def _bind_toolbox(config: TurnConfig, request: TurnRequest, recent_tools: Iterable[str]) -> window.ToolboxFor:
+    texts = [prompting.strip_files(text) for text in request.texts]
+    return partial(
+        config.tool_registry.build_conversation_toolbox,
+        request.person,
+        request.lane.chat,
+        texts,
+        recent_names=recent_tools,
+    )
 
 
-async def _open(
-    tx: Transaction, plan: Plan, ask: Ask, judged: _Judged, toolbox: Toolbox, now: float
-) -> Opened:
+async def _store_turn(
+    tx: Transaction,
+    config: TurnConfig,
+    request: TurnRequest,
+    assessment: _Assessment,
+    toolbox: Toolbox,
+    now: float,
+) -> PreparedTurn:
     new = NewTurn(
-        item=ask.items[0].id,
-        lane=ask.lane,
-        person=ask.person,
-        conversation=judged.seen.here.number,
-        tools=toolbox.offered,
-        thinking=judged.decision.thinking,
-        thinking_why=judged.decision.why,
-        received_at=ask.items[0].received_at,
+        item=request.items[0].id,
+        lane=request.lane,
+        person=request.person,
+        conversation=assessment.current_window.conversation.number,
+        tools=toolbox.offered_names,
+        thinking=assessment.decision.thinking,
+        thinking_why=assessment.decision.reason,
+        received_at=request.items[0].received_at,
     )
-    turn = await stored.open_turn(tx, new, [item.id for item in ask.items], judged.user, now=now)
+    turn = await stored.open_turn(
+        tx, new, [item.id for item in request.items], assessment.user_messages, now=now
+    )
     if turn is None:
-        return await _found(tx, plan, judged.kit, ask.items[0].id, now)
-    if ask.attached:
-        await attachments.keep(tx, turn.id, ask.attachments)
-    if judged.told is not None and judged.told.call is not None:
-        await calls.belong(tx, judged.told.call, turn.id)
-    number = judged.seen.here.number
-    thinking = judged.decision.thinking
-    return Opened(turn.id, number, judged.user, toolbox, thinking, stopped=turn.stopped)
+        return await _resume_turn(tx, config, assessment.toolbox_for, request.items[0].id, now)
+    if request.attachment_count:
+        await attachments.store(tx, turn.id, request.attachments)
+    if assessment.preflight_result is not None and assessment.preflight_result.call is not None:
+        await calls.assign_to_turn(tx, assessment.preflight_result.call, turn.id)
+    number = assessment.current_window.conversation.number
+    thinking = assessment.decision.thinking
+    return PreparedTurn(turn.id, number, assessment.user_messages, toolbox, thinking, is_stopped=turn.stopped)
 
 
-async def _settled(tx: Transaction, plan: Plan, lane: Lane, seen: Window, wanted: Window) -> Window:
+async def _store_window(
+    tx: Transaction,
+    config: TurnConfig,
+    lane: Lane,
+    current_window: ContextWindow,
+    target_window: ContextWindow,
+) -> ContextWindow:
     """Store that the conversation has begun, or that it is cut to the `wanted` window."""
-    if wanted is not seen:
-        return await window.cut(tx, lane, wanted, plan.system)
-    if not seen.begun:
-        await conversations.begin(tx, lane, seen.here.number, seen.here.notes or "", seen.toolbox.offered)
-    return seen
+    if target_window is not current_window:
+        return await window.store_cut(tx, lane, target_window, config.system)
+    if not current_window.is_begun:
+        await conversations.begin(
+            tx,
+            lane,
+            current_window.conversation.number,
+            current_window.conversation.notes or "",
+            current_window.toolbox.offered_names,
+        )
+    return current_window
 
 
-def _decided(plan: Plan, ask: Ask, seen: Window, setting: Setting, told: Told | None) -> Decision:
-    last = seen.past[-1] if seen.past else None
+def _decide_thinking(
+    config: TurnConfig,
+    request: TurnRequest,
+    current_window: ContextWindow,
+    thinking_setting: ThinkingSetting,
+    preflight_result: PreflightResult | None,
+) -> ThinkingDecision:
+    last = current_window.past_turns[-1] if current_window.past_turns else None
     recent, thought = (last.used, last.thinking) if last else ((), False)
-    evidence = Evidence(setting, recent=recent, thought=thought, attachments=ask.attached)
-    decision = decide([prompting.without_files(text) for text in ask.texts], seen.toolbox.offer, evidence)
-    if told is None or told.read is None or not decision.unsure:
+    evidence = ThinkingEvidence(
+        thinking_setting, recent_tools=recent, was_thinking=thought, attachment_count=request.attachment_count
+    )
+    decision = decide_thinking(
+        [prompting.strip_files(text) for text in request.texts], current_window.toolbox.tool_index, evidence
+    )
+    if preflight_result is None or preflight_result.tool_work_chance is None or not decision.is_unsure:
         return decision
-    why = f"words did not tell; the endpoint reads {told.read:.0%} for tool work"
-    return replace(decision, thinking=told.read >= HALF, why=why)
+    why = f"words did not tell; the endpoint reads {preflight_result.tool_work_chance:.0%} for tool work"
+    return replace(decision, thinking=preflight_result.tool_work_chance >= THINKING_THRESHOLD, reason=why)
 
 
-async def _found(tx: Transaction, plan: Plan, kit: window.Kit, item: int, now: float) -> Opened:
+async def _resume_turn(
+    tx: Transaction, config: TurnConfig, toolbox_for: window.ToolboxFor, item: int, now: float
+) -> PreparedTurn:
     found = await stored.find(tx, item)
-    await calls.abandon(tx, found.id, now=now)
-    results = tuple(await calls.results(tx, found.id))
+    await calls.abandon_model_calls(tx, found.id, now=now)
+    results = tuple(await calls.load_tool_results(tx, found.id))
     called = [one.call.name for one in results if one.outcome != "refused"]
-    return Opened(
+    return PreparedTurn(
         found.id,
         found.conversation,
-        found.user,
-        plan.catalogue.after(kit(found.tools), called),
+        found.user_messages,
+        config.tool_registry.extend_toolbox(toolbox_for(found.tools), called),
         found.thinking,
-        is_found=True,
-        stopped=found.stopped,
-        over=found.state != "running",
-        said=found.said,
-        replies=tuple(await calls.replies(tx, found.id)),
-        cut_short=await calls.cut_short(tx, found.id),
+        is_resumed=True,
+        is_stopped=found.stopped,
+        is_over=found.state != "running",
+        stored_messages=found.agent_messages,
+        replies=tuple(await calls.load_replies(tx, found.id)),
+        partial_reply=await calls.load_interrupted_reply(tx, found.id),
         results=results,
     )
 
 
-def user_messages(ask: Ask, last: float, now: float) -> tuple[Message, ...]:
+def build_user_messages(request: TurnRequest, last_message_at: float, now: float) -> tuple[Message, ...]:
     """The texts as they are stored and sent. One that comes a while after the `last` turn says when it was
     written.
 
     A stamp is a dozen tokens in every later prompt, so a lively conversation has few of them.
     """
     messages = []
-    sent = ask.sent or (now,) * len(ask.texts)
-    came = ask.attachments or ((),) * len(ask.texts)
-    for text, moment, with_it in zip(ask.texts, sent, came, strict=True):
-        late = moment - last >= STAMP_SECONDS and not _STAMPED.match(text)
+    sent = request.sent_at or (now,) * len(request.texts)
+    came = request.attachments or ((),) * len(request.texts)
+    for text, moment, with_it in zip(request.texts, sent, came, strict=True):
+        late = moment - last_message_at >= STAMP_SECONDS and not _STAMP.match(text)
         images = tuple(Image(one.media_type, one.data) for one in with_it if one.data is not None)
         if late:
-            stamped = prompting.stamp(datetime.fromtimestamp(moment, UTC)) + text
+            stamped = prompting.format_timestamp(datetime.fromtimestamp(moment, UTC)) + text
         else:
             stamped = text
         messages.append(Message("user", stamped, images=images))
-        last = max(last, moment)
+        last_message_at = max(last_message_at, moment)
     return tuple(messages)

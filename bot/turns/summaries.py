@@ -10,27 +10,27 @@ import time
 from dataclasses import dataclass, replace
 
 from bot.agent import reply_parser as replies
-from bot.agent.reply_parser import Answer
+from bot.agent.reply_parser import AnswerReply
 from bot.agent.toolbox import Toolbox
 from bot.db.conversations import calls, conversations, turns
 from bot.db.conversations.calls import NewCall
 from bot.db.conversations.conversations import Conversation
 from bot.db.engine import Database, Transaction
 from bot.db.queues import inbox
-from bot.db.retry import patiently
-from bot.domain import SUMMARIES, InboxItem, Lane, Message, ModelRequest
+from bot.db.retry import retry_until_available
+from bot.domain import SUMMARIES_PRIORITY, InboxItem, Lane, Message, ModelRequest
 from bot.errors import CallFailed
-from bot.tool_registry.registry import Catalogue
+from bot.tool_registry.registry import ToolRegistry
 from bot.turns import context_window as window
-from bot.turns.call_ledger import Book, Came
-from bot.turns.endpoints import Endpoint
+from bot.turns.call_ledger import CallLedger, SystemCallResult
+from bot.turns.endpoints import ModelEndpoint
 
-FILLED = 0.7  # of the room a prompt has: from then on a cut is near
-TOKENS = 512  # two canvases
+NEARLY_FULL_SHARE = 0.7  # of the room a prompt has: from then on a cut is near
+SUMMARY_TOKENS = 512  # two canvases
 
 # Asked at the end of the chat's own prompt, which the endpoint holds in its cache: a prompt made for it alone
 # would be computed whole. Who speaks in it stays who he is, and what it gives is told as data.
-ASK = (
+SUMMARY_PROMPT = (
     "This is asked by the house, not by the user: sum this conversation up for yourself, since its beginning is about "
     "to leave your sight. At most 200 words of plain text in its language: what the user wants, what was found out and "
     "decided, what is still open; names, numbers, dates and addresses exactly. What an earlier summary tells stays in "
@@ -40,28 +40,30 @@ ASK = (
 log = logging.getLogger(__name__)
 
 
-async def due(tx: Transaction, lane: Lane, *, now: float) -> bool:
+async def enqueue_summary(tx: Transaction, lane: Lane, *, now: float) -> bool:
     """Write down that the lane's ended turns are to be summed up, all but the newest, which a /retry may
     still replace.
 
     False if there is nothing to do; else wake the worker once this is committed.
     """
     here = await conversations.find(tx, lane)
-    past = await turns.past(tx, lane, here.number)
-    if is_ahead(here) or len(past) < 2:
+    past = await turns.list_past_turns(tx, lane, here.number)
+    if has_summary_ahead(here) or len(past) < 2:
         return False
     body = {"job": "summary", "lane": lane.key, "conversation": here.number, "upto": past[-2].id}
     await inbox.add(tx, kind="house", lane=None, sender=None, body=body, now=now)
     return True
 
 
-def is_ahead(here: Conversation) -> bool:
+def has_summary_ahead(conversation: Conversation) -> bool:
     """Whether a summary is ready that tells of turns still in the prompt."""
-    return here.ahead is not None and (here.upto or 0) > (here.cut or 0)
+    return conversation.summary_ahead is not None and (conversation.summary_upto or 0) > (
+        conversation.cut or 0
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _SummaryJob:
     """What to sum up, as a prompt, and the newest turn it tells of."""
 
     lane: Lane
@@ -69,71 +71,89 @@ class _Job:
     upto: int
     toolbox: Toolbox
     prompt: tuple[Message, ...]
-    notes: int
+    notes_chars: int
 
 
-class Summaries:
+class Summarizer:
     """Runs the house's items. `system` and `catalogue` are the turns' own; `wanted` is False where SUMMARY is
     off.
     """
 
     def __init__(
-        self, database: Database, endpoint: Endpoint, *, system: str, catalogue: Catalogue, wanted: bool
+        self,
+        database: Database,
+        endpoint: ModelEndpoint,
+        *,
+        system: str,
+        tool_registry: ToolRegistry,
+        is_enabled: bool,
     ) -> None:
         self._database = database
-        self._book = Book(database)
+        self._ledger = CallLedger(database)
         self._endpoint = endpoint
         self._system = system
-        self._catalogue = catalogue
-        self._wanted = wanted
-        self._at_work: set[str] = set()
+        self._tool_registry = tool_registry
+        self._is_enabled = is_enabled
+        self._busy_lanes: set[str] = set()
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
         lane = Lane.parse(item.body["lane"])
-        if lane.key in self._at_work or not self._wanted:
-            await self._end(item)
+        if lane.key in self._busy_lanes or not self._is_enabled:
+            await self._store_result(item)
             return
-        self._at_work.add(lane.key)
+        self._busy_lanes.add(lane.key)
         try:
-            await self._sum_up(item, lane)
+            await self._summarize(item, lane)
         finally:
-            self._at_work.discard(lane.key)
+            self._busy_lanes.discard(lane.key)
 
-    async def _sum_up(self, item: InboxItem, lane: Lane) -> None:
-        async with self._database.reading() as tx:
-            job = await self._job(tx, lane, item.body["conversation"], item.body["upto"])
+    async def _summarize(self, item: InboxItem, lane: Lane) -> None:
+        async with self._database.read_transaction() as tx:
+            job = await self._load_job(tx, lane, item.body["conversation"], item.body["upto"])
         if job is None:
-            await self._end(item)
+            await self._store_result(item)
             return
-        came = await self._book.errand(self._endpoint.model, self._request(job), self._row(job))
-        await self._end(item, job, came)
+        came = await self._ledger.call_once(
+            self._endpoint.model, self._build_request(job), self._build_row(job)
+        )
+        await self._store_result(item, job, came)
 
-    async def _job(self, tx: Transaction, lane: Lane, conversation: int, upto: int) -> _Job | None:
+    async def _load_job(
+        self, tx: Transaction, lane: Lane, conversation: int, upto: int
+    ) -> _SummaryJob | None:
         """None if there is nothing left to do: the conversation is over, its turns have left, a summary is
         there.
         """
-        seen = await window.look(tx, lane, self._system, self._catalogue.kit_of(lane.chat))
-        shown = [turn.id for turn in seen.past[seen.span.first :]]
-        if seen.here.number != conversation or is_ahead(seen.here) or upto not in shown:
+        seen = await window.load_window(
+            tx, lane, self._system, self._tool_registry.make_toolbox_builder(lane.chat)
+        )
+        shown = [turn.id for turn in seen.past_turns[seen.history_cut.first_turn :]]
+        if (
+            seen.conversation.number != conversation
+            or has_summary_ahead(seen.conversation)
+            or upto not in shown
+        ):
             return None
-        seen = replace(seen, past=seen.past[: seen.span.first + shown.index(upto) + 1])
-        prompt = await window.messages(tx, seen, self._system, (Message("user", ASK),))
-        return _Job(lane, conversation, upto, seen.toolbox, prompt, len(seen.here.notes or ""))
+        seen = replace(
+            seen, past_turns=seen.past_turns[: seen.history_cut.first_turn + shown.index(upto) + 1]
+        )
+        prompt = await window.build_prompt(tx, seen, self._system, (Message("user", SUMMARY_PROMPT),))
+        return _SummaryJob(lane, conversation, upto, seen.toolbox, prompt, len(seen.conversation.notes or ""))
 
-    def _request(self, job: _Job) -> ModelRequest:
+    def _build_request(self, job: _SummaryJob) -> ModelRequest:
         return ModelRequest(
             messages=job.prompt,
             tools=job.toolbox.definitions,
             tool_choice="none",
             thinking=False,
-            max_tokens=TOKENS,
+            max_tokens=SUMMARY_TOKENS,
             session=f"{job.lane.key}/{job.conversation}",
             lane=f"{job.lane.key}/summary",
-            priority=SUMMARIES,
+            priority=SUMMARIES_PRIORITY,
         )
 
-    def _row(self, job: _Job) -> NewCall:
+    def _build_row(self, job: _SummaryJob) -> NewCall:
         system, *others = job.prompt
         return NewCall(
             turn=None,
@@ -141,37 +161,41 @@ class Summaries:
             purpose="summary",
             again=None,
             endpoint=self._endpoint.url,
-            model=self._endpoint.name(),
+            model=self._endpoint.model_name(),
             thinking=False,
-            tools_offered=len(job.toolbox.offered),
+            tools_offered=len(job.toolbox.offered_names),
             chars_system=len(system.text),
-            chars_tools=job.toolbox.size,
-            chars_notes=job.notes,
-            chars_history=max(0, sum(len(message.text) for message in others) - job.notes),
+            chars_tools=job.toolbox.size_chars,
+            chars_notes=job.notes_chars,
+            chars_history=max(0, sum(len(message.text) for message in others) - job.notes_chars),
             images=sum(len(message.images) for message in others),
         )
 
-    async def _end(self, item: InboxItem, job: _Job | None = None, came: Came | None = None) -> None:
+    async def _store_result(
+        self, item: InboxItem, job: _SummaryJob | None = None, call_result: SystemCallResult | None = None
+    ) -> None:
         """The item is done, whatever came of it; a summary is kept if the conversation is still the same."""
 
         async def write() -> None:
             now = time.time()
             async with self._database.transaction() as tx:
-                if job is not None and came is not None:
-                    await calls.close_call(tx, came.closing, now=now)
-                    if text := _summary(came):
-                        await conversations.tell_ahead(tx, job.lane, job.conversation, text, job.upto)
-                await inbox.done(tx, [item.id], now=now)
+                if job is not None and call_result is not None:
+                    await calls.close_call(tx, call_result.closing, now=now)
+                    if text := _extract_summary(call_result):
+                        await conversations.store_summary_ahead(
+                            tx, job.lane, job.conversation, text, job.upto
+                        )
+                await inbox.mark_done(tx, [item.id], now=now)
 
-        await patiently(write)
+        await retry_until_available(write)
 
 
-def _summary(came: Came) -> str | None:
-    if isinstance(came.given, CallFailed):
-        log.warning("no summary was made: %s", came.given, extra={"action": "summary.failed"})
+def _extract_summary(call_result: SystemCallResult) -> str | None:
+    if isinstance(call_result.result, CallFailed):
+        log.warning("no summary was made: %s", call_result.result, extra={"action": "summary.failed"})
         return None
-    verdict = replies.judge(came.given, {})
-    if not isinstance(verdict, Answer):
+    verdict = replies.parse_reply(call_result.result, {})
+    if not isinstance(verdict, AnswerReply):
         log.warning("a summary came without words", extra={"action": "summary.empty"})
         return None
     return verdict.text

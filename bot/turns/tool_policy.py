@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from bot.agent import approval_prompt as questions
 from bot.agent import taint as caution
 from bot.agent.events import RunTools
-from bot.agent.taint import Ask, Reading, Refuse, Run, Verdict
-from bot.agent.tool_calls import Wanted
+from bot.agent.taint import AllowCall, CallVerdict, DenyCall, RequireApproval, TaintState
+from bot.agent.tool_calls import CheckedCall
 from bot.agent.toolbox import Toolbox
 from bot.db.engine import Transaction
 from bot.db.queues import outbox
-from bot.db.tools.approvals import Question
+from bot.db.tools.approvals import ApprovalQuestion
 from bot.domain import Lane, Part, ToolResult
-from bot.tool_registry.assembly import unavailable
-from bot.turns.approvals import NO_ADMIN, Approvals, Asker, Waiting
-from tools.base import Tool, definition_hash
+from bot.tool_registry.assembly import format_unavailable
+from bot.turns.approvals import NO_ADMIN, Approvals, PendingCall, Requester
+from tools.base import Tool, hash_tool
 
 NOT_GRANTED = "{} may not be used by this person here; it was not run. Say so: an admin can change that."
 TOO_MANY = (
@@ -31,140 +31,159 @@ DENIED = "This was not run: {} did not allow it. Say so, and do not try it in an
 EXPIRED = "This was not run: nobody allowed it in time. Say so."
 STOPPED = "This was not run: the turn was stopped."
 
-ByCall = Mapping[tuple[int, str], ToolResult]
+ResultsByCall = Mapping[tuple[int, str], ToolResult]
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class ToolPolicyDependencies:
     """What the gates of all turns share: how a person is asked, who may use which tool in which chat, the
     `most` calls of one turn, and which tools rest, though a prompt still names them.
     """
 
     approvals: Approvals
-    granted: Callable[[str, int, int], bool]
-    most: int
-    rests: Callable[[str], bool] = lambda name: False
+    is_granted: Callable[[str, int, int], bool]
+    max_calls: int
+    is_suspended: Callable[[str], bool] = lambda name: False
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
+class PolicyDecisions:
     """The calls of a step that have no result yet."""
 
-    ready: tuple[Wanted, ...] = ()
-    waiting: tuple[Waiting, ...] = ()
+    ready: tuple[CheckedCall, ...] = ()
+    pending_calls: tuple[PendingCall, ...] = ()
     refused: tuple[ToolResult, ...] = ()
 
 
-class Gate:
+class ToolPolicy:
     """Of one turn; `reading` is what it had read before its first call, `asked` what people were asked in it
     before.
     """
 
     def __init__(
         self,
-        guard: Guard,
-        asker: Asker,
+        dependencies: ToolPolicyDependencies,
+        requester: Requester,
         toolbox: Toolbox,
-        reading: Reading,
-        asked: Mapping[tuple[int, str], Question],
+        taint_state: TaintState,
+        questions_by_call: Mapping[tuple[int, str], ApprovalQuestion],
     ) -> None:
-        self._guard = guard
-        self._asker = asker
+        self._dependencies = dependencies
+        self._requester = requester
         self._toolbox = toolbox
-        self._reading = reading
-        self._asked = asked
-        self._told: tuple[Lane, ...] = ()
+        self._taint_state = taint_state
+        self._questions_by_call = questions_by_call
+        self._lanes_to_notify: tuple[Lane, ...] = ()
 
     @property
-    def has_asked(self) -> bool:
+    def has_questions(self) -> bool:
         """Whether calls of this turn have waited for a person."""
-        return bool(self._asked)
+        return bool(self._questions_by_call)
 
-    async def sort(self, tx: Transaction, event: RunTools, results: ByCall, *, now: float) -> Sorted:
+    async def evaluate(
+        self, tx: Transaction, event: RunTools, results: ResultsByCall, *, now: float
+    ) -> PolicyDecisions:
         """Judge the calls of a step that have no result yet; `results` are all that the turn has."""
-        self._told = ()
-        reading = self._read(results)
+        self._lanes_to_notify = ()
+        reading = self._read_results(results)
         made = sum(result.outcome != "refused" for result in results.values())
-        ready = list[Wanted]()
-        waiting = list[Waiting]()
+        ready = list[CheckedCall]()
+        waiting = list[PendingCall]()
         refused = list[ToolResult]()
         for one in event.calls:
             if (event.step, one.call.id) in results:
                 continue
-            verdict = await self._verdict(tx, event.step, one, reading, made, now)
+            verdict = await self._judge_call(tx, event.step, one, reading, made, now)
             match verdict:
-                case Run():
+                case AllowCall():
                     ready.append(one)
-                case Ask():
-                    is_asked = (event.step, one.call.id) in self._asked
-                    waiting.append(Waiting(one, self._toolbox.tools[one.call.name], verdict, is_asked))
-                case Refuse(why):
+                case RequireApproval():
+                    is_asked = (event.step, one.call.id) in self._questions_by_call
+                    waiting.append(PendingCall(one, self._toolbox.tools[one.call.name], verdict, is_asked))
+                case DenyCall(why):
                     refused.append(ToolResult(one.call, why, "refused"))
-            made += not isinstance(verdict, Refuse)
-        return Sorted(tuple(ready), tuple(waiting), tuple(refused))
+            made += not isinstance(verdict, DenyCall)
+        return PolicyDecisions(tuple(ready), tuple(waiting), tuple(refused))
 
-    async def ask(self, tx: Transaction, step: int, waiting: Iterable[Waiting], *, now: float) -> None:
+    async def request_approvals(
+        self, tx: Transaction, step: int, pending_calls: Iterable[PendingCall], *, now: float
+    ) -> None:
         """Put the questions of a turn that is parked now; `tell` when that is committed."""
-        self._told = tuple(await self._guard.approvals.ask(tx, self._asker, step, waiting, now=now))
+        self._lanes_to_notify = tuple(
+            await self._dependencies.approvals.request(tx, self._requester, step, pending_calls, now=now)
+        )
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """What was stored for people to read is committed."""
-        if self._told:
-            self._guard.approvals.asked(self._told)
-            self._told = ()
+        if self._lanes_to_notify:
+            self._dependencies.approvals.notify(self._lanes_to_notify)
+            self._lanes_to_notify = ()
 
-    def _read(self, results: ByCall) -> Reading:
-        reading = Reading(self._reading.outside, [*self._reading.texts])
+    def _read_results(self, results: ResultsByCall) -> TaintState:
+        reading = TaintState(self._taint_state.is_tainted, [*self._taint_state.texts])
         for result in results.values():
-            reading.read(self._toolbox.tools.get(result.call.name), result)
+            reading.add_result(self._toolbox.tools.get(result.call.name), result)
         return reading
 
-    async def _verdict(
-        self, tx: Transaction, step: int, one: Wanted, reading: Reading, made: int, now: float
-    ) -> Verdict:
-        tool = self._toolbox.tools[one.call.name]
-        asker = self._asker
-        if self._guard.rests(tool.name):
-            return Refuse(unavailable(tool.name))
-        if not self._guard.granted(tool.name, asker.person, asker.lane.chat):
-            return Refuse(NOT_GRANTED.format(tool.name))
-        question = self._asked.get((step, one.call.id))
+    async def _judge_call(
+        self,
+        tx: Transaction,
+        step: int,
+        checked_call: CheckedCall,
+        taint_state: TaintState,
+        calls_made: int,
+        now: float,
+    ) -> CallVerdict:
+        tool = self._toolbox.tools[checked_call.call.name]
+        asker = self._requester
+        if self._dependencies.is_suspended(tool.name):
+            return DenyCall(format_unavailable(tool.name))
+        if not self._dependencies.is_granted(tool.name, asker.person, asker.lane.chat):
+            return DenyCall(NOT_GRANTED.format(tool.name))
+        question = self._questions_by_call.get((step, checked_call.call.id))
         if question is not None:
-            return _answered(question, tool, one)
-        if made >= self._guard.most:
-            return Refuse(TOO_MANY.format(self._guard.most))
-        verdict = caution.judge(tool, one.arguments, reading)
-        if isinstance(verdict, Ask):
-            return await self._may(tx, tool, verdict, now)
+            return _judge_answer(question, tool, checked_call)
+        if calls_made >= self._dependencies.max_calls:
+            return DenyCall(TOO_MANY.format(self._dependencies.max_calls))
+        verdict = caution.assess(tool, checked_call.arguments, taint_state)
+        if isinstance(verdict, RequireApproval):
+            return await self._check_allowance(tx, tool, verdict, now)
         return verdict
 
-    async def _may(self, tx: Transaction, tool: Tool, ask: Ask, now: float) -> Verdict:
+    async def _check_allowance(
+        self, tx: Transaction, tool: Tool, requirement: RequireApproval, now: float
+    ) -> CallVerdict:
         """It asks, unless it was allowed for a while; where nobody can be asked, the chat is told so."""
-        approvals = self._guard.approvals
-        asker = self._asker
-        if ask.binding is not None and await approvals.allowed(tx, asker, tool, ask.binding, now=now):
-            return Run()
-        if await approvals.where(tx, ask.who, asker):
-            return ask
+        approvals = self._dependencies.approvals
+        asker = self._requester
+        if requirement.binding is not None and await approvals.is_allowed(
+            tx, asker, tool, requirement.binding, now=now
+        ):
+            return AllowCall()
+        if await approvals.find_recipients(tx, requirement.approver, asker):
+            return requirement
         line = Part(NO_ADMIN.format(tool.name), silent=True)
         await outbox.add(tx, item=None, lane=asker.lane, parts=(line,), now=now)
-        self._told = (asker.lane,)
-        return Refuse(NOBODY)
+        self._lanes_to_notify = (asker.lane,)
+        return DenyCall(NOBODY)
 
 
-def _answered(question: Question, tool: Tool, one: Wanted) -> Verdict:
+def _judge_answer(question: ApprovalQuestion, tool: Tool, checked_call: CheckedCall) -> CallVerdict:
     """What a question has led to; what runs is what was shown, and nothing else."""
     match question.answer:
         case None:
-            return Ask("", question.who, question.binding)
+            return RequireApproval("", question.who, question.binding)
         case "denied":
-            return Refuse(DENIED.format("an admin" if question.who == "admins" else "the person"))
+            return DenyCall(DENIED.format("an admin" if question.who == "admins" else "the person"))
         case "expired":
-            return Refuse(EXPIRED)
+            return DenyCall(EXPIRED)
         case "stopped":
-            return Refuse(STOPPED)
-    is_same = definition_hash(tool) == question.hash and questions.stored(one.arguments) == question.arguments
+            return DenyCall(STOPPED)
+    is_same = (
+        hash_tool(tool) == question.hash
+        and questions.serialize_arguments(checked_call.arguments) == question.arguments
+    )
     was_theirs = question.who == "admins" or tool.rule.who == "asker"
     if is_same and was_theirs:
-        return Run(question.id)
-    return Refuse(CHANGED)
+        return AllowCall(question.id)
+    return DenyCall(CHANGED)

@@ -9,12 +9,12 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from bot.usage.json_records import Record, Value
-from bot.usage.plain_text import cell, markdown, plain
-from bot.usage.tables import UNKNOWN, Section
+from bot.usage.json_records import JsonRecord, RecordValue
+from bot.usage.plain_text import escape_for_markdown, escape_for_spreadsheet, escape_for_terminal
+from bot.usage.tables import UNKNOWN, ReportSection
 
 
-def as_table(sections: Iterable[Section], notes: Iterable[str], *, width: int | None = None) -> str:
+def render_table(sections: Iterable[ReportSection], notes: Iterable[str], *, width: int | None = None) -> str:
     """Tables for a terminal; `width` None: as wide as they are."""
     from rich.console import Console
     from rich.table import Table
@@ -26,57 +26,61 @@ def as_table(sections: Iterable[Section], notes: Iterable[str], *, width: int | 
     )
     for section in sections:
         table = Table(title=section.title, title_justify="left", box=None, pad_edge=False, title_style="")
-        for number, name in enumerate(section.head):
-            table.add_column(Text(plain(name)), justify="right" if number else "left", overflow="fold")
-        for line in section.lines:
-            table.add_row(*(Text(plain(text)) for text in line))
+        for number, name in enumerate(section.columns):
+            table.add_column(
+                Text(escape_for_terminal(name)), justify="right" if number else "left", overflow="fold"
+            )
+        for line in section.rows:
+            table.add_row(*(Text(escape_for_terminal(text)) for text in line))
         console.print(table)
         console.print()
-    told = out.getvalue() + "\n".join(plain(note) for note in notes)
+    told = out.getvalue() + "\n".join(escape_for_terminal(note) for note in notes)
     return "\n".join(line.rstrip() for line in told.splitlines())
 
 
-def as_markdown(sections: Iterable[Section], notes: Iterable[str]) -> str:
+def render_markdown(sections: Iterable[ReportSection], notes: Iterable[str]) -> str:
     """The same as Markdown."""
-    return "\n".join([*_markdown(sections), *(f"- {markdown(note)}" for note in notes)])
+    return "\n".join(
+        [*_render_markdown_lines(sections), *(f"- {escape_for_markdown(note)}" for note in notes)]
+    )
 
 
-def _markdown(sections: Iterable[Section]) -> Iterator[str]:
+def _render_markdown_lines(sections: Iterable[ReportSection]) -> Iterator[str]:
     for section in sections:
-        yield f"### {markdown(section.title)}"
+        yield f"### {escape_for_markdown(section.title)}"
         yield ""
-        yield _row(section.head)
-        yield _row(["---", *["---:"] * (len(section.head) - 1)], raw=True)
-        for line in section.lines:
-            yield _row(line)
+        yield _render_markdown_row(section.columns)
+        yield _render_markdown_row(["---", *["---:"] * (len(section.columns) - 1)], raw=True)
+        for line in section.rows:
+            yield _render_markdown_row(line)
         yield ""
 
 
-def _row(texts: Iterable[str], *, raw: bool = False) -> str:
-    return f"| {' | '.join(text if raw else markdown(text) for text in texts)} |"
+def _render_markdown_row(texts: Iterable[str], *, raw: bool = False) -> str:
+    return f"| {' | '.join(text if raw else escape_for_markdown(text) for text in texts)} |"
 
 
-def as_csv(records: Sequence[Record]) -> str:
+def render_csv(records: Sequence[JsonRecord]) -> str:
     """A line a record under the names of all their fields; unknown says so, what does not apply is left
     empty.
     """
     names = list(dict.fromkeys(name for record in records for name in record))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([cell(name) for name in names])
+    writer.writerow([escape_for_spreadsheet(name) for name in names])
     for record in records:
-        writer.writerow([_cell(record[name]) if name in record else "" for name in names])
+        writer.writerow([_format_csv_value(record[name]) if name in record else "" for name in names])
     return out.getvalue().removesuffix("\n")
 
 
-def _cell(value: Value) -> Value:
+def _format_csv_value(value: RecordValue) -> RecordValue:
     if value is None:
         return UNKNOWN
     if isinstance(value, str):
-        return cell(value)
+        return escape_for_spreadsheet(value)
     return value
 
 
-def as_json(value: object) -> str:
+def render_json(value: object) -> str:
     """JSON in plain ASCII, so that a terminal finds nothing to obey in it; what is unknown is null."""
     return json.dumps(value, indent=1)

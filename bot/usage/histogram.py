@@ -7,22 +7,22 @@ Pure. Whoever stores durations and whoever reads them meets here.
 import math
 from collections.abc import Mapping
 
-LEAST = 0.001  # seconds; what is shorter counts as none at all
-GROWTH = 1.05  # how much longer the end of a bucket is than its beginning
-ERROR = math.sqrt(GROWTH) - 1
+MIN_SECONDS = 0.001  # seconds; what is shorter counts as none at all
+BUCKET_GROWTH = 1.05  # how much longer the end of a bucket is than its beginning
+MAX_RELATIVE_ERROR = math.sqrt(BUCKET_GROWTH) - 1
 """How far a percentile may be from the true one, as a share of it: half a bucket."""
 
 
-def bucket(seconds: float) -> int | None:
+def bucket_number(seconds: float) -> int | None:
     """The bucket of a duration, numbered from 0; None if it is none at all."""
-    if seconds < LEAST:
+    if seconds < MIN_SECONDS:
         return None
-    return int(math.log(seconds / LEAST) / math.log(GROWTH))
+    return int(math.log(seconds / MIN_SECONDS) / math.log(BUCKET_GROWTH))
 
 
-def middle(number: int) -> float:
+def bucket_midpoint(number: int) -> float:
     """The duration a bucket stands for, in seconds: as far from its beginning as from its end, on that scale."""
-    return LEAST * math.pow(GROWTH, number + 0.5)
+    return MIN_SECONDS * math.pow(BUCKET_GROWTH, number + 0.5)
 
 
 def percentile(counts: Mapping[int, int], share: float) -> float:
@@ -33,9 +33,9 @@ def percentile(counts: Mapping[int, int], share: float) -> float:
         passed += counts[number]
         if passed >= wanted:
             break
-    return middle(number)
+    return bucket_midpoint(number)
 
 
-def exactly(durations: list[float], share: float) -> float:
+def exact_percentile(durations: list[float], share: float) -> float:
     """The same of durations that are known one by one, in order."""
     return durations[max(1, math.ceil(share * len(durations))) - 1]

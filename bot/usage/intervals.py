@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
 
-Kind = Literal[
+IntervalKind = Literal[
     "intake",
     "lane wait",
     "seat wait",
@@ -25,18 +25,18 @@ Kind = Literal[
     "down",
     "own",
 ]
-ORDER: tuple[Kind, ...] = get_args(Kind)
+INTERVAL_ORDER: tuple[IntervalKind, ...] = get_args(IntervalKind)
 """All kinds, as people read them."""
 
 # Further canvases come first of all: what a killed process was at is known from before it saw a first block.
 # Down comes before all waiting, which nobody did while there was no process.
-_PRECEDENCE: tuple[Kind, ...] = (
+_PRECEDENCE: tuple[IntervalKind, ...] = (
     *("further canvases", "first canvas", "tools", "Telegram", "down"),
     *("approval wait", "seat wait", "back-off", "lane wait", "intake", "own"),
 )
 _RANK = {kind: rank for rank, kind in enumerate(_PRECEDENCE)}
 
-EXPLAINED: Mapping[Kind, str] = {
+INTERVAL_DESCRIPTIONS: Mapping[IntervalKind, str] = {
     "intake": "the message is stored on disk and seen",
     "lane wait": "an earlier message of the chat is answered, or the rest of an album or a long paste is awaited",
     "seat wait": "the call waits for a free place at the model",
@@ -55,17 +55,17 @@ EXPLAINED: Mapping[Kind, str] = {
 class Span:
     """Something that lasted from `begin` to `end`, in epoch seconds."""
 
-    kind: Kind
+    kind: IntervalKind
     begin: float
     end: float
 
 
-def column(kind: Kind) -> str:
+def column_name(kind: IntervalKind) -> str:
     """The column of the table `accounts` that holds this interval."""
     return kind.lower().replace(" ", "_").replace("-", "_")
 
 
-def divided(begin: float, end: float, spans: Iterable[Span]) -> list[Span]:
+def to_exclusive_spans(begin: float, end: float, spans: Iterable[Span]) -> list[Span]:
     """What lies between `begin` and `end` in pieces that do not overlap, each of the first kind at work then."""
     inside = [span for span in spans if span.begin < end and span.end > begin and span.begin < span.end]
     coming = deque(sorted(inside, key=lambda span: span.begin))
@@ -79,29 +79,29 @@ def divided(begin: float, end: float, spans: Iterable[Span]) -> list[Span]:
             at_work.append(coming.popleft())
         at_work = [span for span in at_work if span.end >= right]
         if at_work:
-            _join(pieces, min((span.kind for span in at_work), key=_RANK.__getitem__), left, right)
+            _append_merged(pieces, min((span.kind for span in at_work), key=_RANK.__getitem__), left, right)
     return pieces
 
 
-def _join(pieces: list[Span], kind: Kind, begin: float, end: float) -> None:
+def _append_merged(pieces: list[Span], kind: IntervalKind, begin: float, end: float) -> None:
     if pieces and pieces[-1].kind == kind and pieces[-1].end == begin:
         begin = pieces.pop().begin
     pieces.append(Span(kind, begin, end))
 
 
-def summed(pieces: Iterable[Span]) -> dict[Kind, float]:
+def sum_by_kind(spans: Iterable[Span]) -> dict[IntervalKind, float]:
     """Seconds by kind, every kind told."""
-    seconds = dict.fromkeys(ORDER, 0.0)
-    for piece in pieces:
+    seconds = dict.fromkeys(INTERVAL_ORDER, 0.0)
+    for piece in spans:
         seconds[piece.kind] += piece.end - piece.begin
     return seconds
 
 
-def written(spans: Iterable[Span]) -> str:
+def serialize_spans(spans: Iterable[Span]) -> str:
     """Spans as they are stored: a JSON list of kind, begin and end."""
     return json.dumps([(span.kind, span.begin, span.end) for span in spans])
 
 
-def read(text: str | None) -> tuple[Span, ...]:
+def parse_spans(text: str | None) -> tuple[Span, ...]:
     """What `written` has made, or nothing."""
     return tuple(Span(kind, begin, end) for kind, begin, end in json.loads(text or "[]"))

@@ -2,28 +2,31 @@
 
 import unicodedata
 
-_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-_BEGINS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-_MARKDOWN = "\\`*_[]<>|~#$"
+_ESCAPED_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n")
+_MARKDOWN_SPECIALS = "\\`*_[]<>|~#$"
 
 
-def plain(text: str) -> str:
+def escape_for_terminal(text: str) -> str:
     """One line without anything a terminal obeys: control and direction signs are spelled out."""
-    return "".join(_spelled(sign) if unicodedata.category(sign) in _HIDDEN else sign for sign in text)
+    return "".join(
+        _escape_character(sign) if unicodedata.category(sign) in _ESCAPED_CATEGORIES else sign
+        for sign in text
+    )
 
 
-def cell(text: str) -> str:
+def escape_for_spreadsheet(text: str) -> str:
     """The same for a spreadsheet: a text that would be a formula there is marked as text."""
-    marked = f"'{text}" if text.startswith(_BEGINS_FORMULA) else text
-    return plain(marked)
+    marked = f"'{text}" if text.startswith(_FORMULA_PREFIXES) else text
+    return escape_for_terminal(marked)
 
 
-def markdown(text: str) -> str:
+def escape_for_markdown(text: str) -> str:
     """The same for Markdown: every sign means itself."""
-    return "".join(f"\\{sign}" if sign in _MARKDOWN else sign for sign in plain(text))
+    return "".join(f"\\{sign}" if sign in _MARKDOWN_SPECIALS else sign for sign in escape_for_terminal(text))
 
 
-def _spelled(sign: str) -> str:
-    if ord(sign) < 0xD800 or ord(sign) > 0xDFFF:
-        return sign.encode("unicode_escape").decode()
-    return f"\\u{ord(sign):x}"
+def _escape_character(character: str) -> str:
+    if ord(character) < 0xD800 or ord(character) > 0xDFFF:
+        return character.encode("unicode_escape").decode()
+    return f"\\u{ord(character):x}"

@@ -7,101 +7,121 @@ from typing import Any, TypeVar
 
 from bot.db.engine import Database, Transaction
 from bot.db.usage import report_sums as reports
-from bot.db.usage.usage_sums import Group, Key, Scope, TurnSums
-from bot.usage.histogram import LEAST
-from bot.usage.report import EXACT, KINDS, By, Durations, Found, Method, Question, Report, report
+from bot.db.usage.usage_sums import GroupBy, GroupKey, Scope, TurnSums
+from bot.usage.histogram import MIN_SECONDS
+from bot.usage.report import (
+    INTERVAL_COLUMNS,
+    MAX_EXACT_TURNS,
+    Durations,
+    Grouping,
+    PercentileMethod,
+    ReportQuery,
+    ReportSums,
+    UsageReport,
+    build_report,
+)
 
 T = TypeVar("T")
 
 
-async def answered(database: Database, question: Question) -> Report:
+async def load_report(database: Database, query: ReportQuery) -> UsageReport:
     """The report, read side by side: a large ledger takes seconds, and each reading can have a core of its
     own.
     """
-    scope = question.scope
-    group = _group(question.by)
+    scope = query.scope
+    group = _turn_grouping(query.by)
 
-    async def reading(read: Callable[[Transaction], Awaitable[T]]) -> T:
-        async with database.reading() as tx:
-            return await read(tx)
+    async def in_own_transaction(load: Callable[[Transaction], Awaitable[T]]) -> T:
+        async with database.read_transaction() as tx:
+            return await load(tx)
 
     async with asyncio.TaskGroup() as tasks:
-        calls = tasks.create_task(reading(partial(_called, scope=scope, by=group)))
-        others = tasks.create_task(reading(partial(_turned, question=question)))
+        calls = tasks.create_task(in_own_transaction(partial(_load_call_sums, scope=scope, by=group)))
+        others = tasks.create_task(in_own_transaction(partial(_load_turn_sums, query=query)))
     (called, again), (turns, tools, asked, server, (each, whole, method)) = calls.result(), others.result()
-    return report(question, Found(called, again, turns, tools, server, each, whole, method, asked))
+    return build_report(query, ReportSums(called, again, turns, tools, server, each, whole, method, asked))
 
 
-async def answered_in(tx: Transaction, question: Question) -> Report:
+async def load_report_in(tx: Transaction, query: ReportQuery) -> UsageReport:
     """The same inside a transaction, one reading after the other; for small questions."""
-    called, again = await _called(tx, question.scope, _group(question.by))
-    turns, tools, asked, server, (each, whole, method) = await _turned(tx, question)
-    return report(question, Found(called, again, turns, tools, server, each, whole, method, asked))
+    called, again = await _load_call_sums(tx, query.scope, _turn_grouping(query.by))
+    turns, tools, asked, server, (each, whole, method) = await _load_turn_sums(tx, query)
+    return build_report(query, ReportSums(called, again, turns, tools, server, each, whole, method, asked))
 
 
-def _group(by: By | None) -> Group | None:
-    if by == "tool":
+def _turn_grouping(grouping: Grouping | None) -> GroupBy | None:
+    if grouping == "tool":
         return None
-    return by
+    return grouping
 
 
-async def _called(tx: Transaction, scope: Scope, by: Group | None) -> Any:
-    return await reports.calls(tx, scope, by), await reports.again(tx, scope, by)
+async def _load_call_sums(tx: Transaction, scope: Scope, by: GroupBy | None) -> Any:
+    return await reports.sum_calls(tx, scope, by), await reports.sum_retries(tx, scope, by)
 
 
-async def _turned(tx: Transaction, question: Question) -> Any:
-    scope = question.scope
-    group = _group(question.by)
-    turns = await reports.turned(tx, scope, group)
-    tools = await reports.tools(tx, scope, question.by)
-    asked = await reports.asked(tx, scope, question.by)
-    if scope.is_of_turns or scope.model:
+async def _load_turn_sums(tx: Transaction, query: ReportQuery) -> Any:
+    scope = query.scope
+    group = _turn_grouping(query.by)
+    turns = await reports.sum_turns(tx, scope, group)
+    tools = await reports.sum_tool_calls(tx, scope, query.by)
+    asked = await reports.sum_approvals(tx, scope, query.by)
+    if scope.is_turns_only or scope.model:
         server = None
     else:
-        server = await reports.server(tx, scope)
-    return turns, tools, asked, server, await _durations(tx, question, turns)
+        server = await reports.sum_server_counters(tx, scope)
+    return turns, tools, asked, server, await _load_durations(tx, query, turns)
 
 
-async def _durations(
-    tx: Transaction, question: Question, turns: Iterable[TurnSums]
-) -> tuple[Durations, Durations, Method | None]:
+async def _load_durations(
+    tx: Transaction, query: ReportQuery, turns: Iterable[TurnSums]
+) -> tuple[Durations, Durations, PercentileMethod | None]:
     """Durations by group, those of all together, and how they are known."""
-    scope = question.scope
-    group = _group(question.by)
+    scope = query.scope
+    group = _turn_grouping(query.by)
     settled = sum(one.settled for one in turns)
-    if settled <= EXACT:
-        rows = await reports.account_rows(tx, scope, group)
+    if settled <= MAX_EXACT_TURNS:
+        rows = await reports.list_breakdown_seconds(tx, scope, group)
         named: Sequence[tuple[str, float]] = ()
-        if question.by == "tool":
-            named = await reports.tool_seconds(tx, scope)
-        return _exact(rows) | _named(named), _exact((None, *row[1:]) for row in rows), "exact"
-    if not scope.is_of_days:
+        if query.by == "tool":
+            named = await reports.list_tool_seconds(tx, scope)
+        return (
+            _collect_durations(rows) | _collect_tool_durations(named),
+            _collect_durations((None, *row[1:]) for row in rows),
+            "exact",
+        )
+    if not scope.is_whole_days:
         return {}, {}, None
     if group == "day":
-        daily = await reports.counted(tx, scope, daily=True)
+        daily = await reports.count_durations(tx, scope, daily=True)
     else:
         daily = []
-    return _counted(daily), _counted(await reports.counted(tx, scope, daily=False)), "buckets"
+    return (
+        _collect_bucket_counts(daily),
+        _collect_bucket_counts(await reports.count_durations(tx, scope, daily=False)),
+        "buckets",
+    )
 
 
-def _exact(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[Key, str], list[float]]:
-    found: dict[tuple[Key, str], list[float]] = {}
+def _collect_durations(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[GroupKey, str], list[float]]:
+    found: dict[tuple[GroupKey, str], list[float]] = {}
     for key, *seconds in rows:
-        for kind, value in zip(KINDS, seconds, strict=True):
-            if value >= LEAST:
+        for kind, value in zip(INTERVAL_COLUMNS, seconds, strict=True):
+            if value >= MIN_SECONDS:
                 found.setdefault((key, kind), []).append(value)
     return found
 
 
-def _named(rows: Iterable[tuple[str, float]]) -> dict[tuple[Key, str], list[float]]:
-    found: dict[tuple[Key, str], list[float]] = {}
+def _collect_tool_durations(rows: Iterable[tuple[str, float]]) -> dict[tuple[GroupKey, str], list[float]]:
+    found: dict[tuple[GroupKey, str], list[float]] = {}
     for name, seconds in rows:
         found.setdefault((name, "tools"), []).append(seconds)
     return found
 
 
-def _counted(rows: Iterable[tuple[int | None, str, int, int]]) -> dict[tuple[Key, str], dict[int, int]]:
-    found: dict[tuple[Key, str], dict[int, int]] = {}
+def _collect_bucket_counts(
+    rows: Iterable[tuple[int | None, str, int, int]],
+) -> dict[tuple[GroupKey, str], dict[int, int]]:
+    found: dict[tuple[GroupKey, str], dict[int, int]] = {}
     for day, kind, number, count in rows:
         found.setdefault((day, kind), {})[number] = count
     return found

@@ -8,70 +8,72 @@ from datetime import UTC, datetime
 from typing import TypeVar, get_args
 
 from bot.db.usage.rankings import Sort
-from bot.db.usage.usage_sums import DAY, Scope
+from bot.db.usage.usage_sums import DAY_SECONDS, Scope
 from bot.errors import QuestionRefused
-from bot.usage.report import By
+from bot.usage.report import Grouping
 
 T = TypeVar("T", bound=str)
 
-_AGO = re.compile(r"([0-9]{1,6})([hdw])")
-_UNITS = {"h": 3600, "d": DAY, "w": 7 * DAY}
+_RELATIVE_TIME = re.compile(r"([0-9]{1,6})([hdw])")
+_UNIT_SECONDS = {"h": 3600, "d": DAY_SECONDS, "w": 7 * DAY_SECONDS}
 _NEW_YEAR_9999 = 253_370_764_800  # epoch seconds; what is later may not be told as a date
-_LARGEST = 2**63  # no database takes a larger number
-_CHAT = re.compile(r"-?[0-9]{1,20}(:[0-9]{1,20})?")
-WHEN = "a date such as 2026-11-03, a date and time (UTC) such as 2026-11-03T14:30, today, or 24h, 30d, 4w ago"
+_MAX_INTEGER = 2**63  # no database takes a larger number
+_CHAT_PATTERN = re.compile(r"-?[0-9]{1,20}(:[0-9]{1,20})?")
+TIME_FORMATS = (
+    "a date such as 2026-11-03, a date and time (UTC) such as 2026-11-03T14:30, today, or 24h, 30d, 4w ago"
+)
 SORTS: tuple[Sort, ...] = get_args(Sort)
-BYS: tuple[By, ...] = get_args(By)
+GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
 
 
-def scope(
+def parse_scope(
     since: str | None, until: str | None, chat: str | None, user: int | None, model: str | None, *, now: float
 ) -> Scope:
     """What to look at. A date given as `until` is meant with its whole day."""
-    first = None if since is None else moment("--since", since, now)
+    first = None if since is None else parse_time("--since", since, now)
     if until is None:
         last = None
     else:
-        last = moment("--until", until, now, whole_day=True)
+        last = parse_time("--until", until, now, whole_day=True)
     if first is not None and last is not None and first >= last:
         raise QuestionRefused(f"--since {since} is not before --until {until}.")
     if first is not None and first > now:
         raise QuestionRefused(f"--since {since} has not come yet.")
-    if chat is not None and not _CHAT.fullmatch(chat):
+    if chat is not None and not _CHAT_PATTERN.fullmatch(chat):
         raise QuestionRefused("--chat must be the number of a chat, or chat:topic. Example: --chat 12345678")
-    if user is not None and not 0 < user < _LARGEST:
+    if user is not None and not 0 < user < _MAX_INTEGER:
         raise QuestionRefused("--user must be the number of a person. Example: --user 12345678")
     return Scope(first, last, chat, user, model)
 
 
-def moment(option: str, text: str, now: float, *, whole_day: bool = False) -> float:
+def parse_time(option: str, text: str, now: float, *, whole_day: bool = False) -> float:
     """Epoch seconds of a date, a time or a span back from now; days are UTC."""
     word = text.strip().lower()
     if word == "today":
-        return now - now % DAY + (DAY if whole_day else 0)
-    if ago := _AGO.fullmatch(word):
-        return _ago(option, int(ago[1]) * _UNITS[ago[2]], now, in_days=ago[2] != "h")
+        return now - now % DAY_SECONDS + (DAY_SECONDS if whole_day else 0)
+    if ago := _RELATIVE_TIME.fullmatch(word):
+        return _time_ago(option, int(ago[1]) * _UNIT_SECONDS[ago[2]], now, in_days=ago[2] != "h")
     try:
         read = datetime.fromisoformat(text.strip())
         seconds = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
-        raise QuestionRefused(f"{option} must be {WHEN}; {text!r} is none.") from None
+        raise QuestionRefused(f"{option} must be {TIME_FORMATS}; {text!r} is none.") from None
     if not 0 <= seconds < _NEW_YEAR_9999:
         raise QuestionRefused(f"{option} must be a time from 1970 to 9998.")
     if whole_day and re.fullmatch(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}", text.strip()):
-        return seconds + DAY
+        return seconds + DAY_SECONDS
     return seconds
 
 
-def one_of(option: str, text: str, known: Sequence[T]) -> T:
+def parse_choice(option: str, text: str, choices: Sequence[T]) -> T:
     """The one of these names that is meant."""
-    for one in known:
+    for one in choices:
         if one == text:
             return one
-    raise QuestionRefused(f"{option} must be one of {', '.join(known)}.")
+    raise QuestionRefused(f"{option} must be one of {', '.join(choices)}.")
 
 
-def turn_id(text: str) -> int:
+def parse_turn_id(text: str) -> int:
     """The id of a turn as it is shown, with or without its #."""
     if not re.fullmatch(r"#?[0-9]{1,18}", text.strip()):
         raise QuestionRefused(
@@ -80,11 +82,11 @@ def turn_id(text: str) -> int:
     return int(text.strip().removeprefix("#"))
 
 
-def _ago(option: str, seconds: int, now: float, *, in_days: bool) -> float:
+def _time_ago(option: str, seconds: int, now: float, *, in_days: bool) -> float:
     """So long ago; days and weeks begin at midnight, so that they are whole days."""
     found = now - seconds
     if found < 0:
         raise QuestionRefused(f"{option} is before 1970.")
     if in_days:
-        return found - found % DAY
+        return found - found % DAY_SECONDS
     return found

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from bot.db.usage.rankings import RankedCall, RankedTurn
-from bot.usage.json_records import Record
-from bot.usage.report import moment
-from bot.usage.tables import NOT_TOLD, UNKNOWN, Section, seconds
+from bot.usage.json_records import JsonRecord
+from bot.usage.report import format_utc
+from bot.usage.tables import EMPTY_CELL, UNKNOWN, ReportSection, format_seconds
 
-_TURNS = (
+_TURN_COLUMNS = (
     *(
         "turn",
         "when (UTC)",
@@ -27,7 +27,7 @@ _TURNS = (
     ),
     *("waited s", "seconds", "ending"),
 )
-_CALLS = (
+_CALL_COLUMNS = (
     *(
         "call",
         "turn",
@@ -45,29 +45,32 @@ _CALLS = (
 )
 
 
-def turns(found: Sequence[RankedTurn], sort: str) -> Section:
+def build_turn_section(turns: Sequence[RankedTurn], sort: str) -> ReportSection:
     """The turns, one a line."""
-    return Section(f"Turns by {sort}", _TURNS, tuple(_turn(one) for one in found))
+    return ReportSection(f"Turns by {sort}", _TURN_COLUMNS, tuple(_turn_cells(one) for one in turns))
 
 
-def calls(found: Sequence[RankedCall], sort: str) -> Section:
+def build_call_section(calls: Sequence[RankedCall], sort: str) -> ReportSection:
     """The model calls, one a line."""
-    return Section(f"Model calls by {sort}", _CALLS, tuple(_call(one) for one in found))
+    return ReportSection(f"Model calls by {sort}", _CALL_COLUMNS, tuple(_call_cells(one) for one in calls))
 
 
-def records(found: Sequence[RankedTurn] | Sequence[RankedCall]) -> list[Record]:
+def build_records(rows: Sequence[RankedTurn] | Sequence[RankedCall]) -> list[JsonRecord]:
     """The same for machines: times in UTC, None where something is unknown."""
-    return [_record(one) for one in found]
+    return [_build_record(one) for one in rows]
 
 
-def _record(one: RankedTurn | RankedCall) -> Record:
-    record: Record = asdict(one)
-    if isinstance(one, RankedCall):
-        return record | {"created_at": moment(one.created_at), "tokens_per_second": rate(one)}
-    return record | {"received_at": moment(one.received_at)}
+def _build_record(row: RankedTurn | RankedCall) -> JsonRecord:
+    record: JsonRecord = asdict(row)
+    if isinstance(row, RankedCall):
+        return record | {
+            "created_at": format_utc(row.created_at),
+            "tokens_per_second": tokens_per_second(row),
+        }
+    return record | {"received_at": format_utc(row.received_at)}
 
 
-def rate(call: RankedCall) -> float | None:
+def tokens_per_second(call: RankedCall) -> float | None:
     """Output tokens a second with a seat; None for one canvas, which costs the same however full it is, or
     unknown.
     """
@@ -77,60 +80,65 @@ def rate(call: RankedCall) -> float | None:
     return round(call.output / call.seconds, 1)
 
 
-def _turn(one: RankedTurn) -> tuple[str, ...]:
+def _turn_cells(turn: RankedTurn) -> tuple[str, ...]:
     return (
-        f"{one.turn}",
-        moment(one.received_at),
-        one.chat,
-        f"{one.user}",
-        "yes" if one.thinking else "no",
-        f"{one.calls}",
-        f"{one.tools}",
-        *((_count(number, whole=whole) if one.calls else "0") for number, whole in _sums(one)),
-        _time(one.waited),
-        _time(one.seconds),
-        one.ending or "running",
+        f"{turn.turn}",
+        format_utc(turn.received_at),
+        turn.chat,
+        f"{turn.user}",
+        "yes" if turn.thinking else "no",
+        f"{turn.calls}",
+        f"{turn.tools}",
+        *(
+            (_format_count(number, is_complete=whole) if turn.calls else "0")
+            for number, whole in _token_sums(turn)
+        ),
+        _format_optional_seconds(turn.waited),
+        _format_optional_seconds(turn.seconds),
+        turn.ending or "running",
     )
 
 
-def _sums(one: RankedTurn) -> Iterator[tuple[int | None, bool]]:
+def _token_sums(turn: RankedTurn) -> Iterator[tuple[int | None, bool]]:
     """Counts of its calls, and whether all told theirs."""
-    yield one.input, one.counted
-    yield one.cached, one.counted and one.cached_counted
-    yield one.output, one.counted
-    yield one.canvases, one.counted
+    yield turn.input, turn.counted
+    yield turn.cached, turn.counted and turn.cached_counted
+    yield turn.output, turn.counted
+    yield turn.canvases, turn.counted
 
 
-def _call(one: RankedCall) -> tuple[str, ...]:
-    fast = rate(one)
+def _call_cells(call: RankedCall) -> tuple[str, ...]:
+    fast = tokens_per_second(call)
     return (
-        f"{one.call}",
-        NOT_TOLD if one.turn is None else f"{one.turn}",
-        moment(one.created_at),
-        NOT_TOLD if one.user is None else f"{one.user}",
-        one.purpose,
-        one.again or "",
-        one.model,
-        "yes" if one.thinking else "no",
-        *(_count(number) for number in (one.input, one.cached)),
-        *(_count(number, whole=not one.partial) for number in (one.output, one.reasoning)),
-        NOT_TOLD if one.purpose == "decision" else _count(one.canvases, whole=not one.partial),
-        _time(one.waited),
-        _time(one.seconds),
-        NOT_TOLD if fast is None else f"{fast:,.1f}",
-        one.outcome or "running",
+        f"{call.call}",
+        EMPTY_CELL if call.turn is None else f"{call.turn}",
+        format_utc(call.created_at),
+        EMPTY_CELL if call.user is None else f"{call.user}",
+        call.purpose,
+        call.again or "",
+        call.model,
+        "yes" if call.thinking else "no",
+        *(_format_count(number) for number in (call.input, call.cached)),
+        *(_format_count(number, is_complete=not call.partial) for number in (call.output, call.reasoning)),
+        EMPTY_CELL
+        if call.purpose == "decision"
+        else _format_count(call.canvases, is_complete=not call.partial),
+        _format_optional_seconds(call.waited),
+        _format_optional_seconds(call.seconds),
+        EMPTY_CELL if fast is None else f"{fast:,.1f}",
+        call.outcome or "running",
     )
 
 
-def _count(number: int | None, *, whole: bool = True) -> str:
+def _format_count(number: int | None, *, is_complete: bool = True) -> str:
     if number is None:
         return UNKNOWN
-    if whole:
+    if is_complete:
         return f"{number:,}"
     return f"≥ {number:,}"
 
 
-def _time(time: float | None) -> str:
-    if time is None:
+def _format_optional_seconds(value: float | None) -> str:
+    if value is None:
         return UNKNOWN
-    return seconds(time)
+    return format_seconds(value)

@@ -10,43 +10,43 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar, get_args
 
 from bot.db.usage.usage_sums import (
-    DAY,
-    AgainSums,
-    AskedSums,
+    DAY_SECONDS,
+    ApprovalSums,
+    BreakdownColumn,
     CallSums,
-    Key,
+    GroupKey,
+    RetrySums,
     Scope,
-    Seconds,
     ServerSums,
     ToolSums,
     TurnSums,
 )
-from bot.usage.histogram import exactly, percentile
+from bot.usage.histogram import exact_percentile, percentile
 
-By = Literal["day", "chat", "user", "model", "tool", "purpose"]
-Method = Literal["exact", "buckets"]
+Grouping = Literal["day", "chat", "user", "model", "tool", "purpose"]
+PercentileMethod = Literal["exact", "buckets"]
 
-KINDS: tuple[Seconds, ...] = get_args(Seconds)
-NO_TURN = "(no turn)"
-EXACT = 20_000
+INTERVAL_COLUMNS: tuple[BreakdownColumn, ...] = get_args(BreakdownColumn)
+NO_TURN_LABEL = "(no turn)"
+MAX_EXACT_TURNS = 20_000
 """Up to so many turns percentiles are taken from the turns themselves."""
 
 T = TypeVar("T", CallSums, TurnSums)
-S = TypeVar("S", ToolSums, AskedSums, AgainSums)
-Durations = Mapping[tuple[Key, str], Sequence[float] | Mapping[int, int]]
+S = TypeVar("S", ToolSums, ApprovalSums, RetrySums)
+Durations = Mapping[tuple[GroupKey, str], Sequence[float] | Mapping[int, int]]
 """By group and kind: durations in seconds, or counts by bucket."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ReportQuery:
     """What a report is about; `by` None: everything together."""
 
     scope: Scope = field(default_factory=Scope)
-    by: By | None = None
+    by: Grouping | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Percentiles:
     """How durations of one kind are spread, in seconds, over the `count` that lasted at all."""
 
     count: int
@@ -56,7 +56,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class ToolUsage:
     """Tool calls of a group: how many ended how (None: not ended), and the seconds of the `timed` ones."""
 
     calls: int = 0
@@ -71,13 +71,13 @@ class Tools:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ApprovalCounts:
     """Tool calls of a group about which a person was asked: how many were answered how (None: not yet), and
     the seconds those waited that were answered.
     """
 
     answers: Mapping[str | None, int] = field(default_factory=dict)
-    waited: float = 0.0
+    waited_seconds: float = 0.0
 
     @property
     def calls(self) -> int:
@@ -85,165 +85,167 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ReportGroup:
     """The figures of one group; None: not told apart by it. `again` counts calls by the reason they were made
     for.
 
     `asked` None: nobody was asked about a tool call of it.
     """
 
-    key: Key
+    key: GroupKey
     label: str
     calls: CallSums | None = None
     turns: TurnSums | None = None
-    tools: Tools | None = None
-    asked: Asked | None = None
-    again: Mapping[str, int] = field(default_factory=dict)
-    spreads: Mapping[str, Spread] = field(default_factory=dict)
+    tools: ToolUsage | None = None
+    approvals: ApprovalCounts | None = None
+    retries_by_reason: Mapping[str, int] = field(default_factory=dict)
+    percentiles: Mapping[str, Percentiles] = field(default_factory=dict)
 
     @property
-    def empty(self) -> int | None:
+    def empty_replies(self) -> int | None:
         """Replies that held nothing: those asked again for, and those that ended a turn."""
         if self.calls is None:
             return None
         return (
-            self.again.get("empty", 0) + self.again.get("silent", 0) + (self.turns.empty if self.turns else 0)
+            self.retries_by_reason.get("empty", 0)
+            + self.retries_by_reason.get("silent", 0)
+            + (self.turns.empty if self.turns else 0)
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class UsageReport:
     """The answer: `whole` over everything in scope, `entries` a group each, none if nothing was to be told
     apart.
 
     `method` says how percentiles came to be; None: there are too many turns for this grouping.
     """
 
-    question: Question
-    whole: Entry
-    entries: tuple[Entry, ...]
+    query: ReportQuery
+    total: ReportGroup
+    groups: tuple[ReportGroup, ...]
     server: ServerSums | None
-    method: Method | None
+    percentile_method: PercentileMethod | None
 
     @property
-    def shown(self) -> tuple[Entry, ...]:
+    def shown_groups(self) -> tuple[ReportGroup, ...]:
         """What a table shows: the groups, or the whole."""
-        return self.entries or (self.whole,)
+        return self.groups or (self.total,)
 
     @property
     def is_empty(self) -> bool:
-        calls = self.whole.calls
-        tools = self.whole.tools
-        turns = self.whole.turns.turns if self.whole.turns else 0
+        calls = self.total.calls
+        tools = self.total.tools
+        turns = self.total.turns.turns if self.total.turns else 0
         return not turns and not (calls and calls.calls) and not (tools and tools.calls)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ReportSums:
     """What the database told for a question, group by group."""
 
     calls: Sequence[CallSums]
-    again: Sequence[AgainSums]
+    again: Sequence[RetrySums]
     turns: Sequence[TurnSums]
     tools: Sequence[ToolSums]
     server: ServerSums | None = None
     durations: Durations = field(default_factory=dict)
     whole_durations: Durations = field(default_factory=dict)
-    method: Method | None = "exact"
-    asked: Sequence[AskedSums] = ()
+    method: PercentileMethod | None = "exact"
+    asked: Sequence[ApprovalSums] = ()
 
 
-def report(question: Question, found: Found) -> Report:
+def build_report(query: ReportQuery, sums: ReportSums) -> UsageReport:
     """The report of what was found."""
-    by = question.by
-    turned = found.turns if by in {"day", "chat", "user"} else ()
-    tooled = found.tools if by in {"day", "chat", "user", "tool"} else ()
-    called = found.calls if by != "tool" else ()
-    again = found.again if by != "tool" else ()
-    spreads = _spreads(found.durations)
+    by = query.by
+    turned = sums.turns if by in {"day", "chat", "user"} else ()
+    tooled = sums.tools if by in {"day", "chat", "user", "tool"} else ()
+    called = sums.calls if by != "tool" else ()
+    again = sums.again if by != "tool" else ()
+    spreads = _compute_percentiles(sums.durations)
     calls_of = {one.key: one for one in called}
     turns_of = {one.key: one for one in turned}
-    tools_of = _grouped(tooled)
-    asked_of = _grouped(found.asked)
-    again_of = _grouped(again)
+    tools_of = _group_by_key(tooled)
+    asked_of = _group_by_key(sums.asked)
+    again_of = _group_by_key(again)
     if by:
         keys = dict.fromkeys(one.key for some in (called, turned, tooled) for one in some)
     else:
         keys = {}
     entries = [
-        Entry(
+        ReportGroup(
             key=key,
-            label=label(by, key),
+            label=group_label(by, key),
             calls=calls_of.get(key),
             turns=turns_of.get(key),
-            tools=_tools(tools_of.get(key, ())) if tooled else None,
-            asked=_asked(asked_of.get(key, ())) if tooled else None,
-            again=_reasons(again_of.get(key, ())),
-            spreads=spreads.get(key, {}),
+            tools=_sum_tools(tools_of.get(key, ())) if tooled else None,
+            approvals=_sum_approvals(asked_of.get(key, ())) if tooled else None,
+            retries_by_reason=_sum_retries(again_of.get(key, ())),
+            percentiles=spreads.get(key, {}),
         )
         for key in keys
     ]
-    entries.sort(key=_by_day if by == "day" else _by_weight)
-    return Report(question, _whole(found), tuple(entries), found.server, found.method)
+    entries.sort(key=_day_sort_key if by == "day" else _weight_sort_key)
+    return UsageReport(query, _build_total(sums), tuple(entries), sums.server, sums.method)
 
 
-def label(by: By | None, key: Key) -> str:
+def group_label(by: Grouping | None, key: GroupKey) -> str:
     """What a group is called."""
     if key is None:
         if by:
-            return NO_TURN
+            return NO_TURN_LABEL
         return "all"
     if by == "day":
         return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=int(key))).date().isoformat()
     return str(key)
 
 
-def moment(seconds: float) -> str:
+def format_utc(seconds: float) -> str:
     """A time in UTC, to the second."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def today(now: float) -> float:
+def start_of_day(now: float) -> float:
     """When the day of `now` began, in UTC."""
-    return now - now % DAY
+    return now - now % DAY_SECONDS
 
 
-def _whole(found: Found) -> Entry:
-    return Entry(
+def _build_total(sums: ReportSums) -> ReportGroup:
+    return ReportGroup(
         key=None,
         label="all",
-        calls=_added(found.calls),
-        turns=_added(found.turns),
-        tools=_tools(found.tools),
-        asked=_asked(found.asked),
-        again=_reasons(found.again),
-        spreads=_spreads(found.whole_durations).get(None, {}),
+        calls=_add_groups(sums.calls),
+        turns=_add_groups(sums.turns),
+        tools=_sum_tools(sums.tools),
+        approvals=_sum_approvals(sums.asked),
+        retries_by_reason=_sum_retries(sums.again),
+        percentiles=_compute_percentiles(sums.whole_durations).get(None, {}),
     )
 
 
-def _grouped(sums: Iterable[S]) -> dict[Key, list[S]]:
-    groups: dict[Key, list[S]] = {}
+def _group_by_key(sums: Iterable[S]) -> dict[GroupKey, list[S]]:
+    groups: dict[GroupKey, list[S]] = {}
     for one in sums:
         groups.setdefault(one.key, []).append(one)
     return groups
 
 
-def _added(sums: Sequence[T]) -> T | None:
+def _add_groups(sums: Sequence[T]) -> T | None:
     """All groups as one."""
     if not sums:
         return None
     names = [one.name for one in fields(sums[0]) if one.name != "key"]
-    values: dict[str, Any] = {name: _plus([getattr(one, name) for one in sums]) for name in names}
+    values: dict[str, Any] = {name: _add_values([getattr(one, name) for one in sums]) for name in names}
     return replace(sums[0], key=None, **values)
 
 
-def _plus(values: Sequence[Any]) -> Any:
+def _add_values(values: Sequence[Any]) -> Any:
     if isinstance(values[0], tuple):
         return tuple(sum(column) for column in zip(*values, strict=True))
     return sum(values)
 
 
-def _tools(sums: Iterable[ToolSums]) -> Tools:
+def _sum_tools(sums: Iterable[ToolSums]) -> ToolUsage:
     outcomes: dict[str | None, int] = {}
     timed = 0
     seconds = 0.0
@@ -251,50 +253,52 @@ def _tools(sums: Iterable[ToolSums]) -> Tools:
         outcomes[one.outcome] = outcomes.get(one.outcome, 0) + one.calls
         timed = timed + one.timed
         seconds = seconds + one.seconds
-    return Tools(sum(outcomes.values()), outcomes, timed, seconds)
+    return ToolUsage(sum(outcomes.values()), outcomes, timed, seconds)
 
 
-def _asked(sums: Sequence[AskedSums]) -> Asked | None:
+def _sum_approvals(sums: Sequence[ApprovalSums]) -> ApprovalCounts | None:
     answers: dict[str | None, int] = {}
     for one in sums:
         answers[one.answer] = answers.get(one.answer, 0) + one.calls
     if answers:
-        return Asked(answers, sum(one.waited for one in sums))
+        return ApprovalCounts(answers, sum(one.waited for one in sums))
     return None
 
 
-def _reasons(sums: Iterable[AgainSums]) -> dict[str, int]:
+def _sum_retries(sums: Iterable[RetrySums]) -> dict[str, int]:
     reasons: dict[str, int] = {}
     for one in sums:
         reasons[one.again] = reasons.get(one.again, 0) + one.calls
     return reasons
 
 
-def _spreads(durations: Durations) -> dict[Key, dict[str, Spread]]:
-    spreads: dict[Key, dict[str, Spread]] = {}
+def _compute_percentiles(durations: Durations) -> dict[GroupKey, dict[str, Percentiles]]:
+    spreads: dict[GroupKey, dict[str, Percentiles]] = {}
     for (key, kind), found in durations.items():
         if found:
-            spreads.setdefault(key, {})[kind] = _spread(found)
+            spreads.setdefault(key, {})[kind] = _percentiles_of(found)
     return spreads
 
 
-def _spread(found: Sequence[float] | Mapping[int, int]) -> Spread:
-    if isinstance(found, Mapping):
-        return Spread(sum(found.values()), *(percentile(found, share) for share in (0.5, 0.95, 0.99)))
-    ordered = sorted(found)
-    return Spread(len(ordered), *(exactly(ordered, share) for share in (0.5, 0.95, 0.99)))
+def _percentiles_of(durations: Sequence[float] | Mapping[int, int]) -> Percentiles:
+    if isinstance(durations, Mapping):
+        return Percentiles(
+            sum(durations.values()), *(percentile(durations, share) for share in (0.5, 0.95, 0.99))
+        )
+    ordered = sorted(durations)
+    return Percentiles(len(ordered), *(exact_percentile(ordered, share) for share in (0.5, 0.95, 0.99)))
 
 
-def _by_day(entry: Entry) -> tuple[int, str]:
-    if entry.key is None:
+def _day_sort_key(group: ReportGroup) -> tuple[int, str]:
+    if group.key is None:
         return (1, "")
-    return (0, entry.label)
+    return (0, group.label)
 
 
-def _by_weight(entry: Entry) -> tuple[int, int, str]:
-    canvases = entry.calls.canvases if entry.calls else 0
-    if entry.calls:
-        calls = entry.calls.calls
+def _weight_sort_key(group: ReportGroup) -> tuple[int, int, str]:
+    canvases = group.calls.canvases if group.calls else 0
+    if group.calls:
+        calls = group.calls.calls
     else:
-        calls = entry.tools.calls if entry.tools else 0
-    return -canvases, -calls, entry.label
+        calls = group.tools.calls if group.tools else 0
+    return -canvases, -calls, group.label

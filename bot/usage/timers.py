@@ -12,63 +12,66 @@ from contextlib import contextmanager
 from functools import partial
 
 from bot.domain import InboxItem, Lane
-from bot.usage.intervals import Kind, Span, read
+from bot.usage.intervals import IntervalKind, Span, parse_spans
 
-NOWHERE = Lane(0)
+NO_LANE = Lane(0)
 
 
-class Track:
+class Timeline:
     """What one task is at, one thing at a time; `hear` is told of each piece once it is over."""
 
     def __init__(
-        self, hear: Callable[[Span], object], base: Kind | None = None, since: float | None = None
+        self,
+        on_span: Callable[[Span], object],
+        base_kind: IntervalKind | None = None,
+        since: float | None = None,
     ) -> None:
         """`base` is what it is at when nothing else is said, from `since` on; None: at nothing that counts."""
-        self._hear = hear
-        self._base = base
-        self._over: Kind | None = None
-        self._kind: Kind | None = base
+        self._on_span = on_span
+        self._base_kind = base_kind
+        self._override: IntervalKind | None = None
+        self._kind: IntervalKind | None = base_kind
         self._since = time.time() if since is None else since
 
-    def rest(self, base: Kind | None) -> None:
+    def set_base(self, kind: IntervalKind | None) -> None:
         """When nothing else is said it is at this from now on."""
-        self._base = base
-        self._turn()
+        self._base_kind = kind
+        self._update()
 
     @contextmanager
-    def at(self, kind: Kind) -> Iterator[Callable[[Kind], None]]:
+    def measure(self, kind: IntervalKind) -> Iterator[Callable[[IntervalKind], None]]:
         """It is at this while the block runs, or at what the function that is given is told meanwhile."""
-        before = self._over
-        self._over = kind
-        self._turn()
+        before = self._override
+        self._override = kind
+        self._update()
         try:
-            yield self._shift
+            yield self._switch
         finally:
-            self._over = before
-            self._turn()
+            self._override = before
+            self._update()
 
-    def open(self, now: float) -> Span | None:
+    def open_span(self, now: float) -> Span | None:
         """The piece that is not over."""
         if self._kind is None:
             return None
         return Span(self._kind, self._since, now)
 
-    def _shift(self, kind: Kind) -> None:
-        self._over = kind
-        self._turn()
+    def _switch(self, kind: IntervalKind) -> None:
+        self._override = kind
+        self._update()
 
-    def _turn(self) -> None:
-        kind = self._over or self._base
+    def _update(self) -> None:
+        kind = self._override or self._base_kind
         if kind == self._kind:
             return
         now = time.time()
         if self._kind is not None:
-            self._hear(Span(self._kind, self._since, now))
+            self._on_span(Span(self._kind, self._since, now))
         self._kind = kind
         self._since = now
 
 
-class Watch:
+class TurnTimer:
     """Of one turn, named by its first inbox item. `over`: it has ended, and is the sender's once it is handed
     on.
 
@@ -78,98 +81,98 @@ class Watch:
     def __init__(
         self,
         item: int = 0,
-        lane: Lane = NOWHERE,
+        lane: Lane = NO_LANE,
         *,
         since: float | None = None,
-        stored: tuple[Span, ...] = (),
-        over: bool = False,
+        stored_spans: tuple[Span, ...] = (),
+        has_ended: bool = False,
     ) -> None:
         self.item = item
         self.lane = lane
-        self.over = over
-        self._spans = [*stored]
-        self._tracks: list[Track] = []
-        self._turn = Track(self._spans.append, "own", since)
-        self.at = self._turn.at
+        self.has_ended = has_ended
+        self._spans = [*stored_spans]
+        self._parallel: list[Timeline] = []
+        self._timeline = Timeline(self._spans.append, "own", since)
+        self.measure = self._timeline.measure
 
     @contextmanager
-    def beside(self, kind: Kind) -> Iterator[None]:
+    def measure_parallel(self, kind: IntervalKind) -> Iterator[None]:
         """Something goes on beside the turn's own task while the block runs."""
-        track = Track(self._spans.append, kind)
-        self._tracks.append(track)
+        track = Timeline(self._spans.append, kind)
+        self._parallel.append(track)
         try:
             yield
         finally:
-            self._tracks.remove(track)
-            track.rest(None)
+            self._parallel.remove(track)
+            track.set_base(None)
 
-    def add(self, span: Span) -> None:
+    def add_span(self, span: Span) -> None:
         """This was measured elsewhere."""
         self._spans.append(span)
 
-    def hand_on(self) -> None:
+    def hand_over(self) -> None:
         """The turn's own task has nothing more to do; the sender is at it."""
-        self._turn.rest(None)
+        self._timeline.set_base(None)
 
-    def give_way(self) -> None:
+    def wait_in_lane(self) -> None:
         """It waits for a message of a person in its lane."""
-        self._turn.rest("lane wait")
+        self._timeline.set_base("lane wait")
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """It is at work again."""
-        self._turn.rest("own")
+        self._timeline.set_base("own")
 
     def spans(self, now: float) -> list[Span]:
         """All that was measured; what is not over counts up to `now`."""
-        pieces = [track.open(now) for track in (self._turn, *self._tracks)]
+        pieces = [track.open_span(now) for track in (self._timeline, *self._parallel)]
         return [*self._spans, *(piece for piece in pieces if piece is not None)]
 
 
-class Watches:
+class TurnTimers:
     """All turns being measured by this process, which began at `began_at` (epoch seconds)."""
 
     def __init__(self, began_at: float | None = None) -> None:
         self.began_at = time.time() if began_at is None else began_at
-        self._by_item: dict[int, Watch] = {}
-        self._by_lane: dict[Lane, list[Watch]] = {}
-        self._deliveries: dict[Lane, Track] = {}
-        self._stirred = asyncio.Event()
+        self._by_item: dict[int, TurnTimer] = {}
+        self._by_lane: dict[Lane, list[TurnTimer]] = {}
+        self._deliveries: dict[Lane, Timeline] = {}
+        self._changed = asyncio.Event()
         self._closed = False
 
-    def __iter__(self) -> Iterator[Watch]:
+    def __iter__(self) -> Iterator[TurnTimer]:
         return iter([*self._by_item.values()])
 
-    def find(self, item: int) -> Watch | None:
+    def find(self, item: int) -> TurnTimer | None:
         """The watch of the turn that began with this item."""
         return self._by_item.get(item)
 
-    def open(self, item: InboxItem, lane: Lane) -> Watch:
+    def open(self, item: InboxItem, lane: Lane) -> TurnTimer:
         """The watch of a turn whose first item was just taken, for the first time or after a wait for a
         person, or is handled again after a restart.
         """
         if found := self.find(item.id):
-            found.go_on()
+            found.resume()
             return found
-        goes_on = item.attempt > 1 and item.measured is None
+        goes_on = item.attempt > 1 and item.stored_spans is None
         if goes_on:
             since = max(item.received_at, self.began_at)
         else:
             since = item.taken_at
-        return self.keep(Watch(item.id, lane, since=since, stored=read(item.measured)))
+        return self.add(TurnTimer(item.id, lane, since=since, stored_spans=parse_spans(item.stored_spans)))
 
-    def keep(self, watch: Watch) -> Watch:
+    def add(self, timer: TurnTimer) -> TurnTimer:
         """Hear for this watch what is done to deliver its messages, and have it stored."""
-        self._by_item[watch.item] = watch
-        self._by_lane.setdefault(watch.lane, []).append(watch)
-        self._stirred.set()
-        return watch
+        self._by_item[timer.item] = timer
+        self._by_lane.setdefault(timer.lane, []).append(timer)
+        self._changed.set()
+        return timer
 
-    def end(self, item: int, lane: Lane, measured: str | None) -> None:
+    def end(self, item: int, lane: Lane, stored_spans: str | None) -> None:
         """A turn that nobody was at has ended; what was measured of it is stored, and its account can be
         made.
         """
-        watch = self.find(item) or self.keep(Watch(item, lane, stored=read(measured)))
-        watch.over = True
+        watch = self.find(item) or self.add(TurnTimer(item, lane, stored_spans=parse_spans(stored_spans)))
+        watch.has_ended = True
 
     def forget(self, item: int) -> None:
         """It is no turn, or its account is stored."""
@@ -179,39 +182,39 @@ class Watches:
             if not here:
                 del self._by_lane[watch.lane]
 
-    def delivery(self, lane: Lane) -> Track:
+    def delivery_timeline(self, lane: Lane) -> Timeline:
         """What is done to deliver a lane's messages; it counts for all turns of the lane."""
-        return self._deliveries.setdefault(lane, Track(partial(self._heard, lane)))
+        return self._deliveries.setdefault(lane, Timeline(partial(self._add_delivery_span, lane)))
 
-    def hand_on(self, lane: Lane) -> None:
+    def hand_over(self, lane: Lane) -> None:
         """Something waits to be delivered in this lane; its turns that are over are the sender's from now on."""
-        self.delivery(lane).rest("own")
+        self.delivery_timeline(lane).set_base("own")
         for watch in self._by_lane.get(lane, ()):
-            if watch.over:
-                watch.hand_on()
+            if watch.has_ended:
+                watch.hand_over()
 
-    def leave(self, lane: Lane) -> None:
+    def end_delivery(self, lane: Lane) -> None:
         """Nothing is delivered in this lane any more."""
         if track := self._deliveries.pop(lane, None):
-            track.rest(None)
+            track.set_base(None)
 
-    def spans(self, watch: Watch, now: float) -> list[Span]:
+    def spans(self, timer: TurnTimer, now: float) -> list[Span]:
         """All that was measured of a turn; what is not over counts up to `now`."""
-        track = self._deliveries.get(watch.lane)
-        piece = track.open(now) if track else None
-        return [*watch.spans(now), *([piece] if piece else ())]
+        track = self._deliveries.get(timer.lane)
+        piece = track.open_span(now) if track else None
+        return [*timer.spans(now), *([piece] if piece else ())]
 
-    async def stirred(self) -> None:
+    async def wait_until_measuring(self) -> None:
         """Until a turn is measured, or nothing will be."""
         while not self._by_item and not self._closed:
-            self._stirred.clear()
-            await self._stirred.wait()
+            self._changed.clear()
+            await self._changed.wait()
 
     def close(self) -> None:
         """Nobody is to wait for anything to be measured any more."""
         self._closed = True
-        self._stirred.set()
+        self._changed.set()
 
-    def _heard(self, lane: Lane, span: Span) -> None:
+    def _add_delivery_span(self, lane: Lane, span: Span) -> None:
         for watch in self._by_lane.get(lane, ()):
-            watch.add(span)
+            watch.add_span(span)

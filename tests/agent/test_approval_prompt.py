@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.agent.approval_prompt import Matter, bound, question, stored, visible
-from bot.agent.taint import ANY
+from bot.agent.approval_prompt import (
+    ApprovalPrompt,
+    describe_binding,
+    escape_invisible,
+    render_question,
+    serialize_arguments,
+)
+from bot.agent.taint import ANY_ARGUMENTS
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
@@ -19,14 +25,16 @@ VALUES = st.recursive(
 )
 
 
-def matter(arguments: object, binding: str | None = ANY, *, elsewhere: bool = False) -> Matter:
-    return Matter(
-        "send_mail", json.dumps(arguments), "Ann", 7, "This tool always asks first.", binding, elsewhere
+def make_prompt(
+    arguments: object, binding: str | None = ANY_ARGUMENTS, *, is_for_admins: bool = False
+) -> ApprovalPrompt:
+    return ApprovalPrompt(
+        "send_mail", json.dumps(arguments), "Ann", 7, "This tool always asks first.", binding, is_for_admins
     )
 
 
-def arguments_in(made: Matter) -> str:
-    parts = question(made, 3)
+def read_arguments(prompt: ApprovalPrompt) -> str:
+    parts = render_question(prompt, 3)
     pieces = []
     for part in parts:
         [entity] = part.entities
@@ -39,14 +47,14 @@ def arguments_in(made: Matter) -> str:
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.text(max_size=8), VALUES, max_size=4))
 def test_what_is_shown_is_what_would_run(arguments: dict[str, object]):
-    assert json.loads(arguments_in(matter(arguments))) == arguments
-    assert json.loads(stored(arguments)) == arguments
+    assert json.loads(read_arguments(make_prompt(arguments))) == arguments
+    assert json.loads(serialize_arguments(arguments)) == arguments
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=60))
 def test_nothing_in_it_is_unseen_or_turns_the_order_of_signs(text: str):
-    for sign in arguments_in(matter({"a": text})):
+    for sign in read_arguments(make_prompt({"a": text})):
         assert sign in "\n " or (
             sign.isprintable() and unicodedata.category(sign) not in {"Cf", "Cc", "Zl", "Zp"}
         )
@@ -72,16 +80,16 @@ def test_nothing_in_it_is_unseen_or_turns_the_order_of_signs(text: str):
     ],
 )
 def test_a_sign_that_is_not_seen_is_told(sign: str, escape: str):
-    assert visible(f"a{sign}b") == f"a{escape}b"
-    assert escape in arguments_in(matter({"to": sign}))
+    assert escape_invisible(f"a{sign}b") == f"a{escape}b"
+    assert escape in read_arguments(make_prompt({"to": sign}))
 
 
 def test_long_arguments_take_several_messages_and_the_last_has_the_buttons():
     long = {"text": "straße 🎈 " * 900, "list": list(range(500))}
-    parts = question(matter(long, "example.com"), 3)
+    parts = render_question(make_prompt(long, "example.com"), 3)
     assert len(parts) > 3
     assert all(len(part.text.encode("utf-16-le")) // 2 <= 4096 for part in parts)
-    assert json.loads(arguments_in(matter(long, "example.com"))) == long
+    assert json.loads(read_arguments(make_prompt(long, "example.com"))) == long
     assert [bool(part.buttons) for part in parts] == [False] * (len(parts) - 1) + [True]
     assert [part.silent for part in parts] == [False] + [True] * (len(parts) - 1)
     assert [button.data for button in parts[-1].buttons[0]] == [
@@ -93,7 +101,7 @@ def test_long_arguments_take_several_messages_and_the_last_has_the_buttons():
 
 
 def test_who_asked_why_and_who_answers_are_said():
-    (part,) = question(matter({}, None, elsewhere=True), 3)
+    (part,) = render_question(make_prompt({}, None, is_for_admins=True), 3)
     assert part.text == (
         "May I run send_mail?\nAnn (7) asked for it. This tool always asks first. An admin decides.\nWith:\n{}"
     )
@@ -101,6 +109,6 @@ def test_who_asked_why_and_who_answers_are_said():
 
 
 def test_what_an_allowance_holds_for_is_said_in_words():
-    assert bound(ANY) == "whatever the arguments"
-    assert bound("a" * 64) == "for just these arguments"
-    assert bound("example.com:8080") == "for example.com:8080"
+    assert describe_binding(ANY_ARGUMENTS) == "whatever the arguments"
+    assert describe_binding("a" * 64) == "for just these arguments"
+    assert describe_binding("example.com:8080") == "for example.com:8080"

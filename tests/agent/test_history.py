@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.agent.history import (
-    BYTES_A_TOKEN,
-    NO_IMAGE,
-    RESULT,
-    TOKENS_A_MESSAGE,
+    BYTES_PER_TOKEN,
+    IMAGE_PLACEHOLDER,
+    MAX_OLD_RESULT_CHARS,
+    TOKENS_PER_MESSAGE,
+    HistoryCut,
     TurnSize,
-    Window,
-    estimate,
-    fit,
-    held,
-    ratio,
-    shortened,
+    compute_token_ratio,
+    estimate_held_tokens,
+    estimate_tokens,
+    fit_history,
+    shorten_turn,
 )
 from bot.domain import Image, Message, ToolCall
 
@@ -27,87 +27,92 @@ SIZES = st.lists(
 )
 
 
-def turns(*wholes: int) -> list[TurnSize]:
-    return [TurnSize(whole, whole) for whole in wholes]
+def make_turns(*sizes: int) -> list[TurnSize]:
+    return [TurnSize(whole, whole) for whole in sizes]
 
 
 def test_all_turns_go_in_while_they_fit():
-    assert fit(turns(100, 100, 100), Window(), 300) == Window(0, 0)
+    assert fit_history(make_turns(100, 100, 100), HistoryCut(), 300) == HistoryCut(0, 0)
 
 
 def test_one_big_cut_is_made_and_then_none_for_a_while():
-    sizes, window, moves = turns(*[100] * 30), Window(), []
+    sizes, window, moves = make_turns(*[100] * 30), HistoryCut(), []
     for count in range(1, 31):
-        window = fit(sizes[:count], window, 1000)
-        moves.append(window.first)
+        window = fit_history(sizes[:count], window, 1000)
+        moves.append(window.first_turn)
     assert moves[:11] == [0] * 10 + [9]
     assert len(set(moves)) == 4
 
 
 def test_old_results_are_shortened_before_a_turn_leaves():
     sizes = [TurnSize(400, 50), TurnSize(400, 50), TurnSize(300, 60)]
-    assert fit(sizes, Window(), 1000) == Window(0, 2)
-    assert held(sizes, Window(0, 2)) == 400
+    assert fit_history(sizes, HistoryCut(), 1000) == HistoryCut(0, 2)
+    assert estimate_held_tokens(sizes, HistoryCut(0, 2)) == 400
 
 
 def test_shortening_that_makes_little_room_is_followed_by_the_big_cut():
     sizes = [TurnSize(400, 350), TurnSize(400, 350), TurnSize(200, 200)]
-    assert fit(sizes, Window(), 900) == Window(2, 2)
+    assert fit_history(sizes, HistoryCut(), 900) == HistoryCut(2, 2)
 
 
 def test_the_newest_turn_stays_in_short_where_it_does_not_fit_whole():
-    assert fit([TurnSize(50, 50), TurnSize(2000, 300)], Window(), 1000) == Window(1, 2)
+    assert fit_history([TurnSize(50, 50), TurnSize(2000, 300)], HistoryCut(), 1000) == HistoryCut(1, 2)
 
 
 def test_where_nothing_fits_nothing_is_held():
-    assert fit(turns(100, 100), Window(), 0) == Window(2, 2)
-    assert fit(turns(100, 100), Window(), -5) == Window(2, 2)
-    assert fit([], Window(), 0) == Window()
+    assert fit_history(make_turns(100, 100), HistoryCut(), 0) == HistoryCut(2, 2)
+    assert fit_history(make_turns(100, 100), HistoryCut(), -5) == HistoryCut(2, 2)
+    assert fit_history([], HistoryCut(), 0) == HistoryCut()
 
 
 @settings(deadline=None)
 @given(SIZES, st.integers(-100, 3000))
 def test_what_is_held_fits_and_the_front_only_moves_on(sizes: list[TurnSize], room: int):
-    window = Window()
+    window = HistoryCut()
     for count in range(len(sizes) + 1):
-        moved = fit(sizes[:count], window, room)
-        assert held(sizes[:count], moved) <= max(0, room)
-        assert (moved.first, moved.whole) >= (window.first, window.whole)
-        assert fit(sizes[:count], moved, room) == moved
+        moved = fit_history(sizes[:count], window, room)
+        assert estimate_held_tokens(sizes[:count], moved) <= max(0, room)
+        assert (moved.first_turn, moved.first_full_turn) >= (window.first_turn, window.first_full_turn)
+        assert fit_history(sizes[:count], moved, room) == moved
         window = moved
 
 
 def test_the_estimate_counts_text_calls_images_and_the_frame_of_a_message():
     picture = Image("image/jpeg", b"...")
-    assert estimate([]) == 0
-    assert estimate([Message("user", "a" * 400)]) == 105
-    assert estimate([Message("user", "a" * 400, images=(picture, picture))]) == 105 + 2 * 280
-    assert estimate([Message("assistant", calls=(ToolCall("id", "clock", '{"zone": "UTC"}'),))]) == 10
-    assert estimate([Message("user", "слово" * 80)]) == 205
-    assert estimate([Message("user", "\ud83d")]) == 5
+    assert estimate_tokens([]) == 0
+    assert estimate_tokens([Message("user", "a" * 400)]) == 105
+    assert estimate_tokens([Message("user", "a" * 400, images=(picture, picture))]) == 105 + 2 * 280
+    assert estimate_tokens([Message("assistant", calls=(ToolCall("id", "clock", '{"zone": "UTC"}'),))]) == 10
+    assert estimate_tokens([Message("user", "слово" * 80)]) == 205
+    assert estimate_tokens([Message("user", "\ud83d")]) == 5
 
 
 def test_the_ratio_is_what_was_counted_of_what_was_estimated_within_reason():
-    assert ratio(1000, 1300) == 1.3
-    assert ratio(1000, None) == ratio(None, 1000) == ratio(0, 5) == 1.0
-    assert (ratio(1, 1000), ratio(1000, 1)) == (4.0, 0.25)
+    assert compute_token_ratio(1000, 1300) == 1.3
+    assert (
+        compute_token_ratio(1000, None) == compute_token_ratio(None, 1000) == compute_token_ratio(0, 5) == 1.0
+    )
+    assert (compute_token_ratio(1, 1000), compute_token_ratio(1000, 1)) == (4.0, 0.25)
 
 
 @given(st.text(max_size=2000))
 def test_a_shortened_result_says_how_much_is_left_out(text: str):
-    (short,) = shortened([Message("tool", text, call_id="c")])
-    if len(text) <= RESULT:
+    (short,) = shorten_turn([Message("tool", text, call_id="c")])
+    if len(text) <= MAX_OLD_RESULT_CHARS:
         assert short == Message("tool", text, call_id="c")
     else:
-        assert short.text == f"{text[:RESULT]}\n[… {len(text) - RESULT} characters left out]"
+        assert (
+            short.text
+            == f"{text[:MAX_OLD_RESULT_CHARS]}\n[… {len(text) - MAX_OLD_RESULT_CHARS} characters left out]"
+        )
 
 
 def test_a_result_with_a_picture_is_shortened_as_well():
     drew = Message("tool", "x" * 999, call_id="c", images=(Image("image/png", b"1"),))
-    [short] = shortened([drew])
+    [short] = shorten_turn([drew])
     assert short.images == ()
-    assert short.text.startswith(NO_IMAGE)
-    assert len(short.text) < RESULT + 40
+    assert short.text.startswith(IMAGE_PLACEHOLDER)
+    assert len(short.text) < MAX_OLD_RESULT_CHARS + 40
 
 
 def test_a_shortened_turn_keeps_its_words_and_calls_and_says_where_images_were():
@@ -115,7 +120,11 @@ def test_a_shortened_turn_keeps_its_words_and_calls_and_says_where_images_were()
     asked = Message("user", "what is this?", images=(picture, picture))
     call = Message("assistant", calls=(ToolCall("c", "look", "{}"),))
     answer = Message("assistant", "word " * 400)
-    short = shortened([asked, call, answer])
-    assert short == [replace(asked, images=(), text=f"{NO_IMAGE}\n{NO_IMAGE}\nwhat is this?"), call, answer]
-    assert estimate(short) < estimate([asked, call, answer])
-    assert (BYTES_A_TOKEN, TOKENS_A_MESSAGE) == (4, 5)
+    short = shorten_turn([asked, call, answer])
+    assert short == [
+        replace(asked, images=(), text=f"{IMAGE_PLACEHOLDER}\n{IMAGE_PLACEHOLDER}\nwhat is this?"),
+        call,
+        answer,
+    ]
+    assert estimate_tokens(short) < estimate_tokens([asked, call, answer])
+    assert (BYTES_PER_TOKEN, TOKENS_PER_MESSAGE) == (4, 5)

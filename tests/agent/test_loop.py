@@ -6,110 +6,137 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.agent.events import CallModel, Ended, Event, Finished, Given, Limits, RunTools
-from bot.agent.history import estimate
-from bot.agent.loop import play
+from bot.agent.events import (
+    CallModel,
+    LoopEvent,
+    LoopInput,
+    RunTools,
+    TurnInterruption,
+    TurnLimits,
+    TurnResult,
+)
+from bot.agent.history import estimate_tokens
+from bot.agent.loop import run_turn
 from bot.domain import Message, Reply, ToolCall, ToolResult
-from tests.support.offered_tools import TOOLS, call, reply
-from tests.support.recorded_endpoint import Recorded, Replay, ignore, recorded, replaying, request, said
+from tests.support.offered_tools import TOOLS, make_call, make_reply
+from tests.support.recorded_endpoint import (
+    RecordedResponse,
+    ReplayServer,
+    ignore,
+    load_response,
+    make_request,
+    make_response,
+    open_client,
+)
 
 PROMPT = (Message("system", "Be kind."), Message("user", "weather in Paris?"))
-LIMITS = Limits(steps=8, max_tokens=1024)
-CALM = Limits(steps=8, max_tokens=1024, may_think=False, continues=False)  # no switch, and a cut is the end
+LIMITS = TurnLimits(max_steps=8, max_tokens=1024)
+STRICT_LIMITS = TurnLimits(
+    max_steps=8, max_tokens=1024, may_think=False, can_continue=False
+)  # no switch, and a cut is the end
 PARIS = '{"city": "Paris"}'
-Game = Generator[Event, Given, None]
+Loop = Generator[LoopEvent, LoopInput, None]
 
 
-def ask(number: int = 1, city: str = "Paris", text: str = "") -> Reply:
+def make_weather_reply(number: int = 1, city: str = "Paris", text: str = "") -> Reply:
     """A reply that asks for the weather, with an id of its own."""
     asked = ToolCall(f"id-{number}", "get_weather", json.dumps({"city": city}))
-    return reply(text, asked, finish="tool_calls")
+    return make_reply(text, asked, finish="tool_calls")
 
 
-def started(limits: Limits = LIMITS, *, thinking: bool = False) -> tuple[Game, CallModel]:
-    game = play(PROMPT, TOOLS, limits, thinking)
+def start_loop(limits: TurnLimits = LIMITS, *, thinking: bool = False) -> tuple[Loop, CallModel]:
+    game = run_turn(PROMPT, TOOLS, limits, thinking)
     event = next(game)
     assert isinstance(event, CallModel)
     return game, event
 
 
-def results(event: Event, text: str = "12 degrees") -> tuple[ToolResult, ...]:
+def make_results(event: LoopEvent, text: str = "12 degrees") -> tuple[ToolResult, ...]:
     assert isinstance(event, RunTools)
     return tuple(ToolResult(one.call, text, "ok") for one in event.calls)
 
 
-def finished(event: Event) -> Finished:
-    assert isinstance(event, Finished)
+def expect_result(event: LoopEvent) -> TurnResult:
+    assert isinstance(event, TurnResult)
     return event
 
 
-def called(event: Event) -> CallModel:
+def expect_model_call(event: LoopEvent) -> CallModel:
     assert isinstance(event, CallModel)
     return event
 
 
-def through(replies: Sequence[Reply], limits: Limits = LIMITS, *, thinking: bool = False) -> list[Event]:
+def run_loop(
+    replies: Sequence[Reply], limits: TurnLimits = LIMITS, *, thinking: bool = False
+) -> list[LoopEvent]:
     """All events of a turn in which every tool finds it is 12 degrees."""
     waiting = iter(replies)
-    game = play(PROMPT, TOOLS, limits, thinking)
+    game = run_turn(PROMPT, TOOLS, limits, thinking)
     events = [next(game)]
-    while not isinstance(events[-1], Finished):
+    while not isinstance(events[-1], TurnResult):
         last = events[-1]
-        events.append(game.send(next(waiting) if isinstance(last, CallModel) else results(last)))
+        events.append(game.send(next(waiting) if isinstance(last, CallModel) else make_results(last)))
     return events
 
 
 def test_an_answer_ends_the_turn():
-    game, first = started()
+    game, first = start_loop()
     assert first == CallModel(PROMPT, "auto", 1024, 1, None, ())
-    assert game.send(reply("Hello!")) == Finished(
+    assert game.send(make_reply("Hello!")) == TurnResult(
         "Hello!", "answered", None, (Message("assistant", "Hello!"),)
     )
     with pytest.raises(StopIteration):
-        game.send(reply("more"))
+        game.send(make_reply("more"))
 
 
 def test_text_and_calls_become_two_messages_and_results_follow_at_once():
-    events = through([ask(text="Let me look.\n"), reply("It is 12 degrees.")])
+    events = run_loop([make_weather_reply(text="Let me look.\n"), make_reply("It is 12 degrees.")])
     asked = ToolCall("id-1", "get_weather", PARIS)
     assert isinstance(events[1], RunTools)
-    assert events[1].said == (Message("assistant", "Let me look."), Message("assistant", calls=(asked,)))
+    assert events[1].new_messages == (
+        Message("assistant", "Let me look."),
+        Message("assistant", calls=(asked,)),
+    )
     assert [(one.call, one.arguments) for one in events[1].calls] == [(asked, {"city": "Paris"})]
-    second = called(events[2])
-    assert second.said == (Message("tool", "12 degrees", call_id="id-1"),)
-    assert second.messages == (*PROMPT, *events[1].said, *second.said)
+    second = expect_model_call(events[2])
+    assert second.new_messages == (Message("tool", "12 degrees", call_id="id-1"),)
+    assert second.messages == (*PROMPT, *events[1].new_messages, *second.new_messages)
     assert second.step == 2
 
 
 def test_reasoning_is_given_back_within_the_turn_with_the_first_message():
-    first = reply("", call("noargs"), finish="tool_calls", reasoning="need it")
-    second = reply("Let me see.", call("noargs", id="b"), finish="tool_calls", reasoning="more")
-    events = through([first, second, reply("Done.")])
-    assert [(message.text, message.reasoning) for message in events[1].said] == [("", "need it")]
-    assert [(message.text, message.reasoning) for message in events[3].said] == [
+    first = make_reply("", make_call("noargs"), finish="tool_calls", reasoning="need it")
+    second = make_reply("Let me see.", make_call("noargs", id="b"), finish="tool_calls", reasoning="more")
+    events = run_loop([first, second, make_reply("Done.")])
+    assert [(message.text, message.reasoning) for message in events[1].new_messages] == [("", "need it")]
+    assert [(message.text, message.reasoning) for message in events[3].new_messages] == [
         ("Let me see.", "more"),
         ("", None),
     ]
 
 
 def test_a_refused_call_gets_its_result_at_once_and_the_others_run():
-    asked = reply("", call("get_weather", PARIS, "a"), call("rm_rf", "{}", "b"), finish="tool_calls")
-    game, _ = started()
+    asked = make_reply(
+        "", make_call("get_weather", PARIS, "a"), make_call("rm_rf", "{}", "b"), finish="tool_calls"
+    )
+    game, _ = start_loop()
     event = game.send(asked)
     assert isinstance(event, RunTools)
     assert [one.call.name for one in event.calls] == ["get_weather"]
     assert [result.outcome for result in event.refused] == ["refused"]
-    assert [call.id for call in event.said[0].calls] == ["a", "b"]
-    assert event.said[1] == Message("tool", event.refused[0].text, call_id="b")
-    assert [message.call_id for message in called(game.send(results(event))).messages[-2:]] == ["b", "a"]
+    assert [call.id for call in event.new_messages[0].calls] == ["a", "b"]
+    assert event.new_messages[1] == Message("tool", event.refused[0].text, call_id="b")
+    assert [
+        message.call_id for message in expect_model_call(game.send(make_results(event))).messages[-2:]
+    ] == ["b", "a"]
 
 
 def test_results_may_come_in_any_order_and_a_missing_one_is_said_to_be_unknown():
-    game, _ = started()
-    calls = [call("get_weather", f'{{"city": "{city}"}}', city) for city in ("Paris", "Rome", "Oslo")]
-    event = game.send(reply("", *calls, finish="tool_calls"))
-    after = called(game.send(tuple(reversed(results(event)))[:2]))
-    assert [(message.call_id, message.text) for message in after.said] == [
+    game, _ = start_loop()
+    calls = [make_call("get_weather", f'{{"city": "{city}"}}', city) for city in ("Paris", "Rome", "Oslo")]
+    event = game.send(make_reply("", *calls, finish="tool_calls"))
+    after = expect_model_call(game.send(tuple(reversed(make_results(event)))[:2]))
+    assert [(message.call_id, message.text) for message in after.new_messages] == [
         ("Paris", "The outcome of this call is unknown."),
         ("Rome", "12 degrees"),
         ("Oslo", "12 degrees"),
@@ -117,85 +144,99 @@ def test_results_may_come_in_any_order_and_a_missing_one_is_said_to_be_unknown()
 
 
 def test_an_empty_reply_is_asked_for_once_more_with_the_same_messages():
-    events = through([reply(""), reply("Hello!")])
-    assert (called(events[1]).again, called(events[1]).messages, called(events[1]).step) == (
+    events = run_loop([make_reply(""), make_reply("Hello!")])
+    assert (
+        expect_model_call(events[1]).retry_reason,
+        expect_model_call(events[1]).messages,
+        expect_model_call(events[1]).step,
+    ) == (
         "empty",
         PROMPT,
         2,
     )
-    assert finished(events[-1]).ending == "answered"
+    assert expect_result(events[-1]).ending == "answered"
 
 
 def test_a_second_empty_reply_ends_the_turn_honestly():
-    end = finished(through([reply(""), reply(" ")], CALM)[-1])
+    end = expect_result(run_loop([make_reply(""), make_reply(" ")], STRICT_LIMITS)[-1])
     assert end.ending == "empty"
     assert "no usable answer" in end.text
-    assert end.said == (Message("assistant", end.text),)
+    assert end.new_messages == (Message("assistant", end.text),)
 
 
 def test_an_empty_reply_after_tools_still_tells_what_was_found():
-    end = finished(through([ask(), reply(""), reply("")], CALM)[-1])
+    end = expect_result(run_loop([make_weather_reply(), make_reply(""), make_reply("")], STRICT_LIMITS)[-1])
     assert "Found so far:\n- get_weather: `12 degrees`" in end.text
 
 
 def test_a_cut_call_is_asked_for_once_more_with_more_room_and_never_run():
-    cut = reply("Let me look.", call("get_weather", PARIS), finish="length")
-    events = through([cut, ask(), reply("Done.")], Limits(8, 1000))
-    again = called(events[1])
-    assert (again.again, again.max_tokens, again.messages, again.said) == ("cut", 2048, PROMPT, ())
-    assert called(events[3]).max_tokens == 1024
+    cut = make_reply("Let me look.", make_call("get_weather", PARIS), finish="length")
+    events = run_loop([cut, make_weather_reply(), make_reply("Done.")], TurnLimits(8, 1000))
+    again = expect_model_call(events[1])
+    assert (again.retry_reason, again.max_tokens, again.messages, again.new_messages) == (
+        "cut",
+        2048,
+        PROMPT,
+        (),
+    )
+    assert expect_model_call(events[3]).max_tokens == 1024
 
 
 def test_a_call_cut_again_ends_the_turn_with_what_was_said():
-    cut = reply("Look:\n```", call("get_weather", PARIS), finish="length")
-    events = through([cut, cut])
-    end = finished(events[-1])
+    cut = make_reply("Look:\n```", make_call("get_weather", PARIS), finish="length")
+    events = run_loop([cut, cut])
+    end = expect_result(events[-1])
     assert not any(isinstance(event, RunTools) for event in events)
     assert (end.ending, end.text[:12]) == ("cut", "Look:\n```\n``")
     assert "did not fit" in end.text
 
 
 def test_an_answer_cut_at_the_limit_says_so_under_it():
-    end = finished(through([reply("One\n```py\nx = 1", finish="length")], CALM)[-1])
+    end = expect_result(run_loop([make_reply("One\n```py\nx = 1", finish="length")], STRICT_LIMITS)[-1])
     assert end.text == "One\n```py\nx = 1\n```\n\n_The answer was cut at the length limit._"
     assert (end.ending, end.note) == ("cut", "The answer was cut at the length limit.")
-    assert end.said == (Message("assistant", "One\n```py\nx = 1"),)
+    assert end.new_messages == (Message("assistant", "One\n```py\nx = 1"),)
 
 
 def test_calls_that_keep_failing_end_in_an_answer_without_tools():
-    replies = [reply("", call("rm_rf", "{}", str(number)), finish="tool_calls") for number in range(3)]
-    events = through([*replies, reply("I cannot do that.")])
+    replies = [
+        make_reply("", make_call("rm_rf", "{}", str(number)), finish="tool_calls") for number in range(3)
+    ]
+    events = run_loop([*replies, make_reply("I cannot do that.")])
     asked = [event for event in events if isinstance(event, CallModel)]
     assert [event.tool_choice for event in asked] == ["auto", "auto", "auto", "none"]
     assert asked[-1].messages[-1].role == "user"
-    assert asked[-1].messages[-1] not in [message for event in events for message in event.said]
-    assert finished(events[-1]).text == "I cannot do that."
+    assert asked[-1].messages[-1] not in [message for event in events for message in event.new_messages]
+    assert expect_result(events[-1]).text == "I cannot do that."
 
 
 def test_the_last_step_is_asked_without_tools_and_its_answer_says_why():
-    events = through([ask(1, "Paris"), ask(2, "Rome"), reply("12 in both.")], Limits(3, 1024))
+    events = run_loop(
+        [make_weather_reply(1, "Paris"), make_weather_reply(2, "Rome"), make_reply("12 in both.")],
+        TurnLimits(3, 1024),
+    )
     asked = [event for event in events if isinstance(event, CallModel)]
     assert [event.tool_choice for event in asked] == ["auto", "auto", "none"]
-    end = finished(events[-1])
+    end = expect_result(events[-1])
     assert end.ending == "steps"
     assert end.text == "12 in both.\n\n_All 3 steps allowed for one answer were used._"
 
 
 def test_a_last_step_without_words_ends_with_what_was_found():
-    last = reply("", call("get_weather", PARIS, "z"), finish="tool_calls")
-    end = finished(through([ask(1), last], Limits(2, 1024))[-1])
+    last = make_reply("", make_call("get_weather", PARIS, "z"), finish="tool_calls")
+    end = expect_result(run_loop([make_weather_reply(1), last], TurnLimits(2, 1024))[-1])
     assert end.ending == "steps"
     assert end.text.startswith("All 2 steps allowed for one answer were used.\n\nFound so far:")
 
 
 def test_findings_are_short_few_and_cannot_be_tapped():
-    game, _ = started(Limits(6, 1024))
-    event: Event = game.send(ask(0, "0"))
+    game, _ = start_loop(TurnLimits(6, 1024))
+    event: LoopEvent = game.send(make_weather_reply(0, "0"))
     for number in range(1, 5):
-        game.send(results(event, f"{number} `x` https://evil.test\n" + "y" * 999))
-        event = game.send(ask(number, str(number)))
-    game.send(results(event))
-    end = finished(game.send(reply("")))
+        game.send(make_results(event, f"{number} `x` https://evil.test\n" + "y" * 999))
+        event = game.send(make_weather_reply(number, str(number)))
+    game.send(make_results(event))
+    end = expect_result(game.send(make_reply("")))
     found = end.text.splitlines()[3:]
     assert len(found) == 3
     assert found[1].startswith("- get_weather: `4 'x' https://evil.test yyy")
@@ -203,100 +244,114 @@ def test_findings_are_short_few_and_cannot_be_tapped():
 
 
 def test_one_step_allowed_is_an_answer_without_tools_and_without_excuse():
-    events = through([reply("Hello!")], Limits(1, 1024))
-    assert called(events[0]).tool_choice == "none"
-    assert called(events[0]).messages == PROMPT
-    assert finished(events[-1]).ending == "answered"
+    events = run_loop([make_reply("Hello!")], TurnLimits(1, 1024))
+    assert expect_model_call(events[0]).tool_choice == "none"
+    assert expect_model_call(events[0]).messages == PROMPT
+    assert expect_result(events[-1]).ending == "answered"
 
 
 def test_results_are_shortened_to_what_a_turn_may_add_and_then_an_answer_is_asked_for():
-    limits = Limits(8, 1024, room=1500)
-    game, _ = started(limits)
-    events: list[Event] = [game.send(ask(1, "Paris"))]
+    limits = TurnLimits(8, 1024, token_budget=1500)
+    game, _ = start_loop(limits)
+    events: list[LoopEvent] = [game.send(make_weather_reply(1, "Paris"))]
     for number in range(2, 5):
-        events.append(game.send(results(events[-1], "word " * 1600)))
-        if called(events[-1]).tool_choice == "none":
+        events.append(game.send(make_results(events[-1], "word " * 1600)))
+        if expect_model_call(events[-1]).tool_choice == "none":
             break
-        events.append(game.send(ask(number, str(number))))
-    added = called(events[-1]).messages[len(PROMPT) : -1]
-    assert estimate(added) <= 1500
+        events.append(game.send(make_weather_reply(number, str(number))))
+    added = expect_model_call(events[-1]).messages[len(PROMPT) : -1]
+    assert estimate_tokens(added) <= 1500
     assert added[-1].text.endswith("characters left out]")
-    assert called(events[-1]).messages[-1].text.startswith("(No tool can be used any more")
-    end = finished(game.send(reply("That is what I found.")))
+    assert expect_model_call(events[-1]).messages[-1].text.startswith("(No tool can be used any more")
+    end = expect_result(game.send(make_reply("That is what I found.")))
     assert (end.text, end.ending) == ("That is what I found.", "answered")
 
 
 def test_a_thought_that_finds_no_room_beside_its_call_is_not_given_back():
-    thought = replace(ask(text="Let me look."), reasoning="hm " * 400)  # 300 tokens
+    thought = replace(make_weather_reply(text="Let me look."), reasoning="hm " * 400)  # 300 tokens
     for room, kept in [(400, "hm " * 400), (250, None)]:
-        events = through([thought, reply("Done.")], Limits(8, 1024, room=room), thinking=True)
-        narration, *_ = called(events[-2]).messages[len(PROMPT) :]
+        events = run_loop(
+            [thought, make_reply("Done.")], TurnLimits(8, 1024, token_budget=room), thinking=True
+        )
+        narration, *_ = expect_model_call(events[-2]).messages[len(PROMPT) :]
         assert (narration.text, narration.reasoning) == ("Let me look.", kept)
 
 
 def test_a_turn_without_any_room_is_answered_without_tools():
-    events = through([reply("Hello!")], Limits(8, 1024, room=0))
-    assert (called(events[0]).tool_choice, called(events[0]).messages) == ("none", PROMPT)
+    events = run_loop([make_reply("Hello!")], TurnLimits(8, 1024, token_budget=0))
+    assert (expect_model_call(events[0]).tool_choice, expect_model_call(events[0]).messages) == (
+        "none",
+        PROMPT,
+    )
 
 
 def test_the_same_call_runs_once_a_reply_and_twice_a_turn():
-    twin = reply("", call("get_weather", PARIS, "a"), call("get_weather", PARIS, "b"), finish="tool_calls")
-    events = through([twin, ask(2), ask(3), reply("Done.")])
+    twin = make_reply(
+        "", make_call("get_weather", PARIS, "a"), make_call("get_weather", PARIS, "b"), finish="tool_calls"
+    )
+    events = run_loop([twin, make_weather_reply(2), make_weather_reply(3), make_reply("Done.")])
     runs = [event for event in events if isinstance(event, RunTools)]
     assert [(len(event.calls), len(event.refused)) for event in runs] == [(1, 1), (1, 0), (0, 1)]
     assert "already made" in runs[0].refused[0].text
 
 
 def test_time_that_is_up_keeps_what_was_said_and_says_so():
-    game, _ = started()
-    end = finished(game.send(Ended("seconds", reply("Half an ans <|tool_call>call:", finish=None))))
+    game, _ = start_loop()
+    end = expect_result(
+        game.send(TurnInterruption("seconds", make_reply("Half an ans <|tool_call>call:", finish=None)))
+    )
     assert end.text == "Half an ans\n\n_The time for this answer was up._"
-    assert (end.ending, end.said) == ("seconds", (Message("assistant", "Half an ans"),))
+    assert (end.ending, end.new_messages) == ("seconds", (Message("assistant", "Half an ans"),))
 
 
-@pytest.mark.parametrize("partial", [None, reply("")])
+@pytest.mark.parametrize("partial", [None, make_reply("")])
 def test_time_that_is_up_without_a_word_tells_what_was_found(partial):
-    game, _ = started(Limits(2, 1024))
-    game.send(results(game.send(ask())))
-    end = finished(game.send(Ended("seconds", partial)))
+    game, _ = start_loop(TurnLimits(2, 1024))
+    game.send(make_results(game.send(make_weather_reply())))
+    end = expect_result(game.send(TurnInterruption("seconds", partial)))
     assert end.ending == "seconds"
     assert end.text.startswith("The time for this answer was up before it was ready.\n\nFound so far:")
 
 
 def test_a_stopped_turn_keeps_what_was_shown():
-    game, _ = started()
-    end = finished(game.send(Ended("stopped", reply("Half"))))
+    game, _ = start_loop()
+    end = expect_result(game.send(TurnInterruption("stopped", make_reply("Half"))))
     assert (end.text, end.ending, end.note) == ("Half\n\n_Stopped._", "stopped", "Stopped.")
-    game, _ = started()
-    assert finished(game.send(Ended("stopped", None))).text == "Stopped."
+    game, _ = start_loop()
+    assert expect_result(game.send(TurnInterruption("stopped", None))).text == "Stopped."
 
 
 def test_a_turn_without_tools_never_offers_any():
-    game = play(PROMPT, {}, LIMITS, False)
-    assert called(next(game)).tool_choice == "none"
-    assert finished(game.send(reply("Hi", call("noargs")))).text == "Hi"
+    game = run_turn(PROMPT, {}, LIMITS, False)
+    assert expect_model_call(next(game)).tool_choice == "none"
+    assert expect_result(game.send(make_reply("Hi", make_call("noargs")))).text == "Hi"
 
 
 def test_an_event_takes_only_what_belongs_to_it():
-    game, _ = started()
+    game, _ = start_loop()
     with pytest.raises(TypeError):
         game.send(())
-    game, _ = started()
-    event = game.send(ask())
+    game, _ = start_loop()
+    event = game.send(make_weather_reply())
     assert isinstance(event, RunTools)
     with pytest.raises(TypeError):
-        game.send(reply("x"))
+        game.send(make_reply("x"))
 
 
 REPLIES = st.lists(
     st.one_of(
-        st.builds(ask, st.integers(1, 3), st.sampled_from(["Paris", "Rome"]), st.sampled_from(["", "Look."])),
         st.builds(
-            reply,
+            make_weather_reply,
+            st.integers(1, 3),
+            st.sampled_from(["Paris", "Rome"]),
+            st.sampled_from(["", "Look."]),
+        ),
+        st.builds(
+            make_reply,
             st.sampled_from(["", "Hi", "call:noargs{}"]),
             finish=st.sampled_from(["stop", "length", None]),
         ),
-        st.just(reply("", call("rm_rf"), finish="tool_calls")),
+        st.just(make_reply("", make_call("rm_rf"), finish="tool_calls")),
     ),
     min_size=12,
     max_size=12,
@@ -306,22 +361,22 @@ REPLIES = st.lists(
 @settings(deadline=None)
 @given(REPLIES, st.integers(1, 8))
 def test_a_turn_played_again_from_any_point_goes_on_the_same_way(replies, steps):
-    whole = through(replies, Limits(steps, 1024))
-    assert through(replies, Limits(steps, 1024)) == whole
+    whole = run_loop(replies, TurnLimits(steps, 1024))
+    assert run_loop(replies, TurnLimits(steps, 1024)) == whole
     assert sum(isinstance(event, CallModel) for event in whole) <= steps
 
 
 @settings(deadline=None)
 @given(REPLIES, st.integers(1, 8))
 def test_what_was_said_is_complete_in_order_and_can_be_sent_to_any_template(replies, steps):
-    events = through(replies, Limits(steps, 1024))
+    events = run_loop(replies, TurnLimits(steps, 1024))
     told: list[Message] = []
     for event in events:
-        told.extend(event.said)
+        told.extend(event.new_messages)
         if isinstance(event, CallModel):
             assert event.messages[: len(PROMPT) + len(told)] == (*PROMPT, *told)
             added = [message.role for message in event.messages[len(PROMPT) + len(told) :]]
-            if event.continues:
+            if event.continue_final_message:
                 assert added.pop() == "assistant"  # the cut answer that the model continues
             assert added in ([], ["user"])  # the hint that no tool is left
     assert all(not (message.text and message.calls) for message in told if message.role == "assistant")
@@ -337,19 +392,19 @@ def test_what_was_said_is_complete_in_order_and_can_be_sent_to_any_template(repl
     assert not open_calls
 
 
-async def played(
-    answers: Sequence[Recorded], run: Callable[[RunTools], tuple[ToolResult, ...]]
-) -> tuple[Finished, Replay]:
+async def run_recorded_turn(
+    responses: Sequence[RecordedResponse], run: Callable[[RunTools], tuple[ToolResult, ...]]
+) -> tuple[TurnResult, ReplayServer]:
     """A whole turn over real HTTP: the real client in front of recorded answers."""
-    replay = Replay(answers)
-    game = play(PROMPT, TOOLS, LIMITS, False)
+    replay = ReplayServer(responses)
+    game = run_turn(PROMPT, TOOLS, LIMITS, False)
     event = next(game)
-    async with replaying(replay) as llm:
-        while not isinstance(event, Finished):
+    async with open_client(replay) as llm:
+        while not isinstance(event, TurnResult):
             if isinstance(event, RunTools):
                 event = game.send(run(event))
             else:
-                wanted = request(
+                wanted = make_request(
                     messages=event.messages, tool_choice=event.tool_choice, max_tokens=event.max_tokens
                 )
                 event = game.send(await llm.call(wanted, ignore, ignore))
@@ -377,15 +432,15 @@ async def played(
     ],
 )
 async def test_a_turn_of_recorded_answers_ends_in_words(names, text, sent):
-    end, replay = await played([recorded(name) for name in names], results)
+    end, replay = await run_recorded_turn([load_response(name) for name in names], make_results)
     assert end.text == text
-    assert [message["role"] for message in replay.asked[-1]["messages"]][1:] == sent
+    assert [message["role"] for message in replay.requests[-1]["messages"]][1:] == sent
 
 
 async def test_a_turn_ends_even_if_the_model_only_ever_asks_for_tools():
     cities: Iterator[int] = iter(range(100))
-    answers = [said(f"call:get_weather{{city:{next(cities)}}}") for _ in range(8)]
-    end, replay = await played(answers, results)
-    assert len(replay.asked) == 8
+    answers = [make_response(f"call:get_weather{{city:{next(cities)}}}") for _ in range(8)]
+    end, replay = await run_recorded_turn(answers, make_results)
+    assert len(replay.requests) == 8
     assert end.ending == "steps"
     assert "call:" not in end.text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.agent.notices import closed
+from bot.agent.notices import close_code_block
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from bot.agent.notices import closed
     ],
 )
 def test_an_open_code_block_is_closed_with_its_own_fence(text: str, added: str):
-    assert closed(text) == text + added
+    assert close_code_block(text) == text + added

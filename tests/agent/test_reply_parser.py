@@ -4,18 +4,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.agent.reply_parser import Answer, Calls, Cut, Empty, Verdict, blank, judge, shown
-from bot.agent.sanitize import CONTROL
-from bot.agent.tool_calls import Wanted
+from bot.agent.reply_parser import (
+    AnswerReply,
+    CutReply,
+    EmptyReply,
+    ReplyVerdict,
+    ToolCallsReply,
+    extract_visible_text,
+    is_blank,
+    parse_reply,
+)
+from bot.agent.sanitize import CONTROL_TOKEN
+from bot.agent.tool_calls import CheckedCall
 from bot.domain import Reply, ToolCall, ToolResult
-from tests.support.offered_tools import PARIS, TOOLS, call, offered, refusal, reply, wanted
-from tests.support.recorded_endpoint import Replay, ignore, recorded, replaying, request
+from tests.support.offered_tools import (
+    PARIS,
+    TOOLS,
+    get_refusal,
+    list_checked_calls,
+    make_call,
+    make_reply,
+    make_tool,
+)
+from tests.support.recorded_endpoint import ReplayServer, ignore, load_response, make_request, open_client
 
 
-async def judged(name: str) -> Verdict:
+async def parse_recorded(name: str) -> ReplyVerdict:
     """The verdict on a recorded answer that came through the real client."""
-    async with replaying(Replay([recorded(name)])) as llm:
-        return judge(await llm.call(request(), ignore, ignore), TOOLS)
+    async with open_client(ReplayServer([load_response(name)])) as llm:
+        return parse_reply(await llm.call(make_request(), ignore, ignore), TOOLS)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +60,7 @@ async def judged(name: str) -> Verdict:
     ],
 )
 async def test_a_recorded_answer_is_shown_without_markup(name, text, note):
-    assert await judged(name) == Answer(text, note)
+    assert await parse_recorded(name) == AnswerReply(text, note)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +89,7 @@ async def test_a_recorded_answer_is_shown_without_markup(name, text, note):
     ],
 )
 async def test_a_recorded_call_is_ready_to_run(name, calls):
-    verdict = wanted(await judged(name))
+    verdict = list_checked_calls(await parse_recorded(name))
     assert calls is None or verdict == calls
 
 
@@ -81,8 +98,8 @@ async def test_text_around_a_call_is_kept_apart_from_it():
         ("02-tool-text-before-stream", "Let me check."),
         ("02-tool-text-after-stream", "Done, told you."),
     ]:
-        verdict = await judged(name)
-        assert isinstance(verdict, Calls)
+        verdict = await parse_recorded(name)
+        assert isinstance(verdict, ToolCallsReply)
         assert verdict.narration == text
 
 
@@ -99,42 +116,46 @@ async def test_text_around_a_call_is_kept_apart_from_it():
     ],
 )
 async def test_a_recorded_call_that_cannot_run_is_refused_with_its_reason(name, words):
-    assert words in refusal(await judged(name))
+    assert words in get_refusal(await parse_recorded(name))
 
 
 @pytest.mark.parametrize(
     "name", ["03-tool-cut-max-tokens-08-stream", "03-tool-cut-max-tokens-14-stream", "17-burst-tool-cut"]
 )
 async def test_a_call_of_a_cut_reply_is_never_run(name):
-    assert await judged(name) == Cut("call", "")
+    assert await parse_recorded(name) == CutReply("call", "")
 
 
 async def test_a_thought_of_a_cut_reply_is_no_answer():
-    assert await judged("04-think-cut-by-max-tokens") == Cut("thought", "")
+    assert await parse_recorded("04-think-cut-by-max-tokens") == CutReply("thought", "")
 
 
 @pytest.mark.parametrize(
     "name", ["01-chat-empty-answer-stream", "05-leak-tool-response-first", "03-tool-cut-max-tokens-03"]
 )
 async def test_a_recorded_answer_without_words_is_empty(name):
-    assert isinstance(await judged(name), Empty)
+    assert isinstance(await parse_recorded(name), EmptyReply)
 
 
 @pytest.mark.parametrize(
     "name", ["call:get_weather", "GET_WEATHER", ":get_weather", "functions.get-weather", "`get_weather`"]
 )
 def test_a_name_that_is_surely_meant_is_repaired(name):
-    assert wanted(judge(reply("", call(name, '{"city": "Paris"}')), TOOLS)) == PARIS
+    assert (
+        list_checked_calls(parse_reply(make_reply("", make_call(name, '{"city": "Paris"}')), TOOLS)) == PARIS
+    )
 
 
 def test_a_name_that_two_tools_could_have_is_not_guessed():
     tools = {"Clock": TOOLS["noargs"], "clock": TOOLS["noargs"]}
-    assert "no tool called CLOCK" in refusal(judge(reply("", call("CLOCK")), tools))
+    assert "no tool called CLOCK" in get_refusal(parse_reply(make_reply("", make_call("CLOCK")), tools))
 
 
 @pytest.mark.parametrize("arguments", ['{"city": "Rome", "city": "Paris"}', '"{\\"city\\": \\"Paris\\"}"'])
 def test_arguments_that_are_surely_meant_are_repaired(arguments):
-    assert wanted(judge(reply("", call("get_weather", arguments)), TOOLS)) == PARIS
+    assert (
+        list_checked_calls(parse_reply(make_reply("", make_call("get_weather", arguments)), TOOLS)) == PARIS
+    )
 
 
 DEEP = '{"city": ' + "[" * 40 + "]" * 40 + "}"
@@ -145,26 +166,30 @@ DEEP = '{"city": ' + "[" * 40 + "]" * 40 + "}"
     ['{"city": "Par', "[1]", "7", '{"city": NaN}', '{"city": 1e999}', "[" * 5000, '{"a":' * 5000, "{", DEEP],
 )
 def test_arguments_that_cannot_be_read_are_refused_and_kept_as_an_object(arguments):
-    verdict = judge(reply("", call("get_weather", arguments)), TOOLS)
-    assert "could not be read" in refusal(verdict)
-    assert isinstance(verdict, Calls)
+    verdict = parse_reply(make_reply("", make_call("get_weather", arguments)), TOOLS)
+    assert "could not be read" in get_refusal(verdict)
+    assert isinstance(verdict, ToolCallsReply)
     assert verdict.calls[0].call.arguments == "{}"
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
 def test_a_number_json_does_not_know_never_reaches_a_tool(number):
-    tools = {"scale": offered("scale", ("by",), by="number", all="array")}
-    refusal(judge(reply("", call("scale", json.dumps({"by": number}))), tools))
-    refusal(judge(reply("", call("scale", json.dumps({"by": 1, "all": f"[{number}]"}))), tools))
+    tools = {"scale": make_tool("scale", ("by",), by="number", all="array")}
+    get_refusal(parse_reply(make_reply("", make_call("scale", json.dumps({"by": number}))), tools))
+    get_refusal(
+        parse_reply(make_reply("", make_call("scale", json.dumps({"by": 1, "all": f"[{number}]"}))), tools)
+    )
 
 
 def test_no_arguments_at_all_are_an_empty_object():
-    assert wanted(judge(reply("", call("noargs", "")), TOOLS)) == [("noargs", {})]
+    assert list_checked_calls(parse_reply(make_reply("", make_call("noargs", "")), TOOLS)) == [("noargs", {})]
 
 
 def test_the_kept_arguments_are_the_repaired_ones():
-    verdict = judge(reply("", call("GET_WEATHER", '{"CITY":"\\"Paris\\"","days":"2"}')), TOOLS)
-    assert isinstance(verdict, Calls)
+    verdict = parse_reply(
+        make_reply("", make_call("GET_WEATHER", '{"CITY":"\\"Paris\\"","days":"2"}')), TOOLS
+    )
+    assert isinstance(verdict, ToolCallsReply)
     assert verdict.calls[0].call == ToolCall(
         "chatcmpl-tool-GET_WEATHER", "get_weather", '{"city": "Paris", "days": 2}'
     )
@@ -174,51 +199,57 @@ def test_the_kept_arguments_are_the_repaired_ones():
     "text", ["", " \n\t", "\u200b\u2800\u3164", "<turn|>", "<|tool_call>call", "<|turn>", "\x00"]
 )
 def test_a_text_nobody_could_see_is_empty(text):
-    assert isinstance(judge(reply(text), TOOLS), Empty)
+    assert isinstance(parse_reply(make_reply(text), TOOLS), EmptyReply)
 
 
 def test_without_tools_calls_are_passed_over_and_the_text_counts():
-    asked = reply("It is 12.\ncall:get_weather{city:Paris}", call("get_weather"), finish="tool_calls")
-    assert judge(asked, {}) == Answer("It is 12.")
-    assert isinstance(judge(reply("", call("get_weather")), {}), Empty)
+    asked = make_reply(
+        "It is 12.\ncall:get_weather{city:Paris}", make_call("get_weather"), finish="tool_calls"
+    )
+    assert parse_reply(asked, {}) == AnswerReply("It is 12.")
+    assert isinstance(parse_reply(make_reply("", make_call("get_weather")), {}), EmptyReply)
 
 
 @pytest.mark.parametrize("finish", [None, "abort", "whatever"])
 def test_a_reply_with_an_unknown_end_is_taken_for_broken_off(finish):
-    assert judge(reply("Hel", finish=finish), TOOLS) == Answer("Hel", "The answer broke off here.")
-    assert judge(reply("", call("noargs"), finish=finish), TOOLS) == Cut("call", "")
+    assert parse_reply(make_reply("Hel", finish=finish), TOOLS) == AnswerReply(
+        "Hel", "The answer broke off here."
+    )
+    assert parse_reply(make_reply("", make_call("noargs"), finish=finish), TOOLS) == CutReply("call", "")
 
 
 def test_a_repeating_end_is_kept_once():
     text = "The list: " + "one, two, three, " * 9 + "one, tw"
-    verdict = judge(reply(text, finish="repetition"), TOOLS)
-    assert isinstance(verdict, Answer)
+    verdict = parse_reply(make_reply(text, finish="repetition"), TOOLS)
+    assert isinstance(verdict, AnswerReply)
     assert verdict.text.count("three") == 1
     assert verdict.text.startswith("The list: one, two")
 
 
 def test_a_stop_for_repetition_without_a_visible_pattern_keeps_the_text():
-    verdict = judge(reply("no pattern here", finish="repetition"), TOOLS)
-    assert isinstance(verdict, Answer)
+    verdict = parse_reply(make_reply("no pattern here", finish="repetition"), TOOLS)
+    assert isinstance(verdict, AnswerReply)
     assert verdict.text == "no pattern here"
 
 
 def test_every_call_has_an_id_of_its_own():
     calls = [
-        call("noargs", id="same"),
-        call("noargs", id="same"),
-        call("noargs", id="no good"),
-        call("noargs", id="old"),
+        make_call("noargs", id="same"),
+        make_call("noargs", id="same"),
+        make_call("noargs", id="no good"),
+        make_call("noargs", id="old"),
     ]
-    verdict = judge(reply("", *calls), TOOLS, step=3, taken={"old", "call-3-4"})
-    assert isinstance(verdict, Calls)
+    verdict = parse_reply(make_reply("", *calls), TOOLS, step=3, used_ids={"old", "call-3-4"})
+    assert isinstance(verdict, ToolCallsReply)
     assert [one.call.id for one in verdict.calls] == ["same", "call-3-2", "call-3-3", "call-3-4x"]
 
 
 def test_more_calls_than_one_step_may_have_are_left_out_and_the_model_is_told():
-    calls = [call("get_weather", json.dumps({"city": str(number)}), f"id-{number}") for number in range(500)]
-    verdict = judge(reply("", *calls), TOOLS)
-    assert isinstance(verdict, Calls)
+    calls = [
+        make_call("get_weather", json.dumps({"city": str(number)}), f"id-{number}") for number in range(500)
+    ]
+    verdict = parse_reply(make_reply("", *calls), TOOLS)
+    assert isinstance(verdict, ToolCallsReply)
     assert len(verdict.calls) == 17
     last = verdict.calls[-1]
     assert isinstance(last, ToolResult)
@@ -243,29 +274,29 @@ FINISHES = st.sampled_from(["stop", "length", "tool_calls", "repetition", "abort
     st.booleans(),
 )
 def test_whatever_comes_is_judged_and_no_markup_reaches_a_person(text, reasoning, calls, finish, with_tools):
-    came: Reply = reply(text, *calls, finish=finish, reasoning=reasoning)
-    verdict = judge(came, TOOLS if with_tools else {})
+    came: Reply = make_reply(text, *calls, finish=finish, reasoning=reasoning)
+    verdict = parse_reply(came, TOOLS if with_tools else {})
     match verdict:
-        case Answer(answer):
-            assert not CONTROL.search(answer)
-            assert not blank(answer)
+        case AnswerReply(answer):
+            assert not CONTROL_TOKEN.search(answer)
+            assert not is_blank(answer)
             answer.encode()
-        case Calls(narration, judged_calls):
+        case ToolCallsReply(narration, judged_calls):
             assert finish in {"stop", "tool_calls"}
-            assert not CONTROL.search(narration)
+            assert not CONTROL_TOKEN.search(narration)
             assert len({one.call.id for one in judged_calls}) == len(judged_calls)
             for one in judged_calls:
                 assert isinstance(json.loads(one.call.arguments), dict)
                 f"{one.call.id} {one.call.name} {one.call.arguments}".encode()
-                assert not CONTROL.search(one.call.name)
-                assert isinstance(one, Wanted) or not CONTROL.search(one.text)
-        case Cut() | Empty():
+                assert not CONTROL_TOKEN.search(one.call.name)
+                assert isinstance(one, CheckedCall) or not CONTROL_TOKEN.search(one.text)
+        case CutReply() | EmptyReply():
             pass
-    seen = shown(text)
-    assert not CONTROL.search(seen)
+    seen = extract_visible_text(text)
+    assert not CONTROL_TOKEN.search(seen)
 
 
 @settings(deadline=3000, max_examples=60)
 @given(st.lists(PIECES, min_size=1, max_size=5), st.integers(min_value=200, max_value=4000))
 def test_a_long_hostile_text_is_judged_quickly(pieces, times):
-    judge(reply("".join(pieces) * times), TOOLS)
+    parse_reply(make_reply("".join(pieces) * times), TOOLS)

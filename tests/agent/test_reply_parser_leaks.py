@@ -2,8 +2,8 @@
 
 import pytest
 
-from bot.agent.reply_parser import Answer, Cut, judge, shown
-from tests.support.offered_tools import PARIS, TOOLS, refusal, reply, wanted
+from bot.agent.reply_parser import AnswerReply, CutReply, extract_visible_text, parse_reply
+from tests.support.offered_tools import PARIS, TOOLS, get_refusal, list_checked_calls, make_reply
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from tests.support.offered_tools import PARIS, TOOLS, refusal, reply, wanted
     ],
 )
 def test_a_call_that_leaked_into_the_text_is_run(text):
-    assert wanted(judge(reply(text), TOOLS)) == PARIS
+    assert list_checked_calls(parse_reply(make_reply(text), TOOLS)) == PARIS
 
 
 def test_values_of_a_leaked_call_are_read_as_they_are_written():
@@ -29,7 +29,7 @@ def test_values_of_a_leaked_call_are_read_as_they_are_written():
         'call:send_message{text:<|"|>a, b: {c}<|"|>,to:[1, -2.5e3, true, null, word],'
         'opts:{silent:true,"quo\\"te":"q\\n"},items:[{k:<|"|>x<|"|>},[]]}'
     )
-    assert wanted(judge(reply(text), TOOLS)) == [
+    assert list_checked_calls(parse_reply(make_reply(text), TOOLS)) == [
         (
             "send_message",
             {
@@ -44,18 +44,24 @@ def test_values_of_a_leaked_call_are_read_as_they_are_written():
 
 def test_several_leaked_calls_in_a_row_are_all_run():
     text = "call:get_weather{city:Paris}\ncall:get_weather{city:Rome}call:noargs{}"
-    assert wanted(judge(reply(text), TOOLS)) == [*PARIS, ("get_weather", {"city": "Rome"}), ("noargs", {})]
+    assert list_checked_calls(parse_reply(make_reply(text), TOOLS)) == [
+        *PARIS,
+        ("get_weather", {"city": "Rome"}),
+        ("noargs", {}),
+    ]
 
 
 @pytest.mark.parametrize(
     "text", ["call:rm_rf{path:/}", "call:get_weather{city:", 'call:get_weather{city:<|"|>Par']
 )
 def test_a_leaked_call_that_cannot_run_is_refused(text):
-    assert refusal(judge(reply(text), TOOLS))
+    assert get_refusal(parse_reply(make_reply(text), TOOLS))
 
 
 def test_a_leaked_call_of_a_cut_reply_is_never_run():
-    assert judge(reply("Wait.\ncall:get_weather{city:Paris}", finish="length"), TOOLS) == Cut("call", "Wait.")
+    assert parse_reply(make_reply("Wait.\ncall:get_weather{city:Paris}", finish="length"), TOOLS) == CutReply(
+        "call", "Wait."
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +75,7 @@ def test_a_leaked_call_of_a_cut_reply_is_never_run():
     ],
 )
 def test_a_call_in_the_middle_of_a_text_is_neither_run_nor_shown(text, left):
-    assert judge(reply(text), TOOLS) == Answer(left)
+    assert parse_reply(make_reply(text), TOOLS) == AnswerReply(left)
 
 
 @pytest.mark.parametrize(
@@ -89,14 +95,15 @@ def test_a_call_in_the_middle_of_a_text_is_neither_run_nor_shown(text, left):
     ],
 )
 def test_markup_in_a_text_is_taken_out(text, left):
-    assert judge(reply(text), TOOLS) == Answer(left)
+    assert parse_reply(make_reply(text), TOOLS) == AnswerReply(left)
 
 
 def test_a_text_still_being_written_is_shown_without_markup():
-    assert shown("Hello <|tool_call>call:get_weather{ci") == "Hello"
-    assert shown("Let me see.\ncall:get_weather{ci") == "Let me see."
-    assert shown("<|channel>thought\nhm") == ""
+    assert extract_visible_text("Hello <|tool_call>call:get_weather{ci") == "Hello"
+    assert extract_visible_text("Let me see.\ncall:get_weather{ci") == "Let me see."
+    assert extract_visible_text("<|channel>thought\nhm") == ""
     assert [
-        shown(f"So far. {cut}") for cut in ("<|tool_ca", "<|", '<|"', "<turn|", "call:", "call:get_w")
+        extract_visible_text(f"So far. {cut}")
+        for cut in ("<|tool_ca", "<|", '<|"', "<turn|", "call:", "call:get_w")
     ] == ["So far."] * 6
-    assert shown("if a <b") == "if a <b"
+    assert extract_visible_text("if a <b") == "if a <b"

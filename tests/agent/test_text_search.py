@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.text_search import CUT, PIECE, find
-from bot.bench.harness.workload import prose
+from bot.agent.text_search import PASSAGE_CHARS, PIECE_CHARS, find_passages
+from bot.bench.harness.workload import write_prose
 
-TALK = [prose(100, seed).strip() for seed in range(200)]
+TALK = [write_prose(100, seed).strip() for seed in range(200)]
 
 
-def passages(asked: str, *texts: str) -> list[str]:
-    return [found.passage for found in find(asked, texts)]
+def find_texts(query: str, *texts: str) -> list[str]:
+    return [found.passage for found in find_passages(query, texts)]
 
 
 @pytest.mark.parametrize(
@@ -33,25 +33,27 @@ def passages(asked: str, *texts: str) -> list[str]:
     ],
 )
 def test_a_text_is_found_by_its_words_in_any_language(asked: str, text: str):
-    assert passages(asked, *TALK[:100], text, *TALK[100:])[:1] == [text]
+    assert find_texts(asked, *TALK[:100], text, *TALK[100:])[:1] == [text]
 
 
 def test_the_very_word_goes_before_its_relatives():
-    assert passages("car", *["Please carry on."] * 60, "The car is red.")[0] == "The car is red."
+    assert find_texts("car", *["Please carry on."] * 60, "The car is red.")[0] == "The car is red."
 
 
 def test_a_rare_word_goes_before_a_common_one():
     common = [f"The report of week {number} is done." for number in range(50)]
-    assert passages("report about zebras", *common, "Zebras graze at noon.")[0] == "Zebras graze at noon."
+    assert find_texts("report about zebras", *common, "Zebras graze at noon.")[0] == "Zebras graze at noon."
 
 
 def test_words_that_stand_together_go_before_the_same_words_far_apart():
     apart = "harbour" + " and so on" * 50 + " lantern"
-    assert passages("harbour lantern", apart, "a lantern at the harbour")[0] == "a lantern at the harbour"
+    assert find_texts("harbour lantern", apart, "a lantern at the harbour")[0] == "a lantern at the harbour"
 
 
 def test_of_equal_passages_the_first_text_comes_first():
-    assert [found.text for found in find("lantern", ["red lantern", "old lantern", "new lantern"])] == [
+    assert [
+        found.text_index for found in find_passages("lantern", ["red lantern", "old lantern", "new lantern"])
+    ] == [
         0,
         1,
         2,
@@ -59,30 +61,30 @@ def test_of_equal_passages_the_first_text_comes_first():
 
 
 def test_a_number_is_not_found_inside_another():
-    assert passages("47", "It was 4711.") == []
-    assert passages("cat", "Scatter the seeds.") == []
+    assert find_texts("47", "It was 4711.") == []
+    assert find_texts("cat", "Scatter the seeds.") == []
 
 
 def test_a_part_of_a_longer_word_is_found():
-    assert passages("vertrag", "Der Mietvertrag endet im Mai.") == ["Der Mietvertrag endet im Mai."]
+    assert find_texts("vertrag", "Der Mietvertrag endet im Mai.") == ["Der Mietvertrag endet im Mai."]
 
 
 def test_what_says_the_same_is_told_once():
-    assert passages("locker", "My locker is blue.", "my locker: is blue", "The locker of Bo is shut.") == [
+    assert find_texts("locker", "My locker is blue.", "my locker: is blue", "The locker of Bo is shut.") == [
         "My locker is blue.",
         "The locker of Bo is shut.",
     ]
 
 
 def test_what_hardly_fits_is_left_out():
-    assert passages("blue locker code", "The locker code: 4711, on the blue one.", "The sky is blue.") == [
+    assert find_texts("blue locker code", "The locker code: 4711, on the blue one.", "The sky is blue.") == [
         "The locker code: 4711, on the blue one."
     ]
 
 
 def test_a_long_text_gives_the_words_around_each_find():
-    text = f"{prose(500, 1)} first zebra here. {prose(500, 2)} second zebra there. {prose(500, 3)}"
-    first, second = passages("zebra", text)
+    text = f"{write_prose(500, 1)} first zebra here. {write_prose(500, 2)} second zebra there. {write_prose(500, 3)}"
+    first, second = find_texts("zebra", text)
     assert "first zebra here" in first
     assert "second zebra there" in second
     assert first.startswith("…")
@@ -91,7 +93,7 @@ def test_a_long_text_gives_the_words_around_each_find():
 
 @pytest.mark.parametrize("asked", ["", "???", "\ud800", "   "])
 def test_without_words_nothing_is_found(asked: str):
-    assert passages(asked, *TALK) == []
+    assert find_texts(asked, *TALK) == []
 
 
 WILD = st.text(max_size=80) | st.sampled_from(
@@ -103,17 +105,17 @@ WILD = st.text(max_size=80) | st.sampled_from(
     st.lists(WILD, max_size=4).map(" ".join), st.lists(st.lists(WILD, max_size=12).map(" ".join), max_size=5)
 )
 def test_any_words_and_texts_give_few_short_passages(asked: str, texts: list[str]):
-    found = find(asked, texts)
+    found = find_passages(asked, texts)
     assert len(found) <= 5
-    assert all(len(one.passage) <= CUT + 2 for one in found)
+    assert all(len(one.passage) <= PASSAGE_CHARS + 2 for one in found)
     for one in found:
-        assert one.passage.strip("…") in " ".join(texts[one.text].split())
+        assert one.passage.strip("…") in " ".join(texts[one.text_index].split())
 
 
-@given(st.text("bcdfghjklmnp", min_size=6, max_size=12), st.integers(0, 3 * PIECE), st.integers(0, 199))
+@given(st.text("bcdfghjklmnp", min_size=6, max_size=12), st.integers(0, 3 * PIECE_CHARS), st.integers(0, 199))
 def test_a_word_is_found_wherever_it_stands(word: str, at: int, other: int):
-    text = prose(1000, 7)
+    text = write_prose(1000, 7)
     text = f"{text[:at]} {word} {text[at:]}"
-    found = find(word, [TALK[other], text])
-    assert [one.text for one in found] == [1]
+    found = find_passages(word, [TALK[other], text])
+    assert [one.text_index for one in found] == [1]
     assert word in found[0].passage

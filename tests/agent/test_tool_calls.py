@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
-from bot.agent.tool_calls import Made, Wanted, judge_call
-from bot.agent.tool_search import FIND, USE, Shelf
+from bot.agent.tool_calls import CallHistory, CheckedCall, check_call
+from bot.agent.tool_search import FIND_TOOLS, USE_TOOL, SearchableTools
 from bot.agent.toolbox import Toolbox
 from bot.domain import ToolCall, ToolResult
-from tests.support.many_tools import many
-from tests.support.offered_tools import NOTHING, WEATHER, call
+from tests.support.many_tools import make_many_tools
+from tests.support.offered_tools import NOARGS, WEATHER, make_call
 
-SHELF = Shelf([*many(), WEATHER, NOTHING])
-TOOLS = Toolbox(SHELF.doors, SHELF).tools
+SEARCHABLE = SearchableTools([*make_many_tools(), WEATHER, NOARGS])
+TOOLS = Toolbox(SEARCHABLE.meta_tools, SEARCHABLE).tools
 
 
-def judged(**arguments: Any) -> Wanted | ToolResult:
-    return judge_call(call(USE, json.dumps(arguments), id="a"), TOOLS)
+def check_use_tool(**arguments: Any) -> CheckedCall | ToolResult:
+    return check_call(make_call(USE_TOOL, json.dumps(arguments), id="a"), TOOLS)
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ def judged(**arguments: Any) -> Wanted | ToolResult:
     ],
 )
 def test_it_runs_as_the_tool_it_names_with_checked_arguments(arguments: dict[str, Any]) -> None:
-    wanted = judged(**arguments)
-    assert isinstance(wanted, Wanted)
+    wanted = check_use_tool(**arguments)
+    assert isinstance(wanted, CheckedCall)
     assert wanted.call == ToolCall("a", "get_weather", '{"city": "Oslo", "days": 3}')
     assert wanted.arguments == {"city": "Oslo", "days": 3}
 
@@ -42,63 +42,65 @@ def test_a_tool_that_takes_nothing_is_used_with_nothing() -> None:
         {"name": "noargs", "arguments": None},
         {"name": "noargs", "arguments": {}},
     ):
-        wanted = judged(**arguments)
-        assert isinstance(wanted, Wanted)
+        wanted = check_use_tool(**arguments)
+        assert isinstance(wanted, CheckedCall)
         assert wanted.call == ToolCall("a", "noargs", "{}")
 
 
 def test_what_was_found_may_be_called_by_its_own_name() -> None:
-    wanted = judge_call(call("approve_invoice", '{"number": 17}'), TOOLS)
-    assert isinstance(wanted, Wanted)
+    wanted = check_call(make_call("approve_invoice", '{"number": 17}'), TOOLS)
+    assert isinstance(wanted, CheckedCall)
     assert wanted.call.name == "approve_invoice"
 
 
 def test_wrong_arguments_come_back_with_what_the_tool_takes() -> None:
     for arguments in ({}, {"number": "many"}, {"number": 1, "color": "red"}, [1], "[1", "{"):
-        refused = judged(name="approve_invoice", arguments=arguments)
+        refused = check_use_tool(name="approve_invoice", arguments=arguments)
         assert isinstance(refused, ToolResult)
         assert (refused.call.name, refused.outcome) == ("approve_invoice", "refused")
         assert '"number": {"description": "Its number.", "type": "integer"}' in refused.text
 
 
 def test_a_wrong_name_comes_back_with_the_tools_that_are_called_alike() -> None:
-    refused = judged(name="aprove_invoices", arguments={"number": 17})
+    refused = check_use_tool(name="aprove_invoices", arguments={"number": 17})
     assert isinstance(refused, ToolResult)
     assert refused.call == ToolCall("a", "aprove_invoices", '{"number": 17}')
-    assert refused.text.startswith(f"There is no tool called aprove_invoices. {FIND} finds those there are.")
+    assert refused.text.startswith(
+        f"There is no tool called aprove_invoices. {FIND_TOOLS} finds those there are."
+    )
     assert "approve_invoice: Approve a invoice that waits.\narguments: {" in refused.text
     assert "list_machine" not in refused.text
 
 
 def test_a_door_does_not_lead_to_itself_but_to_the_search() -> None:
-    refused = judged(name=USE, arguments={"name": "noargs"})
+    refused = check_use_tool(name=USE_TOOL, arguments={"name": "noargs"})
     assert isinstance(refused, ToolResult)
     assert "There is no tool called use_tool" in refused.text
-    wanted = judged(name=FIND, arguments={"words": "invoices"})
-    assert isinstance(wanted, Wanted)
-    assert wanted.call.name == FIND
+    wanted = check_use_tool(name=FIND_TOOLS, arguments={"words": "invoices"})
+    assert isinstance(wanted, CheckedCall)
+    assert wanted.call.name == FIND_TOOLS
 
 
 @pytest.mark.parametrize("arguments", ["[", "{}", '{"arguments": {}}', '{"name": null}', '{"name": ["a"]}'])
 def test_without_a_name_the_model_reads_what_use_tool_takes(arguments: str) -> None:
-    refused = judge_call(call(USE, arguments), TOOLS)
+    refused = check_call(make_call(USE_TOOL, arguments), TOOLS)
     assert isinstance(refused, ToolResult)
-    assert refused.call.name == USE
+    assert refused.call.name == USE_TOOL
     assert "Name of that tool." in refused.text
 
 
 def test_the_same_call_is_the_same_by_either_way() -> None:
-    made = Made()
-    first = judged(name="noargs", arguments={})
-    second = judge_call(call("noargs"), TOOLS)
-    assert [isinstance(one, Wanted) for one in made.without_repeats([first, second])] == [True, False]
-    made.without_repeats([second])
-    (third,) = made.without_repeats([first])
+    made = CallHistory()
+    first = check_use_tool(name="noargs", arguments={})
+    second = check_call(make_call("noargs"), TOOLS)
+    assert [isinstance(one, CheckedCall) for one in made.refuse_repeats([first, second])] == [True, False]
+    made.refuse_repeats([second])
+    (third,) = made.refuse_repeats([first])
     assert isinstance(third, ToolResult)
     assert third.call.name == "noargs"
 
 
 def test_where_all_tools_are_offered_there_is_no_such_door() -> None:
-    refused = judge_call(call(USE, '{"name": "noargs", "arguments": {}}'), {"noargs": NOTHING})
+    refused = check_call(make_call(USE_TOOL, '{"name": "noargs", "arguments": {}}'), {"noargs": NOARGS})
     assert isinstance(refused, ToolResult)
     assert refused.text == "There is no tool called use_tool. There are: noargs."

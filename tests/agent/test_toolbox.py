@@ -20,7 +20,7 @@ class NoNotes:
         return []
 
 
-class NoPast:
+class NoHistory:
     async def result(self, number: int) -> str | None:
         return None
 
@@ -29,7 +29,7 @@ class NoPast:
 
 
 CONTEXT = ToolContext(
-    "chat", "Ann", 7, "call-1", NoNotes(), NoPast(), lambda: datetime(2026, 11, 20, tzinfo=UTC), "key-1"
+    "chat", "Ann", 7, "call-1", NoNotes(), NoHistory(), lambda: datetime(2026, 11, 20, tzinfo=UTC), "key-1"
 )
 
 
@@ -72,54 +72,56 @@ async def draw() -> Found:
     return Found("", (Picture("image/png", b"good"), Picture("image/png", b"bad")))
 
 
-BOX = Toolbox([hang, fail, echo])
+TOOLBOX = Toolbox([hang, fail, echo])
 
 
-def call(name: str) -> ToolCall:
+def make_call(name: str) -> ToolCall:
     return ToolCall("call-1", name, "{}")
 
 
 def test_what_the_model_is_told_does_not_depend_on_the_order_of_the_tools():
     other = Toolbox([echo, hang, fail])
-    assert json.dumps(BOX.definitions) == json.dumps(other.definitions)
-    assert list(BOX.tools) == ["hang", "fail", "echo"]
+    assert json.dumps(TOOLBOX.definitions) == json.dumps(other.definitions)
+    assert list(TOOLBOX.tools) == ["hang", "fail", "echo"]
 
 
-async def see(picture: Picture) -> Picture:
+async def shrink_or_refuse(picture: Picture) -> Picture:
     if picture.data == b"bad":
         raise ToolError("it is damaged")
     return Picture("image/jpeg", b"small")
 
 
 async def test_pictures_are_made_fit_and_what_cannot_be_shown_is_named():
-    result = await Toolbox([draw]).run(call("draw"), {}, replace(CONTEXT, see=see))
+    result = await Toolbox([draw]).run(make_call("draw"), {}, replace(CONTEXT, see=shrink_or_refuse))
     assert result.images == (Image("image/jpeg", b"small"),)
     assert result.text == "[a picture was left out: it is damaged]\n[a picture follows]"
-    result = await Toolbox([draw]).run(call("draw"), {}, CONTEXT)
+    result = await Toolbox([draw]).run(make_call("draw"), {}, CONTEXT)
     assert result.images == ()
     assert result.text.count("pictures are not shown here") == 2
 
 
 async def test_a_result_is_what_the_tool_gave():
-    result = await BOX.run(call("echo"), {"text": " noon "}, CONTEXT)
-    assert (result.outcome, result.text, result.call) == ("ok", "noon", call("echo"))
+    result = await TOOLBOX.run(make_call("echo"), {"text": " noon "}, CONTEXT)
+    assert (result.outcome, result.text, result.call) == ("ok", "noon", make_call("echo"))
 
 
 async def test_a_result_loses_control_tokens_and_what_no_wire_takes():
-    assert (await BOX.run(call("echo"), {"text": "<|turn>user\x00"}, CONTEXT)).text == "<\u200b|turn>user"
+    assert (
+        await TOOLBOX.run(make_call("echo"), {"text": "<|turn>user\x00"}, CONTEXT)
+    ).text == "<\u200b|turn>user"
 
 
 async def test_an_empty_result_says_so():
-    assert (await BOX.run(call("echo"), {"text": " "}, CONTEXT)).text == "(nothing)"
+    assert (await TOOLBOX.run(make_call("echo"), {"text": " "}, CONTEXT)).text == "(nothing)"
 
 
 async def test_a_long_result_is_bounded_and_says_how_much_is_missing():
-    result = await Toolbox([replace(echo, length=10)]).run(call("echo"), {"text": "a" * 25}, CONTEXT)
+    result = await Toolbox([replace(echo, length=10)]).run(make_call("echo"), {"text": "a" * 25}, CONTEXT)
     assert result.text == "aaaaaaaaaa\n[… 15 characters left out]"
 
 
 async def test_an_error_of_the_tool_is_told_to_the_model():
-    result = await BOX.run(call("fail"), {"how": "told"}, CONTEXT)
+    result = await TOOLBOX.run(make_call("fail"), {"how": "told"}, CONTEXT)
     assert (result.outcome, result.text) == ("error", "There is no such page <\u200bturn|>.")
 
 
@@ -131,13 +133,13 @@ def leave() -> str:
 
 async def test_a_tool_in_a_thread_that_leaves_ends_nothing_but_itself():
     box = Toolbox([leave])
-    assert (await box.run(call("leave"), {}, CONTEXT)).text == "leave failed unexpectedly."
+    assert (await box.run(make_call("leave"), {}, CONTEXT)).text == "leave failed unexpectedly."
 
 
 @pytest.mark.parametrize("how", ["bug", "late", "exit"])
 async def test_an_unexpected_error_is_told_without_its_details_and_logged_by_its_class(how, caplog):
     with caplog.at_level(logging.WARNING):
-        result = await BOX.run(call("fail"), {"how": how}, CONTEXT)
+        result = await TOOLBOX.run(make_call("fail"), {"how": how}, CONTEXT)
     assert (result.outcome, result.text) == ("error", "fail failed unexpectedly.")
     assert "secret" not in caplog.text
     assert (
@@ -151,13 +153,13 @@ async def test_an_unexpected_error_is_told_without_its_details_and_logged_by_its
 
 
 async def test_a_tool_that_never_comes_back_is_stopped():
-    result = await BOX.run(call("hang"), {}, CONTEXT)
+    result = await TOOLBOX.run(make_call("hang"), {}, CONTEXT)
     assert (result.outcome, result.text) == ("timeout", "hang took longer than 0.05 s and was stopped.")
 
 
 async def test_a_cancelled_tool_stays_cancelled():
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(Toolbox([hang]).run(call("hang"), {}, CONTEXT))
+        running = tasks.create_task(Toolbox([hang]).run(make_call("hang"), {}, CONTEXT))
         await asyncio.sleep(0)
         running.cancel()
     assert running.cancelled()
@@ -165,4 +167,4 @@ async def test_a_cancelled_tool_stays_cancelled():
 
 async def test_a_tool_that_was_not_offered_cannot_be_run():
     with pytest.raises(KeyError):
-        await BOX.run(call("rm_rf"), {}, CONTEXT)
+        await TOOLBOX.run(make_call("rm_rf"), {}, CONTEXT)

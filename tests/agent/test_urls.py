@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.agent.urls import host_of, normal, stands_in
+from bot.agent.urls import extract_host, is_url_in_texts, normalize_url
 
 LETTERS = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_~", min_size=1, max_size=8)
 HOSTS = st.builds(
@@ -29,8 +29,8 @@ ADDRESSES = st.builds(lambda *parts: "https://" + "".join(parts), HOSTS, PATHS, 
     ],
 )
 def test_what_makes_no_difference_is_not_compared(one: str, other: str):
-    assert normal(one) is not None
-    assert normal(one) == normal(other)
+    assert normalize_url(one) is not None
+    assert normalize_url(one) == normalize_url(other)
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_what_makes_no_difference_is_not_compared(one: str, other: str):
     ],
 )
 def test_what_is_no_address_of_the_web_has_no_form(odd: str):
-    assert normal(odd) is None
-    assert host_of(odd) is None
-    assert not stands_in(odd, [odd])
+    assert normalize_url(odd) is None
+    assert extract_host(odd) is None
+    assert not is_url_in_texts(odd, [odd])
 
 
 @pytest.mark.parametrize(
@@ -75,38 +75,38 @@ def test_what_is_no_address_of_the_web_has_no_form(odd: str):
     ],
 )
 def test_an_address_is_found_in_whatever_stands_around_it(text: str):
-    assert stands_in("https://example.com/a?b=1", ["nothing", text])
-    assert not stands_in("https://example.com/a?b=12", [text])
-    assert not stands_in("https://example.com/a", ["https://example.com/ab"])
+    assert is_url_in_texts("https://example.com/a?b=1", ["nothing", text])
+    assert not is_url_in_texts("https://example.com/a?b=12", [text])
+    assert not is_url_in_texts("https://example.com/a", ["https://example.com/ab"])
 
 
 def test_what_a_page_escapes_is_read_as_it_is_meant():
-    assert stands_in("https://example.com/?a=1&b=2", ["https://example.com/?a=1&amp;b=2"])
-    assert stands_in("https://xn--bcher-kva.example", ["bücher.example"])
+    assert is_url_in_texts("https://example.com/?a=1&b=2", ["https://example.com/?a=1&amp;b=2"])
+    assert is_url_in_texts("https://xn--bcher-kva.example", ["bücher.example"])
 
 
 @settings(max_examples=150, deadline=None)
 @given(ADDRESSES, st.text(max_size=30), st.text(max_size=30))
 def test_an_address_that_stands_in_a_text_is_known_there(address: str, before: str, after: str):
-    assert stands_in(address, [f"{before} {address} {after}"])
+    assert is_url_in_texts(address, [f"{before} {address} {after}"])
 
 
 @settings(max_examples=150, deadline=None)
 @given(ADDRESSES, st.text("abcxyz019=&?%-_", min_size=1, max_size=12), st.text(" .,)]|", max_size=3))
 def test_nothing_may_be_put_to_an_address(address: str, secret: str, around: str):
     longer = address + secret
-    same = normal(longer) == normal(address)
-    assert stands_in(longer, [f"{around}{address}{around} {address}"]) == same
+    same = normalize_url(longer) == normalize_url(address)
+    assert is_url_in_texts(longer, [f"{around}{address}{around} {address}"]) == same
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=60), st.text(max_size=200))
 def test_whatever_the_texts_are_nothing_breaks(address: str, text: str):
-    stands_in(address, [text])
-    found = normal(address)
-    assert found is None or normal(f"https://{found}") == found
+    is_url_in_texts(address, [text])
+    found = normalize_url(address)
+    assert found is None or normalize_url(f"https://{found}") == found
 
 
 def test_a_run_without_an_end_takes_no_time():
     text = "https://example.com/" + ").," * 20_000
-    assert not stands_in("https://example.com/x", [text, "(" * 50_000 + "example.com"])
+    assert not is_url_in_texts("https://example.com/x", [text, "(" * 50_000 + "example.com"])

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from bot.attachments.text_extraction import paper, plain
+from bot.attachments.text_extraction import extract_pdf_text, extract_plain_text
 from tests.support import attachment_files as made
 
-THREE = made.pdf(["one", "two", "three"])
+THREE = made.make_pdf(["one", "two", "three"])
 
 
 @pytest.mark.parametrize(
@@ -21,45 +21,45 @@ THREE = made.pdf(["one", "two", "three"])
     ],
 )
 def test_pages_are_read_until_one_of_the_bounds_is_reached(bounds: dict[str, Any], texts: list[str]):
-    found = paper(THREE, **{"pages": 9, "characters": 900, "within": 60.0} | bounds)
+    found = extract_pdf_text(THREE, **{"pages": 9, "characters": 900, "within": 60.0} | bounds)
     assert found == {"texts": texts, "of": 3}
 
 
 def test_a_page_that_is_broken_is_empty_and_the_others_are_not():
     at = THREE.index(b"stream\n") + len(b"stream\n")
     broken = THREE[:at] + b"#" * 8 + THREE[at + 8 :]
-    assert paper(broken, 9, 900, 60.0)["texts"] == ["", "two", "three"]
+    assert extract_pdf_text(broken, 9, 900, 60.0)["texts"] == ["", "two", "three"]
 
 
-class Page:
-    def __init__(self, says: str | Exception) -> None:
-        self.says = says
+class FakePage:
+    def __init__(self, content: str | Exception) -> None:
+        self.content = content
 
     def extract_text(self) -> str:
-        if isinstance(self.says, str):
-            return self.says
-        raise self.says
+        if isinstance(self.content, str):
+            return self.content
+        raise self.content
 
 
 def test_memory_that_is_used_up_is_not_taken_for_a_broken_page(monkeypatch: pytest.MonkeyPatch):
     class Reader:
         is_encrypted = False
-        pages = (Page("a\ud800b\x00\r\nc"), Page(KeyError("/Font")), Page(MemoryError()))
+        pages = (FakePage("a\ud800b\x00\r\nc"), FakePage(KeyError("/Font")), FakePage(MemoryError()))
 
         def __init__(self, _: object) -> None: ...
 
     monkeypatch.setattr("pypdf.PdfReader", Reader)
-    assert paper(b"", 2, 900, 60.0) == {"texts": ["a?b\nc", ""], "of": 3}
+    assert extract_pdf_text(b"", 2, 900, 60.0) == {"texts": ["a?b\nc", ""], "of": 3}
     with pytest.raises(MemoryError):
-        paper(b"", 3, 900, 60.0)
+        extract_pdf_text(b"", 3, 900, 60.0)
 
 
 def test_a_paper_is_refused_for_what_it_is():
-    assert paper(made.locked_pdf(["a"], "word"), 9, 900, 60.0) == {"refused": "locked"}
-    assert paper(made.pdf(["", ""]), 9, 900, 60.0) == {"refused": "empty"}
+    assert extract_pdf_text(made.make_locked_pdf(["a"], "word"), 9, 900, 60.0) == {"refused": "locked"}
+    assert extract_pdf_text(made.make_pdf(["", ""]), 9, 900, 60.0) == {"refused": "empty"}
 
 
 def test_a_text_may_hold_a_stray_sign_but_not_many():
-    assert plain(b"x" * 499 + b"\x00", 900) == {"text": "x" * 499, "length": 499, "sure": True}
-    assert plain(b"x" * 498 + b"\x00", 900) == {"refused": "unknown"}
-    assert plain("é".encode("cp1252") + b"\x81", 1) == {"text": "é", "length": 2, "sure": False}
+    assert extract_plain_text(b"x" * 499 + b"\x00", 900) == {"text": "x" * 499, "length": 499, "sure": True}
+    assert extract_plain_text(b"x" * 498 + b"\x00", 900) == {"refused": "unknown"}
+    assert extract_plain_text("é".encode("cp1252") + b"\x81", 1) == {"text": "é", "length": 2, "sure": False}

@@ -3,21 +3,35 @@
 import json
 
 from bot.bench import output as table
-from bot.bench.harness.statistics import Report, Row, at_most, times, wanted
+from bot.bench.harness.statistics import (
+    FigureRow,
+    LoadReport,
+    limit_to,
+    limit_to_answer,
+    limit_to_memory_loop,
+)
 
-REPORT = Report(
+REPORT = LoadReport(
     (
-        Row("own_p50", "own time", "ms", {"bare": 2.0, "memory": 10.0, "ours": 15.04}, times(2, 10.0)),
-        Row("prompt", "first prompt", "tokens", {"memory": 96, "ours": 1250}, at_most(1200), digits=0),
-        Row("killed", "answered once", "", {"memory": False, "ours": True}, wanted(value=True)),
-        Row("idle", "memory", "MiB", {"ours": 100.0}, digits=0),
+        FigureRow(
+            "own_p50",
+            "own time",
+            "ms",
+            {"bare": 2.0, "memory": 10.0, "ours": 15.04},
+            limit_to_memory_loop(2, 10.0),
+        ),
+        FigureRow("prompt", "first prompt", "tokens", {"memory": 96, "ours": 1250}, limit_to(1200), digits=0),
+        FigureRow(
+            "killed", "answered once", "", {"memory": False, "ours": True}, limit_to_answer(value=True)
+        ),
+        FigureRow("idle", "memory", "MiB", {"ours": 100.0}, digits=0),
     ),
     (("machine", "two cores"),),
 )
 
 
 def test_the_table_says_figures_limits_verdicts_and_conditions():
-    assert list(table.lines(REPORT)) == [
+    assert list(table.format_lines(REPORT)) == [
         "                      bare loop  memory loop   ours  ours / memory      ours, at most",
         "-------------------------------------------------------------------------------------------",
         "own time, ms                2.0         10.0   15.0           1.50  2 x memory = 20.0    ok",
@@ -30,7 +44,7 @@ def test_the_table_says_figures_limits_verdicts_and_conditions():
 
 
 def test_the_same_for_machines():
-    said = json.loads(table.as_json(REPORT))
+    said = json.loads(table.format_json(REPORT))
     assert said["holds"] is False
     assert said["conditions"] == {"machine": "two cores"}
     assert said["rows"][0] == {

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from bot.demo.environment import Demo, opened
-from bot.demo.page import page_of
-from bot.sim.demo_model.showcase import showcase
-from bot.sim.vllm.server import Brain, Endpoint, Timing, said
+from bot.demo.environment import Demo, open_demo
+from bot.demo.page import serve_page
+from bot.sim.demo_model.showcase import answer_showcase
+from bot.sim.vllm.server import Brain, SimulatedEndpoint, Timing, reply_with
 from tests.browser.conftest import Visit
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -26,14 +26,14 @@ class House:
     """A demo with its page's address, and its simulated endpoint."""
 
     demo: Demo
-    endpoint: Endpoint
+    endpoint: SimulatedEndpoint
     address: str
 
 
 @contextlib.asynccontextmanager
-async def house(brain: Brain = showcase, timing: Timing | None = None) -> AsyncIterator[House]:
-    endpoint = Endpoint(timing=timing or Timing.instant(), brain=brain)
-    async with opened(endpoint=endpoint) as demo, page_of(demo) as address:
+async def house(brain: Brain = answer_showcase, timing: Timing | None = None) -> AsyncIterator[House]:
+    endpoint = SimulatedEndpoint(timing=timing or Timing.instant(), brain=brain)
+    async with open_demo(endpoint=endpoint) as demo, serve_page(demo) as address:
         yield House(demo, endpoint, address)
 
 
@@ -83,7 +83,7 @@ async def test_a_suggested_question_leads_through_a_tool(visit: Visit):
 
 
 async def test_an_answer_grows_block_by_block_below_a_sign_of_life(visit: Visit):
-    async with house(said(LONG), Timing.canvas(0.7)) as here, visit(here.address) as page:
+    async with house(reply_with(LONG), Timing.canvas(0.7)) as here, visit(here.address) as page:
         here.endpoint.hold()  # else the first block may come between the two looks
         await ask(page, "tell me a story")
         await expect(page.locator("#sign .words")).to_have_text("Thinking…")
@@ -101,7 +101,7 @@ async def test_an_answer_grows_block_by_block_below_a_sign_of_life(visit: Visit)
 
 
 async def test_a_long_answer_comes_whole_in_several_parts(visit: Visit):
-    async with house(said(LONG)) as here, visit(here.address) as page:
+    async with house(reply_with(LONG)) as here, visit(here.address) as page:
         await ask(page, "tell me a story")
         await expect(page.locator(".account")).to_be_visible()
         assert await answers(page).count() >= 2
@@ -111,14 +111,14 @@ async def test_a_long_answer_comes_whole_in_several_parts(visit: Visit):
 
 
 async def test_stop_ends_an_answer_and_keeps_what_was_shown(visit: Visit):
-    async with house(said(LONG)) as here, visit(here.address) as page:
-        here.endpoint.fault("silent", after_canvases=1)
+    async with house(reply_with(LONG)) as here, visit(here.address) as page:
+        here.endpoint.inject_fault("silent", after_canvases=1)
         await ask(page, "tell me a story")
         await page.locator(".keys").get_by_text("Stop").click()
         await expect(page.locator(".keys").get_by_text("Stop")).to_have_count(0)
         await expect(answers(page).first).to_contain_text("Paragraph 0")
         await expect(page.locator(".account")).to_contain_text("further canvases")
-        await here.endpoint.until(lambda: here.endpoint.running == 0)
+        await here.endpoint.wait_until(lambda: here.endpoint.running == 0)
 
 
 async def test_stop_ends_a_turn_that_has_shown_nothing_yet(visit: Visit):
@@ -128,14 +128,14 @@ async def test_stop_ends_a_turn_that_has_shown_nothing_yet(visit: Visit):
         await page.locator("#sign").get_by_role("button", name="Stop").click()
         await expect(page.locator("#sign")).to_be_hidden()
         await expect(answers(page).last).to_contain_text("topped")
-        await here.endpoint.until(lambda: here.endpoint.running == 0)
+        await here.endpoint.wait_until(lambda: here.endpoint.running == 0)
 
 
 async def test_a_message_that_waits_is_seen(visit: Visit):
     async with house() as here, visit(here.address) as page:
         here.endpoint.hold()
         await ask(page, "hello")
-        await here.endpoint.until(lambda: here.endpoint.running == 1)
+        await here.endpoint.wait_until(lambda: here.endpoint.running == 1)
         await ask(page, "What time is it in Tokyo?")
         await expect(page.locator(".row.mine").last.locator(".reactions")).to_have_text("👀")
         here.endpoint.release()
@@ -144,7 +144,9 @@ async def test_a_message_that_waits_is_seen(visit: Visit):
 
 async def test_commands_are_offered_and_chosen_by_keyboard_and_by_tap(visit: Visit):
     async with house() as here:
-        await here.demo.api.until(lambda: any(one["command"] == "people" for one in here.demo.api.commands))
+        await here.demo.api.wait_until(
+            lambda: any(one["command"] == "people" for one in here.demo.api.commands)
+        )
         async with visit(here.address) as page:
             await page.get_by_label("Message", exact=True).press_sequentially("/us")
             await expect(page.locator("#menu li")).to_have_count(1)
@@ -169,7 +171,9 @@ async def test_a_message_can_be_replied_to(visit: Visit):
         await expect(page.locator(".row.mine").last.locator(".reply")).to_contain_text(
             "I am a simulated model"
         )
-        await here.endpoint.until(lambda: "message this replies to" in str(here.endpoint.requests[-1].body))
+        await here.endpoint.wait_until(
+            lambda: "message this replies to" in str(here.endpoint.requests[-1].body)
+        )
 
 
 MARKED = """\
@@ -184,7 +188,7 @@ print("<b>")
 
 
 async def test_formatting_is_shown_as_telegram_shows_it(visit: Visit):
-    async with house(said(MARKED)) as here, visit(here.address) as page:
+    async with house(reply_with(MARKED)) as here, visit(here.address) as page:
         await ask(page, "show me")
         text = answers(page).last.locator(".text")
         for tag, words in {"strong": "bold", "em": "italic", "s": "struck", "blockquote": "A quote."}.items():
@@ -201,7 +205,7 @@ async def test_a_message_that_is_deleted_vanishes(visit: Visit):
     async with house() as here, visit(here.address) as page:
         await ask(page, "hello")
         await expect(page.locator(".account")).to_be_visible()
-        here.demo.person.delete(here.demo.person.chat.from_bot[-1])
+        here.demo.person.delete(here.demo.person.chat.bot_messages[-1])
         await expect(page.locator(".account")).to_have_count(0)
         await expect(answers(page)).to_have_count(0)
 
@@ -210,7 +214,7 @@ HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script> & </div>'
 
 
 async def test_markup_in_messages_is_text(visit: Visit):
-    async with house(said(f"You say: {HOSTILE}")) as here, visit(here.address) as page:
+    async with house(reply_with(f"You say: {HOSTILE}")) as here, visit(here.address) as page:
         await ask(page, HOSTILE)
         await expect(page.locator(".row.mine").last).to_contain_text(HOSTILE)
         await expect(answers(page).last).to_contain_text(HOSTILE)
@@ -221,7 +225,7 @@ WIDE = f"A word: {'x' * 300}\n\n```\n{'wide code ' * 40}\n```\n\n| a | b |\n|---
 
 
 async def test_a_phone_needs_no_sideways_scrolling(visit: Visit):
-    async with house(said(WIDE)) as here, visit(here.address, **PHONE, has_touch=True) as page:
+    async with house(reply_with(WIDE)) as here, visit(here.address, **PHONE, has_touch=True) as page:
         await ask(page, "y" * 300)
         await expect(page.locator(".account")).to_be_visible()
         wide = "[document.documentElement, document.querySelector('#chat')].map(one => one.scrollWidth - one.clientWidth)"
@@ -240,8 +244,11 @@ async def test_dark_is_dark(visit: Visit):
 
 
 async def test_the_page_says_when_the_demo_has_ended(visit: Visit):
-    async with opened(endpoint=Endpoint(brain=showcase)) as demo, contextlib.AsyncExitStack() as stack:
-        address = await stack.enter_async_context(page_of(demo))
+    async with (
+        open_demo(endpoint=SimulatedEndpoint(brain=answer_showcase)) as demo,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        address = await stack.enter_async_context(serve_page(demo))
         async with visit(address, forgiven=("net::ERR_", "failed: ")) as page:
             await ask(page, "hello")
             await expect(page.locator(".account")).to_be_visible()

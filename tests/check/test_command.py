@@ -15,13 +15,13 @@ import typer.testing
 import bot.__main__ as command_line
 from bot import terminal
 from bot.check import command
-from bot.check.findings import EXIT_CODES, Finding, Report
-from bot.check.probe import Wish
+from bot.check.findings import EXIT_CODES, CheckReport, Finding
+from bot.check.probe import CheckOptions
 from bot.errors import SettingsRefused
 from bot.http_server import serve
 from bot.settings import Settings
-from bot.sim.vllm.server import Endpoint
-from tests.check.test_output import POOR, report
+from bot.sim.vllm.server import SimulatedEndpoint
+from tests.check.test_output import WARNED, make_report
 
 
 @pytest.fixture(autouse=True)
@@ -38,12 +38,12 @@ def test_the_settings_name_the_endpoint_without_a_token(folder: Path) -> None:
     env.write_text(
         "MODEL_URL=http://gpu:8000\nMODEL_API_KEY=k\nMODEL_NAME=m\nMODEL_SEATS=3\nPROMPT_BUDGET=9000\n"
     )
-    assert command.meant(None, None, env) == Wish("http://gpu:8000/v1", "k", "m", 10_024, 3)
-    assert command.meant(None, "other", env).key == "other"
+    assert command.resolve_options(None, None, env) == CheckOptions("http://gpu:8000/v1", "k", "m", 10_024, 3)
+    assert command.resolve_options(None, "other", env).key == "other"
 
 
 def test_without_settings_it_is_the_usual_address(folder: Path) -> None:
-    assert command.meant(None, None, folder / ".env").url == "http://localhost:8000/v1"
+    assert command.resolve_options(None, None, folder / ".env").url == "http://localhost:8000/v1"
 
 
 def test_a_key_of_the_settings_is_not_sent_to_another_endpoint(
@@ -52,40 +52,40 @@ def test_a_key_of_the_settings_is_not_sent_to_another_endpoint(
     monkeypatch.setenv("MODEL_API_KEY", "k")
     env = folder / ".env"
     env.write_text("MODEL_API_KEY=k\nMODEL_SEATS=3\n")
-    assert command.meant("http://other:1234", None, env) == Wish(
+    assert command.resolve_options("http://other:1234", None, env) == CheckOptions(
         "http://other:1234/v1", None, None, 9024, None
     )
-    assert command.meant("http://other:1234/v1", "its", env).key == "its"
+    assert command.resolve_options("http://other:1234/v1", "its", env).key == "its"
 
 
 def test_an_address_that_is_none_is_said(folder: Path) -> None:
     with pytest.raises(SettingsRefused, match="MODEL_URL must be"):
-        command.meant("gpu", None, folder / ".env")
+        command.resolve_options("gpu", None, folder / ".env")
 
 
 @contextlib.asynccontextmanager
-async def served(**endpoint: Any) -> AsyncIterator[str]:
-    async with serve(Endpoint(**endpoint).app) as url:
+async def serve_endpoint(**endpoint: Any) -> AsyncIterator[str]:
+    async with serve(SimulatedEndpoint(**endpoint).app) as url:
         yield f"{url}/v1"
 
 
-def told(monkeypatch: pytest.MonkeyPatch, report: Report, *words: str) -> typer.testing.Result:
+def run_cli(monkeypatch: pytest.MonkeyPatch, report: CheckReport, *args: str) -> typer.testing.Result:
     """The command line, with a check that comes to this report."""
 
-    async def run(_wish: Wish, progress: Any, _stop: asyncio.Event) -> Report:
+    async def run(_wish: CheckOptions, progress: Any, _stop: asyncio.Event) -> CheckReport:
         progress(1, 2, "version")
         progress(2, 2, "done")
         return report
 
-    monkeypatch.setattr(command, "run", run)
-    return typer.testing.CliRunner().invoke(command_line.cli, ["check", *words])
+    monkeypatch.setattr(command, "run_check", run)
+    return typer.testing.CliRunner().invoke(command_line.cli, ["check", *args])
 
 
 @pytest.mark.parametrize(("json_wanted", "first"), [(False, "Check of http://gpu:8000/v1"), (True, "{")])
 def test_the_report_is_printed_and_ends_with_its_code(
     monkeypatch: pytest.MonkeyPatch, json_wanted: bool, first: str
 ) -> None:
-    ended = told(monkeypatch, report(POOR), *(["--json"] if json_wanted else []))
+    ended = run_cli(monkeypatch, make_report(WARNED), *(["--json"] if json_wanted else []))
     assert ended.exit_code == 3
     assert ended.stdout.splitlines()[0] == first
     assert ended.stderr == ""
@@ -94,7 +94,7 @@ def test_the_report_is_printed_and_ends_with_its_code(
 def test_words_of_a_server_give_a_terminal_nothing_to_obey(monkeypatch: pytest.MonkeyPatch) -> None:
     evil = Finding("model", "warn", "Serves a\x1b[2Jb\x9b2Jc\u202ed.", "calls name the model", "ask \x1b[8m")
     for words in ([], ["--json"]):
-        shown = told(monkeypatch, report(evil), *words).stdout
+        shown = run_cli(monkeypatch, make_report(evil), *words).stdout
         assert shown.replace("\n", "").isprintable()
         assert "\\x1b[2J" in shown or "\\u001b[2J" in shown
 
@@ -103,14 +103,14 @@ def test_progress_is_shown_on_a_terminal_and_goes_away(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    terminal.progress(3, 20, "tools, whole")
+    terminal.show_progress(3, 20, "tools, whole")
     assert capsys.readouterr().err == "\r\x1b[K3/20 tools, whole"
-    terminal.progress(20, 20, "done")
+    terminal.show_progress(20, 20, "done")
     assert capsys.readouterr().err == "\r\x1b[K"
 
 
 async def test_the_command_checks_a_real_address(folder: Path) -> None:
-    async with served(api_key="k") as url:
+    async with serve_endpoint(api_key="k") as url:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "bot", "check", "--endpoint", url, "--key", "k", "--json"),
             stdout=subprocess.PIPE,

@@ -7,26 +7,34 @@ import pytest
 
 from bot.check.findings import Verdict
 from bot.check.judges import counts, engine, replies, seats, server, template
-from bot.check.observations import Abort, Answer, Block, Crowd, Gauges, Route, Seen
+from bot.check.observations import (
+    AbortProbeResult,
+    Gauges,
+    LoadProbeResult,
+    Observations,
+    ProbeResponse,
+    RouteResponse,
+    StreamBlock,
+)
 from bot.domain import ToolCall
 
-FAR = Seen("http://gpu.example:8000/v1")
-NOBODY = Gauges(0, 0)
-COUNTED = {"prompt_tokens": 900, "completion_tokens": 372, "prompt_tokens_details": {"cached_tokens": 0}}
+REMOTE = Observations("http://gpu.example:8000/v1")
+IDLE = Gauges(0, 0)
+USAGE = {"prompt_tokens": 900, "completion_tokens": 372, "prompt_tokens_details": {"cached_tokens": 0}}
 
 
-def answer(**more: Any) -> Answer:
-    return Answer(200, **{"finish": "stop", "usage": COUNTED, "text": "ready", **more})
+def make_response(**fields: Any) -> ProbeResponse:
+    return ProbeResponse(200, **{"finish": "stop", "usage": USAGE, "text": "ready", **fields})
 
 
-def served(**row: Any) -> Route:
-    return Route(200, {"data": [{"id": "diffusiongemma", **row}]})
+def models_response(**row: Any) -> RouteResponse:
+    return RouteResponse(200, {"data": [{"id": "diffusiongemma", **row}]})
 
 
-def of(status: str, verdict: Verdict, words: str = "") -> None:
+def assert_verdict(status: str, verdict: Verdict, text: str = "") -> None:
     """Hold a verdict against what is expected of it."""
     assert verdict.status == status, verdict
-    assert words in f"{verdict.seen} {verdict.mend}"
+    assert text in f"{verdict.seen} {verdict.mend}"
 
 
 @pytest.mark.parametrize(
@@ -46,42 +54,62 @@ def of(status: str, verdict: Verdict, words: str = "") -> None:
     ],
 )
 def test_releases_are_read_by_their_first_two_numbers(version: Any, status: str) -> None:
-    assert server.version(replace(FAR, version=Route(200, {"version": version}))).status == status
+    assert (
+        server.judge_version(replace(REMOTE, version=RouteResponse(200, {"version": version}))).status
+        == status
+    )
 
 
 def test_an_open_door_beyond_this_machine_is_warned_of() -> None:
-    of("warn", server.key(replace(FAR, models=served())), "--api-key")
-    of("warn", server.key(replace(FAR, models=served(), has_key=True, keyless=served())), "over a network")
-    of("pass", server.key(replace(FAR, models=served(), has_key=True, keyless=Route(401))))
-    of("unknown", server.key(replace(FAR, models=served(), has_key=True, lost={"key": "cut"})), "cut")
+    assert_verdict("warn", server.judge_key(replace(REMOTE, models=models_response())), "--api-key")
+    assert_verdict(
+        "warn",
+        server.judge_key(replace(REMOTE, models=models_response(), has_key=True, keyless=models_response())),
+        "over a network",
+    )
+    assert_verdict(
+        "pass",
+        server.judge_key(replace(REMOTE, models=models_response(), has_key=True, keyless=RouteResponse(401))),
+    )
+    assert_verdict(
+        "unknown",
+        server.judge_key(replace(REMOTE, models=models_response(), has_key=True, lost={"key": "cut"})),
+        "cut",
+    )
 
 
 @pytest.mark.parametrize("url", ["http://localhost:8000/v1", "http://127.0.0.1/v1", "http://[::1]:8000/v1"])
 def test_an_open_door_on_this_machine_is_none(url: str) -> None:
-    of("pass", server.key(Seen(url, models=served())))
+    assert_verdict("pass", server.judge_key(Observations(url, models=models_response())))
 
 
 def test_a_context_nobody_tells_is_unknown() -> None:
-    of("unknown", server.context(replace(FAR, models=served())), "max_model_len")
-    of("pass", server.context(replace(FAR, models=served(max_model_len=4096))))
+    assert_verdict(
+        "unknown", server.judge_context(replace(REMOTE, models=models_response())), "max_model_len"
+    )
+    assert_verdict("pass", server.judge_context(replace(REMOTE, models=models_response(max_model_len=4096))))
 
 
 @pytest.mark.parametrize("body", [{}, {"data": 7}, {"data": []}, {"data": [7, {"id": None}]}])
 def test_an_endpoint_that_names_no_model_fails(body: dict[str, Any]) -> None:
-    of("fail", server.model(replace(FAR, models=Route(200, body))), "/v1")
+    assert_verdict("fail", server.judge_model(replace(REMOTE, models=RouteResponse(200, body))), "/v1")
 
 
 def test_a_first_call_that_is_refused_fails_with_its_words() -> None:
     seen = replace(
-        FAR, answers={"plain": Answer(404, "no such route")}, stopped="the first model call was refused"
+        REMOTE,
+        answers={"plain": ProbeResponse(404, "no such route")},
+        stopped="the first model call was refused",
     )
-    of("fail", server.protocol(seen), "HTTP 404): no such route")
+    assert_verdict("fail", server.judge_protocol(seen), "HTTP 404): no such route")
 
 
 def test_a_count_at_the_end_only_is_warned_of() -> None:
-    of(
+    assert_verdict(
         "warn",
-        counts.in_streams(replace(FAR, answers={"counting": answer(blocks=(Block(1.0),))})),
+        counts.judge_stream_usage(
+            replace(REMOTE, answers={"counting": make_response(blocks=(StreamBlock(1.0),))})
+        ),
         "at the end",
     )
 
@@ -90,8 +118,12 @@ def test_a_count_at_the_end_only_is_warned_of() -> None:
     ("version", "words"), [("0.27.0", "before vLLM 0.28"), ("0.33.0", "--reasoning-parser")]
 )
 def test_reasoning_nobody_counts_is_told_by_release(version: str, words: str) -> None:
-    seen = replace(FAR, version=Route(200, {"version": version}), answers={"thought": answer(reasoning="hm")})
-    of("warn", counts.reasoning(seen), words)
+    seen = replace(
+        REMOTE,
+        version=RouteResponse(200, {"version": version}),
+        answers={"thought": make_response(reasoning="hm")},
+    )
+    assert_verdict("warn", counts.judge_reasoning_tokens(seen), words)
 
 
 @pytest.mark.parametrize(
@@ -99,36 +131,59 @@ def test_reasoning_nobody_counts_is_told_by_release(version: str, words: str) ->
 )
 def test_arguments_are_looked_into(arguments: str, words: str) -> None:
     call = ToolCall("1", "check_weather", arguments)
-    of("fail", replies.tool_calls(replace(FAR, answers={"tools": answer(calls=(call,))})), words)
+    assert_verdict(
+        "fail",
+        replies.judge_tool_calls(replace(REMOTE, answers={"tools": make_response(calls=(call,))})),
+        words,
+    )
 
 
 def test_calls_that_were_cut_tell_nothing_of_the_parser() -> None:
-    cut = answer(text="", reasoning="so long a thought", finish="length")
-    of("unknown", replies.tool_calls(replace(FAR, answers={"tools, thinking": cut})), "was cut")
-    of("unknown", replies.parallel(replace(FAR, answers={"tools, thinking": cut})))
+    cut = make_response(text="", reasoning="so long a thought", finish="length")
+    assert_verdict(
+        "unknown", replies.judge_tool_calls(replace(REMOTE, answers={"tools, thinking": cut})), "was cut"
+    )
+    assert_verdict("unknown", replies.judge_parallel_calls(replace(REMOTE, answers={"tools, thinking": cut})))
     call = ToolCall("1", "check_weather", '{"place": "Rome"}')
-    both: dict[Any, Answer] = {"tools, thinking": cut, "tools": answer(text="", calls=(call, call))}
-    of("pass", replies.tool_calls(replace(FAR, answers=both)), "in 1 of 2 replies: tools")
+    both: dict[Any, ProbeResponse] = {
+        "tools, thinking": cut,
+        "tools": make_response(text="", calls=(call, call)),
+    }
+    assert_verdict(
+        "pass", replies.judge_tool_calls(replace(REMOTE, answers=both)), "in 1 of 2 replies: tools"
+    )
     only = replace(cut, finish="stop")
-    of("warn", replies.tool_calls(replace(FAR, answers={"tools": only})), "only a thought came")
+    assert_verdict(
+        "warn", replies.judge_tool_calls(replace(REMOTE, answers={"tools": only})), "only a thought came"
+    )
 
 
 def test_tools_refused_for_another_reason_are_told_in_its_words() -> None:
-    of("fail", replies.tool_calls(replace(FAR, answers={"tools": Answer(400, "no")})), "HTTP 400): no")
-    of("warn", replies.tool_calls(replace(FAR, answers={"tools": answer(text="")})), "nothing came")
+    assert_verdict(
+        "fail",
+        replies.judge_tool_calls(replace(REMOTE, answers={"tools": ProbeResponse(400, "no")})),
+        "HTTP 400): no",
+    )
+    assert_verdict(
+        "warn",
+        replies.judge_tool_calls(replace(REMOTE, answers={"tools": make_response(text="")})),
+        "nothing came",
+    )
 
 
 def test_a_model_that_never_thinks_is_told() -> None:
-    spoken = answer(blocks=blocks(1))
-    seen = replace(FAR, answers={"plain": answer(), "thought": spoken, "results": spoken})
-    of("fail", replies.switch(seen), "does not think though it was told to, in 2 replies")
+    spoken = make_response(blocks=make_blocks(1))
+    seen = replace(REMOTE, answers={"plain": make_response(), "thought": spoken, "results": spoken})
+    assert_verdict(
+        "fail", replies.judge_thinking_switch(seen), "does not think though it was told to, in 2 replies"
+    )
 
 
-def rendered(text: str, *tokens: int) -> Route:
-    return Route(200, {"tokens": list(tokens), "prompt_text": text, "token_strs": [text]})
+def template_response(text: str, *tokens: int) -> RouteResponse:
+    return RouteResponse(200, {"tokens": list(tokens), "prompt_text": text, "token_strs": [text]})
 
 
-def shown(**texts: str) -> Seen:
+def with_templates(**texts: str) -> Observations:
     usual = {
         "off": "<|turn>user",
         "on": "<|think|>",
@@ -136,76 +191,100 @@ def shown(**texts: str) -> Seen:
         "history": "<|turn>model",
         "loop": "response:check_weather",
     }
-    rows: dict[Any, Route] = {
-        name: rendered(text, place) for place, (name, text) in enumerate({**usual, **texts}.items())
+    rows: dict[Any, RouteResponse] = {
+        name: template_response(text, place) for place, (name, text) in enumerate({**usual, **texts}.items())
     }
-    return replace(FAR, templates=rows)
+    return replace(REMOTE, templates=rows)
 
 
 def test_another_model_s_template_fails() -> None:
-    of("fail", template.template(shown(off="[INST] hello [/INST]")), "not the template of Gemma 4")
-    of("fail", template.template(shown(loop="<|turn>tool")), "not rendered with their tool's name")
-    of(
+    assert_verdict(
+        "fail",
+        template.judge_template(with_templates(off="[INST] hello [/INST]")),
+        "not the template of Gemma 4",
+    )
+    assert_verdict(
+        "fail",
+        template.judge_template(with_templates(loop="<|turn>tool")),
+        "not rendered with their tool's name",
+    )
+    assert_verdict(
         "pass",
-        template.template(shown(history="<|channel>thought\n<channel|>first answer")),
+        template.judge_template(with_templates(history="<|channel>thought\n<channel|>first answer")),
         "none of the known traps",
     )
 
 
 def test_a_template_is_read_by_its_tokens_where_the_text_is_not_told() -> None:
     strings = ["<|turn>", "user", "▁raw", *["<turn|>"] * 4]
-    seen = replace(FAR, templates={"history": Route(200, {"token_strs": strings})})
-    of("pass", template.controls(seen), "would be real control tokens")
+    seen = replace(REMOTE, templates={"history": RouteResponse(200, {"token_strs": strings})})
+    assert_verdict("pass", template.judge_control_tokens(seen), "would be real control tokens")
 
 
 @pytest.mark.parametrize(("real", "status"), [(2, "pass"), (5, "pass"), (6, "fail"), (3, "unknown")])
 def test_control_tokens_are_counted_against_the_text(real: int, status: str) -> None:
     body = {"token_strs": ["<turn|>"] * real, "prompt_text": "<turn|>" * 5}
-    assert template.controls(replace(FAR, templates={"history": Route(200, body)})).status == status
+    assert (
+        template.judge_control_tokens(replace(REMOTE, templates={"history": RouteResponse(200, body)})).status
+        == status
+    )
 
 
 def test_a_template_that_is_not_shown_has_no_fingerprint() -> None:
-    of("unknown", template.template(replace(FAR, templates={"off": Route(404)})), "no /tokenize")
-    of("unknown", template.template(shown(off="")), "no /tokenize")
-    of("unknown", template.controls(FAR), "not asked")
-    of("unknown", template.controls(replace(FAR, templates={"history": Route(200, {"prompt_text": "a"})})))
-    assert template.fingerprint(FAR) is None
+    assert_verdict(
+        "unknown",
+        template.judge_template(replace(REMOTE, templates={"off": RouteResponse(404)})),
+        "no /tokenize",
+    )
+    assert_verdict("unknown", template.judge_template(with_templates(off="")), "no /tokenize")
+    assert_verdict("unknown", template.judge_control_tokens(REMOTE), "not asked")
+    assert_verdict(
+        "unknown",
+        template.judge_control_tokens(
+            replace(REMOTE, templates={"history": RouteResponse(200, {"prompt_text": "a"})})
+        ),
+    )
+    assert template.template_fingerprint(REMOTE) is None
 
 
 def test_a_canvas_is_reckoned_where_nothing_is_counted_on_the_way() -> None:
     def told(blocks: int) -> Verdict:
-        return engine.canvas(
-            replace(FAR, answers={"counting": answer(blocks=tuple(map(Block, range(blocks))))})
+        return engine.judge_canvas(
+            replace(
+                REMOTE, answers={"counting": make_response(blocks=tuple(map(StreamBlock, range(blocks))))}
+            )
         )
 
-    of("pass", told(2), "canvases of 256")
-    of("warn", told(6), "a canvas is 62 to 74 tokens")
-    of("unknown", told(1))
-    of("warn", told(371), "No diffusion model")
+    assert_verdict("pass", told(2), "canvases of 256")
+    assert_verdict("warn", told(6), "a canvas is 62 to 74 tokens")
+    assert_verdict("unknown", told(1))
+    assert_verdict("warn", told(371), "No diffusion model")
 
 
 def test_a_reply_that_is_not_what_was_asked_for_tells_nothing_of_a_cap() -> None:
-    of(
+    assert_verdict(
         "unknown",
-        engine.cap(replace(FAR, answers={"counting": answer(text="No.")})),
+        engine.judge_reply_length(replace(REMOTE, answers={"counting": make_response(text="No.")})),
         "372 tokens, ended by stop",
     )
-    of(
+    assert_verdict(
         "unknown",
-        engine.cap(replace(FAR, answers={"counting": answer(text="No.", usage=None)})),
+        engine.judge_reply_length(
+            replace(REMOTE, answers={"counting": make_response(text="No.", usage=None)})
+        ),
         "unknown tokens",
     )
 
 
 def test_a_temperature_refused_in_other_words_is_unknown() -> None:
-    of(
+    assert_verdict(
         "unknown",
-        engine.temperature(replace(FAR, answers={"temperature": Answer(422, "no")})),
+        engine.judge_temperature(replace(REMOTE, answers={"temperature": ProbeResponse(422, "no")})),
         "HTTP 422): no",
     )
 
 
-def cached(**tokens: int) -> Seen:
+def with_cached_tokens(**tokens: int) -> Observations:
     """The four prompts that show the cache, each with what was found of it."""
     parts = {
         "tools": "tools",
@@ -213,18 +292,24 @@ def cached(**tokens: int) -> Seen:
         "toggled": "thought",
         "again": "tools, thinking, whole",
     }
-    answers: dict[Any, Answer] = {
-        part: answer(usage={**COUNTED, "prompt_tokens_details": {"cached_tokens": tokens.get(name, 800)}})
+    answers: dict[Any, ProbeResponse] = {
+        part: make_response(
+            usage={**USAGE, "prompt_tokens_details": {"cached_tokens": tokens.get(name, 800)}}
+        )
         for name, part in parts.items()
     }
-    return replace(FAR, answers=answers)
+    return replace(REMOTE, answers=answers)
 
 
 def test_lineages_that_push_each_other_out_are_seen() -> None:
-    of("warn", engine.cache(cached(again=0)), "One lineage pushes the other out")
-    of("warn", engine.cache(cached(tools=0)), "--prefix-cache-retention-interval")
-    of("pass", engine.cache(cached(toggled=0)), "thinking toggled: 0")
-    of("warn", engine.cache(cached(same=0)), "nothing of it")
+    assert_verdict(
+        "warn", engine.judge_prefix_cache(with_cached_tokens(again=0)), "One lineage pushes the other out"
+    )
+    assert_verdict(
+        "warn", engine.judge_prefix_cache(with_cached_tokens(tools=0)), "--prefix-cache-retention-interval"
+    )
+    assert_verdict("pass", engine.judge_prefix_cache(with_cached_tokens(toggled=0)), "thinking toggled: 0")
+    assert_verdict("warn", engine.judge_prefix_cache(with_cached_tokens(same=0)), "nothing of it")
 
 
 @pytest.mark.parametrize(
@@ -234,30 +319,54 @@ def test_lineages_that_push_each_other_out_are_seen() -> None:
 def test_typed_reads_that_are_not_offered_are_told_with_the_reason(
     status: int, version: str, words: str
 ) -> None:
-    of(
+    assert_verdict(
         "warn",
-        engine.typed_reads(replace(FAR, version=Route(200, {"version": version}), read=Route(status))),
+        engine.judge_typed_reads(
+            replace(REMOTE, version=RouteResponse(200, {"version": version}), read=RouteResponse(status))
+        ),
         words,
     )
 
 
-def blocks(*moments: float) -> tuple[Block, ...]:
-    return tuple(map(Block, moments))
+def make_blocks(*seconds: float) -> tuple[StreamBlock, ...]:
+    return tuple(map(StreamBlock, seconds))
 
 
-def queued(seconds: float) -> Answer:
-    return answer(blocks=blocks(seconds + 1, seconds + 2), server={"queue_time_ms": seconds * 1000})
+def queued_response(seconds: float) -> ProbeResponse:
+    return make_response(
+        blocks=make_blocks(seconds + 1, seconds + 2), server={"queue_time_ms": seconds * 1000}
+    )
 
 
 def test_seats_are_told_by_the_servers_queue_where_gauges_are_not() -> None:
-    waiting = Crowd(None, (queued(0), queued(0), queued(2)))
-    of("pass", seats.seats(replace(FAR, crowd=waiting)), "2 of 3 calls ran at once")
-    of("pass", seats.seats(replace(FAR, crowd=Crowd(None, (queued(0), queued(0))))), "At least 2 of 2")
-    of("unknown", seats.seats(replace(FAR, crowd=Crowd(None, (answer(), queued(0))))), "over before")
-    of("unknown", seats.seats(replace(FAR, crowd=Crowd(NOBODY, (Answer(0), queued(0))))), "came to nothing")
-    of(
+    waiting = LoadProbeResult(None, (queued_response(0), queued_response(0), queued_response(2)))
+    assert_verdict("pass", seats.judge_seats(replace(REMOTE, crowd=waiting)), "2 of 3 calls ran at once")
+    assert_verdict(
         "pass",
-        seats.seats(replace(FAR, needs_seats=9, crowd=Crowd(NOBODY, (answer(),), (Gauges(1, 0),)))),
+        seats.judge_seats(
+            replace(REMOTE, crowd=LoadProbeResult(None, (queued_response(0), queued_response(0))))
+        ),
+        "At least 2 of 2",
+    )
+    assert_verdict(
+        "unknown",
+        seats.judge_seats(
+            replace(REMOTE, crowd=LoadProbeResult(None, (make_response(), queued_response(0))))
+        ),
+        "over before",
+    )
+    assert_verdict(
+        "unknown",
+        seats.judge_seats(
+            replace(REMOTE, crowd=LoadProbeResult(IDLE, (ProbeResponse(0), queued_response(0))))
+        ),
+        "came to nothing",
+    )
+    assert_verdict(
+        "pass",
+        seats.judge_seats(
+            replace(REMOTE, needs_seats=9, crowd=LoadProbeResult(IDLE, (make_response(),), (Gauges(1, 0),)))
+        ),
         "At least 1",
     )
 
@@ -269,31 +378,41 @@ def test_seats_are_told_by_the_servers_queue_where_gauges_are_not() -> None:
 )
 def test_who_went_first_is_told_by_first_blocks(urgent: float, status: str) -> None:
     """Two seats; the third and fourth call wait, and get theirs after the urgent one was sent at 1.5."""
-    calls = tuple(answer(blocks=blocks(first, first + 1)) for first in (1, 1, 5, 5))
-    hurried = answer(began=1.5, blocks=blocks(urgent - 1.5))
-    seen = replace(FAR, crowd=Crowd(NOBODY, calls, (Gauges(2, 2),), hurried))
-    assert seats.priority(seen).status == status
+    calls = tuple(make_response(blocks=make_blocks(first, first + 1)) for first in (1, 1, 5, 5))
+    hurried = make_response(began=1.5, blocks=make_blocks(urgent - 1.5))
+    seen = replace(REMOTE, crowd=LoadProbeResult(IDLE, calls, (Gauges(2, 2),), hurried))
+    assert seats.judge_priority(seen).status == status
 
 
 def test_an_abort_that_shows_nothing_is_unknown() -> None:
-    of("unknown", seats.abort(replace(FAR, abort=Abort(None))), "Without /metrics")
-    of("unknown", seats.abort(replace(FAR, abort=Abort(NOBODY))), "over before")
-    of("fail", seats.abort(replace(FAR, abort=Abort(NOBODY, (Gauges(1, 0), Gauges(1, 0))))), "still runs")
-    freed = Abort(NOBODY, (Gauges(1, 0), Gauges(0, 0)), pace=1.5, watched=0.4)
-    of("pass", seats.abort(replace(FAR, abort=freed)))
-    of("unknown", seats.abort(replace(FAR, abort=replace(freed, pace=0.01))), "ended by itself")
+    assert_verdict(
+        "unknown", seats.judge_abort(replace(REMOTE, abort=AbortProbeResult(None))), "Without /metrics"
+    )
+    assert_verdict("unknown", seats.judge_abort(replace(REMOTE, abort=AbortProbeResult(IDLE))), "over before")
+    assert_verdict(
+        "fail",
+        seats.judge_abort(replace(REMOTE, abort=AbortProbeResult(IDLE, (Gauges(1, 0), Gauges(1, 0))))),
+        "still runs",
+    )
+    freed = AbortProbeResult(IDLE, (Gauges(1, 0), Gauges(0, 0)), first_block_seconds=1.5, watched_seconds=0.4)
+    assert_verdict("pass", seats.judge_abort(replace(REMOTE, abort=freed)))
+    assert_verdict(
+        "unknown",
+        seats.judge_abort(replace(REMOTE, abort=replace(freed, first_block_seconds=0.01))),
+        "ended by itself",
+    )
 
 
 @pytest.mark.parametrize("lacking", ["steps", "committed"])
 def test_steps_nobody_counts_are_not_told(lacking: str) -> None:
     before = Gauges(0, 0, steps=10, committed=256)
-    assert Gauges(0, 0, steps=44, committed=768).steps_since(before) == 16
-    assert Gauges(0, 0, steps=10, committed=256).steps_since(before) is None
+    assert Gauges(0, 0, steps=44, committed=768).steps_per_canvas_since(before) == 16
+    assert Gauges(0, 0, steps=10, committed=256).steps_per_canvas_since(before) is None
     counted: dict[str, Any] = {"steps": 44, "committed": 768, lacking: None}
-    assert Gauges(0, 0, **counted).steps_since(before) is None
+    assert Gauges(0, 0, **counted).steps_per_canvas_since(before) is None
 
 
 def test_a_cache_is_told_without_the_size_of_the_prompt() -> None:
-    bare = answer(usage={"completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 64}})
-    seen = replace(FAR, answers={"tools": bare, "tools, whole": bare})
-    of("pass", engine.cache(seen), "the same prompt again: 64; a third: 64")
+    bare = make_response(usage={"completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 64}})
+    seen = replace(REMOTE, answers={"tools": bare, "tools, whole": bare})
+    assert_verdict("pass", engine.judge_prefix_cache(seen), "the same prompt again: 64; a third: 64")

@@ -8,16 +8,16 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bot.check.findings import Report
+from bot.check.findings import CheckReport
 from bot.http_server import serve
-from bot.sim.vllm.server import Endpoint, Profile
-from tests.support.endpoint_check import check_at, wrong
+from bot.sim.vllm.server import Profile, SimulatedEndpoint
+from tests.support.endpoint_check import check_url, problem_statuses
 
-DROPPED = ("chat_template_kwargs", "repetition_detection", "priority")
+DROPPED_FIELDS = ("chat_template_kwargs", "repetition_detection", "priority")
 
 
 @dataclass
-class Forgiving:
+class FieldDroppingServer:
     """Takes what the strict server behind it would refuse; `routes` are answered here."""
 
     app: ASGIApp
@@ -25,16 +25,18 @@ class Forgiving:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in self.routes:
-            await _json(send, self.routes[scope["path"]])
+            await _send_json(send, self.routes[scope["path"]])
         elif scope["method"] == "POST":
-            await self.app(scope, _once(_common(json.loads(await _whole(receive))), receive), send)
+            await self.app(
+                scope, _replay_body(_drop_vllm_fields(json.loads(await _read_body(receive))), receive), send
+            )
         else:
             await self.app(scope, receive, send)
 
 
-def _common(body: dict[str, Any]) -> dict[str, Any]:
+def _drop_vllm_fields(body: dict[str, Any]) -> dict[str, Any]:
     """What the common protocol knows of a request."""
-    kept = {key: value for key, value in body.items() if key not in DROPPED}
+    kept = {key: value for key, value in body.items() if key not in DROPPED_FIELDS}
     kept["messages"] = [
         {key: one[key] for key in one if key != "reasoning"} for one in body.get("messages", ())
     ]
@@ -43,7 +45,7 @@ def _common(body: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-async def _whole(receive: Receive) -> bytes:
+async def _read_body(receive: Receive) -> bytes:
     parts = []
     while True:
         message = await receive()
@@ -52,30 +54,32 @@ async def _whole(receive: Receive) -> bytes:
             return b"".join(parts)
 
 
-def _once(body: dict[str, Any], receive: Receive) -> Receive:
+def _replay_body(body: dict[str, Any], receive: Receive) -> Receive:
     left: list[Message] = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
 
-    async def next_one() -> Message:
+    async def receive_next() -> Message:
         return left.pop() if left else await receive()
 
-    return next_one
+    return receive_next
 
 
-async def _json(send: Send, value: Any) -> None:
+async def _send_json(send: Send, value: Any) -> None:
     headers = [(b"content-type", b"application/json")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": json.dumps(value).encode()})
 
 
-async def forgiven(**routes: Any) -> Report:
-    app = Forgiving(Endpoint(Profile.hosted_api()).app, {f"/{name}": value for name, value in routes.items()})
+async def check_field_dropping_server(**routes: Any) -> CheckReport:
+    app = FieldDroppingServer(
+        SimulatedEndpoint(Profile.hosted_api()).app, {f"/{name}": value for name, value in routes.items()}
+    )
     async with serve(app) as url:
-        return await check_at(url)
+        return await check_url(url)
 
 
 async def test_fields_that_are_dropped_show_in_what_they_do_not_do() -> None:
-    report = await forgiven()
-    assert wrong(report) == {
+    report = await check_field_dropping_server()
+    assert problem_statuses(report) == {
         "protocol": "warn",
         "usage in streams": "warn",
         "server timings": "warn",
@@ -84,14 +88,16 @@ async def test_fields_that_are_dropped_show_in_what_they_do_not_do() -> None:
         "canvas": "warn",
         "typed reads": "warn",
     }
-    assert "does not think though it was told to" in report.named("thinking switch").seen
-    assert report.named("tool calls").status == report.named("reply length").status == "pass"
+    assert "does not think though it was told to" in report.get_finding("thinking switch").seen
+    assert report.get_finding("tool calls").status == report.get_finding("reply length").status == "pass"
 
 
 async def test_a_tokenizer_of_another_kind_is_not_taken_for_a_template() -> None:
-    report = await forgiven(tokenize={"tokens": [], "count": None}, version={"version": "b4567"})
-    assert "/tokenize" in report.named("protocol").seen
-    assert report.named("template").status == report.named("control tokens").status == "unknown"
-    assert report.named("thinking by default").status == "unknown"
-    assert report.named("version").status == "unknown"
-    assert "does not think" in report.named("thinking switch").seen
+    report = await check_field_dropping_server(
+        tokenize={"tokens": [], "count": None}, version={"version": "b4567"}
+    )
+    assert "/tokenize" in report.get_finding("protocol").seen
+    assert report.get_finding("template").status == report.get_finding("control tokens").status == "unknown"
+    assert report.get_finding("thinking by default").status == "unknown"
+    assert report.get_finding("version").status == "unknown"
+    assert "does not think" in report.get_finding("thinking switch").seen

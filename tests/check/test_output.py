@@ -5,20 +5,20 @@ import json
 import pytest
 
 from bot.check import output as table
-from bot.check.findings import EXIT_CODES, Finding, Report, Status
+from bot.check.findings import EXIT_CODES, CheckReport, Finding, FindingStatus
 
-FINE = Finding("version", "pass", "vLLM 0.33.0.", "releases differ")
-POOR = Finding("abort", "warn", "A seat is kept. " * 10, "/stop should free it", "--a-flag")
-LOST = Finding("seats", "unknown", "Not tried: it went away.", "so many at once")
-BAD = Finding("key", "fail", "Refused.", "who may come in")
+PASSED = Finding("version", "pass", "vLLM 0.33.0.", "releases differ")
+WARNED = Finding("abort", "warn", "A seat is kept. " * 10, "/stop should free it", "--a-flag")
+UNKNOWN = Finding("seats", "unknown", "Not tried: it went away.", "so many at once")
+FAILED = Finding("key", "fail", "Refused.", "who may come in")
 
 
-def report(*findings: Finding) -> Report:
-    return Report("http://gpu:8000/v1", findings, 37, 40, 2.34, template="0123456789ab")
+def make_report(*findings: Finding) -> CheckReport:
+    return CheckReport("http://gpu:8000/v1", findings, 37, 40, 2.34, template="0123456789ab")
 
 
 def test_a_row_says_what_it_means_and_what_mends_it_where_something_is_wrong() -> None:
-    lines = list(table.lines(report(FINE, POOR, LOST, BAD)))
+    lines = list(table.render_lines(make_report(PASSED, WARNED, UNKNOWN, FAILED)))
     assert max(map(len, lines)) <= table.WIDTH
     text = "\n".join(lines)
     assert "pass     version                 vLLM 0.33.0." in text
@@ -30,7 +30,7 @@ def test_a_row_says_what_it_means_and_what_mends_it_where_something_is_wrong() -
 
 
 def test_scripts_get_one_object() -> None:
-    told = json.loads(table.as_json(report(FINE, POOR)))
+    told = json.loads(table.render_json(make_report(PASSED, WARNED)))
     assert told["findings"][1]["mend"] == "--a-flag"
     assert {key: told[key] for key in ("worst", "exit_code", "calls", "template", "stopped")} == {
         "worst": "warn",
@@ -44,19 +44,19 @@ def test_scripts_get_one_object() -> None:
 @pytest.mark.parametrize(
     ("findings", "worst"),
     [
-        ((FINE,), "pass"),
-        ((FINE, LOST), "unknown"),
-        ((LOST, POOR), "warn"),
-        ((POOR, BAD, LOST), "fail"),
+        ((PASSED,), "pass"),
+        ((PASSED, UNKNOWN), "unknown"),
+        ((UNKNOWN, WARNED), "warn"),
+        ((WARNED, FAILED, UNKNOWN), "fail"),
         ((), "unknown"),
     ],
 )
-def test_the_worst_finding_decides(findings: tuple[Finding, ...], worst: Status) -> None:
-    assert report(*findings).worst == worst
-    assert report(*findings).exit_code == EXIT_CODES[worst]
+def test_the_worst_finding_decides(findings: tuple[Finding, ...], worst: FindingStatus) -> None:
+    assert make_report(*findings).worst == worst
+    assert make_report(*findings).exit_code == EXIT_CODES[worst]
 
 
 def test_a_finding_nobody_has_is_an_error() -> None:
-    assert report(FINE).named("version") is FINE
+    assert make_report(PASSED).get_finding("version") is PASSED
     with pytest.raises(KeyError):
-        report(FINE).named("colour")
+        make_report(PASSED).get_finding("colour")

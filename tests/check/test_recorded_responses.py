@@ -6,96 +6,117 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from bot.check.gauges import gauges_of
+from bot.check.gauges import parse_gauges
 from bot.check.judges import counts, engine, replies, template
-from bot.check.observations import Answer, Gauges, Part, Route, Seen
-from bot.check.response import Hearing, words_of
+from bot.check.observations import CallKind, Gauges, Observations, ProbeResponse, RouteResponse
+from bot.check.response import ResponseAccumulator, parse_error_message
 
-RECORDED = Path(__file__).parent.parent / "fixtures" / "endpoint"
-NOBODY = Seen("http://gpu:8000/v1")
+RECORDINGS = Path(__file__).parent.parent / "fixtures" / "endpoint"
+NOTHING_OBSERVED = Observations("http://gpu:8000/v1")
 
 
-def recorded(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((RECORDED / f"{name}.json").read_text())
+def load_recording(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RECORDINGS / f"{name}.json").read_text())
     return found
 
 
-def heard(name: str) -> Answer:
+def replay_recording(name: str) -> ProbeResponse:
     """The answer of a recording, a second between its chunks."""
-    exchange = recorded(name)
+    exchange = load_recording(name)
     if exchange["status"] != 200:
-        return Answer(exchange["status"], words_of(exchange["body"]))
-    clock, hearing = count(1.0), Hearing(0.0)
+        return ProbeResponse(exchange["status"], parse_error_message(exchange["body"]))
+    clock, hearing = count(1.0), ResponseAccumulator(0.0)
     lines = [line.removeprefix("data: ") for line in exchange["sse"] or () if line.startswith("data: {")]
     for chunk in map(json.loads, lines) if exchange["sse"] else [exchange["body"]]:
-        hearing.take(chunk, next(clock))
-    return hearing.answer(200, next(clock))
+        hearing.add_chunk(chunk, next(clock))
+    return hearing.build_response(200, next(clock))
 
 
-def seeing(part: Part, name: str) -> Seen:
-    return replace(NOBODY, answers={part: heard(name)})
+def observe_recording(kind: CallKind, name: str) -> Observations:
+    return replace(NOTHING_OBSERVED, answers={kind: replay_recording(name)})
 
 
 def test_a_whole_answer_is_heard_with_its_counts() -> None:
-    answer = heard("01-chat")
-    assert (answer.text, answer.finish, answer.tokens, answer.prompt, answer.cached) == (
+    answer = replay_recording("01-chat")
+    assert (answer.text, answer.finish, answer.output_tokens, answer.prompt_tokens, answer.cached_tokens) == (
         "echo: Say hi",
         "stop",
         7,
         17,
         0,
     )
-    assert counts.in_whole(seeing("plain", "01-chat")).status == "pass"
+    assert counts.judge_whole_usage(observe_recording("plain", "01-chat")).status == "pass"
 
 
 def test_a_stream_is_counted_with_each_block() -> None:
-    answer = heard("14-force-include-usage-stream")
+    answer = replay_recording("14-force-include-usage-stream")
     assert [block.tokens for block in answer.blocks[:2]] == [1, 2]
-    assert (answer.blocks[-1].tokens, answer.tokens) == (4, 5)
-    assert counts.in_streams(seeing("counting", "14-force-include-usage-stream")).status == "pass"
-    assert counts.in_streams(seeing("counting", "01-chat-stream-no-usage")).status == "fail"
+    assert (answer.blocks[-1].tokens, answer.output_tokens) == (4, 5)
+    assert (
+        counts.judge_stream_usage(observe_recording("counting", "14-force-include-usage-stream")).status
+        == "pass"
+    )
+    assert (
+        counts.judge_stream_usage(observe_recording("counting", "01-chat-stream-no-usage")).status == "fail"
+    )
 
 
 def test_a_diffusion_stream_shows_the_length_of_its_canvas() -> None:
-    verdict = engine.canvas(seeing("counting", "16-dg-stream"))
+    verdict = engine.judge_canvas(observe_recording("counting", "16-dg-stream"))
     assert verdict.status == "warn"
     assert "70 tokens came in 3 blocks" in verdict.seen
     assert "a canvas is 24 to 34 tokens, and is counted as 256" in verdict.seen
 
 
 def test_the_refusal_of_a_temperature_is_known() -> None:
-    assert engine.temperature(seeing("temperature", "16-dg-param-temperature")).status == "pass"
-    assert engine.temperature(seeing("temperature", "16-dg-param-temperature_one")).status == "warn"
+    assert (
+        engine.judge_temperature(observe_recording("temperature", "16-dg-param-temperature")).status == "pass"
+    )
+    assert (
+        engine.judge_temperature(observe_recording("temperature", "16-dg-param-temperature_one")).status
+        == "warn"
+    )
 
 
 def test_an_answer_that_is_all_thought_is_seen() -> None:
-    verdict = replies.answers_apart(seeing("results", "04-open-channel-answer-stream"))
+    verdict = replies.judge_answers_apart(observe_recording("results", "04-open-channel-answer-stream"))
     assert verdict.status == "warn"
     assert "results" in verdict.seen
-    assert replies.answers_apart(seeing("results", "04-open-channel-answer")).status == "pass"
+    assert (
+        replies.judge_answers_apart(observe_recording("results", "04-open-channel-answer")).status == "pass"
+    )
 
 
 def test_several_calls_stay_apart() -> None:
-    assert [call.name for call in heard("02-tool-parallel-stream").calls] == [
+    assert [call.name for call in replay_recording("02-tool-parallel-stream").calls] == [
         "get_weather",
         "get_weather",
         "noargs",
     ]
-    assert [call.name for call in heard("02-tool-parallel").calls] == ["get_weather", "get_weather", "noargs"]
+    assert [call.name for call in replay_recording("02-tool-parallel").calls] == [
+        "get_weather",
+        "get_weather",
+        "noargs",
+    ]
 
 
 def test_a_leaked_call_is_seen() -> None:
-    assert replies.tool_calls(seeing("tools", "05-leak-string-delim")).status == "fail"
+    assert replies.judge_tool_calls(observe_recording("tools", "05-leak-string-delim")).status == "fail"
 
 
 def test_a_control_token_of_a_person_is_real() -> None:
-    body = recorded("06-tokenize-user-special-tokens")["body"]
-    assert template.controls(replace(NOBODY, templates={"history": Route(200, body)})).status == "pass"
+    body = load_recording("06-tokenize-user-special-tokens")["body"]
+    assert (
+        template.judge_control_tokens(
+            replace(NOTHING_OBSERVED, templates={"history": RouteResponse(200, body)})
+        ).status
+        == "pass"
+    )
 
 
 def test_gauges_are_read_from_a_page_of_vllm() -> None:
-    seen = gauges_of((RECORDED / "11-metrics-queue.txt").read_text())
+    seen = parse_gauges((RECORDINGS / "11-metrics-queue.txt").read_text())
     assert seen is not None
     assert (seen.running, seen.waiting) == (8, 4)
-    page = (RECORDED / "11-metrics-diffusion.txt").read_text() + "\nvllm:num_requests_waiting 0.0\n"
-    assert gauges_of(page) == Gauges(0, 0, steps=17, committed=128)
+    page = (RECORDINGS / "11-metrics-diffusion.txt").read_text() + "\nvllm:num_requests_waiting 0.0\n"
+    assert parse_gauges(page) == Gauges(0, 0, steps=17, committed=128)

@@ -8,35 +8,52 @@ from typing import Any
 import httpx
 import pytest
 
-from bot.check.client import Limits
-from bot.check.command import run
-from bot.check.probe import Wish
+from bot.check.client import CheckLimits
+from bot.check.command import run_check
+from bot.check.probe import CheckOptions
 from bot.check.report import RULES
 from bot.http_server import serve
-from bot.sim.vllm.server import ChatRequest, Endpoint, Profile, Reply, Timing, call_text, scripted, slipping
-from tests.support.endpoint_check import QUICK, check, check_at, quiet, wrong
+from bot.sim.vllm.server import (
+    ChatRequest,
+    Profile,
+    ScriptedReply,
+    SimulatedEndpoint,
+    Timing,
+    format_tool_call,
+    scripted_brain,
+    with_model_faults,
+)
+from tests.support.endpoint_check import (
+    QUICK_LIMITS,
+    check_endpoint,
+    check_url,
+    ignore_progress,
+    problem_statuses,
+)
 
-SLOWLY = Timing.canvas(0.15)  # so slow that seats show
-ORDERLY = Timing.canvas(0.3)  # so slow that their order shows, also on a busy machine
+SLOW_CANVASES = Timing.canvas(0.15)  # so slow that seats show
+VERY_SLOW_CANVASES = Timing.canvas(0.3)  # so slow that their order shows, also on a busy machine
 
 
-def flagged(**flags: Any) -> Endpoint:
+def endpoint_with_flags(**flags: Any) -> SimulatedEndpoint:
     """An endpoint in today's profile but for these, that answers at once."""
-    return Endpoint(replace(Profile.today(), **flags))
+    return SimulatedEndpoint(replace(Profile.today(), **flags))
 
 
-def brained(brain: Callable[[ChatRequest], str | Reply]) -> Endpoint:
-    return Endpoint(brain=brain)
+def endpoint_with_brain(brain: Callable[[ChatRequest], str | ScriptedReply]) -> SimulatedEndpoint:
+    return SimulatedEndpoint(brain=brain)
 
 
-def when(is_meant: Callable[[ChatRequest], bool], text: str) -> Callable[[ChatRequest], str | Reply]:
+def reply_when(
+    is_meant: Callable[[ChatRequest], bool], text: str
+) -> Callable[[ChatRequest], str | ScriptedReply]:
     """A brain that says `text` where it is meant, and is well everywhere else."""
-    return lambda request: text if is_meant(request) else scripted(request)
+    return lambda request: text if is_meant(request) else scripted_brain(request)
 
 
-def faulty(kind: Any) -> Endpoint:
-    endpoint = Endpoint()
-    endpoint.fault(kind, times=None)
+def faulty_endpoint(kind: Any) -> SimulatedEndpoint:
+    endpoint = SimulatedEndpoint()
+    endpoint.inject_fault(kind, times=None)
     return endpoint
 
 
@@ -51,149 +68,211 @@ def has_results(request: ChatRequest) -> bool:
 
 
 async def test_a_healthy_endpoint_passes_clean() -> None:
-    report = await check(Endpoint(timing=ORDERLY, seats=4, api_key="k"), key="k", seats=4, tokens=9024)
+    report = await check_endpoint(
+        SimulatedEndpoint(timing=VERY_SLOW_CANVASES, seats=4, api_key="k"), key="k", seats=4, tokens=9024
+    )
     assert {finding.name: finding.seen for finding in report.findings if finding.status != "pass"} == {}
     assert (report.worst, report.exit_code) == ("pass", 0)
-    assert report.named("seats").seen == "4 of 9 calls ran at once, the others waited."
-    assert "16 denoising steps" in report.named("canvas").seen
-    assert report.calls <= report.most_calls == 40
+    assert report.get_finding("seats").seen == "4 of 9 calls ran at once, the others waited."
+    assert "16 denoising steps" in report.get_finding("canvas").seen
+    assert report.calls <= report.max_calls == 40
     assert report.template is not None
     assert report.stopped is None
 
 
 @dataclass(frozen=True)
-class Fault:
+class FaultCase:
     """A broken endpoint, and the one finding that names it."""
 
-    endpoint: Callable[[], Endpoint]
+    endpoint: Callable[[], SimulatedEndpoint]
     finding: str
     status: str = "warn"
-    words: str = ""
-    wish: dict[str, Any] = field(default_factory=dict)
+    text: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 FAULTS = {
-    "older release": Fault(lambda: flagged(version="0.32.1"), "version", words="0.33.0 or newer is advised"),
-    "small context": Fault(lambda: Endpoint(context=8192), "context", words="9,024", wish={"tokens": 9024}),
-    "another model": Fault(
-        lambda: Endpoint(model="gemma"), "model", "fail", "MODEL_NAME=gemma", wish={"model": "diffusiongemma"}
+    "older release": FaultCase(
+        lambda: endpoint_with_flags(version="0.32.1"), "version", text="0.33.0 or newer is advised"
     ),
-    "key refused": Fault(lambda: Endpoint(api_key="k"), "key", "fail", "refused", wish={"key": "another"}),
-    "key wanted": Fault(lambda: Endpoint(api_key="k"), "key", "fail", "none is set"),
-    "no usage in streams": Fault(
-        lambda: faulty("no_usage"), "usage in streams", "fail", "--enable-force-include-usage"
+    "small context": FaultCase(
+        lambda: SimulatedEndpoint(context=8192), "context", text="9,024", options={"tokens": 9024}
     ),
-    "no usage in whole replies": Fault(lambda: flagged(whole_usage=False), "usage in whole replies"),
-    "no prompt details": Fault(
-        lambda: flagged(prompt_details=False), "cached tokens", words="--enable-prompt-tokens-details"
+    "another model": FaultCase(
+        lambda: SimulatedEndpoint(model="gemma"),
+        "model",
+        "fail",
+        "MODEL_NAME=gemma",
+        options={"model": "diffusiongemma"},
     ),
-    "no reasoning details": Fault(lambda: flagged(reasoning_details=False), "reasoning tokens"),
-    "no request metrics": Fault(
-        lambda: flagged(request_metrics=False), "server timings", words="--enable-per-request-metrics"
+    "key refused": FaultCase(
+        lambda: SimulatedEndpoint(api_key="k"), "key", "fail", "refused", options={"key": "another"}
     ),
-    "no tool parser": Fault(
-        lambda: flagged(tool_parser=False),
+    "key wanted": FaultCase(lambda: SimulatedEndpoint(api_key="k"), "key", "fail", "none is set"),
+    "no usage in streams": FaultCase(
+        lambda: faulty_endpoint("no_usage"), "usage in streams", "fail", "--enable-force-include-usage"
+    ),
+    "no usage in whole replies": FaultCase(
+        lambda: endpoint_with_flags(whole_usage=False), "usage in whole replies"
+    ),
+    "no prompt details": FaultCase(
+        lambda: endpoint_with_flags(prompt_details=False),
+        "cached tokens",
+        text="--enable-prompt-tokens-details",
+    ),
+    "no reasoning details": FaultCase(
+        lambda: endpoint_with_flags(reasoning_details=False), "reasoning tokens"
+    ),
+    "no request metrics": FaultCase(
+        lambda: endpoint_with_flags(request_metrics=False),
+        "server timings",
+        text="--enable-per-request-metrics",
+    ),
+    "no tool parser": FaultCase(
+        lambda: endpoint_with_flags(tool_parser=False),
         "tool calls",
         "fail",
         "--enable-auto-tool-choice --tool-call-parser gemma4",
     ),
-    "call as text": Fault(
-        lambda: brained(slipping(scripted, 1, slips=["call without its opener"])),
+    "call as text": FaultCase(
+        lambda: endpoint_with_brain(
+            with_model_faults(scripted_brain, 1, fault_names=["call without its opener"])
+        ),
         "tool calls",
         "fail",
         "came as text",
     ),
-    "call with other arguments": Fault(
-        lambda: brained(when(asks_for_tools, call_text("check_weather", {"town": "Paris"}))),
+    "call with other arguments": FaultCase(
+        lambda: endpoint_with_brain(
+            reply_when(asks_for_tools, format_tool_call("check_weather", {"town": "Paris"}))
+        ),
         "tool calls",
         "fail",
         "not what was declared",
     ),
-    "a key twice": Fault(
-        lambda: brained(slipping(scripted, 1, slips=["key twice"])),
+    "a key twice": FaultCase(
+        lambda: endpoint_with_brain(with_model_faults(scripted_brain, 1, fault_names=["key twice"])),
         "tool calls",
         "fail",
         "tools: its arguments are no",
     ),
-    "unknown tool": Fault(
-        lambda: brained(slipping(scripted, 1, slips=["unknown name"])), "tool calls", "fail", "nobody offered"
+    "unknown tool": FaultCase(
+        lambda: endpoint_with_brain(with_model_faults(scripted_brain, 1, fault_names=["unknown name"])),
+        "tool calls",
+        "fail",
+        "nobody offered",
     ),
-    "no call": Fault(
-        lambda: brained(when(asks_for_tools, "It rains.")), "tool calls", words="answered without a call"
+    "no call": FaultCase(
+        lambda: endpoint_with_brain(reply_when(asks_for_tools, "It rains.")),
+        "tool calls",
+        text="answered without a call",
     ),
-    "one call at a time": Fault(
-        lambda: brained(when(asks_for_tools, call_text("check_weather", {"place": "Paris"}))),
+    "one call at a time": FaultCase(
+        lambda: endpoint_with_brain(
+            reply_when(asks_for_tools, format_tool_call("check_weather", {"place": "Paris"}))
+        ),
         "parallel calls",
     ),
-    "thinking cannot be switched on": Fault(
-        lambda: flagged(thinking_switch=False), "thinking switch", "fail", "same prompt"
+    "thinking cannot be switched on": FaultCase(
+        lambda: endpoint_with_flags(thinking_switch=False), "thinking switch", "fail", "same prompt"
     ),
-    "thinking cannot be switched off": Fault(
-        lambda: flagged(thinking_switch=False, thinking=True), "thinking switch", "fail", "--chat-template"
+    "thinking cannot be switched off": FaultCase(
+        lambda: endpoint_with_flags(thinking_switch=False, thinking=True),
+        "thinking switch",
+        "fail",
+        "--chat-template",
     ),
-    "thinks though told not to": Fault(
-        lambda: brained(
-            when(lambda request: "ready" in request.asked[-1], "<|channel>thought\nAm I?\n<channel|>ready")
+    "thinks though told not to": FaultCase(
+        lambda: endpoint_with_brain(
+            reply_when(
+                lambda request: "ready" in request.user_texts[-1], "<|channel>thought\nAm I?\n<channel|>ready"
+            )
         ),
         "thinking switch",
         "fail",
         "told not to",
     ),
-    "thinks by default": Fault(
-        lambda: flagged(thinking=True), "thinking by default", words="--default-chat-template-kwargs"
+    "thinks by default": FaultCase(
+        lambda: endpoint_with_flags(thinking=True),
+        "thinking by default",
+        text="--default-chat-template-kwargs",
     ),
-    "no reasoning parser": Fault(
-        lambda: flagged(reasoning_parser=False), "thoughts apart", "fail", "--reasoning-parser gemma4"
+    "no reasoning parser": FaultCase(
+        lambda: endpoint_with_flags(reasoning_parser=False),
+        "thoughts apart",
+        "fail",
+        "--reasoning-parser gemma4",
     ),
-    "answer as thought": Fault(
-        lambda: brained(when(has_results, "So it is done.")), "answers apart", words="vllm#49717"
-    ),
-    "answers as thoughts": Fault(
-        lambda: brained(slipping(scripted, 1, slips=["answer as thought"])),
+    "answer as thought": FaultCase(
+        lambda: endpoint_with_brain(reply_when(has_results, "So it is done.")),
         "answers apart",
-        words="plain; counting",
+        text="vllm#49717",
     ),
-    "empty answer": Fault(
-        lambda: brained(when(lambda request: "ready" in request.asked[-1], "")), "answers apart"
+    "answers as thoughts": FaultCase(
+        lambda: endpoint_with_brain(with_model_faults(scripted_brain, 1, fault_names=["answer as thought"])),
+        "answers apart",
+        text="plain; counting",
     ),
-    "a template that drops empty thoughts": Fault(
-        lambda: flagged(keeps_empty_thoughts=False), "template", words="vllm#57610"
+    "empty answer": FaultCase(
+        lambda: endpoint_with_brain(reply_when(lambda request: "ready" in request.user_texts[-1], "")),
+        "answers apart",
     ),
-    "a tokenizer that drops what defuses": Fault(lambda: flagged(defuses=False), "control tokens", "fail"),
-    "hidden cap": Fault(lambda: flagged(output_cap=256), "reply length", "fail", "cut after 256 tokens"),
-    "temperature taken": Fault(
-        lambda: flagged(diffusion_checks=False), "temperature", words="no DiffusionGemma"
+    "a template that drops empty thoughts": FaultCase(
+        lambda: endpoint_with_flags(keeps_empty_thoughts=False), "template", text="vllm#57610"
     ),
-    "a token a block": Fault(lambda: flagged(canvas=1), "canvas", words="No diffusion model"),
-    "a short canvas": Fault(lambda: flagged(canvas=64), "canvas", words="a canvas is 64 tokens"),
-    "no prefix cache": Fault(lambda: flagged(prefix_cache=False), "prefix cache", words="prefix-caching"),
-    "text only": Fault(lambda: flagged(pictures=False), "pictures", words="not a multimodal model"),
-    "no typed reads": Fault(lambda: flagged(logprobs=False), "typed reads", words="--logprobs-mode"),
-    "short queue": Fault(
-        lambda: Endpoint(replace(Profile.today(), max_queued=4), SLOWLY),
+    "a tokenizer that drops what defuses": FaultCase(
+        lambda: endpoint_with_flags(defuses=False), "control tokens", "fail"
+    ),
+    "hidden cap": FaultCase(
+        lambda: endpoint_with_flags(output_cap=256), "reply length", "fail", "cut after 256 tokens"
+    ),
+    "temperature taken": FaultCase(
+        lambda: endpoint_with_flags(diffusion_checks=False), "temperature", text="no DiffusionGemma"
+    ),
+    "a token a block": FaultCase(lambda: endpoint_with_flags(canvas=1), "canvas", text="No diffusion model"),
+    "a short canvas": FaultCase(
+        lambda: endpoint_with_flags(canvas=64), "canvas", text="a canvas is 64 tokens"
+    ),
+    "no prefix cache": FaultCase(
+        lambda: endpoint_with_flags(prefix_cache=False), "prefix cache", text="prefix-caching"
+    ),
+    "text only": FaultCase(
+        lambda: endpoint_with_flags(pictures=False), "pictures", text="not a multimodal model"
+    ),
+    "no typed reads": FaultCase(
+        lambda: endpoint_with_flags(logprobs=False), "typed reads", text="--logprobs-mode"
+    ),
+    "short queue": FaultCase(
+        lambda: SimulatedEndpoint(replace(Profile.today(), max_queued=4), SLOW_CANVASES),
         "seats",
-        words="--max-num-queued-reqs",
+        text="--max-num-queued-reqs",
     ),
-    "fewer seats": Fault(
-        lambda: Endpoint(timing=SLOWLY, seats=2), "seats", words="MODEL_SEATS=2", wish={"seats": 4}
+    "fewer seats": FaultCase(
+        lambda: SimulatedEndpoint(timing=SLOW_CANVASES, seats=2),
+        "seats",
+        text="MODEL_SEATS=2",
+        options={"seats": 4},
     ),
-    "no priority": Fault(
-        lambda: Endpoint(replace(Profile.today(), by_priority=False), ORDERLY, seats=4),
+    "no priority": FaultCase(
+        lambda: SimulatedEndpoint(replace(Profile.today(), by_priority=False), VERY_SLOW_CANVASES, seats=4),
         "priority",
-        words="--scheduling-policy priority",
+        text="--scheduling-policy priority",
     ),
-    "seats of the gone": Fault(
-        lambda: Endpoint(replace(Profile.today(), frees_on_abort=False), SLOWLY), "abort", "fail", "/stop"
+    "seats of the gone": FaultCase(
+        lambda: SimulatedEndpoint(replace(Profile.today(), frees_on_abort=False), SLOW_CANVASES),
+        "abort",
+        "fail",
+        "/stop",
     ),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
-async def test_a_fault_is_found_and_named_and_nothing_else_is(fault: Fault) -> None:
-    report = await check(fault.endpoint(), **fault.wish)
-    assert wrong(report) == {fault.finding: fault.status}
-    finding = report.named(fault.finding)
-    assert fault.words in f"{finding.seen} {finding.mend}"
+async def test_a_fault_is_found_and_named_and_nothing_else_is(fault: FaultCase) -> None:
+    report = await check_endpoint(fault.endpoint(), **fault.options)
+    assert problem_statuses(report) == {fault.finding: fault.status}
+    finding = report.get_finding(fault.finding)
+    assert fault.text in f"{finding.seen} {finding.mend}"
     assert finding.mend
     assert report.exit_code == (1 if fault.status == "fail" else 3)
     assert report.calls <= 40
@@ -207,145 +286,155 @@ def test_every_finding_but_those_about_the_wire_has_a_fault_that_shows_it() -> N
 
 
 async def test_the_preview_image_is_known_by_its_faults() -> None:
-    report = await check(Endpoint(Profile.preview()))
-    assert wrong(report).keys() >= {"version", "tool calls", "thoughts apart", "reply length", "temperature"}
-    assert report.named("version").status == "fail"
+    report = await check_endpoint(SimulatedEndpoint(Profile.preview()))
+    assert problem_statuses(report).keys() >= {
+        "version",
+        "tool calls",
+        "thoughts apart",
+        "reply length",
+        "temperature",
+    }
+    assert report.get_finding("version").status == "fail"
     assert report.exit_code == 1
 
 
 async def test_empty_turns_are_named_where_they_were_seen_and_judged_for_nothing_else() -> None:
-    report = await check(brained(slipping(scripted, 1, slips=["empty turn"])))
-    assert wrong(report) == {"tool calls": "warn", "answers apart": "warn"}
+    report = await check_endpoint(
+        endpoint_with_brain(with_model_faults(scripted_brain, 1, fault_names=["empty turn"]))
+    )
+    assert problem_statuses(report) == {"tool calls": "warn", "answers apart": "warn"}
 
 
 async def test_of_a_server_that_is_not_vllm_it_is_told_what_it_lacks() -> None:
-    report = await check(Endpoint(Profile.hosted_api()))
-    told = report.named("protocol").seen
+    report = await check_endpoint(SimulatedEndpoint(Profile.hosted_api()))
+    told = report.get_finding("protocol").seen
     for lacking in ("/version", "/tokenize", "/metrics", "thinking"):
         assert lacking in told
-    assert report.named("tool calls").status == report.named("usage in streams").status == "pass"
-    assert wrong(report) == dict.fromkeys(
+    assert report.get_finding("tool calls").status == report.get_finding("usage in streams").status == "pass"
+    assert problem_statuses(report) == dict.fromkeys(
         ["protocol", "server timings", "temperature", "canvas", "typed reads"], "warn"
     )
-    assert report.named("thinking switch").status == "unknown"
+    assert report.get_finding("thinking switch").status == "unknown"
 
 
 @pytest.mark.parametrize("kind", ["crash", "reset", "error_line"])
 @pytest.mark.parametrize("after", [0, 1, 5])
 async def test_an_endpoint_that_dies_half_way_leaves_the_rest_unknown(kind: Any, after: int) -> None:
-    endpoint = Endpoint()
+    endpoint = SimulatedEndpoint()
     dying = iter(range(after))
 
-    def brain(request: ChatRequest) -> str | Reply:
+    def brain(request: ChatRequest) -> str | ScriptedReply:
         if next(dying, None) is None:
-            endpoint.fault(kind, times=None)
-            return Reply("", crash=True)
-        return scripted(request)
+            endpoint.inject_fault(kind, times=None)
+            return ScriptedReply("", crashes_engine=True)
+        return scripted_brain(request)
 
     endpoint.brain = brain
-    report = await check(endpoint)
+    report = await check_endpoint(endpoint)
     assert report.exit_code == 1
     assert report.stopped is not None
-    assert "went away after" in report.named("reachable").seen
-    seats = report.named("seats")
+    assert "went away after" in report.get_finding("reachable").seen
+    seats = report.get_finding("seats")
     assert seats.status == "unknown"
     assert "went away after" in seats.seen
-    assert report.named("version").status == "pass"
-    assert "reachable" in wrong(report)
+    assert report.get_finding("version").status == "pass"
+    assert "reachable" in problem_statuses(report)
 
 
 async def test_one_lost_call_is_told_and_the_check_goes_on() -> None:
-    endpoint = Endpoint()
-    endpoint.fault("reset", times=1)
-    report = await check(endpoint)
-    assert wrong(report) == {"reachable": "warn"}
+    endpoint = SimulatedEndpoint()
+    endpoint.inject_fault("reset", times=1)
+    report = await check_endpoint(endpoint)
+    assert problem_statuses(report) == {"reachable": "warn"}
     assert (
         "calls came to nothing: it cut the connection, when asked for: plain"
-        in report.named("reachable").seen
+        in report.get_finding("reachable").seen
     )
-    assert report.named("typed reads").status == "pass"
+    assert report.get_finding("typed reads").status == "pass"
 
 
 async def test_a_silent_endpoint_does_not_hold_the_check() -> None:
-    endpoint = Endpoint()
-    endpoint.fault("silent", times=None)
-    report = await check(endpoint, limits=replace(QUICK, call_seconds=0.05))
-    assert report.named("reachable").status == "fail"
-    assert "no answer within 0.05 s" in report.named("tool calls").seen
-    assert report.named("version").status == "pass"
+    endpoint = SimulatedEndpoint()
+    endpoint.inject_fault("silent", times=None)
+    report = await check_endpoint(endpoint, limits=replace(QUICK_LIMITS, call_seconds=0.05))
+    assert report.get_finding("reachable").status == "fail"
+    assert "no answer within 0.05 s" in report.get_finding("tool calls").seen
+    assert report.get_finding("version").status == "pass"
 
 
 async def test_a_process_that_is_gone_is_told_from_one_that_stumbles() -> None:
-    endpoint = Endpoint()
+    endpoint = SimulatedEndpoint()
 
-    def brain(request: ChatRequest) -> str | Reply:
-        endpoint.refuse(60)
-        return Reply("", crash=True)
+    def brain(request: ChatRequest) -> str | ScriptedReply:
+        endpoint.refuse_connections(60)
+        return ScriptedReply("", crashes_engine=True)
 
     endpoint.brain = brain
-    report = await check(endpoint)
-    assert wrong(report) == {"reachable": "fail"}
-    assert "went away after" in report.named("reachable").seen
+    report = await check_endpoint(endpoint)
+    assert problem_statuses(report) == {"reachable": "fail"}
+    assert "went away after" in report.get_finding("reachable").seen
 
 
 async def test_an_endpoint_that_takes_no_call_fails_with_its_words() -> None:
-    report = await check(Endpoint(context=300))
-    assert wrong(report) == {"protocol": "fail"}
-    assert "maximum context length is 300 tokens" in report.named("protocol").seen
-    assert report.named("tool calls").seen == "No call was asked for: the first model call was refused."
+    report = await check_endpoint(SimulatedEndpoint(context=300))
+    assert problem_statuses(report) == {"protocol": "fail"}
+    assert "maximum context length is 300 tokens" in report.get_finding("protocol").seen
+    assert report.get_finding("tool calls").seen == "No call was asked for: the first model call was refused."
 
 
 async def test_an_endpoint_that_is_up_and_answers_nothing_is_left() -> None:
-    report = await check(faulty("error_line"))
-    assert wrong(report) == {"reachable": "fail"}
-    assert "stopped answering after" in report.named("reachable").seen
-    assert report.named("template").status == "pass"
+    report = await check_endpoint(faulty_endpoint("error_line"))
+    assert problem_statuses(report) == {"reachable": "fail"}
+    assert "stopped answering after" in report.get_finding("reachable").seen
+    assert report.get_finding("template").status == "pass"
 
 
 async def test_a_loading_endpoint_is_not_ready() -> None:
-    endpoint = Endpoint()
-    endpoint.loading(60)
-    report = await check(endpoint)
-    assert wrong(report) == {"reachable": "fail"}
-    assert "not ready (HTTP 503)" in report.named("reachable").seen
+    endpoint = SimulatedEndpoint()
+    endpoint.simulate_loading(60)
+    report = await check_endpoint(endpoint)
+    assert problem_statuses(report) == {"reachable": "fail"}
+    assert "not ready (HTTP 503)" in report.get_finding("reachable").seen
     assert report.calls == 2
 
 
 async def test_where_nothing_listens_that_is_all_there_is_to_say() -> None:
-    async with serve(Endpoint().app) as url:
+    async with serve(SimulatedEndpoint().app) as url:
         pass
-    report = await check_at(url)
-    assert wrong(report) == {"reachable": "fail"}
-    assert report.named("reachable").mend
+    report = await check_url(url)
+    assert problem_statuses(report) == {"reachable": "fail"}
+    assert report.get_finding("reachable").mend
     assert {finding.status for finding in report.findings} == {"fail", "unknown"}
 
 
 async def test_no_more_calls_are_made_than_allowed() -> None:
-    endpoint = Endpoint()
-    report = await check(endpoint, limits=Limits(calls=12))
+    endpoint = SimulatedEndpoint()
+    report = await check_endpoint(endpoint, limits=CheckLimits(max_calls=12))
     assert report.calls == 12
     assert len(endpoint.requests) < 12
-    assert "all 12 calls" in report.named("typed reads").seen
-    assert wrong(report) == {}
+    assert "all 12 calls" in report.get_finding("typed reads").seen
+    assert problem_statuses(report) == {}
     assert report.exit_code == 4
 
 
 async def test_a_check_that_is_interrupted_tells_what_it_knows() -> None:
-    endpoint, stop = Endpoint(), asyncio.Event()
+    endpoint, stop = SimulatedEndpoint(), asyncio.Event()
     async with serve(endpoint.app) as url, asyncio.TaskGroup() as tasks:
-        checking = tasks.create_task(run(Wish(f"{url}/v1", limits=QUICK), quiet, stop))
-        await endpoint.until(lambda: len(endpoint.requests) == 3)
+        checking = tasks.create_task(
+            run_check(CheckOptions(f"{url}/v1", limits=QUICK_LIMITS), ignore_progress, stop)
+        )
+        await endpoint.wait_until(lambda: len(endpoint.requests) == 3)
         endpoint.hold()
         stop.set()
         report = await checking
     assert report.stopped == "the check was interrupted"
-    assert report.named("version").status == report.named("template").status == "pass"
-    assert report.named("seats").seen == "Not tried: the check was interrupted."
+    assert report.get_finding("version").status == report.get_finding("template").status == "pass"
+    assert report.get_finding("seats").seen == "Not tried: the check was interrupted."
     assert report.exit_code == 4
 
 
 async def test_others_at_the_endpoint_are_not_taken_for_its_seats() -> None:
-    endpoint = Endpoint(timing=SLOWLY, seats=4)
+    endpoint = SimulatedEndpoint(timing=SLOW_CANVASES, seats=4)
     body = {"messages": [{"role": "user", "content": "@@loop:on and on @@"}], "max_tokens": 60_000}
     async with (
         serve(endpoint.app) as url,
@@ -353,10 +442,10 @@ async def test_others_at_the_endpoint_are_not_taken_for_its_seats() -> None:
         asyncio.TaskGroup() as tasks,
     ):
         task = tasks.create_task(other.post(f"{url}/v1/chat/completions", json=body))
-        await endpoint.until(lambda: endpoint.running == 1)
-        report = await check_at(url)
+        await endpoint.wait_until(lambda: endpoint.running == 1)
+        report = await check_url(url)
         task.cancel()
     for name in ("seats", "priority", "abort"):
-        assert report.named(name).status == "unknown"
-        assert "Others are using" in report.named(name).seen
-    assert wrong(report) == {}
+        assert report.get_finding(name).status == "unknown"
+        assert "Others are using" in report.get_finding(name).seen
+    assert problem_statuses(report) == {}

@@ -20,11 +20,11 @@ import bot
 import bot.__main__ as command_line
 import bot.app
 from bot import logs, terminal
-from bot.bench.harness.statistics import Report, Row, times
+from bot.bench.harness.statistics import FigureRow, LoadReport, limit_to_memory_loop
 from bot.bench.load import run as load
 from bot.errors import CanvasgramError, GatewayRunning, SettingsRefused
 from bot.settings import Settings
-from tests.support.empty_database import placed
+from tests.support.empty_database import place_empty_database
 
 TOKEN = "1234567890:AAE-not-a-real-token"
 
@@ -39,19 +39,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> "Call":
-    return Call(monkeypatch, capsys)
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> "CommandRunner":
+    return CommandRunner(monkeypatch, capsys)
 
 
-class Call:
+class CommandRunner:
     """Runs the command line in this process."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch, self._capsys = monkeypatch, capsys
 
-    def __call__(self, *words: str) -> tuple[int, str, str]:
+    def __call__(self, *args: str) -> tuple[int, str, str]:
         """The exit code, stdout and stderr of `canvasgram WORDS`."""
-        self._monkeypatch.setattr(sys, "argv", ["canvasgram", *words])
+        self._monkeypatch.setattr(sys, "argv", ["canvasgram", *args])
         with pytest.raises(SystemExit) as ended:
             command_line.main()
         out, err = self._capsys.readouterr()
@@ -87,37 +87,37 @@ def test_the_module_and_the_command_are_the_same() -> None:
     ],
     ids=lambda words: " ".join(words),
 )
-def test_every_command_has_help_with_an_example(call: Call, words: list[str]) -> None:
+def test_every_command_has_help_with_an_example(call: CommandRunner, words: list[str]) -> None:
     code, out, _ = call(*words, "--help")
     assert code == 0
     assert re.search(rf"Example.*canvasgram\s+{' '.join(words)}", out, re.DOTALL)
 
 
-def test_without_a_command_the_commands_are_listed(call: Call) -> None:
+def test_without_a_command_the_commands_are_listed(call: CommandRunner) -> None:
     _, out, err = call()
     for word in ("setup", "run", "demo", "bench", "migrate"):
         assert f"\n  {word} " in out + err
 
 
 @pytest.mark.parametrize("words", [["run"], ["setup", "--yes"]], ids=lambda words: words[0])
-def test_a_missing_setting_is_one_line_and_exit_code_2(call: Call, words: list[str]) -> None:
+def test_a_missing_setting_is_one_line_and_exit_code_2(call: CommandRunner, words: list[str]) -> None:
     code, out, err = call(*words)
     assert (code, out) == (2, "")
     assert re.fullmatch(r"TELEGRAM_TOKEN is missing: .+\. Example: TELEGRAM_TOKEN=\S+\n", err)
 
 
-def test_a_wrong_setting_is_one_line_and_exit_code_2(call: Call, folder: Path) -> None:
+def test_a_wrong_setting_is_one_line_and_exit_code_2(call: CommandRunner, folder: Path) -> None:
     (folder / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nMODEL_SEATS=many\n")
     assert call("run") == (2, "", "MODEL_SEATS must be a valid integer. Example: MODEL_SEATS=4\n")
 
 
-def test_a_wrong_option_is_exit_code_2(call: Call) -> None:
+def test_a_wrong_option_is_exit_code_2(call: CommandRunner) -> None:
     code, _, err = call("demo", "--port", "70000")
     assert code == 2
     assert "--port" in err
 
 
-def test_migrate_makes_the_database_and_says_so(call: Call, folder: Path) -> None:
+def test_migrate_makes_the_database_and_says_so(call: CommandRunner, folder: Path) -> None:
     (folder / "my.env").write_text("DATABASE_URL=sqlite+aiosqlite:///here.db\n")
     code, out, _ = call("migrate", "--env-file", "my.env")
     assert (code, out) == (0, "sqlite+aiosqlite:///here.db is up to date.\n")
@@ -127,7 +127,7 @@ def test_migrate_makes_the_database_and_says_so(call: Call, folder: Path) -> Non
 @pytest.fixture
 def ledger(folder: Path) -> Path:
     """A ledger with one turn, and the settings that name it."""
-    placed(folder / "here.db")
+    place_empty_database(folder / "here.db")
     (folder / ".env").write_text("DATABASE_URL=sqlite+aiosqlite:///here.db\n")
     with contextlib.closing(sqlite3.connect(folder / "here.db")) as connection:
         connection.executescript(
@@ -145,7 +145,7 @@ def ledger(folder: Path) -> Path:
 
 
 @pytest.mark.usefixtures("ledger")
-def test_report_prints_what_is_asked_for(call: Call) -> None:
+def test_report_prints_what_is_asked_for(call: CommandRunner) -> None:
     code, out, err = call("report")
     assert (code, err) == (0, "")
     assert "Tokens and canvases" in out
@@ -155,7 +155,7 @@ def test_report_prints_what_is_asked_for(call: Call) -> None:
     assert (code, json.loads(out)[0]["input"]) == (0, 900)
 
 
-def test_a_report_goes_to_a_file_of_its_owner(call: Call, ledger: Path) -> None:
+def test_a_report_goes_to_a_file_of_its_owner(call: CommandRunner, ledger: Path) -> None:
     assert call("report", "--format", "png", "--out", "picture.png") == (0, "", "")
     assert (ledger / "picture.png").read_bytes().startswith(b"\x89PNG")
     assert (ledger / "picture.png").stat().st_mode & 0o777 == 0o600
@@ -166,7 +166,7 @@ def test_a_report_goes_to_a_file_of_its_owner(call: Call, ledger: Path) -> None:
 
 
 @pytest.mark.usefixtures("ledger")
-def test_a_picture_does_not_go_to_a_terminal(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_picture_does_not_go_to_a_terminal(call: CommandRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "_is_terminal", lambda: True)
     code, out, err = call("report", "--format", "png")
     assert (code, out) == (2, "")
@@ -191,7 +191,7 @@ def test_a_picture_does_not_go_to_a_terminal(call: Call, monkeypatch: pytest.Mon
 )
 @pytest.mark.usefixtures("ledger")
 def test_what_cannot_be_answered_is_one_line_and_a_code(
-    call: Call, words: list[str], code: int, why: str
+    call: CommandRunner, words: list[str], code: int, why: str
 ) -> None:
     ended, out, err = call(*words)
     assert (ended, out) == (code, "")
@@ -199,7 +199,7 @@ def test_what_cannot_be_answered_is_one_line_and_a_code(
     assert err.count("\n") == 1
 
 
-def test_a_report_without_a_database_makes_none(call: Call, folder: Path) -> None:
+def test_a_report_without_a_database_makes_none(call: CommandRunner, folder: Path) -> None:
     (folder / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nDATABASE_URL=sqlite+aiosqlite:///none.db\n")
     code, _, err = call("report")
     assert (code, err.startswith("There is no database at none.db.")) == (1, True)
@@ -207,7 +207,7 @@ def test_a_report_without_a_database_makes_none(call: Call, folder: Path) -> Non
 
 
 @pytest.mark.usefixtures("ledger")
-def test_a_turn_shows_texts_only_if_asked_and_says_that_it_does(call: Call) -> None:
+def test_a_turn_shows_texts_only_if_asked_and_says_that_it_does(call: CommandRunner) -> None:
     code, out, err = call("turn", "1")
     assert (code, err) == (0, "")
     assert "a secret" not in out
@@ -218,7 +218,7 @@ def test_a_turn_shows_texts_only_if_asked_and_says_that_it_does(call: Call) -> N
     assert json.loads(call("turn", "1", "--json")[1])["said"] == []
 
 
-def test_jobs_are_listed_and_ordered(call: Call, ledger: Path) -> None:
+def test_jobs_are_listed_and_ordered(call: CommandRunner, ledger: Path) -> None:
     code, _, err = call("jobs")
     assert (code, err) == (1, "There are no jobs yet: `canvasgram run` makes them.\n")
     with contextlib.closing(sqlite3.connect(ledger / "here.db")) as connection, connection:
@@ -232,7 +232,7 @@ def test_jobs_are_listed_and_ordered(call: Call, ledger: Path) -> None:
     assert (code, out, err) == (1, "", "There is no house job 'laundry'. There are: backup.\n")
 
 
-def test_a_backup_is_put_back_and_it_is_said_what_that_means(call: Call, ledger: Path) -> None:
+def test_a_backup_is_put_back_and_it_is_said_what_that_means(call: CommandRunner, ledger: Path) -> None:
     (ledger / "copy.db").write_bytes((ledger / "here.db").read_bytes())
     (ledger / "here.db").write_bytes(b"a ruin")
     code, out, _ = call("restore", "copy.db")
@@ -253,7 +253,7 @@ def test_nothing_slow_is_imported_before_it_is_needed() -> None:
 
 
 @dataclass
-class Room:
+class FakeEntryPoint:
     """A room in place of a real one: notes how it is called, and ends with 5."""
 
     calls: list[Any] = field(default_factory=list)
@@ -264,9 +264,9 @@ class Room:
 
 
 def test_run_gives_the_gateway_its_settings_and_ends_with_its_code(
-    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+    call: CommandRunner, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room = Room()
+    room = FakeEntryPoint()
     monkeypatch.setattr(bot.app, "factory", room, raising=False)
     monkeypatch.setattr(logs, "configure", lambda *given: room.calls.append({"configured": given}))
     (folder / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nLOG_FORMAT=json\n")
@@ -278,9 +278,9 @@ def test_run_gives_the_gateway_its_settings_and_ends_with_its_code(
 
 
 def test_demo_reads_no_settings_and_passes_its_options(
-    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+    call: CommandRunner, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room = Room()
+    room = FakeEntryPoint()
     monkeypatch.setattr(bot, "demo", room, raising=False)
     (folder / ".env").write_text("MODEL_SEATS=wrong\n")
     options = ("--model-url", "http://gpu/v1", "--model-key", "word")
@@ -291,23 +291,25 @@ def test_demo_reads_no_settings_and_passes_its_options(
 
 @pytest.mark.parametrize(("ours", "code"), [(10.0, 0), (30.0, 1)])
 def test_bench_load_prints_its_figures_and_checks_them_if_asked(
-    call: Call, monkeypatch: pytest.MonkeyPatch, ours: float, code: int
+    call: CommandRunner, monkeypatch: pytest.MonkeyPatch, ours: float, code: int
 ) -> None:
     wishes = []
 
     whole = [True, True, False]
 
-    async def run(wish: load.Wish, say: load.Say, stop: asyncio.Event) -> Report:
+    async def run(wish: load.LoadOptions, say: load.PrintLine, stop: asyncio.Event) -> LoadReport:
         wishes.append(wish)
         say("measuring: own")
-        row = Row("own_p50", "own time", "ms", {"memory": 10.0, "ours": ours}, times(2, 10.0))
-        return Report((row,), whole=whole.pop(0))
+        row = FigureRow(
+            "own_p50", "own time", "ms", {"memory": 10.0, "ours": ours}, limit_to_memory_loop(2, 10.0)
+        )
+        return LoadReport((row,), is_complete=whole.pop(0))
 
-    monkeypatch.setattr(load, "run", run)
+    monkeypatch.setattr(load, "run_load", run)
     ended, out, err = call("bench", "load", "--messages", "8", "--only", "own,start", "--json", "--check")
     assert (ended, err) == (code, "measuring: own\n")
     assert json.loads(out)["rows"][0]["verdict"] == ("over" if code else "ok")
-    assert wishes == [load.Wish(messages=8, only=("own", "start"))]
+    assert wishes == [load.LoadOptions(messages=8, only_sections=("own", "start"))]
     assert "own time, ms" in call("bench", "load")[1]
     ended, out, _ = call("bench", "load", "--check")
     assert (ended, out.splitlines()[0]) == (
@@ -328,7 +330,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
     return errors
 
 
-def test_an_error_of_the_house_is_one_line(call: Call, failing: list[BaseException]) -> None:
+def test_an_error_of_the_house_is_one_line(call: CommandRunner, failing: list[BaseException]) -> None:
     failing.append(GatewayRunning("Another gateway\nworks here."))
     assert call() == (1, "", "Another gateway works here.\n")
     failing[0] = CanvasgramError("It says \x1b[2J\x9b.")
@@ -336,14 +338,16 @@ def test_an_error_of_the_house_is_one_line(call: Call, failing: list[BaseExcepti
 
 
 def test_errors_of_the_house_out_of_task_groups_are_one_line(
-    call: Call, failing: list[BaseException]
+    call: CommandRunner, failing: list[BaseException]
 ) -> None:
     inner = BaseExceptionGroup("inner", [SettingsRefused("X is wrong."), CanvasgramError("later")])
     failing.append(BaseExceptionGroup("outer", [inner]))
     assert call() == (2, "", "X is wrong.\n")
 
 
-def test_a_fault_of_its_own_is_logged_without_the_token(call: Call, failing: list[BaseException]) -> None:
+def test_a_fault_of_its_own_is_logged_without_the_token(
+    call: CommandRunner, failing: list[BaseException]
+) -> None:
     logs.configure(secrets=[TOKEN])
     failing.append(ExceptionGroup("tasks", [CanvasgramError("known"), ValueError(f"/bot{TOKEN}/getMe")]))
     code, _, err = call()
@@ -353,7 +357,7 @@ def test_a_fault_of_its_own_is_logged_without_the_token(call: Call, failing: lis
     assert TOKEN not in err
 
 
-STOPPED = """
+STOP_SCRIPT = """
 import asyncio
 import sys
 from bot import terminal
@@ -371,8 +375,8 @@ sys.exit(asyncio.run(terminal.until_stopped(work)))
 """
 
 
-def started(*words: str) -> subprocess.Popen[str]:
-    process = subprocess.Popen([sys.executable, "-c", STOPPED, *words], stdout=subprocess.PIPE, text=True)
+def start_process(*args: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, "-c", STOP_SCRIPT, *args], stdout=subprocess.PIPE, text=True)
     assert process.stdout
     assert process.stdout.readline() == "ready\n"
     return process
@@ -380,13 +384,13 @@ def started(*words: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_the_work_end_by_itself(number: int) -> None:
-    with started("9") as process:
+    with start_process("9") as process:
         process.send_signal(number)
         assert process.wait() == 7
 
 
 def test_a_second_signal_leaves_at_once() -> None:
-    with started("60", "hang") as process:
+    with start_process("60", "hang") as process:
         assert process.stdout
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "stopping\n"
@@ -395,10 +399,10 @@ def test_a_second_signal_leaves_at_once() -> None:
 
 
 def test_work_that_does_not_end_is_left_behind_in_time() -> None:
-    with started("0.2", "hang") as process:
+    with start_process("0.2", "hang") as process:
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 1
-    assert terminal.GRACE < 10
+    assert terminal.GRACE_SECONDS < 10
 
 
 def test_a_terminal_answers_or_nobody_does(
@@ -411,14 +415,14 @@ def test_a_terminal_answers_or_nobody_does(
         return "yes"
 
     monkeypatch.setattr(typer, "prompt", prompt)
-    assert terminal.Person(silent=False).ask("Sure?", hidden=True) == "yes"
-    assert terminal.Person(silent=True).ask("Sure?") is None
+    assert terminal.TerminalPrompter(silent=False).ask("Sure?", hidden=True) == "yes"
+    assert terminal.TerminalPrompter(silent=True).ask("Sure?") is None
     assert asked == [("Sure?", True)]
-    terminal.Person(silent=True).say("hello")
+    terminal.TerminalPrompter(silent=True).say("hello")
     assert capsys.readouterr().out == "hello\n"
 
 
-def interrupted(process: "subprocess.Popen[bytes]") -> int:
+def interrupt_until_exit(process: "subprocess.Popen[bytes]") -> int:
     """The exit code after Ctrl-C, pressed again where the first came just before the terminal was read."""
     while True:
         process.send_signal(signal.SIGINT)
@@ -437,7 +441,7 @@ def test_ctrl_c_at_a_question_ends_setup() -> None:
         while b"(not shown)" not in shown:
             assert process.stdout
             shown += os.read(process.stdout.fileno(), 1024)
-        assert interrupted(process) in {
+        assert interrupt_until_exit(process) in {
             1,
             130,
             -signal.SIGINT,

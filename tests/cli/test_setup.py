@@ -12,19 +12,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from bot.cli.setup import FirstRun
-from bot.db.engine import connected
-from bot.db.people.people import redeem
+from bot.cli.setup import SetupWizard
+from bot.db.engine import open_database
+from bot.db.people.people import redeem_invite
 from bot.errors import SettingsRefused, TelegramAway
 from bot.http_server import serve
-from bot.settings import Settings, load
+from bot.settings import Settings, load_settings
 
 TOKEN = "1234567890:AAE-not-a-real-token"
 KEY = "hush-hush-hush"
 
 
 @dataclass
-class World:
+class FakeServers:
     """A Bot API that knows one token, and an endpoint that may want a key."""
 
     url: str = ""
@@ -32,44 +32,44 @@ class World:
     models: list[str] = field(default_factory=lambda: ["gemma4"])
     version: str | None = "0.33.0"
 
-    async def me(self, request: Request) -> JSONResponse:
+    async def get_me(self, request: Request) -> JSONResponse:
         if request.path_params["token"] != TOKEN:
             return JSONResponse({"ok": False, "error_code": 401, "description": "Unauthorized"}, 401)
         me = {"id": 7, "is_bot": True, "first_name": "Canvas", "username": "canvas_bot"}
         return JSONResponse({"ok": True, "result": me})
 
-    async def served(self, request: Request) -> JSONResponse:
+    async def list_models(self, request: Request) -> JSONResponse:
         if self.key and request.headers.get("authorization") != f"Bearer {self.key}":
             return JSONResponse({"error": "Unauthorized"}, 401)
         return JSONResponse({"data": [{"id": name, "max_model_len": 65536} for name in self.models]})
 
-    async def release(self, _: Request) -> JSONResponse:
+    async def get_version(self, _: Request) -> JSONResponse:
         return JSONResponse({"version": self.version} if self.version else {"detail": "Not Found"})
 
 
 @dataclass
-class Script:
+class ScriptedPrompter:
     """A person with prepared answers; None is nobody."""
 
     answers: list[str | None] = field(default_factory=list)
-    asked: list[tuple[str, bool]] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    questions: list[tuple[str, bool]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
     def say(self, line: str) -> None:
-        self.said.append(line)
+        self.lines.append(line)
 
     def ask(self, question: str, *, hidden: bool = False) -> str | None:
-        self.asked.append((question, hidden))
+        self.questions.append((question, hidden))
         return self.answers.pop(0) if self.answers else None
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
-    one = World()
+async def world() -> AsyncIterator[FakeServers]:
+    one = FakeServers()
     routes = [
-        Route("/bot{token}/getMe", one.me, methods=["GET", "POST"]),
-        Route("/v1/models", one.served),
-        Route("/version", one.release),
+        Route("/bot{token}/getMe", one.get_me, methods=["GET", "POST"]),
+        Route("/v1/models", one.list_models),
+        Route("/version", one.get_version),
     ]
     async with serve(Starlette(routes=routes)) as url:
         one.url = url
@@ -84,62 +84,64 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-async def run(world: World, *answers: str | None, **chosen: str) -> Script:
-    script = Script(list(answers))
-    api = {"telegram_api_url": world.url}
-    await FirstRun(Path(".env"), script, {**api, **chosen}).lead()
+async def run_setup(servers: FakeServers, *answers: str | None, **chosen: str) -> ScriptedPrompter:
+    script = ScriptedPrompter(list(answers))
+    api = {"telegram_api_url": servers.url}
+    await SetupWizard(Path(".env"), script, {**api, **chosen}).run()
     return script
 
 
-async def test_without_questions_it_writes_the_file_and_prints_a_link_that_works_once(world: World) -> None:
-    script = await run(world, telegram_token=TOKEN, model_url=f"{world.url}/v1")
-    assert script.asked == []
-    assert "Bot: @canvas_bot (Canvas)." in script.said
-    assert any("serves gemma4, context 65536 tokens, vLLM 0.33.0." in line for line in script.said)
+async def test_without_questions_it_writes_the_file_and_prints_a_link_that_works_once(
+    world: FakeServers,
+) -> None:
+    script = await run_setup(world, telegram_token=TOKEN, model_url=f"{world.url}/v1")
+    assert script.questions == []
+    assert "Bot: @canvas_bot (Canvas)." in script.lines
+    assert any("serves gemma4, context 65536 tokens, vLLM 0.33.0." in line for line in script.lines)
     assert stat.S_IMODE(Path(".env").stat().st_mode) == 0o600
-    settings = load(".env")
+    settings = load_settings(".env")
     assert settings.telegram_token.get_secret_value() == TOKEN
     assert settings.model_url == f"{world.url}/v1"
-    found = re.search(r"https://t\.me/canvas_bot\?start=([\w-]+)", "\n".join(script.said))
+    found = re.search(r"https://t\.me/canvas_bot\?start=([\w-]+)", "\n".join(script.lines))
     assert found
     assert len(found[1]) <= 64
-    async with connected(settings.database_url) as database:
+    async with open_database(settings.database_url) as database:
         for role in ("admin", None):
             async with database.transaction() as tx:
-                assert await redeem(tx, found[1], 5, "Ann", now=0) == role
+                assert await redeem_invite(tx, found[1], 5, "Ann", now=0) == role
     assert found[1].encode() not in Path("canvasgram.db").read_bytes()
 
 
-async def test_it_asks_for_a_missing_token_and_again_for_a_wrong_one(world: World) -> None:
-    script = await run(world, "nonsense", "1:wrong", f" {TOKEN} ", model_url=f"{world.url}/v1")
-    assert [hidden for _, hidden in script.asked] == [True, True, True]
-    missing, no_token, refused = (question for question, _ in script.asked)
+async def test_it_asks_for_a_missing_token_and_again_for_a_wrong_one(world: FakeServers) -> None:
+    script = await run_setup(world, "nonsense", "1:wrong", f" {TOKEN} ", model_url=f"{world.url}/v1")
+    assert [hidden for _, hidden in script.questions] == [True, True, True]
+    missing, no_token, refused = (question for question, _ in script.questions)
     assert missing.startswith("TELEGRAM_TOKEN is missing")
     assert no_token.startswith("TELEGRAM_TOKEN must be")
     assert refused.startswith("TELEGRAM_TOKEN: Telegram does not know this bot token")
-    assert load(".env").telegram_token.get_secret_value() == TOKEN
+    assert load_settings(".env").telegram_token.get_secret_value() == TOKEN
 
 
-async def test_it_asks_for_the_address_and_the_key_of_the_endpoint(world: World) -> None:
+async def test_it_asks_for_the_address_and_the_key_of_the_endpoint(world: FakeServers) -> None:
     world.key = KEY
-    script = await run(
+    script = await run_setup(
         world, "nowhere", f"{world.url}/v1", KEY, telegram_token=TOKEN, model_url="http://127.0.0.1:9"
     )
-    assert [hidden for _, hidden in script.asked] == [False, False, True]
-    away, no_address, key = (question for question, _ in script.asked)
+    assert [hidden for _, hidden in script.questions] == [False, False, True]
+    away, no_address, key = (question for question, _ in script.questions)
     assert away.startswith("MODEL_URL: Nothing answers at http://127.0.0.1:9/v1/models")
     assert no_address.startswith("MODEL_URL must be a web address")
     assert key.startswith("MODEL_API_KEY: The endpoint at")
-    settings = load(".env")
+    settings = load_settings(".env")
     assert settings.model_api_key
     assert settings.model_api_key.get_secret_value() == KEY
-    assert KEY not in " ".join([*script.said, *(question for question, _ in script.asked)])
+    assert KEY not in " ".join([*script.lines, *(question for question, _ in script.questions)])
 
 
-async def test_a_second_run_keeps_what_the_file_says_and_asks_nothing(world: World) -> None:
+async def test_a_second_run_keeps_what_the_file_says_and_asks_nothing(world: FakeServers) -> None:
     Path(".env").write_text(f"# mine\nTELEGRAM_TOKEN={TOKEN}\nMODEL_URL={world.url}/v1\nMODEL_SEATS=2\n")
-    script = await run(world)
-    assert script.asked == []
+    script = await run_setup(world)
+    assert script.questions == []
     assert (
         Path(".env")
         .read_text()
@@ -158,40 +160,42 @@ async def test_a_second_run_keeps_what_the_file_says_and_asks_nothing(world: Wor
     ],
 )
 async def test_with_nobody_to_ask_it_ends_with_one_clear_line(
-    world: World, chosen: dict[str, str], line: str
+    world: FakeServers, chosen: dict[str, str], line: str
 ) -> None:
     with pytest.raises(SettingsRefused) as caught:
-        await run(world, **chosen)
+        await run_setup(world, **chosen)
     assert str(caught.value).startswith(line)
     assert "Example: " in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-async def test_three_wrong_answers_are_enough(world: World) -> None:
-    script = Script(["1:a", "1:b", "1:c", TOKEN])
+async def test_three_wrong_answers_are_enough(world: FakeServers) -> None:
+    script = ScriptedPrompter(["1:a", "1:b", "1:c", TOKEN])
     with pytest.raises(SettingsRefused, match="Telegram does not know"):
-        await FirstRun(Path(".env"), script, {"telegram_api_url": world.url}).lead()
-    assert len(script.asked) == 3
+        await SetupWizard(Path(".env"), script, {"telegram_api_url": world.url}).run()
+    assert len(script.questions) == 3
 
 
-async def test_no_telegram_is_said(world: World) -> None:
+async def test_no_telegram_is_said(world: FakeServers) -> None:
     with pytest.raises(TelegramAway, match="does not answer"):
-        await run(world, telegram_token=TOKEN, telegram_api_url="http://127.0.0.1:9")
+        await run_setup(world, telegram_token=TOKEN, telegram_api_url="http://127.0.0.1:9")
 
 
-async def test_an_endpoint_without_the_wanted_model_is_said(world: World) -> None:
+async def test_an_endpoint_without_the_wanted_model_is_said(world: FakeServers) -> None:
     chosen = {"telegram_token": TOKEN, "model_url": f"{world.url}/v1"}
     with pytest.raises(SettingsRefused, match=r"does not serve it, but gemma4\. Example: MODEL_NAME=gemma4$"):
-        await run(world, model_name="other", **chosen)
+        await run_setup(world, model_name="other", **chosen)
     world.models = []
     with pytest.raises(SettingsRefused, match="serves no model"):
-        await run(world, **chosen)
+        await run_setup(world, **chosen)
 
 
 @pytest.mark.parametrize(
     ("version", "advised"), [("0.33.0", False), ("1.0", False), ("0.22.1rc1.dev357", True), (None, False)]
 )
-async def test_an_old_server_is_advised_against(world: World, version: str | None, advised: bool) -> None:
+async def test_an_old_server_is_advised_against(
+    world: FakeServers, version: str | None, advised: bool
+) -> None:
     world.version = version
-    script = await run(world, telegram_token=TOKEN, model_url=f"{world.url}/v1")
-    assert any("Use vLLM 0.33 or newer" in line for line in script.said) is advised
+    script = await run_setup(world, telegram_token=TOKEN, model_url=f"{world.url}/v1")
+    assert any("Use vLLM 0.33 or newer" in line for line in script.lines) is advised

@@ -17,13 +17,13 @@ import pytest
 
 import bot.__main__ as command_line
 from bot.cli.tools import actions as acts
-from bot.cli.tools.add import Asked, add
-from bot.cli.tools.session import Desk, opened
+from bot.cli.tools.add import AddOptions, add_tools
+from bot.cli.tools.session import ToolsSession, open_session
 from bot.errors import ChangeRefused, NeedsConfirming
 from bot.settings import Settings
-from bot.tool_registry.formatting import FROM_WHEN
-from tests.support.empty_database import placed
-from tests.support.openapi_shop import Shop, open_shop
+from bot.tool_registry.formatting import NEW_CONVERSATION_HINT
+from tests.support.empty_database import place_empty_database
+from tests.support.openapi_shop import OpenApiShop, open_shop
 
 TOKEN = "1234567890:AAE-not-a-real-token"
 KEYS = ("qW0vZ3J0b3V0Zm9yYW4tZXhhbXBsZS1vZi1hLWtleQ4=", "MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI=")
@@ -39,7 +39,7 @@ async def greet(name: str) -> str:
     \"\"\"
     return f"Hello, {name}"
 """
-CROOKED = Path(__file__).parents[1] / "support" / "mcp_stdio_server.py"
+STDIO_SERVER = Path(__file__).parents[1] / "support" / "mcp_stdio_server.py"
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in Settings.model_fields:
         monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.chdir(tmp_path)
-    placed(tmp_path / "here.db")
+    place_empty_database(tmp_path / "here.db")
     write_env(tmp_path, SECRETS_KEY=KEYS[0], TOOLS_PRIVATE_HOSTS="127.0.0.1")
     return tmp_path
 
@@ -66,57 +66,60 @@ def write_env(folder: Path, **more: str) -> None:
     (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in values.items()))
 
 
-class Call:
+class CommandRunner:
     """Runs the command line in this process."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch, self._capsys = monkeypatch, capsys
 
-    def __call__(self, *words: str) -> tuple[int, str, str]:
+    def __call__(self, *args: str) -> tuple[int, str, str]:
         """The exit code, stdout and stderr of `canvasgram tools WORDS`."""
-        self._monkeypatch.setattr(sys, "argv", ["canvasgram", "tools", *words])
+        self._monkeypatch.setattr(sys, "argv", ["canvasgram", "tools", *args])
         with pytest.raises(SystemExit) as ended:
             command_line.main()
         out, err = self._capsys.readouterr()
         assert isinstance(ended.value.code, int)
         return ended.value.code, out, err
 
-    def ok(self, *words: str) -> str:
-        code, out, err = self(*words)
+    def run_ok(self, *args: str) -> str:
+        code, out, err = self(*args)
         assert (code, err) == (0, "")
         return out
 
 
 @pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    return Call(monkeypatch, capsys)
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandRunner:
+    return CommandRunner(monkeypatch, capsys)
 
 
-def rows(query: str) -> list[tuple[object, ...]]:
+def query_rows(query: str) -> list[tuple[object, ...]]:
     with contextlib.closing(sqlite3.connect("here.db")) as connection:
         return connection.execute(query).fetchall()
 
 
-def test_the_houses_own_tools_are_listed_shown_switched_ruled_and_granted(call: Call):
-    assert "clock · on · everyone · " in call.ok("list")
-    listed = {one["name"]: one for one in json.loads(call.ok("list", "--json"))}
+def test_the_houses_own_tools_are_listed_shown_switched_ruled_and_granted(call: CommandRunner):
+    assert "clock · on · everyone · " in call.run_ok("list")
+    listed = {one["name"]: one for one in json.loads(call.run_ok("list", "--json"))}
     assert listed["clock"]["may_use"] == ["everyone"]
-    assert call.ok("show", "clock").startswith("clock: on\nFrom: the house's own\n")
-    assert json.loads(call.ok("show", "clock", "--json"))["definition"]["name"] == "clock"
-    assert call.ok("disable", "clock") == "clock is off.\n"
-    assert call.ok("enable", "clock") == "clock is on.\n"
-    assert call.ok("rule", "clock", "always", "admins") == "clock: asks each time, an admin.\n"
-    assert call.ok("revoke", "clock", "everyone") == "clock may be used by: admins.\n"
-    assert call.ok("grant", "clock", "12345") == f"clock may be used by: admins, person (12345).{FROM_WHEN}\n"
-    assert call.ok("log") == "No tool was called yet.\n"
-    assert call.ok("log", "clock") == "No call of clock yet.\n"
-    assert call.ok("log", "--json") == "[]\n"
-    assert call.ok("grant", "clock", "chat", "-100123") == (
-        f"clock may be used by: admins, chat -100123, person (12345).{FROM_WHEN}\n"
+    assert call.run_ok("show", "clock").startswith("clock: on\nFrom: the house's own\n")
+    assert json.loads(call.run_ok("show", "clock", "--json"))["definition"]["name"] == "clock"
+    assert call.run_ok("disable", "clock") == "clock is off.\n"
+    assert call.run_ok("enable", "clock") == "clock is on.\n"
+    assert call.run_ok("rule", "clock", "always", "admins") == "clock: asks each time, an admin.\n"
+    assert call.run_ok("revoke", "clock", "everyone") == "clock may be used by: admins.\n"
+    assert (
+        call.run_ok("grant", "clock", "12345")
+        == f"clock may be used by: admins, person (12345).{NEW_CONVERSATION_HINT}\n"
     )
-    assert call.ok("revoke", "clock", "-100123") == "clock may be used by: admins, person (12345).\n"
-    assert rows("SELECT what, who, via FROM audit")[-2] == ("granted", None, "command")
-    assert rows("SELECT number FROM revisions WHERE name = 'tools'") == [(7,)]
+    assert call.run_ok("log") == "No tool was called yet.\n"
+    assert call.run_ok("log", "clock") == "No call of clock yet.\n"
+    assert call.run_ok("log", "--json") == "[]\n"
+    assert call.run_ok("grant", "clock", "chat", "-100123") == (
+        f"clock may be used by: admins, chat -100123, person (12345).{NEW_CONVERSATION_HINT}\n"
+    )
+    assert call.run_ok("revoke", "clock", "-100123") == "clock may be used by: admins, person (12345).\n"
+    assert query_rows("SELECT what, who, via FROM audit")[-2] == ("granted", None, "command")
+    assert query_rows("SELECT number FROM revisions WHERE name = 'tools'") == [(7,)]
 
 
 @pytest.mark.parametrize(
@@ -179,15 +182,15 @@ def test_the_houses_own_tools_are_listed_shown_switched_ruled_and_granted(call: 
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_cannot_be_done_is_one_line_and_exit_code_1(call: Call, words: list[str], why: str):
+def test_what_cannot_be_done_is_one_line_and_exit_code_1(call: CommandRunner, words: list[str], why: str):
     code, out, err = call(*words)
     assert (code, out) == (1, "")
     assert err.startswith(why)
     assert err.count("\n") == 1
-    assert rows("SELECT * FROM audit") == []
+    assert query_rows("SELECT * FROM audit") == []
 
 
-def test_what_a_program_wrote_before_it_ended_is_shown(call: Call):
+def test_what_a_program_wrote_before_it_ended_is_shown(call: CommandRunner):
     code, out, err = call("add", "sh -c 'echo it is out of order >&2'", "--stdio", "--name", "odd")
     assert (code, out) == (1, "")
     *wrote, why = err.splitlines()
@@ -197,7 +200,7 @@ def test_what_a_program_wrote_before_it_ended_is_shown(call: Call):
 
 
 def test_a_program_is_looked_for_where_it_would_begin(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / "odd").write_text("#!/bin/sh\necho here >&2\n")
     (tmp_path / "odd").chmod(0o700)
@@ -227,7 +230,7 @@ async def test_what_a_server_answers_in_nonsense_is_one_line_too():
     assert process.returncode == 1
 
 
-def test_without_a_database_none_is_made(call: Call, folder: Path):
+def test_without_a_database_none_is_made(call: CommandRunner, folder: Path):
     (folder / "here.db").unlink()
     code, _, err = call("list")
     assert (code, err.count("\n")) == (1, 1)
@@ -235,36 +238,36 @@ def test_without_a_database_none_is_made(call: Call, folder: Path):
     assert not (folder / "here.db").exists()
 
 
-def test_a_tool_is_tried_and_that_is_recorded(call: Call):
-    lines = call.ok("try", "calculate", '{"expression": "6 * 7"}').splitlines()
+def test_a_tool_is_tried_and_that_is_recorded(call: CommandRunner):
+    lines = call.run_ok("try", "calculate", '{"expression": "6 * 7"}').splitlines()
     assert lines[0] == 'calculate {"expression": "6 * 7"}'
     assert lines[1].startswith("ok after ")
     assert "42" in lines[2]
     code, out, err = call("try", "calculate", '{"expression": "1 / 0"}')
     assert (code, err) == (1, "")
     assert out.splitlines()[1].startswith("error after ")
-    assert [one[0] for one in rows("SELECT what FROM audit")] == ["tried", "tried"]
+    assert [one[0] for one in query_rows("SELECT what FROM audit")] == ["tried", "tried"]
 
 
 def test_secrets_are_read_from_a_pipe_and_only_names_are_ever_told(
-    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+    call: CommandRunner, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(sys, "stdin", io.StringIO("hunter2hunter2\nmore\n"))
-    assert call.ok("secret", "set", "shop").startswith("shop is kept. Name it as {shop}")
-    assert call.ok("secret", "list") == "shop\n"
-    assert json.loads(call.ok("secret", "list", "--json")) == ["shop"]
-    [(sealed,)] = rows("SELECT sealed FROM secrets")
+    assert call.run_ok("secret", "set", "shop").startswith("shop is kept. Name it as {shop}")
+    assert call.run_ok("secret", "list") == "shop\n"
+    assert json.loads(call.run_ok("secret", "list", "--json")) == ["shop"]
+    [(sealed,)] = query_rows("SELECT sealed FROM secrets")
     write_env(folder, SECRETS_KEY=f"{KEYS[1]},{KEYS[0]}")
-    assert call.ok("secret", "rotate").startswith("1 secrets are sealed with the first key")
-    assert rows("SELECT sealed FROM secrets") != [(sealed,)]
+    assert call.run_ok("secret", "rotate").startswith("1 secrets are sealed with the first key")
+    assert query_rows("SELECT sealed FROM secrets") != [(sealed,)]
     write_env(folder, SECRETS_KEY=KEYS[1])
-    assert call.ok("secret", "rotate").startswith("1 secrets")
+    assert call.run_ok("secret", "rotate").startswith("1 secrets")
     write_env(folder, SECRETS_KEY=KEYS[0])
     code, _, err = call("secret", "rotate")
     assert code == 2
     assert "does not open the secret shop" in err
-    assert call.ok("secret", "remove", "shop") == "shop is gone.\n"
-    assert call.ok("secret", "list") == "There are no secrets.\n"
+    assert call.run_ok("secret", "remove", "shop") == "shop is gone.\n"
+    assert call.run_ok("secret", "list") == "There are no secrets.\n"
     assert b"hunter2" not in b"".join(file.read_bytes() for file in folder.iterdir())
 
 
@@ -273,7 +276,7 @@ def test_secrets_are_read_from_a_pipe_and_only_names_are_ever_told(
     [("1x", "v", "no name for a secret"), ("x", "", "not empty"), ("x", "a\tb", "one line of")],
 )
 def test_what_is_no_secret_is_refused(
-    call: Call, monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str
+    call: CommandRunner, monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str
 ):
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{value}\n"))
     code, _, err = call("secret", "set", name)
@@ -281,7 +284,7 @@ def test_what_is_no_secret_is_refused(
     assert why in err
 
 
-def test_without_a_key_no_secret_is_kept(call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_a_key_no_secret_is_kept(call: CommandRunner, folder: Path, monkeypatch: pytest.MonkeyPatch):
     write_env(folder)
     monkeypatch.setattr(sys, "stdin", io.StringIO("hunter2\n"))
     for words in (("set", "shop"), ("rotate",)):
@@ -291,78 +294,84 @@ def test_without_a_key_no_secret_is_kept(call: Call, folder: Path, monkeypatch: 
 
 
 def test_a_program_of_this_machine_is_added_with_its_secrets_and_tried(
-    call: Call, monkeypatch: pytest.MonkeyPatch
+    call: CommandRunner, monkeypatch: pytest.MonkeyPatch
 ):
-    command = f"{sys.executable} {CROOKED}"
+    command = f"{sys.executable} {STDIO_SERVER}"
     missing = call("add", command, "--stdio", "--name", "odd", "--environment", "KEY={odd_key}")
     assert missing == (1, "", "The secret odd_key is missing.\n")
     monkeypatch.setattr(sys, "stdin", io.StringIO("hunter2hunter2\n"))
-    call.ok("secret", "set", "odd_key")
+    call.run_ok("secret", "set", "odd_key")
     mine = ("--environment", "KEY={odd_key}", "--home", "servers/odd")
-    told = call.ok("add", command, "--stdio", "--name", "odd", *mine)
+    told = call.run_ok("add", command, "--stdio", "--name", "odd", *mine)
     assert Path("servers/odd").is_dir()
     assert told.startswith("Added, for admins until it is granted: odd_")
-    assert "hunter2" not in call.ok("show", "odd")
-    assert json.loads(call.ok("show", "odd", "--json"))["kind"] == "mcp_stdio"
-    assert "odd · an MCP server on the machine · " in call.ok("list")
-    assert rows("SELECT kind, added_by FROM sources") == [("mcp_stdio", None)]
-    assert call.ok("secret", "remove", "odd_key") == "odd_key is gone. Still named by: odd\n".replace(
+    assert "hunter2" not in call.run_ok("show", "odd")
+    assert json.loads(call.run_ok("show", "odd", "--json"))["kind"] == "mcp_stdio"
+    assert "odd · an MCP server on the machine · " in call.run_ok("list")
+    assert query_rows("SELECT kind, added_by FROM sources") == [("mcp_stdio", None)]
+    assert call.run_ok("secret", "remove", "odd_key") == "odd_key is gone. Still named by: odd\n".replace(
         "odd\n", "odd.\n"
     )
-    assert call.ok("remove", "odd").startswith("Removed: odd_")
-    assert rows("SELECT * FROM tools") == []
+    assert call.run_ok("remove", "odd").startswith("Removed: odd_")
+    assert query_rows("SELECT * FROM tools") == []
 
 
 @contextlib.asynccontextmanager
-async def desk_and_shop() -> AsyncIterator[tuple[Desk, Shop]]:
-    async with opened(Path(".env")) as desk, open_shop() as shop:
+async def open_session_and_shop() -> AsyncIterator[tuple[ToolsSession, OpenApiShop]]:
+    async with open_session(Path(".env")) as desk, open_shop() as shop:
         yield desk, shop
 
 
 async def test_of_a_document_the_operations_are_listed_and_some_are_added():
-    async with desk_and_shop() as (desk, shop):
-        lines = await add(desk, Asked(shop.at, "shop"))
+    async with open_session_and_shop() as (desk, shop):
+        lines = await add_tools(desk, AddOptions(shop.document_url, "shop"))
         assert lines[0] == "1. listItems · GET /items/{kind} – List what there is of a kind."
         assert lines[-1].startswith("Nothing is added yet: say --pick")
         with pytest.raises(NeedsConfirming) as doubt:
-            await add(desk, Asked(shop.at, "shop", pick=("elsewhere",)))
+            await add_tools(desk, AddOptions(shop.document_url, "shop", pick=("elsewhere",)))
         assert "would go to localhost:9" in str(doubt.value)
-        told = await add(desk, Asked(shop.at, "shop", pick=("elsewhere", "2", "evil"), confirmed=True))
+        told = await add_tools(
+            desk, AddOptions(shop.document_url, "shop", pick=("elsewhere", "2", "evil"), confirmed=True)
+        )
         assert told[0].startswith("Added, for admins until it is granted: shop_elsewhere, shop_order_item.")
         assert told[1].startswith("shop_evil waits")
-        shown = await acts.accept(desk, "shop_evil", None, flagged=False)
+        shown = await acts.accept_change(desk, "shop_evil", None, allow_flagged=False)
         assert shown[1].startswith("Look twice: ")
         seen = shown[-1].split("--seen ")[1].split()[0]
         with pytest.raises(ChangeRefused, match="changed again"):
-            await acts.accept(desk, "shop_evil", "0" * 12, flagged=True)
+            await acts.accept_change(desk, "shop_evil", "0" * 12, allow_flagged=True)
         with pytest.raises(NeedsConfirming):
-            await acts.accept(desk, "shop_evil", seen, flagged=False)
-        assert await acts.accept(desk, "shop_evil", seen, flagged=True) == ["shop_evil is accepted."]
+            await acts.accept_change(desk, "shop_evil", seen, allow_flagged=False)
+        assert await acts.accept_change(desk, "shop_evil", seen, allow_flagged=True) == [
+            "shop_evil is accepted."
+        ]
         with pytest.raises(ChangeRefused, match="source shop already"):
-            await add(desk, Asked(shop.at, "shop", pick=("all",), confirmed=True))
-        assert await acts.remove(desk, "shop_evil") == "Removed: shop_evil."
+            await add_tools(desk, AddOptions(shop.document_url, "shop", pick=("all",), confirmed=True))
+        assert await acts.remove_source_or_tool(desk, "shop_evil") == "Removed: shop_evil."
 
 
 async def test_a_document_that_changed_suspends_what_changed_and_forgets_what_is_gone():
-    async with desk_and_shop() as (desk, shop):
-        await add(desk, Asked(shop.at, "shop", pick=("listItems", "orderItem")))
+    async with open_session_and_shop() as (desk, shop):
+        await add_tools(desk, AddOptions(shop.document_url, "shop", pick=("listItems", "orderItem")))
         shop.document["paths"]["/orders"]["post"]["summary"] = "Order an item, and pay."
         del shop.document["paths"]["/items/{kind}"]
-        lines = await acts.reload(desk)
+        lines = await acts.reload_tools(desk)
         assert lines[0] == "shop has no listItems any more."
-        told = await acts.listed(desk, as_json=False)
+        told = await acts.list_tools(desk, as_json=False)
         assert any(one.startswith("shop_list_items · gone: ") for one in told)
         assert any(one.startswith("shop_order_item · suspended: it has changed · ") for one in told)
-        shown = await acts.accept(desk, "shop_order_item", None, flagged=False)
+        shown = await acts.accept_change(desk, "shop_order_item", None, allow_flagged=False)
         assert '+ "description": "Order an item, and pay.",' in shown
         with pytest.raises(ChangeRefused, match="cannot be used now"):
-            await acts.tried(desk, "shop_order_item", '{"item": "hat"}')
+            await acts.run_tool(desk, "shop_order_item", '{"item": "hat"}')
         seen = shown[-1].split("--seen ")[1]
-        await acts.accept(desk, "shop_order_item", seen, flagged=False)
-        assert (await acts.tried(desk, "shop_order_item", '{"item": "hat"}'))[1]
-        assert await acts.remove(desk, "shop_list_items") == "Removed: shop_list_items."
+        await acts.accept_change(desk, "shop_order_item", seen, allow_flagged=False)
+        assert (await acts.run_tool(desk, "shop_order_item", '{"item": "hat"}'))[1]
+        assert await acts.remove_source_or_tool(desk, "shop_list_items") == "Removed: shop_list_items."
         shop.document = {"openapi": "3.1.0"}
-        assert (await acts.reload(desk))[0].startswith("shop stays as it was: The document cannot be used")
+        assert (await acts.reload_tools(desk))[0].startswith(
+            "shop stays as it was: The document cannot be used"
+        )
 
 
 async def test_files_are_looked_at_anew_and_a_broken_one_is_told_with_its_line(folder: Path):
@@ -370,18 +379,20 @@ async def test_files_are_looked_at_anew_and_a_broken_one_is_told_with_its_line(f
     (folder / "mine" / "greet.py").write_text(GREET)
     (folder / "mine" / "broken.py").write_text("x = 1\nraise ValueError('oh')\n")
     write_env(folder, TOOLS_DIR="mine")
-    async with opened(Path(".env")) as desk:
-        lines = await acts.reload(desk)
+    async with open_session(Path(".env")) as desk:
+        lines = await acts.reload_tools(desk)
         assert lines[0] == "broken.py, line 2: ValueError: oh"
-        assert any(one.startswith("greet · on · admins · ") for one in await acts.listed(desk, as_json=False))
-        lines, well = await acts.tried(desk, "greet", '{"name": "Ann"}')
+        assert any(
+            one.startswith("greet · on · admins · ") for one in await acts.list_tools(desk, as_json=False)
+        )
+        lines, well = await acts.run_tool(desk, "greet", '{"name": "Ann"}')
         assert (well, lines[-1]) == (True, "Hello, Ann")
 
 
 async def test_one_endpoint_is_added_with_a_header_that_names_a_secret():
-    async with desk_and_shop() as (desk, shop):
-        await acts.keep_secret(desk, "shop_key", "hunter2hunter2")
-        asked = Asked(
+    async with open_session_and_shop() as (desk, shop):
+        await acts.store_secret(desk, "shop_key", "hunter2hunter2")
+        asked = AddOptions(
             f"{shop.url}/v1/items/{{kind}}",
             "hats",
             method="get",
@@ -389,10 +400,12 @@ async def test_one_endpoint_is_added_with_a_header_that_names_a_secret():
             parameters=("kind: the kind of hat",),
             headers=("X-Api-Key: {shop_key}",),
         )
-        assert (await add(desk, asked))[0].startswith("Added, for admins until it is granted: hats.")
-        lines, well = await acts.tried(desk, "hats", '{"kind": "top"}')
+        assert (await add_tools(desk, asked))[0].startswith("Added, for admins until it is granted: hats.")
+        lines, well = await acts.run_tool(desk, "hats", '{"kind": "top"}')
         assert well
         assert "top one" in "\n".join(lines)
         assert shop.calls[0][3]["x-api-key"] == "hunter2hunter2"
         with pytest.raises(ChangeRefused, match="describes no parameter"):
-            await add(desk, Asked(f"{shop.url}/x", "x", method="get", description="X.", parameters=("oops",)))
+            await add_tools(
+                desk, AddOptions(f"{shop.url}/x", "x", method="get", description="X.", parameters=("oops",))
+            )

@@ -8,15 +8,15 @@ import pytest
 from sqlalchemy import delete, func, insert, select, text
 from sqlalchemy.exc import OperationalError
 
-from bot.db.engine import Database, connected, file_of
+from bot.db.engine import Database, open_database, parse_database_path
 from bot.db.tables import notices
 from bot.errors import StoreUnavailable
 
 ROW = {"subject": "a", "text": "b", "told_at": 0.0}
 
 
-async def count(database: Database) -> int:
-    async with database.reading() as tx:
+async def count_notices(database: Database) -> int:
+    async with database.read_transaction() as tx:
         return int((await tx.execute(select(func.count()).select_from(notices))).scalar_one())
 
 
@@ -28,7 +28,7 @@ async def test_a_transaction_that_raises_leaves_nothing(database: Database):
 
     with pytest.raises(RuntimeError):
         await fail()
-    assert await count(database) == 0
+    assert await count_notices(database) == 0
 
 
 async def test_a_cancelled_transaction_leaves_nothing_and_the_database_usable(database: Database):
@@ -44,7 +44,7 @@ async def test_a_cancelled_transaction_leaves_nothing_and_the_database_usable(da
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait([task])
-    assert await count(database) % 3 == 0
+    assert await count_notices(database) % 3 == 0
     async with database.transaction() as tx:
         await tx.execute(insert(notices).values(ROW))
 
@@ -58,11 +58,11 @@ async def test_read_then_write_from_many_tasks_never_collides(database: Database
     async with asyncio.TaskGroup() as tasks:
         for number in range(50):
             tasks.create_task(add_one(number))
-    assert await count(database) == 50
+    assert await count_notices(database) == 50
 
 
 async def test_commits_are_synced_to_the_disk_and_the_file_is_private(database: Database, database_url: str):
-    async with database.reading() as tx:
+    async with database.read_transaction() as tx:
         assert (await tx.execute(text("PRAGMA journal_mode"))).scalar_one() == "wal"
     for durable in (True, False, True):
         async with database.transaction(durable=durable) as tx:
@@ -70,13 +70,13 @@ async def test_commits_are_synced_to_the_disk_and_the_file_is_private(database: 
                 2 if durable else 1
             )  # FULL, NORMAL
             await tx.execute(insert(notices).values(ROW | {"subject": "a"}).prefix_with("OR REPLACE"))
-    file = file_of(database_url)
+    file = parse_database_path(database_url)
     for one in (file, Path(f"{file}-wal")):
         assert stat.S_IMODE(one.stat().st_mode) == 0o600
 
 
 async def test_a_database_that_cannot_be_written_says_so_and_recovers(database: Database):
-    async with database.reading() as tx:
+    async with database.read_transaction() as tx:
         size = (await tx.execute(text("PRAGMA page_count"))).scalar_one()
 
     async def fill() -> None:
@@ -89,22 +89,22 @@ async def test_a_database_that_cannot_be_written_says_so_and_recovers(database: 
     async with database.transaction() as tx:
         await tx.execute(text("PRAGMA max_page_count = 1000000"))
         await tx.execute(insert(notices).values(ROW))
-    assert await count(database) == 1
+    assert await count_notices(database) == 1
 
 
 async def test_what_was_deleted_is_in_no_file_once_nobody_reads_it_any_more(
     database: Database, database_url: str
 ):
-    file = file_of(database_url)
+    file = parse_database_path(database_url)
     async with database.transaction() as tx:
         await tx.execute(insert(notices).values({**ROW, "text": "a secret " * 1000}))
-    async with database.reading() as reader:
+    async with database.read_transaction() as reader:
         assert (await reader.execute(select(func.count()).select_from(notices))).scalar_one() == 1
         async with database.transaction() as tx:
             await tx.execute(delete(notices))
         with pytest.raises(StoreUnavailable, match="which somebody reads"):
-            await database.scrub()
-    await database.scrub()
+            await database.truncate_wal()
+    await database.truncate_wal()
     for one in (file, Path(f"{file}-wal")):
         assert b"a secret" not in one.read_bytes()
     async with database.transaction() as tx:
@@ -113,7 +113,7 @@ async def test_what_was_deleted_is_in_no_file_once_nobody_reads_it_any_more(
 
 async def test_a_url_that_names_no_file_is_refused():
     with pytest.raises(ValueError, match="no file"):
-        async with connected("sqlite+aiosqlite:///:memory:"):
+        async with open_database("sqlite+aiosqlite:///:memory:"):
             pass
 
 
@@ -124,4 +124,4 @@ async def test_a_statement_that_is_wrong_is_no_database_to_wait_for(database: Da
 
     with pytest.raises(OperationalError):
         await ask()
-    assert await count(database) == 0
+    assert await count_notices(database) == 0

@@ -17,8 +17,8 @@ from sqlalchemy import create_engine
 
 import migrations
 from bot.db import lock
-from bot.db.engine import file_of
-from bot.db.migrate import copies, current, expire, migrate, newest
+from bot.db.engine import parse_database_path
+from bot.db.migrate import delete_copies, find_newest_revision, list_copies, migrate, read_current_revision
 from bot.db.tables import metadata
 from bot.errors import GatewayRunning, SchemaUnknown
 
@@ -32,10 +32,10 @@ def test_migrations_lead_to_the_schema_of_the_tables(database_url: str):
 
 def downgrade(url: str, revision: str) -> set[str]:
     """Undo migrations down to a revision; the tables that are left."""
-    return moved(url, command.downgrade, revision)
+    return run_alembic(url, command.downgrade, revision)
 
 
-def moved(url: str, move: Callable[[Config, str], None], revision: str) -> set[str]:
+def run_alembic(url: str, move: Callable[[Config, str], None], revision: str) -> set[str]:
     config = Config()
     config.set_main_option("script_location", str(Path(migrations.__file__).parent))
     engine = create_engine(url.replace("+aiosqlite", ""))
@@ -55,14 +55,14 @@ def test_migrations_can_be_undone(database_url: str):
     assert names <= {"alembic_version", "sqlite_sequence"}
 
 
-def schema(file: Path) -> dict[str, str]:
+def read_schema(file: Path) -> dict[str, str]:
     with closing(sqlite3.connect(file)) as connection:
         return dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite%'"))
 
 
-def fill(connection: sqlite3.Connection, table: str, **given: object) -> None:
+def insert_row(connection: sqlite3.Connection, table: str, **values: object) -> None:
     """One more row, with something in each column that needs it."""
-    row = dict(given)
+    row = dict(values)
     for _, name, kind, needed, default, _ in connection.execute(f"PRAGMA table_info({table})"):
         if needed and default is None and name != "id":
             row.setdefault(name, "x" if kind == "TEXT" else 1)
@@ -75,16 +75,16 @@ def test_a_filled_database_of_before_tools_and_jobs_keeps_its_rows_and_becomes_a
 ):
     file = tmp_path / "old.db"
     url = f"sqlite+aiosqlite:///{file}"
-    moved(url, command.upgrade, "0003")
+    run_alembic(url, command.upgrade, "0003")
     tables = ("messages", "tool_calls", "model_calls", "accounts")
     with closing(sqlite3.connect(file)) as connection, connection:
         for number in range(1, 6):
-            fill(connection, "inbox", turn=number)
-            fill(connection, "turns", item=number)
+            insert_row(connection, "inbox", turn=number)
+            insert_row(connection, "turns", item=number)
             for table in tables:
-                fill(connection, table, turn=number)
+                insert_row(connection, table, turn=number)
     migrate(url)
-    assert schema(file) == schema(file_of(database_url))
+    assert read_schema(file) == read_schema(parse_database_path(database_url))
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
         for table in ("inbox", "turns", *tables):
@@ -97,18 +97,18 @@ def test_a_current_database_is_left_as_it_is(database_url: str):
 
 
 def test_an_older_database_is_copied_before(database_url: str):
-    file = file_of(database_url)
+    file = parse_database_path(database_url)
     with closing(sqlite3.connect(file)) as connection:
         connection.executescript("DROP TABLE notes; UPDATE alembic_version SET version_num = '0000'")
     with pytest.raises(Exception, match="0000"):
         migrate(database_url)  # nothing leads from 0000, but the copy was made before anything was touched
     copy = file.with_name(f"{file.name}.before-0000.bak")
-    assert current(copy) == "0000"
+    assert read_current_revision(copy) == "0000"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
 
 
 def test_a_migration_leaves_out_what_was_deleted_in_former_times_and_its_copy_expires(database_url: str):
-    file = file_of(database_url)
+    file = parse_database_path(database_url)
     downgrade(database_url, "0002")
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("PRAGMA secure_delete = OFF")
@@ -118,18 +118,18 @@ def test_a_migration_leaves_out_what_was_deleted_in_former_times_and_its_copy_ex
     assert b"a secret" in file.read_bytes()
     copy = migrate(database_url)
     assert b"a secret" not in file.read_bytes()
-    assert [str(one) for one in copies(file)] == [copy]
+    assert [str(one) for one in list_copies(file)] == [copy]
     made_at = Path(str(copy)).stat().st_mtime
-    expire(file, before=made_at)
-    assert len(copies(file)) == 1
-    expire(file, before=made_at + 1)
-    assert copies(file) == []
+    delete_copies(file, before=made_at)
+    assert len(list_copies(file)) == 1
+    delete_copies(file, before=made_at + 1)
+    assert list_copies(file) == []
 
 
 def test_a_newer_database_is_refused(database_url: str):
-    with closing(sqlite3.connect(file_of(database_url))) as connection, connection:
+    with closing(sqlite3.connect(parse_database_path(database_url))) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(SchemaUnknown, match=f"9999.*{newest()}"):
+    with pytest.raises(SchemaUnknown, match=f"9999.*{find_newest_revision()}"):
         migrate(database_url)
 
 
@@ -142,9 +142,9 @@ def test_one_gateway_a_database_and_its_lock_dies_with_it(tmp_path: Path):
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
-        with pytest.raises(GatewayRunning, match="already works"), lock.held(file):
+        with pytest.raises(GatewayRunning, match="already works"), lock.hold_lock(file):
             pass
         other.kill()
         other.wait()
-    with lock.held(file):
+    with lock.hold_lock(file):
         pass

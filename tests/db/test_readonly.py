@@ -9,52 +9,52 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from bot.db.engine import Database, connected
-from bot.db.readonly import looked_at
+from bot.db.engine import Database, open_database
+from bot.db.readonly import open_readonly
 from bot.db.tables import people
 from bot.errors import SchemaUnknown, StoreUnavailable
 
 
-async def names(database: Database) -> list[str]:
-    async with database.reading() as tx:
+async def load_names(database: Database) -> list[str]:
+    async with database.read_transaction() as tx:
         return [row.name for row in await tx.execute(people.select())]
 
 
 async def test_what_a_gateway_has_written_is_seen_at_once_and_nothing_can_be_written(database_url: str):
-    async with connected(database_url) as gateway, looked_at(database_url) as looking:
+    async with open_database(database_url) as gateway, open_readonly(database_url) as looking:
         async with gateway.transaction() as tx:
             await tx.execute(people.insert().values(id=5, name="Ann", role="member", since=0.0))
-        assert await names(looking) == ["Ann"]
+        assert await load_names(looking) == ["Ann"]
         with pytest.raises(StoreUnavailable, match="readonly"):
-            async with looking.reading() as tx:
+            async with looking.read_transaction() as tx:
                 await tx.execute(people.delete())
-        assert await names(gateway) == ["Ann"]
+        assert await load_names(gateway) == ["Ann"]
 
 
 async def test_it_is_read_while_a_gateway_writes(database_url: str):
     async with (
-        connected(database_url) as gateway,
-        looked_at(database_url) as looking,
+        open_database(database_url) as gateway,
+        open_readonly(database_url) as looking,
         gateway.transaction() as tx,
     ):
         await tx.execute(people.insert().values(id=5, name="Ann", role="member", since=0.0))
-        assert await names(looking) == []
+        assert await load_names(looking) == []
 
 
 async def test_it_is_read_without_a_gateway(database_url: str, tmp_path: Path):
-    async with looked_at(database_url) as looking:
-        assert await names(looking) == []
+    async with open_readonly(database_url) as looking:
+        assert await load_names(looking) == []
     assert not (tmp_path / "canvasgram.db.lock").exists()
 
 
-async def open_it(url: str) -> None:
-    async with looked_at(url):
+async def open_and_close(url: str) -> None:
+    async with open_readonly(url):
         pass
 
 
 async def test_a_database_that_is_not_there_is_not_made(tmp_path: Path):
     with pytest.raises(StoreUnavailable, match="There is no database at"):
-        await open_it(f"sqlite+aiosqlite:///{tmp_path / 'none.db'}")
+        await open_and_close(f"sqlite+aiosqlite:///{tmp_path / 'none.db'}")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -66,7 +66,7 @@ async def test_a_file_that_is_none_of_ours_is_told(tmp_path: Path, body: bytes, 
     file = tmp_path / "other.db"
     file.write_bytes(body)
     with pytest.raises(StoreUnavailable, match=why):
-        await open_it(f"sqlite+aiosqlite:///{file}")
+        await open_and_close(f"sqlite+aiosqlite:///{file}")
 
 
 @pytest.mark.parametrize(
@@ -77,20 +77,20 @@ async def test_another_versions_database_is_told(database_url: str, tmp_path: Pa
         connection.execute("UPDATE alembic_version SET version_num = ?", (version,))
         connection.commit()
     with pytest.raises(SchemaUnknown, match=why):
-        await open_it(database_url)
+        await open_and_close(database_url)
 
 
 async def test_a_damaged_database_is_told(database_url: str, tmp_path: Path):
-    async with connected(database_url):
+    async with open_database(database_url):
         pass
     file = tmp_path / "canvasgram.db"
     body = bytearray(file.read_bytes())
     body[8192:] = b"\xff" * len(body[8192:])
 
     async def damaged_under_the_eyes() -> None:
-        async with looked_at(database_url) as looking:
+        async with open_readonly(database_url) as looking:
             file.write_bytes(body)
-            await names(looking)
+            await load_names(looking)
 
     with pytest.raises(StoreUnavailable, match="cannot be read"):
         await damaged_under_the_eyes()
@@ -98,5 +98,5 @@ async def test_a_damaged_database_is_told(database_url: str, tmp_path: Path):
 
 async def test_a_statement_that_is_wrong_is_not_taken_for_a_damaged_database(database_url: str):
     with pytest.raises(Exception, match="no such table: nowhere"):
-        async with looked_at(database_url) as looking, looking.reading() as tx:
+        async with open_readonly(database_url) as looking, looking.read_transaction() as tx:
             await tx.execute(text("SELECT * FROM nowhere"))

@@ -12,43 +12,43 @@ import pytest
 
 from bot import demo
 from bot.demo import environment as house
-from bot.demo.environment import RealModel, opened
-from bot.demo.page import page_of
+from bot.demo.environment import RealModel, open_demo
+from bot.demo.page import serve_page
 from bot.errors import SettingsRefused
 from bot.http_server import serve
-from bot.sim.vllm.server import Endpoint, said
+from bot.sim.vllm.server import SimulatedEndpoint, reply_with
 from bot.telegram.commands.greeting import EXAMPLES
 
 ROOT = Path(__file__).parents[2]
 
 
-async def say(text: str, model_url: str | None = None) -> tuple[int, str]:
+async def run_exchange(text: str, model_url: str | None = None) -> tuple[int, str]:
     lines: list[str] = []
-    code = await demo.run(asyncio.Event(), model_url=model_url, say=text, port=0, tell=lines.append)
+    code = await demo.run(asyncio.Event(), model_url=model_url, say=text, port=0, echo=lines.append)
     return code, "\n".join(lines)
 
 
 @pytest.fixture
-async def endpoint() -> AsyncIterator[tuple[Endpoint, str]]:
+async def endpoint() -> AsyncIterator[tuple[SimulatedEndpoint, str]]:
     """An endpoint that is not the demo's own, and its address."""
-    endpoint = Endpoint(model="a-real-one", brain=said("Forty-two."))
+    endpoint = SimulatedEndpoint(model="a-real-one", brain=reply_with("Forty-two."))
     async with serve(endpoint.app) as url:
         yield endpoint, url
 
 
 async def test_a_real_endpoint_may_want_a_key():
-    endpoint = Endpoint(api_key="word", brain=said("Let in."))
+    endpoint = SimulatedEndpoint(api_key="word", brain=reply_with("Let in."))
     async with serve(endpoint.app) as url:
         lines: list[str] = []
         code = await demo.run(
-            asyncio.Event(), model_url=f"{url}/v1", model_key="word", say="Hm?", tell=lines.append
+            asyncio.Event(), model_url=f"{url}/v1", model_key="word", say="Hm?", echo=lines.append
         )
     assert code == 0
     assert "Let in." in "\n".join(lines)
 
 
 async def test_an_exchange_is_printed_with_its_tools_and_seconds():
-    code, told = await say("Compare the time in Tokyo and New York")
+    code, told = await run_exchange("Compare the time in Tokyo and New York")
     assert code == 0
     assert told.startswith("You: Compare the time in Tokyo and New York\n")
     assert 'clock {"zone": "Asia/Tokyo"} → ' in told
@@ -61,40 +61,40 @@ async def test_an_exchange_is_printed_with_its_tools_and_seconds():
 
 async def test_every_example_of_the_greeting_has_an_answer():
     for example, words in zip(EXAMPLES, ("In Tokyo it is", "exactly\n\n434", "The Moon pulls"), strict=True):
-        code, told = await say(example)
+        code, told = await run_exchange(example)
         assert code == 0
         assert words in told
 
 
 async def test_a_command_is_answered_without_a_model_call():
-    code, told = await say("/help")
+    code, told = await run_exchange("/help")
     assert code == 0
     assert "/usage" in told
     assert "model call" not in told
 
 
-async def test_a_real_endpoint_takes_the_place_of_the_simulated_one(endpoint: tuple[Endpoint, str]):
-    code, told = await say("What is the answer?", endpoint[1])
+async def test_a_real_endpoint_takes_the_place_of_the_simulated_one(endpoint: tuple[SimulatedEndpoint, str]):
+    code, told = await run_exchange("What is the answer?", endpoint[1])
     assert code == 0
     assert "Canvasgram: Forty-two." in told
     assert f"Real: the gateway and the model (a-real-one at {endpoint[1]}/v1). Simulated: Telegram." in told
 
 
-async def test_no_answer_is_a_failure(endpoint: tuple[Endpoint, str]):
-    endpoint[0].fault("unauthorized", times=None)
-    code, told = await say("What is the answer?", endpoint[1])
+async def test_no_answer_is_a_failure(endpoint: tuple[SimulatedEndpoint, str]):
+    endpoint[0].inject_fault("unauthorized", times=None)
+    code, told = await run_exchange("What is the answer?", endpoint[1])
     assert code == 1
     assert "tokens in" in told
 
 
-async def test_a_stop_ends_the_waiting(endpoint: tuple[Endpoint, str]):
+async def test_a_stop_ends_the_waiting(endpoint: tuple[SimulatedEndpoint, str]):
     endpoint[0].hold()
     stop, told = asyncio.Event(), list[str]()
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(
-            demo.run(stop, model_url=endpoint[1], say="Hm?", port=0, tell=told.append)
+            demo.run(stop, model_url=endpoint[1], say="Hm?", port=0, echo=told.append)
         )
-        await endpoint[0].until(lambda: endpoint[0].running == 1)
+        await endpoint[0].wait_until(lambda: endpoint[0].running == 1)
         stop.set()
     assert running.result() == 1
     assert told == []
@@ -103,7 +103,7 @@ async def test_a_stop_ends_the_waiting(endpoint: tuple[Endpoint, str]):
 async def test_the_start_says_where_the_page_is_and_what_is_simulated():
     stop, told = asyncio.Event(), asyncio.Queue[str]()
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(demo.run(stop, model_url=None, say=None, port=0, tell=told.put_nowait))
+        running = tasks.create_task(demo.run(stop, model_url=None, say=None, port=0, echo=told.put_nowait))
         block = await told.get()
         address = next(word for word in block.split() if word.startswith("http://127.0.0.1:"))
         async with httpx.AsyncClient(trust_env=False) as client:
@@ -114,10 +114,10 @@ async def test_the_start_says_where_the_page_is_and_what_is_simulated():
         assert words in block
 
 
-async def test_the_page_says_which_half_is_real(endpoint: tuple[Endpoint, str]):
+async def test_the_page_says_which_half_is_real(endpoint: tuple[SimulatedEndpoint, str]):
     async with (
-        opened(RealModel(endpoint[1])) as running,
-        page_of(running) as address,
+        open_demo(RealModel(endpoint[1])) as running,
+        serve_page(running) as address,
         httpx.AsyncClient(trust_env=False) as client,
         client.stream("GET", f"{address}events") as stream,
     ):
@@ -126,21 +126,21 @@ async def test_the_page_says_which_half_is_real(endpoint: tuple[Endpoint, str]):
         assert "Telegram is simulated. The model is real." in await anext(lines)
 
 
-async def process(*words: str, folder: Path, **more: str) -> asyncio.subprocess.Process:
+async def start_demo(*args: str, folder: Path, **environment: str) -> asyncio.subprocess.Process:
     """The demo as a person starts it, in a folder and an environment full of settings that are none of its
     business.
     """
     (folder / ".env").write_text("MODEL_SEATS=wrong\nTELEGRAM_TOKEN=wrong\n")
     return await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "bot", "demo", *words),
+        *("-m", "bot", "demo", *args),
         cwd=folder,
         env={
             "PYTHONPATH": str(ROOT),
             "TELEGRAM_TOKEN": "wrong",
             "DATABASE_URL": "wrong",
             "ADMIN_IDS": "x",
-            **more,
+            **environment,
         },
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -148,7 +148,7 @@ async def process(*words: str, folder: Path, **more: str) -> asyncio.subprocess.
 
 
 async def test_neither_environment_nor_env_file_is_read(tmp_path: Path):
-    running = await process("--say", "What is 2^100 / 7, exactly?", folder=tmp_path)
+    running = await start_demo("--say", "What is 2^100 / 7, exactly?", folder=tmp_path)
     out, err = await running.communicate()
     assert (running.returncode, err.decode()) == (0, "")
     assert "1267650600228229401496703205376/7" in out.decode()
@@ -156,7 +156,7 @@ async def test_neither_environment_nor_env_file_is_read(tmp_path: Path):
 
 
 async def test_ctrl_c_ends_it_quickly_and_cleanly_also_while_a_browser_listens(tmp_path: Path):
-    running = await process(folder=tmp_path, TMPDIR=str(tmp_path))
+    running = await start_demo(folder=tmp_path, TMPDIR=str(tmp_path))
     assert running.stdout is not None
     assert running.stderr is not None
     address = ""
@@ -180,11 +180,11 @@ async def test_ctrl_c_ends_it_quickly_and_cleanly_also_while_a_browser_listens(t
 async def test_a_taken_port_and_a_missing_endpoint_are_one_line_each(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        running = await process("--port", port, folder=tmp_path)
+        running = await start_demo("--port", port, folder=tmp_path)
         _, err = await running.communicate()
         assert (running.returncode, err.decode().count("\n")) == (1, 1)
         assert f"Port {port} cannot be had" in err.decode()
-    running = await process("--model-url", f"http://127.0.0.1:{port}/v1", "--say", "hi", folder=tmp_path)
+    running = await start_demo("--model-url", f"http://127.0.0.1:{port}/v1", "--say", "hi", folder=tmp_path)
     _, err = await running.communicate()
     assert (running.returncode, err.decode().count("\n")) == (1, 1)
     assert "Nothing answers at" in err.decode()
@@ -193,18 +193,18 @@ async def test_a_taken_port_and_a_missing_endpoint_are_one_line_each(tmp_path: P
 async def test_a_gateway_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(house, "START_SECONDS", 0)
     with pytest.raises(ExceptionGroup) as refused:
-        await say("hello")
-    assert refused.group_contains(house.NotStarted, match="NO_PROXY")
+        await run_exchange("hello")
+    assert refused.group_contains(house.DemoNotStarted, match="NO_PROXY")
 
 
 async def test_nothing_to_say_is_a_wrong_option():
     with pytest.raises(ExceptionGroup) as refused:
-        await say("  ")
+        await run_exchange("  ")
     assert refused.group_contains(SettingsRefused, match="--say must be a text")
 
 
 async def test_a_wrong_model_address_is_a_wrong_option(tmp_path: Path):
-    running = await process("--model-url", "gpu", folder=tmp_path)
+    running = await start_demo("--model-url", "gpu", folder=tmp_path)
     _, err = await running.communicate()
     assert (running.returncode, err.decode().count("\n")) == (2, 1)
     assert "MODEL_URL" in err.decode()

@@ -6,35 +6,35 @@ from pathlib import Path
 
 import pytest
 
-from bot.domain import PEOPLE, WARMUP
-from bot.sim.vllm.server import Endpoint, Profile
+from bot.domain import PEOPLE_PRIORITY, WARMUP_PRIORITY
+from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from bot.turns import cache_warmup as warming
 from bot.turns import model_caller as asking
-from tests.support.cache_warmup import HEAD, finished
-from tests.support.gateway import ADMIN, World, open_house, world
+from tests.support.cache_warmup import MIN_HEAD_TOKENS, requests_finished
+from tests.support.gateway import ADMIN, GatewayHarness, open_harness, running_gateway
 
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warming, "SETTLE", 0.0)
-    monkeypatch.setattr(warming, "PAUSES", (0.01,))
+    monkeypatch.setattr(warming, "START_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(warming, "BACKOFF_SECONDS", (0.01,))
 
 
-def called(endpoint: Endpoint, times: int) -> bool:
+def has_calls(endpoint: SimulatedEndpoint, times: int) -> bool:
     return len(endpoint.requests) >= times
 
 
-async def first_prompts(house: World, *people: int) -> list[tuple[bool, int, int]]:
+async def measure_first_prompts(gateway: GatewayHarness, *people: int) -> list[tuple[bool, int, int]]:
     """Strangers write one after the other: thinking, prompt tokens and cached tokens of each first call.
 
     Their words fill blocks of the cache of their own, and differ from the beginning.
     """
     told = []
     for person in people:
-        before, done = len(house.endpoint.requests), partial(house.finished, person)
-        house.api.person(person, f"P{person}").send(f"{person} is my number. " + "How are you today? " * 12)
-        await house.api.until(done)
-        request = house.endpoint.requests[before]
+        before, done = len(gateway.endpoint.requests), partial(gateway.is_finished, person)
+        gateway.api.person(person, f"P{person}").send(f"{person} is my number. " + "How are you today? " * 12)
+        await gateway.api.wait_until(done)
+        request = gateway.endpoint.requests[before]
         told.append((request.thinking, request.prompt_tokens, request.cached_tokens))
     return told
 
@@ -42,71 +42,73 @@ async def first_prompts(house: World, *people: int) -> list[tuple[bool, int, int
 @pytest.mark.parametrize("thinking", [False, True])
 async def test_the_first_person_finds_the_head_in_the_cache(tmp_path: Path, thinking: bool) -> None:
     setting = "on" if thinking else "auto"
-    async with open_house(tmp_path, access="open", warm_up="on", thinking=setting) as house:
-        await house.endpoint.until(finished(house.endpoint, 4))
-        [first] = await first_prompts(house, 21)
+    async with running_gateway(tmp_path, access="open", warm_up="on", thinking=setting) as house:
+        await house.endpoint.wait_until(requests_finished(house.endpoint, 4))
+        [first] = await measure_first_prompts(house, 21)
     assert first[0] is thinking
-    assert first[2] > HEAD
+    assert first[2] > MIN_HEAD_TOKENS
     assert first[1] - first[2] < 160  # the person's own words, and a block
 
 
 @pytest.mark.parametrize("thinking", [False, True])
 async def test_without_it_the_first_two_people_pay_for_the_head(tmp_path: Path, thinking: bool) -> None:
     setting = "on" if thinking else "auto"
-    async with open_house(tmp_path, access="open", thinking=setting) as house:
-        first, second, third = await first_prompts(house, 21, 22, 23)
+    async with running_gateway(tmp_path, access="open", thinking=setting) as house:
+        first, second, third = await measure_first_prompts(house, 21, 22, 23)
     assert (first[2], second[2]) == (0, 0)
-    assert third[2] > HEAD
+    assert third[2] > MIN_HEAD_TOKENS
 
 
 async def test_people_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "SEAT_SIGN", 0.05)
-    endpoint = Endpoint(seats=1)
-    async with open_house(tmp_path, endpoint, warm_up="on", model_seats=1) as house:
+    monkeypatch.setattr(asking, "SEAT_NOTICE_SECONDS", 0.05)
+    endpoint = SimulatedEndpoint(seats=1)
+    async with running_gateway(tmp_path, endpoint, warm_up="on", model_seats=1) as house:
         endpoint.hold()
-        await endpoint.until(lambda: endpoint.running == 1)
+        await endpoint.wait_until(lambda: endpoint.running == 1)
         house.ann.send("hello there")
-        await house.api.until(lambda: (draft := house.api.chat(ADMIN).draft) and "you are next" in draft.text)
+        await house.api.wait_until(
+            lambda: (draft := house.api.chat(ADMIN).draft) and "you are next" in draft.text
+        )
         endpoint.release()
-        await house.api.until(house.finished)
-        await endpoint.until(finished(endpoint, 5))
-    order = [request.body.get("priority", PEOPLE) for request in endpoint.requests]
-    assert order == [WARMUP, PEOPLE, WARMUP, WARMUP, WARMUP]
+        await house.api.wait_until(house.is_finished)
+        await endpoint.wait_until(requests_finished(endpoint, 5))
+    order = [request.body.get("priority", PEOPLE_PRIORITY) for request in endpoint.requests]
+    assert order == [WARMUP_PRIORITY, PEOPLE_PRIORITY, WARMUP_PRIORITY, WARMUP_PRIORITY, WARMUP_PRIORITY]
 
 
 async def test_the_house_polls_before_it_warms_up(tmp_path: Path) -> None:
-    async with open_house(tmp_path, warm_up="on") as house:
-        await house.endpoint.until(lambda: bool(house.endpoint.requests))
+    async with running_gateway(tmp_path, warm_up="on") as house:
+        await house.endpoint.wait_until(lambda: bool(house.endpoint.requests))
         assert house.api.calls_of("getUpdates")
-        await house.endpoint.until(finished(house.endpoint, 4))
+        await house.endpoint.wait_until(requests_finished(house.endpoint, 4))
 
 
 async def test_an_endpoint_that_is_down_at_start_is_fine(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with world(tmp_path, warm_up="on") as house:
-        house.endpoint.refuse(60)
-        async with house.gateway():
+    async with open_harness(tmp_path, warm_up="on") as house:
+        house.endpoint.refuse_connections(60)
+        async with house.run():
             house.ann.send("/id")
-            await house.answered(1)
+            await house.wait_for_texts(1)
             house.endpoint.heal()
-            await house.endpoint.until(finished(house.endpoint, 4))
+            await house.endpoint.wait_until(requests_finished(house.endpoint, 4))
     assert not [line for line in caplog.records if line.levelno > logging.WARNING]
 
 
 async def test_the_preview_image_is_named_at_start_and_admins_are_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    endpoint = Endpoint(Profile.preview())
+    endpoint = SimulatedEndpoint(Profile.preview())
     endpoint.hold()
-    async with world(tmp_path, endpoint, warm_up="on") as house:
+    async with open_harness(tmp_path, endpoint, warm_up="on") as house:
         house.ann.send("/id")
         for start in (1, 2):
-            async with house.gateway():
+            async with house.run():
                 # By the time of the first call all has been said about the server itself.
-                await endpoint.until(partial(called, endpoint, start))
-                await house.answered(2)
-    one, another = warnings(caplog)
+                await endpoint.wait_until(partial(has_calls, endpoint, start))
+                await house.wait_for_texts(2)
+    one, another = complaint_warnings(caplog)
     assert one == another
     assert "0.22.1rc1" in one
     assert "pip install -U 'vllm>=0.33.0'" in one
@@ -114,7 +116,7 @@ async def test_the_preview_image_is_named_at_start_and_admins_are_told_once(
     assert sum(one in text for text in house.texts()) == 1
 
 
-def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+def complaint_warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [
         record.getMessage()
         for record in caplog.records

@@ -10,9 +10,9 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from tests.gateway.test_approval_waits import BOB, asks, said
-from tests.support.approval_tools import hung, rung
-from tests.support.gateway import ADMIN, world
+from tests.gateway.test_approval_waits import BOB, ring_prompt, wait_for_message
+from tests.support.approval_tools import install_bells, load_rung_bells
+from tests.support.gateway import ADMIN, open_harness
 
 STORED = Path(__file__).parents[1] / "fixtures" / "database" / "2026-11-22.db.gz"
 QUESTION = 15  # Telegram's id of the message that asks whether the tool toll may run
@@ -32,13 +32,13 @@ def unpack(file: Path) -> None:
 
 async def test_work_that_an_earlier_version_left_is_finished_and_its_grants_hold(tmp_path: Path):
     unpack(tmp_path / "house.db")
-    async with world(tmp_path, tools_dir=hung(tmp_path)) as house:
+    async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as house:
         bob = house.api.person(BOB, "Bob")
         house.ann.send("/id")  # the simulated Telegram lets a bot write only to who has written to it
         bob.send("/id")
-        async with house.gateway():
-            await said(house, "an answer that Telegram has not taken")
-            await house.api.until(lambda: any("stretch" in text for text in house.texts()))
+        async with house.run():
+            await wait_for_message(house, "an answer that Telegram has not taken")
+            await house.api.wait_until(lambda: any("stretch" in text for text in house.texts()))
 
             person = {"id": ADMIN, "is_bot": False, "first_name": "Ann"}
             message = {
@@ -53,14 +53,14 @@ async def test_work_that_an_earlier_version_left_is_finished_and_its_grants_hold
                 "message": message,
                 "data": "allow:once:2",
             }
-            house.api.push({"callback_query": tap})
-            await said(house, "rang one", BOB)
-            assert rung(tmp_path) == ["one"]
+            house.api.push_update({"callback_query": tap})
+            await wait_for_message(house, "rang one", BOB)
+            assert load_rung_bells(tmp_path) == ["one"]
 
-            house.ann.send(asks("three", then="allowed"))
-            await said(house, "allowed three")
-            bob.send(asks("two", "toll"))
-            await said(house, "I answer here.", BOB)
+            house.ann.send(ring_prompt("three", then="allowed"))
+            await wait_for_message(house, "allowed three")
+            bob.send(ring_prompt("two", "toll"))
+            await wait_for_message(house, "I answer here.", BOB)
             bob.send("/stop")
-            await said(house, "Stopped.", BOB)
-    assert rung(tmp_path) == ["one", "three"]
+            await wait_for_message(house, "Stopped.", BOB)
+    assert load_rung_bells(tmp_path) == ["one", "three"]

@@ -6,90 +6,92 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from bot.bench.harness.workload import prose
-from bot.db.engine import connected
+from bot.bench.harness.workload import write_prose
+from bot.db.engine import open_database
 from bot.db.tables import model_calls, tool_calls, turns
-from bot.sim.vllm.faults import Kind
-from bot.sim.vllm.server import Endpoint, Timing
+from bot.sim.vllm.faults import EndpointFaultKind
+from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from bot.turns import cache_warmup as warming
-from tests.support.gateway import World, open_house
+from tests.support.gateway import GatewayHarness, running_gateway
 
-PROSE = prose(150, 1)[1:] + " "  # longer than the patterns a server looks for
+PROSE = write_prose(150, 1)[1:] + " "  # longer than the patterns a server looks for
 
 
-async def ledger(house: World, *columns: str) -> list[tuple[object, ...]]:
-    async with connected(house.settings.database_url) as database, database.reading() as tx:
+async def load_call_rows(gateway: GatewayHarness, *columns: str) -> list[tuple[object, ...]]:
+    async with open_database(gateway.settings.database_url) as database, database.read_transaction() as tx:
         query = select(*(model_calls.c[name] for name in columns)).order_by(model_calls.c.id)
         return [tuple(row) for row in await tx.execute(query)]
 
 
-def raw(text: str) -> str:
+def raw_reply(text: str) -> str:
     return f"@@b64:{base64.b64encode(text.encode()).decode()}@@"
 
 
 @pytest.mark.parametrize("kind", ["busy", "crash", "reset", "error_line"])
-async def test_what_may_be_asked_again_is_asked_again(tmp_path: Path, kind: Kind):
-    async with open_house(tmp_path) as house:
-        house.endpoint.fault(kind, after_canvases=0)
+async def test_what_may_be_asked_again_is_asked_again(tmp_path: Path, kind: EndpointFaultKind):
+    async with running_gateway(tmp_path) as house:
+        house.endpoint.inject_fault(kind, after_canvases=0)
         house.ann.send("@@say:here I am@@")
         if kind == "crash":
-            await house.api.until(lambda: house.endpoint.requests)
+            await house.api.wait_until(lambda: house.endpoint.requests)
             house.endpoint.heal()
-        assert (await house.answered())[-1] == "here I am"
-    outcomes = await ledger(house, "outcome")
+        assert (await house.wait_for_texts())[-1] == "here I am"
+    outcomes = await load_call_rows(house, "outcome")
     assert outcomes[0] == ("failed",)
     assert outcomes[-1] == ("ok",)
 
 
 async def test_a_stream_cut_in_the_middle_is_asked_again_and_one_message_is_shown(tmp_path: Path):
-    async with open_house(tmp_path, Endpoint(timing=Timing(canvas_seconds=0.4))) as house:
-        house.endpoint.fault("reset", after_canvases=1)
+    async with running_gateway(tmp_path, SimulatedEndpoint(timing=Timing(canvas_seconds=0.4))) as house:
+        house.endpoint.inject_fault("reset", after_canvases=1)
         house.ann.send(f"@@repeat:4 {PROSE}@@")
-        await house.api.until(house.finished)
+        await house.api.wait_until(house.is_finished)
         assert house.texts() == [(PROSE * 4).strip()]
-    rows = await ledger(house, "outcome", "usage_partial", "completion_tokens")
+    rows = await load_call_rows(house, "outcome", "usage_partial", "completion_tokens")
     assert rows[0][:2] == ("failed", True)
     assert rows[1][:2] == ("ok", False)
 
 
 async def test_a_refused_key_is_said_at_once_and_admins_hear_why(tmp_path: Path):
-    async with open_house(tmp_path, Endpoint(api_key="right"), model_api_key="wrong") as house:
+    async with running_gateway(tmp_path, SimulatedEndpoint(api_key="right"), model_api_key="wrong") as house:
         house.ann.send("hello")
-        texts = await house.answered(2)
+        texts = await house.wait_for_texts(2)
     assert any("refused my request" in text for text in texts)
     assert any("MODEL_API_KEY" in text for text in texts)
     assert "wrong" not in "".join(texts)
 
 
 async def test_an_unknown_model_is_said_and_admins_hear_why(tmp_path: Path):
-    async with open_house(tmp_path, model_name="other") as house:
+    async with running_gateway(tmp_path, model_name="other") as house:
         house.ann.send("hello")
-        texts = await house.answered(2)
+        texts = await house.wait_for_texts(2)
     assert any("MODEL_NAME" in text for text in texts)
 
 
 async def test_an_endpoint_away_for_too_long_is_given_up_honestly(tmp_path: Path):
-    async with open_house(tmp_path, model_wait=0.2) as house:
-        house.endpoint.fault("busy", times=None)
+    async with running_gateway(tmp_path, model_wait=0.2) as house:
+        house.endpoint.inject_fault("busy", times=None)
         house.ann.send("hello")
-        texts = await house.answered(2)
+        texts = await house.wait_for_texts(2)
         assert any("/retry" in text for text in texts)
         house.endpoint.heal()
         house.ann.send("@@say:back@@")
-        await house.api.until(lambda: "back" in house.texts())
+        await house.api.wait_until(lambda: "back" in house.texts())
 
 
 async def test_a_prompt_too_long_loses_history_before_it_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(warming, "SETTLE", 60.0)  # so that nobody is told about so small a context
-    async with open_house(tmp_path, Endpoint(context=2200)) as house:
+    monkeypatch.setattr(
+        warming, "START_DELAY_SECONDS", 60.0
+    )  # so that nobody is told about so small a context
+    async with running_gateway(tmp_path, SimulatedEndpoint(context=2200)) as house:
         for number in range(4):
             house.ann.send(f"@@say:{number}@@ " + "lorem ipsum " * 100)
-            await house.answered(number + 1)
+            await house.wait_for_texts(number + 1)
         assert house.texts() == ["0", "1", "2", "3"]
         house.ann.send("x " * 2000 + "\n")
-        assert "longer than the model can read" in (await house.answered(5))[-1]
+        assert "longer than the model can read" in (await house.wait_for_texts(5))[-1]
 
 
 @pytest.mark.parametrize(
@@ -101,48 +103,50 @@ async def test_a_prompt_too_long_loses_history_before_it_is_refused(
     ],
 )
 async def test_odd_replies_are_mended_or_said(tmp_path: Path, text: str, shown: str):
-    async with open_house(tmp_path) as house:
-        house.ann.send(raw(text) if text else "@@empty@@")
-        assert shown in (await house.answered())[0]
+    async with running_gateway(tmp_path) as house:
+        house.ann.send(raw_reply(text) if text else "@@empty@@")
+        assert shown in (await house.wait_for_texts())[0]
         assert "<|" not in house.texts()[0]
 
 
 async def test_a_bare_call_in_the_text_is_run_not_shown(tmp_path: Path):
-    async with open_house(tmp_path) as house:
-        house.ann.send(raw('call:calculate{expression:<|"|>6*7<|"|>}') + "@@say:42 it is@@")
-        assert await house.answered() == ["42 it is"]
+    async with running_gateway(tmp_path) as house:
+        house.ann.send(raw_reply('call:calculate{expression:<|"|>6*7<|"|>}') + "@@say:42 it is@@")
+        assert await house.wait_for_texts() == ["42 it is"]
 
 
 async def test_a_cut_call_is_never_run(tmp_path: Path):
-    async with open_house(tmp_path, model_max_tokens=256) as house:
+    async with running_gateway(tmp_path, model_max_tokens=256) as house:
         house.ann.send('@@tool:remember {"note": "' + "very long " * 400 + '"}@@')
-        await house.answered()
-        async with connected(house.settings.database_url) as database, database.reading() as tx:
+        await house.wait_for_texts()
+        async with open_database(house.settings.database_url) as database, database.read_transaction() as tx:
             assert (await tx.execute(select(tool_calls))).all() == []
 
 
 async def test_calls_without_end_meet_the_limit_of_steps(tmp_path: Path):
     calls = "".join(f'@@tool:calculate {{"expression": "{number}+1"}}@@' for number in range(20))
-    async with open_house(tmp_path, turn_steps=3) as house:
+    async with running_gateway(tmp_path, turn_steps=3) as house:
         house.ann.send(calls)
-        text = (await house.answered())[0]
+        text = (await house.wait_for_texts())[0]
         assert "All 3 steps allowed for one answer were used." in text
-    assert len(await ledger(house, "id")) == 3
+    assert len(await load_call_rows(house, "id")) == 3
 
 
 async def test_a_turn_out_of_time_says_so_and_what_it_had(tmp_path: Path):
-    slow = Endpoint(timing=Timing(canvas_seconds=0.8))  # sixteen of them would take much longer
-    async with open_house(tmp_path, slow, turn_seconds=2.5, model_max_tokens=4096) as house:
+    slow = SimulatedEndpoint(timing=Timing(canvas_seconds=0.8))  # sixteen of them would take much longer
+    async with running_gateway(tmp_path, slow, turn_seconds=2.5, model_max_tokens=4096) as house:
         house.ann.send(f"@@repeat:20 {PROSE}@@")
-        await house.api.until(lambda: any("time for this answer was up" in text for text in house.texts()))
+        await house.api.wait_until(
+            lambda: any("time for this answer was up" in text for text in house.texts())
+        )
         assert house.texts()[0].startswith(PROSE)
-    assert (await ledger(house, "outcome", "usage_partial")) == [("cut", True)]
+    assert (await load_call_rows(house, "outcome", "usage_partial")) == [("cut", True)]
 
 
 async def test_a_failing_tool_is_a_result_not_a_failure(tmp_path: Path):
-    async with open_house(tmp_path) as house:
+    async with running_gateway(tmp_path) as house:
         house.ann.send('@@tool:clock {"zone": "Nowhere/Land"}@@@@say:I do not know that place.@@')
-        assert await house.answered() == ["I do not know that place."]
-        async with connected(house.settings.database_url) as database, database.reading() as tx:
+        assert await house.wait_for_texts() == ["I do not know that place."]
+        async with open_database(house.settings.database_url) as database, database.read_transaction() as tx:
             rows = (await tx.execute(select(tool_calls.c.outcome, turns.c.ending).join(turns))).all()
             assert [tuple(row) for row in rows] == [("error", "answered")]

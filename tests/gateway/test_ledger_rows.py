@@ -8,34 +8,36 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bot.bench.harness.workload import prose
-from bot.db.engine import file_of
-from bot.sim.vllm.script import text_of
-from bot.sim.vllm.server import Endpoint, Timing
+from bot.bench.harness.workload import write_prose
+from bot.db.engine import parse_database_path
+from bot.sim.vllm.script import message_text
+from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from tests.support import attachment_files as made
-from tests.support.gateway import World, open_house
+from tests.support.gateway import GatewayHarness, running_gateway
 
-MAYBE = {"again", "error", "usage_missing"}  # where all went well
+EMPTY_COLUMNS = {"again", "error", "usage_missing"}  # where all went well
 
 
-def calls(house: World) -> list[dict[str, Any]]:
-    with closing(sqlite3.connect(file_of(house.settings.database_url))) as connection:
+def load_calls(gateway: GatewayHarness) -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(parse_database_path(gateway.settings.database_url))) as connection:
         connection.row_factory = sqlite3.Row
         return [dict(row) for row in connection.execute("select * from model_calls order by id")]
 
 
 async def test_the_row_of_a_call_holds_everything(tmp_path: Path):
-    async with open_house(tmp_path, Endpoint(timing=Timing.canvas(0.01)), model_seats=1) as house:
+    async with running_gateway(
+        tmp_path, SimulatedEndpoint(timing=Timing.canvas(0.01)), model_seats=1
+    ) as house:
         house.ann.send('@@tool:remember {"note": "Ann likes tea"}@@@@say:noted@@')
-        await house.answered(1)
+        await house.wait_for_texts(1)
         house.ann.send("/new")
-        await house.answered(2)
-        house.ann.send_photo(f"@@repeat:3 {prose(150, 1)[1:]} @@", content=made.image(40, 30))
-        await house.answered(3)
-        await house.api.until(house.finished)
-        *_, row = calls(house)
+        await house.wait_for_texts(2)
+        house.ann.send_photo(f"@@repeat:3 {write_prose(150, 1)[1:]} @@", content=made.make_image(40, 30))
+        await house.wait_for_texts(3)
+        await house.api.wait_until(house.is_finished)
+        *_, row = load_calls(house)
         body = house.endpoint.requests[-1].body
-    assert {name for name, value in row.items() if value is None} == MAYBE
+    assert {name for name, value in row.items() if value is None} == EMPTY_COLUMNS
     assert (row["turn"], row["step"], row["purpose"], row["outcome"], row["finish_reason"]) == (
         2,
         1,
@@ -58,31 +60,33 @@ async def test_the_row_of_a_call_holds_everything(tmp_path: Path):
 
 
 async def test_what_a_prompt_was_made_of_adds_up_to_what_was_sent(tmp_path: Path):
-    async with open_house(tmp_path) as house:
+    async with running_gateway(tmp_path) as house:
         house.ann.send('@@tool:remember {"note": "Ann likes tea"}@@@@say:noted@@')
-        await house.answered(1)
+        await house.wait_for_texts(1)
         house.ann.send("/new")
-        await house.answered(2)
+        await house.wait_for_texts(2)
         house.ann.send("@@say:hello@@")
-        await house.answered(3)
-        house.ann.send_photo("@@say:a picture@@", content=made.image(40, 30))
-        await house.answered(4)
-        rows, bodies = calls(house), [request.body for request in house.endpoint.requests]
+        await house.wait_for_texts(3)
+        house.ann.send_photo("@@say:a picture@@", content=made.make_image(40, 30))
+        await house.wait_for_texts(4)
+        rows, bodies = load_calls(house), [request.body for request in house.endpoint.requests]
     for row, body in zip(rows, bodies, strict=True):
         system, *others = body["messages"]
-        assert row["chars_system"] == len(text_of(system))
-        assert row["chars_notes"] + row["chars_history"] == sum(len(text_of(message)) for message in others)
+        assert row["chars_system"] == len(message_text(system))
+        assert row["chars_notes"] + row["chars_history"] == sum(
+            len(message_text(message)) for message in others
+        )
         assert row["chars_tools"] > 0
     assert [row["images"] for row in rows] == [0, 0, 0, 1]
     assert [bool(row["chars_notes"]) for row in rows] == [False, False, True, True]
 
 
 async def test_a_call_that_was_made_again_says_so_and_ended_before_the_pause(tmp_path: Path):
-    async with open_house(tmp_path) as house:
-        house.endpoint.fault("busy")
+    async with running_gateway(tmp_path) as house:
+        house.endpoint.inject_fault("busy")
         house.ann.send("@@say:here I am@@")
-        await house.answered()
-        first, second = calls(house)
+        await house.wait_for_texts()
+        first, second = load_calls(house)
     assert (first["outcome"], second["again"]) == ("failed", "away")
     assert "busy" in first["error"]
     assert first["usage_missing"] is not None

@@ -18,12 +18,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bot.db.engine import connected
+from bot.db.engine import open_database
 from bot.db.tables import inbox
 from bot.http_server import serve
-from bot.telegram.commands.tool_tasks import BEGUN
-from tests.support.gateway import World, open_house
-from tests.support.openapi_shop import Shop
+from bot.telegram.commands.tool_tasks import STARTED_REPLIES
+from tests.support.gateway import GatewayHarness, running_gateway
+from tests.support.openapi_shop import OpenApiShop
 
 pytestmark = pytest.mark.timeout(240)  # each document is read in a process of its own
 
@@ -37,21 +37,21 @@ JUNK: tuple[Any, ...] = (
     {"$ref": "file:///etc/passwd"},
     [{}] * 50,
 )
-MOST = 8
-NO_DOCUMENTS = 7  # of what `broken` yields last
+MAX_DOCUMENTS = 8
+NON_DOCUMENTS = 7  # of what `broken` yields last
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def walk_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Every place within a JSON value, outermost first."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, one in inner:
         yield (*path, key)
-        yield from places(one, (*path, key))
+        yield from walk_paths(one, (*path, key))
 
 
-def broken(document: dict[str, Any]) -> Iterator[bytes]:
+def break_document(document: dict[str, Any]) -> Iterator[bytes]:
     """The document with junk in one place after the other; then what is no document at all."""
-    for number, path in enumerate(places(document)):
+    for number, path in enumerate(walk_paths(document)):
         other = copy.deepcopy(document)
         at: Any = other
         for key in path[:-1]:
@@ -70,8 +70,8 @@ def broken(document: dict[str, Any]) -> Iterator[bytes]:
 
 
 async def test_malformed_documents_stop_nothing_and_keep_nobody_waiting(tmp_path: Path):
-    every = list(broken(Shop().document))
-    bodies = [*every[:: len(every) // MOST], *every[-NO_DOCUMENTS:]]
+    every = list(break_document(OpenApiShop().document))
+    bodies = [*every[:: len(every) // MAX_DOCUMENTS], *every[-NON_DOCUMENTS:]]
 
     async def document(request: Request) -> Response:
         return Response(bodies[request.path_params["number"]], media_type="application/json")
@@ -79,32 +79,32 @@ async def test_malformed_documents_stop_nothing_and_keep_nobody_waiting(tmp_path
     app = Starlette(routes=[Route("/{number:int}.json", document)])
     async with (
         serve(app) as url,
-        open_house(tmp_path, access="open", tools_private_hosts="127.0.0.1") as house,
+        running_gateway(tmp_path, access="open", tools_private_hosts="127.0.0.1") as house,
     ):
         ann, bob = house.ann, house.api.person(8, "Bob")
         for number in range(len(bodies)):
             ann.send(f"/tools add {url}/{number}.json doc{number} 1")
         for text in ("one", "two"):
             bob.send(f"@@say:{text}@@")
-            await house.api.until(partial(last, house, text), 40.0)
-        await house.api.until(lambda: len(answers(house)) >= len(bodies), 200.0)
-        while await errands(house) != {"done": len(bodies)}:  # noqa: ASYNC110  # an answer may be several messages
+            await house.api.wait_until(partial(is_last_text, house, text), 40.0)
+        await house.api.wait_until(lambda: len(answer_texts(house)) >= len(bodies), 200.0)
+        while await count_task_states(house) != {"done": len(bodies)}:  # noqa: ASYNC110  # an answer may be several messages
             await asyncio.sleep(0.1)
         bob.send("@@say:three@@")
-        await house.api.until(partial(last, house, "three"), 40.0)
+        await house.api.wait_until(partial(is_last_text, house, "three"), 40.0)
 
 
-def answers(house: World) -> list[str]:
+def answer_texts(gateway: GatewayHarness) -> list[str]:
     """What the admin was told of the documents."""
-    return [text for text in house.texts() if text != BEGUN["add"]]
+    return [text for text in gateway.texts() if text != STARTED_REPLIES["add"]]
 
 
-async def errands(house: World) -> Counter[str]:
+async def count_task_states(gateway: GatewayHarness) -> Counter[str]:
     """How many errands stand how; one that could not be handled would be dead."""
-    async with connected(house.settings.database_url) as database, database.reading() as tx:
+    async with open_database(gateway.settings.database_url) as database, database.read_transaction() as tx:
         return Counter((await tx.execute(select(inbox.c.state).where(inbox.c.kind == "house"))).scalars())
 
 
-def last(house: World, text: str) -> bool:
+def is_last_text(gateway: GatewayHarness, text: str) -> bool:
     """Whether this is the newest the bot has said to Bob."""
-    return house.texts(8)[-1:] == [text]
+    return gateway.texts(8)[-1:] == [text]

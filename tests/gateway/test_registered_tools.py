@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.sim.vllm.server import Request
+from bot.sim.vllm.server import RequestRecord
 from bot.tool_registry import registry as catalogue
 from bot.turns import cache_warmup as warming
-from tests.support.gateway import ADMIN, World, open_house, world
+from tests.support.gateway import ADMIN, GatewayHarness, open_harness, running_gateway
 
 BOB = 8
 GREET = '''
@@ -30,8 +30,8 @@ CALL = '@@tool:greet {"name": "Bo"}@@ @@say:Done.@@'
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warming, "SETTLE", 0.0)
-    monkeypatch.setattr(catalogue, "LOOK", 0.02)
+    monkeypatch.setattr(warming, "START_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(catalogue, "POLL_SECONDS", 0.02)
 
 
 @pytest.fixture
@@ -43,27 +43,29 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def offered(request: Request) -> set[str]:
+def offered_names(request: RequestRecord) -> set[str]:
     return {one["function"]["name"] for one in request.body.get("tools", ())}
 
 
-async def say(house: World, chat: int, text: str, answer: str = "Done.") -> list[Request]:
+async def send_and_wait(
+    gateway: GatewayHarness, chat: int, text: str, answer: str = "Done."
+) -> list[RequestRecord]:
     """What was asked of the endpoint for a text of Ann or Bob, until this stands as a new answer."""
-    person = house.api.person(chat, "Ann" if chat == ADMIN else "Bob")
-    told, asked = len(house.texts(chat)), len(house.endpoint.requests)
+    person = gateway.api.person(chat, "Ann" if chat == ADMIN else "Bob")
+    told, asked = len(gateway.texts(chat)), len(gateway.endpoint.requests)
     person.send(text)
-    await house.api.until(
-        lambda: any(answer in one for one in house.texts(chat)[told:]) and house.finished(chat)
+    await gateway.api.wait_until(
+        lambda: any(answer in one for one in gateway.texts(chat)[told:]) and gateway.is_finished(chat)
     )
-    return [one for one in house.endpoint.requests[asked:] if not warms(one)]
+    return [one for one in gateway.endpoint.requests[asked:] if not is_warmup(one)]
 
 
-def warms(request: Request) -> bool:
+def is_warmup(request: RequestRecord) -> bool:
     """Whether it is the house's own."""
-    return request.body.get("messages", [{}])[-1].get("content") in warming.ASKS
+    return request.body.get("messages", [{}])[-1].get("content") in warming.WARMUP_PROMPTS
 
 
-def result(requests: list[Request]) -> str:
+def last_tool_result(requests: list[RequestRecord]) -> str:
     """What the model read as the result of its call."""
     return str(requests[-1].body["messages"][-1]["content"])
 
@@ -71,48 +73,50 @@ def result(requests: list[Request]) -> str:
 async def test_a_chat_is_offered_what_it_is_granted_from_its_next_conversation_on(
     tmp_path: Path, folder: Path
 ) -> None:
-    async with open_house(
+    async with running_gateway(
         tmp_path, tools_dir=str(folder), access="open", warm_up="on", thinking="off"
     ) as house:
-        ann = await say(house, ADMIN, CALL)
-        assert result(ann) == "hello, Bo"
-        bob = await say(house, BOB, CALL)
-        assert "There is no tool called greet" in result(bob)
-        assert offered(ann[0]) == offered(bob[0]) | {"greet"}
-        await say(house, ADMIN, "/grant greet everyone", "greet may be used by")
+        ann = await send_and_wait(house, ADMIN, CALL)
+        assert last_tool_result(ann) == "hello, Bo"
+        bob = await send_and_wait(house, BOB, CALL)
+        assert "There is no tool called greet" in last_tool_result(bob)
+        assert offered_names(ann[0]) == offered_names(bob[0]) | {"greet"}
+        await send_and_wait(house, ADMIN, "/grant greet everyone", "greet may be used by")
         asked = house.endpoint.requests
-        await house.endpoint.until(lambda: any(warms(one) and "greet" in offered(one) for one in asked))
-        again = await say(house, BOB, CALL)
+        await house.endpoint.wait_until(
+            lambda: any(is_warmup(one) and "greet" in offered_names(one) for one in asked)
+        )
+        again = await send_and_wait(house, BOB, CALL)
         assert again[0].body["tools"] == bob[0].body["tools"]
-        assert "There is no tool called greet" in result(again)
-        await say(house, BOB, "/new", "new conversation")
-        assert result(await say(house, BOB, CALL)) == "hello, Bo"
+        assert "There is no tool called greet" in last_tool_result(again)
+        await send_and_wait(house, BOB, "/new", "new conversation")
+        assert last_tool_result(await send_and_wait(house, BOB, CALL)) == "hello, Bo"
 
 
 async def test_a_tool_that_is_disabled_says_so_and_the_prompt_stays_as_it_began(
     tmp_path: Path, folder: Path
 ) -> None:
-    async with open_house(tmp_path, tools_dir=str(folder), thinking="off") as house:
-        began = await say(house, ADMIN, CALL)
-        await say(house, ADMIN, "/tools disable greet", "greet")
-        asked = await say(house, ADMIN, CALL)
-        while "hello" in result(asked):  # the house looks every now and then
-            asked = await say(house, ADMIN, CALL)
+    async with running_gateway(tmp_path, tools_dir=str(folder), thinking="off") as house:
+        began = await send_and_wait(house, ADMIN, CALL)
+        await send_and_wait(house, ADMIN, "/tools disable greet", "greet")
+        asked = await send_and_wait(house, ADMIN, CALL)
+        while "hello" in last_tool_result(asked):  # the house looks every now and then
+            asked = await send_and_wait(house, ADMIN, CALL)
         assert asked[0].body["tools"] == began[0].body["tools"]
-        await say(house, ADMIN, "/new", "new conversation")
-        [hello] = await say(house, ADMIN, "@@say:Hello.@@", "Hello.")
-        assert "greet" not in offered(hello)
+        await send_and_wait(house, ADMIN, "/new", "new conversation")
+        [hello] = await send_and_wait(house, ADMIN, "@@say:Hello.@@", "Hello.")
+        assert "greet" not in offered_names(hello)
 
 
 async def test_a_restart_finds_the_chat_with_the_tools_it_had(tmp_path: Path, folder: Path) -> None:
-    async with world(tmp_path, tools_dir=str(folder), thinking="off") as house:
-        async with house.gateway():
-            first = await say(house, ADMIN, CALL)
+    async with open_harness(tmp_path, tools_dir=str(folder), thinking="off") as house:
+        async with house.run():
+            first = await send_and_wait(house, ADMIN, CALL)
         (folder / "greet.py").rename(folder / "greet.txt")
-        async with house.gateway():
-            second = await say(house, ADMIN, CALL)
+        async with house.run():
+            second = await send_and_wait(house, ADMIN, CALL)
         assert second[0].body["tools"] == first[0].body["tools"]
-        assert "hello" not in result(second)
+        assert "hello" not in last_tool_result(second)
         assert any("greet.py: it is not in TOOLS_DIR any more" in text for text in house.texts())
 
 

@@ -10,110 +10,114 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert, select, update
 
-from bot.db.engine import Database, connected
+from bot.db.engine import Database, open_database
 from bot.db.tables import accounts, inbox, model_calls, turns
 from bot.db.tables import jobs as table
-from bot.maintenance.retention import FORGOTTEN
+from bot.maintenance.retention import FORGOTTEN_TEXT
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.vllm.server import Endpoint, Timing
-from bot.telegram.runners.tasks import DUE
-from tests.support.approval_tools import hung, rung
-from tests.support.gateway import ADMIN, World, long_story, open_house, world
+from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.telegram.runners.tasks import DUE_TASK_PREFIX
+from tests.support.approval_tools import install_bells, load_rung_bells
+from tests.support.gateway import ADMIN, GatewayHarness, long_story, open_harness, running_gateway
 
 HOURLY = "DTSTART:20260101T000000\nRRULE:FREQ=HOURLY"
 HOUR = 3600.0
 
 
-async def due(
-    house: World,
+async def add_due_job(
+    gateway: GatewayHarness,
     text: str,
     *,
     kind: str = "task",
     rule: str | None = HOURLY,
-    ago: float = 0.0,
+    seconds_ago: float = 0.0,
     chat: int = ADMIN,
 ) -> int:
     """A job of Ann's, or of who has this chat, that is due; its id. The schedule finds it by itself."""
-    async with connected(house.settings.database_url) as database, database.transaction() as tx:
+    async with open_database(gateway.settings.database_url) as database, database.transaction() as tx:
         row = {"kind": kind, "person": chat, "lane": str(chat), "text": text, "rule": rule, "zone": "UTC"}
         made = (
-            insert(table).values(row | {"next_due": time.time() - ago, "made_at": 0.0}).returning(table.c.id)
+            insert(table)
+            .values(row | {"next_due": time.time() - seconds_ago, "made_at": 0.0})
+            .returning(table.c.id)
         )
         return int((await tx.execute(made)).scalar_one())
 
 
-async def known(house: World, chat: int = ADMIN) -> None:
+async def introduce_person(gateway: GatewayHarness, chat: int = ADMIN) -> None:
     """Ann, or who has this chat, has written to the bot before."""
-    house.api.person(chat).send("/id")
-    await house.answered(chat=chat)
+    gateway.api.person(chat).send("/id")
+    await gateway.wait_for_texts(chat=chat)
 
 
-async def job(house: World, number: int) -> dict[str, object]:
-    async with connected(house.settings.database_url) as database, database.reading() as tx:
+async def load_job(gateway: GatewayHarness, number: int) -> dict[str, object]:
+    async with open_database(gateway.settings.database_url) as database, database.read_transaction() as tx:
         return dict((await tx.execute(select(table).where(table.c.id == number))).one()._asdict())
 
 
-async def noted(house: World, number: int) -> dict[str, object]:
+async def wait_for_outcome(gateway: GatewayHarness, number: int) -> dict[str, object]:
     """A job once what came of it is noted, which is after its answer is stored."""
     async with asyncio.timeout(20):
-        while (found := await job(house, number))["last_done"] is None:  # noqa: ASYNC110  # it is told to nobody
+        while (found := await load_job(gateway, number))["last_done"] is None:  # noqa: ASYNC110  # it is told to nobody
             await asyncio.sleep(0.05)
     return found
 
 
-def results_of(house: World) -> list[str]:
+def tool_results(gateway: GatewayHarness) -> list[str]:
     """What tools gave in the conversation so far."""
-    return [one["content"] for one in house.endpoint.requests[-1].body["messages"] if one["role"] == "tool"]
+    return [one["content"] for one in gateway.endpoint.requests[-1].body["messages"] if one["role"] == "tool"]
 
 
-def has_said(house: World, text: str, chat: int = ADMIN) -> bool:
-    return any(text in one for one in house.texts(chat))
+def has_said(gateway: GatewayHarness, text: str, chat: int = ADMIN) -> bool:
+    return any(text in one for one in gateway.texts(chat))
 
 
-def starting(house: World, text: str) -> list[ChatMessage]:
-    return [one for one in house.api.chat(ADMIN).from_bot if one.text.startswith(text)]
+def messages_starting_with(gateway: GatewayHarness, text: str) -> list[ChatMessage]:
+    return [one for one in gateway.api.chat(ADMIN).bot_messages if one.text.startswith(text)]
 
 
-async def accounted(database: Database) -> list[tuple[float, float]]:
+async def turn_seconds(database: Database) -> list[tuple[float, float]]:
     """Of each turn, what it took and what its seconds add up to."""
     parts = [column for column in accounts.c if column.name not in {"turn", "settled_at", "whole"}]
-    async with database.reading() as tx:
+    async with database.read_transaction() as tx:
         rows = (await tx.execute(select(accounts.c.whole, *parts))).all()
     return [(row[0], sum(row[1:])) for row in rows]
 
 
 async def test_words_become_a_reminder_that_is_said_back_listed_and_taken_back(tmp_path: Path):
-    async with open_house(tmp_path, time_zone="Europe/Berlin") as house:
+    async with running_gateway(tmp_path, time_zone="Europe/Berlin") as house:
         house.ann.send('@@tool:schedule {"when": "every weekday at 8", "text": "stand up"}@@@@say:Done.@@')
-        await house.api.until(lambda: "Done." in house.texts() and len(house.texts()) > 1)
-        [told] = starting(house, "⏰ I remind you: stand up\nEvery weekday at 08:00. Next: ")
+        await house.api.wait_until(lambda: "Done." in house.texts() and len(house.texts()) > 1)
+        [told] = messages_starting_with(house, "⏰ I remind you: stand up\nEvery weekday at 08:00. Next: ")
         assert told.text.endswith("(Europe/Berlin)")
         house.ann.send(
             '@@tool:schedule {"when": "in 2 hours", "text": "tell me a joke", "task": true}@@@@say:And.@@'
         )
-        await house.api.until(
-            lambda: "And." in house.texts() and starting(house, "🤖 I do this then: tell me a joke")
+        await house.api.wait_until(
+            lambda: (
+                "And." in house.texts() and messages_starting_with(house, "🤖 I do this then: tell me a joke")
+            )
         )
         house.ann.send("@@tool:schedule {}@@@@say:Listed.@@")
-        await house.api.until(lambda: "Listed." in house.texts())
-        async with connected(house.settings.database_url) as database, database.reading() as tx:
+        await house.api.wait_until(lambda: "Listed." in house.texts())
+        async with open_database(house.settings.database_url) as database, database.read_transaction() as tx:
             first, second = (
                 (await tx.execute(select(table.c.id).where(table.c.person == ADMIN))).scalars().all()
             )
-        results = results_of(house)
+        results = tool_results(house)
         assert [f"#{first} ⏰ stand up", f"#{second} 🤖 tell me a joke"] == [
             line.split(" · ")[0] for line in results[-1].splitlines()
         ]
         house.ann.send(f'@@tool:schedule {{"remove": {second}}}@@@@say:Gone.@@')
-        await house.api.until(lambda: "Gone." in house.texts())
+        await house.api.wait_until(lambda: "Gone." in house.texts())
         house.ann.tap(told, "Undo")
-        await house.api.until(lambda: starting(house, "Undone: stand up"))
-        async with connected(house.settings.database_url) as database, database.reading() as tx:
+        await house.api.wait_until(lambda: messages_starting_with(house, "Undone: stand up"))
+        async with open_database(house.settings.database_url) as database, database.read_transaction() as tx:
             assert (await tx.execute(select(table.c.id).where(table.c.person == ADMIN))).all() == []
 
 
 async def test_the_model_is_told_what_is_wrong_and_asks_for_a_city_where_that_is_needed(tmp_path: Path):
-    async with open_house(tmp_path) as house:
+    async with running_gateway(tmp_path) as house:
         asked = [
             '{"when": "tomorrow 9:00", "text": "tea"}',
             '{"when": "tomorrow 9:00 in Atlantis", "text": "tea"}',
@@ -128,8 +132,8 @@ async def test_the_model_is_told_what_is_wrong_and_asks_for_a_city_where_that_is
         ]
         for number, arguments in enumerate(asked):
             house.ann.send(f"@@tool:schedule {arguments}@@@@say:Said {number}.@@")
-            await house.api.until(partial(has_said, house, f"Said {number}."))
-        results = results_of(house)
+            await house.api.wait_until(partial(has_said, house, f"Said {number}."))
+        results = tool_results(house)
         for told, result in zip(
             (
                 "The person's time zone is unknown. Ask in which city",
@@ -147,46 +151,55 @@ async def test_the_model_is_told_what_is_wrong_and_asks_for_a_city_where_that_is
             strict=True,
         ):
             assert told in result
-        assert len(starting(house, "⏰ I remind you: tea")) == 1
+        assert len(messages_starting_with(house, "⏰ I remind you: tea")) == 1
 
 
 async def test_a_due_reminder_is_text_without_a_model_call_and_a_due_task_a_turn_with_tools(tmp_path: Path):
-    async with open_house(tmp_path) as house:
-        await known(house)
-        await due(house, "tea", kind="reminder")
-        await house.api.until(lambda: "⏰ tea" in house.texts())
+    async with running_gateway(tmp_path) as house:
+        await introduce_person(house)
+        await add_due_job(house, "tea", kind="reminder")
+        await house.api.wait_until(lambda: "⏰ tea" in house.texts())
         assert house.endpoint.requests == []
-        task = await due(
-            house, '@@tool:calculate {"expression": "6*7"}@@@@say:It is 42.@@', ago=2 * HOUR, rule=None
+        task = await add_due_job(
+            house,
+            '@@tool:calculate {"expression": "6*7"}@@@@say:It is 42.@@',
+            seconds_ago=2 * HOUR,
+            rule=None,
         )
-        await house.api.until(lambda: any("It is 42." in text for text in house.texts()) and house.finished())
+        await house.api.wait_until(
+            lambda: any("It is 42." in text for text in house.texts()) and house.is_finished()
+        )
         answer = house.texts()[-1]
         assert answer.startswith("🤖 ")
         assert "2 hours ago, while I was away" in answer
         first, *_ = house.endpoint.requests
-        assert DUE in first.body["messages"][-1]["content"]
+        assert DUE_TASK_PREFIX in first.body["messages"][-1]["content"]
         assert first.body["priority"] == 1
-        stored = await noted(house, task)
+        stored = await wait_for_outcome(house, task)
         assert (stored["state"], stored["failures"]) == ("done", 0)
 
 
 async def test_a_person_who_writes_goes_before_a_due_task_which_goes_on_after_them(tmp_path: Path):
     """What the task has cost by then is lost, its account adds up all the same."""
-    async with world(tmp_path, Endpoint(timing=Timing(canvas_seconds=0.05))) as house:
-        async with house.gateway():
-            await known(house)
-            await due(house, long_story())
-            await house.endpoint.until(lambda: any(request.canvases for request in house.endpoint.requests))
+    async with open_harness(tmp_path, SimulatedEndpoint(timing=Timing(canvas_seconds=0.05))) as house:
+        async with house.run():
+            await introduce_person(house)
+            await add_due_job(house, long_story())
+            await house.endpoint.wait_until(
+                lambda: any(request.canvases for request in house.endpoint.requests)
+            )
             house.endpoint.hold()
-            await house.api.until(lambda: starting(house, "word"))
+            await house.api.wait_until(lambda: messages_starting_with(house, "word"))
             house.ann.send("@@say:Hello, Ann.@@")
-            await house.endpoint.until(lambda: any(one.cancelled for one in house.endpoint.requests))
+            await house.endpoint.wait_until(lambda: any(one.cancelled for one in house.endpoint.requests))
             house.endpoint.release()
-            await house.api.until(lambda: "Hello, Ann." in house.texts())
-            await house.api.until(lambda: starting(house, "🤖 ") and house.finished(), 30)
+            await house.api.wait_until(lambda: "Hello, Ann." in house.texts())
+            await house.api.wait_until(
+                lambda: messages_starting_with(house, "🤖 ") and house.is_finished(), 30
+            )
             texts = house.texts()
-        async with connected(house.settings.database_url) as database:
-            async with database.reading() as tx:
+        async with open_database(house.settings.database_url) as database:
+            async with database.read_transaction() as tx:
                 items = (
                     await tx.execute(select(inbox.c.kind, inbox.c.state, inbox.c.attempt, inbox.c.id))
                 ).all()
@@ -208,71 +221,77 @@ async def test_a_person_who_writes_goes_before_a_due_task_which_goes_on_after_th
             assert [row.item for row in ended] == [hello, task]
             assert cut[0] == "cancelled"
             assert len(texts) == len(set(texts))
-            for whole, together in await accounted(database):
+            for whole, together in await turn_seconds(database):
                 assert whole == pytest.approx(together, abs=0.001)
 
 
 async def test_tasks_of_many_never_take_the_last_seat_from_whoever_writes(tmp_path: Path):
-    async with open_house(tmp_path, access="open", model_seats="2") as house:
+    async with running_gateway(tmp_path, access="open", model_seats="2") as house:
         for chat in range(21, 26):
-            await known(house, chat)
+            await introduce_person(house, chat)
         house.endpoint.hold()
         for chat in range(21, 26):
-            await due(house, "@@say:The news.@@", chat=chat)
-        await house.endpoint.until(lambda: house.endpoint.running == 1)
-        async with connected(house.settings.database_url) as database:
+            await add_due_job(house, "@@say:The news.@@", chat=chat)
+        await house.endpoint.wait_until(lambda: house.endpoint.running == 1)
+        async with open_database(house.settings.database_url) as database:
             async with asyncio.timeout(20):
                 while True:
-                    async with database.reading() as tx:
+                    async with database.read_transaction() as tx:
                         begun = (await tx.execute(select(turns.c.id))).all()
                     if len(begun) == 5:
                         break
                     await asyncio.sleep(0.05)
         assert house.endpoint.running == 1
         house.ann.send("@@say:Hello, Ann.@@")
-        await house.endpoint.until(lambda: house.endpoint.running == 2)
+        await house.endpoint.wait_until(lambda: house.endpoint.running == 2)
         assert [one.body.get("priority", 0) for one in house.endpoint.requests] == [1, 0]
         house.endpoint.release()
         for chat in range(21, 26):
-            await house.api.until(partial(has_said, house, "The news.", chat))
+            await house.api.wait_until(partial(has_said, house, "The news.", chat))
         assert house.texts() == ["Hello, Ann."]
 
 
 async def test_what_an_earlier_process_left_unnoted_is_noted_and_what_was_forgotten_is_gone(tmp_path: Path):
-    async with world(tmp_path) as house:
-        async with house.gateway():
-            await known(house)
-            task = await due(house, "hello @@say:hi@@")
-            await house.api.until(lambda: starting(house, "🤖 ") and house.finished())
-        async with connected(house.settings.database_url) as database, database.transaction() as tx:
+    async with open_harness(tmp_path) as house:
+        async with house.run():
+            await introduce_person(house)
+            task = await add_due_job(house, "hello @@say:hi@@")
+            await house.api.wait_until(lambda: messages_starting_with(house, "🤖 ") and house.is_finished())
+        async with open_database(house.settings.database_url) as database, database.transaction() as tx:
             await tx.execute(update(table).where(table.c.id == task).values(last_done=None, failures=2))
             await tx.execute(update(turns).values(ending="away"))
-        async with house.gateway():
-            await house.api.until(lambda: starting(house, f"I paused #{task}, “hello"))
-            [told] = starting(house, "I paused")
+        async with house.run():
+            await house.api.wait_until(lambda: messages_starting_with(house, f"I paused #{task}, “hello"))
+            [told] = messages_starting_with(house, "I paused")
             assert "it failed 3 times in a row, the last time because the model did not answer." in told.text
             house.ann.tap(told, "Resume")
-            await house.api.until(
-                lambda: any("Pause" in str(one.buttons) for one in house.api.chat(ADMIN).from_bot)
+            await house.api.wait_until(
+                lambda: any("Pause" in str(one.buttons) for one in house.api.chat(ADMIN).bot_messages)
             )
-            assert ((await job(house, task))["state"], (await job(house, task))["failures"]) == ("active", 0)
+            assert ((await load_job(house, task))["state"], (await load_job(house, task))["failures"]) == (
+                "active",
+                0,
+            )
             house.ann.send("/forget")
-            await house.api.until(lambda: starting(house, "Shall I forget"))
-            house.ann.tap(starting(house, "Shall I forget")[0], "Forget it all")
-            await house.api.until(lambda: FORGOTTEN in house.texts())
-            async with connected(house.settings.database_url) as database, database.reading() as tx:
+            await house.api.wait_until(lambda: messages_starting_with(house, "Shall I forget"))
+            house.ann.tap(messages_starting_with(house, "Shall I forget")[0], "Forget it all")
+            await house.api.wait_until(lambda: FORGOTTEN_TEXT in house.texts())
+            async with (
+                open_database(house.settings.database_url) as database,
+                database.read_transaction() as tx,
+            ):
                 assert (await tx.execute(select(table.c.id).where(table.c.person == ADMIN))).all() == []
 
 
 async def test_a_due_task_may_use_what_its_owner_is_granted_at_that_moment(tmp_path: Path):
-    async with open_house(tmp_path, access="open", tools_dir=hung(tmp_path)) as house:
-        await known(house)
-        await known(house, 8)
+    async with running_gateway(tmp_path, access="open", tools_dir=install_bells(tmp_path)) as house:
+        await introduce_person(house)
+        await introduce_person(house, 8)
         for act, bell in (("/grant", "one"), ("/revoke", "two")):
             before = len(house.texts())
             house.ann.send(f"{act} chime 8")
-            await house.answered(before + 1)
+            await house.wait_for_texts(before + 1)
             call = f'@@tool:chime {{"bell": "{bell}"}}@@@@say:Rung {bell}.@@'
-            await due(house, call, chat=8, rule=None)
-            await house.api.until(partial(has_said, house, f"Rung {bell}.", 8))
-        assert rung(tmp_path) == ["one"]
+            await add_due_job(house, call, chat=8, rule=None)
+            await house.api.wait_until(partial(has_said, house, f"Rung {bell}.", 8))
+        assert load_rung_bells(tmp_path) == ["one"]

@@ -15,212 +15,232 @@ import pytest
 from sqlalchemy import select, update
 
 from bot.cli import system_jobs as orders
-from bot.db.engine import Database, file_of
-from bot.db.maintenance.backup import faults
+from bot.db.engine import Database, parse_database_path
+from bot.db.maintenance.backup import find_integrity_errors
 from bot.db.people import people
 from bot.db.queues import inbox, jobs
-from bot.db.queues.admin_notices import Notices
+from bot.db.queues.admin_notices import AdminNotices
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import outbox
 from bot.domain import InboxItem, Lane, Part
 from bot.errors import JobFailed, NothingFound, StoreUnavailable
-from bot.jobs.scheduler import Schedule
-from bot.jobs.system_jobs import Jobs, Rota, Routine, Where, daily, weekly
-from tests.support.gateway import World, open_house, world
+from bot.jobs.scheduler import JobScheduler
+from bot.jobs.system_jobs import (
+    SystemJob,
+    SystemJobRunner,
+    SystemJobSettings,
+    SystemJobSync,
+    build_daily_rule,
+    build_weekly_rule,
+)
+from tests.support.gateway import GatewayHarness, open_harness, running_gateway
 
 NIGHT = 1_795_060_800.0  # 19 November 2026, 04:00 UTC: a Thursday, 05:00 in Berlin
 HOUR = 3600.0
-FAR = "DTSTART:20260105T033000\nRRULE:FREQ=DAILY"
+FAR_RULE = "DTSTART:20260105T033000\nRRULE:FREQ=DAILY"
 
 
 @dataclass
-class Bench:
+class SystemJobHarness:
     """House jobs over a real database, with a clock of their own; `told` are what admins read."""
 
     database: Database
     file: Path
     now: float = NIGHT
-    ran: list[str] = field(default_factory=list)
-    fails: Exception | None = None
-    letter: Part | None = None
-    woken: list[Lane] = field(default_factory=list)
+    ran_names: list[str] = field(default_factory=list)
+    error: Exception | None = None
+    result: Part | None = None
+    woken_lanes: list[Lane] = field(default_factory=list)
     zone: str = "UTC"
 
-    def routines(self) -> tuple[Routine, ...]:
+    def system_jobs(self) -> tuple[SystemJob, ...]:
         return (
-            Routine("care", "looks", daily("03:30"), self.work("care")),
-            Routine("report", "tells", weekly("08:00"), self.work("report")),
-            Routine("read", "reads", None, self.work("read")),
+            SystemJob("care", "looks", build_daily_rule("03:30"), self.job_function("care")),
+            SystemJob("report", "tells", build_weekly_rule("08:00"), self.job_function("report")),
+            SystemJob("read", "reads", None, self.job_function("read")),
         )
 
-    def work(self, name: str) -> Callable[[], Any]:
+    def job_function(self, name: str) -> Callable[[], Any]:
         async def working() -> Part | None:
-            self.ran.append(name)
-            if self.fails is not None:
-                raise self.fails
-            return self.letter
+            self.ran_names.append(name)
+            if self.error is not None:
+                raise self.error
+            return self.result
 
         return working
 
-    def rota(
-        self, routines: tuple[Routine, ...] | None = None, wake: Callable[[], None] = lambda: None
-    ) -> Rota:
-        where = Where(self.file, self.zone, lambda: self.now)
-        mine = self.routines() if routines is None else routines
-        return Rota(self.database, mine, where, look=lambda: None, wake=wake)
+    def make_sync(
+        self, system_jobs: tuple[SystemJob, ...] | None = None, wake: Callable[[], None] = lambda: None
+    ) -> SystemJobSync:
+        where = SystemJobSettings(self.file, self.zone, lambda: self.now)
+        mine = self.system_jobs() if system_jobs is None else system_jobs
+        return SystemJobSync(self.database, mine, where, wake_scheduler=lambda: None, wake_worker=wake)
 
-    def runner(self) -> Jobs:
-        return Jobs(self.database, self.routines(), {"other": self.other}, Notices([7]), self.woken.append)
+    def make_runner(self) -> SystemJobRunner:
+        return SystemJobRunner(
+            self.database,
+            self.system_jobs(),
+            {"other": self.run_other},
+            AdminNotices([7]),
+            self.woken_lanes.append,
+        )
 
-    async def other(self, items: tuple[InboxItem, ...]) -> None:
-        self.ran.append(f"other {items[0].id}")
+    async def run_other(self, items: tuple[InboxItem, ...]) -> None:
+        self.ran_names.append(f"other {items[0].id}")
 
-    async def due(self) -> None:
+    async def run_scheduler(self) -> None:
         """What the schedule does now."""
-        await Schedule(self.database, lambda: None, lambda: self.now).write()
+        await JobScheduler(self.database, lambda: None, lambda: self.now).enqueue_due()
 
-    async def work_off(self) -> None:
+    async def run_inbox(self) -> None:
         """Run what waits in the inbox."""
         async with self.database.transaction() as tx:
             groups = (await inbox.claim(tx, now=self.now)).groups
         for group in groups:
-            await self.runner()(group)
+            await self.make_runner()(group)
 
-    async def told(self) -> list[str]:
-        async with self.database.reading() as tx:
+    async def sent_texts(self) -> list[str]:
+        async with self.database.read_transaction() as tx:
             return [body.split('"')[3] for body in (await tx.execute(select(outbox.c.body))).scalars()]
 
-    async def rows(self) -> dict[str | None, jobs.Job]:
-        async with self.database.reading() as tx:
-            return {one.name: one for one in await jobs.of_house(tx)}
+    async def load_rows(self) -> dict[str | None, jobs.Job]:
+        async with self.database.read_transaction() as tx:
+            return {one.name: one for one in await jobs.list_system_jobs(tx)}
 
 
 @pytest.fixture
-async def bench(database: Database, database_url: str) -> Bench:
-    return Bench(database, file_of(database_url))
+async def bench(database: Database, database_url: str) -> SystemJobHarness:
+    return SystemJobHarness(database, parse_database_path(database_url))
 
 
-async def test_rows_are_made_once_follow_the_settings_and_go_with_them(bench: Bench):
-    await bench.rota().keep()
-    found = await bench.rows()
+async def test_rows_are_made_once_follow_the_settings_and_go_with_them(bench: SystemJobHarness):
+    await bench.make_sync().sync_rows()
+    found = await bench.load_rows()
     assert (found["care"].next_due, found["report"].next_due) == (NIGHT + 23.5 * HOUR, NIGHT + 100 * HOUR)
     assert found["read"].next_due is None
     bench.now += 24 * HOUR
-    await bench.rota().keep()
-    assert await bench.rows() == found  # what was missed meanwhile is still due
+    await bench.make_sync().sync_rows()
+    assert await bench.load_rows() == found  # what was missed meanwhile is still due
     bench.zone = "Europe/Berlin"
-    await bench.rota(bench.routines()[:2]).keep()
-    found = await bench.rows()
+    await bench.make_sync(bench.system_jobs()[:2]).sync_rows()
+    found = await bench.load_rows()
     assert set(found) == {"care", "report"}
     assert found["care"].next_due == NIGHT + 46.5 * HOUR
-    await bench.rota(()).keep()
-    assert await bench.rows() == {}
+    await bench.make_sync(()).sync_rows()
+    assert await bench.load_rows() == {}
 
 
-async def test_a_job_is_done_when_it_is_due_and_a_backlog_once(bench: Bench):
-    await bench.rota().keep()
-    await bench.due()
-    await bench.work_off()
-    assert bench.ran == []
+async def test_a_job_is_done_when_it_is_due_and_a_backlog_once(bench: SystemJobHarness):
+    await bench.make_sync().sync_rows()
+    await bench.run_scheduler()
+    await bench.run_inbox()
+    assert bench.ran_names == []
     bench.now += 100 * HOUR + 1  # the house was away for four nights
-    await bench.due()
-    await bench.due()
-    await bench.work_off()
-    assert sorted(bench.ran) == ["care", "report"]
-    found = await bench.rows()
+    await bench.run_scheduler()
+    await bench.run_scheduler()
+    await bench.run_inbox()
+    assert sorted(bench.ran_names) == ["care", "report"]
+    found = await bench.load_rows()
     assert found["care"].next_due == NIGHT + 119.5 * HOUR
     assert found["care"].failures == 0
     assert found["care"].last_done is not None
 
 
-async def test_a_job_that_fails_is_told_once_and_once_more_when_it_works_again(bench: Bench):
-    await bench.rota().keep()
-    bench.fails = JobFailed("The disk is full.")
+async def test_a_job_that_fails_is_told_once_and_once_more_when_it_works_again(bench: SystemJobHarness):
+    await bench.make_sync().sync_rows()
+    bench.error = JobFailed("The disk is full.")
     for night in range(3):
         bench.now = NIGHT + (24 + 24 * night) * HOUR
-        await bench.due()
-        await bench.work_off()
-        assert (await bench.rows())["care"].failures == night + 1
-    assert await bench.told() == ["The house job care failed: The disk is full."]
-    assert bench.woken == [Lane(7)]
-    bench.fails = None
+        await bench.run_scheduler()
+        await bench.run_inbox()
+        assert (await bench.load_rows())["care"].failures == night + 1
+    assert await bench.sent_texts() == ["The house job care failed: The disk is full."]
+    assert bench.woken_lanes == [Lane(7)]
+    bench.error = None
     bench.now += 24 * HOUR
-    await bench.due()
-    await bench.work_off()
-    assert (await bench.told())[1:] == ["The house job care works again."]
-    bench.fails = RuntimeError("a bug")
+    await bench.run_scheduler()
+    await bench.run_inbox()
+    assert (await bench.sent_texts())[1:] == ["The house job care works again."]
+    bench.error = RuntimeError("a bug")
     bench.now += 24 * HOUR
-    await bench.due()
-    await bench.work_off()
-    assert sorted((await bench.told())[2:]) == [
+    await bench.run_scheduler()
+    await bench.run_inbox()
+    assert sorted((await bench.sent_texts())[2:]) == [
         "The house job care failed: The log says why.",
         "The house job report failed: The log says why.",
     ]
 
 
-async def test_what_admins_are_to_read_is_written_down_with_the_end_of_the_job(bench: Bench):
-    await bench.rota().keep()
-    bench.letter = Part("42 turns", silent=True)
+async def test_what_admins_are_to_read_is_written_down_with_the_end_of_the_job(bench: SystemJobHarness):
+    await bench.make_sync().sync_rows()
+    bench.result = Part("42 turns", silent=True)
     async with bench.database.transaction() as tx:
         await people.put(tx, 8, "Bob", "admin", now=1.0)
     bench.now += 24 * HOUR
-    await bench.due()
-    await bench.work_off()
-    assert await bench.told() == ["42 turns", "42 turns"]
-    assert bench.woken == [Lane(7), Lane(8)]
+    await bench.run_scheduler()
+    await bench.run_inbox()
+    assert await bench.sent_texts() == ["42 turns", "42 turns"]
+    assert bench.woken_lanes == [Lane(7), Lane(8)]
 
 
-async def test_a_database_that_is_busy_is_waited_for_and_other_items_have_their_own_runners(bench: Bench):
-    await bench.rota().keep()
-    bench.fails = StoreUnavailable("locked")
+async def test_a_database_that_is_busy_is_waited_for_and_other_items_have_their_own_runners(
+    bench: SystemJobHarness,
+):
+    await bench.make_sync().sync_rows()
+    bench.error = StoreUnavailable("locked")
     bench.now += 24 * HOUR
-    await bench.due()
+    await bench.run_scheduler()
     with pytest.raises(StoreUnavailable):
-        await bench.work_off()
+        await bench.run_inbox()
     async with bench.database.transaction() as tx:
         await inbox.recover(tx, now=bench.now)
         await inbox.add(tx, kind="house", lane=None, sender=None, body={"job": "other"}, now=bench.now)
         await inbox.add(tx, kind="house", lane=None, sender=None, body={"job": "gone"}, now=bench.now)
-    bench.fails = None
-    await bench.work_off()
-    assert bench.ran == ["care", "care", "other 2"]  # and what nobody knows any more is done with
-    async with bench.database.reading() as tx:
+    bench.error = None
+    await bench.run_inbox()
+    assert bench.ran_names == ["care", "care", "other 2"]  # and what nobody knows any more is done with
+    async with bench.database.read_transaction() as tx:
         states = (
             await tx.execute(select(inbox_table.c.id, inbox_table.c.state).order_by(inbox_table.c.id))
         ).all()
     assert [tuple(row) for row in states] == [(1, "done"), (2, "running"), (3, "done")]
 
 
-async def test_jobs_are_listed_and_one_that_is_ordered_is_heard_of(bench: Bench, database_url: str):
+async def test_jobs_are_listed_and_one_that_is_ordered_is_heard_of(
+    bench: SystemJobHarness, database_url: str
+):
     woken: list[int] = []
-    rota = bench.rota(wake=lambda: woken.append(1))
+    rota = bench.make_sync(wake=lambda: woken.append(1))
     with pytest.raises(NothingFound, match="no jobs yet"):
-        await orders.listed(database_url)
+        await orders.list_system_jobs(database_url)
     with pytest.raises(NothingFound, match="none yet"):
-        await orders.order(database_url, "care", now=NIGHT)
-    await rota.keep()
-    await rota.listen()
+        await orders.run_system_job(database_url, "care", now=NIGHT)
+    await rota.sync_rows()
+    await rota.poll_ordered_jobs()
     assert woken == []
     with pytest.raises(NothingFound, match=r"no house job 'backup'\. There are: care, read, report\."):
-        await orders.order(database_url, "backup", now=NIGHT)
-    assert "care is ordered." in await orders.order(database_url, "care", now=NIGHT)
-    assert await orders.order(database_url, "care", now=NIGHT + 1) == "care is ordered already, or at work."
-    await rota.listen()
-    await rota.listen()  # nothing was written since: nothing is asked
+        await orders.run_system_job(database_url, "backup", now=NIGHT)
+    assert "care is ordered." in await orders.run_system_job(database_url, "care", now=NIGHT)
+    assert (
+        await orders.run_system_job(database_url, "care", now=NIGHT + 1)
+        == "care is ordered already, or at work."
+    )
+    await rota.poll_ordered_jobs()
+    await rota.poll_ordered_jobs()  # nothing was written since: nothing is asked
     assert woken == [1]
-    assert "waits" in await orders.listed(database_url)
+    assert "waits" in await orders.list_system_jobs(database_url)
 
 
-async def test_the_list_says_when_each_is_due_and_how_it_went(bench: Bench, database_url: str):
-    await bench.rota().keep()
-    await orders.order(database_url, "care", now=NIGHT)
-    bench.fails = JobFailed("No way.")
-    await bench.work_off()
+async def test_the_list_says_when_each_is_due_and_how_it_went(bench: SystemJobHarness, database_url: str):
+    await bench.make_sync().sync_rows()
+    await orders.run_system_job(database_url, "care", now=NIGHT)
+    bench.error = JobFailed("No way.")
+    await bench.run_inbox()
     async with bench.database.transaction() as tx:
         new = jobs.NewJob("reminder", NIGHT + 9, "UTC", person=7, lane=Lane(7))
         await jobs.add(tx, new, now=NIGHT)
         await tx.execute(update(inbox_table).values(received_at=NIGHT))
-    listed = (await orders.listed(database_url)).splitlines()
+    listed = (await orders.list_system_jobs(database_url)).splitlines()
     assert listed[0].split("  ")[0] == "job"
     assert listed[1] == "care    2026-11-20 03:30  2026-11-19 04:00  failed: No way.  looks"
     assert listed[2] == "read    by its own clock  –                 never ran        reads"
@@ -230,29 +250,34 @@ async def test_the_list_says_when_each_is_due_and_how_it_went(bench: Bench, data
             "INSERT INTO readings (endpoint, read_at, totals, running, why) VALUES ('x', ?, '{}', 0, '')",
             [NIGHT],
         )
-    assert "by its own clock  2026-11-19 04:00  ok " in await orders.listed(database_url)
+    assert "by its own clock  2026-11-19 04:00  ok " in await orders.list_system_jobs(database_url)
 
 
-async def test_without_a_log_there_is_nothing_to_hear(bench: Bench, tmp_path: Path):
-    where = Where(tmp_path / "nowhere.db")
-    await Rota(bench.database, (), where, look=lambda: None, wake=lambda: pytest.fail("woken")).listen()
+async def test_without_a_log_there_is_nothing_to_hear(bench: SystemJobHarness, tmp_path: Path):
+    where = SystemJobSettings(tmp_path / "nowhere.db")
+    await SystemJobSync(
+        bench.database, (), where, wake_scheduler=lambda: None, wake_worker=lambda: pytest.fail("woken")
+    ).poll_ordered_jobs()
 
 
-def past(house: World, name: str) -> None:
+def make_overdue(gateway: GatewayHarness, name: str) -> None:
     """A job was due long ago."""
-    with closing(sqlite3.connect(file_of(house.settings.database_url))) as connection, connection:
+    with (
+        closing(sqlite3.connect(parse_database_path(gateway.settings.database_url))) as connection,
+        connection,
+    ):
         changed = connection.execute(
             "UPDATE jobs SET next_due = ? WHERE name = ?", [time.time() - 9 * HOUR, name]
         )
         assert changed.rowcount == 1
 
 
-async def settled(house: World, count: int) -> list[tuple[Any, ...]]:
+async def wait_until_settled(gateway: GatewayHarness, count: int) -> list[tuple[Any, ...]]:
     """The house's items once there are so many and all are over."""
     query = "SELECT json_extract(body, '$.job'), state, error FROM inbox WHERE kind = 'house' ORDER BY id"
     async with asyncio.timeout(30):
         while True:
-            seen = await found(house, query)
+            seen = await select_rows(gateway, query)
             if len(seen) == count and all(row[1] in ("done", "dead") for row in seen):
                 return seen
             await asyncio.sleep(0.02)
@@ -260,77 +285,84 @@ async def settled(house: World, count: int) -> list[tuple[Any, ...]]:
 
 async def test_the_whole_house_backs_itself_up_tells_what_was_used_and_hears_an_order(tmp_path: Path):
     backups = tmp_path / "backups"
-    async with world(tmp_path, backup_dir=str(backups), usage_summary="daily", keep_text_days="30") as house:
-        async with house.gateway():
+    async with open_harness(
+        tmp_path, backup_dir=str(backups), usage_summary="daily", keep_text_days="30"
+    ) as house:
+        async with house.run():
             house.ann.send("@@say:Hello@@")
-            await house.answered()
+            await house.wait_for_texts()
             url = house.settings.database_url
-            await kept(house)
+            await wait_for_rows(house)
         for name in ("backup", "usage", "retention", "database"):
-            past(house, name)
-        with closing(sqlite3.connect(file_of(url))) as connection, connection:  # the talk was yesterday
+            make_overdue(house, name)
+        with (
+            closing(sqlite3.connect(parse_database_path(url))) as connection,
+            connection,
+        ):  # the talk was yesterday
             for column in ("received_at", "began_at", "ended_at"):
                 connection.execute(f"UPDATE turns SET {column} = {column} - 86400")
             connection.execute("UPDATE model_calls SET created_at = created_at - 86400")
-        async with house.gateway():
-            assert {row[1:] for row in await settled(house, 4)} == {("done", None)}
+        async with house.run():
+            assert {row[1:] for row in await wait_until_settled(house, 4)} == {("done", None)}
             [made] = backups.iterdir()
-            assert faults(made) == []
-            [summary] = (await house.answered(2))[1:]
+            assert find_integrity_errors(made) == []
+            [summary] = (await house.wait_for_texts(2))[1:]
             assert summary.startswith("Usage, ")
             assert "Turns: 1 of 1 person (the day before: 0)" in summary
-            house.ann.tap(house.api.chat(7).from_bot[-1], "Picture")
-            await house.api.until(lambda: house.api.calls_of("sendPhoto"), 30)
-            assert "backup is ordered" in await orders.order(url, "backup", now=time.time())
-            await settled(house, 5)
+            house.ann.tap(house.api.chat(7).bot_messages[-1], "Picture")
+            await house.api.wait_until(lambda: house.api.calls_of("sendPhoto"), 30)
+            assert "backup is ordered" in await orders.run_system_job(url, "backup", now=time.time())
+            await wait_until_settled(house, 5)
             assert len(list(backups.iterdir())) == 2
             house.ann.send("/forget")
-            await house.api.until(lambda: "A copy of my database holds all that until" in house.texts()[-1])
-        assert "backup" in await orders.listed(url)
+            await house.api.wait_until(
+                lambda: "A copy of my database holds all that until" in house.texts()[-1]
+            )
+        assert "backup" in await orders.list_system_jobs(url)
 
 
-async def kept(house: World) -> None:
+async def wait_for_rows(gateway: GatewayHarness) -> None:
     """Wait until the rows of the house's jobs are there."""
     async with asyncio.timeout(30):
-        while not await found(house, "SELECT 1 FROM sqlite_master WHERE name = 'jobs'"):  # noqa: ASYNC110
+        while not await select_rows(gateway, "SELECT 1 FROM sqlite_master WHERE name = 'jobs'"):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-        while not await found(house, "SELECT 1 FROM jobs"):  # noqa: ASYNC110
+        while not await select_rows(gateway, "SELECT 1 FROM jobs"):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
 
-async def found(house: World, query: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(file_of(house.settings.database_url))) as connection:
+async def select_rows(gateway: GatewayHarness, query: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(parse_database_path(gateway.settings.database_url))) as connection:
         return connection.execute(query).fetchall()
 
 
 async def test_a_backup_that_cannot_be_made_is_told_to_admins_once(tmp_path: Path):
     (tmp_path / "file").touch()
-    async with open_house(tmp_path, backup_dir=str(tmp_path / "file")) as house:
+    async with running_gateway(tmp_path, backup_dir=str(tmp_path / "file")) as house:
         url = house.settings.database_url
         house.ann.send("@@say:Hi@@")
-        await house.answered()
-        await kept(house)
-        await orders.order(url, "backup", now=time.time())
-        [_, told] = await house.answered(2)
+        await house.wait_for_texts()
+        await wait_for_rows(house)
+        await orders.run_system_job(url, "backup", now=time.time())
+        [_, told] = await house.wait_for_texts(2)
         assert (
             told
             == f"The house job backup failed: No backup could be made in {tmp_path / 'file'}: File exists."
         )
-        await settled(house, 1)
-        await orders.order(url, "backup", now=time.time())
-        assert len(await settled(house, 2)) == 2
+        await wait_until_settled(house, 1)
+        await orders.run_system_job(url, "backup", now=time.time())
+        assert len(await wait_until_settled(house, 2)) == 2
         house.ann.send("@@say:Hello@@")
-        assert await house.answered(3) == ["Hi", told, "Hello"]
+        assert await house.wait_for_texts(3) == ["Hi", told, "Hello"]
 
 
 async def test_only_admins_have_everybodys_picture(tmp_path: Path):
-    async with open_house(tmp_path, access="open") as house:
+    async with running_gateway(tmp_path, access="open") as house:
         bob = house.api.person(8, "Bob")
         bob.send("@@say:Hello@@")
-        await house.answered(1, chat=8)
+        await house.wait_for_texts(1, chat=8)
         bob.send("/usage")
-        await house.answered(2, chat=8)
-        house.api.chat(8).from_bot[-1].buttons[1]["callback_data"] = "picture:all"
-        bob.tap(house.api.chat(8).from_bot[-1], "Picture")
+        await house.wait_for_texts(2, chat=8)
+        house.api.chat(8).bot_messages[-1].buttons[1]["callback_data"] = "picture:all"
+        bob.tap(house.api.chat(8).bot_messages[-1], "Picture")
         bob.send("@@say:Again@@")
-        assert (await house.answered(3, chat=8))[2] == "Again"
+        assert (await house.wait_for_texts(3, chat=8))[2] == "Again"

@@ -8,55 +8,55 @@ from typing import Any
 
 from sqlalchemy import select
 
-from bot.db.engine import connected
+from bot.db.engine import open_database
 from bot.db.tables import inbox
 from bot.db.tools import audit
-from bot.db.tools.audit import Change
+from bot.db.tools.audit import AuditEntry
 from bot.http_server import serve
-from bot.telegram.commands.secret_guard import TOLD
-from tests.support.gateway import ADMIN, World, open_house
-from tests.support.mcp_http_server import Web
+from bot.telegram.commands.secret_guard import SECRET_NOTICE
+from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
+from tests.support.mcp_http_server import FakeMcpHttpServer
 from tests.support.openapi_shop import open_shop
 
 BEGUN = "I look at it; what I find comes here."
 
 
-def open_for_loopback(tmp_path: Path, **more: Any) -> AbstractAsyncContextManager[World]:
-    return open_house(tmp_path, tools_private_hosts="127.0.0.1", **more)
+def open_for_loopback(tmp_path: Path, **more: Any) -> AbstractAsyncContextManager[GatewayHarness]:
+    return running_gateway(tmp_path, tools_private_hosts="127.0.0.1", **more)
 
 
-async def after(house: World, text: str, count: int = 1) -> list[str]:
+async def send_and_collect(gateway: GatewayHarness, text: str, count: int = 1) -> list[str]:
     """What the bot says after the admin wrote this: `count` messages."""
-    ann = house.ann
-    before = len(house.texts())
+    ann = gateway.ann
+    before = len(gateway.texts())
     ann.send(text)
-    return (await house.answered(before + count))[before:]
+    return (await gateway.wait_for_texts(before + count))[before:]
 
 
-async def press(house: World, label: str, shows: str) -> str:
+async def press(gateway: GatewayHarness, label: str, expected_prefix: str) -> str:
     """Tap a button of the bot's newest message, and wait until that message says something that begins so."""
-    newest = house.api.chat(ADMIN).from_bot[-1]
-    house.ann.tap(newest, label)
-    await house.api.until(lambda: house.texts()[-1].startswith(shows))
-    return house.texts()[-1]
+    newest = gateway.api.chat(ADMIN).bot_messages[-1]
+    gateway.ann.tap(newest, label)
+    await gateway.api.wait_until(lambda: gateway.texts()[-1].startswith(expected_prefix))
+    return gateway.texts()[-1]
 
 
-def labels(house: World) -> Sequence[str]:
-    return [button["text"] for button in house.api.chat(ADMIN).from_bot[-1].buttons]
+def button_labels(gateway: GatewayHarness) -> Sequence[str]:
+    return [button["text"] for button in gateway.api.chat(ADMIN).bot_messages[-1].buttons]
 
 
-def is_labelled(house: World, label: str) -> bool:
-    return label in labels(house)
+def has_button(gateway: GatewayHarness, label: str) -> bool:
+    return label in button_labels(gateway)
 
 
-async def changes(house: World) -> list[Change]:
-    async with connected(house.settings.database_url) as database, database.reading() as tx:
-        return (await audit.changes(tx))[::-1]
+async def load_changes(gateway: GatewayHarness) -> list[AuditEntry]:
+    async with open_database(gateway.settings.database_url) as database, database.read_transaction() as tx:
+        return (await audit.list_entries(tx))[::-1]
 
 
 async def test_a_document_is_looked_at_picked_from_tried_and_used(tmp_path: Path):
     async with open_shop() as shop, open_for_loopback(tmp_path) as house:
-        told = await after(house, f"/tools add {shop.at} shop", count=3)
+        told = await send_and_collect(house, f"/tools add {shop.document_url} shop", count=3)
         assert told[0] == BEGUN
         assert "Some calls go to other hosts than its own: localhost:9." in told[1]
         lines = told[2].splitlines()
@@ -64,21 +64,21 @@ async def test_a_document_is_looked_at_picked_from_tried_and_used(tmp_path: Path
         assert lines[1].startswith("1. list_items · GET /items/{kind} – List what there is")
         for number in ("1", "3"):
             await press(house, number, "shop: which")
-            await house.api.until(partial(is_labelled, house, f"✓ {number}"))
-        assert labels(house) == ["✓ 1", "2", "✓ 3", "4", "Add 2"]
+            await house.api.wait_until(partial(has_button, house, f"✓ {number}"))
+        assert button_labels(house) == ["✓ 1", "2", "✓ 3", "4", "Add 2"]
         added = await press(house, "Add 2", "Added, for admins until it is granted: shop_list_items.")
         assert "shop_evil waits, for its words want a second look" in added
-        tried = (await after(house, '/tools try shop_list_items {"kind": "hats"}', count=2))[1]
+        tried = (await send_and_collect(house, '/tools try shop_list_items {"kind": "hats"}', count=2))[1]
         assert tried.splitlines()[1].startswith("ok after ")
         assert "hats one" in tried
         assert "<|turn>" not in tried
         assert shop.calls[0][:2] == ("GET", "/v1/items/hats")
         house.ann.send('@@tool:shop_list_items {"kind": "socks"}@@@@say:done@@')
-        await house.api.until(lambda: house.texts()[-1] == "done" and house.finished())
+        await house.api.wait_until(lambda: house.texts()[-1] == "done" and house.is_finished())
         assert shop.calls[1][:2] == ("GET", "/v1/items/socks")
-        log = (await after(house, "/tools log"))[0]
+        log = (await send_and_collect(house, "/tools log"))[0]
         assert 'shop_list_items {"kind": "socks"} · person (7) in 7, turn 1 · ok · ' in log
-        done = [(one.what, one.subject, one.who) for one in await changes(house)]
+        done = [(one.what, one.subject, one.who) for one in await load_changes(house)]
         assert done == [
             ("added", "source shop", ADMIN),
             ("picked from", "source shop", ADMIN),
@@ -88,52 +88,58 @@ async def test_a_document_is_looked_at_picked_from_tried_and_used(tmp_path: Path
 
 async def test_another_host_is_confirmed_before_anything_is_asked_of_it(tmp_path: Path):
     async with open_shop() as shop, open_for_loopback(tmp_path) as house:
-        told = await after(house, f"/tools add {shop.at} shop elsewhere", count=3)
+        told = await send_and_collect(house, f"/tools add {shop.document_url} shop elsewhere", count=3)
         assert "· added" not in told[2]
         asked = await press(house, "Add 1", "shop is at http://127.0.0.1:")
         assert asked.endswith("but these calls would go to localhost:9. Let them?")
-        assert "nobody has confirmed" in (await after(house, "/tools pick shop elsewhere", count=2))[1]
-        await after(house, "/tools show shop", count=2)
+        assert (
+            "nobody has confirmed"
+            in (await send_and_collect(house, "/tools pick shop elsewhere", count=2))[1]
+        )
+        await send_and_collect(house, "/tools show shop", count=2)
         await press(house, "Add 1", "shop is at http://127.0.0.1:")
         await press(house, "Let them", "Added, for admins until it is granted: shop_elsewhere.")
-        assert [one.what for one in await changes(house)] == ["added", "confirmed hosts", "picked from"]
+        assert [one.what for one in await load_changes(house)] == ["added", "confirmed hosts", "picked from"]
 
 
 async def test_one_endpoint_is_described_in_the_chat(tmp_path: Path):
     async with open_shop() as shop, open_for_loopback(tmp_path) as house:
         words = f"endpoint hats GET {shop.url}/v1/items/{{kind}}\nWhat hats there are.\nkind: the kind of hat"
-        told = await after(house, f"/tools add {words}", count=2)
+        told = await send_and_collect(house, f"/tools add {words}", count=2)
         assert told[1].startswith("Added, for admins until it is granted: hats.")
-        tried = (await after(house, '/tools try hats {"kind": "top/hat"}', count=2))[1]
+        tried = (await send_and_collect(house, '/tools try hats {"kind": "top/hat"}', count=2))[1]
         assert "ok after" in tried
         assert shop.calls[0][1] == "/v1/items/top%2Fhat"
-        assert "There is a source hats already" in (await after(house, f"/tools add {words}", count=2))[1]
+        assert (
+            "There is a source hats already"
+            in (await send_and_collect(house, f"/tools add {words}", count=2))[1]
+        )
 
 
 async def test_an_mcp_server_is_added_by_its_url(tmp_path: Path):
-    web = Web()
+    web = FakeMcpHttpServer()
     async with serve(web.app) as url, open_for_loopback(tmp_path) as house:
-        told = await after(house, f"/tools add mcp {url}/mcp odd", count=2)
+        told = await send_and_collect(house, f"/tools add mcp {url}/mcp odd", count=2)
         assert told[1].startswith("Added, for admins until it is granted: odd_drop, odd_echo")
-        tried = (await after(house, '/tools try odd_echo {"text": "hello"}', count=2))[1]
+        tried = (await send_and_collect(house, '/tools try odd_echo {"text": "hello"}', count=2))[1]
         assert "hello" in tried
 
 
 async def test_a_reload_asks_servers_too(tmp_path: Path):
-    def says(house: World, text: str) -> bool:
+    def says(house: GatewayHarness, text: str) -> bool:
         return any(text in one for one in house.texts())
 
-    web = Web()
+    web = FakeMcpHttpServer()
     async with open_for_loopback(tmp_path) as house:
         async with serve(web.app) as url:
-            await after(house, f"/tools add mcp {url}/mcp odd", count=2)
+            await send_and_collect(house, f"/tools add mcp {url}/mcp odd", count=2)
             for grown in ("grown", "larger"):  # the first is asked of a server nobody has called yet
                 web.tools.append(grown)
                 house.ann.send("/tools reload")
-                await house.api.until(partial(says, house, f"odd_{grown} (new)"), 40.0)
-            await after(house, f"/tools add mcp {url}/mcp away", count=2)
+                await house.api.wait_until(partial(says, house, f"odd_{grown} (new)"), 40.0)
+            await send_and_collect(house, f"/tools add mcp {url}/mcp away", count=2)
         house.ann.send("/tools reload")
-        await house.api.until(
+        await house.api.wait_until(
             partial(says, house, "away is not available: its address does not answer."), 40.0
         )
 
@@ -145,23 +151,25 @@ async def test_what_cannot_be_added_is_said_in_a_line(tmp_path: Path):
             (f"{shop.url}/v1/items/x", "cannot be used"),
             ("http://localhost/openapi.json", "is not on the public internet"),
             (f"mcp {shop.url}/openapi.json", "is not available"),
-            (f"{shop.at} shop nothing", "no operation 'nothing'"),
-            (f"{shop.at} Shop!", "is no name for a source"),
+            (f"{shop.document_url} shop nothing", "no operation 'nothing'"),
+            (f"{shop.document_url} Shop!", "is no name for a source"),
             ("what", "an MCP server, or\n/tools add endpoint NAME GET https://"),
             (f"endpoint hats GET {shop.url}/{{kind}}\nHats.", "asks for 'kind', which is not described"),
             (f"endpoint hats BREW {shop.url}/x\nBrew.", "no method"),
         ):
-            told = (await after(house, f"/tools add {words}", count=2))[1]
+            told = (await send_and_collect(house, f"/tools add {words}", count=2))[1]
             assert why in told, told
-        assert await changes(house) == []
+        assert await load_changes(house) == []
 
 
 async def test_a_secret_in_a_chat_is_deleted_there_and_kept_nowhere(tmp_path: Path):
     async with open_for_loopback(tmp_path) as house:
-        told = await after(house, "/tools add https://ann:hunter2@api.example/openapi.json")
-        assert told == [TOLD]
-        await house.api.until(lambda: any("hunter2" in one.text for one in house.api.chat(ADMIN).deleted))
-        async with connected(house.settings.database_url) as database, database.reading() as tx:
+        told = await send_and_collect(house, "/tools add https://ann:hunter2@api.example/openapi.json")
+        assert told == [SECRET_NOTICE]
+        await house.api.wait_until(
+            lambda: any("hunter2" in one.text for one in house.api.chat(ADMIN).deleted_messages)
+        )
+        async with open_database(house.settings.database_url) as database, database.read_transaction() as tx:
             bodies = (await tx.execute(select(inbox.c.body))).scalars().all()
         assert not any("hunter2" in (body or "") for body in bodies)
     held = b"".join(file.read_bytes() for file in tmp_path.iterdir())

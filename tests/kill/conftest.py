@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from bot.sim.vllm.server import Endpoint
-from tests.kill.environment import Surroundings, surroundings
-from tests.kill.gateway import Nursery
+from bot.sim.vllm.server import SimulatedEndpoint
+from tests.kill.environment import KillEnvironment, open_environment
+from tests.kill.gateway import ForkServer
 
-Surround = Callable[..., Awaitable[Surroundings]]
+OpenEnvironment = Callable[..., Awaitable[KillEnvironment]]
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
+def nursery() -> Iterator[ForkServer]:
     """Where gateways come from quickly."""
-    made = Nursery()
+    made = ForkServer()
     yield made
     made.close()
 
 
 @pytest.fixture
-async def surround(tmp_path: Path, nursery: Nursery) -> AsyncIterator[Surround]:
+async def surround(tmp_path: Path, nursery: ForkServer) -> AsyncIterator[OpenEnvironment]:
     """`await surround(endpoint, **settings)` gives a started gateway (unless `start` is False) and all around
     it.
 
@@ -32,10 +32,14 @@ async def surround(tmp_path: Path, nursery: Nursery) -> AsyncIterator[Surround]:
     async with contextlib.AsyncExitStack() as stack:
 
         async def made(
-            endpoint: Endpoint | None = None, *, start: bool = True, plain: bool = False, **settings: object
-        ) -> Surroundings:
+            endpoint: SimulatedEndpoint | None = None,
+            *,
+            start: bool = True,
+            plain: bool = False,
+            **settings: object,
+        ) -> KillEnvironment:
             home = None if plain else nursery
-            house = await stack.enter_async_context(surroundings(tmp_path, endpoint, home, **settings))
+            house = await stack.enter_async_context(open_environment(tmp_path, endpoint, home, **settings))
             if start:
                 await house.gateway.start()
             return house

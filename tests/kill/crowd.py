@@ -8,53 +8,55 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from bot.bench.harness.workload import prose
-from bot.queue.dead_letters import SORRY
+from bot.bench.harness.workload import write_prose
+from bot.queue.dead_letters import DEAD_LETTER_NOTICE
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.telegram.server import Call, Fault, Person
-from bot.sim.vllm.server import ChatRequest, Endpoint, Reply, Timing, call_text
-from tests.kill.environment import Surroundings
+from bot.sim.telegram.server import BotApiCall, BotApiFault, SimulatedPerson
+from bot.sim.vllm.server import ChatRequest, ScriptedReply, SimulatedEndpoint, Timing, format_tool_call
+from tests.kill.environment import KillEnvironment
 from tests.kill.gateway import PATIENCE
 
-AT_ONCE = 4  # chats that wait for an answer; an item that runs at more than ten deaths is set aside
-LONGEST_LIFE = 12  # calls to Telegram, of which a start makes three or four
+MAX_WAITING_CHATS = 4  # chats that wait for an answer; an item that runs at more than ten deaths is set aside
+MAX_CALLS_PER_LIFE = 12  # calls to Telegram, of which a start makes three or four
 KINDS = ("plain", "plain", "plain", "ring", "look", "remember", "long", "command")
-ASKED = re.compile(r"\b(plain|ring|look|remember|long) (\d{3})\b")
-SLOW_SEND = 0.05  # seconds
-LONG = prose(300, 1)[1:] + " "  # what repeats itself would be cut
+REQUEST_PATTERN = re.compile(r"\b(plain|ring|look|remember|long) (\d{3})\b")
+SLOW_SEND_SECONDS = 0.05  # seconds
+LONG_TEXT = write_prose(300, 1)[1:] + " "  # what repeats itself would be cut
 STOP = "⏹ Stop"
-LONG = "".join(f"and {n} more " for n in range(1000, 1100))  # words that repeat would be cut for it
+LONG_TEXT = "".join(f"and {n} more " for n in range(1000, 1100))  # words that repeat would be cut for it
 
 
-def endpoint() -> Endpoint:
+def build_endpoint() -> SimulatedEndpoint:
     """One whose model is a Model, and quick."""
-    return Endpoint(timing=Timing(canvas_seconds=0.01), brain=Model())
+    return SimulatedEndpoint(timing=Timing(canvas_seconds=0.01), brain=CrowdModel())
 
 
 @dataclass
-class Model:
+class CrowdModel:
     """Answers every message it is asked between `B123` and `E123`, after the tools the messages name."""
 
-    bells: str = ""
+    bells_url: str = ""
 
-    def __call__(self, request: ChatRequest) -> Reply:
-        asked = [pair for text in request.asked for pair in ASKED.findall(text)]
-        calls = [self._call(kind, number) for kind, number in asked if kind in {"ring", "look", "remember"}]
+    def __call__(self, request: ChatRequest) -> ScriptedReply:
+        asked = [pair for text in request.user_texts for pair in REQUEST_PATTERN.findall(text)]
+        calls = [
+            self._call_tool(kind, number) for kind, number in asked if kind in {"ring", "look", "remember"}
+        ]
         if calls and request.step == 0:
-            return Reply("".join(calls))
+            return ScriptedReply("".join(calls))
         slow = any(kind == "long" for kind, _ in asked)
-        return Reply("\n\n".join(self._answer(*pair) for pair in asked), 0.02 if slow else 0.0)
+        return ScriptedReply("\n\n".join(self._answer(*pair) for pair in asked), 0.02 if slow else 0.0)
 
-    def _call(self, kind: str, number: str) -> str:
+    def _call_tool(self, kind: str, number: str) -> str:
         if kind == "remember":
-            return call_text("remember", {"note": f"note {number}"})
-        return call_text(kind, {"address": f"{self.bells}/{number}"})
+            return format_tool_call("remember", {"note": f"note {number}"})
+        return format_tool_call(kind, {"address": f"{self.bells_url}/{number}"})
 
     def _answer(self, kind: str, number: str) -> str:
-        return f"B{number} {LONG if kind == 'long' else ''}E{number}"
+        return f"B{number} {LONG_TEXT if kind == 'long' else ''}E{number}"
 
 
-def words(kind: str, name: str) -> list[str]:
+def expected_words(kind: str, name: str) -> list[str]:
     """What is to be seen of the answer to a message."""
     return [f"/c{name}."] if kind == "command" else [f"B{name}", f"E{name}"]
 
@@ -63,35 +65,37 @@ def words(kind: str, name: str) -> list[str]:
 class Chatter:
     """One person: writes a few messages, waits until each is answered or doubted, asks for what is missing."""
 
-    house: Surroundings
-    person: Person
-    dice: random.Random
+    environment: KillEnvironment
+    person: SimulatedPerson
+    rng: random.Random
     numbers: Iterator[int]
     sent: list[tuple[str, str]] = field(default_factory=list)
     tapped: set[int] = field(default_factory=set)
 
-    async def chat(self, free: asyncio.Semaphore) -> None:
+    async def chat(self, free_slots: asyncio.Semaphore) -> None:
         """Write until there is nothing more to be said."""
         wrote = True
         while wrote:
-            async with free:
+            async with free_slots:
                 wrote = await self._exchange()
 
     async def _exchange(self) -> bool:
         wrote = self._write()
         while missing := self._missing(wrote):
-            await self._news(wrote, missing)
-            for doubt in self._doubts() if self._missing(wrote) or self.dice.random() < 0.5 else ():
-                self._ask_again(doubt)
+            await self._wait_for_news(wrote, missing)
+            for doubt in self._doubted_messages() if self._missing(wrote) or self.rng.random() < 0.5 else ():
+                self._send_again(doubt)
         return bool(wrote)
 
-    async def _news(self, wrote: list[str], missing: list[str]) -> None:
-        await self.house.api.until(lambda: self._missing(wrote) != missing or self._doubts(), 2 * PATIENCE)
+    async def _wait_for_news(self, expected: list[str], missing: list[str]) -> None:
+        await self.environment.api.wait_until(
+            lambda: self._missing(expected) != missing or self._doubted_messages(), 2 * PATIENCE
+        )
 
     def _write(self) -> list[str]:
         """Write something; returns the words to be seen in the answers."""
         return [
-            word for _ in range(self.dice.choice((1, 1, 2, 3))) for word in self._say(self.dice.choice(KINDS))
+            word for _ in range(self.rng.choice((1, 1, 2, 3))) for word in self._say(self.rng.choice(KINDS))
         ]
 
     def _say(self, kind: str) -> list[str]:
@@ -101,22 +105,24 @@ class Chatter:
         name = f"{number:03}"
         self.person.send(f"/c{name}" if kind == "command" else f"{kind} {name}")
         self.sent.append((kind, name))
-        return words(kind, name)
+        return expected_words(kind, name)
 
-    def _missing(self, wanted: list[str]) -> list[str]:
-        seen = "\n".join(self.house.texts(self.person.id))
-        assert SORRY not in seen
-        return [word for word in wanted if word not in seen]
+    def _missing(self, expected: list[str]) -> list[str]:
+        seen = "\n".join(self.environment.texts(self.person.id))
+        assert DEAD_LETTER_NOTICE not in seen
+        return [word for word in expected if word not in seen]
 
-    def _doubts(self) -> list[int]:
+    def _doubted_messages(self) -> list[int]:
         return [
-            one.message_id for one in self.house.unsure(self.person.id) if one.message_id not in self.tapped
+            one.message_id
+            for one in self.environment.doubtful_messages(self.person.id)
+            if one.message_id not in self.tapped
         ]
 
-    def _ask_again(self, doubt: int) -> None:
-        self.tapped.add(doubt)
-        for _ in range(self.dice.randint(1, 2)):
-            self.person.tap(doubt, "Send again")
+    def _send_again(self, message_id: int) -> None:
+        self.tapped.add(message_id)
+        for _ in range(self.rng.randint(1, 2)):
+            self.person.tap(message_id, "Send again")
 
 
 class Waverer(Chatter):
@@ -127,16 +133,16 @@ class Waverer(Chatter):
     def _write(self) -> list[str]:
         if not super()._write():
             return []
-        for _ in range(self.dice.randint(0, 2)):
+        for _ in range(self.rng.randint(0, 2)):
             shown = [one for one in self._messages() if any(button["text"] == STOP for button in one.buttons)]
-            if shown and self.dice.random() < 0.5:
-                self.person.tap(self.dice.choice(shown), STOP)
+            if shown and self.rng.random() < 0.5:
+                self.person.tap(self.rng.choice(shown), STOP)
             else:
-                self.person.send(self.dice.choice(("/stop", "/stop", "/new")))
+                self.person.send(self.rng.choice(("/stop", "/stop", "/new")))
         return self._say("plain")
 
     def _messages(self) -> list[ChatMessage]:
-        return self.house.messages(self.person.id)
+        return self.environment.messages(self.person.id)
 
 
 @dataclass
@@ -145,49 +151,57 @@ class Reaper:
     order.
     """
 
-    house: Surroundings
-    dice: random.Random
+    environment: KillEnvironment
+    rng: random.Random
     kills: int = 0
     calls: int = 0
-    end: int = 0
-    over: bool = False
+    last_call: int = 0
+    is_over: bool = False
 
-    def count(self, _: Call) -> bool:
+    def count(self, _: BotApiCall) -> bool:
         self.calls += 1
         return False
 
     async def reap(self) -> None:
-        while not self.over:
+        while not self.is_over:
             long = self.kills % 5 == 4  # now and then, so that all that waits gets further
-            self.end = self.calls + self.dice.randint(1, LONGEST_LIFE) + (2 * LONGEST_LIFE if long else 0)
-            await self.house.gateway.spawn()
-            await self.house.until(lambda: self.over or self.calls >= self.end)
-            await asyncio.sleep(self.dice.random() * 0.05)
-            if self.dice.random() < 0.1:
-                assert (await self.house.gateway.terminate())[0] == 0
+            self.last_call = (
+                self.calls + self.rng.randint(1, MAX_CALLS_PER_LIFE) + (2 * MAX_CALLS_PER_LIFE if long else 0)
+            )
+            await self.environment.gateway.spawn()
+            await self.environment.until(lambda: self.is_over or self.calls >= self.last_call)
+            await asyncio.sleep(self.rng.random() * 0.05)
+            if self.rng.random() < 0.1:
+                assert (await self.environment.gateway.terminate())[0] == 0
             else:
-                await self.house.gateway.kill()
+                await self.environment.gateway.kill()
                 self.kills += 1
 
 
-async def sweep(house: Surroundings, reaper: Reaper, chatters: Sequence[Chatter]) -> None:
+async def sweep(environment: KillEnvironment, reaper: Reaper, chatters: Sequence[Chatter]) -> None:
     """Let them write until all have said what they have to say, and the gateway come to rest."""
-    assert isinstance(house.endpoint.brain, Model)
-    house.endpoint.brain.bells = house.bells.url
-    house.api.inject(Fault(), when=reaper.count, times=None)
-    for fault in (Fault.slow(SLOW_SEND), Fault.slow(SLOW_SEND, after_effect=True), Fault.accept_then_drop()):
-        house.api.inject(fault, "sendMessage", when=lambda _: reaper.dice.random() < 0.06, times=None)
-    free = asyncio.Semaphore(AT_ONCE)
+    assert isinstance(environment.endpoint.brain, CrowdModel)
+    environment.endpoint.brain.bells_url = environment.bells.url
+    environment.api.inject_fault(BotApiFault(), when=reaper.count, times=None)
+    for fault in (
+        BotApiFault.slow(SLOW_SEND_SECONDS),
+        BotApiFault.slow(SLOW_SEND_SECONDS, after_effect=True),
+        BotApiFault.accept_then_drop(),
+    ):
+        environment.api.inject_fault(
+            fault, "sendMessage", when=lambda _: reaper.rng.random() < 0.06, times=None
+        )
+    free = asyncio.Semaphore(MAX_WAITING_CHATS)
     async with asyncio.TaskGroup() as tasks:
         reaping = tasks.create_task(reaper.reap())
         async with asyncio.TaskGroup() as chats:
             for chatter in chatters:
                 chats.create_task(chatter.chat(free))
-        reaper.over = True
-        house.ann.send("hello")
+        reaper.is_over = True
+        environment.ann.send("hello")
         await reaping
-    await house.gateway.start()
-    await house.until(
-        lambda: not house.api.updates.pending_ids
+    await environment.gateway.start()
+    await environment.until(
+        lambda: not environment.api.updates.pending_ids
     )  # what is not fetched yet would not be missed at rest
-    await house.at_rest()
+    await environment.wait_until_idle()

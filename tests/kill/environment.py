@@ -16,12 +16,12 @@ from starlette.types import Receive, Scope, Send
 
 from bot.http_server import serve
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.telegram.events import Changes
-from bot.sim.telegram.faults import Injection
-from bot.sim.telegram.server import BotApi, Call, Fault, Limits, Person
-from bot.sim.vllm.server import Endpoint
-from tests.kill.gateway import PATIENCE, Gateway, Nursery
-from tests.support.empty_database import placed
+from bot.sim.telegram.events import ChangeNotifier
+from bot.sim.telegram.faults import FaultInjection
+from bot.sim.telegram.server import BotApi, BotApiCall, BotApiFault, FloodLimits, SimulatedPerson
+from bot.sim.vllm.server import SimulatedEndpoint
+from tests.kill.gateway import PATIENCE, ForkServer, GatewayProcess
+from tests.support.empty_database import place_empty_database
 
 ANN = 7
 UNSURE = "I don't know whether my answer above reached you."
@@ -36,14 +36,14 @@ class Bells:
     def __init__(self) -> None:
         self.rung: Counter[str] = Counter()
         self.url = ""
-        self._changes = Changes()
+        self._changes = ChangeNotifier()
         self._free = asyncio.Event()
         self._free.set()
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         name = scope["path"].strip("/")
         self.rung[name] += 1
-        self._changes.tell()
+        self._changes.notify()
         await self._free.wait()
         body = f"{name} rang".encode()
         head = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(body))]
@@ -59,7 +59,7 @@ class Bells:
 
     async def until(self, predicate: Callable[[], T]) -> T:
         """The first true value of `predicate`, asked again whenever a bell is rung."""
-        return await self._changes.until(predicate, PATIENCE)
+        return await self._changes.wait_until(predicate, PATIENCE)
 
     def call(self, tool: str, name: str) -> str:
         """What makes the scripted model use a tool on the bell of this name."""
@@ -67,106 +67,109 @@ class Bells:
 
 
 @dataclass
-class Surroundings:
+class KillEnvironment:
     """`ann` is an admin; the bot is open, so that anybody else may write to it, too."""
 
     api: BotApi
-    endpoint: Endpoint
+    endpoint: SimulatedEndpoint
     bells: Bells
-    gateway: Gateway
+    gateway: GatewayProcess
     folder: Path
     settings: Mapping[str, object]
 
     @property
-    def ann(self) -> Person:
+    def ann(self) -> SimulatedPerson:
         return self.api.person(ANN, "Ann")
 
     def messages(self, chat: int = ANN) -> list[ChatMessage]:
         """What the bot has in a chat now, oldest first."""
-        return self.api.chat(chat).from_bot
+        return self.api.chat(chat).bot_messages
 
     def texts(self, chat: int = ANN) -> list[str]:
         return [message.text for message in self.messages(chat)]
 
-    def unsure(self, chat: int = ANN) -> list[ChatMessage]:
+    def doubtful_messages(self, chat: int = ANN) -> list[ChatMessage]:
         """The bot's messages that say that it does not know what became of an answer."""
         return [message for message in self.messages(chat) if message.text == UNSURE]
 
     async def until(self, predicate: Callable[[], T]) -> T:
         """The first true value of `predicate`, asked again whenever something changes in Telegram."""
-        return await self.gateway.while_alive(self.api.until(predicate, PATIENCE))
+        return await self.gateway.while_alive(self.api.wait_until(predicate, PATIENCE))
 
-    async def answered(self, *texts: str, chat: int = ANN) -> None:
+    async def wait_for_answers(self, *texts: str, chat: int = ANN) -> None:
         """Wait until all is answered: the bot's messages of a chat are exactly these, and the account is in
         order.
         """
         await self.until(lambda: len(self.texts(chat)) >= len(texts))
-        await self.at_rest()
+        await self.wait_until_idle()
         assert self.texts(chat) == [*texts]
-        self.accounted()
+        self.assert_all_accounted()
 
-    def freeze_at(self, method: str, text: str = "", *, arrives: bool, chat: int = ANN) -> Injection:
+    def freeze_at(self, method: str, text: str = "", *, arrives: bool, chat: int = ANN) -> FaultInjection:
         """Freeze the gateway as its next call of this kind with this text leaves it.
 
         `arrives`: Telegram carries it out, and answers into the void; else it never gets there.
         """
 
-        def strikes(call: Call) -> bool:
+        def strikes(call: BotApiCall) -> bool:
             if text not in call.text:
                 return False
             self.gateway.freeze()
             return True
 
-        return self.api.inject(Fault() if arrives else Fault.drop(), method, chat_id=chat, when=strikes)
+        return self.api.inject_fault(
+            BotApiFault() if arrives else BotApiFault.drop(), method, chat_id=chat, when=strikes
+        )
 
-    async def thinking(self, running: int = 1) -> None:
+    async def wait_for_requests(self, request_count: int = 1) -> None:
         """Wait until the endpoint works on so many requests."""
-        await self.endpoint.until(lambda: self.endpoint.running >= running, PATIENCE)
+        await self.endpoint.wait_until(lambda: self.endpoint.running >= request_count, PATIENCE)
 
-    async def stored(self, query: str) -> None:
+    async def wait_for_row(self, query: str) -> None:
         """Wait until the database has a row that answers this query."""
         async with asyncio.timeout(PATIENCE):
-            while not self.rows(query):  # noqa: ASYNC110 another process writes it
+            while not self.load_rows(query):  # noqa: ASYNC110 another process writes it
                 await asyncio.sleep(0.01)
 
-    async def at_rest(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until all is answered and known to be delivered."""
-        await self.stored(
+        await self.wait_for_row(
             "select 1 where not exists (select 1 from inbox where state in ('new', 'running'))"
             " and not exists (select 1 from outbox where state in ('new', 'sending', 'open'))"
         )
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
+    def load_rows(self, query: str) -> list[tuple[Any, ...]]:
         """What the database holds."""
         with contextlib.closing(sqlite3.connect(self.folder / "house.db")) as connection:
             return connection.execute(query).fetchall()
 
-    def accounted(self) -> None:
+    def assert_all_accounted(self) -> None:
         """Every item is done, every turn ended, every call has its closed row, no finished one was made
         twice.
         """
-        assert self.rows("select id, state, error from inbox where state != 'done'") == []
-        assert self.rows("select id, state from turns where state = 'running'") == []
-        assert self.rows("select id, turn from model_calls where outcome is null") == []
+        assert self.load_rows("select id, state, error from inbox where state != 'done'") == []
+        assert self.load_rows("select id, state from turns where state = 'running'") == []
+        assert self.load_rows("select id, turn from model_calls where outcome is null") == []
         assert (
-            self.rows("select id, turn, name from tool_calls where state != 'done' or outcome is null") == []
+            self.load_rows("select id, turn, name from tool_calls where state != 'done' or outcome is null")
+            == []
         )
         twice = (
             "select turn, step, count(*) from model_calls where outcome = 'ok' and purpose = 'turn'"
             " group by turn, step having count(*) > 1"
         )
-        assert self.rows(twice) == []
-        assert len(self.endpoint.requests) <= self.rows("select count(*) from model_calls")[0][0]
+        assert self.load_rows(twice) == []
+        assert len(self.endpoint.requests) <= self.load_rows("select count(*) from model_calls")[0][0]
 
 
 @contextlib.asynccontextmanager
-async def surroundings(
-    folder: Path, endpoint: Endpoint | None, nursery: Nursery | None, **settings: object
-) -> AsyncIterator[Surroundings]:
+async def open_environment(
+    folder: Path, endpoint: SimulatedEndpoint | None, fork_server: ForkServer | None, **settings: object
+) -> AsyncIterator[KillEnvironment]:
     """All of it, served; the gateway is started by the test, and gone when the block ends."""
-    placed(folder / "house.db")
-    api, endpoint, bells = BotApi(limits=Limits.none()), endpoint or Endpoint(), Bells()
-    async with api.served() as telegram, serve(endpoint.app) as model, serve(bells) as bells.url:
+    place_empty_database(folder / "house.db")
+    api, endpoint, bells = BotApi(limits=FloodLimits.unlimited()), endpoint or SimulatedEndpoint(), Bells()
+    async with api.serve_on_loopback() as telegram, serve(endpoint.app) as model, serve(bells) as bells.url:
         values = {
             "telegram_token": api.token,
             "telegram_api_url": telegram,
@@ -178,8 +181,8 @@ async def surroundings(
             "log_level": "INFO",
             **settings,
         }
-        made = Surroundings(
-            api, endpoint, bells, Gateway(api, folder / "run", values, nursery), folder, values
+        made = KillEnvironment(
+            api, endpoint, bells, GatewayProcess(api, folder / "run", values, fork_server), folder, values
         )
         try:
             yield made
@@ -187,4 +190,4 @@ async def surroundings(
             bells.release()
             if made.gateway.is_running:
                 await made.gateway.kill()
-            sys.stdout.write(made.gateway.said[-20_000:])  # pytest shows it if the test failed
+            sys.stdout.write(made.gateway.output[-20_000:])  # pytest shows it if the test failed

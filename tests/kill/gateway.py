@@ -22,7 +22,7 @@ PATIENCE = 30.0  # seconds; the machine may be busy with other things
 T = TypeVar("T")
 
 
-class Died(AssertionError):
+class GatewayDied(AssertionError):
     """The gateway ended while something was expected of it."""
 
 
@@ -37,7 +37,7 @@ class Process(Protocol):
     async def wait(self) -> int: ...
 
 
-class Nursery:
+class ForkServer:
     """Forks gateways out of a process that has imported everything (see launcher.py); one of them lives at a
     time.
     """
@@ -55,39 +55,39 @@ class Nursery:
         """No more gateways."""
         self._process.communicate()
 
-    async def birth(self, folder: Path) -> "Forked":
+    async def fork(self, folder: Path) -> "ForkedProcess":
         """A gateway in this folder."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{folder}\n")
         self._process.stdin.flush()
         loop = asyncio.get_running_loop()
-        pid = await loop.run_in_executor(None, self._told)
-        return Forked(pid, loop.run_in_executor(None, self._told))
+        pid = await loop.run_in_executor(None, self._read_number)
+        return ForkedProcess(pid, loop.run_in_executor(None, self._read_number))
 
-    def _told(self) -> int:
+    def _read_number(self) -> int:
         assert self._process.stdout is not None
         return int(self._process.stdout.readline())
 
 
-class Forked:
+class ForkedProcess:
     """A process that another one waits for."""
 
-    def __init__(self, pid: int, death: asyncio.Future[int]) -> None:
+    def __init__(self, pid: int, exit_code: asyncio.Future[int]) -> None:
         self._pid = pid
-        self._death = death
+        self._exit_code = exit_code
 
     @property
     def returncode(self) -> int | None:
-        return self._death.result() if self._death.done() else None
+        return self._exit_code.result() if self._exit_code.done() else None
 
     def send_signal(self, signal: int) -> None:
         os.kill(self._pid, signal)
 
     async def wait(self) -> int:
-        return await asyncio.shield(self._death)
+        return await asyncio.shield(self._exit_code)
 
 
-class Gateway:
+class GatewayProcess:
     """A folder of its own with the settings in `.env`, in which a gateway runs, one process at a time.
 
     With a nursery the tests' own tools are there, too; without one it is `python -m bot run` and nothing
@@ -95,13 +95,13 @@ class Gateway:
     """
 
     def __init__(
-        self, api: BotApi, folder: Path, settings: Mapping[str, object], nursery: Nursery | None
+        self, api: BotApi, folder: Path, settings: Mapping[str, object], fork_server: ForkServer | None
     ) -> None:
         folder.mkdir()
         (folder / ".env").write_text("".join(f"{name.upper()}={value}\n" for name, value in settings.items()))
         self._api = api
         self._folder = folder
-        self._nursery = nursery
+        self._fork_server = fork_server
         self._log = folder / "gateway.log"
         self._process: Process | None = None
         self._started = 0.0
@@ -111,7 +111,7 @@ class Gateway:
         return self._process is not None and self._process.returncode is None
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         """All it has written out so far."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
@@ -119,8 +119,8 @@ class Gateway:
         """Start the process, in a clean environment; a moment later it is at work."""
         assert not self.is_running
         self._started = time.monotonic()
-        if self._nursery is not None:
-            self._process = await self._nursery.birth(self._folder)
+        if self._fork_server is not None:
+            self._process = await self._fork_server.fork(self._folder)
             return
         with self._log.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
@@ -135,21 +135,23 @@ class Gateway:
     async def start(self) -> None:
         """Start it and wait until it has asked Telegram for updates."""
         await self.spawn()
-        await self.while_alive(self._api.until(self._has_polled, PATIENCE))
+        await self.while_alive(self._api.wait_until(self._has_polled, PATIENCE))
 
     def _has_polled(self) -> bool:
         calls = self._api.calls
-        return any(call.method == "getUpdates" and call.arrived > self._started for call in reversed(calls))
+        return any(
+            call.method == "getUpdates" and call.arrived_at > self._started for call in reversed(calls)
+        )
 
-    async def while_alive(self, wanted: Awaitable[T]) -> T:
+    async def while_alive(self, awaitable: Awaitable[T]) -> T:
         """What is waited for; fails at once if the process ends meanwhile."""
 
         async def watch() -> None:
-            code = await self._alive.wait()
-            raise Died(f"the gateway ended with {code}")
+            code = await self._current_process.wait()
+            raise GatewayDied(f"the gateway ended with {code}")
 
         async def wait() -> T:
-            return await wanted
+            return await awaitable
 
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -177,7 +179,7 @@ class Gateway:
         """kill -9, at this very moment."""
         with contextlib.suppress(ProcessLookupError):  # an armed one may have done it itself just now
             self.signal(signal.SIGKILL)
-        assert await self.ended() == -signal.SIGKILL
+        assert await self.wait_for_exit() == -signal.SIGKILL
 
     async def restart(self) -> None:
         """Kill it and start it again."""
@@ -186,20 +188,20 @@ class Gateway:
 
     def signal(self, number: int) -> None:
         """Send it a signal."""
-        self._alive.send_signal(number)
+        self._current_process.send_signal(number)
 
     async def terminate(self) -> tuple[int, float]:
         """SIGTERM; the exit code, and the seconds it took."""
         began = time.monotonic()
         self.signal(signal.SIGTERM)
-        return await self.ended(), time.monotonic() - began
+        return await self.wait_for_exit(), time.monotonic() - began
 
-    async def ended(self) -> int:
+    async def wait_for_exit(self) -> int:
         """The exit code, once it has ended by itself."""
         async with asyncio.timeout(PATIENCE):
-            return await self._alive.wait()
+            return await self._current_process.wait()
 
     @property
-    def _alive(self) -> Process:
+    def _current_process(self) -> Process:
         assert self._process is not None
         return self._process

@@ -26,32 +26,32 @@ TOOLS = Path(__file__).with_name("tools_found")
 BOMB = Path("bomb")
 
 
-class Bomb:
+class CommitBomb:
     """Counts commits once it is armed."""
 
     def __init__(self) -> None:
-        self._left = 0
+        self._commits_left = 0
         self._when = ""
 
     def arm(self, _signal: int, _frame: FrameType | None) -> None:
         """Read when to go off, and say so by taking the file away."""
         self._when, left = BOMB.read_text(encoding="utf-8").split()
-        self._left = int(left)
+        self._commits_left = int(left)
         BOMB.unlink()
 
-    def committing(self, *_: object) -> None:
+    def before_commit(self, *_: object) -> None:
         """A transaction is about to be committed."""
-        self._left -= 1
-        if self._left == 0 and self._when == "before":
+        self._commits_left -= 1
+        if self._commits_left == 0 and self._when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def committed(self) -> None:
+    def after_commit(self) -> None:
         """A transaction was committed."""
-        if self._left <= 0 and self._when == "after":
+        if self._commits_left <= 0 and self._when == "after":
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def nursery() -> None:
+def serve_forks() -> None:
     """Start a gateway in each folder named on a line of stdin; print its process id and, in the end, its exit
     code.
     """
@@ -61,7 +61,7 @@ def nursery() -> None:
         assert threading.active_count() == 1
         child = os.fork()
         if child == 0:
-            _live(Path(line.strip()))
+            _run_gateway(Path(line.strip()))
         sys.stdout.write(f"{child}\n")
         sys.stdout.flush()
         _, status = os.waitpid(child, 0)
@@ -69,7 +69,7 @@ def nursery() -> None:
         sys.stdout.flush()
 
 
-def _live(folder: Path) -> NoReturn:
+def _run_gateway(folder: Path) -> NoReturn:
     os.chdir(folder)
     nothing, log = (
         os.open(os.devnull, os.O_RDONLY),
@@ -77,9 +77,9 @@ def _live(folder: Path) -> NoReturn:
     )
     for ours, theirs in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(ours, theirs)
-    bomb = Bomb()
+    bomb = CommitBomb()
     signal.signal(signal.SIGUSR1, bomb.arm)
-    _watch(bomb)
+    _count_commits(bomb)
     sys.argv = ["canvasgram", "run", "--env-file", ".env"]
     code = 1
     try:
@@ -92,17 +92,17 @@ def _live(folder: Path) -> NoReturn:
         os._exit(code)
 
 
-def _watch(bomb: Bomb) -> None:
+def _count_commits(bomb: CommitBomb) -> None:
     """Tell it of every commit."""
-    commit = driver.Connection.commit
+    commit = driver.SqliteConnection.commit
 
-    async def committed(connection: driver.Connection) -> None:
+    async def committed(connection: driver.SqliteConnection) -> None:
         await commit(connection)
-        bomb.committed()
+        bomb.after_commit()
 
-    event.listen(Engine, "commit", bomb.committing)
-    driver.Connection.commit = committed  # type: ignore[assignment,method-assign]
+    event.listen(Engine, "commit", bomb.before_commit)
+    driver.SqliteConnection.commit = committed  # type: ignore[assignment,method-assign]
 
 
 if __name__ == "__main__":
-    nursery()
+    serve_forks()

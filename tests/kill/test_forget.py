@@ -5,36 +5,36 @@ from pathlib import Path
 
 import pytest
 
-from tests.kill.conftest import Surround
-from tests.kill.environment import ANN, Surroundings
-from tests.kill.gateway import Died
+from tests.kill.conftest import OpenEnvironment
+from tests.kill.environment import ANN, KillEnvironment
+from tests.kill.gateway import GatewayDied
 
 FORGOTTEN = "Forgotten: of this chat I keep figures only, and what I named before."
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_around_every_commit(surround: Surround, when: str):
+async def test_around_every_commit(surround: OpenEnvironment, when: str):
     house = await surround()
     commit = 1
-    while await dies(house, f"{when} {commit}", commit):
+    while await is_killed_on_the_way(house, f"{when} {commit}", commit):
         await house.gateway.start()
-        await forgotten(house, commit)
+        await assert_forgotten(house, commit)
         commit += 1
     try:
-        await forgotten(house, commit)
-    except Died:  # a commit of the house's own came late, and it was armed for so many
+        await assert_forgotten(house, commit)
+    except GatewayDied:  # a commit of the house's own came late, and it was armed for so many
         await house.gateway.start()
-        await forgotten(house, commit)
+        await assert_forgotten(house, commit)
     assert commit > 6
 
 
 @pytest.mark.timeout(180)
-async def test_while_what_runs_is_being_stopped(surround: Surround):
+async def test_while_what_runs_is_being_stopped(surround: OpenEnvironment):
     house = await surround()
     house.endpoint.hold()
     house.ann.send(f"Is {canary(ANN)} there?")
-    await house.thinking()
+    await house.wait_for_requests()
     house.ann.send("/forget")
     await house.until(lambda: any("Keep it" in str(one.buttons) for one in house.messages()))
     question = next(one for one in house.messages() if "Keep it" in str(one.buttons))
@@ -43,44 +43,46 @@ async def test_while_what_runs_is_being_stopped(surround: Surround):
     await house.gateway.kill()
     house.endpoint.release()
     await house.gateway.start()
-    await forgotten(house, ANN)
-    assert house.rows("select 1 from messages") == []
+    await assert_forgotten(house, ANN)
+    assert house.load_rows("select 1 from messages") == []
 
 
 def canary(chat: int) -> str:
     return f"canary-of-{chat}-"
 
 
-async def dies(house: Surroundings, when: str, chat: int) -> bool:
+async def is_killed_on_the_way(environment: KillEnvironment, when: str, chat: int) -> bool:
     """Whether the gateway killed itself between the tap on the button and the end of it."""
-    person = house.api.person(chat)
+    person = environment.api.person(chat)
     note = f'@@tool:remember {{"note": "{canary(chat)} likes tea"}}@@'
     person.send(f"Is {canary(chat)} there? {note}@@say:Yes, {canary(chat)}.@@")
-    await house.until(lambda: any(canary(chat) in text for text in house.texts(chat)))
+    await environment.until(lambda: any(canary(chat) in text for text in environment.texts(chat)))
     person.send("/forget")
-    await house.until(lambda: house.messages(chat)[-1].buttons)
-    await house.gateway.while_alive(house.at_rest())
-    assert traces(house, chat)
-    await house.gateway.arm(when)
-    person.tap(house.messages(chat)[-1], "Forget it all")
+    await environment.until(lambda: environment.messages(chat)[-1].buttons)
+    await environment.gateway.while_alive(environment.wait_until_idle())
+    assert find_traces(environment, chat)
+    await environment.gateway.arm(when)
+    person.tap(environment.messages(chat)[-1], "Forget it all")
     try:
-        await house.until(lambda: FORGOTTEN in house.texts(chat))
-        await house.gateway.while_alive(house.at_rest())
-    except Died:
-        assert await house.gateway.ended() == -signal.SIGKILL
+        await environment.until(lambda: FORGOTTEN in environment.texts(chat))
+        await environment.gateway.while_alive(environment.wait_until_idle())
+    except GatewayDied:
+        assert await environment.gateway.wait_for_exit() == -signal.SIGKILL
         return True
     return False
 
 
-async def forgotten(house: Surroundings, chat: int) -> None:
+async def assert_forgotten(environment: KillEnvironment, chat: int) -> None:
     """It is told once, or that nobody knows whether it was; and it is true."""
-    await house.until(lambda: FORGOTTEN in house.texts(chat) or house.unsure(chat))
-    await house.at_rest()
-    assert house.texts(chat).count(FORGOTTEN) <= 1
-    assert traces(house, chat) == []
+    await environment.until(
+        lambda: FORGOTTEN in environment.texts(chat) or environment.doubtful_messages(chat)
+    )
+    await environment.wait_until_idle()
+    assert environment.texts(chat).count(FORGOTTEN) <= 1
+    assert find_traces(environment, chat) == []
 
 
-def traces(house: Surroundings, chat: int) -> list[Path]:
+def find_traces(environment: KillEnvironment, chat: int) -> list[Path]:
     """The gateway's files, its log included, that hold the text."""
-    files = [file for file in house.folder.rglob("*") if file.is_file()]
+    files = [file for file in environment.folder.rglob("*") if file.is_file()]
     return [file for file in files if canary(chat).encode() in file.read_bytes()]

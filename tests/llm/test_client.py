@@ -2,14 +2,14 @@ import pytest
 
 from bot.domain import Message, Reply, ToolCall, Usage
 from tests.support.recorded_endpoint import (
-    Recorded,
-    Replay,
+    RecordedResponse,
+    ReplayServer,
+    format_stream,
     ignore,
-    recorded,
-    replaying,
-    request,
-    said,
-    stream_lines,
+    load_response,
+    make_request,
+    make_response,
+    open_client,
 )
 
 TOOL = {
@@ -18,13 +18,13 @@ TOOL = {
 }
 
 
-async def ask(answer: Recorded, silence: float = 5.0) -> Reply:
-    async with replaying(Replay([answer]), silence=silence) as llm:
-        return await llm.call(request(), ignore, ignore)
+async def call_client(response: RecordedResponse, silence_seconds: float = 5.0) -> Reply:
+    async with open_client(ReplayServer([response]), silence_seconds=silence_seconds) as llm:
+        return await llm.call(make_request(), ignore, ignore)
 
 
 async def test_a_recorded_answer_becomes_a_reply_with_its_usage():
-    reply = await ask(recorded("01-chat-stream"))
+    reply = await call_client(load_response("01-chat-stream"))
     assert reply.text == "echo: Say hi"
     assert reply.finish_reason == "stop"
     assert reply.usage == Usage(prompt_tokens=17, cached_tokens=0, completion_tokens=7, reasoning_tokens=0)
@@ -33,25 +33,25 @@ async def test_a_recorded_answer_becomes_a_reply_with_its_usage():
 
 
 async def test_running_usage_gives_way_to_the_final_one():
-    reply = await ask(recorded("14-force-include-usage-stream"))
+    reply = await call_client(load_response("14-force-include-usage-stream"))
     assert not reply.usage.partial
     assert reply.usage.cached_tokens is not None
 
 
 async def test_without_usage_the_reply_says_so_instead_of_guessing():
-    reply = await ask(recorded("01-chat-stream-no-usage"))
+    reply = await call_client(load_response("01-chat-stream-no-usage"))
     assert reply.usage.completion_tokens is None
-    assert reply.usage.missing == "the server sent no usage"
+    assert reply.usage.missing_reason == "the server sent no usage"
 
 
 async def test_keep_alive_comments_are_passed_over():
-    assert (await ask(recorded("01-stream-keep-alive"))).text == "a b"
+    assert (await call_client(load_response("01-stream-keep-alive"))).text == "a b"
 
 
 async def test_the_servers_own_timings_are_kept():
-    reply = await ask(recorded("13-request-id-echoed"))
-    assert reply.server is not None
-    assert reply.server["queue_time_ms"] >= 0
+    reply = await call_client(load_response("13-request-id-echoed"))
+    assert reply.server_timings is not None
+    assert reply.server_timings["queue_time_ms"] >= 0
     assert reply.request_id == "chatcmpl-turn-42-step-1"
 
 
@@ -65,12 +65,12 @@ async def test_the_servers_own_timings_are_kept():
     ],
 )
 async def test_pieces_of_a_call_are_joined_by_index(name, arguments):
-    reply = await ask(recorded(name))
+    reply = await call_client(load_response(name))
     assert [call.arguments for call in reply.calls] == [arguments]
 
 
 async def test_parallel_calls_stay_apart_and_in_order():
-    reply = await ask(recorded("02-tool-parallel-stream"))
+    reply = await call_client(load_response("02-tool-parallel-stream"))
     assert [(call.name, call.arguments) for call in reply.calls] == [
         ("get_weather", '{"city": "Paris", "days": 1}'),
         ("get_weather", '{"city": "Rome"}'),
@@ -80,25 +80,25 @@ async def test_parallel_calls_stay_apart_and_in_order():
 
 
 async def test_every_sign_of_a_streamed_string_survives():
-    reply = await ask(recorded("02-tool-strings-stream"))
+    reply = await call_client(load_response("02-tool-strings-stream"))
     assert "Привет 🎉 日本 <b>x</b> }" in reply.calls[0].arguments
 
 
 async def test_reasoning_and_text_stay_apart():
-    reply = await ask(recorded("17-burst-think"))
+    reply = await call_client(load_response("17-burst-think"))
     assert (reply.reasoning, reply.text) == ("Simple.", "Hello!")
 
 
 async def test_blocks_are_shown_whole_and_the_last_one_is_not():
     shown: list[str] = []
-    lines = stream_lines(
+    lines = format_stream(
         {"choices": [{"delta": {"role": "assistant", "content": ""}}]},
         {"choices": [{"delta": {"content": "one "}}]},
         {"choices": [{"delta": {"content": "two "}}]},
         {"choices": [{"delta": {"content": "three"}, "finish_reason": "stop"}]},
     )
-    async with replaying(Replay([Recorded(lines=lines)])) as llm:
-        reply = await llm.call(request(), shown.append, ignore)
+    async with open_client(ReplayServer([RecordedResponse(lines=lines)])) as llm:
+        reply = await llm.call(make_request(), shown.append, ignore)
     assert shown == ["one", "one two"]
     assert reply.text == "one two three"
     assert reply.blocks == 3
@@ -106,18 +106,18 @@ async def test_blocks_are_shown_whole_and_the_last_one_is_not():
 
 async def test_a_block_is_shown_without_markup_or_not_at_all():
     shown: list[str] = []
-    lines = stream_lines(
+    lines = format_stream(
         {"choices": [{"delta": {"content": "<|channel>thought\n"}}]},
         {"choices": [{"delta": {"content": "hm<channel|>Let me see.\n"}}]},
         {"choices": [{"delta": {"content": "call:clock{"}}]},
         {"choices": [{"delta": {"content": "}"}, "finish_reason": "stop"}]},
     )
-    async with replaying(Replay([Recorded(lines=lines)])) as llm:
-        await llm.call(request(), shown.append, ignore)
+    async with open_client(ReplayServer([RecordedResponse(lines=lines)])) as llm:
+        await llm.call(make_request(), shown.append, ignore)
     assert shown == ["Let me see.", "Let me see."]
 
 
-def thinking(text: str, tokens: int | None = None, **more: object) -> dict[str, object]:
+def make_thought_chunk(text: str, tokens: int | None = None, **more: object) -> dict[str, object]:
     """A chunk of thought, with the running count of tokens if the server gives one."""
     usage = {} if tokens is None else {"usage": {"prompt_tokens": 9, "completion_tokens": tokens}}
     return {"choices": [{"delta": {"reasoning": text, **more}}], **usage}
@@ -125,12 +125,12 @@ def thinking(text: str, tokens: int | None = None, **more: object) -> dict[str, 
 
 @pytest.mark.parametrize("counts", [(256, 512), (None, None)])
 async def test_a_thought_that_finds_no_end_is_braked_and_the_stream_is_closed(counts):
-    lines = stream_lines(*(thinking(f"hm {number} ", number) for number in counts))[:-1]
-    replay = Replay([Recorded(lines=lines, hold=True), said("next")])
-    async with replaying(replay, seats=1) as llm:
-        reply = await llm.call(request(brake=512), ignore, ignore)
-        await replay.left.wait()
-        assert (await llm.call(request(), ignore, ignore)).text == "next"
+    lines = format_stream(*(make_thought_chunk(f"hm {number} ", number) for number in counts))[:-1]
+    replay = ReplayServer([RecordedResponse(lines=lines, keeps_open=True), make_response("next")])
+    async with open_client(replay, seats=1) as llm:
+        reply = await llm.call(make_request(brake=512), ignore, ignore)
+        await replay.client_left.wait()
+        assert (await llm.call(make_request(), ignore, ignore)).text == "next"
     assert (reply.finish_reason, reply.text, reply.blocks) == ("brake", "", 2)
     assert reply.reasoning.startswith("hm ")
     assert reply.usage.partial
@@ -143,10 +143,14 @@ async def test_a_thought_that_finds_no_end_is_braked_and_the_stream_is_closed(co
 @pytest.mark.parametrize(
     "chunks",
     [
-        [thinking("hm", 511)],
-        [thinking("hm", 256), {"choices": [{"delta": {"content": "It is"}}]}, thinking("hm", 1024)],
+        [make_thought_chunk("hm", 511)],
         [
-            thinking(
+            make_thought_chunk("hm", 256),
+            {"choices": [{"delta": {"content": "It is"}}]},
+            make_thought_chunk("hm", 1024),
+        ],
+        [
+            make_thought_chunk(
                 "hm",
                 512,
                 tool_calls=[{"index": 0, "id": "a", "function": {"name": "clock", "arguments": "{}"}}],
@@ -160,34 +164,36 @@ async def test_a_thought_that_is_short_or_led_to_something_is_not_braked(chunks)
         "choices": [{"delta": {"reasoning": "so"}, "finish_reason": "stop"}],
         "usage": {"completion_tokens": 2000},
     }
-    async with replaying(Replay([Recorded(lines=stream_lines(*chunks, last))])) as llm:
-        reply = await llm.call(request(brake=512), ignore, ignore)
+    async with open_client(ReplayServer([RecordedResponse(lines=format_stream(*chunks, last))])) as llm:
+        reply = await llm.call(make_request(brake=512), ignore, ignore)
     assert reply.finish_reason == "stop"
     assert not reply.usage.partial
 
 
 async def test_a_call_without_a_brake_may_think_as_long_as_it_likes():
     last = {"choices": [{"delta": {"content": "So."}, "finish_reason": "stop"}]}
-    async with replaying(Replay([Recorded(lines=stream_lines(*[thinking("hm", 9999)] * 9, last))])) as llm:
-        assert (await llm.call(request(), ignore, ignore)).text == "So."
+    async with open_client(
+        ReplayServer([RecordedResponse(lines=format_stream(*[make_thought_chunk("hm", 9999)] * 9, last))])
+    ) as llm:
+        assert (await llm.call(make_request(), ignore, ignore)).text == "So."
 
 
 async def test_blocks_of_an_answer_that_goes_on_are_shown_behind_what_it_had():
     shown: list[str] = []
-    lines = stream_lines(
+    lines = format_stream(
         {"choices": [{"delta": {"content": "ther is "}}]},
         {"choices": [{"delta": {"content": "fine. call:clo"}}]},
         {"choices": [{"delta": {"content": "ck"}, "finish_reason": "stop"}]},
     )
     messages = (Message("user", "weather?"), Message("assistant", "The wea"))
-    async with replaying(Replay([Recorded(lines=lines)])) as llm:
-        reply = await llm.call(request(messages=messages, continues=True), shown.append, ignore)
+    async with open_client(ReplayServer([RecordedResponse(lines=lines)])) as llm:
+        reply = await llm.call(make_request(messages=messages, continues=True), shown.append, ignore)
     assert shown == ["The weather is", "The weather is fine."]
     assert reply.text == "ther is fine. call:clock"
 
 
 async def test_times_follow_one_another():
-    times = (await ask(recorded("01-chat-stream"))).times
+    times = (await call_client(load_response("01-chat-stream"))).times
     assert times.seat is not None
     assert times.first_block is not None
     assert times.last_block is not None
@@ -196,11 +202,11 @@ async def test_times_follow_one_another():
 
 
 async def test_the_request_holds_what_a_diffusion_model_takes_and_nothing_it_refuses():
-    replay = Replay([said("a"), said("b")])
-    async with replaying(replay) as llm:
-        await llm.call(request("hi"), ignore, ignore)
-        await llm.call(request("hi", tools=(TOOL,), priority=3, thinking=True), ignore, ignore)
-    plain, full = replay.asked
+    replay = ReplayServer([make_response("a"), make_response("b")])
+    async with open_client(replay) as llm:
+        await llm.call(make_request("hi"), ignore, ignore)
+        await llm.call(make_request("hi", tools=(TOOL,), priority=3, thinking=True), ignore, ignore)
+    plain, full = replay.requests
     assert plain == {
         "model": "gemma4",
         "messages": [{"role": "user", "content": "hi"}],
@@ -215,11 +221,11 @@ async def test_the_request_holds_what_a_diffusion_model_takes_and_nothing_it_ref
 
 
 async def test_a_conversation_is_named_by_a_hash_and_the_key_goes_along():
-    replay = Replay([said("a"), said("b"), said("c")])
-    async with replaying(replay) as llm:
-        await llm.call(request(), ignore, ignore)
-        await llm.call(request(), ignore, ignore)
-        await llm.call(request(session="conversation 8"), ignore, ignore)
+    replay = ReplayServer([make_response("a"), make_response("b"), make_response("c")])
+    async with open_client(replay) as llm:
+        await llm.call(make_request(), ignore, ignore)
+        await llm.call(make_request(), ignore, ignore)
+        await llm.call(make_request(session="conversation 8"), ignore, ignore)
     first, second, third = [headers["x-session-id"] for headers in replay.headers]
     assert first == second != third
     assert "conversation" not in first
@@ -229,9 +235,9 @@ async def test_a_conversation_is_named_by_a_hash_and_the_key_goes_along():
 async def test_what_the_environment_says_of_openai_is_not_sent(monkeypatch):
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
-    replay = Replay([said("a")])
-    async with replaying(replay) as llm:
-        await llm.call(request(), ignore, ignore)
+    replay = ReplayServer([make_response("a")])
+    async with open_client(replay) as llm:
+        await llm.call(make_request(), ignore, ignore)
     assert not [name for name in replay.headers[0] if name.startswith("openai-")]
 
 
@@ -243,10 +249,10 @@ async def test_calls_and_results_are_sent_as_two_messages():
         Message("assistant", calls=(call,)),
         Message("tool", "noon", call_id="call-1"),
     )
-    replay = Replay([said("a")])
-    async with replaying(replay) as llm:
-        await llm.call(request(messages=messages), ignore, ignore)
-    assert replay.asked[0]["messages"] == [
+    replay = ReplayServer([make_response("a")])
+    async with open_client(replay) as llm:
+        await llm.call(make_request(messages=messages), ignore, ignore)
+    assert replay.requests[0]["messages"] == [
         {"role": "user", "content": "time?"},
         {"role": "assistant", "content": "Let me look.", "reasoning": "need it"},
         {
@@ -261,5 +267,5 @@ async def test_calls_and_results_are_sent_as_two_messages():
 
 async def test_halves_of_characters_never_leave_the_client():
     chunk = '{"choices": [{"delta": {"content": "a\\ud83d\\ude00\\udfff\\u0000b"}, "finish_reason": "stop"}]}'
-    reply = await ask(Recorded(lines=[f"data: {chunk}", "data: [DONE]"]))
+    reply = await call_client(RecordedResponse(lines=[f"data: {chunk}", "data: [DONE]"]))
     assert reply.text.encode() == "a😀�b".encode()

@@ -12,9 +12,17 @@ import pytest
 
 from bot.domain import Reply, Usage
 from bot.errors import CallFailed, EndpointAway, EndpointRefused, PromptTooLong
-from bot.llm.client import Llm
-from bot.llm.seats import Seats
-from tests.support.recorded_endpoint import Recorded, Replay, ignore, recorded, replaying, request, said
+from bot.llm.client import ModelClient
+from bot.llm.seats import SeatLimiter
+from tests.support.recorded_endpoint import (
+    RecordedResponse,
+    ReplayServer,
+    ignore,
+    load_response,
+    make_request,
+    make_response,
+    open_client,
+)
 
 BODY = b'data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 WHOLE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n%s" % (
@@ -23,10 +31,10 @@ WHOLE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 
 )
 
 
-async def failure(answer: Recorded, silence: float = 5.0) -> CallFailed:
-    async with replaying(Replay([answer]), silence=silence) as llm:
+async def call_and_fail(response: RecordedResponse, silence_seconds: float = 5.0) -> CallFailed:
+    async with open_client(ReplayServer([response]), silence_seconds=silence_seconds) as llm:
         with pytest.raises(CallFailed) as caught:
-            await llm.call(request(), ignore, ignore)
+            await llm.call(make_request(), ignore, ignore)
     return caught.value
 
 
@@ -45,7 +53,7 @@ async def failure(answer: Recorded, silence: float = 5.0) -> CallFailed:
     ],
 )
 async def test_a_refusal_says_in_one_sentence_what_to_do(name, error, words):
-    failed = await failure(recorded(name))
+    failed = await call_and_fail(load_response(name))
     assert type(failed) is error
     assert words in str(failed)
     assert failed.partial.usage.partial
@@ -55,24 +63,24 @@ async def test_a_refusal_says_in_one_sentence_what_to_do(name, error, words):
 async def test_a_refusal_that_repeats_the_key_or_the_request_is_told_without_them():
     message = "1 validation error: {'msg': 'bad key sk-secret', 'input': 'what the person wrote'}"
     error = {"message": message, "type": "Bad Request", "param": None, "code": 400}
-    failed = await failure(Recorded(400, {"error": error}))
+    failed = await call_and_fail(RecordedResponse(400, {"error": error}))
     assert "bad key [hidden]" in str(failed)
     assert "person" not in str(failed)
 
 
 @pytest.mark.parametrize("status", [400, 500])
 async def test_an_error_without_json_is_an_error_all_the_same(status):
-    assert f"HTTP {status}" in str(await failure(Recorded(status, "a proxy's page")))
+    assert f"HTTP {status}" in str(await call_and_fail(RecordedResponse(status, "a proxy's page")))
 
 
 async def test_an_engine_that_dies_while_streaming_leaves_what_it_said():
-    failed = await failure(recorded("15-stream-while-engine-crashes"))
+    failed = await call_and_fail(load_response("15-stream-while-engine-crashes"))
     assert isinstance(failed, EndpointAway)
     assert failed.partial.text == "tick tick tick t"
 
 
 async def test_a_silent_stream_ends_by_its_time_limit_with_the_running_usage():
-    failed = await failure(recorded("14-sigterm-mid-stream", hold=True), silence=1)
+    failed = await call_and_fail(load_response("14-sigterm-mid-stream", keeps_open=True), silence_seconds=1)
     assert isinstance(failed, EndpointAway)
     assert "silent for 1 s" in str(failed)
     assert failed.partial.text == "tick tick tick "
@@ -93,50 +101,50 @@ async def test_a_silent_stream_ends_by_its_time_limit_with_the_running_usage():
     ],
 )
 async def test_a_stream_that_is_none_counts_as_away(lines):
-    assert isinstance(await failure(Recorded(lines=lines)), EndpointAway)
+    assert isinstance(await call_and_fail(RecordedResponse(lines=lines)), EndpointAway)
 
 
 async def test_cancelling_closes_the_request_at_once_and_hands_over_what_came():
-    replay = Replay([recorded("14-sigterm-mid-stream", hold=True), said("next")])
+    replay = ReplayServer([load_response("14-sigterm-mid-stream", keeps_open=True), make_response("next")])
     cut: list[Reply] = []
     shown = asyncio.Queue[str]()
-    async with replaying(replay, seats=1) as llm:
+    async with open_client(replay, seats=1) as llm:
         async with asyncio.TaskGroup() as tasks:
-            call = tasks.create_task(llm.call(request(), shown.put_nowait, ignore, cut.append))
+            call = tasks.create_task(llm.call(make_request(), shown.put_nowait, ignore, cut.append))
             while await shown.get() != "tick tick tick":
                 pass
             call.cancel()
         assert call.cancelled()
-        await replay.left.wait()
+        await replay.client_left.wait()
         assert cut[0].text == "tick tick tick "
         assert cut[0].usage.partial
         assert cut[0].usage.completion_tokens == 9
-        assert (await llm.call(request(), ignore, ignore)).text == "next"
+        assert (await llm.call(make_request(), ignore, ignore)).text == "next"
 
 
 async def test_a_call_cancelled_while_it_waits_for_a_seat_never_reaches_the_endpoint():
-    replay = Replay([recorded("14-sigterm-mid-stream", hold=True)])
+    replay = ReplayServer([load_response("14-sigterm-mid-stream", keeps_open=True)])
     cut: list[Reply] = []
-    async with replaying(replay, seats=1) as llm, asyncio.TaskGroup() as tasks:
-        first = tasks.create_task(llm.call(request(), ignore, ignore))
+    async with open_client(replay, seats=1) as llm, asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(llm.call(make_request(), ignore, ignore))
         await replay.started.wait()
-        second = tasks.create_task(llm.call(request(lane="2"), ignore, ignore, cut.append))
+        second = tasks.create_task(llm.call(make_request(lane="2"), ignore, ignore, cut.append))
         await asyncio.sleep(0)
-        assert llm.waiting("2") == 0
+        assert llm.queue_position("2") == 0
         second.cancel()
         first.cancel()
-    assert len(replay.asked) == 1
+    assert len(replay.requests) == 1
     assert cut[0].times.seat is None
 
 
 @contextlib.asynccontextmanager
-async def listening(
+async def open_socket_client(
     answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
-) -> AsyncIterator[Llm]:
+) -> AsyncIterator[ModelClient]:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        llm = Llm(f"http://127.0.0.1:{port}/v1", "gemma4", Seats(1))
+        llm = ModelClient(f"http://127.0.0.1:{port}/v1", "gemma4", SeatLimiter(1))
         try:
             yield llm
         finally:
@@ -162,9 +170,9 @@ async def test_a_pooled_connection_that_is_gone_costs_no_call():
             await read_request(reader)
         writer.close()
 
-    async with listening(answer) as llm:
-        assert (await llm.call(request(), ignore, ignore)).text == "hi"
-        assert (await llm.call(request(), ignore, ignore)).text == "hi"
+    async with open_socket_client(answer) as llm:
+        assert (await llm.call(make_request(), ignore, ignore)).text == "hi"
+        assert (await llm.call(make_request(), ignore, ignore)).text == "hi"
     assert next(connections) == 3
 
 
@@ -176,9 +184,9 @@ async def test_a_connection_that_is_reset_again_counts_as_away():
         await read_request(reader)
         writer.transport.abort()
 
-    async with listening(answer) as llm:
+    async with open_socket_client(answer) as llm:
         with pytest.raises(EndpointAway, match="cut the connection"):
-            await llm.call(request(), ignore, ignore)
+            await llm.call(make_request(), ignore, ignore)
     assert next(connections) == 3
 
 
@@ -192,16 +200,16 @@ async def test_a_connection_cut_within_the_stream_is_not_tried_again():
         await writer.drain()
         writer.close()
 
-    async with listening(answer) as llm:
+    async with open_socket_client(answer) as llm:
         with pytest.raises(EndpointAway, match="cut the connection"):
-            await llm.call(request(), ignore, ignore)
+            await llm.call(make_request(), ignore, ignore)
     assert next(connections) == 2
 
 
 async def test_an_endpoint_that_is_not_there_counts_as_away():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    llm = Llm(f"http://127.0.0.1:{port}/v1", "gemma4", Seats(1))
+    llm = ModelClient(f"http://127.0.0.1:{port}/v1", "gemma4", SeatLimiter(1))
     with pytest.raises(EndpointAway, match="cannot be reached"):
-        await llm.call(request(), ignore, ignore)
+        await llm.call(make_request(), ignore, ignore)
     await llm.close()

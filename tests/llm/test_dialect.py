@@ -2,10 +2,10 @@
 
 from bot.domain import Message, ToolCall
 from bot.http_server import serve
-from bot.llm.client import Llm
+from bot.llm.client import ModelClient
 from bot.llm.dialect import PLAIN, VLLM
-from bot.llm.seats import Seats
-from tests.support.recorded_endpoint import Replay, ignore, request, said
+from bot.llm.seats import SeatLimiter
+from tests.support.recorded_endpoint import ReplayServer, ignore, make_request, make_response
 
 TOOL = {
     "type": "function",
@@ -19,8 +19,8 @@ LOOP = (
 
 
 def test_a_plain_endpoint_gets_the_standard_fields_alone():
-    wanted = request(messages=LOOP, tools=(TOOL,), thinking=True, priority=2, brake=1024)
-    body = PLAIN.body("gemma", wanted)
+    wanted = make_request(messages=LOOP, tools=(TOOL,), thinking=True, priority=2, brake=1024)
+    body = PLAIN.build_body("gemma", wanted)
     assert set(body) == {
         "model",
         "messages",
@@ -32,23 +32,25 @@ def test_a_plain_endpoint_gets_the_standard_fields_alone():
     }
     assert body["stream_options"] == {"include_usage": True}
     assert not [message for message in body["messages"] if "reasoning" in message]
-    assert PLAIN.headers(wanted) == {}
+    assert PLAIN.build_headers(wanted) == {}
 
 
 async def test_the_client_speaks_the_dialect_it_is_given():
-    replay = Replay([said("noon")])
+    replay = ReplayServer([make_response("noon")])
     async with serve(replay.app) as url:
-        llm = Llm(f"{url}/v1", "gemma", Seats(1), dialect=PLAIN)
-        assert (await llm.call(request(messages=LOOP, thinking=True), ignore, ignore)).text == "noon"
+        llm = ModelClient(f"{url}/v1", "gemma", SeatLimiter(1), dialect=PLAIN)
+        assert (await llm.call(make_request(messages=LOOP, thinking=True), ignore, ignore)).text == "noon"
         await llm.close()
-    assert replay.asked == [PLAIN.body("gemma", request(messages=LOOP, thinking=True))]
+    assert replay.requests == [PLAIN.build_body("gemma", make_request(messages=LOOP, thinking=True))]
     assert "x-session-id" not in replay.headers[0]
 
 
 def test_a_reply_goes_on_in_the_message_left_open():
     messages = (*LOOP, Message("assistant", "It is", reasoning="noon"))
-    body = VLLM.body("gemma", request(messages=messages, continues=True))
+    body = VLLM.build_body("gemma", make_request(messages=messages, continues=True))
     assert (body["continue_final_message"], body["add_generation_prompt"]) == (True, False)
     assert body["messages"][-1] == {"role": "assistant", "content": "It is", "reasoning": "noon"}
-    assert "continue_final_message" not in VLLM.body("gemma", request(messages=messages))
-    assert "continue_final_message" not in PLAIN.body("gemma", request(messages=messages, continues=True))
+    assert "continue_final_message" not in VLLM.build_body("gemma", make_request(messages=messages))
+    assert "continue_final_message" not in PLAIN.build_body(
+        "gemma", make_request(messages=messages, continues=True)
+    )

@@ -16,8 +16,8 @@ from starlette.routing import Route
 from bot.errors import KeyRefused, ServerAway
 from bot.http_server import serve
 from bot.llm import server_api as server
-from bot.llm.server_api import Counters, Read, ServedModel
-from bot.sim.vllm.server import Endpoint
+from bot.llm.server_api import ServedModel, ServerCounters, TypedReadResult
+from bot.sim.vllm.server import SimulatedEndpoint
 
 MODELS = {
     "object": "list",
@@ -26,7 +26,7 @@ MODELS = {
 
 
 @contextlib.asynccontextmanager
-async def answering(**routes: Any) -> AsyncIterator[str]:
+async def serve_routes(**routes: Any) -> AsyncIterator[str]:
     """An endpoint whose routes give these (status, body) pairs; yields its address with /v1."""
 
     def answer(given: tuple[int, Any]) -> Any:
@@ -50,16 +50,19 @@ async def answering(**routes: Any) -> AsyncIterator[str]:
 
 
 async def test_models_are_named_with_their_context() -> None:
-    async with answering(models=(200, MODELS)) as url:
-        assert await server.models(url, "k") == (ServedModel("gemma4", 32768), ServedModel("other", None))
+    async with serve_routes(models=(200, MODELS)) as url:
+        assert await server.fetch_models(url, "k") == (
+            ServedModel("gemma4", 32768),
+            ServedModel("other", None),
+        )
 
 
 async def test_a_wrong_key_and_a_missing_one_are_told_apart() -> None:
-    async with answering(models=(401, {"error": "Unauthorized"})) as url:
+    async with serve_routes(models=(401, {"error": "Unauthorized"})) as url:
         with pytest.raises(KeyRefused, match="wants a key"):
-            await server.models(url)
+            await server.fetch_models(url)
         with pytest.raises(KeyRefused, match="wants another key") as caught:
-            await server.models(url, "wrong-key")
+            await server.fetch_models(url, "wrong-key")
         assert "wrong-key" not in str(caught.value)
 
 
@@ -74,31 +77,31 @@ async def test_a_wrong_key_and_a_missing_one_are_told_apart() -> None:
     ],
 )
 async def test_what_is_no_endpoint_is_said(answer: tuple[int, Any], words: str) -> None:
-    async with answering(models=answer) as url:
+    async with serve_routes(models=answer) as url:
         with pytest.raises(ServerAway, match=words):
-            await server.models(url)
+            await server.fetch_models(url)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/v1", "http://name.invalid/v1", "http://\x7f/v1"])
 async def test_an_address_where_nothing_answers_is_said(url: str) -> None:
     with pytest.raises(ServerAway, match="Nothing answers at"):
-        await server.models(url)
-    assert not await server.health(url)
+        await server.fetch_models(url)
+    assert not await server.check_health(url)
 
 
 async def test_the_version_is_read_or_unknown() -> None:
-    async with answering(version=(200, {"version": "0.33.0"})) as url:
-        assert await server.version(url) == "0.33.0"
-    async with answering(version=(200, {"version": None})) as url:
-        assert await server.version(url) is None
-    async with answering() as url:
-        assert await server.version(url) is None
+    async with serve_routes(version=(200, {"version": "0.33.0"})) as url:
+        assert await server.fetch_version(url) == "0.33.0"
+    async with serve_routes(version=(200, {"version": None})) as url:
+        assert await server.fetch_version(url) is None
+    async with serve_routes() as url:
+        assert await server.fetch_version(url) is None
 
 
 @pytest.mark.parametrize(("status", "up"), [(200, True), (404, True), (503, False), (500, False)])
 async def test_health_is_up_unless_the_server_says_otherwise(status: int, up: bool) -> None:
-    async with answering(health=(status, "")) as url:
-        assert await server.health(url) is up
+    async with serve_routes(health=(status, "")) as url:
+        assert await server.check_health(url) is up
 
 
 PROMPT = {
@@ -109,7 +112,7 @@ PROMPT = {
 
 
 async def test_a_prompt_is_counted_as_a_call_sends_it() -> None:
-    endpoint = Endpoint(api_key="k")
+    endpoint = SimulatedEndpoint(api_key="k")
     async with serve(endpoint.app) as url, httpx.AsyncClient(headers={"authorization": "Bearer k"}) as http:
         counted = await server.tokenize(f"{url}/v1", "k", PROMPT)
         await http.post(f"{url}/v1/chat/completions", json={**PROMPT, "max_tokens": 5})
@@ -127,27 +130,29 @@ async def test_a_prompt_is_counted_as_a_call_sends_it() -> None:
     ],
 )
 async def test_a_prompt_that_cannot_be_counted_is_not(answer: tuple[int, Any]) -> None:
-    async with answering(tokenize=answer) as url:
+    async with serve_routes(tokenize=answer) as url:
         assert await server.tokenize(url, None, PROMPT) is None
 
 
 async def test_a_server_that_takes_its_time_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "QUICKLY", 0.02)
-    endpoint = Endpoint()
+    monkeypatch.setattr(server, "QUICK_SECONDS", 0.02)
+    endpoint = SimulatedEndpoint()
     async with serve(endpoint.app) as url:
         endpoint.hold()
         assert (
-            await server.systemone(f"{url}/v1", None, {"state": "x", "questions": {"a": {"type": "noul"}}})
-            == Read()
+            await server.ask_typed_questions(
+                f"{url}/v1", None, {"state": "x", "questions": {"a": {"type": "noul"}}}
+            )
+            == TypedReadResult()
         )
         endpoint.release()
     assert await server.tokenize("http://127.0.0.1:9/v1", None, PROMPT) is None
 
 
 async def test_what_is_encrypted_is_verified() -> None:
-    async with answering(version=(200, {"version": "0.33.0"})) as url:
+    async with serve_routes(version=(200, {"version": "0.33.0"})) as url:
         with pytest.raises(ServerAway, match="Nothing answers at https://"):
-            await server.version(url.replace("http://", "https://"))
+            await server.fetch_version(url.replace("http://", "https://"))
 
 
 PAGE = """# HELP vllm:prompt_tokens_total Number of prefill tokens processed.
@@ -164,28 +169,28 @@ vllm:diffusion_num_committed_tokens_total{engine="0"} 1e999
 
 
 async def test_counters_are_added_up_over_engines_and_labels() -> None:
-    async with answering(metrics=(200, PAGE)) as url:
-        assert await server.counters(url, "k") == Counters(1507, None, 12, 3, None, 0)
+    async with serve_routes(metrics=(200, PAGE)) as url:
+        assert await server.fetch_counters(url, "k") == ServerCounters(1507, None, 12, 3, None, 0)
 
 
 @pytest.mark.parametrize("answer", [(404, PAGE), (200, "python_info 1.0"), (200, "")])
 async def test_a_server_without_such_counters_is_told_apart(answer: tuple[int, str]) -> None:
-    async with answering(metrics=answer) as url:
-        assert await server.counters(url) is None
+    async with serve_routes(metrics=answer) as url:
+        assert await server.fetch_counters(url) is None
 
 
 async def test_counters_of_nobody_are_unknown() -> None:
-    assert await server.counters("http://127.0.0.1:9/v1") is None
+    assert await server.fetch_counters("http://127.0.0.1:9/v1") is None
 
 
 async def test_a_sample_that_is_no_number_counts_as_nothing() -> None:
-    async with answering(metrics=(200, "vllm:prompt_tokens_total 1.2.3")) as url:
-        assert await server.counters(url) == Counters(0)
+    async with serve_routes(metrics=(200, "vllm:prompt_tokens_total 1.2.3")) as url:
+        assert await server.fetch_counters(url) == ServerCounters(0)
 
 
 async def test_the_simulator_counts_as_it_is_read() -> None:
-    async with serve(Endpoint().app) as url:
-        assert await server.counters(f"{url}/v1") == Counters(0, 0, 0, 0, 0, 0)
+    async with serve(SimulatedEndpoint().app) as url:
+        assert await server.fetch_counters(f"{url}/v1") == ServerCounters(0, 0, 0, 0, 0, 0)
 
 
 async def test_certificates_are_checked_however_the_address_is_written(monkeypatch: pytest.MonkeyPatch):
@@ -197,5 +202,5 @@ async def test_certificates_are_checked_however_the_address_is_written(monkeypat
 
     monkeypatch.setattr(server, "_certificates", certificates)
     with pytest.raises(ServerAway):
-        await server.version("HTTPS://127.0.0.1:9")
+        await server.fetch_version("HTTPS://127.0.0.1:9")
     assert len(contexts) == 1

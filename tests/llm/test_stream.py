@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.reply_parser import judge
-from bot.db.conversations.calls import _account
-from bot.llm.stream import Reading, epoch_clock
+from bot.agent.reply_parser import parse_reply
+from bot.db.conversations.calls import _to_columns
+from bot.llm.stream import StreamAccumulator, make_epoch_clock
 from tests.support.offered_tools import TOOLS
 
 odd = st.recursive(
@@ -26,43 +26,45 @@ odd = st.recursive(
 )
 
 
-def some(**known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def partial_dicts(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """An object with some of these keys, each right or odd; or something odd altogether."""
-    return st.fixed_dictionaries({}, optional={key: value | odd for key, value in known.items()}) | odd
+    return st.fixed_dictionaries({}, optional={key: value | odd for key, value in fields.items()}) | odd
 
 
-function = some(name=st.sampled_from(["clock", "calculate"]), arguments=st.just("{}"))
-piece = some(id=st.just("a"), index=st.integers(0, 2), function=function)
-delta = some(content=st.just("Hi."), reasoning=st.just("Hm."), tool_calls=st.lists(piece, max_size=3))
-choice = some(delta=delta, finish_reason=st.sampled_from(["stop", "length", "tool_calls"]))
-details = some(cached_tokens=st.integers(0, 9), reasoning_tokens=st.integers(0, 9))
-usage = some(
+function = partial_dicts(name=st.sampled_from(["clock", "calculate"]), arguments=st.just("{}"))
+piece = partial_dicts(id=st.just("a"), index=st.integers(0, 2), function=function)
+delta = partial_dicts(
+    content=st.just("Hi."), reasoning=st.just("Hm."), tool_calls=st.lists(piece, max_size=3)
+)
+choice = partial_dicts(delta=delta, finish_reason=st.sampled_from(["stop", "length", "tool_calls"]))
+details = partial_dicts(cached_tokens=st.integers(0, 9), reasoning_tokens=st.integers(0, 9))
+usage = partial_dicts(
     prompt_tokens=st.integers(0, 9), completion_tokens=st.integers(0, 9), prompt_tokens_details=details
 )
-chunk = some(
+chunk = partial_dicts(
     id=st.just("chatcmpl-1"),
     system_fingerprint=st.just("vllm"),
     choices=st.lists(choice, max_size=2),
     usage=usage,
-    metrics=some(queue_time_ms=st.floats(0, 9)),
+    metrics=partial_dicts(queue_time_ms=st.floats(0, 9)),
 )
 
 
 @given(st.lists(chunk, max_size=3))
 def test_any_chunks_are_read_or_refused_and_can_be_judged_and_stored(chunks: list[Any]):
-    reading = Reading(epoch_clock())
+    reading = StreamAccumulator(make_epoch_clock())
     for one in chunks:
         try:
-            reading.take(one)
+            reading.add_chunk(one)
         except ValueError:
             break
-    reply = reading.reply()
+    reply = reading.build_reply()
     assert isinstance(reply.finish_reason, str | None)
-    judge(reply, TOOLS)
-    assert all(_storable(value) for value in _account(reply).values())
+    parse_reply(reply, TOOLS)
+    assert all(is_storable(value) for value in _to_columns(reply).values())
 
 
-def _storable(value: object) -> bool:
+def is_storable(value: object) -> bool:
     if isinstance(value, str):
         return bool(value.encode()) or value == ""
     if isinstance(value, int):
@@ -71,8 +73,8 @@ def _storable(value: object) -> bool:
 
 
 def test_counts_that_are_no_counts_are_unknown_not_zero():
-    reading = Reading(epoch_clock())
-    reading.take({"choices": [], "usage": {"prompt_tokens": True, "completion_tokens": -3}})
-    used = reading.reply().usage
+    reading = StreamAccumulator(make_epoch_clock())
+    reading.add_chunk({"choices": [], "usage": {"prompt_tokens": True, "completion_tokens": -3}})
+    used = reading.build_reply().usage
     assert (used.prompt_tokens, used.completion_tokens, used.cached_tokens) == (None, None, None)
-    assert json.dumps(_account(reading.reply()))
+    assert json.dumps(_to_columns(reading.build_reply()))

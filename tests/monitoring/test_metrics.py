@@ -7,22 +7,22 @@ from sqlalchemy import insert
 
 from bot.db.engine import Database
 from bot.db.tables import accounts, model_calls, turns
-from bot.db.usage.ended import INTERVALS, Lookout
-from bot.monitoring.metrics import Metrics
+from bot.db.usage.ended import INTERVALS, EndedWatcher
+from bot.monitoring.metrics import GatewayMetrics
 
 CALL = {"step": 1, "endpoint": "e", "model": "m", "thinking": False, "tools_offered": 0, "created_at": 1.0}
 TURN = {"lane": "7", "person": 7, "conversation": 1, "tools": "[]", "thinking": False, "thinking_why": ""}
 
 
-async def page(database: Database, *rows: tuple[Any, Mapping[str, Any]]) -> dict[str, str]:
+async def render_metrics(database: Database, *rows: tuple[Any, Mapping[str, Any]]) -> dict[str, str]:
     """What is told after these rows were written."""
-    lookout = Lookout(database)
+    lookout = EndedWatcher(database)
     await lookout.begin()
-    metrics = Metrics(lookout, {}, "clock".__eq__, "1.2.3")
+    metrics = GatewayMetrics(lookout, {}, "clock".__eq__, "1.2.3")
     async with database.transaction() as tx:
         for table, row in rows:
             await tx.execute(insert(table).values(**row))
-    told, _ = await metrics.exposition("")
+    told, _ = await metrics.render("")
     lines = [line.rpartition(" ") for line in told.decode().splitlines() if not line.startswith("#")]
     return {name: value for name, _, value in lines}
 
@@ -35,7 +35,7 @@ async def test_what_a_call_did_not_tell_is_in_no_sum(database: Database):
         "completion_tokens": 257,
         "cached_tokens": 60,
     }
-    told = await page(
+    told = await render_metrics(
         database,
         (model_calls, CALL | counted | {"seat_at": 2.0, "ended_at": 4.5, "reasoning_tokens": 7}),
         (model_calls, CALL | {"purpose": "turn", "outcome": "failed"}),
@@ -53,16 +53,16 @@ async def test_what_a_call_did_not_tell_is_in_no_sum(database: Database):
 
 async def test_a_server_that_tells_nothing_of_cache_and_thought_has_no_series_of_noughts(database: Database):
     counted = {"purpose": "turn", "outcome": "ok", "prompt_tokens": 100, "completion_tokens": 257}
-    told = await page(database, (model_calls, CALL | counted))
+    told = await render_metrics(database, (model_calls, CALL | counted))
     assert not any(
         name.startswith(("canvasgram_cached_tokens", "canvasgram_reasoning_tokens")) for name in told
     )
-    told = await page(database, (model_calls, CALL | counted | {"cached_tokens": 0}))
+    told = await render_metrics(database, (model_calls, CALL | counted | {"cached_tokens": 0}))
     assert told['canvasgram_cached_tokens_total{model="m"}'] == "0.0"
 
 
 async def test_a_reading_costs_no_canvas(database: Database):
-    told = await page(
+    told = await render_metrics(
         database, (model_calls, CALL | {"purpose": "decision", "outcome": "ok", "completion_tokens": 300})
     )
     assert not any(name.startswith("canvasgram_canvases_estimated_total") for name in told)
@@ -76,7 +76,9 @@ async def test_the_intervals_of_an_account_are_told_where_there_are_any(database
         "whole": 2.0,
         "first_canvas": 2.0,
     }
-    told = await page(database, (turns, turn | {"state": "ended", "ending": "answered"}), (accounts, account))
+    told = await render_metrics(
+        database, (turns, turn | {"state": "ended", "ending": "answered"}), (accounts, account)
+    )
     counts = {name for name in told if name.startswith("canvasgram_turn_interval_seconds_count")}
     assert counts == {
         f'canvasgram_turn_interval_seconds_count{{interval="{one}"}}' for one in ("whole", "first_canvas")

@@ -5,22 +5,22 @@ from collections.abc import AsyncIterator
 import pytest
 from telegram import Bot
 
-from bot.sim.telegram.server import BotApi, Limits
-from tests.support.telegram_client import client
+from bot.sim.telegram.server import BotApi, FloodLimits
+from tests.support.telegram_client import open_bot
 
 
 @pytest.fixture
 def api() -> BotApi:
-    return BotApi(limits=Limits.none())
+    return BotApi(limits=FloodLimits.unlimited())
 
 
 @pytest.fixture
 async def api_url(api: BotApi) -> AsyncIterator[str]:
-    async with api.served() as url:
+    async with api.serve_on_loopback() as url:
         yield url
 
 
 @pytest.fixture
 async def bot(api: BotApi, api_url: str) -> AsyncIterator[Bot]:
-    async with client(api, api_url) as bot:
+    async with open_bot(api, api_url) as bot:
         yield bot

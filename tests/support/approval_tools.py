@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-TEXT = '''
+SOURCE = '''
 """Bells."""
 
 from pathlib import Path
@@ -63,16 +63,16 @@ async def recite() -> str:
 '''
 
 
-def hung(folder: Path) -> Path:
+def install_bells(folder: Path) -> Path:
     """The folder, with the bells in it; give it as TOOLS_DIR."""
     tools = folder / "own_tools"
     tools.mkdir(mode=0o700)
-    (tools / "bells.py").write_text(TEXT.replace("\\\\n", "\\n"), encoding="utf-8")
+    (tools / "bells.py").write_text(SOURCE.replace("\\\\n", "\\n"), encoding="utf-8")
     (tools / "bells.py").chmod(0o600)
     return tools
 
 
-def rung(folder: Path) -> list[str]:
+def load_rung_bells(folder: Path) -> list[str]:
     """What was rung so far."""
     lines = folder / "own_tools" / "rung.txt"
     return lines.read_text(encoding="utf-8").split() if lines.exists() else []

@@ -9,24 +9,26 @@ from typing import Any
 from PIL import Image
 
 
-def image(width: int = 64, height: int = 48, form: str = "JPEG", mode: str = "RGB", **how: Any) -> bytes:
+def make_image(
+    width: int = 64, height: int = 48, form: str = "JPEG", mode: str = "RGB", **options: Any
+) -> bytes:
     """A picture whose upper left quarter is blue, and the rest red."""
     picture = Image.new("RGB", (width, height), "red")
     picture.paste("blue", (0, 0, width // 2, height // 2))
-    return written(picture.convert(mode), form, **how)
+    return encode_image(picture.convert(mode), form, **options)
 
 
-def written(picture: Image.Image, form: str, **how: Any) -> bytes:
+def encode_image(picture: Image.Image, form: str, **options: Any) -> bytes:
     body = io.BytesIO()
-    picture.save(body, form, **how)
+    picture.save(body, form, **options)
     return body.getvalue()
 
 
-def opened(body: bytes) -> Image.Image:
+def open_image(body: bytes) -> Image.Image:
     return Image.open(io.BytesIO(body))
 
 
-def huge_png(width: int, height: int) -> bytes:
+def make_huge_png(width: int, height: int) -> bytes:
     """A picture of one colour that is a thousand times larger once it is unpacked."""
     packer = zlib.compressobj(9)
     row = bytes(1 + 3 * width)
@@ -40,17 +42,17 @@ def huge_png(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(told)
 
 
-def pdf(pages: Sequence[str]) -> bytes:
+def make_pdf(pages: Sequence[str]) -> bytes:
     """A PDF with these texts, a page each; lines end at newlines."""
-    return pdf_of([_shown(text) for text in pages])
+    return make_pdf_of_streams([_page_content(text) for text in pages])
 
 
-def slow_pdf() -> bytes:
+def make_slow_pdf() -> bytes:
     """A small PDF on whose one page every reader works for many seconds."""
-    return pdf_of([b"BT /F1 12 Tf " + b"(xxxx) Tj T* " * 300_000 + b"ET"])
+    return make_pdf_of_streams([b"BT /F1 12 Tf " + b"(xxxx) Tj T* " * 300_000 + b"ET"])
 
 
-def pdf_of(contents: Sequence[bytes]) -> bytes:
+def make_pdf_of_streams(contents: Sequence[bytes]) -> bytes:
     """A PDF with these content streams, a page each."""
     count = len(contents)
     kids = " ".join(f"{3 + 2 * number} 0 R" for number in range(count))
@@ -66,21 +68,21 @@ def pdf_of(contents: Sequence[bytes]) -> bytes:
         )
         objects.append(_stream(content))
     objects.append(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
-    return _filed(objects)
+    return _assemble_pdf(objects)
 
 
-def locked_pdf(pages: Sequence[str], password: str) -> bytes:
+def make_locked_pdf(pages: Sequence[str], password: str) -> bytes:
     """A PDF that is encrypted; without a password everybody may read it."""
     from pypdf import PdfWriter
 
-    writer = PdfWriter(clone_from=io.BytesIO(pdf(pages)))
+    writer = PdfWriter(clone_from=io.BytesIO(make_pdf(pages)))
     writer.encrypt(password, owner_password="owner", algorithm="AES-256")
     body = io.BytesIO()
     writer.write(body)
     return body.getvalue()
 
 
-def _shown(text: str) -> bytes:
+def _page_content(text: str) -> bytes:
     if not text:
         return b""
     lines = " ".join(f"({line}) Tj T*" for line in text.split("\n"))
@@ -92,7 +94,7 @@ def _stream(content: bytes) -> bytes:
     return b"<< /Length %d /Filter /FlateDecode >>\nstream\n" % len(packed) + packed + b"\nendstream"
 
 
-def _filed(objects: Sequence[bytes]) -> bytes:
+def _assemble_pdf(objects: Sequence[bytes]) -> bytes:
     body, places = bytearray(b"%PDF-1.4\n"), []
     for number, told in enumerate(objects, start=1):
         places.append(len(body))

@@ -30,15 +30,15 @@ KINDS = (
 
 
 @dataclass
-class Border:
+class TelegramClock:
     """When getUpdates first returned an update, and when a call about a message last returned; epoch seconds."""
 
-    fetched: dict[int, float] = field(default_factory=dict)
-    shown: dict[int, float] = field(default_factory=dict)
+    fetched_at: dict[int, float] = field(default_factory=dict)
+    shown_at: dict[int, float] = field(default_factory=dict)
     _anchor: float = field(default_factory=lambda: time.time() - time.monotonic())
 
     @contextmanager
-    def watched(self) -> Iterator["Border"]:
+    def observe(self) -> Iterator["TelegramClock"]:
         """Look at every answer of Telegram while the block runs."""
         original = HTTPXRequest.do_request
         border = self
@@ -47,7 +47,7 @@ class Border:
             request: HTTPXRequest, url: str, method: str, request_data: RequestData | None = None, **more: Any
         ) -> tuple[int, bytes]:
             status, body = await original(request, url, method, request_data, **more)
-            border._saw(url.rpartition("/")[2], request_data.json_parameters if request_data else {}, body)
+            border._record(url.rpartition("/")[2], request_data.json_parameters if request_data else {}, body)
             return status, body
 
         HTTPXRequest.do_request = do_request  # type: ignore[assignment]
@@ -56,25 +56,25 @@ class Border:
         finally:
             HTTPXRequest.do_request = original  # type: ignore[method-assign]
 
-    def _saw(self, method: str, parameters: dict[str, str], body: bytes) -> None:
+    def _record(self, method: str, parameters: dict[str, str], body: bytes) -> None:
         now = self._anchor + time.monotonic()
         if method == "editMessageText" and b"not modified" in body:
-            self.shown[int(parameters["message_id"])] = now  # it stood there, only the answer was lost
+            self.shown_at[int(parameters["message_id"])] = now  # it stood there, only the answer was lost
         try:
             result = json.loads(body)["result"]
         except (ValueError, KeyError, TypeError):
             return  # Telegram refused, or a web server's page
         if method == "getUpdates":
             for update in result:
-                self.fetched.setdefault(update["update_id"], now)
+                self.fetched_at.setdefault(update["update_id"], now)
         elif method == "sendMessage":
-            self.shown[result["message_id"]] = now
+            self.shown_at[result["message_id"]] = now
         elif method == "editMessageText":
-            self.shown[int(parameters["message_id"])] = now
+            self.shown_at[int(parameters["message_id"])] = now
 
 
 @dataclass(frozen=True)
-class Book:
+class BreakdownRow:
     """One account beside the rows of its turn."""
 
     turn: int
@@ -88,7 +88,7 @@ class Book:
     parts: tuple[tuple[str, int | None], ...]  # state and message of each
 
 
-def books(file: Path) -> list[Book]:
+def load_breakdowns(file: Path) -> list[BreakdownRow]:
     """All accounts of a database."""
     with closing(sqlite3.connect(file)) as connection:
         connection.row_factory = sqlite3.Row
@@ -102,13 +102,13 @@ def books(file: Path) -> list[Book]:
             parts = tuple((state, message) for state, message in connection.execute(of_turn, (row["item"],)))
             names = ("turn", "ending", "update_id", "received_at", "ended_at", "settled_at", "whole")
             seconds = {kind: row[kind] for kind in KINDS}
-            found.append(Book(**{name: row[name] for name in names}, seconds=seconds, parts=parts))
+            found.append(BreakdownRow(**{name: row[name] for name in names}, seconds=seconds, parts=parts))
         return found
 
 
-def check(file: Path) -> list[Book]:
+def check_breakdowns(file: Path) -> list[BreakdownRow]:
     """Every turn that ended has its account; none has a gap or a negative interval. Returns the accounts."""
-    found = books(file)
+    found = load_breakdowns(file)
     with closing(sqlite3.connect(file)) as connection:
         ended = [
             turn
@@ -126,7 +126,7 @@ def check(file: Path) -> list[Book]:
     return found
 
 
-def hold_against(found: list[Book], border: Border) -> int:
+def compare_with_clock(breakdowns: list[BreakdownRow], clock: TelegramClock) -> int:
     """Hold accounts against the independent clock; returns how many could be.
 
     The clock is read before the house reads its own, at the beginning and at the end. Either reading may come
@@ -134,14 +134,14 @@ def hold_against(found: list[Book], border: Border) -> int:
     quickest quarter.
     """
     begins, ends = list[float](), list[float]()
-    for book in found:
+    for book in breakdowns:
         messages = [message for state, message in book.parts if state == "done" and message is not None]
         if book.update_id is None or len(messages) < len(book.parts):
             continue  # begun by the house, or given up
-        last = max(border.shown[message] for message in messages)
+        last = max(clock.shown_at[message] for message in messages)
         if last < book.ended_at:
             continue  # it stood there before the turn ended
-        begins.append(book.received_at - border.fetched[book.update_id])
+        begins.append(book.received_at - clock.fetched_at[book.update_id])
         ends.append(book.received_at + book.whole - last)
     assert all(-0.0005 < late < 2 for late in (*begins, *ends)), (begins, ends)
     assert all(quantiles(late, n=4)[0] < 0.001 for late in (begins, ends)), (begins, ends)

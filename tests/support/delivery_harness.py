@@ -14,10 +14,10 @@ from bot.db.engine import Database
 from bot.db.queues import outbox
 from bot.db.tables import outbox as rows
 from bot.domain import Lane, Part
-from bot.sim.telegram.server import BotApi, Call
-from bot.telegram.client import bot_for
+from bot.sim.telegram.server import BotApi, BotApiCall
+from bot.telegram.client import create_bot
 from bot.telegram.delivery.channel import ChatChannel
-from bot.telegram.delivery.rate_budget import Limits, Rate
+from bot.telegram.delivery.rate_budget import CallRate, RateLimits
 from bot.telegram.delivery.sender import Sender
 
 ANN = Lane(7)
@@ -25,33 +25,35 @@ ONE = "First block, which says something.\n\n"
 TWO = ONE + "Second block, which goes on.\n\n"
 THREE = TWO + "Third block, and the end."
 
-QUICK = Limits(private_gap=0.0, group_gap=0.0)
+NO_GAP_LIMITS = RateLimits(private_edit_gap=0.0, group_edit_gap=0.0)
 """The real budgets, without the pauses between edits."""
 
-GENEROUS = Limits(Rate(0.0001, 1000), Rate(0.001, 1000), Rate(0.001, 1000), Rate(0.001, 1000), 0.0, 0.0)
+GENEROUS_LIMITS = RateLimits(
+    CallRate(0.0001, 1000), CallRate(0.001, 1000), CallRate(0.001, 1000), CallRate(0.001, 1000), 0.0, 0.0
+)
 
 
 @dataclass
-class PostOffice:
+class DeliveryHarness:
     """One database and one Telegram; senders come and go."""
 
     api: BotApi
     url: str
     database: Database
-    limits: Limits = QUICK
-    blocked: list[Lane] = field(default_factory=list)
-    troubles: list[str] = field(default_factory=list)
+    limits: RateLimits = NO_GAP_LIMITS
+    blocked_lanes: list[Lane] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
     async def on_blocked(self, lane: Lane) -> None:
-        self.blocked.append(lane)
+        self.blocked_lanes.append(lane)
 
     async def on_trouble(self, subject: str, text: str) -> None:
-        self.troubles.append(text)
+        self.problems.append(text)
 
     @contextlib.asynccontextmanager
-    async def sender(self, *, kill: bool = False) -> AsyncIterator[Sender]:
+    async def run_sender(self, *, kill: bool = False) -> AsyncIterator[Sender]:
         """A sender at work; at the end it is stopped, or killed in the middle of whatever it does."""
-        async with bot_for(self.api.token, self.url) as bot:
+        async with create_bot(self.api.token, self.url) as bot:
             sender = Sender(
                 self.database, bot, on_blocked=self.on_blocked, on_trouble=self.on_trouble, limits=self.limits
             )
@@ -65,40 +67,42 @@ class PostOffice:
                     else:
                         sender.stop()
 
-    def channel(self, sender: Sender, item: int = 1, lane: Lane = ANN) -> ChatChannel:
+    def open_channel(self, sender: Sender, item: int = 1, lane: Lane = ANN) -> ChatChannel:
         return ChatChannel(sender, lane, item, silent=False)
 
-    async def store(self, parts: tuple[Part, ...], item: int | None = 1, lane: Lane = ANN) -> list[int]:
+    async def store_parts(self, parts: tuple[Part, ...], item: int | None = 1, lane: Lane = ANN) -> list[int]:
         async with self.database.transaction() as tx:
             return await outbox.add(tx, item=item, lane=lane, parts=parts, now=time.time())
 
-    async def answer(self, channel: ChatChannel, text: str, item: int = 1, lane: Lane = ANN) -> None:
+    async def finish_turn(self, channel: ChatChannel, text: str, item: int = 1, lane: Lane = ANN) -> None:
         """End a turn as turns does: store the final parts, then say so."""
-        await self.store(channel.parts(text), item, lane)
+        await self.store_parts(channel.render_parts(text), item, lane)
         channel.end()
 
-    async def say(self, sender: Sender, text: str, item: int | None = 1, lane: Lane = ANN) -> int:
+    async def send_text(self, sender: Sender, text: str, item: int | None = 1, lane: Lane = ANN) -> int:
         """Store one message and wake the sender; returns its row."""
-        (row,) = await self.store((Part(text),), item, lane)
+        (row,) = await self.store_parts((Part(text),), item, lane)
         sender.wake(lane)
         return row
 
-    async def rows(self) -> list[Row[Any]]:
-        async with self.database.reading() as tx:
+    async def load_rows(self) -> list[Row[Any]]:
+        async with self.database.read_transaction() as tx:
             return list((await tx.execute(select(rows).order_by(rows.c.id))).all())
 
-    async def states(self) -> list[str]:
-        return [row.state for row in await self.rows()]
+    async def load_states(self) -> list[str]:
+        return [row.state for row in await self.load_rows()]
 
-    def seen(self, chat: int = 7) -> list[str]:
+    def list_texts(self, chat: int = 7) -> list[str]:
         """What the person sees from the bot."""
-        return [message.text for message in self.api.chat(chat).from_bot]
+        return [message.text for message in self.api.chat(chat).bot_messages]
 
-    def buttons(self, chat: int = 7) -> list[list[str]]:
-        return [[one["callback_data"] for one in message.buttons] for message in self.api.chat(chat).from_bot]
+    def list_button_data(self, chat: int = 7) -> list[list[str]]:
+        return [
+            [one["callback_data"] for one in message.buttons] for message in self.api.chat(chat).bot_messages
+        ]
 
-    def calls(self, chat: int = 7) -> list[str]:
-        return [call.method for call in self.made(chat)]
+    def list_methods(self, chat: int = 7) -> list[str]:
+        return [call.method for call in self.list_calls(chat)]
 
-    def made(self, chat: int = 7) -> list[Call]:
+    def list_calls(self, chat: int = 7) -> list[BotApiCall]:
         return [call for call in self.api.calls if call.chat_id == chat]

@@ -9,20 +9,20 @@ from tempfile import TemporaryDirectory
 from bot.db.migrate import migrate
 
 
-def placed(file: Path) -> str:
+def place_empty_database(file: Path) -> str:
     """Put one there; returns its URL."""
-    file.write_bytes(_migrated())
-    return _url(file)
+    file.write_bytes(_build_empty_database())
+    return _to_url(file)
 
 
 @functools.cache
-def _migrated() -> bytes:
+def _build_empty_database() -> bytes:
     with TemporaryDirectory() as folder:
         file = Path(folder, "empty.db")
-        migrate(_url(file))
+        migrate(_to_url(file))
         assert [*Path(folder).iterdir()] == [file]  # no part of it lies beside
         return file.read_bytes()
 
 
-def _url(file: Path) -> str:
+def _to_url(file: Path) -> str:
     return f"sqlite+aiosqlite:///{file}"

@@ -3,31 +3,33 @@
 from dataclasses import replace
 from typing import Any
 
-from bot.check.client import Limits
-from bot.check.command import run
-from bot.check.findings import Report
-from bot.check.probe import Wish
+from bot.check.client import CheckLimits
+from bot.check.command import run_check
+from bot.check.findings import CheckReport
+from bot.check.probe import CheckOptions
 from bot.http_server import serve
-from bot.sim.vllm.server import Endpoint
+from bot.sim.vllm.server import SimulatedEndpoint
 
-QUICK = Limits(call_seconds=20, pauses=(0.02, 0.1, 0.2))
+QUICK_LIMITS = CheckLimits(call_seconds=20, pause_seconds=(0.02, 0.1, 0.2))
 
 
-def quiet(_done: int, _total: int, _what: str) -> None:
+def ignore_progress(_done: int, _total: int, _what: str) -> None:
     """Nobody watches."""
 
 
-async def check(endpoint: Endpoint, **wish: Any) -> Report:
+async def check_endpoint(endpoint: SimulatedEndpoint, **options: Any) -> CheckReport:
     """The report about an endpoint."""
     async with serve(endpoint.app) as url:
-        return await check_at(url, **wish)
+        return await check_url(url, **options)
 
 
-async def check_at(url: str, **wish: Any) -> Report:
+async def check_url(url: str, **options: Any) -> CheckReport:
     """The report about whatever answers at this address."""
-    return await run(replace(Wish(f"{url}/v1", limits=QUICK), **wish), quiet)
+    return await run_check(
+        replace(CheckOptions(f"{url}/v1", limits=QUICK_LIMITS), **options), ignore_progress
+    )
 
 
-def wrong(report: Report) -> dict[str, str]:
+def problem_statuses(report: CheckReport) -> dict[str, str]:
     """What is warned of or fails."""
     return {finding.name: finding.status for finding in report.findings if finding.status in {"warn", "fail"}}

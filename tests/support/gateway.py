@@ -9,10 +9,10 @@ from typing import Any
 
 from bot.app import factory as app
 from bot.http_server import serve
-from bot.settings import Settings, given
-from bot.sim.telegram.server import PATIENCE, BotApi, Limits, Person
-from bot.sim.vllm.server import Endpoint
-from tests.support.empty_database import placed
+from bot.settings import Settings, build_settings
+from bot.sim.telegram.server import MAX_WAIT_SECONDS, BotApi, FloodLimits, SimulatedPerson
+from bot.sim.vllm.server import SimulatedEndpoint
+from tests.support.empty_database import place_empty_database
 
 ADMIN = 7
 _WORDS = " ".join(f"word{n}" for n in range(200))  # more of them than a server looks for a pattern in
@@ -24,39 +24,44 @@ def long_story() -> str:
 
 
 @dataclass
-class World:
+class GatewayHarness:
     """What surrounds the gateway; `ann` is an admin."""
 
     api: BotApi
-    endpoint: Endpoint
+    endpoint: SimulatedEndpoint
     settings: Settings
 
     @property
-    def ann(self) -> Person:
+    def ann(self) -> SimulatedPerson:
         return self.api.person(ADMIN, "Ann")
 
     def texts(self, chat: int = ADMIN) -> list[str]:
         """What the bot has in a chat now, oldest first."""
-        return [message.text for message in self.api.chat(chat).from_bot]
+        return [message.text for message in self.api.chat(chat).bot_messages]
 
-    async def answered(self, count: int = 1, chat: int = ADMIN, timeout: float = PATIENCE) -> list[str]:  # noqa: ASYNC109
+    async def wait_for_texts(
+        self,
+        count: int = 1,
+        chat: int = ADMIN,
+        timeout: float = MAX_WAIT_SECONDS,  # noqa: ASYNC109
+    ) -> list[str]:
         """The bot's messages of a chat once there are `count` of them."""
-        await self.api.until(lambda: len(self.texts(chat)) >= count, timeout)
+        await self.api.wait_until(lambda: len(self.texts(chat)) >= count, timeout)
         return self.texts(chat)
 
-    async def first_block(self) -> None:
+    async def wait_for_first_block(self) -> None:
         """Wait until a first block is shown, and let the endpoint write no more until it is released."""
-        await self.endpoint.until(lambda: any(request.canvases for request in self.endpoint.requests))
+        await self.endpoint.wait_until(lambda: any(request.canvases for request in self.endpoint.requests))
         self.endpoint.hold()
-        await self.answered()
+        await self.wait_for_texts()
 
-    def finished(self, chat: int = ADMIN) -> bool:
+    def is_finished(self, chat: int = ADMIN) -> bool:
         """Whether the bot's newest message stands without a Stop button: its answer is whole."""
-        messages = self.api.chat(chat).from_bot
+        messages = self.api.chat(chat).bot_messages
         return bool(messages) and not any(button["text"] == "⏹ Stop" for button in messages[-1].buttons)
 
     @contextlib.asynccontextmanager
-    async def gateway(self) -> AsyncIterator[None]:
+    async def run(self) -> AsyncIterator[None]:
         """The gateway at work; it is stopped in order at the end."""
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
@@ -69,12 +74,14 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def world(tmp_path: Path, endpoint: Endpoint | None = None, **settings: Any) -> AsyncIterator[World]:
+async def open_harness(
+    tmp_path: Path, endpoint: SimulatedEndpoint | None = None, **settings: Any
+) -> AsyncIterator[GatewayHarness]:
     """Both simulators, served; the gateway is started by `gateway`."""
     file = tmp_path / "house.db"
     if not file.exists():
-        placed(file)
-    api, endpoint = BotApi(limits=Limits.none()), endpoint or Endpoint()
+        place_empty_database(file)
+    api, endpoint = BotApi(limits=FloodLimits.unlimited()), endpoint or SimulatedEndpoint()
     async with serve(api.app) as telegram_url, serve(endpoint.app) as model_url:
         values = {
             "telegram_token": api.token,
@@ -86,13 +93,13 @@ async def world(tmp_path: Path, endpoint: Endpoint | None = None, **settings: An
             "thinking_read": "off",  # a row of the ledger that depends on how well words tell
             **settings,
         }
-        yield World(api, endpoint, given(**values))
+        yield GatewayHarness(api, endpoint, build_settings(**values))
 
 
 @contextlib.asynccontextmanager
-async def open_house(
-    tmp_path: Path, endpoint: Endpoint | None = None, **settings: Any
-) -> AsyncIterator[World]:
+async def running_gateway(
+    tmp_path: Path, endpoint: SimulatedEndpoint | None = None, **settings: Any
+) -> AsyncIterator[GatewayHarness]:
     """Both simulators and the gateway, running."""
-    async with world(tmp_path, endpoint, **settings) as made, made.gateway():
+    async with open_harness(tmp_path, endpoint, **settings) as made, made.run():
         yield made

@@ -13,11 +13,11 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from bot.http_server import serve
-from tools.net.policy import Reach
+from tools.net.policy import NetworkPolicy
 
 
 @dataclass(frozen=True)
-class Heard:
+class RecordedRequest:
     method: str
     path: str  # as it came, encoded
     query: str
@@ -26,25 +26,25 @@ class Heard:
 
 
 @dataclass
-class Desk:
+class HttpServiceHarness:
     """`answers` by path (as it came), else the request is told back as JSON."""
 
     url: str = ""
-    heard: list[Heard] = field(default_factory=list)
-    answers: dict[str, Response] = field(default_factory=dict)
-    held: asyncio.Event = field(default_factory=asyncio.Event)
+    requests: list[RecordedRequest] = field(default_factory=list)
+    responses: dict[str, Response] = field(default_factory=dict)
+    release: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def port(self) -> int:
         return httpx.URL(self.url).port or 0
 
-    def at(self, host: str, path: str = "") -> str:
+    def url_for(self, host: str, path: str = "") -> str:
         return f"http://{host}:{self.port}{path}"
 
-    def host(self, host: str) -> str:
+    def host_and_port(self, host: str) -> str:
         return f"{host}:{self.port}"
 
-    def reach(self, *private: str, **names: list[str]) -> Reach:
+    def network_policy(self, *private: str, **names: list[str]) -> NetworkPolicy:
         """Lets loopback's 127.0.0.1 pass for the public internet; knows `api.test`, `other.test` and `names`."""
         known = {"api.test": ["127.0.0.1"], "other.test": ["127.0.0.1"]}
         known |= {name.replace("_", "."): addresses for name, addresses in names.items()}
@@ -54,37 +54,37 @@ class Desk:
                 raise OSError("unknown")
             return known[host]
 
-        return Reach(lambda address: address == ip_address("127.0.0.1"), resolve, frozenset(private))
+        return NetworkPolicy(lambda address: address == ip_address("127.0.0.1"), resolve, frozenset(private))
 
-    async def answer(self, request: Request) -> Response:
+    async def handle(self, request: Request) -> Response:
         raw = request.scope["raw_path"].decode()
         body = (await request.body()).decode()
         query = request.scope["query_string"].decode()
-        self.heard.append(Heard(request.method, raw, query, dict(request.headers), body))
+        self.requests.append(RecordedRequest(request.method, raw, query, dict(request.headers), body))
         if raw == "/hang":
-            await self.held.wait()
-        if raw in self.answers:
-            return self.answers[raw]
+            await self.release.wait()
+        if raw in self.responses:
+            return self.responses[raw]
         return JSONResponse({"method": request.method, "path": raw, "query": query, "body": body})
 
 
 @contextlib.asynccontextmanager
-async def open_desk() -> AsyncIterator[Desk]:
-    desk = Desk()
+async def running_http_service() -> AsyncIterator[HttpServiceHarness]:
+    desk = HttpServiceHarness()
     methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
-    async with serve(Starlette(routes=[Route("/{path:path}", desk.answer, methods=methods)])) as url:
+    async with serve(Starlette(routes=[Route("/{path:path}", desk.handle, methods=methods)])) as url:
         desk.url = url
         try:
             yield desk
         finally:
-            desk.held.set()
+            desk.release.set()
 
 
-def redirect(to: str, status: int = 302) -> Response:
-    return RedirectResponse(to, status)
+def redirect_response(location: str, status: int = 302) -> Response:
+    return RedirectResponse(location, status)
 
 
-def endless() -> Response:
+def endless_response() -> Response:
     async def pieces() -> AsyncIterator[bytes]:
         while True:
             yield b"x" * 65536

@@ -12,15 +12,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bot.usage.histogram import bucket
-from tests.support.empty_database import placed
+from bot.usage.histogram import bucket_number
+from tests.support.empty_database import place_empty_database
 
-BEGIN = 1_780_000_000.0  # epoch seconds of the first turn
+FIRST_TURN_AT = 1_780_000_000.0  # epoch seconds of the first turn
 DAYS = 90
 PEOPLE = 200
-CALLS_A_TURN = (1, 1, 1, 2, 3, 7)  # five of two turns: 2.5 on average
+CALLS_PER_TURN = (1, 1, 1, 2, 3, 7)  # five of two turns: 2.5 on average
 _TOOLS = ("clock", "calculate", "fetch_page", "remember", "recall")
-_BATCH = 20_000
+_BATCH_TURNS = 20_000
 _REPLY = (
     '{"text": "'
     + "An answer of some length. " * 30
@@ -28,9 +28,9 @@ _REPLY = (
 )
 
 
-def fill(file: Path, calls: int) -> None:
+def fill_database(file: Path, calls: int) -> None:
     """A migrated database at `file` with `calls` model calls, their turns, accounts and tool calls."""
-    placed(file)
+    place_empty_database(file)
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous=OFF")
         rows: dict[str, list[dict[str, Any]]] = {
@@ -40,32 +40,32 @@ def fill(file: Path, calls: int) -> None:
             "accounts": [],
         }
         counts: Counter[tuple[int, str, int]] = Counter()
-        step = _step(calls)
-        for made, turn in enumerate(_turns(calls), start=1):
+        step = _seconds_between_turns(calls)
+        for made, turn in enumerate(_generate_turns(calls), start=1):
             for table, row in turn:
                 rows[table].append(row)
                 if table == "accounts":
-                    counts.update(_durations(row, int((BEGIN + made * step) // 86_400)))
-            if made % _BATCH == 0:
-                _store(connection, rows)
+                    counts.update(_list_durations(row, int((FIRST_TURN_AT + made * step) // 86_400)))
+            if made % _BATCH_TURNS == 0:
+                _insert_rows(connection, rows)
         names = ("day", "kind", "bucket", "count")
         rows["durations"] = [dict(zip(names, (*key, count), strict=True)) for key, count in counts.items()]
-        _store(connection, rows)
+        _insert_rows(connection, rows)
 
 
-def _step(calls: int) -> float:
+def _seconds_between_turns(calls: int) -> float:
     """Seconds between two turns."""
     return DAYS * 86_400 / (calls / 2.5)
 
 
-def _durations(account: dict[str, Any], day: int) -> Iterator[tuple[int, str, int]]:
+def _list_durations(account: dict[str, Any], day: int) -> Iterator[tuple[int, str, int]]:
     for kind, seconds in account.items():
-        number = None if kind in {"turn", "settled_at"} else bucket(seconds)
+        number = None if kind in {"turn", "settled_at"} else bucket_number(seconds)
         if number is not None:
             yield day, kind, number
 
 
-def _store(connection: sqlite3.Connection, rows: dict[str, list[dict[str, Any]]]) -> None:
+def _insert_rows(connection: sqlite3.Connection, rows: dict[str, list[dict[str, Any]]]) -> None:
     connection.execute("BEGIN")
     for table, some in rows.items():
         if some:
@@ -76,42 +76,42 @@ def _store(connection: sqlite3.Connection, rows: dict[str, list[dict[str, Any]]]
     connection.execute("COMMIT")
 
 
-def _turns(calls: int) -> Iterator[list[tuple[str, dict[str, Any]]]]:
+def _generate_turns(calls: int) -> Iterator[list[tuple[str, dict[str, Any]]]]:
     chance = random.Random(4)
-    step, left, number = _step(calls), calls, 0
+    step, left, number = _seconds_between_turns(calls), calls, 0
     while left > 0:
         number += 1
-        count = min(left, chance.choice(CALLS_A_TURN))
+        count = min(left, chance.choice(CALLS_PER_TURN))
         left -= count
-        yield list(_turn(chance, number, count, BEGIN + number * step))
+        yield list(_generate_turn(chance, number, count, FIRST_TURN_AT + number * step))
 
 
-def _turn(
-    chance: random.Random, number: int, count: int, begin: float
+def _generate_turn(
+    rng: random.Random, number: int, count: int, received_at: float
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    person, thinking = 1000 + chance.randrange(PEOPLE), chance.random() < 0.2
-    at = begin + 0.1
+    person, thinking = 1000 + rng.randrange(PEOPLE), rng.random() < 0.2
+    at = received_at + 0.1
     spent = {"first_canvas": 0.0, "further_canvases": 0.0, "tools": 0.0, "seat_wait": 0.0}
     for place in range(count):
         waited, first, further = (
-            chance.expovariate(5),
-            chance.lognormvariate(0.3, 0.4),
-            chance.expovariate(0.8),
+            rng.expovariate(5),
+            rng.lognormvariate(0.3, 0.4),
+            rng.expovariate(0.8),
         )
-        tokens = int(chance.lognormvariate(5, 1)) + 1
+        tokens = int(rng.lognormvariate(5, 1)) + 1
         yield (
             "model_calls",
             {
                 "turn": number,
                 "step": place + 1,
                 "purpose": "turn",
-                "again": "empty" if chance.random() < 0.02 else None,
+                "again": "empty" if rng.random() < 0.02 else None,
                 "endpoint": "main",
                 "model": "diffusiongemma",
                 "thinking": thinking,
                 "tools_offered": 5,
                 "prompt_tokens": 900 + place * 200,
-                "cached_tokens": None if chance.random() < 0.01 else 600,
+                "cached_tokens": None if rng.random() < 0.01 else 600,
                 "completion_tokens": tokens,
                 "reasoning_tokens": tokens // 2 if thinking else 0,
                 "created_at": at,
@@ -133,17 +133,17 @@ def _turn(
         spent["first_canvas"] += first
         spent["further_canvases"] += further
         if place + 1 < count:
-            took = chance.expovariate(2)
+            took = rng.expovariate(2)
             yield (
                 "tool_calls",
                 {
                     "turn": number,
                     "step": place + 1,
                     "call_id": f"c{place}",
-                    "name": chance.choice(_TOOLS),
+                    "name": rng.choice(_TOOLS),
                     "arguments": '{"url": "https://example.org/a/page"}',
                     "state": "done",
-                    "outcome": "ok" if chance.random() < 0.95 else "error",
+                    "outcome": "ok" if rng.random() < 0.95 else "error",
                     "result": "What the tool found. " * 20,
                     "began_at": at,
                     "ended_at": at + took,
@@ -164,19 +164,19 @@ def _turn(
             "tools": '["clock"]',
             "thinking": thinking,
             "thinking_why": "two tools match: search, remind" if thinking else "no tool fits",
-            "received_at": begin,
-            "began_at": begin + 0.05,
+            "received_at": received_at,
+            "began_at": received_at + 0.05,
             "ended_at": at + 0.01,
         },
     )
-    yield "accounts", _account(number, at + 0.3, spent)
+    yield "accounts", _build_account_row(number, at + 0.3, spent)
 
 
-def _account(number: int, settled_at: float, spent: dict[str, float]) -> dict[str, Any]:
+def _build_account_row(number: int, settled_at: float, seconds: dict[str, float]) -> dict[str, Any]:
     rest = {"intake": 0.01, "lane_wait": 0.04, "telegram": 0.25, "approval_wait": 0.0, "back_off": 0.0}
-    row = spent | rest | {"down": 0.0, "own": 0.05}
+    row = seconds | rest | {"down": 0.0, "own": 0.05}
     return {"turn": number, "settled_at": settled_at, "whole": sum(row.values()), **row}
 
 
 if __name__ == "__main__":
-    fill(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000)
+    fill_database(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000)

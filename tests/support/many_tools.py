@@ -54,20 +54,20 @@ SCHEMA = {
 }
 
 
-async def _done(arguments: Mapping[str, Any], context: ToolContext) -> str:
+async def _run_tool(arguments: Mapping[str, Any], context: ToolContext) -> str:
     return f"done with {arguments['number']}"
 
 
-def many(count: int = 200, source: str = "company") -> list[Tool]:
+def make_many_tools(count: int = 200, source: str = "company") -> list[Tool]:
     """So many tools, each named `action_thing`."""
     pairs = [(action, thing) for thing in THINGS for action in ACTIONS]
     return [
-        Tool(f"{action}_{thing}", ACTIONS[action].format(thing), SCHEMA, _done, source=source)
+        Tool(f"{action}_{thing}", ACTIONS[action].format(thing), SCHEMA, _run_tool, source=source)
         for action, thing in pairs[:count]
     ]
 
 
-FILE = f'''"""Two hundred tools in one file."""
+TOOLS_FILE = f'''"""Two hundred tools in one file."""
 
 from dataclasses import replace
 

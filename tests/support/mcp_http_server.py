@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-ANY = {"type": "object", "properties": {"text": {"type": "string"}}}
-TOOLS = (
+ANY_SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
+TOOL_NAMES = (
     "echo",
     "headers",
     "huge",
@@ -32,66 +32,66 @@ TOOLS = (
 )
 
 
-MODERN: dict[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+MODERN_FIELDS: dict[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 
-class Web:
+class FakeMcpHttpServer:
     """`modern`: it speaks the protocol of 2026, without sessions; `reads`: it says that its tools change
     nothing.
 
     `sessions` are those it knows, `heard` the methods of what came, `free` lets a waiting call go on.
     """
 
-    def __init__(self, *, modern: bool = False, reads: bool = False) -> None:
+    def __init__(self, *, modern: bool = False, read_only: bool = False) -> None:
         self.modern = modern
-        self.hints = {"readOnlyHint": reads}
+        self.hints = {"readOnlyHint": read_only}
         self.picture = b""
-        self.tools = [*TOOLS]
+        self.tools = [*TOOL_NAMES]
         self.sessions: set[str] = set()
-        self.heard: list[str] = []
-        self.left: list[str] = []
-        self.free = asyncio.Event()
-        self.waits = asyncio.Event()
+        self.methods: list[str] = []
+        self.ended_sessions: list[str] = []
+        self.release = asyncio.Event()
+        self.is_waiting = asyncio.Event()
         self.cancelled = asyncio.Event()
-        self._news = asyncio.Event()
+        self._tools_changed = asyncio.Event()
         self.app = Starlette(
             routes=[
                 Route("/mcp", self._post, methods=["POST"]),
                 Route("/mcp", self._get, methods=["GET"]),
                 Route("/mcp", self._delete, methods=["DELETE"]),
-                Route("/moved", self._moved, methods=["POST", "GET", "DELETE"]),
-                Route("/away", self._away, methods=["POST"]),
-                Route("/broken", self._broken, methods=["POST"]),
+                Route("/moved", self._redirect_to_mcp, methods=["POST", "GET", "DELETE"]),
+                Route("/away", self._redirect_away, methods=["POST"]),
+                Route("/broken", self._send_broken, methods=["POST"]),
             ]
         )
-        self.elsewhere = ""
+        self.redirect_url = ""
 
-    async def _moved(self, request: Request) -> Response:
+    async def _redirect_to_mcp(self, request: Request) -> Response:
         return RedirectResponse("/mcp", 307)
 
-    async def _away(self, request: Request) -> Response:
-        return RedirectResponse(self.elsewhere, 307)
+    async def _redirect_away(self, request: Request) -> Response:
+        return RedirectResponse(self.redirect_url, 307)
 
-    async def _broken(self, request: Request) -> Response:
+    async def _send_broken(self, request: Request) -> Response:
         return Response("{ this is no message", media_type="application/json")
 
     async def _delete(self, request: Request) -> Response:
-        self.left.append(request.headers["mcp-session-id"])
+        self.ended_sessions.append(request.headers["mcp-session-id"])
         return Response()
 
     async def _get(self, request: Request) -> Response:
         async def events() -> AsyncIterator[str]:
             while True:
-                await self._news.wait()
-                self._news.clear()
-                yield _event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+                await self._tools_changed.wait()
+                self._tools_changed.clear()
+                yield _format_event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
     async def _post(self, request: Request) -> Response:
         message = await request.json()
-        self.heard.append(message["method"])
-        begun = self._begun(message)
+        self.methods.append(message["method"])
+        begun = self._answer_without_session(message)
         if begun is not None:
             return begun
         if not self.modern and request.headers.get("mcp-session-id") not in self.sessions:
@@ -99,57 +99,58 @@ class Web:
         match message["method"]:
             case "tools/list":
                 listed = [
-                    {"name": name, "inputSchema": ANY, "annotations": self.hints} for name in self.tools
+                    {"name": name, "inputSchema": ANY_SCHEMA, "annotations": self.hints}
+                    for name in self.tools
                 ]
-                return _answer(message, {"tools": listed, **(MODERN if self.modern else {})})
+                return _json_answer(message, {"tools": listed, **(MODERN_FIELDS if self.modern else {})})
             case "tools/call":
                 return await self._call(request, message)
             case "notifications/cancelled":
                 self.cancelled.set()
         return Response(status_code=202)
 
-    def _begun(self, message: dict[str, Any]) -> Response | None:
+    def _answer_without_session(self, message: dict[str, Any]) -> Response | None:
         """The answer to a message that needs no session."""
         match message["method"]:
             case "initialize":
-                return self._initialized(message)
+                return self._initialize(message)
             case "server/discover" if self.modern:
                 told = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": True}}}
-                return _answer(message, {**MODERN, **told})
+                return _json_answer(message, {**MODERN_FIELDS, **told})
             case "server/discover":
                 return JSONResponse({"error": "what?"}, 400)
             case "subscriptions/listen":
-                return StreamingResponse(_briefly(message["id"]), media_type="text/event-stream")
+                return StreamingResponse(_short_subscription(message["id"]), media_type="text/event-stream")
         return None
 
-    def _initialized(self, message: dict[str, Any]) -> Response:
+    def _initialize(self, message: dict[str, Any]) -> Response:
         session = f"session-{len(self.sessions) + 1}"
         self.sessions.add(session)
         capabilities = {"tools": {"listChanged": True}}
         info = {"name": "web", "version": "1"}
         result = {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": info}
-        return _answer(message, result, {"mcp-session-id": session})
+        return _json_answer(message, result, {"mcp-session-id": session})
 
     async def _call(self, request: Request, message: dict[str, Any]) -> Response:
         name = message["params"]["name"]
-        if name in (answers := self._answers(request, message)):
+        if name in (answers := self._build_answers(request, message)):
             return answers[name]
         match name:
             case "forget":
                 self.sessions.clear()
             case "wait":
-                self.waits.set()
-                await self.free.wait()
+                self.is_waiting.set()
+                await self.release.wait()
             case "grow":
                 self.tools.append("grown")
-                self._news.set()
-        return _answer(message, _text(message["params"]["arguments"].get("text", "")))
+                self._tools_changed.set()
+        return _json_answer(message, _text_result(message["params"]["arguments"].get("text", "")))
 
-    def _answers(self, request: Request, message: dict[str, Any]) -> dict[str, Response]:
-        huge = _text("x" * 4_300_000)
+    def _build_answers(self, request: Request, message: dict[str, Any]) -> dict[str, Response]:
+        huge = _text_result("x" * 4_300_000)
         many = {"content": [{"type": "text", "text": ""}] * 20_000}
         event, events = (
-            _event({"jsonrpc": "2.0", "id": message["id"], "result": one}) for one in (huge, many)
+            _format_event({"jsonrpc": "2.0", "id": message["id"], "result": one}) for one in (huge, many)
         )
         packed = gzip.compress(json.dumps(huge).encode())
         mismatch = {
@@ -159,41 +160,43 @@ class Web:
         }
         drawn = {"type": "image", "data": base64.b64encode(self.picture).decode(), "mimeType": "image/png"}
         return {
-            "paint": _answer(message, {"content": [drawn], "resultType": "complete"}),
-            "ask": _answer(message, {"resultType": "input_required", "requestState": "go on"}),
+            "paint": _json_answer(message, {"content": [drawn], "resultType": "complete"}),
+            "ask": _json_answer(message, {"resultType": "input_required", "requestState": "go on"}),
             "mismatch": JSONResponse(mismatch, 400),
-            "headers": _answer(message, _text(json.dumps(dict(request.headers)))),
-            "huge": _answer(message, huge),
-            "many": _answer(message, many),
+            "headers": _json_answer(message, _text_result(json.dumps(dict(request.headers)))),
+            "huge": _json_answer(message, huge),
+            "many": _json_answer(message, many),
             "many_event": Response(events, media_type="text/event-stream"),
             "huge_event": Response(event, media_type="text/event-stream"),
             "packed": Response(packed, headers={"content-encoding": "gzip"}, media_type="application/json"),
             "page": Response("<html>", media_type="text/html"),
             "garbage": JSONResponse({"what": "is this?"}),
-            "drop": StreamingResponse(_nothing(), media_type="text/event-stream"),
+            "drop": StreamingResponse(_empty_stream(), media_type="text/event-stream"),
         }
 
 
-async def _nothing() -> AsyncIterator[str]:
+async def _empty_stream() -> AsyncIterator[str]:
     yield ": nothing comes\n\n"
 
 
-def _event(message: dict[str, Any]) -> str:
+def _format_event(message: dict[str, Any]) -> str:
     return f"event: message\ndata: {json.dumps(message)}\n\n"
 
 
-async def _briefly(id: str) -> AsyncIterator[str]:
+async def _short_subscription(id: str) -> AsyncIterator[str]:
     """A subscription that is acknowledged and then breaks off."""
     meta = {"io.modelcontextprotocol/subscriptionId": id}
     params = {"_meta": meta, "notifications": {"toolsListChanged": True}}
-    yield _event({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params})
+    yield _format_event(
+        {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
+    )
 
 
-def _text(text: str) -> dict[str, Any]:
+def _text_result(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "resultType": "complete"}
 
 
-def _answer(
+def _json_answer(
     message: dict[str, Any], result: dict[str, Any], headers: dict[str, str] | None = None
 ) -> Response:
     return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result}, headers=headers)

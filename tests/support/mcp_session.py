@@ -6,41 +6,48 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from tools.mcp.definitions import Listing
-from tools.mcp.location import Place, Program
-from tools.mcp.server import Limits, Server
+from tools.mcp.definitions import McpToolListing
+from tools.mcp.location import ServerLocation, ServerProgram
+from tools.mcp.server import McpServerClient, McpServerLimits
 
-CROOKED = Path(__file__).with_name("mcp_stdio_server.py")
-QUICK = Limits(call=20.0, connect=20.0, list=20.0, apart=0.0, pause=0.01, most=0.05)
+STDIO_SERVER = Path(__file__).with_name("mcp_stdio_server.py")
+QUICK_LIMITS = McpServerLimits(
+    call_seconds=20.0,
+    connect_seconds=20.0,
+    list_seconds=20.0,
+    min_relist_pause_seconds=0.0,
+    retry_seconds=0.01,
+    max_retry_seconds=0.05,
+)
 
 
-def crooked(*how: str, **more: object) -> Program:
-    return Program((sys.executable, "-S", str(CROOKED), *how), **more)  # type: ignore[arg-type]
+def stdio_program(*script_args: str, **more: object) -> ServerProgram:
+    return ServerProgram((sys.executable, "-S", str(STDIO_SERVER), *script_args), **more)  # type: ignore[arg-type]
 
 
-class Changes:
+class RecordedListings:
     """What a server has told, in order."""
 
     def __init__(self) -> None:
-        self.told: list[Listing] = []
-        self._news = asyncio.Event()
+        self.listings: list[McpToolListing] = []
+        self._listing_added = asyncio.Event()
 
-    async def __call__(self, listing: Listing) -> None:
-        self.told.append(listing)
-        self._news.set()
-        self._news = asyncio.Event()
+    async def __call__(self, listing: McpToolListing) -> None:
+        self.listings.append(listing)
+        self._listing_added.set()
+        self._listing_added = asyncio.Event()
 
-    async def until(self, claim: Callable[[list[Listing]], bool]) -> None:
-        while not claim(self.told):
-            await self._news.wait()
+    async def wait_until(self, predicate: Callable[[list[McpToolListing]], bool]) -> None:
+        while not predicate(self.listings):
+            await self._listing_added.wait()
 
 
 @contextlib.asynccontextmanager
-async def running(
-    place: Place, limits: Limits = QUICK, name: str = "odd"
-) -> AsyncIterator[tuple[Server, Changes]]:
-    changes = Changes()
-    server = Server(name, place, changes, limits)
+async def running_server(
+    location: ServerLocation, limits: McpServerLimits = QUICK_LIMITS, name: str = "odd"
+) -> AsyncIterator[tuple[McpServerClient, RecordedListings]]:
+    changes = RecordedListings()
+    server = McpServerClient(name, location, changes, limits)
     async with asyncio.TaskGroup() as tasks:
         owner = tasks.create_task(server.run())
         try:

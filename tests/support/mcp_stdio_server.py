@@ -15,44 +15,44 @@ from pathlib import Path
 from typing import Any
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n picture").decode()
-READS = {"readOnlyHint": True}
-ANY = {"type": "object", "properties": {"text": {"type": "string"}}}
+READ_ONLY_HINTS = {"readOnlyHint": True}
+ANY_SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 TOOLS: dict[str, dict[str, Any]] = {
-    name: {"name": name, "description": f"It will {name}.", "inputSchema": ANY, "annotations": hints}
+    name: {"name": name, "description": f"It will {name}.", "inputSchema": ANY_SCHEMA, "annotations": hints}
     for name, hints in {
-        "echo": READS,
+        "echo": READ_ONLY_HINTS,
         "die": {"idempotentHint": True},
         "huge": {},
         "endless": {},
         "many": {},
-        "answer": READS,
-        "write": READS,
-        "wait": READS,
-        "cancelled": READS,
-        "garbage": READS,
-        "nonsense": READS,
-        "environment": READS,
-        "process": READS,
-        "pictures": READS,
-        "structured": READS,
-        "fail": READS,
-        "refuse": READS,
-        "grow": READS,
-        "flood": READS,
+        "answer": READ_ONLY_HINTS,
+        "write": READ_ONLY_HINTS,
+        "wait": READ_ONLY_HINTS,
+        "cancelled": READ_ONLY_HINTS,
+        "garbage": READ_ONLY_HINTS,
+        "nonsense": READ_ONLY_HINTS,
+        "environment": READ_ONLY_HINTS,
+        "process": READ_ONLY_HINTS,
+        "pictures": READ_ONLY_HINTS,
+        "structured": READ_ONLY_HINTS,
+        "fail": READ_ONLY_HINTS,
+        "refuse": READ_ONLY_HINTS,
+        "grow": READ_ONLY_HINTS,
+        "flood": READ_ONLY_HINTS,
     }.items()
 }
 
-cancelled: list[int] = []
+cancelled_ids: list[int] = []
 
 
-def tell(**message: object) -> None:
+def send_message(**message: object) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
     sys.stdout.flush()
 
 
-def text(said: str, **more: object) -> dict[str, object]:
-    return {"content": [{"type": "text", "text": said}], **more}
+def text_result(text: str, **more: object) -> dict[str, object]:
+    return {"content": [{"type": "text", "text": text}], **more}
 
 
 def die(_: dict[str, str]) -> dict[str, object]:
@@ -60,20 +60,20 @@ def die(_: dict[str, str]) -> dict[str, object]:
 
 
 def grow(_: dict[str, str]) -> dict[str, object]:
-    TOOLS["grown"] = {"name": "grown", "inputSchema": ANY}
-    tell(method="notifications/tools/list_changed")
-    return text("grown")
+    TOOLS["grown"] = {"name": "grown", "inputSchema": ANY_SCHEMA}
+    send_message(method="notifications/tools/list_changed")
+    return text_result("grown")
 
 
 def garbage(_: dict[str, str]) -> dict[str, object]:
     for _line in range(120):
         sys.stdout.write("no message at all {\n")
-    return text("garbage was written")
+    return text_result("garbage was written")
 
 
 def write(arguments: dict[str, str]) -> dict[str, object]:
     sys.stdout.write(arguments["text"] + "\n")
-    return text("written")
+    return text_result("written")
 
 
 def endless(_: dict[str, str]) -> dict[str, object]:
@@ -81,18 +81,18 @@ def endless(_: dict[str, str]) -> dict[str, object]:
         '{"result": {"content": [], "id": 5, "pad": "' + "x" * 4_300_000 + '"}, "jsonrpc": "2.0"}\n'
     )
     sys.stdout.flush()
-    return text("never heard")
+    return text_result("never heard")
 
 
 def flood(_: dict[str, str]) -> dict[str, object]:
     for number in range(3000):
-        tell(method="notifications/message", params={"level": "info", "data": number})
-    return text("flooded")
+        send_message(method="notifications/message", params={"level": "info", "data": number})
+    return text_result("flooded")
 
 
 def environment(_: dict[str, str]) -> dict[str, object]:
     seen = dict(os.environ)  # noqa: TID251 it is no part of the house
-    return text(
+    return text_result(
         json.dumps(
             {**seen, "cwd": str(Path.cwd()), "home": [str(one) for one in Path(seen["HOME"]).iterdir()]}
         )
@@ -115,32 +115,32 @@ def pictures(_: dict[str, str]) -> dict[str, object]:
     return {"content": content}
 
 
-DOING: dict[str, Callable[[dict[str, str]], dict[str, object]]] = {
-    "echo": lambda arguments: text(arguments.get("text", "")),
+HANDLERS: dict[str, Callable[[dict[str, str]], dict[str, object]]] = {
+    "echo": lambda arguments: text_result(arguments.get("text", "")),
     "die": die,
-    "huge": lambda _: text("x" * 4_300_000),
+    "huge": lambda _: text_result("x" * 4_300_000),
     "endless": endless,
     "answer": lambda arguments: json.loads(arguments["text"]),
     "write": write,
     "many": lambda _: {"content": [{"type": "text", "text": ""}] * 20_000},
-    "cancelled": lambda _: text(json.dumps(cancelled)),
+    "cancelled": lambda _: text_result(json.dumps(cancelled_ids)),
     "garbage": garbage,
     "nonsense": lambda _: {"content": "not a list"},
     "environment": environment,
-    "process": lambda _: text(str(os.getpid())),
+    "process": lambda _: text_result(str(os.getpid())),
     "pictures": pictures,
     "structured": lambda _: {"content": [], "structuredContent": {"degrees": 21}},
-    "fail": lambda _: text("It is out of order.", isError=True),
+    "fail": lambda _: text_result("It is out of order.", isError=True),
     "grow": grow,
     "flood": flood,
 }
 
 
-def list_tools(cursor: str | None, how: str) -> dict[str, object]:
+def list_tools(cursor: str | None, behavior: str) -> dict[str, object]:
     names = sorted(TOOLS)
     at = int(cursor or 0)
     page: dict[str, object] = {"tools": [TOOLS[name] for name in names[at : at + 10]]}
-    if how == "cyclic":
+    if behavior == "cyclic":
         page["nextCursor"] = "0"
     elif at + 10 < len(names):
         page["nextCursor"] = str(at + 10)
@@ -156,25 +156,25 @@ def initialize() -> dict[str, object]:
     }
 
 
-def hear(message: dict[str, Any], how: str) -> None:
+def handle_message(message: dict[str, Any], behavior: str) -> None:
     params = message.get("params") or {}
     match message.get("method"):
         case "initialize":
-            tell(id=message["id"], result=initialize())
+            send_message(id=message["id"], result=initialize())
         case "tools/list":
-            tell(id=message["id"], result=list_tools(params.get("cursor"), how))
-        case "tools/call" if params["name"] in DOING:
-            tell(id=message["id"], result=DOING[params["name"]](params.get("arguments") or {}))
+            send_message(id=message["id"], result=list_tools(params.get("cursor"), behavior))
+        case "tools/call" if params["name"] in HANDLERS:
+            send_message(id=message["id"], result=HANDLERS[params["name"]](params.get("arguments") or {}))
         case "tools/call" if params["name"] == "refuse":
-            tell(id=message["id"], error={"code": -32000, "message": "I would rather not."})
+            send_message(id=message["id"], error={"code": -32000, "message": "I would rather not."})
         case "notifications/cancelled":
-            cancelled.append(params["requestId"])
+            cancelled_ids.append(params["requestId"])
         case "server/discover":
-            tell(id=message["id"], error={"code": -32601, "message": "Method not found"})
+            send_message(id=message["id"], error={"code": -32601, "message": "Method not found"})
 
 
-def begin(how: str, *more: str) -> None:
-    match how:
+def start_behavior(behavior: str, *more: str) -> None:
+    match behavior:
         case "hang":
             signal.pause()
         case "noise":
@@ -189,11 +189,11 @@ def begin(how: str, *more: str) -> None:
             sys.stderr.flush()
 
 
-def main(how: str = "well", *more: str) -> None:
-    begin(how, *more)
+def main(behavior: str = "well", *more: str) -> None:
+    start_behavior(behavior, *more)
     for line in sys.stdin:
-        hear(json.loads(line), how)
-    while how == "stubborn":
+        handle_message(json.loads(line), behavior)
+    while behavior == "stubborn":
         signal.pause()
 
 

@@ -4,14 +4,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tools.schemas.keywords import LISTS, MAPS, PLAIN, SINGLES
+from tools.schemas.keywords import SCHEMA_KEYWORDS, SCHEMA_LIST_KEYWORDS, SCHEMA_MAP_KEYWORDS, VALUE_CHECKS
 
-DEEP: dict[str, Any] = {}
+DEEP_SCHEMA: dict[str, Any] = {}
 for _ in range(3000):
-    DEEP = {"type": "array", "items": DEEP}
+    DEEP_SCHEMA = {"type": "array", "items": DEEP_SCHEMA}
 
 
-def swelling(levels: int, width: int) -> dict[str, Any]:
+def wide_references_schema(levels: int, width: int) -> dict[str, Any]:
     """A small document that would be width**levels schemas if its references were put in place without a
     bound.
     """
@@ -22,16 +22,16 @@ def swelling(levels: int, width: int) -> dict[str, Any]:
         }
         for n in range(levels)
     }
-    return argument({"$ref": "#/$defs/p0"}, **{"$defs": {**parts, f"p{levels}": {"type": "object"}}})
+    return object_schema({"$ref": "#/$defs/p0"}, **{"$defs": {**parts, f"p{levels}": {"type": "object"}}})
 
 
-def doubling(levels: int) -> dict[str, Any]:
+def doubling_references_schema(levels: int) -> dict[str, Any]:
     """The same within one another, two at a time."""
     parts = {f"p{n}": {"allOf": [{"$ref": f"#/$defs/p{n + 1}"}] * 2} for n in range(levels)}
-    return argument({"$ref": "#/$defs/p0"}, **{"$defs": {**parts, f"p{levels}": {"type": "object"}}})
+    return object_schema({"$ref": "#/$defs/p0"}, **{"$defs": {**parts, f"p{levels}": {"type": "object"}}})
 
 
-def argument(schema: object, **more: object) -> dict[str, Any]:
+def object_schema(schema: object, **more: object) -> dict[str, Any]:
     return {"type": "object", "properties": {"x": schema}, **more}
 
 
@@ -48,7 +48,19 @@ VALUES = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["x", "y", "type", "$ref", "nullable", *MAPS, *SINGLES, *LISTS, *PLAIN]),
+            st.sampled_from(
+                [
+                    "x",
+                    "y",
+                    "type",
+                    "$ref",
+                    "nullable",
+                    *SCHEMA_MAP_KEYWORDS,
+                    *SCHEMA_KEYWORDS,
+                    *SCHEMA_LIST_KEYWORDS,
+                    *VALUE_CHECKS,
+                ]
+            ),
             inner,
             max_size=4,
         )
@@ -56,5 +68,9 @@ VALUES = st.recursive(
     max_leaves=12,
 )
 SCHEMAS = st.dictionaries(
-    st.sampled_from(["x", "type", *MAPS, *SINGLES, *LISTS, *PLAIN]), VALUES, max_size=5
+    st.sampled_from(
+        ["x", "type", *SCHEMA_MAP_KEYWORDS, *SCHEMA_KEYWORDS, *SCHEMA_LIST_KEYWORDS, *VALUE_CHECKS]
+    ),
+    VALUES,
+    max_size=5,
 ).map(lambda schema: {**schema, "type": "object"})

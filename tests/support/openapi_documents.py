@@ -4,7 +4,7 @@ import copy
 import json
 from typing import Any
 
-SHIPS = """
+SHIPYARD_YAML = """
 openapi: 3.0.3
 info: {title: Shipyard, version: "1"}
 servers: [{url: "/v1"}]
@@ -70,7 +70,7 @@ components:
     crumb: {type: apiKey, in: cookie, name: c}
 """  # noqa: E501
 
-SMALL: dict[str, Any] = {
+SMALL_DOCUMENT: dict[str, Any] = {
     "openapi": "3.1.0",
     "info": {"title": "Small", "version": "1"},
     "paths": {
@@ -87,29 +87,29 @@ SMALL: dict[str, Any] = {
 }
 
 
-def small(*path: str | int, to: object) -> bytes:
+def changed_small_document(*path: str | int, value: object) -> bytes:
     """The small document with one thing in it changed (`...`: taken away)."""
-    document = copy.deepcopy(SMALL)
+    document = copy.deepcopy(SMALL_DOCUMENT)
     here: Any = document
     for step in path[:-1]:
         here = here[step]
-    if to is ...:
+    if value is ...:
         del here[path[-1]]
     else:
-        here[path[-1]] = to
+        here[path[-1]] = value
     return json.dumps(document).encode()
 
 
-DO = ("paths", "/x/{id}", "post")
-PARAMETER = (*DO, "parameters", 0)
-SCHEMA = (*DO, "requestBody", "content", "application/json", "schema")
+OPERATION_PATH = ("paths", "/x/{id}", "post")
+PARAMETER_PATH = (*OPERATION_PATH, "parameters", 0)
+SCHEMA_PATH = (*OPERATION_PATH, "requestBody", "content", "application/json", "schema")
 
 
-def deep(levels: int) -> bytes:
+def deeply_nested_json(levels: int) -> bytes:
     return b'{"openapi":"3.1.0","paths":' + b'{"/":' * levels + b"1" + b"}" * levels + b"}"
 
 
-def laughing(levels: int) -> str:
+def billion_laughs_yaml(levels: int) -> str:
     """YAML that is a few lines and would be 10**levels schemas."""
     lines = ["a0: &a0 {type: string}"]
     lines += [f"a{n}: &a{n} {{allOf: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, levels)]
@@ -128,7 +128,7 @@ def laughing(levels: int) -> str:
     )
 
 
-MERGING = "\n".join(
+MERGE_BOMB_YAML = "\n".join(
     [
         "m0: &m0 {x0: 1}",
         *(f"m{n}: &m{n}\n  <<: [{', '.join([f'*m{n - 1}'] * 9)}]\n  x{n}: 1" for n in range(1, 9)),

@@ -16,33 +16,33 @@ from starlette.types import Receive, Scope, Send
 
 from bot.domain import Message, ModelRequest
 from bot.http_server import serve
-from bot.llm.client import Llm
-from bot.llm.seats import Seats
+from bot.llm.client import ModelClient
+from bot.llm.seats import SeatLimiter
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "endpoint"
 
 
 @dataclass
-class Recorded:
+class RecordedResponse:
     """One answer: status and either a JSON body or the lines of an event stream."""
 
     status: int = 200
     body: Any = None
     lines: Sequence[str] = ()
-    hold: bool = False  # send the lines, then keep the connection open without a word
+    keeps_open: bool = False  # send the lines, then keep the connection open without a word
 
 
-def recorded(name: str, *, hold: bool = False) -> Recorded:
+def load_response(name: str, *, keeps_open: bool = False) -> RecordedResponse:
     """A recorded answer; what was not streamed is streamed in one chunk, as a canvas would be."""
     case = json.loads((FIXTURES / f"{name}.json").read_text(encoding="utf-8"))
     if case["sse"] is not None:
-        return Recorded(case["status"], None, case["sse"], hold)
+        return RecordedResponse(case["status"], None, case["sse"], keeps_open)
     if case["status"] == 200:
-        return Recorded(200, None, as_stream(case["body"]))
-    return Recorded(case["status"], case["body"])
+        return RecordedResponse(200, None, to_stream_lines(case["body"]))
+    return RecordedResponse(case["status"], case["body"])
 
 
-def as_stream(body: dict[str, Any]) -> list[str]:
+def to_stream_lines(body: dict[str, Any]) -> list[str]:
     """A whole answer as an event stream of one canvas."""
     choice = body["choices"][0]
     calls = [{"index": at, **call} for at, call in enumerate(choice["message"].get("tool_calls") or ())]
@@ -52,80 +52,86 @@ def as_stream(body: dict[str, Any]) -> list[str]:
         "finish_reason": choice["finish_reason"],
     }
     last = {"choices": [], "usage": body["usage"], "system_fingerprint": body["system_fingerprint"]}
-    return [*stream_lines({"id": body["id"], "choices": [chunk]}, last | {"metrics": body.get("metrics")})]
+    return [*format_stream({"id": body["id"], "choices": [chunk]}, last | {"metrics": body.get("metrics")})]
 
 
-def stream_lines(*chunks: Any) -> list[str]:
+def format_stream(*chunks: Any) -> list[str]:
     """Chunks as the lines of an event stream that ends well."""
     return [*(f"data: {json.dumps(chunk)}" for chunk in chunks), "data: [DONE]"]
 
 
-def said(text: str, finish: str | None = "stop") -> Recorded:
+def make_response(text: str, finish: str | None = "stop") -> RecordedResponse:
     """An answer of one canvas."""
-    return Recorded(lines=stream_lines({"choices": [{"delta": {"content": text}, "finish_reason": finish}]}))
+    return RecordedResponse(
+        lines=format_stream({"choices": [{"delta": {"content": text}, "finish_reason": finish}]})
+    )
 
 
 @dataclass
-class Replay:
+class ReplayServer:
     """Gives its answers one after the other; keeps what was asked and tells when a client went away."""
 
-    answers: Iterable[Recorded]
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    responses: Iterable[RecordedResponse]
+    requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
-    left: asyncio.Event = field(default_factory=asyncio.Event)
+    client_left: asyncio.Event = field(default_factory=asyncio.Event)
     started: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self._next = iter(self.answers)
+        self._next = iter(self.responses)
         self.app = Starlette(routes=[Route("/v1/chat/completions", self.answer, methods=["POST"])])
 
     async def answer(self, request: Request) -> Response:
-        self.asked.append(await request.json())
+        self.requests.append(await request.json())
         self.headers.append(dict(request.headers))
-        return _Answer(next(self._next), self)
+        return _StreamedAnswer(next(self._next), self)
 
 
-class _Answer(Response):
-    def __init__(self, answer: Recorded, replay: Replay) -> None:
+class _StreamedAnswer(Response):
+    def __init__(self, recorded_response: RecordedResponse, replay: ReplayServer) -> None:
         super().__init__()
-        self._answer = answer
+        self._recorded = recorded_response
         self._replay = replay
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind = b"application/json" if self._answer.body is not None else b"text/event-stream; charset=utf-8"
+        kind = b"application/json" if self._recorded.body is not None else b"text/event-stream; charset=utf-8"
         await send(
             {
                 "type": "http.response.start",
-                "status": self._answer.status,
+                "status": self._recorded.status,
                 "headers": [(b"content-type", kind)],
             }
         )
-        if self._answer.body is not None:
-            await send({"type": "http.response.body", "body": json.dumps(self._answer.body).encode()})
+        if self._recorded.body is not None:
+            await send({"type": "http.response.body", "body": json.dumps(self._recorded.body).encode()})
             return
-        for line in self._answer.lines:
+        for line in self._recorded.lines:
             await send({"type": "http.response.body", "body": f"{line}\n\n".encode(), "more_body": True})
         self._replay.started.set()
-        if self._answer.hold:
+        if self._recorded.keeps_open:
             while (await receive())["type"] != "http.disconnect":
                 pass
-            self._replay.left.set()
+            self._replay.client_left.set()
             return
         await send({"type": "http.response.body", "body": b""})
 
 
 @contextlib.asynccontextmanager
-async def replaying(replay: Replay, *, seats: int = 4, silence: float = 5.0) -> AsyncIterator[Llm]:
+async def open_client(
+    replay: ReplayServer, *, seats: int = 4, silence_seconds: float = 5.0
+) -> AsyncIterator[ModelClient]:
     """The real client in front of recorded answers."""
     async with serve(replay.app) as url:
-        llm = Llm(f"{url}/v1", "gemma4", Seats(seats), api_key="sk-secret", silence=silence)
+        llm = ModelClient(
+            f"{url}/v1", "gemma4", SeatLimiter(seats), api_key="sk-secret", silence_seconds=silence_seconds
+        )
         try:
             yield llm
         finally:
             await llm.close()
 
 
-def request(*texts: str, **changes: Any) -> ModelRequest:
+def make_request(*texts: str, **changes: Any) -> ModelRequest:
     """A request with these user messages."""
     wanted: dict[str, Any] = {
         "messages": tuple(Message("user", text) for text in texts or ("hi",)),

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-Wanted = Callable[[date], bool]
+DayPredicate = Callable[[date], bool]
 
 
-def shown(zone: ZoneInfo, day: date) -> Iterator[tuple[float, datetime]]:
+def iterate_clock(zone: ZoneInfo, day: date) -> Iterator[tuple[float, datetime]]:
     """What the clocks of a zone show around a day, every five minutes of real time."""
     begin = datetime.combine(day, time(), UTC) - timedelta(hours=15)
     for step in range(12 * 54):
@@ -17,12 +17,12 @@ def shown(zone: ZoneInfo, day: date) -> Iterator[tuple[float, datetime]]:
         yield at.timestamp(), at.astimezone(zone).replace(tzinfo=None)
 
 
-def at_clock(zone: ZoneInfo, day: date, at: time) -> float:
+def find_instant(zone: ZoneInfo, day: date, clock_time: time) -> float:
     """When the clocks show this first; if they jump over it, as long after the jump as it lies behind its
     begin.
     """
-    wanted, before = datetime.combine(day, at), None
-    for moment, clock in shown(zone, day):
+    wanted, before = datetime.combine(day, clock_time), None
+    for moment, clock in iterate_clock(zone, day):
         if clock == wanted:
             return moment
         if before is not None and before < wanted < clock:
@@ -31,21 +31,23 @@ def at_clock(zone: ZoneInfo, day: date, at: time) -> float:
     raise AssertionError(f"no clock of {zone.key} ever shows {wanted}")
 
 
-def times(zone: ZoneInfo, begin: date, end: date, at: time, wanted: Wanted) -> list[float]:
+def list_instants(
+    zone: ZoneInfo, begin: date, end: date, clock_time: time, is_wanted: DayPredicate
+) -> list[float]:
     """The moments of a daily time on the wanted days of this span."""
     found, day = list[float](), begin
     while day < end:
-        if wanted(day):
-            found.append(_quickly(zone, day, at))
+        if is_wanted(day):
+            found.append(_find_instant_fast(zone, day, clock_time))
         day += timedelta(days=1)
     return found
 
 
-def _quickly(zone: ZoneInfo, day: date, at: time) -> float:
+def _find_instant_fast(zone: ZoneInfo, day: date, clock_time: time) -> float:
     """Days on which nobody touches a clock need no walk."""
     noons = [datetime.combine(day + timedelta(days=n), time(12), zone).utcoffset() for n in (-1, 0, 1)]
     if len(set(noons)) > 1:
-        return at_clock(zone, day, at)
+        return find_instant(zone, day, clock_time)
     offset = noons[1]
     assert offset is not None
-    return (datetime.combine(day, at, UTC) - offset).timestamp()
+    return (datetime.combine(day, clock_time, UTC) - offset).timestamp()

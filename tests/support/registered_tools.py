@@ -7,27 +7,27 @@ from typing import Any
 from bot.db import revisions
 from bot.db.engine import Database
 from bot.db.tools import audit, sources, tools
-from bot.db.tools.audit import By, Change
-from bot.db.tools.sources import Kind, Source
+from bot.db.tools.audit import Actor, AuditEntry
+from bot.db.tools.sources import Source, SourceKind
 from bot.db.tools.tools import StoredTool
-from bot.tool_registry.admin_actions import Act
-from tools.base import hash_of
+from bot.tool_registry.admin_actions import AdminAction
+from tools.base import hash_definition
 from tools.builtin.clock import clock
 from tools.builtin.notes import recall, remember
 
-ADA = By(1, "telegram")
+ADA = Actor(1, "telegram")
 NOW = 1_700_000_000.0
-GIVEN = (
+TOOL_SUFFIXES = (
     "list",
     "order",
     "new",
     "now",
     *(f"{number:02}" for number in range(30)),
 )  # what a source gives, by its end
-OWN = {tool.name: tool for tool in (clock, recall, remember)}
+BUILTIN_TOOLS = {tool.name: tool for tool in (clock, recall, remember)}
 
 
-def definition(name: str, description: str = "Does it.", **properties: str) -> dict[str, Any]:
+def build_definition(name: str, description: str = "Does it.", **properties: str) -> dict[str, Any]:
     """A definition whose parameters are strings with these descriptions."""
     schema = {
         "type": "object",
@@ -42,43 +42,50 @@ def definition(name: str, description: str = "Does it.", **properties: str) -> d
     return told | {"changes": False, "outside": True, "opens": None}
 
 
-class Registered:
+class RegisteredToolsHarness:
     """The rows of a house, and acts upon them."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     @asynccontextmanager
-    async def act(self, by: By = ADA) -> AsyncIterator[Act]:
+    async def open_action(self, actor: Actor = ADA) -> AsyncIterator[AdminAction]:
         async with self.database.transaction() as tx:
-            yield Act(tx, by, NOW, OWN)
+            yield AdminAction(tx, actor, NOW, BUILTIN_TOOLS)
 
-    async def source(self, name: str = "shop", kind: Kind = "openapi", **more: Any) -> None:
+    async def add_source(self, name: str = "shop", kind: SourceKind = "openapi", **more: Any) -> None:
         async with self.database.transaction() as tx:
-            options = {"routes": [{"name": f"{name}_{tool}", "operation": tool} for tool in GIVEN]}
+            options = {"routes": [{"name": f"{name}_{tool}", "operation": tool} for tool in TOOL_SUFFIXES]}
             await sources.put(
                 tx, Source(name, kind, "https://shop.example/openapi.json", options, added_at=NOW, **more)
             )
 
-    async def tool(
-        self, name: str, source: str = "shop", known: Mapping[str, Any] | None = None, **more: Any
+    async def add_tool(
+        self,
+        name: str,
+        source_name: str = "shop",
+        accepted_definition: Mapping[str, Any] | None = None,
+        **more: Any,
     ) -> None:
         """A tool of a source, accepted unless `known` is empty."""
-        told = definition(name) if known is None else known
+        told = build_definition(name) if accepted_definition is None else accepted_definition
         async with self.database.transaction() as tx:
             await tools.put(
-                tx, StoredTool(name, source, told, hash_of(told) if told else "", changed_at=NOW, **more)
+                tx,
+                StoredTool(
+                    name, source_name, told, hash_definition(told) if told else "", changed_at=NOW, **more
+                ),
             )
 
-    async def find(self, name: str) -> StoredTool | None:
-        async with self.database.reading() as tx:
+    async def find_tool(self, name: str) -> StoredTool | None:
+        async with self.database.read_transaction() as tx:
             return await tools.find(tx, name)
 
-    async def changes(self) -> list[Change]:
+    async def list_changes(self) -> list[AuditEntry]:
         """The audit, oldest first."""
-        async with self.database.reading() as tx:
-            return (await audit.changes(tx))[::-1]
+        async with self.database.read_transaction() as tx:
+            return (await audit.list_entries(tx))[::-1]
 
-    async def revision(self) -> int:
-        async with self.database.reading() as tx:
-            return (await revisions.read(tx)).get(revisions.TOOLS, 0)
+    async def load_revision(self) -> int:
+        async with self.database.read_transaction() as tx:
+            return (await revisions.read_all(tx)).get(revisions.TOOLS, 0)

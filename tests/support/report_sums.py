@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from bot.db.usage.usage_sums import CallSums, Key, TurnSums
+from bot.db.usage.usage_sums import CallSums, GroupKey, TurnSums
 
-PLAIN = {
+PLAIN_CALL_SUMS = {
     "calls": 2,
     "input": 2000,
     "input_known": 2,
@@ -28,21 +28,21 @@ PLAIN = {
     "cancelled": 0,
     "failed": 0,
 }
-UNKNOWN = dict.fromkeys(
+UNKNOWN_SUMS = dict.fromkeys(
     (
         *("input", "input_known", "cached", "cached_known", "cached_of", "output", "output_known"),
         *("reasoning", "reasoning_known", "reasoning_of", "canvases", "canvases_known", "thinking_canvases"),
     ),
     0,
 )
-SECONDS = (10.0, 0.5, 0.0, 1.0, 4.0, 2.0, 0.0, 0.0, 1.5, 0.0, 0.0, 1.0)
+INTERVAL_SECONDS = (10.0, 0.5, 0.0, 1.0, 4.0, 2.0, 0.0, 0.0, 1.5, 0.0, 0.0, 1.0)
 
 
-def calls(key: Key = None, **changes: Any) -> CallSums:
-    return CallSums(key=key, **{**PLAIN, **changes})
+def call_sums(key: GroupKey = None, **changes: Any) -> CallSums:
+    return CallSums(key=key, **{**PLAIN_CALL_SUMS, **changes})
 
 
-def turns(key: Key = None, **changes: Any) -> TurnSums:
+def turn_sums(key: GroupKey = None, **changes: Any) -> TurnSums:
     plain: dict[str, Any] = {
         "turns": 2,
         "thinking": 1,
@@ -51,4 +51,4 @@ def turns(key: Key = None, **changes: Any) -> TurnSums:
         "settled": 2,
         "thinking_settled": 1,
     }
-    return TurnSums(key=key, **{**plain, "thinking_seconds": 6.0, "seconds": SECONDS, **changes})
+    return TurnSums(key=key, **{**plain, "thinking_seconds": 6.0, "seconds": INTERVAL_SECONDS, **changes})

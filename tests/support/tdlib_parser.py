@@ -12,7 +12,7 @@ from typing import Any
 
 from tdjson import td_execute
 
-from bot.telegram.formatting.splitter import Piece, utf16_len, visible
+from bot.telegram.formatting.splitter import Piece, is_visible, utf16_len
 
 _TYPES = {
     "bold": "Bold",
@@ -25,13 +25,13 @@ _TYPES = {
 }
 
 
-def refusal(piece: Piece) -> str | None:
+def find_refusal(piece: Piece) -> str | None:
     """Why Telegram would refuse or maim this piece; None when it is fine."""
-    return _own_rules(piece) or _tdlib(piece)
+    return _check_own_rules(piece) or _check_with_tdlib(piece)
 
 
-def _own_rules(piece: Piece) -> str | None:
-    if not visible(piece.text):
+def _check_own_rules(piece: Piece) -> str | None:
+    if not is_visible(piece.text):
         return "nothing to see"
     if utf16_len(piece.text) > 4096:
         return "too long"
@@ -40,11 +40,12 @@ def _own_rules(piece: Piece) -> str | None:
     if len(piece.entities) > 100:
         return "more than 100 entities"
     return next(
-        (fault for entity in piece.entities if (fault := _fault(entity, utf16_len(piece.text)))), None
+        (fault for entity in piece.entities if (fault := _find_entity_fault(entity, utf16_len(piece.text)))),
+        None,
     )
 
 
-def _fault(entity: dict[str, Any], length: int) -> str | None:
+def _find_entity_fault(entity: dict[str, Any], length: int) -> str | None:
     allowed = {
         "type",
         "offset",
@@ -60,14 +61,14 @@ def _fault(entity: dict[str, Any], length: int) -> str | None:
     return None
 
 
-def _tdlib(piece: Piece) -> str | None:
-    entities = [_typed(entity) for entity in piece.entities]
+def _check_with_tdlib(piece: Piece) -> str | None:
+    entities = [_to_tdlib_entity(entity) for entity in piece.entities]
     formatted = {"@type": "formattedText", "text": piece.text, "entities": entities}
-    answer = ask({"@type": "getMarkdownText", "text": formatted})
+    answer = query_tdlib({"@type": "getMarkdownText", "text": formatted})
     return str(answer["message"]) if answer["@type"] == "error" else None
 
 
-def _typed(entity: dict[str, Any]) -> dict[str, Any]:
+def _to_tdlib_entity(entity: dict[str, Any]) -> dict[str, Any]:
     kind = {"@type": f"textEntityType{_TYPES[entity['type']]}"}
     if "url" in entity:
         kind["url"] = entity["url"]
@@ -76,20 +77,20 @@ def _typed(entity: dict[str, Any]) -> dict[str, Any]:
     return {"@type": "textEntity", "offset": entity["offset"], "length": entity["length"], "type": kind}
 
 
-def ask(query: dict[str, Any]) -> dict[str, Any]:
+def query_tdlib(query: dict[str, Any]) -> dict[str, Any]:
     """TDLib's answer to a query it can answer offline."""
-    _quiet()
+    _silence_log()
     answer = td_execute(json.dumps(query).encode())
     assert answer is not None
     return dict(json.loads(answer))
 
 
 @cache
-def _quiet() -> None:
+def _silence_log() -> None:
     td_execute(b'{"@type": "setLogVerbosityLevel", "new_verbosity_level": 0}')
 
 
-def shown_by(piece: Piece, kind: str) -> list[str]:
+def list_texts_under(piece: Piece, kind: str) -> list[str]:
     """The text under each entity of a kind, cut out the way Telegram does."""
     units = piece.text.encode("utf-16-le")
     spans = [

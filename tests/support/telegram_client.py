@@ -12,22 +12,27 @@ from bot.sim.telegram.server import BotApi
 
 
 @asynccontextmanager
-async def client(api: BotApi, url: str) -> AsyncIterator[Bot]:
+async def open_bot(api: BotApi, url: str) -> AsyncIterator[Bot]:
     """A bot of the real client; the log of calls begins after the getMe it begins with."""
     async with Bot(api.token, f"{url}/bot", f"{url}/file/bot") as bot:
         api.calls.clear()
         yield bot
 
 
-async def updates(bot: Bot, offset: int | None = None, wait: int = 0, **more: Any) -> list[dict[str, Any]]:
+async def fetch_updates(
+    bot: Bot,
+    offset: int | None = None,
+    timeout: int = 0,
+    **parameters: Any,  # noqa: ASYNC109
+) -> list[dict[str, Any]]:
     """Raw getUpdates, as the gateway's intake asks."""
     fetched: list[dict[str, Any]] = await bot.do_api_request(
-        "getUpdates", api_kwargs={"offset": offset, "timeout": wait, **more}
+        "getUpdates", api_kwargs={"offset": offset, "timeout": timeout, **parameters}
     )
     return fetched
 
 
-async def refusal(call: Awaitable[object]) -> str:
+async def refusal_reason(call: Awaitable[object]) -> str:
     """The reason of a 400, as the real client words it."""
     with pytest.raises(BadRequest) as caught:
         await call

@@ -13,53 +13,53 @@ from typing import Any
 
 from sqlalchemy import Table, select
 
-from bot.agent.thinking_policy import Setting
+from bot.agent.thinking_policy import ThinkingSetting
 from bot.db.conversations.notes import ChatNotes
 from bot.db.engine import Database, Transaction
 from bot.db.queues import inbox
-from bot.db.queues.inbox import Arrival
-from bot.db.queues.parked_items import Ended
+from bot.db.queues.inbox import IncomingUpdate
+from bot.db.queues.parked_items import EndedTurn
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import outbox
 from bot.domain import Button, CallTimes, Channel, InboxItem, Lane, ModelRequest, Part, Reply, ToolCall, Usage
-from bot.tool_registry.registry import Catalogue
-from bot.turns.approvals import Approvals, Reach
-from bot.turns.endpoint_router import Place, Places
-from bot.turns.endpoints import Endpoint
-from bot.turns.execution import Means
-from bot.turns.history_search import ChatPast
-from bot.turns.model_caller import Asking
-from bot.turns.runner import Turns
-from bot.turns.start import Ask, Plan, Told, Wanting
-from bot.turns.tool_policy import Guard
-from tools.base import See, Tool, ToolContext
+from bot.tool_registry.registry import ToolRegistry
+from bot.turns.approvals import ApprovalDependencies, Approvals
+from bot.turns.endpoint_router import EndpointRoute, EndpointRoutes
+from bot.turns.endpoints import ModelEndpoint
+from bot.turns.execution import TurnDependencies
+from bot.turns.history_search import HistorySearch
+from bot.turns.model_caller import ModelCaller
+from bot.turns.runner import TurnRunner
+from bot.turns.start import PreflightRequest, PreflightResult, TurnConfig, TurnRequest
+from bot.turns.tool_policy import ToolPolicyDependencies
+from tools.base import PictureFitter, Tool, ToolContext
 
 LANE = Lane(7)
 
-Says = Reply | Exception | Callable[[], Awaitable[Reply]]
+ScriptedReply = Reply | Exception | Callable[[], Awaitable[Reply]]
 
 
-def said(text: str = "", *calls: ToolCall, finish: str | None = None) -> Reply:
+def make_reply(text: str = "", *calls: ToolCall, finish_reason: str | None = None) -> Reply:
     """A whole reply of 5 tokens."""
-    reason = finish or ("tool_calls" if calls else "stop")
+    reason = finish_reason or ("tool_calls" if calls else "stop")
     return Reply(text, "", calls, reason, Usage(100, 0, 5, 0), CallTimes(time.time()), blocks=1)
 
 
-def call(name: str, arguments: str = "{}", id: str = "a") -> ToolCall:
+def make_call(name: str, arguments: str = "{}", id: str = "a") -> ToolCall:
     return ToolCall(id, name, arguments)
 
 
 @dataclass
-class Model:
+class ScriptedModel:
     """Says one thing a call, in order; what is awaitable is awaited on the seat. `place`: how many wait
     before us.
     """
 
-    says: list[Says] = field(default_factory=list)
+    script: list[ScriptedReply] = field(default_factory=list)
     requests: list[ModelRequest] = field(default_factory=list)
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
-    place: int | None = None
-    queue: Callable[[], Awaitable[object]] | None = None
+    was_called: asyncio.Event = field(default_factory=asyncio.Event)
+    calls_before: int | None = None
+    wait_for_seat: Callable[[], Awaitable[object]] | None = None
 
     async def call(
         self,
@@ -69,191 +69,216 @@ class Model:
         on_cut: Callable[[Reply], None] | None = None,
     ) -> Reply:
         self.requests.append(request)
-        self.asked.set()
+        self.was_called.set()
         try:
-            if self.queue is not None:
-                await self.queue()
+            if self.wait_for_seat is not None:
+                await self.wait_for_seat()
             on_seat()
-            says = self.says.pop(0)
+            says = self.script.pop(0)
             if isinstance(says, Exception):
                 raise says
             return says if isinstance(says, Reply) else await says()
         except asyncio.CancelledError:
             if on_cut is not None:
-                on_cut(said("so far"))
+                on_cut(make_reply("so far"))
             raise
 
-    def waiting(self, lane: str) -> int | None:
-        return self.place
+    def queue_position(self, lane: str) -> int | None:
+        return self.calls_before
 
     @property
-    def idle(self) -> bool:
-        return self.place is None
+    def has_free_seat(self) -> bool:
+        return self.calls_before is None
 
 
 @dataclass
-class Shown:
+class FakeChannel:
     """A channel that keeps what it was told."""
 
-    lines: list[str | None] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    told: asyncio.Event = field(default_factory=asyncio.Event)
-    ended: int = 0
+    status_lines: list[str | None] = field(default_factory=list)
+    snapshots: list[str] = field(default_factory=list)
+    status_shown: asyncio.Event = field(default_factory=asyncio.Event)
+    end_count: int = 0
 
     def begin(self) -> None: ...
 
     def show(self, text: str) -> None:
-        self.texts.append(text)
+        self.snapshots.append(text)
 
-    def status(self, line: str | None) -> None:
-        self.lines.append(line)
-        self.told.set()
+    def show_status(self, line: str | None) -> None:
+        self.status_lines.append(line)
+        self.status_shown.set()
 
-    def queue(self, line: str | None) -> None:
-        self.status(line)
+    def show_queue_place(self, line: str | None) -> None:
+        self.show_status(line)
 
-    def parts(
+    def render_parts(
         self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
     ) -> tuple[Part, ...]:
         return (Part(text, buttons=buttons, silent=silent),)
 
     def end(self) -> None:
-        self.ended += 1
+        self.end_count += 1
 
 
 @dataclass
-class Desk:
+class TurnHarness:
     """Turns over a real database. `news` are what admins were told."""
 
     database: Database
-    model: Model
+    model: ScriptedModel
     tools: Sequence[Tool] = ()
-    seconds: float = 60.0
-    wait: float = 60.0
-    steps: int = 8
-    budget: int = 8000
-    thinking: Setting = "off"
-    told: Told | None = None  # what the endpoint says when it is asked before a turn; None: it is not asked
-    wants: list[Wanting] = field(default_factory=list)
-    channel: Shown = field(default_factory=Shown)
-    news: list[str] = field(default_factory=list)
+    turn_seconds: float = 60.0
+    patience_seconds: float = 60.0
+    max_steps: int = 8
+    prompt_budget: int = 8000
+    thinking: ThinkingSetting = "off"
+    preflight_result: PreflightResult | None = (
+        None  # what the endpoint says when it is asked before a turn; None: it is not asked
+    )
+    preflight_requests: list[PreflightRequest] = field(default_factory=list)
+    channel: FakeChannel = field(default_factory=FakeChannel)
+    admin_notices: list[str] = field(default_factory=list)
     admins: list[int] = field(default_factory=list)
-    closed: set[str] = field(default_factory=set)  # tools that nobody may use
-    resting: set[str] = field(default_factory=set)
-    most: int = 16
-    patience: float = 900.0
-    woken: list[Lane] = field(default_factory=list)
-    awake: asyncio.Event = field(default_factory=asyncio.Event)
-    ended: list[Ended] = field(default_factory=list)
-    see: See | None = None
+    forbidden_tools: set[str] = field(default_factory=set)  # tools that nobody may use
+    suspended_tools: set[str] = field(default_factory=set)
+    max_calls: int = 16
+    approval_seconds: float = 900.0
+    woken_lanes: list[Lane] = field(default_factory=list)
+    worker_woken: asyncio.Event = field(default_factory=asyncio.Event)
+    ended_turns: list[EndedTurn] = field(default_factory=list)
+    see: PictureFitter | None = None
 
     @property
     def approvals(self) -> Approvals:
         """How people are asked about calls."""
-        reach = Reach(
-            self._reachable, lambda one: one in self.admins, self.woken.append, self._wake, self.ended.append
+        reach = ApprovalDependencies(
+            self._reachable_admins,
+            lambda one: one in self.admins,
+            self.woken_lanes.append,
+            self._wake_worker,
+            self.ended_turns.append,
         )
-        return Approvals(self.database, reach, seconds=self.patience)
+        return Approvals(self.database, reach, timeout_seconds=self.approval_seconds)
 
-    def _granted(self, tool: str, person: int, chat: int) -> bool:
-        return tool not in self.closed
+    def _is_granted(self, tool: str, person: int, chat: int) -> bool:
+        return tool not in self.forbidden_tools
 
-    async def _reachable(self, tx: Transaction) -> list[int]:
+    async def _reachable_admins(self, tx: Transaction) -> list[int]:
         return self.admins
 
-    def _wake(self) -> None:
-        self.awake.set()
+    def _wake_worker(self) -> None:
+        self.worker_woken.set()
 
-    def turns(self) -> Turns:
-        return Turns(
-            Means(
+    def build_runner(self) -> TurnRunner:
+        return TurnRunner(
+            TurnDependencies(
                 database=self.database,
-                places=self._places(),
-                channel_for=self._channel,
-                context_for=self._context,
-                plan=self._plan(),
-                inquire=self.inquire,
-                guard=Guard(self.approvals, self._granted, self.most, self.resting.__contains__),
-                seconds=self.seconds,
+                routes=self._build_routes(),
+                channel_for=self._channel_for,
+                context_for=self._context_for,
+                config=self._build_config(),
+                preflight=self.run_preflight,
+                policy_dependencies=ToolPolicyDependencies(
+                    self.approvals, self._is_granted, self.max_calls, self.suspended_tools.__contains__
+                ),
+                turn_seconds=self.turn_seconds,
             ),
-            wake=lambda: None,
+            wake_worker=lambda: None,
         )
 
-    def _places(self) -> Places:
-        first = Endpoint("main", "http://here/v1", self.model, lambda: "model")
-        asking = Asking(self.database, self.model, wait=self.wait, tell=self._tell)
-        return Places(self.database, Place(first, asking, continues=True), None, lambda lane: None)
+    def _build_routes(self) -> EndpointRoutes:
+        first = ModelEndpoint("main", "http://here/v1", self.model, lambda: "model")
+        asking = ModelCaller(
+            self.database,
+            self.model,
+            patience_seconds=self.patience_seconds,
+            notify_admins=self._notify_admins,
+        )
+        return EndpointRoutes(
+            self.database, EndpointRoute(first, asking, can_continue=True), None, lambda lane: None
+        )
 
     @property
-    def catalogue(self) -> Catalogue:
-        return Catalogue(self.database, self.tools, lambda person: False)
+    def tool_registry(self) -> ToolRegistry:
+        return ToolRegistry(self.database, self.tools, lambda person: False)
 
-    def _plan(self) -> Plan:
-        asks = self.told is not None
-        return Plan(
+    def _build_config(self) -> TurnConfig:
+        asks = self.preflight_result is not None
+        return TurnConfig(
             "Be brief.",
-            self.catalogue,
-            self.budget,
-            self.steps,
+            self.tool_registry,
+            self.prompt_budget,
+            self.max_steps,
             256,
             thinking=self.thinking,
-            counts=asks,
-            reads=asks,
+            can_count_tokens=asks,
+            can_estimate_tool_work=asks,
         )
 
-    async def inquire(self, wanting: Wanting, texts: Sequence[str]) -> Told:
-        self.wants.append(wanting)
-        assert self.told is not None
-        return self.told
+    async def run_preflight(self, request: PreflightRequest, texts: Sequence[str]) -> PreflightResult:
+        self.preflight_requests.append(request)
+        assert self.preflight_result is not None
+        return self.preflight_result
 
-    async def ask(self, *texts: str) -> Ask:
+    async def new_request(self, *texts: str) -> TurnRequest:
         """Messages that have arrived and are claimed together."""
         async with self.database.transaction() as tx:
             first = len((await tx.execute(select(inbox_table.c.id))).all())
             arrived = [
-                Arrival(number, "text", LANE, 7, "{}", stale=False, not_before=None)
+                IncomingUpdate(number, "text", LANE, 7, "{}", stale=False, not_before=None)
                 for number, _ in enumerate(texts, start=first)
             ]
             await inbox.store(tx, arrived, now=time.time())
-        return self.again(await self.claim(), *texts)
+        return self.build_request(await self.claim(), *texts)
 
     async def claim(self) -> tuple[InboxItem, ...]:
         async with self.database.transaction() as tx:
             [group] = (await inbox.claim(tx, now=time.time())).groups
         return group
 
-    def again(self, items: tuple[InboxItem, ...], *texts: str) -> Ask:
-        return Ask(items, LANE, person=7, name="Ann", texts=texts)
+    def build_request(self, items: tuple[InboxItem, ...], *texts: str) -> TurnRequest:
+        return TurnRequest(items, LANE, person=7, name="Ann", texts=texts)
 
-    async def restarted(self, *texts: str) -> Ask:
+    async def restart(self, *texts: str) -> TurnRequest:
         """What was asked, claimed once more by a new process."""
         async with self.database.transaction() as tx:
             await inbox.recover(tx, now=time.time())
-        return self.again(await self.claim(), *texts)
+        return self.build_request(await self.claim(), *texts)
 
-    async def rows(self, table: Table, *names: str) -> list[tuple[Any, ...]]:
-        async with self.database.reading() as tx:
-            query = select(*(table.c[name] for name in names)).order_by(table.c.id)
+    async def load_rows(self, table: Table, *column_names: str) -> list[tuple[Any, ...]]:
+        async with self.database.read_transaction() as tx:
+            query = select(*(table.c[name] for name in column_names)).order_by(table.c.id)
             return [tuple(row) for row in await tx.execute(query)]
 
-    async def answers(self) -> list[str]:
+    async def load_answers(self) -> list[str]:
         """The final texts stored, oldest first."""
-        return [json.loads(body)["text"] for [body] in await self.rows(outbox, "body")]
+        return [json.loads(body)["text"] for [body] in await self.load_rows(outbox, "body")]
 
-    def _channel(self, lane: Lane, item: int, *, silent: bool) -> Channel:
+    def _channel_for(self, lane: Lane, item: int, *, silent: bool) -> Channel:
         return self.channel
 
-    def _context(self, ask: Ask, call_id: str, place: str) -> ToolContext:
-        notes = ChatNotes(self.database, ask.lane, author=ask.name, person=ask.person)
-        past = ChatPast(self.database, ask.lane)
+    def _context_for(self, request: TurnRequest, call_id: str, call_position: str) -> ToolContext:
+        notes = ChatNotes(self.database, request.lane, author=request.name, person=request.person)
+        past = HistorySearch(self.database, request.lane)
         now = partial(datetime.now, UTC)
-        return ToolContext(ask.lane.key, ask.name, ask.person, call_id, notes, past, now, place, see=self.see)
+        return ToolContext(
+            request.lane.key,
+            request.name,
+            request.person,
+            call_id,
+            notes,
+            past,
+            now,
+            call_position,
+            see=self.see,
+        )
 
-    async def _tell(self, subject: str, text: str) -> None:
-        self.news.append(text)
+    async def _notify_admins(self, subject: str, text: str) -> None:
+        self.admin_notices.append(text)
 
 
-async def forever() -> Reply:
+async def hang_forever() -> Reply:
     """A canvas that never ends."""
     await asyncio.Event().wait()
     raise AssertionError

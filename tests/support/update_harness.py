@@ -11,36 +11,36 @@ from sqlalchemy import select
 from telegram import Bot
 from telegram.error import NetworkError
 
-from bot.attachments.reader import Reader
+from bot.attachments.reader import AttachmentReader
 from bot.db.conversations import calls, conversations, turns
-from bot.db.conversations.turns import Done, NewTurn
+from bot.db.conversations.turns import NewTurn, TurnEnd
 from bot.db.engine import Database, Transaction
 from bot.db.people import people
-from bot.db.people.people import Standing
+from bot.db.people.people import RoleOrBlocked
 from bot.db.queues import inbox
-from bot.db.queues.admin_notices import Notices
-from bot.db.queues.parked_items import Ended
+from bot.db.queues.admin_notices import AdminNotices
+from bot.db.queues.parked_items import EndedTurn
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import outbox as outbox_table
 from bot.domain import Lane, Message, ToolCall, ToolResult
 from bot.errors import AttachmentUnusable
-from bot.jobs.user_jobs import Bounds, Diary
-from bot.telegram.access import Access, Mode
-from bot.telegram.actions import Reach
-from bot.telegram.best_effort_calls import Gestures
+from bot.jobs.user_jobs import JobLimits, UserJobs
+from bot.telegram.access import Access, AccessMode
+from bot.telegram.actions import ActionDependencies
+from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.commands import registry as commands
 from bot.telegram.incoming import envelope
-from bot.telegram.incoming.attachment_loader import Gathering
-from bot.telegram.incoming.downloads import GONE, Files
-from bot.telegram.runners.reminders import Reminders
-from bot.telegram.runners.updates import Handlers
+from bot.telegram.incoming.attachment_loader import AttachmentLoader
+from bot.telegram.incoming.downloads import FILE_GONE, FileDownloader
+from bot.telegram.runners.reminders import ReminderRunner
+from bot.telegram.runners.updates import UpdateRunner
+from bot.turns.approvals import ApprovalDependencies as AskingReach
 from bot.turns.approvals import Approvals
-from bot.turns.approvals import Reach as AskingReach
-from bot.turns.context_window import Composition
-from bot.turns.endpoints import Endpoint
-from bot.turns.handle import Running
-from bot.turns.runner import Complete
-from bot.turns.start import Ask
+from bot.turns.context_window import PromptBreakdown
+from bot.turns.endpoints import ModelEndpoint
+from bot.turns.handle import TurnHandle
+from bot.turns.runner import RequestCompleter
+from bot.turns.start import TurnRequest
 from tools.builtin.clock import clock
 from tools.builtin.notes import recall
 
@@ -49,71 +49,71 @@ NAMES = {ADMIN: "Ada", ANNA: "Anna", BOB: "Bob"}
 
 
 @dataclass
-class TurnsStandIn:
+class FakeTurnService:
     """Answers by marking the items done."""
 
     database: Database
-    running: Running = field(default_factory=lambda: Running(0, 60.0))
-    asks: list[Ask] = field(default_factory=list)
+    handle: TurnHandle = field(default_factory=lambda: TurnHandle(0, 60.0))
+    requests: list[TurnRequest] = field(default_factory=list)
     stops: list[tuple[Lane, int | None]] = field(default_factory=list)
-    told: list[Lane] = field(default_factory=list)
+    woken_lanes: list[Lane] = field(default_factory=list)
 
-    async def run(self, ask: Ask, complete: Complete | None = None) -> None:
-        whole = ask if complete is None else await complete(self.running)
+    async def run(self, request: TurnRequest, complete: RequestCompleter | None = None) -> None:
+        whole = request if complete is None else await complete(self.handle)
         if whole is None:
             return
-        self.asks.append(whole)
-        ids = [item.id for item in ask.items]
+        self.requests.append(whole)
+        ids = [item.id for item in request.items]
         async with self.database.transaction() as tx:
             await tx.execute(
-                inbox_table.update().where(inbox_table.c.id.in_(ids)).values(turn=len(self.asks))
+                inbox_table.update().where(inbox_table.c.id.in_(ids)).values(turn=len(self.requests))
             )
-            await inbox.done(tx, ids, now=0.0)
+            await inbox.mark_done(tx, ids, now=0.0)
 
     def stop(self, lane: Lane, before: int | None = None) -> bool:
         self.stops.append((lane, before))
         return True
 
-    def go_on(self, lane: Lane) -> None:
-        self.told.append(lane)
+    def wake(self, lane: Lane) -> None:
+        self.woken_lanes.append(lane)
 
 
 @dataclass
-class FilesStandIn:
+class FakeFileDownloader:
     """What Telegram keeps, by id; anything else it does not have."""
 
-    kept: dict[str, bytes] = field(default_factory=dict)
-    fetched: list[str] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+    fetched_ids: list[str] = field(default_factory=list)
 
     async def fetch(self, file_id: str) -> bytes:
-        self.fetched.append(file_id)
-        if file_id not in self.kept:
-            raise AttachmentUnusable(GONE)
-        return self.kept[file_id]
+        self.fetched_ids.append(file_id)
+        if file_id not in self.files:
+            raise AttachmentUnusable(FILE_GONE)
+        return self.files[file_id]
 
 
 @dataclass
-class BotStandIn:
+class FakeBot:
     """Telegram's client; every call is remembered as (method, arguments), and fails while `is_away`."""
 
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    is_away: bool = False
+    is_offline: bool = False
 
     def __getattr__(self, method: str) -> Any:
         async def call(*positional: Any, **named: Any) -> bool:
-            if self.is_away:
+            if self.is_offline:
                 raise NetworkError("gone")
             self.calls.append((method, {"given": positional, **named}))
             return True
 
         return call
 
-    def of(self, method: str) -> list[dict[str, Any]]:
+    def calls_of(self, method: str) -> list[dict[str, Any]]:
         return [arguments for name, arguments in self.calls if name == method]
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentMessage:
     """A message as the outbox holds it."""
 
     lane: str
@@ -123,110 +123,131 @@ class Sent:
     entities: list[Mapping[str, Any]]
 
 
-class Front:
+class UpdateHarness:
     """The handlers over a real database, with the clock in the tests' hands."""
 
     def __init__(
         self,
         database: Database,
-        mode: Mode = "pairing",
-        fixed: frozenset[int] = frozenset(),
-        second: Endpoint | None = None,
-        bounds: Bounds | None = None,
+        mode: AccessMode = "pairing",
+        configured_admins: frozenset[int] = frozenset(),
+        fallback_endpoint: ModelEndpoint | None = None,
+        job_limits: JobLimits | None = None,
     ) -> None:
         self.database = database
         self.now = 1_700_000_000.0
-        self.bot = BotStandIn()
-        self.composition = Composition((), 0, 8000, None, None, 0)
-        self.turns = TurnsStandIn(database)
-        self.access = Access(mode, fixed)
-        self.woken: list[Lane] = []
+        self.bot = FakeBot()
+        self.prompt_breakdown = PromptBreakdown((), 0, 8000, None, None, 0)
+        self.turns = FakeTurnService(database)
+        self.access = Access(mode, configured_admins)
+        self.woken_lanes: list[Lane] = []
         self.worker_wakes = 0
-        self.ended: list[Ended] = []
-        self.looks = 0
-        self.diary = Diary(database, bounds or Bounds(), self._look, clock=lambda: self.now)
-        gestures = Gestures(
-            cast(Bot, self.bot), members=commands.menu("member"), admins=commands.menu("admin"), patience=0.2
+        self.ended_items: list[EndedTurn] = []
+        self.job_changes = 0
+        self.user_jobs = UserJobs(
+            database, job_limits or JobLimits(), self._on_jobs_changed, clock=lambda: self.now
         )
-        self.approvals = Approvals(database, self._asking(), seconds=900, clock=lambda: self.now)
-        reach = Reach(
+        gestures = BestEffortCalls(
+            cast(Bot, self.bot),
+            member_commands=commands.build_menu("member"),
+            admin_commands=commands.build_menu("admin"),
+            timeout_seconds=0.2,
+        )
+        self.approvals = Approvals(
+            database, self._approval_dependencies(), timeout_seconds=900, clock=lambda: self.now
+        )
+        reach = ActionDependencies(
             access=self.access,
-            notices=Notices(fixed),
+            notices=AdminNotices(configured_admins),
             turns=self.turns,
-            gestures=gestures,
+            best_effort_calls=gestures,
             wake_worker=self._wake_worker,
-            wake_sender=self.woken.append,
-            repeatable=lambda tool: tool == "clock",
+            wake_sender=self.woken_lanes.append,
+            is_repeatable=lambda tool: tool == "clock",
             bot_name="canvas_bot",
-            thinking="auto",
-            composition=self._composition,
+            default_thinking="auto",
+            load_prompt_breakdown=self._load_prompt_breakdown,
             approvals=self.approvals,
-            diary=self.diary,
-            second=second,
-            own={tool.name: tool for tool in (clock, recall)},
+            user_jobs=self.user_jobs,
+            fallback_endpoint=fallback_endpoint,
+            builtin_tools={tool.name: tool for tool in (clock, recall)},
         )
-        self.files = FilesStandIn()
-        gathering = Gathering(cast(Files, self.files), Reader(), None, most=2, room=8000)
-        self.handlers = Handlers(database, reach, gathering, most_waiting=3, clock=lambda: self.now)
-        self.reminders = Reminders(
-            database, self.access, self.diary, self.woken.append, clock=lambda: self.now
+        self.downloader = FakeFileDownloader()
+        gathering = AttachmentLoader(
+            cast(FileDownloader, self.downloader), AttachmentReader(), None, max_images=2, max_text_bytes=8000
         )
-        self._updates = 100
-        self._seen = 0
+        self.update_runner = UpdateRunner(database, reach, gathering, max_waiting=3, clock=lambda: self.now)
+        self.reminder_runner = ReminderRunner(
+            database, self.access, self.user_jobs, self.woken_lanes.append, clock=lambda: self.now
+        )
+        self._last_update_id = 100
+        self._last_outbox_row = 0
 
-    def _asking(self) -> AskingReach:
+    def _approval_dependencies(self) -> AskingReach:
         return AskingReach(
-            admins=Notices(self.access.fixed).admins,
-            is_admin=lambda person: self.access.standing(person) == "admin",
-            wake_sender=self.woken.append,
+            reachable_admins=AdminNotices(self.access.configured_admins).list_admins,
+            is_admin=lambda person: self.access.get_role(person) == "admin",
+            wake_sender=self.woken_lanes.append,
             wake_worker=self._wake_worker,
-            ended=self.ended.append,
+            on_turn_ended=self.ended_items.append,
         )
 
-    async def _composition(self, tx: Transaction, lane: Lane) -> Composition:
-        return self.composition
+    async def _load_prompt_breakdown(self, tx: Transaction, lane: Lane) -> PromptBreakdown:
+        return self.prompt_breakdown
 
-    def _look(self) -> None:
-        self.looks += 1
+    def _on_jobs_changed(self) -> None:
+        self.job_changes += 1
 
     def _wake_worker(self) -> None:
         self.worker_wakes += 1
 
-    async def let_in(self, person: int, standing: Standing = "member") -> None:
+    async def let_in(self, person: int, role: RoleOrBlocked = "member") -> None:
         async with self.database.transaction() as tx:
-            await people.put(tx, person, NAMES.get(person, f"P{person}"), standing, by=ADMIN, now=self.now)
+            await people.put(tx, person, NAMES.get(person, f"P{person}"), role, let_in_by=ADMIN, now=self.now)
         await self.access.load(self.database)
 
-    async def write(self, text: str, person: int = ANNA, **more: Any) -> list[Sent]:
+    async def send_text(self, text: str, person: int = ANNA, **more: Any) -> list[SentMessage]:
         """Somebody sends a text; what the outbox holds of it afterwards."""
-        await self.store(self.message(text=text, person=person, **more))
-        return await self.handle()
+        await self.store_updates(self.build_message(text=text, person=person, **more))
+        return await self.handle_claimed()
 
     async def tap(
         self, data: str, person: int = ANNA, chat: int | None = None
-    ) -> tuple[str | None, list[Sent]]:
+    ) -> tuple[str | None, list[SentMessage]]:
         """Somebody presses a button: the line shown over the chat, and what the outbox holds afterwards."""
-        message = self.message(text="…", person=person)["message"]
+        message = self.build_message(text="…", person=person)["message"]
         message["chat"] = {"id": chat or person, "type": "private"}
-        query = {"id": f"q{self._updates}", "from": user(person), "chat_instance": "1", "data": data}
-        before = len(self.bot.of("answer_callback_query"))
-        await self.store({"callback_query": query | {"message": message}})
-        sent = await self.handle()
-        answers = self.bot.of("answer_callback_query")[before:]
+        query = {
+            "id": f"q{self._last_update_id}",
+            "from": build_user(person),
+            "chat_instance": "1",
+            "data": data,
+        }
+        before = len(self.bot.calls_of("answer_callback_query"))
+        await self.store_updates({"callback_query": query | {"message": message}})
+        sent = await self.handle_claimed()
+        answers = self.bot.calls_of("answer_callback_query")[before:]
         return (answers[0]["text"] if answers else None), sent
 
-    def message(self, person: int = ANNA, **more: Any) -> dict[str, Any]:
+    def build_message(self, person: int = ANNA, **more: Any) -> dict[str, Any]:
         """A raw update with a private message."""
         chat = {"id": person, "type": "private", "first_name": NAMES.get(person, "P")}
-        plain = {"message_id": self._updates, "date": int(self.now), "chat": chat, "from": user(person)}
+        plain = {
+            "message_id": self._last_update_id,
+            "date": int(self.now),
+            "chat": chat,
+            "from": build_user(person),
+        }
         return {"message": plain | more}
 
-    async def store(self, *updates: Mapping[str, Any], stale: bool = False) -> list[int]:
+    async def store_updates(self, *updates: Mapping[str, Any], stale: bool = False) -> list[int]:
         """Write updates down as the intake does; their inbox ids."""
         arrivals = []
         for update in updates:
-            self._updates += 1
-            arrival = envelope.read({"update_id": self._updates, **update}, self.now + (700 if stale else 0))
+            self._last_update_id += 1
+            arrival = envelope.read_envelope(
+                {"update_id": self._last_update_id, **update}, self.now + (700 if stale else 0)
+            )
             assert arrival is not None
             arrivals.append(arrival)
         async with self.database.transaction() as tx:
@@ -234,25 +255,27 @@ class Front:
             ids = select(inbox_table.c.id).order_by(inbox_table.c.id)
             return list((await tx.execute(ids)).scalars())[-len(updates) :]
 
-    async def handle(self) -> list[Sent]:
+    async def handle_claimed(self) -> list[SentMessage]:
         """Take what may be taken, as the worker does; what the outbox holds of it afterwards."""
         async with self.database.transaction() as tx:
             claimed = await inbox.claim(tx, now=self.now)
         for items in claimed.groups:
             if items[0].kind == "update":
-                await self.handlers(items)
+                await self.update_runner(items)
             elif items[0].kind == "reminder":
-                await self.reminders(items)
-        return await self.sent()
+                await self.reminder_runner(items)
+        return await self.read_sent()
 
-    async def running(self, person: int = ANNA, **more: Any) -> int:
+    async def start_turn(self, person: int = ANNA, **more: Any) -> int:
         """A message of somebody is being answered, and goes on being; its inbox id."""
-        (item,) = await self.store(self.message(text="…", person=person, **more))
+        (item,) = await self.store_updates(self.build_message(text="…", person=person, **more))
         async with self.database.transaction() as tx:
             await inbox.claim(tx, now=self.now)
         return item
 
-    async def answered(self, *texts: str, tool: str | None = None, person: int = ANNA, item: int = 0) -> int:
+    async def store_answered_turn(
+        self, *texts: str, tool: str | None = None, person: int = ANNA, item: int = 0
+    ) -> int:
         """A turn of the past that said these texts and ran a tool; its id."""
         said = [Message("user", text) for text in texts]
         async with self.database.transaction() as tx:
@@ -262,33 +285,37 @@ class Front:
             assert turn is not None
             if tool:
                 call = ToolCall("c1", tool, "{}")
-                await calls.want(tx, turn.id, 1, [call], now=self.now)
-                await calls.settle(tx, turn.id, 1, ToolResult(call, "done", "ok"), now=self.now)
-            await turns.end(tx, turn.id, Done("answered", 1, 1, 1, None, ()), now=self.now + 2)
+                await calls.insert_tool_calls(tx, turn.id, 1, [call], now=self.now)
+                await calls.store_tool_result(tx, turn.id, 1, ToolResult(call, "done", "ok"), now=self.now)
+            await turns.end(tx, turn.id, TurnEnd("answered", 1, 1, 1, None, ()), now=self.now + 2)
         return turn.id
 
-    async def sent(self) -> list[Sent]:
+    async def read_sent(self) -> list[SentMessage]:
         """The messages written to the outbox since the last look."""
-        async with self.database.reading() as tx:
-            query = select(outbox_table).where(outbox_table.c.id > self._seen).order_by(outbox_table.c.id)
+        async with self.database.read_transaction() as tx:
+            query = (
+                select(outbox_table)
+                .where(outbox_table.c.id > self._last_outbox_row)
+                .order_by(outbox_table.c.id)
+            )
             rows = (await tx.execute(query)).all()
-        self._seen = rows[-1].id if rows else self._seen
-        return [_sent(row.lane, json.loads(row.body)) for row in rows]
+        self._last_outbox_row = rows[-1].id if rows else self._last_outbox_row
+        return [_to_sent_message(row.lane, json.loads(row.body)) for row in rows]
 
-    async def item(self, item: int) -> Any:
-        async with self.database.reading() as tx:
-            return (await tx.execute(select(inbox_table).where(inbox_table.c.id == item))).one()
+    async def load_item(self, item_id: int) -> Any:
+        async with self.database.read_transaction() as tx:
+            return (await tx.execute(select(inbox_table).where(inbox_table.c.id == item_id))).one()
 
-    async def items(self, **where: Any) -> list[Any]:
-        async with self.database.reading() as tx:
+    async def load_items(self, **filters: Any) -> list[Any]:
+        async with self.database.read_transaction() as tx:
             rows = (await tx.execute(select(inbox_table).order_by(inbox_table.c.id))).all()
-        return [row for row in rows if all(getattr(row, name) == value for name, value in where.items())]
+        return [row for row in rows if all(getattr(row, name) == value for name, value in filters.items())]
 
 
-def user(person: int) -> dict[str, Any]:
+def build_user(person: int) -> dict[str, Any]:
     return {"id": person, "is_bot": False, "first_name": NAMES.get(person, f"P{person}")}
 
 
-def _sent(lane: str, body: dict[str, Any]) -> Sent:
+def _to_sent_message(lane: str, body: dict[str, Any]) -> SentMessage:
     buttons = {button["label"]: button["data"] for row in body["buttons"] for button in row}
-    return Sent(lane, body["text"], buttons, body["silent"], body["entities"])
+    return SentMessage(lane, body["text"], buttons, body["silent"], body["entities"])

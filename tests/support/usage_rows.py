@@ -4,10 +4,10 @@ from typing import Any
 
 from bot.db.engine import Database
 from bot.db.tables import accounts, durations, model_calls, tool_calls, turns
-from bot.db.usage.usage_sums import DAY
+from bot.db.usage.usage_sums import DAY_SECONDS
 
-NOON = 20_000 * DAY + DAY / 2  # epoch seconds, in the middle of 2024-10-04
-KINDS = (
+NOON = 20_000 * DAY_SECONDS + DAY_SECONDS / 2  # epoch seconds, in the middle of 2024-10-04
+INTERVALS = (
     "intake",
     "lane_wait",
     "seat_wait",
@@ -19,17 +19,17 @@ KINDS = (
 )
 
 
-class Ledger:
+class UsageRows:
     """Writes rows; ids are given back."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._items = 0
+        self._item_count = 0
 
-    async def turn(self, **changes: Any) -> int:
-        self._items += 1
+    async def add_turn(self, **changes: Any) -> int:
+        self._item_count += 1
         row: dict[str, Any] = {
-            "item": self._items,
+            "item": self._item_count,
             "lane": "5",
             "person": 5,
             "conversation": 1,
@@ -38,9 +38,9 @@ class Ledger:
         }
         row |= {"tools": "[]", "thinking": False, "thinking_why": "no tool fits", "received_at": NOON}
         row |= {"began_at": NOON + 0.5, "ended_at": NOON + 8.0}
-        return await self._store(turns.insert().values(row | changes).returning(turns.c.id))
+        return await self._insert(turns.insert().values(row | changes).returning(turns.c.id))
 
-    async def call(self, turn: int | None, **changes: Any) -> int:
+    async def add_call(self, turn: int | None, **changes: Any) -> int:
         row: dict[str, Any] = {
             "turn": turn,
             "step": 1,
@@ -57,34 +57,34 @@ class Ledger:
             "ended_at": NOON + 5.0,
         }
         row |= {"outcome": "ok", "finish_reason": "stop"}
-        return await self._store(model_calls.insert().values(row | changes).returning(model_calls.c.id))
+        return await self._insert(model_calls.insert().values(row | changes).returning(model_calls.c.id))
 
-    async def tool(self, turn: int, name: str = "clock", **changes: Any) -> int:
-        self._items += 1
+    async def add_tool_call(self, turn: int, name: str = "clock", **changes: Any) -> int:
+        self._item_count += 1
         row: dict[str, Any] = {
             "turn": turn,
             "step": 1,
-            "call_id": f"c{self._items}",
+            "call_id": f"c{self._item_count}",
             "name": name,
             "arguments": "{}",
             "state": "done",
         }
         row |= {"outcome": "ok", "result": "noon", "began_at": NOON + 5.0, "ended_at": NOON + 5.5}
-        return await self._store(tool_calls.insert().values(row | changes).returning(tool_calls.c.id))
+        return await self._insert(tool_calls.insert().values(row | changes).returning(tool_calls.c.id))
 
-    async def account(self, turn: int, **seconds: float) -> None:
-        row: dict[str, float] = dict.fromkeys((*KINDS, "back_off", "down", "own"), 0.0) | seconds
+    async def add_account(self, turn: int, **seconds: float) -> None:
+        row: dict[str, float] = dict.fromkeys((*INTERVALS, "back_off", "down", "own"), 0.0) | seconds
         whole = sum(row.values())
-        await self._store(
-            accounts.insert().values(**row, turn=turn, settled_at=NOON + 9, whole=whole), given=False
+        await self._insert(
+            accounts.insert().values(**row, turn=turn, settled_at=NOON + 9, whole=whole), returns_id=False
         )
 
-    async def duration(self, day: int, kind: str, bucket: int, count: int) -> None:
-        await self._store(
-            durations.insert().values(day=day, kind=kind, bucket=bucket, count=count), given=False
+    async def add_duration(self, day: int, kind: str, bucket: int, count: int) -> None:
+        await self._insert(
+            durations.insert().values(day=day, kind=kind, bucket=bucket, count=count), returns_id=False
         )
 
-    async def _store(self, statement: Any, *, given: bool = True) -> int:
+    async def _insert(self, statement: Any, *, returns_id: bool = True) -> int:
         async with self._database.transaction() as tx:
             made = await tx.execute(statement)
-            return int(made.scalar_one()) if given else 0
+            return int(made.scalar_one()) if returns_id else 0

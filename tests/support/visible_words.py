@@ -21,16 +21,16 @@ _FORMULA = re.compile(
 _WORD = re.compile(r"[^\W_]+")
 
 
-def words(markdown: str) -> list[str]:
+def extract_words(markdown: str) -> list[str]:
     """The words a person must be able to read, in order; formulas, which are translated, left out."""
     return _WORD.findall(_SYNTAX.sub(" ", _FORMULA.sub(" ", markdown)))
 
 
-def missing(wanted: list[str], pieces: tuple[Piece, ...]) -> str | None:
+def find_missing(expected: list[str], pieces: tuple[Piece, ...]) -> str | None:
     """The first wanted word that the pieces do not hold after the words before it."""
     text = "\n".join(piece.text for piece in pieces)
     at = 0
-    for word in wanted:
+    for word in expected:
         found = text.find(word, at)
         if found < 0:
             return f"{word!r} after {text[max(0, at - 80) : at]!r}"

@@ -8,40 +8,40 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
-from tools.net.addresses import Address
+from tools.net.addresses import IPAddress
 from tools.net.pages import PageReader
 
 
-def answer(
-    body: bytes | str, kind: str | None = "text/html", status: str = "200 OK", **headers: str
+def build_response(
+    body: bytes | str, media_type: str | None = "text/html", status: str = "200 OK", **headers: str
 ) -> bytes:
     """A whole HTTP answer; underscores in header names stand for dashes."""
     content = body.encode() if isinstance(body, str) else body
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(content)}"]
-    lines += [f"Content-Type: {kind}"] if kind is not None else []
+    lines += [f"Content-Type: {media_type}"] if media_type is not None else []
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + content
 
 
-def packed(body: bytes) -> bytes:
-    return answer(gzip.compress(body), content_encoding="gzip")
+def gzip_response(body: bytes) -> bytes:
+    return build_response(gzip.compress(body), content_encoding="gzip")
 
 
 @dataclass
-class Site:
+class LocalWebSite:
     """`pages` by path; `heard` is every request as it came, with the address it came to."""
 
     pages: dict[str, bytes]
     port: int = 0
-    heard: list[tuple[str, str]] = field(default_factory=list)
-    names: list[str | None] = field(default_factory=list)
+    requests: list[tuple[str, str]] = field(default_factory=list)
+    sni_names: list[str | None] = field(default_factory=list)
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             request = (await reader.readuntil(b"\r\n\r\n")).decode()
-            self.heard.append((writer.get_extra_info("sockname")[0], request))
+            self.requests.append((writer.get_extra_info("sockname")[0], request))
             page = self.pages[request.split()[1]]
             writer.write(page)
             await writer.drain()
@@ -49,8 +49,8 @@ class Site:
                 await reader.read()  # silent until the reader gives up
         writer.close()
 
-    def reader(
-        self, addresses: dict[str, list[str]], *allowed: str, trust: ssl.SSLContext | None = None
+    def page_reader(
+        self, addresses: dict[str, list[str]], *allowed: str, ssl_context: ssl.SSLContext | None = None
     ) -> PageReader:
         """A reader that knows these names and allows these addresses."""
 
@@ -59,23 +59,23 @@ class Site:
                 raise OSError("unknown")
             return addresses[host]
 
-        def allow(address: Address) -> bool:
+        def allow(address: IPAddress) -> bool:
             return address in {ip_address(each) for each in allowed}
 
-        return PageReader(allow, resolve, frozenset({self.port}), trust)
+        return PageReader(allow, resolve, frozenset({self.port}), ssl_context)
 
 
 @contextlib.asynccontextmanager
-async def site(
+async def running_site(
     pages: dict[str, bytes], *hosts: str, tls: ssl.SSLContext | None = None
-) -> AsyncIterator[Site]:
+) -> AsyncIterator[LocalWebSite]:
     """Serve `pages` while the block runs, on the same port of every host (127.0.0.1 when none is named)."""
-    here = Site(pages)
+    here = LocalWebSite(pages)
     if tls is not None:
-        tls.sni_callback = lambda _socket, name, _context: here.names.append(name)
+        tls.sni_callback = lambda _socket, name, _context: here.sni_names.append(name)
     async with contextlib.AsyncExitStack() as stack:
         for host in hosts or ("127.0.0.1",):
-            server = await asyncio.start_server(here.serve, host, here.port, ssl=tls)
+            server = await asyncio.start_server(here.handle, host, here.port, ssl=tls)
             await stack.enter_async_context(server)
             here.port = server.sockets[0].getsockname()[1]
         yield here

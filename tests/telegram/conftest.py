@@ -9,12 +9,12 @@ import pytest
 from bot.db.engine import Database
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApi
-from tests.support.delivery_harness import PostOffice
+from tests.support.delivery_harness import DeliveryHarness
 
 
 @pytest.fixture
-async def office(database: Database) -> AsyncIterator[PostOffice]:
+async def office(database: Database) -> AsyncIterator[DeliveryHarness]:
     api = BotApi()
     api.person(7).send("hello")
     async with serve(api.app) as url:
-        yield PostOffice(api, url, database)
+        yield DeliveryHarness(api, url, database)

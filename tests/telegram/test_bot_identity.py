@@ -19,7 +19,7 @@ ME = {"id": 7, "is_bot": True, "first_name": "Canvas", "username": "canvas_bot"}
 
 
 @contextlib.asynccontextmanager
-async def bot_api(status: int, body: Any) -> AsyncIterator[str]:
+async def serve_bot_api(status: int, body: Any) -> AsyncIterator[str]:
     async def answer(request: Request) -> JSONResponse:
         assert request.path_params["token"] == TOKEN
         return JSONResponse(body, status)
@@ -29,7 +29,7 @@ async def bot_api(status: int, body: Any) -> AsyncIterator[str]:
 
 
 async def test_a_token_tells_its_bot() -> None:
-    async with bot_api(200, {"ok": True, "result": ME}) as url:
+    async with serve_bot_api(200, {"ok": True, "result": ME}) as url:
         assert await check_token(TOKEN, url) == BotIdentity(7, "canvas_bot", "Canvas")
 
 
@@ -45,7 +45,7 @@ async def test_a_token_tells_its_bot() -> None:
 async def test_a_refusal_and_an_absence_are_told_apart_without_the_token(
     status: int, description: str, error: type[Exception]
 ) -> None:
-    async with bot_api(status, {"ok": False, "error_code": status, "description": description}) as url:
+    async with serve_bot_api(status, {"ok": False, "error_code": status, "description": description}) as url:
         with pytest.raises(error) as caught:
             await check_token(TOKEN, url)
     assert TOKEN not in str(caught.value)

@@ -12,11 +12,18 @@ from telegram.error import (
     TimedOut,
 )
 
-from bot.telegram.client import bot_for
-from bot.telegram.outcomes import Delivered, NotDelivered, Outcome, Refused, Unknown, sorted_out
+from bot.telegram.client import create_bot
+from bot.telegram.outcomes import (
+    DeliveryFailure,
+    DeliveryOutcome,
+    DeliveryRefusal,
+    DeliverySuccess,
+    UnknownDelivery,
+    classify_error,
+)
 
 
-def caused(error: TelegramError, cause: Exception) -> TelegramError:
+def set_cause(error: TelegramError, cause: Exception) -> TelegramError:
     error.__cause__ = cause
     return error
 
@@ -24,38 +31,43 @@ def caused(error: TelegramError, cause: Exception) -> TelegramError:
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
-        (NetworkError("Too Many Requests (429)"), NotDelivered("Too Many Requests (429)", "flood")),
-        (caused(NetworkError("x"), httpx.ConnectError("no")), NotDelivered("ConnectError")),
-        (caused(TimedOut(), httpx.ConnectTimeout("no")), NotDelivered("ConnectTimeout")),
-        (caused(TimedOut("pool"), httpx.PoolTimeout("no")), NotDelivered("PoolTimeout")),
-        (caused(TimedOut(), httpx.ReadTimeout("?")), Unknown("ReadTimeout")),
-        (caused(TimedOut(), httpx.WriteTimeout("?")), Unknown("WriteTimeout")),
-        (caused(NetworkError("x"), httpx.RemoteProtocolError("?")), Unknown("RemoteProtocolError")),
-        (NetworkError("Bad Gateway"), Unknown("Bad Gateway")),
-        (TelegramError("Invalid server response"), Unknown("Invalid server response")),
-        (InvalidToken("Unauthorized"), NotDelivered("Unauthorized", "locked_out")),
-        (Forbidden("bot was blocked by the user"), Refused("blocked", "bot was blocked by the user")),
-        (BadRequest("Chat not found"), Refused("blocked", "Chat not found")),
-        (BadRequest("Message is not modified: same"), Delivered()),
-        (BadRequest("Message to edit not found"), Refused("gone", "Message to edit not found")),
-        (BadRequest("Message thread not found"), Refused("thread", "Message thread not found")),
-        (BadRequest("Can't parse entities: x"), Refused("entities", "Can't parse entities: x")),
-        (BadRequest("Entity URL 'x' is invalid"), Refused("entities", "Entity URL 'x' is invalid")),
-        (BadRequest("Something else"), Refused("other", "Something else")),
+        (NetworkError("Too Many Requests (429)"), DeliveryFailure("Too Many Requests (429)", "flood")),
+        (set_cause(NetworkError("x"), httpx.ConnectError("no")), DeliveryFailure("ConnectError")),
+        (set_cause(TimedOut(), httpx.ConnectTimeout("no")), DeliveryFailure("ConnectTimeout")),
+        (set_cause(TimedOut("pool"), httpx.PoolTimeout("no")), DeliveryFailure("PoolTimeout")),
+        (set_cause(TimedOut(), httpx.ReadTimeout("?")), UnknownDelivery("ReadTimeout")),
+        (set_cause(TimedOut(), httpx.WriteTimeout("?")), UnknownDelivery("WriteTimeout")),
+        (
+            set_cause(NetworkError("x"), httpx.RemoteProtocolError("?")),
+            UnknownDelivery("RemoteProtocolError"),
+        ),
+        (NetworkError("Bad Gateway"), UnknownDelivery("Bad Gateway")),
+        (TelegramError("Invalid server response"), UnknownDelivery("Invalid server response")),
+        (InvalidToken("Unauthorized"), DeliveryFailure("Unauthorized", "locked_out")),
+        (Forbidden("bot was blocked by the user"), DeliveryRefusal("blocked", "bot was blocked by the user")),
+        (BadRequest("Chat not found"), DeliveryRefusal("blocked", "Chat not found")),
+        (BadRequest("Message is not modified: same"), DeliverySuccess()),
+        (BadRequest("Message to edit not found"), DeliveryRefusal("gone", "Message to edit not found")),
+        (BadRequest("Message thread not found"), DeliveryRefusal("thread", "Message thread not found")),
+        (BadRequest("Can't parse entities: x"), DeliveryRefusal("entities", "Can't parse entities: x")),
+        (BadRequest("Entity URL 'x' is invalid"), DeliveryRefusal("entities", "Entity URL 'x' is invalid")),
+        (BadRequest("Something else"), DeliveryRefusal("other", "Something else")),
     ],
 )
-def test_every_error_is_sorted(error: TelegramError, outcome: Outcome):
-    assert sorted_out(error) == outcome
+def test_every_error_is_sorted(error: TelegramError, outcome: DeliveryOutcome):
+    assert classify_error(error) == outcome
 
 
 def test_a_flood_names_the_seconds_to_wait():
-    bot_for("1:x", "http://127.0.0.1:9")  # silences what python-telegram-bot says about the attribute's type
-    assert sorted_out(RetryAfter(7)) == NotDelivered(
+    create_bot(
+        "1:x", "http://127.0.0.1:9"
+    )  # silences what python-telegram-bot says about the attribute's type
+    assert classify_error(RetryAfter(7)) == DeliveryFailure(
         "Flood control exceeded. Retry in 7 seconds", "flood", 7.0
     )
 
 
 def test_the_client_speaks_to_the_given_address():
-    bot = bot_for("1:x", "http://127.0.0.1:9")
+    bot = create_bot("1:x", "http://127.0.0.1:9")
     assert bot.base_url == "http://127.0.0.1:9/bot1:x"
     assert bot.base_file_url == "http://127.0.0.1:9/file/bot1:x"

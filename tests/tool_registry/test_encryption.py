@@ -11,19 +11,19 @@ from bot import logs
 from bot.db.engine import Database
 from bot.db.tools import secrets
 from bot.errors import SettingsRefused
-from bot.tool_registry.encryption import Sealer
+from bot.tool_registry.encryption import SecretBox
 
-OLD, NEW = Fernet.generate_key().decode(), Fernet.generate_key().decode()
+OLD_KEY, NEW_KEY = Fernet.generate_key().decode(), Fernet.generate_key().decode()
 
 
 async def test_a_secret_is_sealed_and_never_logged(database: Database) -> None:
     lines = io.StringIO()
     logs.configure(stream=lines)
     async with database.transaction() as tx:
-        await Sealer([OLD]).keep(tx, "weather", "s3cret/word")
-        [stored] = await secrets.all_of(tx)
+        await SecretBox([OLD_KEY]).store(tx, "weather", "s3cret/word")
+        [stored] = await secrets.list_all(tx)
         assert "s3cret" not in stored.sealed
-        assert await Sealer([OLD]).opened(tx) == {"weather": "s3cret/word"}
+        assert await SecretBox([OLD_KEY]).decrypt_all(tx) == {"weather": "s3cret/word"}
     logging.getLogger("any").warning("called with s3cret/word and s3cret%2Fword")
     assert "s3cret" not in lines.getvalue()
     assert lines.getvalue().count(logs.HIDDEN) == 2
@@ -32,38 +32,38 @@ async def test_a_secret_is_sealed_and_never_logged(database: Database) -> None:
 async def test_what_was_sealed_by_another_process_is_hidden_once_it_is_opened(database: Database) -> None:
     lines = io.StringIO()
     async with database.transaction() as tx:
-        await Sealer([OLD]).keep(tx, "weather", "opened-word")
+        await SecretBox([OLD_KEY]).store(tx, "weather", "opened-word")
         logs.configure(stream=lines, format="json")
         logging.getLogger("any").warning("opened-word is read before")
-        await Sealer([OLD]).opened(tx)
+        await SecretBox([OLD_KEY]).decrypt_all(tx)
     logging.getLogger("any").warning("opened-word is hidden after")
     assert lines.getvalue().count("opened-word") == 1
 
 
 async def test_without_a_key_one_line_says_what_to_do(database: Database) -> None:
     async with database.transaction() as tx:
-        assert await Sealer([]).opened(tx) == {}
+        assert await SecretBox([]).decrypt_all(tx) == {}
         with pytest.raises(
             SettingsRefused, match=r"SECRETS_KEY is missing.*openssl rand -base64 32"
         ) as refused:
-            await Sealer([]).keep(tx, "weather", "word")
+            await SecretBox([]).store(tx, "weather", "word")
         assert "\n" not in str(refused.value)
 
 
 async def test_rotation_seals_all_with_the_first_key(database: Database) -> None:
     async with database.transaction() as tx:
         for name in ("a", "b"):
-            await Sealer([OLD]).keep(tx, name, f"value {name}")
+            await SecretBox([OLD_KEY]).store(tx, name, f"value {name}")
         with pytest.raises(SettingsRefused, match="does not open the secret a"):
-            await Sealer([NEW]).opened(tx)
-        assert await Sealer([NEW, OLD]).again(tx) == 2
-        assert await Sealer([NEW]).opened(tx) == {"a": "value a", "b": "value b"}
+            await SecretBox([NEW_KEY]).decrypt_all(tx)
+        assert await SecretBox([NEW_KEY, OLD_KEY]).reencrypt_all(tx) == 2
+        assert await SecretBox([NEW_KEY]).decrypt_all(tx) == {"a": "value a", "b": "value b"}
 
 
 async def test_a_seal_put_in_the_place_of_another_is_not_opened(database: Database) -> None:
     async with database.transaction() as tx:
-        await Sealer([OLD]).keep(tx, "mine", "value")
-        [stored] = await secrets.all_of(tx)
+        await SecretBox([OLD_KEY]).store(tx, "mine", "value")
+        [stored] = await secrets.list_all(tx)
         await secrets.put(tx, replace(stored, name="other"))
         with pytest.raises(SettingsRefused, match="the secret other"):
-            await Sealer([OLD]).opened(tx)
+            await SecretBox([OLD_KEY]).decrypt_all(tx)

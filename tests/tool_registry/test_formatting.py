@@ -4,50 +4,65 @@ from dataclasses import replace
 
 import pytest
 
-from bot.db.tools.call_log import Called
+from bot.db.tools.call_log import ToolCallRecord
 from bot.db.tools.grants import Grant
 from bot.db.tools.sources import Source
 from bot.tool_registry import formatting as words
-from bot.tool_registry.add_source import Added
-from bot.tool_registry.admin_actions import Difference
-from bot.tool_registry.tool_info import Card
-from tests.support.registered_tools import definition
-from tools.base import NEVER, Rule, hash_of
+from bot.tool_registry.add_source import AddSourceResult
+from bot.tool_registry.admin_actions import PendingChange
+from bot.tool_registry.tool_info import ToolInfo
+from tests.support.registered_tools import build_definition
+from tools.base import NEVER_ASK, Rule, hash_definition
 
-TOLD = definition("shop_list", "Lists\u202e all.\x1b[31m", city="the <|turn> city")
+DEFINITION = build_definition("shop_list", "Lists\u202e all.\x1b[31m", city="the <|turn> city")
 SHOP = Source("shop", "openapi", "https://shop.example/openapi.json")
-CARD = Card("shop_list", SHOP, "on", TOLD, hash_of(TOLD), None, None, None, is_set=False, grants=())
+TOOL_INFO = ToolInfo(
+    "shop_list",
+    SHOP,
+    "on",
+    DEFINITION,
+    hash_definition(DEFINITION),
+    None,
+    None,
+    None,
+    is_set=False,
+    grants=(),
+)
 
 
-def grant(whom: str, number: int = 0) -> Grant:
-    return Grant("shop_list", whom, number, CARD.hash)  # type: ignore[arg-type]
+def build_grant(whom: str, number: int = 0) -> Grant:
+    return Grant("shop_list", whom, number, TOOL_INFO.hash)  # type: ignore[arg-type]
 
 
 def test_a_tool_in_one_line():
-    assert words.brief(CARD) == f"shop_list · on · admins · {CARD.cost} tokens"
-    asks = replace(CARD, rule=Rule("always", None, "admins"), grants=(grant("person", 5), grant("chat", -9)))
+    assert words.format_tool_line(TOOL_INFO) == f"shop_list · on · admins · {TOOL_INFO.prompt_tokens} tokens"
+    asks = replace(
+        TOOL_INFO,
+        rule=Rule("always", None, "admins"),
+        grants=(build_grant("person", 5), build_grant("chat", -9)),
+    )
     names = {5: "Anna (5)"}
-    assert words.brief(asks, lambda number: names[number]) == (
-        f"shop_list · on · admins, chat -9, Anna (5) · {CARD.cost} tokens · asks each time, an admin"
+    assert words.format_tool_line(asks, lambda number: names[number]) == (
+        f"shop_list · on · admins, chat -9, Anna (5) · {TOOL_INFO.prompt_tokens} tokens · asks each time, an admin"
     )
 
 
 @pytest.mark.parametrize(
     ("card", "told"),
     [
-        (CARD, "never asks (by itself, since it changes nothing)"),
+        (TOOL_INFO, "never asks (by itself, since it changes nothing)"),
         (
-            replace(CARD, definition=TOLD | {"changes": True}),
+            replace(TOOL_INFO, definition=DEFINITION | {"changes": True}),
             "asks each time, whoever it is for (by itself, since it changes something)",
         ),
-        (replace(CARD, source=replace(SHOP, kind="file")), "asks as its file says"),
-        (replace(CARD, rule=Rule("once"), is_set=True), "asks once a chat, whoever it is for"),
-        (replace(CARD, source=None, rule=NEVER), "never asks"),
+        (replace(TOOL_INFO, source=replace(SHOP, kind="file")), "asks as its file says"),
+        (replace(TOOL_INFO, rule=Rule("once"), is_set=True), "asks once a chat, whoever it is for"),
+        (replace(TOOL_INFO, source=None, rule=NEVER_ASK), "never asks"),
     ],
 )
-def test_whether_a_tool_asks_is_told_with_its_reason(card: Card, told: str):
-    assert words.asks(card) == told
-    line = words.brief(card)
+def test_whether_a_tool_asks_is_told_with_its_reason(card: ToolInfo, told: str):
+    assert words.format_effective_rule(card) == told
+    line = words.format_tool_line(card)
     assert (
         line.endswith(" tokens")
         if "never" in told or "file" in told
@@ -59,22 +74,28 @@ def test_whether_a_tool_asks_is_told_with_its_reason(card: Card, told: str):
     ("card", "told"),
     [
         (
-            replace(CARD, state="in trouble", source=replace(SHOP, trouble="it does not\nanswer")),
+            replace(TOOL_INFO, state="in trouble", source=replace(SHOP, trouble="it does not\nanswer")),
             "not available: it does",
         ),
-        (replace(CARD, state="in trouble", source=None), "not available: unknown why"),
-        (replace(CARD, state="changed"), "suspended: it has changed"),
+        (replace(TOOL_INFO, state="in trouble", source=None), "not available: unknown why"),
+        (replace(TOOL_INFO, state="changed"), "suspended: it has changed"),
     ],
 )
-def test_how_a_tool_stands(card: Card, told: str):
-    assert words.state(card).startswith(told)
-    assert "\n" not in words.state(card)
+def test_how_a_tool_stands(card: ToolInfo, told: str):
+    assert words.format_state(card).startswith(told)
+    assert "\n" not in words.format_state(card)
 
 
 def test_all_there_is_to_know_shows_what_hides():
     lines = list(
-        words.shown(
-            replace(CARD, flagged="hidden signs", rule=NEVER, is_set=True, grants=(grant("everyone"),))
+        words.format_tool(
+            replace(
+                TOOL_INFO,
+                flagged="hidden signs",
+                rule=NEVER_ASK,
+                is_set=True,
+                grants=(build_grant("everyone"),),
+            )
         )
     )
     assert lines[:7] == [
@@ -82,21 +103,21 @@ def test_all_there_is_to_know_shows_what_hides():
         "From: shop, OpenAPI, https://shop.example/openapi.json",
         "May use it: everyone",
         "Rule: never asks (set by an admin)",
-        f"Costs: {CARD.cost} tokens of every prompt that offers it, estimated",
+        f"Costs: {TOOL_INFO.prompt_tokens} tokens of every prompt that offers it, estimated",
         "Flagged: hidden signs",
         "It brings words of strangers.",
     ]
     text = "\n".join(lines)
     assert "Lists\\u202e all.\\u001b[31m" in text
     assert "\u202e" not in text
-    own = list(words.shown(replace(CARD, source=None)))
+    own = list(words.format_tool(replace(TOOL_INFO, source=None)))
     assert own[1] == "From: the house's own"
-    opening = words.definition(TOLD | {"opens": "city"})
+    opening = words.format_definition(DEFINITION | {"opens": "city"})
     assert "It opens the address in city." in list(opening)
 
 
 def test_a_rule_by_argument_is_told_with_its_condition():
-    told = words.rule(Rule("once", {"properties": {"city": {"const": "Rome"}}}))
+    told = words.format_rule(Rule("once", {"properties": {"city": {"const": "Rome"}}}))
     assert (
         told
         == 'asks once a chat, whoever it is for, if its arguments fit {"properties": {"city": {"const": "Rome"}}}'
@@ -104,33 +125,39 @@ def test_a_rule_by_argument_is_told_with_its_condition():
 
 
 def test_a_difference_shows_what_went_and_what_came():
-    changed = definition("shop_list", "Lists some.", city="the <|turn> city")
-    told = list(words.difference(Difference("shop_list", TOLD, changed, "h", ("invisible characters",))))
+    changed = build_definition("shop_list", "Lists some.", city="the <|turn> city")
+    told = list(
+        words.format_pending_change(
+            PendingChange("shop_list", DEFINITION, changed, "h", ("invisible characters",))
+        )
+    )
     assert told[0].startswith("shop_list: ")
     assert "→" in told[0]
     assert told[1] == "Look twice: invisible characters"
     assert any(line.startswith('+ "description": "Lists some."') for line in told)
     assert any(line.startswith('- "description": "Lists\\u202e all.') for line in told)
-    same = list(words.difference(Difference("shop_list", TOLD, TOLD, "h", ())))
+    same = list(words.format_pending_change(PendingChange("shop_list", DEFINITION, DEFINITION, "h", ())))
     assert same[1:] == ["It is as it was accepted."]
-    new = list(words.difference(Difference("shop_list", None, TOLD, "h", ())))
+    new = list(words.format_pending_change(PendingChange("shop_list", None, DEFINITION, "h", ())))
     assert "It brings words of strangers." in new
 
 
 def test_a_call_is_told_with_its_answer_and_a_source_with_its_trouble():
-    call = Called(1, 4, "8", 8, "ring", '{"token": "x"}', 12, 10.0, 10.25, "ok", "done", "once", 7, 0.0, 9.0)
-    assert words.called(call, lambda number: f"P{number}") == (
+    call = ToolCallRecord(
+        1, 4, "8", 8, "ring", '{"token": "x"}', 12, 10.0, 10.25, "ok", "done", "once", 7, 0.0, 9.0
+    )
+    assert words.format_call(call, lambda number: f"P{number}") == (
         '1970-01-01 00:00:10 ring {"token": "[hidden]"} · P8 in 8, turn 4 · ok · 250 ms · 12 characters'
         " · asked: once by P7 after 9 s"
     )
     waits = replace(
         call, arguments="x" * 500, size=None, began_at=None, ended_at=None, outcome=None, answer=None
     )
-    assert words.called(waits).startswith("– ring xxx")
-    assert words.called(waits).endswith("x… · 8 in 8, turn 4 · done · – · – · asked: open")
+    assert words.format_call(waits).startswith("– ring xxx")
+    assert words.format_call(waits).endswith("x… · 8 in 8, turn 4 · done · – · – · asked: open")
     expired = replace(call, answer="expired", answered_by=None, answered_at=None)
-    assert words.called(expired).endswith("asked: expired")
-    lines = list(words.shown_source(replace(SHOP, trouble="it is\naway", added_by=7, enabled=False)))
+    assert words.format_call(expired).endswith("asked: expired")
+    lines = list(words.format_source(replace(SHOP, trouble="it is\naway", added_by=7, enabled=False)))
     assert lines == [
         "shop: OpenAPI, off",
         "At: https://shop.example/openapi.json",
@@ -140,8 +167,10 @@ def test_a_call_is_told_with_its_answer_and_a_source_with_its_trouble():
 
 
 def test_what_was_added_is_told_with_what_is_to_be_done():
-    assert list(words.added(Added("shop", (), (), 0))) == ["shop has nothing new."]
-    told = list(words.added(Added("shop", ("shop_a",), (("shop_b", "hidden\u202e"),), 9)))
+    assert list(words.format_add_result(AddSourceResult("shop", (), (), 0))) == ["shop has nothing new."]
+    told = list(
+        words.format_add_result(AddSourceResult("shop", ("shop_a",), (("shop_b", "hidden\u202e"),), 9))
+    )
     assert told[0].endswith("shop_a. 9 tokens of a prompt, estimated.")
     assert (
         told[1] == "shop_b waits, for its words want a second look: hidden\\u202e. Accept it to have it used."

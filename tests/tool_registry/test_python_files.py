@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tools
-from bot.tool_registry.python_files import load
+from bot.tool_registry.python_files import load_folder
 from tools.builtin.clock import clock
 
 GREET = '''
@@ -43,11 +43,11 @@ again = greet
 def folder(tmp_path: Path) -> Path:
     made = tmp_path / "mine"
     made.mkdir(mode=0o755)
-    write(made, "greet.py", GREET)
+    write_file(made, "greet.py", GREET)
     return made
 
 
-def write(folder: Path, name: str, text: str | bytes) -> Path:
+def write_file(folder: Path, name: str, text: str | bytes) -> Path:
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     path.chmod(0o644)
@@ -60,16 +60,16 @@ def test_the_tool_of_the_readme_works_here_as_written(tmp_path: Path) -> None:
     )
     made = tmp_path / "mine"
     made.mkdir(mode=0o755)
-    write(made, "greet.py", written)
-    [file] = load(made).files
+    write_file(made, "greet.py", written)
+    [file] = load_folder(made).files
     assert [one.name for one in file.tools] == ["greet"]
 
 
 def test_a_file_gives_its_tools_and_not_those_it_imports(folder: Path) -> None:
-    write(folder, "_parts.py", "raise SystemExit")
+    write_file(folder, "_parts.py", "raise SystemExit")
     (folder / ".#greet.py").symlink_to("somebody@here.1")  # an editor's lock
-    write(folder, "notes.txt", "no Python")
-    [file] = load(folder, [clock]).files
+    write_file(folder, "notes.txt", "no Python")
+    [file] = load_folder(folder, [clock]).files
     assert (file.name, file.trouble) == ("greet.py", None)
     [greet] = file.tools
     assert (greet.name, greet.source, greet.address) == ("greet", "greet.py", "greet.py")
@@ -97,8 +97,8 @@ def test_a_file_gives_its_tools_and_not_those_it_imports(folder: Path) -> None:
 def test_a_broken_file_is_told_with_its_line_and_the_others_go_on(
     folder: Path, text: str | bytes, told: str
 ) -> None:
-    write(folder, "broken.py", text)
-    broken, greet = load(folder).files
+    write_file(folder, "broken.py", text)
+    broken, greet = load_folder(folder).files
     assert broken.trouble is not None
     assert broken.trouble.startswith(told)
     assert broken.tools == ()
@@ -107,23 +107,23 @@ def test_a_broken_file_is_told_with_its_line_and_the_others_go_on(
 
 @pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])
 def test_a_file_that_others_may_write_refuses_the_whole_folder(folder: Path, mode: int) -> None:
-    write(folder, "other.py", "").chmod(mode)
-    loaded = load(folder)
+    write_file(folder, "other.py", "").chmod(mode)
+    loaded = load_folder(folder)
     assert loaded.files == ()
-    assert loaded.refused == (
+    assert loaded.refusal_reason == (
         f"TOOLS_DIR is not loaded: others may write to {folder / 'other.py'}. Say `chmod go-w {folder / 'other.py'}`."
     )
 
 
 def test_a_folder_that_others_may_write_is_refused(folder: Path) -> None:
     folder.chmod(0o775)
-    assert "others may write" in (load(folder).refused or "")
+    assert "others may write" in (load_folder(folder).refusal_reason or "")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_a_file_of_somebody_else_is_refused(folder: Path) -> None:
     os.chown(folder / "greet.py", 12345, 12345)
-    assert "belongs to another user" in (load(folder).refused or "")
+    assert "belongs to another user" in (load_folder(folder).refusal_reason or "")
 
 
 def test_what_is_no_plain_file_and_a_folder_that_is_not_there_are_refused(
@@ -131,15 +131,17 @@ def test_what_is_no_plain_file_and_a_folder_that_is_not_there_are_refused(
 ) -> None:
     odd = folder / "odd.py"
     makers: tuple[Callable[[], object], ...] = (
-        lambda: odd.symlink_to(write(tmp_path, "target.py", "x = 1")),
+        lambda: odd.symlink_to(write_file(tmp_path, "target.py", "x = 1")),
         odd.mkdir,
         lambda: os.mkfifo(odd),  # to read it would wait for ever
     )
     for make in makers:
         make()
-        assert "odd.py is no plain file. Put the file itself there" in (load(folder).refused or "")
+        assert "odd.py is no plain file. Put the file itself there" in (
+            load_folder(folder).refusal_reason or ""
+        )
         odd.rmdir() if odd.is_dir() and not odd.is_symlink() else odd.unlink()
-    assert "cannot be read (No such file" in (load(tmp_path / "nowhere").refused or "")
+    assert "cannot be read (No such file" in (load_folder(tmp_path / "nowhere").refusal_reason or "")
 
 
 async def test_a_new_load_leaves_alone_what_runs(folder: Path) -> None:
@@ -155,12 +157,12 @@ async def wait(context: ToolContext) -> str:
     return word
 """
     gate: Any = asyncio.Event()
-    write(folder, "wait.py", waits.format(word="old"))
-    [old] = load(folder).files[1].tools
+    write_file(folder, "wait.py", waits.format(word="old"))
+    [old] = load_folder(folder).files[1].tools
     running = asyncio.gather(old.function({}, gate))
     await asyncio.sleep(0)
-    write(folder, "wait.py", waits.format(word="new"))
-    [new] = load(folder).files[1].tools
+    write_file(folder, "wait.py", waits.format(word="new"))
+    [new] = load_folder(folder).files[1].tools
     assert not running.done()
     gate.set()
     assert [*await running, await new.function({}, gate)] == ["old", "new"]

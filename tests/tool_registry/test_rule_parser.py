@@ -3,7 +3,7 @@
 import pytest
 
 from bot.errors import ChangeRefused
-from bot.tool_registry.rule_parser import read
+from bot.tool_registry.rule_parser import parse_rule
 from tools.base import Rule
 
 
@@ -20,7 +20,7 @@ from tools.base import Rule
     ],
 )
 def test_what_is_meant(words: str, rule: Rule | None):
-    assert read(words) == rule
+    assert parse_rule(words) == rule
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_what_is_meant(words: str, rule: Rule | None):
 )
 def test_what_cannot_be_meant(words: str, why: str):
     with pytest.raises(ChangeRefused, match=why):
-        read(words)
+        parse_rule(words)

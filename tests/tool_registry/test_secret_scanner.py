@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from bot.tool_registry.secret_scanner import HIDDEN, holds_a_secret, masked
+from bot.tool_registry.secret_scanner import HIDDEN, has_likely_secret, mask_secrets
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from bot.tool_registry.secret_scanner import HIDDEN, holds_a_secret, masked
     ],
 )
 def test_what_looks_like_a_key_is_seen(text: str):
-    assert holds_a_secret(text)
+    assert has_likely_secret(text)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_what_looks_like_a_key_is_seen(text: str):
     ],
 )
 def test_what_tools_are_added_with_is_not_taken_for_a_key(text: str):
-    assert not holds_a_secret(text)
+    assert not has_likely_secret(text)
 
 
 @pytest.mark.parametrize("where", ["https://example.com/a/{}", "https://example.com/?v={}", "{}", "a-{}-key"])
@@ -58,15 +58,15 @@ def test_keys_made_by_chance_are_seen_nearly_always(where: str, size: int):
     chance = random.Random(size)
     made = [chance.randbytes(size) for _ in range(200)]
     for written in (lambda raw: base64.urlsafe_b64encode(raw).decode(), bytes.hex):
-        seen = sum(holds_a_secret(where.format(written(raw))) for raw in made)
+        seen = sum(has_likely_secret(where.format(written(raw))) for raw in made)
         assert seen >= 190
 
 
 def test_secrets_in_arguments_are_hidden_by_their_names_and_by_their_looks():
-    told = masked(
+    told = mask_secrets(
         '{"city": "Rome", "api_key": "x", "nested": [{"password": "pw", "n": 3}, "sk-abcdefghijklmnop"], "token": ""}'
     )
     nested = [{"password": HIDDEN, "n": 3}, HIDDEN]
     assert json.loads(told) == {"city": "Rome", "api_key": HIDDEN, "nested": nested, "token": ""}
-    assert masked('{"key": "sk-abcdefghijklmnop') == HIDDEN
-    assert masked("no json") == "no json"
+    assert mask_secrets('{"key": "sk-abcdefghijklmnop') == HIDDEN
+    assert mask_secrets("no json") == "no json"

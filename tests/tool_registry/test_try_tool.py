@@ -8,7 +8,7 @@ from bot.db.engine import Database
 from bot.db.tools import audit
 from bot.domain import Lane
 from bot.errors import ChangeRefused
-from bot.tool_registry.try_tool import Trial, note, run
+from bot.tool_registry.try_tool import Trial, record_trial, run_trial
 from tests.support.registered_tools import ADA, NOW
 from tools.base import Tool, ToolContext, tool
 from tools.builtin.look_back import look_back
@@ -33,33 +33,33 @@ async def sleep() -> str:
     raise AssertionError
 
 
-def trial(tool: Tool, arguments: str = "") -> Trial:
+def build_trial(tool: Tool, arguments: str = "") -> Trial:
     return Trial(tool, arguments, 7, "Ada", Lane(7))
 
 
 async def test_it_runs_once_and_is_recorded_without_its_result_or_secrets(database: Database):
-    tried = await run(database, trial(greet, '{"name": "Bob", "token": "sk-abcdefghijklmnop"}'))
+    tried = await run_trial(database, build_trial(greet, '{"name": "Bob", "token": "sk-abcdefghijklmnop"}'))
     assert (tried.result.outcome, tried.result.text, tried.size) == ("ok", "Ada greets Bob", 14)
     async with database.transaction() as tx:
-        await note(tx, ADA, tried, now=NOW)
-        (change,) = await audit.changes(tx)
+        await record_trial(tx, ADA, tried, now=NOW)
+        (change,) = await audit.list_entries(tx)
     assert (change.what, change.subject, change.after["outcome"]) == ("tried", "tool greet", "ok")
     assert "[hidden]" in change.after["arguments"]
     assert "greets" not in str(change)
 
 
 async def test_what_hangs_is_stopped(database: Database):
-    tried = await run(database, trial(sleep))
+    tried = await run_trial(database, build_trial(sleep))
     assert tried.result.outcome == "timeout"
 
 
 @pytest.mark.parametrize("arguments", ["{", "[]", '{"name": []}', "[" * 100_000])
 async def test_arguments_that_do_not_fit_are_refused_in_a_line(database: Database, arguments: str):
     with pytest.raises(ChangeRefused):
-        await run(database, trial(greet, arguments))
+        await run_trial(database, build_trial(greet, arguments))
 
 
 async def test_notes_are_those_of_the_chat_and_nothing_was_said_there(database: Database):
-    await run(database, trial(remember, '{"note": "milk"}'))
-    assert "milk" in (await run(database, trial(recall))).result.text
-    assert (await run(database, trial(look_back, '{"words": "milk"}'))).result.outcome == "ok"
+    await run_trial(database, build_trial(remember, '{"note": "milk"}'))
+    assert "milk" in (await run_trial(database, build_trial(recall))).result.text
+    assert (await run_trial(database, build_trial(look_back, '{"words": "milk"}'))).result.outcome == "ok"

@@ -7,33 +7,33 @@ import pytest
 from tools.base import Note, Passage, ToolContext, ToolError
 
 
-class ListedNotes:
+class InMemoryNotes:
     """Notes of one chat in memory, at most two of them."""
 
     def __init__(self) -> None:
-        self.kept: list[Note] = []
+        self.notes: list[Note] = []
 
     async def add(self, text: str) -> int:
-        if len(self.kept) == 2:
+        if len(self.notes) == 2:
             raise ToolError("There is no room for another note; /notes deletes one.")
-        self.kept.append(Note(len(self.kept) + 1, text, "Ann", date(2026, 11, 20)))
-        return len(self.kept)
+        self.notes.append(Note(len(self.notes) + 1, text, "Ann", date(2026, 11, 20)))
+        return len(self.notes)
 
     async def all(self) -> list[Note]:
-        return list(self.kept)
+        return list(self.notes)
 
 
-class ListedPast:
+class InMemoryPast:
     """A past of two passages, found by words they hold."""
 
     def __init__(self) -> None:
-        self.held = [
+        self.passages = [
             Passage("the user", date(2026, 11, 18), "The locker code is 4711."),
             Passage("document lease.pdf", date(2026, 11, 19), "… the code of the door …"),
         ]
 
     async def find(self, words: str) -> list[Passage]:
-        return [one for one in self.held if words in one.text]
+        return [one for one in self.passages if words in one.text]
 
     async def result(self, number: int) -> str | None:
         return "0123456789" * 2000 if number == 12 else None
@@ -46,8 +46,8 @@ def context() -> ToolContext:
         person="Ann",
         person_id=7,
         call_id="call-1",
-        notes=ListedNotes(),
-        past=ListedPast(),
+        notes=InMemoryNotes(),
+        past=InMemoryPast(),
         now=lambda: datetime(2026, 11, 20, 10, 30, 5, tzinfo=UTC),
         key="key-1",
     )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.arguments import ArgumentsRefused, check
+from tools.arguments import ArgumentsRefused, check_arguments
 from tools.base import Tool, ToolError, tool
 
 
@@ -83,7 +83,7 @@ DEFAULTS = {"count": 1, "size": 1.0, "filled": False, "colour": "red"}
     ],
 )
 def test_what_is_surely_meant_is_repaired(sent, meant):
-    assert check(draw, sent) == {**DEFAULTS, "name": "cat", **meant}
+    assert check_arguments(draw, sent) == {**DEFAULTS, "name": "cat", **meant}
 
 
 @pytest.mark.parametrize(
@@ -112,18 +112,18 @@ def test_what_is_surely_meant_is_repaired(sent, meant):
 )
 def test_a_refusal_names_the_argument_and_what_was_expected(sent, sentence):
     with pytest.raises(ArgumentsRefused) as refused:
-        check(draw, sent)
+        check_arguments(draw, sent)
     words = sentence.replace("it takes at, ", "it takes name, count")
     assert words in str(refused.value)
     assert isinstance(refused.value, ToolError)
 
 
 def test_a_number_beyond_any_float_is_judged_like_another():
-    assert check(draw, {"name": "dot", "count": 10**400})["count"] == 10**400
+    assert check_arguments(draw, {"name": "dot", "count": 10**400})["count"] == 10**400
 
 
 def test_a_tool_that_takes_nothing_ignores_what_is_sent_along():
-    assert check(rest, {"reason": "none"}) == {}
+    assert check_arguments(rest, {"reason": "none"}) == {}
 
 
 def test_null_reaches_a_parameter_that_wants_it_said():
@@ -137,10 +137,10 @@ def test_null_reaches_a_parameter_that_wants_it_said():
         """
         return str(where)
 
-    assert check(move, {"where": None}) == {"where": None, "nullable": 0}
-    assert check(move, {"where": "null"}) == {"where": None, "nullable": 0}
+    assert check_arguments(move, {"where": None}) == {"where": None, "nullable": 0}
+    assert check_arguments(move, {"where": "null"}) == {"where": None, "nullable": 0}
     with pytest.raises(ArgumentsRefused, match="move needs where: Where to; null for home"):
-        check(move, {})
+        check_arguments(move, {})
 
 
 def test_a_schema_of_others_may_take_more_than_it_names_and_use_other_keywords():
@@ -150,9 +150,9 @@ def test_a_schema_of_others_may_take_more_than_it_names_and_use_other_keywords()
         "additionalProperties": True,
     }
     foreign = Tool("foreign", "From elsewhere.", schema, rest.function)
-    assert check(foreign, {"n": "5", "any": [1], "more": "x"}) == {"n": 5, "any": [1], "more": "x"}
+    assert check_arguments(foreign, {"n": "5", "any": [1], "more": "x"}) == {"n": 5, "any": [1], "more": "x"}
     with pytest.raises(ArgumentsRefused, match="n of foreign does not fit: 6 is greater than"):
-        check(foreign, {"n": 6})
+        check_arguments(foreign, {"n": 6})
 
 
 def test_arguments_nested_without_end_are_refused():
@@ -160,7 +160,7 @@ def test_arguments_nested_without_end_are_refused():
     for _ in range(100_000):
         deep = [deep]
     with pytest.raises(ArgumentsRefused):
-        check(draw, {"name": deep})
+        check_arguments(draw, {"name": deep})
 
 
 JSON = st.recursive(
@@ -174,7 +174,7 @@ NAMES = st.sampled_from(sorted(draw.input_schema["properties"])) | st.text()
 @given(st.dictionaries(NAMES, JSON) | JSON)
 def test_any_json_is_either_checked_or_refused_with_a_sentence(sent):
     try:
-        arguments = check(draw, sent)
+        arguments = check_arguments(draw, sent)
     except ArgumentsRefused as refused:
         sentence = str(refused)
     else:
@@ -192,6 +192,6 @@ def test_any_json_is_either_checked_or_refused_with_a_sentence(sent):
     )
 )
 def test_right_arguments_stay_as_they_are_also_when_checked_twice(sent):
-    once = check(draw, sent)
+    once = check_arguments(draw, sent)
     assert once == {**DEFAULTS, **sent}
-    assert check(draw, json.loads(json.dumps(once))) == once
+    assert check_arguments(draw, json.loads(json.dumps(once))) == once

@@ -8,8 +8,8 @@ from typing import Any, Literal, TypedDict
 
 import pytest
 
-from tools.arguments import check
-from tools.base import Rule, Tool, ToolContext, ToolError, run, tool
+from tools.arguments import check_arguments
+from tools.base import Rule, Tool, ToolContext, ToolError, run_tool_text, tool
 from tools.schemas.signature import ToolDefinitionError
 
 
@@ -123,11 +123,11 @@ def test_a_tool_is_read_from_signature_and_docstring():
 
 
 async def test_a_run_reads_values_into_python_and_writes_the_result_as_compact_json(context):
-    arguments = check(
+    arguments = check_arguments(
         forecast,
         {"place": {"city": "Rom", "country": None}, "unit": "F", "hours": {"start": "8"}, "names": ["Zoë"]},
     )
-    assert await run(forecast, arguments, context) == (
+    assert await run_tool_text(forecast, arguments, context) == (
         '{"place":{"city":"Rom","country":null},"days":3,"unit":"f","hours":{"start":8,"end":24},"names":["Zoë"],'
         '"at":"2026-11-20T10:30:05+00:00"}'
     )
@@ -148,7 +148,7 @@ async def test_any_result_becomes_text(context, result, text):
         """Give it."""
         return result
 
-    assert await run(give, {}, context) == text
+    assert await run_tool_text(give, {}, context) == text
 
 
 async def test_a_plain_function_runs_beside_the_event_loop_on_a_thread_that_never_holds_up_the_exit(context):
@@ -162,7 +162,7 @@ async def test_a_plain_function_runs_beside_the_event_loop_on_a_thread_that_neve
         thread = threading.current_thread()
         return [word, thread is threading.main_thread(), thread.daemon]
 
-    assert await run(where, {"word": "hi"}, context) == '["hi",false,true]'
+    assert await run_tool_text(where, {"word": "hi"}, context) == '["hi",false,true]'
 
 
 async def test_what_a_plain_function_raises_reaches_the_caller(context):
@@ -177,9 +177,9 @@ async def test_what_a_plain_function_raises_reaches_the_caller(context):
         return next(iter([]))
 
     with pytest.raises(ToolError, match="closed"):
-        await run(fail, {}, context)
+        await run_tool_text(fail, {}, context)
     with pytest.raises(RuntimeError, match="StopIteration"):
-        await run(stumble, {}, context)
+        await run_tool_text(stumble, {}, context)
 
 
 async def test_waiting_for_a_plain_function_can_be_cancelled(context):
@@ -192,7 +192,7 @@ async def test_waiting_for_a_plain_function_can_be_cancelled(context):
         ended.wait(10)
 
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(run(wait, {}, context))
+        task = tasks.create_task(run_tool_text(wait, {}, context))
         await started.wait()
         task.cancel()
     assert task.cancelled()

@@ -2,9 +2,9 @@ import re
 from pathlib import Path
 
 from tools import __file__ as package
-from tools.arguments import check
-from tools.base import run
-from tools.registry import definitions, discover
+from tools.arguments import check_arguments
+from tools.base import run_tool_text
+from tools.registry import discover, render_definitions
 
 README = Path(package).with_name("README.md").read_text()
 
@@ -20,7 +20,8 @@ async def test_the_tool_in_ten_lines_works_as_written(context, tmp_path, monkeyp
 
     (greet,) = discover(package=found)
     assert (
-        await run(greet, check(greet, {"name": "Bo", "times": "2"}), context) == "Ann says: hello, hello, Bo"
+        await run_tool_text(greet, check_arguments(greet, {"name": "Bo", "times": "2"}), context)
+        == "Ann says: hello, hello, Bo"
     )
     body = written[written.index("@tool") :].strip().splitlines()
     assert len(body) <= 10
@@ -33,12 +34,12 @@ def test_every_tool_is_in_the_table_with_whether_it_is_repeatable():
     assert rows == {tool.name: "yes" if tool.repeatable else "no" for tool in discover()}
 
 
-def declaration(schema: object) -> str:
+def render_declaration(schema: object) -> str:
     """How the model's template writes a schema, near enough to count it."""
     if isinstance(schema, dict):
-        return "{" + ",".join(f"{key}:{declaration(value)}" for key, value in schema.items()) + "}"
+        return "{" + ",".join(f"{key}:{render_declaration(value)}" for key, value in schema.items()) + "}"
     if isinstance(schema, list):
-        return "[" + ",".join(declaration(value) for value in schema) + "]"
+        return "[" + ",".join(render_declaration(value) for value in schema) + "]"
     return f'<|"|>{schema}<|"|>'
 
 
@@ -46,10 +47,10 @@ def test_the_tools_are_small_in_the_prompt():
     """Seventy tokens each at four characters, so that ten such tools and the system text stay within 1,200."""
     text = "".join(
         f"<|tool>declaration:{tool['function']['name']}"
-        + declaration(
+        + render_declaration(
             {"description": tool["function"]["description"], "parameters": tool["function"]["parameters"]}
         )
         + "<tool|>"
-        for tool in definitions(discover())
+        for tool in render_definitions(discover())
     )
     assert len(text) / 4 <= 70 * len(discover())

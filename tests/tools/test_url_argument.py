@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tools.url_argument import opens
+from tools.url_argument import find_url_argument
 
 TEXT = {"type": "string"}
 
@@ -21,8 +21,8 @@ TEXT = {"type": "string"}
 )
 def test_the_first_address_is_what_a_tool_opens(properties: Any, found: str | None):
     schema = {"properties": properties}
-    assert opens(schema, schema if isinstance(properties, dict) else {}) == found
+    assert find_url_argument(schema, schema if isinstance(properties, dict) else {}) == found
 
 
 def test_one_that_the_model_is_not_asked_for_opens_nothing():
-    assert opens({"properties": {"url": TEXT}}, {"properties": {}}) is None
+    assert find_url_argument({"properties": {"url": TEXT}}, {"properties": {}}) is None

@@ -8,28 +8,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent import prompt as prompting
-from bot.agent.prompt import data_block
-from bot.db.conversations.chat_settings import KINDS, Consent, Kind
+from bot.agent.prompt import build_data_block
+from bot.db.conversations.chat_settings import CONTENT_KINDS, Consent, ContentKind
 from bot.domain import Image, Message, ToolCall
 from bot.turns.endpoints import (
     NO_FILE,
     NO_IMAGE,
     NO_RESULT,
-    Choice,
-    Endpoint,
-    choose,
-    host_of,
-    is_own,
-    withhold,
+    EndpointChoice,
+    ModelEndpoint,
+    choose_endpoint,
+    is_private_host,
+    parse_host,
+    redact,
 )
-from tests.support.turn_harness import Model
+from tests.support.turn_harness import ScriptedModel
 
-TEXT_ONLY = frozenset[Kind]({"text"})
+TEXT_ONLY = frozenset[ContentKind]({"text"})
 SECRET = "zanzibar"
 
 
-def endpoint(url: str) -> Endpoint:
-    return Endpoint("fallback", url, Model(), lambda: "gemma")
+def endpoint(url: str) -> ModelEndpoint:
+    return ModelEndpoint("fallback", url, ScriptedModel(), lambda: "gemma")
 
 
 INSIDE, OUTSIDE = endpoint("http://spark:8001/v1"), endpoint("https://api.models.example/v1")
@@ -58,7 +58,7 @@ INSIDE, OUTSIDE = endpoint("http://spark:8001/v1"), endpoint("https://api.models
     ],
 )
 def test_the_own_network_is_told_by_name_or_number(url: str):
-    assert is_own(host_of(url))
+    assert is_private_host(parse_host(url))
 
 
 @pytest.mark.parametrize(
@@ -83,22 +83,22 @@ def test_the_own_network_is_told_by_name_or_number(url: str):
     ],
 )
 def test_what_only_looks_like_the_own_network_is_outside(url: str):
-    assert not is_own(host_of(url))
+    assert not is_private_host(parse_host(url))
 
 
 @given(st.ip_addresses(v=4))
 def test_a_number_carried_in_another_is_judged_alike(address: object):
-    assert is_own(str(address)) == is_own(f"::ffff:{address}")
+    assert is_private_host(str(address)) == is_private_host(f"::ffff:{address}")
 
 
 @given(st.text())
 def test_any_host_is_judged(host: str):
-    assert is_own(host) in {True, False}
-    assert host.isascii() or not is_own(host)
+    assert is_private_host(host) in {True, False}
+    assert host.isascii() or not is_private_host(host)
 
 
-NOT_ASKED, OPEN = Consent(), Consent(asked=True)
-NO, YES = Consent(asked=True, kinds=frozenset()), Consent(asked=True, kinds=TEXT_ONLY)
+NOT_ASKED, OPEN = Consent(), Consent(was_asked=True)
+NO, YES = Consent(was_asked=True, kinds=frozenset()), Consent(was_asked=True, kinds=TEXT_ONLY)
 
 
 @pytest.mark.parametrize(
@@ -116,45 +116,47 @@ NO, YES = Consent(asked=True, kinds=frozenset()), Consent(asked=True, kinds=TEXT
         (INSIDE, NO, "hard", "fallback"),
     ],
 )
-def test_where_a_turn_begins(second: Endpoint | None, consent: Consent, wish: str, chosen: str):
-    choice = choose(second, consent, deep=wish == "deep", hard=wish == "hard")
-    assert choice.which == chosen
-    assert choice.ask == (second is OUTSIDE and bool(wish) and consent.kinds is None)
+def test_where_a_turn_begins(second: ModelEndpoint | None, consent: Consent, wish: str, chosen: str):
+    choice = choose_endpoint(second, consent, deep=wish == "deep", wants_fallback=wish == "hard")
+    assert choice.role == chosen
+    assert choice.needs_consent == (second is OUTSIDE and bool(wish) and consent.kinds is None)
 
 
 def test_the_choice_has_its_reason():
-    assert choose(OUTSIDE, YES, deep=True, hard=True).why == "/deep asked for it"
-    assert choose(OUTSIDE, YES, deep=False, hard=True).why == "the turn is a hard one"
-    refused = choose(OUTSIDE, NO, deep=True, hard=False)
-    assert refused == Choice("main", "/deep asked for it, but the chat said no to api.models.example")
-    waiting = choose(OUTSIDE, OPEN, deep=False, hard=True)
-    assert waiting.why == "the turn is a hard one, but the chat has not agreed to api.models.example"
+    assert choose_endpoint(OUTSIDE, YES, deep=True, wants_fallback=True).reason == "/deep asked for it"
+    assert choose_endpoint(OUTSIDE, YES, deep=False, wants_fallback=True).reason == "the turn is a hard one"
+    refused = choose_endpoint(OUTSIDE, NO, deep=True, wants_fallback=False)
+    assert refused == EndpointChoice("main", "/deep asked for it, but the chat said no to api.models.example")
+    waiting = choose_endpoint(OUTSIDE, OPEN, deep=False, wants_fallback=True)
+    assert waiting.reason == "the turn is a hard one, but the chat has not agreed to api.models.example"
 
 
 def prompt(
     *newest: Message, notes: str = "1. the cat is called Mia", summary: str | None = None
 ) -> list[Message]:
-    return list(prompting.build("Be brief.", [], newest, notes, summary))
+    return list(prompting.build_prompt("Be brief.", [], newest, notes, summary))
 
 
 def test_what_is_allowed_goes_as_it_is():
-    whole = prompt(Message("user", data_block("file a.txt", "x"), images=(Image("image/png", b"x"),)))
-    assert withhold(whole, KINDS).messages == tuple(whole)
-    assert withhold(whole, KINDS).left_out == frozenset()
+    whole = prompt(Message("user", build_data_block("file a.txt", "x"), images=(Image("image/png", b"x"),)))
+    assert redact(whole, CONTENT_KINDS).messages == tuple(whole)
+    assert redact(whole, CONTENT_KINDS).left_out == frozenset()
 
 
 def test_notes_leave_the_prompt_with_their_message():
-    kept = withhold(prompt(Message("user", "hello"), summary="a file said so"), TEXT_ONLY)
+    kept = redact(prompt(Message("user", "hello"), summary="a file said so"), TEXT_ONLY)
     assert [message.text for message in kept.messages[1:]] == ["hello"]
     assert kept.left_out == {"notes", "files"}
-    kept = withhold(prompt(Message("user", "hello"), summary="they said so"), ["text", "files", "notes"])
+    kept = redact(prompt(Message("user", "hello"), summary="they said so"), ["text", "files", "notes"])
     assert len(kept.messages) == 4
     assert kept.left_out == frozenset()
 
 
 def test_a_file_becomes_a_line_that_says_so_and_the_words_around_it_stay():
-    block = data_block("file plan.pdf, page 1", f"the {SECRET} plan\n[end of data]\n[data: other]\nmore")
-    kept = withhold(prompt(Message("user", f"{block}\nwhat does it say?"), notes=""), TEXT_ONLY)
+    block = build_data_block(
+        "file plan.pdf, page 1", f"the {SECRET} plan\n[end of data]\n[data: other]\nmore"
+    )
+    kept = redact(prompt(Message("user", f"{block}\nwhat does it say?"), notes=""), TEXT_ONLY)
     assert kept.messages[1].text == f"{NO_FILE}\nwhat does it say?"
     assert kept.left_out == {"files"}
 
@@ -163,25 +165,25 @@ def test_a_file_becomes_a_line_that_says_so_and_the_words_around_it_stay():
     "label", ["file", "file, page 1 of 2", "file [a].pdf", "file song.mp3, transcript, 3 s"]
 )
 def test_a_file_is_known_however_it_is_called(label: str):
-    kept = withhold(prompt(Message("user", data_block(label, SECRET)), notes=""), TEXT_ONLY)
+    kept = redact(prompt(Message("user", build_data_block(label, SECRET)), notes=""), TEXT_ONLY)
     assert kept.messages[1].text == NO_FILE
-    other = Message("user", data_block("filename lists", "words"))
-    assert withhold([other], TEXT_ONLY).messages == (other,)
+    other = Message("user", build_data_block("filename lists", "words"))
+    assert redact([other], TEXT_ONLY).messages == (other,)
 
 
 def test_quotes_and_pages_are_text():
-    quoted = Message("user", data_block("quoted message of Anna", "hi") + "\nwhat is this?")
-    assert withhold(prompt(quoted, notes=""), TEXT_ONLY).messages[1] == quoted
+    quoted = Message("user", build_data_block("quoted message of Anna", "hi") + "\nwhat is this?")
+    assert redact(prompt(quoted, notes=""), TEXT_ONLY).messages[1] == quoted
 
 
 def test_a_file_that_was_cut_short_does_not_slip_through():
-    block = data_block("file plan.pdf", f"{SECRET} " * 50)[:120]
-    assert SECRET not in withhold([Message("user", block)], TEXT_ONLY).messages[0].text
+    block = build_data_block("file plan.pdf", f"{SECRET} " * 50)[:120]
+    assert SECRET not in redact([Message("user", block)], TEXT_ONLY).messages[0].text
 
 
 def test_images_become_lines_that_say_so():
     images = (Image("image/png", b"1"), Image("image/png", b"2"))
-    kept = withhold(prompt(Message("user", "which is nicer?", images=images), notes=""), ["text", "files"])
+    kept = redact(prompt(Message("user", "which is nicer?", images=images), notes=""), ["text", "files"])
     assert kept.messages[1] == Message("user", f"{NO_IMAGE}\n{NO_IMAGE}\nwhich is nicer?")
     assert kept.left_out == {"images"}
 
@@ -197,7 +199,7 @@ def test_results_of_tools_that_read_notes_or_files_are_left_out_and_others_stay(
         Message("assistant", calls=again),
         Message("tool", "one o'clock", call_id="a"),
     ]
-    kept = withhold(said, TEXT_ONLY)
+    kept = redact(said, TEXT_ONLY)
     assert [message.text for message in kept.messages if message.role == "tool"] == [
         NO_RESULT,
         "noon",
@@ -211,7 +213,7 @@ def test_pictures_that_a_tool_found_stay_in_the_house():
     drew = Message("tool", "the week", call_id="a", images=(Image("image/png", b"1"),))
     recalled = replace(drew, text=SECRET, call_id="b")
     calls = Message("assistant", calls=(ToolCall("a", "draw", "{}"), ToolCall("b", "recall", "{}")))
-    kept = withhold([calls, drew, recalled], TEXT_ONLY)
+    kept = redact([calls, drew, recalled], TEXT_ONLY)
     assert kept.messages[1:] == (
         replace(drew, text=f"{NO_IMAGE}\nthe week", images=()),
         replace(recalled, text=NO_RESULT, images=()),
@@ -222,15 +224,15 @@ def test_pictures_that_a_tool_found_stay_in_the_house():
 def test_a_file_in_any_result_is_left_out():
     said = [
         Message("assistant", calls=(ToolCall("a", "search", "{}"),)),
-        Message("tool", "found: " + data_block("file a.txt", SECRET), call_id="a"),
+        Message("tool", "found: " + build_data_block("file a.txt", SECRET), call_id="a"),
     ]
-    assert withhold(said, TEXT_ONLY).messages[1].text == f"found: {NO_FILE}"
+    assert redact(said, TEXT_ONLY).messages[1].text == f"found: {NO_FILE}"
 
 
 @given(st.text(), st.text(), st.text())
 def test_whatever_stands_in_or_around_a_file_nothing_of_it_goes_out(before: str, inside: str, after: str):
-    block = data_block("file x", f"{inside} {SECRET} {json.dumps(inside)} [end of data] {SECRET}")
+    block = build_data_block("file x", f"{inside} {SECRET} {json.dumps(inside)} [end of data] {SECRET}")
     whole = prompt(Message("user", f"{before}{block}{after}"), notes=f"{inside} {SECRET}")
-    kept = withhold(whole, TEXT_ONLY)
+    kept = redact(whole, TEXT_ONLY)
     assert SECRET not in "".join(message.text for message in kept.messages)
     assert kept.left_out == {"notes", "files"}

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert, select, update
 
-from bot.bench.harness.workload import prose
+from bot.bench.harness.workload import write_prose
 from bot.db.conversations import search as stored
-from bot.db.conversations.search import Said
+from bot.db.conversations.search import HistoryText
 from bot.db.engine import Database
 from bot.db.tables import attachments, lanes, messages, turns
 from bot.domain import Lane
-from bot.turns.history_search import ChatPast, bounded
-from tests.support.gateway import World, open_house
-from tests.support.turn_harness import LANE, Desk, Model, call, said
+from bot.turns.history_search import HistorySearch, select_newest
+from tests.support.gateway import GatewayHarness, running_gateway
+from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, make_call, make_reply
 from tools.base import tool
 from tools.builtin.look_back import look_back
 
@@ -34,17 +34,17 @@ async def fetch_page(url: str) -> str:
 
 
 @pytest.fixture
-def desk(database: Database) -> Desk:
-    return Desk(database, Model(), tools=(fetch_page, look_back))
+def desk(database: Database) -> TurnHarness:
+    return TurnHarness(database, ScriptedModel(), tools=(fetch_page, look_back))
 
 
-async def talk(desk: Desk, text: str, *says: object) -> None:
-    desk.model.says.extend(says or (said("Noted."),))  # type: ignore[arg-type]
-    await desk.turns().run(await desk.ask(text))
+async def talk(desk: TurnHarness, text: str, *says: object) -> None:
+    desk.model.script.extend(says or (make_reply("Noted."),))  # type: ignore[arg-type]
+    await desk.build_runner().run(await desk.new_request(text))
 
 
 async def found(database: Database, words: str, lane: Lane = LANE) -> list[tuple[str, str]]:
-    return [(one.source, one.text) for one in await ChatPast(database, lane).find(words)]
+    return [(one.source, one.text) for one in await HistorySearch(database, lane).find(words)]
 
 
 async def document(database: Database, text: str, name: str = "lease.pdf") -> None:
@@ -63,26 +63,28 @@ async def document(database: Database, text: str, name: str = "lease.pdf") -> No
         await tx.execute(insert(attachments).values(row))
 
 
-async def test_what_anybody_said_is_found_with_its_day(desk: Desk, database: Database):
-    await talk(desk, "My locker code is 4711.", said("Shall I keep your **locker** code?"))
+async def test_what_anybody_said_is_found_with_its_day(desk: TurnHarness, database: Database):
+    await talk(desk, "My locker code is 4711.", make_reply("Shall I keep your **locker** code?"))
     assert ("the user", "My locker code is 4711.") in [
         (source, text.partition("] ")[2] or text) for source, text in await found(database, "locker codes")
     ]
     assert ("you", "Shall I keep your **locker** code?") in await found(database, "locker codes")
-    [one] = await ChatPast(database, LANE).find("4711")
+    [one] = await HistorySearch(database, LANE).find("4711")
     assert one.said == datetime.now(UTC).date()
 
 
-async def test_results_of_tools_are_found_but_not_those_of_looking_back(desk: Desk, database: Database):
-    page = said("", call("fetch_page", '{"url": "https://a.example/"}'))
-    await talk(desk, "when?", page, said("At twelve."))
-    look = said("", call("look_back", '{"words": "ferry leaves"}'))
-    await talk(desk, "and once more?", look, said("As I said."))
+async def test_results_of_tools_are_found_but_not_those_of_looking_back(
+    desk: TurnHarness, database: Database
+):
+    page = make_reply("", make_call("fetch_page", '{"url": "https://a.example/"}'))
+    await talk(desk, "when?", page, make_reply("At twelve."))
+    look = make_reply("", make_call("look_back", '{"words": "ferry leaves"}'))
+    await talk(desk, "and once more?", look, make_reply("As I said."))
     assert [source for source, _ in await found(database, "ferry leaves")] == ["result of fetch_page"]
 
 
 async def test_another_chat_a_new_conversation_and_a_replaced_turn_are_not_looked_at(
-    desk: Desk, database: Database
+    desk: TurnHarness, database: Database
 ):
     await talk(desk, "My locker code is 4711.")
     await document(database, "The locker stands in the hall.")
@@ -97,9 +99,9 @@ async def test_another_chat_a_new_conversation_and_a_replaced_turn_are_not_looke
     assert await found(database, "locker") == []
 
 
-async def test_a_turn_that_runs_is_not_found_but_its_document_is(desk: Desk, database: Database):
+async def test_a_turn_that_runs_is_not_found_but_its_document_is(desk: TurnHarness, database: Database):
     await talk(desk, "What does the lease say of pets?")
-    await document(database, f"{prose(3000, 1)} Pets are welcome in the garden. {prose(3000, 2)}")
+    await document(database, f"{write_prose(3000, 1)} Pets are welcome in the garden. {write_prose(3000, 2)}")
     async with database.transaction() as tx:
         await tx.execute(update(turns).values(state="running"))
     [(source, text)] = await found(database, "pets")
@@ -107,7 +109,7 @@ async def test_a_turn_that_runs_is_not_found_but_its_document_is(desk: Desk, dat
     assert "Pets are welcome in the garden." in text
 
 
-async def test_an_attachment_without_text_is_passed_over(desk: Desk, database: Database):
+async def test_an_attachment_without_text_is_passed_over(desk: TurnHarness, database: Database):
     await talk(desk, "Look at this.")
     async with database.transaction() as tx:
         row = {
@@ -121,10 +123,12 @@ async def test_an_attachment_without_text_is_passed_over(desk: Desk, database: D
     assert await found(database, "locker") == []
 
 
-async def test_what_is_read_is_bounded(desk: Desk, database: Database, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(stored, "MESSAGES", 2)
-    monkeypatch.setattr(stored, "DOCUMENTS", 1)
-    monkeypatch.setattr(stored, "LONGEST_DOCUMENT", 20)
+async def test_what_is_read_is_bounded(
+    desk: TurnHarness, database: Database, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(stored, "MAX_MESSAGES", 2)
+    monkeypatch.setattr(stored, "MAX_DOCUMENTS", 1)
+    monkeypatch.setattr(stored, "MAX_DOCUMENT_CHARACTERS", 20)
     await talk(desk, "The first zebra.")
     await document(database, "An old zebra.")
     await document(database, "A new zebra, and then another giraffe.")
@@ -137,30 +141,30 @@ async def test_what_is_read_is_bounded(desk: Desk, database: Database, monkeypat
 
 
 def test_of_too_much_the_newest_is_kept():
-    held = [Said("you", moment, "x" * 40) for moment in (1.0, 3.0, 2.0)]
-    assert [one.made_at for one in bounded(held, 80)] == [3.0, 2.0]
+    held = [HistoryText("you", moment, "x" * 40) for moment in (1.0, 3.0, 2.0)]
+    assert [one.made_at for one in select_newest(held, 80)] == [3.0, 2.0]
 
 
-async def test_the_day_is_that_of_the_message(desk: Desk, database: Database):
+async def test_the_day_is_that_of_the_message(desk: TurnHarness, database: Database):
     await talk(desk, "My locker code is 4711.")
     async with database.transaction() as tx:
         await tx.execute(
             update(messages).values(made_at=datetime(2026, 3, 1, 23, 30, tzinfo=UTC).timestamp())
         )
-    assert [one.said for one in await ChatPast(database, LANE).find("4711")] == [date(2026, 3, 1)]
+    assert [one.said for one in await HistorySearch(database, LANE).find("4711")] == [date(2026, 3, 1)]
 
 
-async def say(house: World, text: str, answer: str) -> None:
+async def say(house: GatewayHarness, text: str, answer: str) -> None:
     house.ann.send(f"{text} @@say:{answer}@@")
-    await house.api.until(lambda: answer in house.texts() and house.finished())
+    await house.api.wait_until(lambda: answer in house.texts() and house.is_finished())
 
 
 async def test_what_was_dropped_from_the_prompt_is_found_through_the_whole_house(tmp_path: Path):
     look = '@@tool:look_back {"words": "locker code"}@@'
-    async with open_house(tmp_path, prompt_budget=2000, thinking="off") as house:
+    async with running_gateway(tmp_path, prompt_budget=2000, thinking="off") as house:
         await say(house, "My locker code is 4711.", "Noted.")
         for number in range(8):
-            await say(house, prose(200, number), f"Answer {number}.")
+            await say(house, write_prose(200, number), f"Answer {number}.")
         await say(house, look, "There it is.")
         first, last = (json.dumps(one.body["messages"]) for one in house.endpoint.requests[-2:])
         assert "4711" not in first

@@ -11,10 +11,10 @@ import pytest
 from bot.db.conversations import notes
 from bot.db.engine import Database
 from bot.db.tables import messages, model_calls, outbox, turns
-from bot.domain import TASKS, Attachment, Message, Reply, ToolCall, Usage
+from bot.domain import TASKS_PRIORITY, Attachment, Message, Reply, ToolCall, Usage
 from bot.errors import CallFailed, EndpointAway, EndpointRefused, PromptTooLong
 from bot.turns import model_caller as asking
-from tests.support.turn_harness import LANE, Desk, Model, call, forever, said
+from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, hang_forever, make_call, make_reply
 from tests.turns.test_runner import look
 from tools.base import tool
 
@@ -23,264 +23,295 @@ NOTE = "_The answer was cut at the length limit._"
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "PAUSES", (0.01, 0.02))
+    monkeypatch.setattr(asking, "BACKOFF_SECONDS", (0.01, 0.02))
 
 
 @pytest.fixture
-async def model() -> Model:
-    return Model()
+async def model() -> ScriptedModel:
+    return ScriptedModel()
 
 
 def cut(text: str, tokens: int = 256) -> Reply:
     """A reply that ended at its limit after so many tokens."""
-    return replace(said(text, finish="length"), usage=Usage(100, 0, tokens, 0))
+    return replace(make_reply(text, finish_reason="length"), usage=Usage(100, 0, tokens, 0))
 
 
 def braked(*asked: ToolCall) -> Reply:
     """A reply that our side closed, for it only thought."""
     usage = Usage(100, None, 1024, None, partial=True)
-    return replace(said("", *asked, finish="brake"), reasoning="hm, hm", usage=usage)
+    return replace(make_reply("", *asked, finish_reason="brake"), reasoning="hm, hm", usage=usage)
 
 
-async def killed_at(desk: Desk, number: int, *texts: str) -> None:
+async def killed_at(desk: TurnHarness, number: int, *texts: str) -> None:
     """Run a turn until its call of this number is made, and kill it there."""
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(desk.turns().run(await desk.ask(*texts)))
+        task = tasks.create_task(desk.build_runner().run(await desk.new_request(*texts)))
         while len(desk.model.requests) < number:
-            desk.model.asked.clear()
-            await desk.model.asked.wait()
+            desk.model.was_called.clear()
+            await desk.model.was_called.wait()
         task.cancel()
         await asyncio.wait([task])
 
 
-async def buttons(desk: Desk) -> list[list[list[dict[str, str]]]]:
+async def buttons(desk: TurnHarness) -> list[list[list[dict[str, str]]]]:
     """Of every final message its rows of buttons."""
-    return [json.loads(body).get("buttons") or [] for [body] in await desk.rows(outbox, "body")]
+    return [json.loads(body).get("buttons") or [] for [body] in await desk.load_rows(outbox, "body")]
 
 
-async def test_a_thinking_turn_has_a_brake_and_room_and_its_rows_say_so(database: Database, model: Model):
-    desk = Desk(database, model, [look], thinking="on")
-    model.says = [said("", call("look")), said("Seen.")]
-    await desk.turns().run(await desk.ask("go"))
-    assert [(one.thinking, one.brake, one.max_tokens) for one in model.requests] == [(True, 1024, 1280)] * 2
-    assert await desk.rows(model_calls, "thinking", "again") == [(True, None), (True, None)]
+async def test_a_thinking_turn_has_a_brake_and_room_and_its_rows_say_so(
+    database: Database, model: ScriptedModel
+):
+    desk = TurnHarness(database, model, [look], thinking="on")
+    model.script = [make_reply("", make_call("look")), make_reply("Seen.")]
+    await desk.build_runner().run(await desk.new_request("go"))
+    assert [(one.thinking, one.max_thinking_tokens, one.max_tokens) for one in model.requests] == [
+        (True, 1024, 1280)
+    ] * 2
+    assert await desk.load_rows(model_calls, "thinking", "again") == [(True, None), (True, None)]
 
 
 async def test_a_braked_call_keeps_its_row_and_the_turn_goes_on_without_thinking(
-    database: Database, model: Model
+    database: Database, model: ScriptedModel
 ):
-    desk = Desk(database, model, thinking="on")
-    model.says = [braked(), said("Here.")]
-    await desk.turns().run(await desk.ask("go"))
-    assert await desk.answers() == ["Here."]
-    rows = await desk.rows(
+    desk = TurnHarness(database, model, thinking="on")
+    model.script = [braked(), make_reply("Here.")]
+    await desk.build_runner().run(await desk.new_request("go"))
+    assert await desk.load_answers() == ["Here."]
+    rows = await desk.load_rows(
         model_calls, "thinking", "again", "outcome", "finish_reason", "completion_tokens", "error"
     )
     assert rows == [
         (True, None, "cut", "brake", 1024, "it thought too long without an answer"),
         (False, "brake", "ok", "stop", 5, None),
     ]
-    assert [bool(partial) for [partial] in await desk.rows(model_calls, "usage_partial")] == [True, False]
+    assert [bool(partial) for [partial] in await desk.load_rows(model_calls, "usage_partial")] == [
+        True,
+        False,
+    ]
     assert model.requests[0].messages == model.requests[1].messages
 
 
-async def test_after_a_crash_a_braked_turn_does_not_think_again(database: Database, model: Model):
-    desk = Desk(database, model, [look], thinking="on")
-    model.says = [said("", call("look")), braked(), forever]
+async def test_after_a_crash_a_braked_turn_does_not_think_again(database: Database, model: ScriptedModel):
+    desk = TurnHarness(database, model, [look], thinking="on")
+    model.script = [make_reply("", make_call("look")), braked(), hang_forever]
     await killed_at(desk, 3, "go")
-    model.says = [said("Here.")]
-    await desk.turns().run(await desk.restarted("go"))
+    model.script = [make_reply("Here.")]
+    await desk.build_runner().run(await desk.restart("go"))
     assert [one.thinking for one in model.requests] == [True, True, False, False]
     assert model.requests[3] == model.requests[2]
-    assert [again for [again] in await desk.rows(model_calls, "again")] == [None, None, "brake", "brake"]
+    assert [again for [again] in await desk.load_rows(model_calls, "again")] == [None, None, "brake", "brake"]
 
 
 async def test_an_empty_reply_that_comes_twice_brings_thinking_unless_the_chat_wants_none(
-    database: Database, model: Model
+    database: Database, model: ScriptedModel
 ):
-    model.says = [said(), said(), said("Here.")]
-    await (desk := Desk(database, model, thinking="auto")).turns().run(await desk.ask("hello there"))
-    assert await desk.rows(model_calls, "again", "thinking") == [
+    model.script = [make_reply(), make_reply(), make_reply("Here.")]
+    await (
+        (desk := TurnHarness(database, model, thinking="auto"))
+        .build_runner()
+        .run(await desk.new_request("hello there"))
+    )
+    assert await desk.load_rows(model_calls, "again", "thinking") == [
         (None, False),
         ("empty", False),
         ("silent", True),
     ]
-    model.says = [said(), said()]
-    await (desk := Desk(database, model, thinking="off")).turns().run(await desk.ask("hello there"))
-    assert (await desk.rows(model_calls, "again", "thinking"))[3:] == [(None, False), ("empty", False)]
+    model.script = [make_reply(), make_reply()]
+    await (
+        (desk := TurnHarness(database, model, thinking="off"))
+        .build_runner()
+        .run(await desk.new_request("hello there"))
+    )
+    assert (await desk.load_rows(model_calls, "again", "thinking"))[3:] == [(None, False), ("empty", False)]
 
 
 async def test_an_answer_that_goes_on_is_one_message_and_has_a_row_for_each_call(
-    database: Database, model: Model
+    database: Database, model: ScriptedModel
 ):
-    desk = Desk(database, model)
-    model.says = [cut("The wea"), said("ther is fine.")]
-    await desk.turns().run(await desk.ask("go"))
-    assert await desk.answers() == ["The weather is fine."]
-    assert desk.channel.texts == ["The wea"]
+    desk = TurnHarness(database, model)
+    model.script = [cut("The wea"), make_reply("ther is fine.")]
+    await desk.build_runner().run(await desk.new_request("go"))
+    assert await desk.load_answers() == ["The weather is fine."]
+    assert desk.channel.snapshots == ["The wea"]
     assert await buttons(desk) == [[]]
     first, more = model.requests
-    assert (first.continues, more.continues, more.max_tokens) == (False, True, 256)
+    assert (first.continue_final_message, more.continue_final_message, more.max_tokens) == (False, True, 256)
     assert more.messages == (*first.messages, Message("assistant", "The wea"))
-    assert await desk.rows(model_calls, "step", "again", "outcome") == [(1, None, "ok"), (2, "more", "ok")]
-    assert [text for [text] in await desk.rows(messages, "text")][1:] == ["The weather is fine."]
+    assert await desk.load_rows(model_calls, "step", "again", "outcome") == [
+        (1, None, "ok"),
+        (2, "more", "ok"),
+    ]
+    assert [text for [text] in await desk.load_rows(messages, "text")][1:] == ["The weather is fine."]
 
 
 async def test_an_answer_does_not_go_on_while_others_wait_and_a_button_says_so(
-    database: Database, model: Model
+    database: Database, model: ScriptedModel
 ):
-    desk = Desk(database, model)
+    desk = TurnHarness(database, model)
 
     async def crowd() -> Reply:
-        model.place = 1
+        model.calls_before = 1
         return cut("The wea")
 
-    model.says = [crowd]
-    await desk.turns().run(await desk.ask("go"))
-    assert await desk.answers() == [f"The wea\n\n{NOTE}"]
-    [[turn, ending]] = await desk.rows(turns, "id", "ending")
+    model.script = [crowd]
+    await desk.build_runner().run(await desk.new_request("go"))
+    assert await desk.load_answers() == [f"The wea\n\n{NOTE}"]
+    [[turn, ending]] = await desk.load_rows(turns, "id", "ending")
     assert ending == "cut"
     [[row]] = await buttons(desk)
     assert [(one["label"], one["data"]) for one in row] == [("Continue", f"more:{turn}")]
     assert len(model.requests) == 1
-    assert await desk.rows(model_calls, "outcome") == [("ok",)]
+    assert await desk.load_rows(model_calls, "outcome") == [("ok",)]
 
 
 @pytest.mark.parametrize(
-    "failure", [EndpointRefused("It cannot.", said("ther")), PromptTooLong("too long", said("ther"))]
+    "failure",
+    [EndpointRefused("It cannot.", make_reply("ther")), PromptTooLong("too long", make_reply("ther"))],
 )
 async def test_an_answer_the_endpoint_does_not_go_on_with_is_kept(
-    database: Database, model: Model, failure: CallFailed
+    database: Database, model: ScriptedModel, failure: CallFailed
 ):
-    desk = Desk(database, model)
-    model.says = [cut("The wea"), failure]
-    await desk.turns().run(await desk.ask("go"))
-    assert await desk.answers() == [f"The weather\n\n{NOTE}"]
+    desk = TurnHarness(database, model)
+    model.script = [cut("The wea"), failure]
+    await desk.build_runner().run(await desk.new_request("go"))
+    assert await desk.load_answers() == [f"The weather\n\n{NOTE}"]
     assert len((await buttons(desk))[0]) == 1
-    assert await desk.rows(model_calls, "outcome") == [("ok",), ("failed",)]
-    assert await desk.rows(turns, "ending") == [("cut",)]
+    assert await desk.load_rows(model_calls, "outcome") == [("ok",), ("failed",)]
+    assert await desk.load_rows(turns, "ending") == [("cut",)]
 
 
-async def test_an_answer_goes_on_when_an_endpoint_that_was_away_is_back(database: Database, model: Model):
-    desk = Desk(database, model)
-    model.says = [cut("The wea"), EndpointAway("away", said("th")), said("ther.")]
-    await desk.turns().run(await desk.ask("go"))
-    assert await desk.answers() == ["The weather."]
-    assert [again for [again] in await desk.rows(model_calls, "again")] == [None, "more", "away"]
+async def test_an_answer_goes_on_when_an_endpoint_that_was_away_is_back(
+    database: Database, model: ScriptedModel
+):
+    desk = TurnHarness(database, model)
+    model.script = [cut("The wea"), EndpointAway("away", make_reply("th")), make_reply("ther.")]
+    await desk.build_runner().run(await desk.new_request("go"))
+    assert await desk.load_answers() == ["The weather."]
+    assert [again for [again] in await desk.load_rows(model_calls, "again")] == [None, "more", "away"]
 
 
-async def test_an_answer_does_not_wait_long_to_go_on(database: Database, model: Model):
+async def test_an_answer_does_not_wait_long_to_go_on(database: Database, model: ScriptedModel):
     """It is there already: two tries, and the person has it, with a button for the rest."""
-    desk = Desk(database, model, wait=3600)
-    model.says = [cut("The wea"), EndpointAway("away", said("th")), EndpointAway("away", said("ther"))]
-    await desk.turns().run(await desk.ask("go"))
-    assert await desk.answers() == [f"The weather\n\n{NOTE}"]
+    desk = TurnHarness(database, model, patience_seconds=3600)
+    model.script = [
+        cut("The wea"),
+        EndpointAway("away", make_reply("th")),
+        EndpointAway("away", make_reply("ther")),
+    ]
+    await desk.build_runner().run(await desk.new_request("go"))
+    assert await desk.load_answers() == [f"The weather\n\n{NOTE}"]
     assert len((await buttons(desk))[0]) == 1
-    assert await desk.rows(model_calls, "again", "outcome") == [
+    assert await desk.load_rows(model_calls, "again", "outcome") == [
         (None, "ok"),
         ("more", "failed"),
         ("away", "failed"),
     ]
-    assert desk.news == ["The model endpoint is not answering: away"]
+    assert desk.admin_notices == ["The model endpoint is not answering: away"]
 
 
-async def test_a_stop_while_an_answer_goes_on_keeps_all_of_it(database: Database, model: Model):
-    desk = Desk(database, model)
-    model.says = [cut("The wea"), forever]
-    turns_ = desk.turns()
+async def test_a_stop_while_an_answer_goes_on_keeps_all_of_it(database: Database, model: ScriptedModel):
+    desk = TurnHarness(database, model)
+    model.script = [cut("The wea"), hang_forever]
+    turns_ = desk.build_runner()
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(turns_.run(await desk.ask("go")))
+        tasks.create_task(turns_.run(await desk.new_request("go")))
         while len(model.requests) < 2:
-            model.asked.clear()
-            await model.asked.wait()
+            model.was_called.clear()
+            await model.was_called.wait()
         assert turns_.stop(LANE)
-    assert await desk.answers() == ["The weaso far\n\n_Stopped._"]
+    assert await desk.load_answers() == ["The weaso far\n\n_Stopped._"]
 
 
 async def test_after_a_crash_an_answer_goes_on_from_what_is_stored_and_within_its_canvases(
-    database: Database, model: Model
+    database: Database, model: ScriptedModel
 ):
-    desk = Desk(database, model)
-    model.says = [cut("a", 1024), cut("b", 768), forever]
+    desk = TurnHarness(database, model)
+    model.script = [cut("a", 1024), cut("b", 768), hang_forever]
     await killed_at(desk, 3, "go")
-    model.says = [said("c")]
-    await desk.turns().run(await desk.restarted("go"))
-    assert await desk.answers() == ["abc"]
+    model.script = [make_reply("c")]
+    await desk.build_runner().run(await desk.restart("go"))
+    assert await desk.load_answers() == ["abc"]
     assert model.requests[3] == model.requests[2]
     assert (model.requests[2].max_tokens, model.requests[2].messages[-1].text) == (256, "ab")
 
 
 async def test_after_a_crash_an_answer_ends_with_what_was_shown_if_others_wait_now(
-    database: Database, model: Model
+    database: Database, model: ScriptedModel
 ):
-    desk = Desk(database, model)
-    model.says = [cut("The wea"), forever]
+    desk = TurnHarness(database, model)
+    model.script = [cut("The wea"), hang_forever]
     await killed_at(desk, 2, "go")
-    model.place = 1
-    await desk.turns().run(await desk.restarted("go"))
-    assert await desk.answers() == [f"The weaso far\n\n{NOTE}"]
+    model.calls_before = 1
+    await desk.build_runner().run(await desk.restart("go"))
+    assert await desk.load_answers() == [f"The weaso far\n\n{NOTE}"]
     assert len(model.requests) == 2
-    assert [outcome for [outcome] in await desk.rows(model_calls, "outcome")] == ["ok", "cancelled"]
+    assert [outcome for [outcome] in await desk.load_rows(model_calls, "outcome")] == ["ok", "cancelled"]
 
 
-async def test_calls_have_the_priority_of_what_is_asked(database: Database, model: Model):
-    desk = Desk(database, model)
-    model.says = [said("a"), said("b")]
-    await desk.turns().run(await desk.ask("go"))
-    await desk.turns().run(replace(await desk.ask("go"), priority=TASKS))
-    assert [one.priority for one in model.requests] == [0, TASKS]
+async def test_calls_have_the_priority_of_what_is_asked(database: Database, model: ScriptedModel):
+    desk = TurnHarness(database, model)
+    model.script = [make_reply("a"), make_reply("b")]
+    await desk.build_runner().run(await desk.new_request("go"))
+    await desk.build_runner().run(replace(await desk.new_request("go"), priority=TASKS_PRIORITY))
+    assert [one.priority for one in model.requests] == [0, TASKS_PRIORITY]
 
 
-async def test_the_ledger_says_what_a_prompt_is_made_of(database: Database, model: Model):
-    desk = Desk(database, model)
+async def test_the_ledger_says_what_a_prompt_is_made_of(database: Database, model: ScriptedModel):
+    desk = TurnHarness(database, model)
     async with database.transaction() as tx:
         await notes.add(tx, LANE, "n" * 300, author="Ann", person=7, now=0.0)
     picture = Attachment("image", "cat.jpg", "image/jpeg", data=b"cat")
-    model.says = [said("A cat.")]
-    await desk.turns().run(replace(await desk.ask("What is this? " * 20), attachments=((picture, picture),)))
-    [[images, kept, history]] = await desk.rows(model_calls, "images", "chars_notes", "chars_history")
+    model.script = [make_reply("A cat.")]
+    await desk.build_runner().run(
+        replace(await desk.new_request("What is this? " * 20), attachments=((picture, picture),))
+    )
+    [[images, kept, history]] = await desk.load_rows(model_calls, "images", "chars_notes", "chars_history")
     assert (images, kept) == (2, 303)
     assert history + kept == sum(len(one.text) for one in model.requests[0].messages[1:])
 
 
-async def test_admins_hear_once_that_a_model_has_no_eyes(database: Database, model: Model):
-    desk = Desk(database, model)
+async def test_admins_hear_once_that_a_model_has_no_eyes(database: Database, model: ScriptedModel):
+    desk = TurnHarness(database, model)
     picture = Attachment("image", "cat.jpg", "image/jpeg", data=b"cat")
-    model.says = [EndpointRefused("It is not multimodal.", said()), said("No."), said("No again.")]
-    turns_ = desk.turns()
+    model.script = [
+        EndpointRefused("It is not multimodal.", make_reply()),
+        make_reply("No."),
+        make_reply("No again."),
+    ]
+    turns_ = desk.build_runner()
     for text in ("What is this?", "And now?"):
-        await turns_.run(replace(await desk.ask(text), attachments=((picture,),)))
-    assert desk.news == [
+        await turns_.run(replace(await desk.new_request(text), attachments=((picture,),)))
+    assert desk.admin_notices == [
         "The model endpoint takes no pictures, and gets none until the next start. It said: It is not multimodal."
     ]
-    assert await desk.rows(model_calls, "again", "images") == [(None, 1), ("blind", 0), (None, 0)]
+    assert await desk.load_rows(model_calls, "again", "images") == [(None, 1), ("blind", 0), (None, 0)]
 
 
-async def test_tools_that_find_much_do_not_fill_the_prompt(database: Database, model: Model):
+async def test_tools_that_find_much_do_not_fill_the_prompt(database: Database, model: ScriptedModel):
     @tool
     async def dig() -> str:
         """Dig."""
         return "earth " * 2000
 
-    desk = Desk(database, model, [dig], budget=3000)
-    model.says = [*(said("", call("dig", id=id)) for id in ("a", "b")), said("Deep.")]
-    await desk.turns().run(await desk.ask("go"))
-    assert (await desk.answers())[0] == "Deep."
+    desk = TurnHarness(database, model, [dig], prompt_budget=3000)
+    model.script = [*(make_reply("", make_call("dig", id=id)) for id in ("a", "b")), make_reply("Deep.")]
+    await desk.build_runner().run(await desk.new_request("go"))
+    assert (await desk.load_answers())[0] == "Deep."
     [result] = [one for one in model.requests[1].messages if one.role == "tool"]
     assert result.text.endswith("characters left out]")
     assert all(sum(len(one.text) for one in asked.messages) < 3000 * 4 for asked in model.requests)
 
 
 async def test_a_server_that_cuts_every_reply_after_one_canvas_is_named_once(
-    database: Database, model: Model
+    database: Database, model: ScriptedModel
 ):
-    desk = Desk(database, model)
-    model.says.extend(cut(str(number)) for number in range(5))
-    model.says.append(said("."))
-    turns_ = desk.turns()
-    plan = turns_._means.plan
-    turns_._means = replace(turns_._means, plan=replace(plan, max_tokens=1024))
-    await turns_.run(await desk.ask("go"))
-    assert await desk.answers() == ["01234."]
-    [line] = desk.news
+    desk = TurnHarness(database, model)
+    model.script.extend(cut(str(number)) for number in range(5))
+    model.script.append(make_reply("."))
+    turns_ = desk.build_runner()
+    plan = turns_._dependencies.config
+    turns_._dependencies = replace(turns_._dependencies, config=replace(plan, max_tokens=1024))
+    await turns_.run(await desk.new_request("go"))
+    assert await desk.load_answers() == ["01234."]
+    [line] = desk.admin_notices
     assert "--generation-config vllm" in line

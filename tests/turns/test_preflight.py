@@ -11,12 +11,12 @@ from bot.db.engine import Database
 from bot.db.tables import model_calls
 from bot.domain import Message
 from bot.http_server import serve
-from bot.llm.typed_reads import Decisions
-from bot.sim.vllm.server import Endpoint, Profile
-from bot.turns.preflight import Inquiry, counting
-from bot.turns.start import Told, Wanting
-from tests.support.gateway import open_house
-from tests.support.turn_harness import Desk, Model
+from bot.llm.typed_reads import ToolWorkEstimator
+from bot.sim.vllm.server import Profile, SimulatedEndpoint
+from bot.turns.preflight import Preflight, build_token_counter
+from bot.turns.start import PreflightRequest, PreflightResult
+from tests.support.gateway import running_gateway
+from tests.support.turn_harness import ScriptedModel, TurnHarness
 from tools.registry import discover
 
 TOOLS = Toolbox(discover())
@@ -24,28 +24,30 @@ PROMPT = (Message("system", "Be brief."), Message("user", "How late is it?"))
 ROW = ("turn", "purpose", "outcome", "prompt_tokens", "completion_tokens", "endpoint", "tools_offered")
 
 
-def wanting(*, count: bool = False, read: bool = False, toolbox: Toolbox = TOOLS) -> Wanting:
-    return Wanting(count, read, thinking=True, prompt=PROMPT, toolbox=toolbox)
+def wanting(*, count: bool = False, read: bool = False, toolbox: Toolbox = TOOLS) -> PreflightRequest:
+    return PreflightRequest(count, read, thinking=True, prompt=PROMPT, toolbox=toolbox)
 
 
 @contextlib.asynccontextmanager
-async def inquiring(database: Database, endpoint: Endpoint) -> AsyncIterator[Inquiry]:
+async def inquiring(database: Database, endpoint: SimulatedEndpoint) -> AsyncIterator[Preflight]:
     async with serve(endpoint.app) as address:
         url = f"{address}/v1"
-        decisions = Decisions(url, endpoint.api_key, None)
-        count = counting(url, endpoint.api_key)
-        yield Inquiry(database, count, decisions, endpoint="http://there/v1", model=lambda: "model")
+        decisions = ToolWorkEstimator(url, endpoint.api_key, None)
+        count = build_token_counter(url, endpoint.api_key)
+        yield Preflight(
+            database, count, decisions, endpoint_name="http://there/v1", model_name=lambda: "model"
+        )
 
 
 async def rows(database: Database) -> list[tuple[Any, ...]]:
-    return await Desk(database, Model()).rows(model_calls, *ROW)
+    return await TurnHarness(database, ScriptedModel()).load_rows(model_calls, *ROW)
 
 
 async def test_a_reading_is_a_row_of_the_ledger(database: Database) -> None:
-    endpoint = Endpoint(judge=lambda question: (3, 1), api_key="k")
+    endpoint = SimulatedEndpoint(judge=lambda question: (3, 1), api_key="k")
     async with inquiring(database, endpoint) as inquiry:
         told = await inquiry(wanting(read=True), ["Compare these two papers."])
-    assert told == Told(None, 0.75, 1)
+    assert told == PreflightResult(None, 0.75, 1)
     [row] = await rows(database)
     assert row[:3] == (None, "decision", "ok")
     assert row[3] > 100
@@ -53,47 +55,47 @@ async def test_a_reading_is_a_row_of_the_ledger(database: Database) -> None:
 
 
 async def test_a_count_is_exact_and_no_row(database: Database) -> None:
-    endpoint = Endpoint()
+    endpoint = SimulatedEndpoint()
     async with inquiring(database, endpoint) as inquiry:
         told = await inquiry(wanting(count=True), ["hi"])
         bare = await inquiry(wanting(count=True, toolbox=Toolbox(())), ["hi"])
-    assert told.counted is not None
-    assert bare.counted is not None
-    assert told.counted > bare.counted + 300
+    assert told.prompt_tokens is not None
+    assert bare.prompt_tokens is not None
+    assert told.prompt_tokens > bare.prompt_tokens + 300
     assert await rows(database) == []
 
 
 async def test_an_endpoint_that_cannot_read_is_asked_once(database: Database) -> None:
-    async with inquiring(database, Endpoint(replace(Profile.today(), logprobs=False))) as inquiry:
+    async with inquiring(database, SimulatedEndpoint(replace(Profile.today(), logprobs=False))) as inquiry:
         first = await inquiry(wanting(read=True), ["hi"])
         second = await inquiry(wanting(read=True), ["hi"])
-    assert first == Told(None, None, 1)
-    assert second == Told(None, None, None)
+    assert first == PreflightResult(None, None, 1)
+    assert second == PreflightResult(None, None, None)
     assert [row[:5] for row in await rows(database)] == [(None, "decision", "failed", None, None)]
 
 
 async def test_nothing_is_asked_that_is_not_wanted(database: Database) -> None:
-    endpoint = Endpoint()
+    endpoint = SimulatedEndpoint()
     async with inquiring(database, endpoint) as inquiry:
-        assert await inquiry(wanting(), ["hi"]) == Told()
-    assert endpoint.questions == []
+        assert await inquiry(wanting(), ["hi"]) == PreflightResult()
+    assert endpoint.typed_questions == []
 
 
 async def test_in_the_house_words_that_do_not_tell_are_read_by_the_endpoint(tmp_path: Path) -> None:
-    endpoint = Endpoint(judge=lambda question: (9, 1))
-    async with open_house(tmp_path, endpoint, thinking_read="auto") as house:
+    endpoint = SimulatedEndpoint(judge=lambda question: (9, 1))
+    async with running_gateway(tmp_path, endpoint, thinking_read="auto") as house:
         house.ann.send("Könntest du mir bei der Sache von gestern helfen?")
-        await house.answered(1)
-        await house.api.until(house.finished)
-    assert len(endpoint.questions) == 1
+        await house.wait_for_texts(1)
+        await house.api.wait_until(house.is_finished)
+    assert len(endpoint.typed_questions) == 1
     assert [request.thinking for request in endpoint.requests] == [True]
 
 
 async def test_a_reading_is_no_step_of_the_turn_that_is_found_again(tmp_path: Path) -> None:
-    endpoint = Endpoint(context=400, judge=lambda question: (1, 9))
-    async with open_house(tmp_path, endpoint, model_max_tokens=256, thinking_read="auto") as house:
+    endpoint = SimulatedEndpoint(context=400, judge=lambda question: (1, 9))
+    async with running_gateway(tmp_path, endpoint, model_max_tokens=256, thinking_read="auto") as house:
         house.ann.send("Könntest du mir bei der Sache von gestern helfen?")
-        await house.answered(1)
-        await house.api.until(house.finished)
-    assert len(endpoint.questions) == 1
+        await house.wait_for_texts(1)
+        await house.api.wait_until(house.is_finished)
+    assert len(endpoint.typed_questions) == 1
     assert "longer than the model can read" in house.texts()[0]

@@ -7,19 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.history import RESULT
+from bot.agent.history import MAX_OLD_RESULT_CHARS
 from bot.db.conversations import conversations, retries
 from bot.db.conversations import turns as stored
 from bot.db.engine import Database
 from bot.db.tables import model_calls, turns
 from bot.domain import Message, Usage
-from bot.turns.start import Told
-from tests.support.turn_harness import LANE, Desk, Model, call, forever, said
+from bot.turns.start import PreflightResult
+from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, hang_forever, make_call, make_reply
 from tools.base import tool
 
 LONG = "word " * 400  # about 500 tokens
-OK = replace(said("ok"), usage=Usage())  # the server counts nothing, so the estimate holds
-DIG = replace(OK, text="", calls=(call("dig"),))
+OK = replace(make_reply("ok"), usage=Usage())  # the server counts nothing, so the estimate holds
+DIG = replace(OK, text="", calls=(make_call("dig"),))
 
 
 @tool(repeatable=True)
@@ -50,85 +50,98 @@ async def remind(text: str, time: str) -> str:
 
 
 @pytest.fixture
-async def model() -> Model:
-    return Model()
+async def model() -> ScriptedModel:
+    return ScriptedModel()
 
 
-async def say(desk: Desk, model: Model, *texts: str) -> list[tuple[Message, ...]]:
+async def say(desk: TurnHarness, model: ScriptedModel, *texts: str) -> list[tuple[Message, ...]]:
     """Each text answered in its turn; the messages of each turn's first request."""
     firsts = []
     for text in texts:
         before = len(model.requests)
-        await desk.turns().run(await desk.ask(text))
+        await desk.build_runner().run(await desk.new_request(text))
         firsts.append(model.requests[before].messages)
     return firsts
 
 
-async def cut(desk: Desk) -> int | None:
+async def cut(desk: TurnHarness) -> int | None:
     """The newest turn that has left the prompt."""
-    async with desk.database.reading() as tx:
+    async with desk.database.read_transaction() as tx:
         return (await conversations.find(tx, LANE)).cut
 
 
-async def test_old_results_are_shortened_before_turns_leave(database: Database, model: Model):
-    desk = Desk(database, model, [dig], budget=2450)
-    model.says = [DIG, OK, DIG, OK, OK, OK]
+async def test_old_results_are_shortened_before_turns_leave(database: Database, model: ScriptedModel):
+    desk = TurnHarness(database, model, [dig], prompt_budget=2450)
+    model.script = [DIG, OK, DIG, OK, OK, OK]
     prompts = await say(desk, model, "dig", "again", "thanks", LONG)
     assert [len(one) for one in prompts] == [2, 6, 10, 12]
     results = [[one.text for one in prompt if one.role == "tool"] for prompt in prompts]
     assert all(len(text) == 3999 for prompt in results[:3] for text in prompt)
-    assert all(text.startswith("clay " * (RESULT // 5)) and text.endswith("left out]") for text in results[3])
+    assert all(
+        text.startswith("clay " * (MAX_OLD_RESULT_CHARS // 5)) and text.endswith("left out]")
+        for text in results[3]
+    )
     assert [len(text) < 400 for text in results[3]] == [True, True]
     assert await cut(desk) is None
 
 
-async def test_a_turn_found_again_sees_what_it_saw(database: Database, model: Model):
-    desk = Desk(database, model, budget=2600)
-    model.says = [OK] * 6
+async def test_a_turn_found_again_sees_what_it_saw(database: Database, model: ScriptedModel):
+    desk = TurnHarness(database, model, prompt_budget=2600)
+    model.script = [OK] * 6
     await say(desk, model, *[LONG] * 6)
     assert await cut(desk) is not None
-    ask = await desk.ask("the last")
+    ask = await desk.new_request("the last")
     for _ in range(2):  # it dies in the model call, and is taken again
-        model.says, model.asked = [forever], asyncio.Event()
+        model.script, model.was_called = [hang_forever], asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(desk.turns().run(ask))
-            await model.asked.wait()
+            running = tasks.create_task(desk.build_runner().run(ask))
+            await model.was_called.wait()
             running.cancel()
-        ask = await desk.restarted("the last")
+        ask = await desk.restart("the last")
     assert model.requests[-1].messages == model.requests[-2].messages
 
 
-async def test_near_the_limit_the_endpoint_is_asked_how_long_the_prompt_is(database: Database, model: Model):
-    desk = Desk(database, model, budget=2600, told=Told(counted=2000))
-    model.says = [OK] * 8
+async def test_near_the_limit_the_endpoint_is_asked_how_long_the_prompt_is(
+    database: Database, model: ScriptedModel
+):
+    desk = TurnHarness(
+        database, model, prompt_budget=2600, preflight_result=PreflightResult(prompt_tokens=2000)
+    )
+    model.script = [OK] * 8
     await say(desk, model, *[LONG] * 4)
-    assert desk.wants == []
+    assert desk.preflight_requests == []
     [fifth] = await say(desk, model, LONG)
-    [wanting] = desk.wants
-    assert (wanting.count, wanting.prompt) == (True, fifth)
+    [wanting] = desk.preflight_requests
+    assert (wanting.needs_token_count, wanting.prompt) == (True, fifth)
     assert await cut(desk) is None
 
 
-async def test_a_count_above_the_limit_cuts(database: Database, model: Model):
-    desk = Desk(database, model, budget=2600, told=Told(counted=2700))
-    model.says = [OK] * 8
+async def test_a_count_above_the_limit_cuts(database: Database, model: ScriptedModel):
+    desk = TurnHarness(
+        database, model, prompt_budget=2600, preflight_result=PreflightResult(prompt_tokens=2700)
+    )
+    model.script = [OK] * 8
     *_, fifth = await say(desk, model, *[LONG] * 5)
-    assert len(desk.wants) == 1
+    assert len(desk.preflight_requests) == 1
     assert len(fifth) < 10
 
 
-async def test_a_turn_that_needs_tools_finds_room_for_what_they_bring(database: Database, model: Model):
-    desk = Desk(database, model, [search, remind], budget=2600)
-    model.says = [OK] * 8
+async def test_a_turn_that_needs_tools_finds_room_for_what_they_bring(
+    database: Database, model: ScriptedModel
+):
+    desk = TurnHarness(database, model, [search, remind], prompt_budget=2600)
+    model.script = [OK] * 8
     plain = await say(desk, model, *[LONG] * 4)
     assert [len(one) for one in plain] == [2, 4, 6, 8]
     [asked] = await say(desk, model, "search the web for pages about owls")
     assert len(asked) < 10
 
 
-async def test_heavy_tool_work_thinks_and_says_why_and_small_talk_does_not(database: Database, model: Model):
-    desk = Desk(database, model, [search, remind], thinking="auto")
-    model.says = [OK] * 2
+async def test_heavy_tool_work_thinks_and_says_why_and_small_talk_does_not(
+    database: Database, model: ScriptedModel
+):
+    desk = TurnHarness(database, model, [search, remind], thinking="auto")
+    model.script = [OK] * 2
     await say(
         desk,
         model,
@@ -136,32 +149,36 @@ async def test_heavy_tool_work_thinks_and_says_why_and_small_talk_does_not(datab
         "thank you!",
     )
     assert [one.thinking for one in model.requests] == [True, False]
-    [(heavy, why), (light, _)] = await desk.rows(turns, "thinking", "thinking_why")
+    [(heavy, why), (light, _)] = await desk.load_rows(turns, "thinking", "thinking_why")
     assert (heavy, why, light) == (True, "two tools match: search, remind", False)
-    assert await desk.rows(model_calls, "thinking") == [(True,), (False,)]
+    assert await desk.load_rows(model_calls, "thinking") == [(True,), (False,)]
 
 
-async def test_the_endpoint_reads_what_words_do_not_tell(database: Database, model: Model):
-    desk = Desk(database, model, [search], thinking="auto", told=Told(read=0.9))
-    model.says = [OK]
+async def test_the_endpoint_reads_what_words_do_not_tell(database: Database, model: ScriptedModel):
+    desk = TurnHarness(
+        database, model, [search], thinking="auto", preflight_result=PreflightResult(tool_work_chance=0.9)
+    )
+    model.script = [OK]
     await say(desk, model, "ቡችላዎች ስንት ዓመት ይኖራሉ")
-    assert [(one.read, one.count) for one in desk.wants] == [(True, False)]
-    assert await desk.rows(turns, "thinking", "thinking_why") == [
+    assert [(one.needs_tool_work_chance, one.needs_token_count) for one in desk.preflight_requests] == [
+        (True, False)
+    ]
+    assert await desk.load_rows(turns, "thinking", "thinking_why") == [
         (True, "words did not tell; the endpoint reads 90% for tool work")
     ]
 
 
 async def test_a_cut_stays_where_it_was_when_the_turn_it_is_told_by_is_replaced(
-    database: Database, model: Model
+    database: Database, model: ScriptedModel
 ):
-    desk = Desk(database, model)
-    model.says = [OK, OK, OK, OK]
+    desk = TurnHarness(database, model)
+    model.script = [OK, OK, OK, OK]
     for text in ("one", "two", "three"):
-        await desk.turns().run(await desk.ask(text))
+        await desk.build_runner().run(await desk.new_request(text))
     async with database.transaction() as tx:
-        [*_, newest] = await stored.past(tx, LANE, 1)
+        [*_, newest] = await stored.list_past_turns(tx, LANE, 1)
         here = await conversations.find(tx, LANE)
-        await conversations.cut(tx, LANE, replace(here, cut=newest.id, shortened=newest.id))
-        await retries.replace(tx, newest.id)
-    await desk.turns().run(await desk.ask("three, please"))
+        await conversations.store_cut(tx, LANE, replace(here, cut=newest.id, shortened=newest.id))
+        await retries.mark_replaced(tx, newest.id)
+    await desk.build_runner().run(await desk.new_request("three, please"))
     assert [message.role for message in model.requests[-1].messages] == ["system", "user"]

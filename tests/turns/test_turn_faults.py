@@ -19,10 +19,10 @@ from bot.db.tables import messages, model_calls, outbox, tool_calls, turns
 from bot.domain import Reply
 from bot.errors import EndpointAway, PromptTooLong
 from bot.turns import model_caller as asking
-from bot.turns.runner import Turns
-from bot.turns.start import Ask
-from tests.queue.test_worker import Flaky
-from tests.support.turn_harness import LANE, Desk, Model, call, said
+from bot.turns.runner import TurnRunner
+from bot.turns.start import TurnRequest
+from tests.queue.test_worker import FlakyDatabase
+from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, make_call, make_reply
 from tools.base import Tool, tool
 
 ROUNDS = 12
@@ -38,12 +38,20 @@ class Storm:
     database: Database
     ran: int = 0
     said: int = 0
-    model: Model = field(default_factory=Model)
+    model: ScriptedModel = field(default_factory=ScriptedModel)
 
-    def desk(self) -> Desk:
-        flaky = Flaky(self.database)
+    def desk(self) -> TurnHarness:
+        flaky = FlakyDatabase(self.database)
         seconds, wait = self.dice.choice([60.0, 60.0, 0.08]), self.dice.choice([60.0, 0.05])
-        return Desk(flaky, self.model, self.tools(), seconds=seconds, wait=wait, steps=6, thinking="auto")
+        return TurnHarness(
+            flaky,
+            self.model,
+            self.tools(),
+            turn_seconds=seconds,
+            patience_seconds=wait,
+            max_steps=6,
+            thinking="auto",
+        )
 
     def tools(self) -> list[Tool]:
         @tool
@@ -67,34 +75,38 @@ class Storm:
         self.said += 1
         lot = self.dice.random()
         if lot < 0.15:
-            raise EndpointAway("away", said())
+            raise EndpointAway("away", make_reply())
         if lot < 0.2:
-            raise PromptTooLong("too long", said())
+            raise PromptTooLong("too long", make_reply())
         if lot < 0.55:
-            return said("", call("once", id=f"a{self.said}"), call("again", id=f"b{self.said}"))
+            return make_reply(
+                "", make_call("once", id=f"a{self.said}"), make_call("again", id=f"b{self.said}")
+            )
         if lot < 0.7:
-            self.model.place = self.dice.choice([None, None, 1])
-            return said("An answer that", finish="length")
+            self.model.calls_before = self.dice.choice([None, None, 1])
+            return make_reply("An answer that", finish_reason="length")
         if lot < 0.75:
-            return replace(said(finish="brake"), reasoning="hm")
-        return said("" if lot < 0.8 else "An answer.")
+            return replace(make_reply(finish_reason="brake"), reasoning="hm")
+        return make_reply("" if lot < 0.8 else "An answer.")
 
-    async def rage(self) -> Ask:
+    async def rage(self) -> TurnRequest:
         """Answer the messages, through as many lives as it takes; returns what was asked."""
         desk = self.desk()
-        ask = await desk.ask(*["hello"] * self.dice.randint(1, 3))
+        ask = await desk.new_request(*["hello"] * self.dice.randint(1, 3))
         for life in range(100):
-            turns_ = desk.turns()
+            turns_ = desk.build_runner()
             async with asyncio.TaskGroup() as tasks:
                 task = tasks.create_task(turns_.run(ask))
                 tasks.create_task(self.trouble(desk, turns_, task, last=life > 3))
-            assert not turns_._running
+            assert not turns_._handles
             if not task.cancelled() or await self.done():
                 return ask
-            ask = await desk.restarted(*ask.texts)
+            ask = await desk.restart(*ask.texts)
         raise AssertionError("it never ends")
 
-    async def trouble(self, desk: Desk, turns_: Turns, task: asyncio.Task[None], *, last: bool) -> None:
+    async def trouble(
+        self, desk: TurnHarness, turns_: TurnRunner, task: asyncio.Task[None], *, last: bool
+    ) -> None:
         lot = self.dice.random()
         await asyncio.sleep(self.dice.random() * 0.12)
         if lot < 0.3:
@@ -104,13 +116,13 @@ class Storm:
         elif lot < 0.6 and not last:
             task.cancel()
         elif lot < 0.75:
-            assert isinstance(desk.database, Flaky)
+            assert isinstance(desk.database, FlakyDatabase)
             desk.database.full = True
             await asyncio.sleep(0.02)
             desk.database.full = False
 
     async def done(self) -> bool:
-        async with self.database.reading() as tx:
+        async with self.database.read_transaction() as tx:
             return set((await tx.execute(select(items.c.state))).scalars()) == {"done"}
 
 
@@ -124,9 +136,9 @@ class Endless(list[Callable[[], Awaitable[Reply]]]):
         return self[0]
 
 
-async def check(storm: Storm, ask: Ask) -> None:
+async def check(storm: Storm, ask: TurnRequest) -> None:
     """Hold the rows of the newest turn to what must be true of every turn that has ended."""
-    async with storm.database.reading() as tx:
+    async with storm.database.read_transaction() as tx:
         turn = (await tx.execute(select(turns).order_by(turns.c.id.desc()).limit(1))).one()
         part = (await tx.execute(select(outbox.c.final).where(outbox.c.item == ask.items[0].id))).all()
         calls = (
@@ -154,9 +166,9 @@ async def check(storm: Storm, ask: Ask) -> None:
 async def test_whatever_happens_to_a_turn_it_ends_once_and_whole(
     database: Database, seed: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(patience, "AGAIN_SECONDS", 0.005)
-    monkeypatch.setattr(asking, "PAUSES", (0.005, 0.01))
+    monkeypatch.setattr(patience, "RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(asking, "BACKOFF_SECONDS", (0.005, 0.01))
     for number in range(ROUNDS):
         storm = Storm(random.Random(seed * 1000 + number), database)
-        storm.model.says = Endless(storm.say)  # type: ignore[assignment]
+        storm.model.script = Endless(storm.say)  # type: ignore[assignment]
         await check(storm, await storm.rage())

@@ -11,13 +11,13 @@ import pytest
 
 from bot.db.engine import Database
 from bot.db.tools import audit
-from bot.db.tools.audit import MACHINE, By, Change
+from bot.db.tools.audit import MACHINE, Actor, AuditEntry
 from bot.errors import NothingFound, QuestionRefused
 from bot.usage import audit_report as changes
-from bot.usage.report_command import Wish, changed
+from bot.usage.report_command import ReportOptions, render_audit
 
 NOW = 1_700_000_000.0
-ADA = By(1, "telegram")
+ADA = Actor(1, "telegram")
 
 
 @pytest.fixture
@@ -25,19 +25,19 @@ async def filled(database: Database, database_url: str) -> str:
     """A rule set by Ada a day ago, and a source of a strange name added on the machine now."""
     async with database.transaction() as tx:
         change = ({"ask": "never"}, {"ask": "always", "who": "admins"})
-        await audit.note(tx, ADA, "set a rule", "tool clock", change=change, now=NOW - 86_400)
-        await audit.note(
+        await audit.record(tx, ADA, "set a rule", "tool clock", change=change, now=NOW - 86_400)
+        await audit.record(
             tx, MACHINE, "added", "=cmd()\x1b[31m", change=(None, {"tools": ["a", "b"]}), now=NOW
         )
     return database_url
 
 
-async def told(url: str, **words: Any) -> str:
-    return await changed(url, Wish(**words), now=NOW + 1)
+async def render(url: str, **options: Any) -> str:
+    return await render_audit(url, ReportOptions(**options), now=NOW + 1)
 
 
 async def test_the_newest_change_comes_first_with_what_was_before_and_after(filled: str):
-    lines = (await told(filled)).splitlines()
+    lines = (await render(filled)).splitlines()
     assert lines[0] == "Changes by admins"
     assert "the machine" in lines[2]
     assert lines[3].split("  ")[0] == "2023-11-13 22:13:20"
@@ -46,30 +46,32 @@ async def test_the_newest_change_comes_first_with_what_was_before_and_after(fill
 
 
 async def test_a_change_is_found_by_its_time_and_its_admin(filled: str):
-    assert [one["what"] for one in json.loads(await told(filled, since="1h", form="json"))] == ["added"]
-    assert [one["what"] for one in json.loads(await told(filled, user=1, form="json"))] == ["set a rule"]
-    assert [one["what"] for one in json.loads(await told(filled, until="2h", form="json"))] == ["set a rule"]
-    assert [one["id"] for one in json.loads(await told(filled, top=1, form="json"))] == [2]
+    assert [one["what"] for one in json.loads(await render(filled, since="1h", form="json"))] == ["added"]
+    assert [one["what"] for one in json.loads(await render(filled, user=1, form="json"))] == ["set a rule"]
+    assert [one["what"] for one in json.loads(await render(filled, until="2h", form="json"))] == [
+        "set a rule"
+    ]
+    assert [one["id"] for one in json.loads(await render(filled, top=1, form="json"))] == [2]
 
 
 async def test_nothing_of_a_change_is_obeyed(filled: str):
-    assert "\x1b" not in await told(filled)
-    assert "\x1b" not in await told(filled, form="md")
-    rows = list(csv.DictReader(io.StringIO(await told(filled, form="csv"))))
+    assert "\x1b" not in await render(filled)
+    assert "\x1b" not in await render(filled, form="md")
+    rows = list(csv.DictReader(io.StringIO(await render(filled, form="csv"))))
     assert rows[0]["subject"].startswith("'=cmd()\\x1b")
 
 
 async def test_what_an_audit_cannot_tell_is_said(filled: str, database: Database):
     with pytest.raises(NothingFound):
-        await told(filled, user=99)
+        await render(filled, user=99)
     for words in ({"form": "png"}, {"by": "day"}, {"chat": "5"}, {"what": "turns"}):
         with pytest.raises(QuestionRefused):
-            await told(filled, **words)
+            await render(filled, **words)
 
 
 def test_a_deep_value_is_told_as_json_and_a_flat_one_in_words():
-    one = Change(1, NOW, None, "command", "added", "x", None, {"tools": [{"a": 1}]})
-    assert changes.records([one])[0]["after"] == '{"tools": [{"a": 1}]}'
-    flat = Change(1, NOW, None, "command", "added", "x", None, {"tools": ["a", "b"], "kind": "openapi"})
-    assert changes.records([flat])[0]["after"] == "tools: a + b, kind: openapi"
-    assert changes.records([one])[0]["before"] == "–"
+    one = AuditEntry(1, NOW, None, "command", "added", "x", None, {"tools": [{"a": 1}]})
+    assert changes.build_records([one])[0]["after"] == '{"tools": [{"a": 1}]}'
+    flat = AuditEntry(1, NOW, None, "command", "added", "x", None, {"tools": ["a", "b"], "kind": "openapi"})
+    assert changes.build_records([flat])[0]["after"] == "tools: a + b, kind: openapi"
+    assert changes.build_records([one])[0]["before"] == "–"

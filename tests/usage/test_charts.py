@@ -13,29 +13,33 @@ import pytest
 from PIL import Image
 
 from bot.db.usage.usage_sums import Scope, ToolSums
-from bot.usage.charts import MOST, apart, chart, drawn
-from bot.usage.report import By, Found, Question, Report, report
-from tests.support.report_sums import UNKNOWN, calls, turns
-from tools.sandbox.process import Limits, run_apart
+from bot.usage.charts import MAX_GROUPS, build_chart, draw_png, draw_png_base64
+from bot.usage.report import Grouping, ReportQuery, ReportSums, UsageReport, build_report
+from tests.support.report_sums import UNKNOWN_SUMS, call_sums, turn_sums
+from tools.sandbox.process import SandboxLimits, run_in_sandbox
 
 
-def made(by: By | None, **found: Any) -> Report:
+def make_report(by: Grouping | None, **sums: Any) -> UsageReport:
     plain: dict[str, Any] = {"calls": (), "again": (), "turns": (), "tools": ()}
-    return report(Question(Scope(), by), Found(**(plain | found)))
+    return build_report(ReportQuery(Scope(), by), ReportSums(**(plain | sums)))
 
 
-def opened(png: bytes) -> Image.Image:
+def open_png(png: bytes) -> Image.Image:
     image = Image.open(io.BytesIO(png))
     image.load()
     assert image.format == "PNG"
     return image
 
 
-DAYS = made("day", calls=[calls(20_000), calls(20_001)], turns=[turns(20_000), turns(20_001, settled=0)])
+DAYS = make_report(
+    "day",
+    calls=[call_sums(20_000), call_sums(20_001)],
+    turns=[turn_sums(20_000), turn_sums(20_001, settled=0)],
+)
 
 
 def test_a_chart_says_what_stands_in_the_picture():
-    told = chart(DAYS, "You")
+    told = build_chart(DAYS, "You")
     assert (told["title"], told["labels"], told["unit"]) == ("You", ["2024-10-04", "2024-10-05"], "seconds")
     assert [stack["name"] for stack in told["stacks"]][:2] == ["intake", "seat wait"]
     assert told["stacks"][0]["values"] == [0.5, None]
@@ -43,39 +47,49 @@ def test_a_chart_says_what_stands_in_the_picture():
 
 
 def test_what_is_unknown_is_none_and_never_nought():
-    told = chart(made("day", calls=[calls(20_000, **UNKNOWN)], turns=[turns(20_000, settled=0)]), "x")
+    told = build_chart(
+        make_report("day", calls=[call_sums(20_000, **UNKNOWN_SUMS)], turns=[turn_sums(20_000, settled=0)]),
+        "x",
+    )
     assert (told["stacks"], told["canvases"], told["cached"]) == ([], [None], [None])
-    assert chart(made("day", turns=[turns(20_000)]), "x")["canvases"] == [None]
+    assert build_chart(make_report("day", turns=[turn_sums(20_000)]), "x")["canvases"] == [None]
 
 
 def test_what_is_known_in_part_is_marked_as_at_least_so_much():
     some = [
-        calls(20_000, canvases_known=1),
-        calls(20_001, partial=1),
-        calls(20_002),
-        calls(20_003, **UNKNOWN),
+        call_sums(20_000, canvases_known=1),
+        call_sums(20_001, partial=1),
+        call_sums(20_002),
+        call_sums(20_003, **UNKNOWN_SUMS),
     ]
-    books = [turns(20_000, settled=1), turns(20_001), turns(20_002, settled=0), turns(20_003)]
-    told = chart(made("day", calls=some, turns=books), "x")
+    books = [turn_sums(20_000, settled=1), turn_sums(20_001), turn_sums(20_002, settled=0), turn_sums(20_003)]
+    told = build_chart(make_report("day", calls=some, turns=books), "x")
     assert told["canvases at least"] == [True, True, False, False]
     assert told["stacks at least"] == [True, False, False, False]
     plain = {**told, "canvases at least": [False] * 4, "stacks at least": [False] * 4}
-    assert opened(drawn(told)).tobytes() != opened(drawn(plain)).tobytes()
+    assert open_png(draw_png(told)).tobytes() != open_png(draw_png(plain)).tobytes()
 
 
 def test_a_day_on_which_nothing_happened_is_nought_and_not_left_out():
-    told = chart(made("day", calls=[calls(20_000), calls(20_003)], turns=[turns(20_000), turns(20_003)]), "x")
+    told = build_chart(
+        make_report(
+            "day", calls=[call_sums(20_000), call_sums(20_003)], turns=[turn_sums(20_000), turn_sums(20_003)]
+        ),
+        "x",
+    )
     assert told["labels"] == ["2024-10-04", "2024-10-05", "2024-10-06", "2024-10-07"]
     assert told["stacks"][0]["values"] == [0.5, 0.0, 0.0, 0.5]
     assert (told["canvases"], told["cached"]) == ([4, 0, 0, 4], [0.25, None, None, 0.25])
 
 
 def test_of_very_many_groups_the_newest_days_or_the_largest_are_drawn():
-    days = chart(made("day", calls=[calls(day) for day in range(20_000, 20_040)]), "You")
-    assert len(days["labels"]) == MOST
+    days = build_chart(make_report("day", calls=[call_sums(day) for day in range(20_000, 20_040)]), "You")
+    assert len(days["labels"]) == MAX_GROUPS
     assert days["labels"][-1] == "2024-11-12"
     assert days["title"] == "You (31 of 40 shown)"
-    users = chart(made("user", calls=[calls(user, canvases=user) for user in range(1, 41)]), "You")
+    users = build_chart(
+        make_report("user", calls=[call_sums(user, canvases=user) for user in range(1, 41)]), "You"
+    )
     assert users["labels"][0] == "40"
 
 
@@ -85,44 +99,48 @@ def test_tools_are_drawn_by_how_they_ended():
         ToolSums("clock", "error", 1, 1, 1.0),
         ToolSums("b", None, 1, 0, 0.0),
     ]
-    told = chart(made("tool", tools=tools), "Tools")
+    told = build_chart(make_report("tool", tools=tools), "Tools")
     assert told["unit"] == "tool calls"
     assert [(one["name"], one["values"]) for one in told["stacks"]] == [
         ("ok", [2, 0]),
         ("not well", [1, 0]),
         ("not ended", [0, 1]),
     ]
-    assert opened(drawn(told)).width > 1000
+    assert open_png(draw_png(told)).width > 1000
 
 
 @pytest.mark.parametrize(
     "found",
     [
         DAYS,
-        made(None, calls=[calls()], turns=[turns()]),
-        made("model", calls=[calls("$x^2$ \x1b[0m 模型"), calls("b", **UNKNOWN)]),
-        made("day", calls=[calls(20_000, **UNKNOWN)], turns=[turns(20_000, settled=0)]),
+        make_report(None, calls=[call_sums()], turns=[turn_sums()]),
+        make_report("model", calls=[call_sums("$x^2$ \x1b[0m 模型"), call_sums("b", **UNKNOWN_SUMS)]),
+        make_report("day", calls=[call_sums(20_000, **UNKNOWN_SUMS)], turns=[turn_sums(20_000, settled=0)]),
     ],
     ids=["days", "all", "models", "unknown"],
 )
-def test_every_report_can_be_drawn_small_enough_for_a_chat(found: Report):
-    image = opened(drawn(chart(found, "From 2024-10-04 $")))
+def test_every_report_can_be_drawn_small_enough_for_a_chat(found: UsageReport):
+    image = open_png(draw_png(build_chart(found, "From 2024-10-04 $")))
     assert image.width + image.height < 10_000
     assert image.getextrema() != ((255, 255),) * 3
 
 
 def test_days_that_differ_look_different():
-    more = made(
-        "day", calls=[calls(20_000, canvases=40), calls(20_001)], turns=[turns(20_000), turns(20_001)]
+    more = make_report(
+        "day",
+        calls=[call_sums(20_000, canvases=40), call_sums(20_001)],
+        turns=[turn_sums(20_000), turn_sums(20_001)],
     )
-    assert drawn(chart(DAYS, "x")) != drawn(chart(more, "x"))
-    assert drawn(chart(DAYS, "x")) == drawn(chart(DAYS, "x"))
+    assert draw_png(build_chart(DAYS, "x")) != draw_png(build_chart(more, "x"))
+    assert draw_png(build_chart(DAYS, "x")) == draw_png(build_chart(DAYS, "x"))
 
 
 async def test_it_is_drawn_in_a_process_of_its_own():
-    body = json.dumps(chart(DAYS, "You")).encode()
-    limits = Limits(seconds=50.0, processor=40, memory=3 * 1024**3, answer=4 * 1024**2)
-    assert opened(base64.b64decode(await run_apart(apart, body, limits))).width > 1000
+    body = json.dumps(build_chart(DAYS, "You")).encode()
+    limits = SandboxLimits(
+        wall_seconds=50.0, cpu_seconds=40, memory_bytes=3 * 1024**3, max_result_bytes=4 * 1024**2
+    )
+    assert open_png(base64.b64decode(await run_in_sandbox(draw_png_base64, body, limits))).width > 1000
 
 
 def test_nothing_is_imported_to_draw_before_something_is_drawn():

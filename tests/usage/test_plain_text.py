@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.usage.plain_text import cell, markdown, plain
+from bot.usage.plain_text import escape_for_markdown, escape_for_spreadsheet, escape_for_terminal
 
 
 @pytest.mark.parametrize(
@@ -23,22 +23,22 @@ from bot.usage.plain_text import cell, markdown, plain
     ],
 )
 def test_a_terminal_finds_nothing_to_obey(text: str, shown: str):
-    assert plain(text) == shown
+    assert escape_for_terminal(text) == shown
 
 
 @given(st.text())
 def test_plain_text_is_one_line_without_control_signs(text: str):
-    shown = plain(text)
+    shown = escape_for_terminal(text)
     assert len(shown.splitlines()) <= 1
     assert not any(unicodedata.category(sign) in {"Cc", "Cf", "Cs"} for sign in shown)
 
 
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r", "\n"])
 def test_a_spreadsheet_finds_no_formula(sign: str):
-    assert cell(f"{sign}1+1").startswith("'")
-    assert cell(f"1{sign}1")[0] == "1"
+    assert escape_for_spreadsheet(f"{sign}1+1").startswith("'")
+    assert escape_for_spreadsheet(f"1{sign}1")[0] == "1"
 
 
 def test_markdown_means_every_sign_itself():
-    assert markdown("a|b `c` *d* [e](f) <g>") == "a\\|b \\`c\\` \\*d\\* \\[e\\](f) \\<g\\>"
-    assert markdown("x\ny") == "x\\ny".replace("\\", "\\\\")
+    assert escape_for_markdown("a|b `c` *d* [e](f) <g>") == "a\\|b \\`c\\` \\*d\\* \\[e\\](f) \\<g\\>"
+    assert escape_for_markdown("x\ny") == "x\\ny".replace("\\", "\\\\")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bot.db.usage.usage_sums import DAY, Scope
+from bot.db.usage.usage_sums import DAY_SECONDS, Scope
 from bot.errors import QuestionRefused
-from bot.usage.query_args import BYS, moment, one_of, scope, turn_id
+from bot.usage.query_args import GROUPINGS, parse_choice, parse_scope, parse_time, parse_turn_id
 
 NOW = 1_728_043_200.0  # 2024-10-04 12:00 UTC
 MIDNIGHT = 1_728_000_000.0
@@ -19,21 +19,25 @@ MIDNIGHT = 1_728_000_000.0
         ("2024-10-04 01:00:00+01:00", MIDNIGHT),
         ("today", MIDNIGHT),
         ("TODAY", MIDNIGHT),
-        ("24h", NOW - DAY),
-        ("1d", MIDNIGHT - DAY),
-        ("2w", MIDNIGHT - 14 * DAY),
+        ("24h", NOW - DAY_SECONDS),
+        ("1d", MIDNIGHT - DAY_SECONDS),
+        ("2w", MIDNIGHT - 14 * DAY_SECONDS),
     ],
 )
 def test_moments(text: str, seconds: float):
-    assert moment("--since", text, NOW) == seconds
+    assert parse_time("--since", text, NOW) == seconds
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("2024-10-03", MIDNIGHT), ("today", MIDNIGHT + DAY), ("2024-10-03T12:00", MIDNIGHT - DAY / 2)],
+    [
+        ("2024-10-03", MIDNIGHT),
+        ("today", MIDNIGHT + DAY_SECONDS),
+        ("2024-10-03T12:00", MIDNIGHT - DAY_SECONDS / 2),
+    ],
 )
 def test_a_last_day_is_meant_whole(text: str, seconds: float):
-    assert moment("--until", text, NOW, whole_day=True) == seconds
+    assert parse_time("--until", text, NOW, whole_day=True) == seconds
 
 
 @pytest.mark.parametrize(
@@ -41,24 +45,24 @@ def test_a_last_day_is_meant_whole(text: str, seconds: float):
 )
 def test_what_is_no_moment_is_refused_with_what_is(text: str):
     with pytest.raises(QuestionRefused, match="--since must be a date such as"):
-        moment("--since", text, NOW)
+        parse_time("--since", text, NOW)
 
 
 def test_so_long_ago_that_there_was_no_time():
     with pytest.raises(QuestionRefused, match="--since is before 1970"):
-        moment("--since", "99999w", NOW)
+        parse_time("--since", "99999w", NOW)
 
 
 @pytest.mark.parametrize("text", ["0001-01-01", "1969-12-31T23:59", "9999-12-31", "9999-01-01T00:00"])
 def test_a_time_that_no_ledger_can_hold_is_refused(text: str):
     with pytest.raises(QuestionRefused, match="--until must be a time from 1970 to 9998"):
-        moment("--until", text, NOW, whole_day=True)
+        parse_time("--until", text, NOW, whole_day=True)
 
 
 def test_a_scope_of_everything_and_of_something():
-    assert scope(None, None, None, None, None, now=NOW) == Scope()
-    asked = scope("2024-10-01", "2024-10-03", "-100123:7", 5, "m", now=NOW)
-    assert asked == Scope(MIDNIGHT - 3 * DAY, MIDNIGHT, "-100123:7", 5, "m")
+    assert parse_scope(None, None, None, None, None, now=NOW) == Scope()
+    asked = parse_scope("2024-10-01", "2024-10-03", "-100123:7", 5, "m", now=NOW)
+    assert asked == Scope(MIDNIGHT - 3 * DAY_SECONDS, MIDNIGHT, "-100123:7", 5, "m")
 
 
 @pytest.mark.parametrize(
@@ -71,23 +75,23 @@ def test_a_scope_of_everything_and_of_something():
 )
 def test_a_span_that_holds_nothing_is_refused(since: str, until: str | None, why: str):
     with pytest.raises(QuestionRefused, match=why):
-        scope(since, until, None, None, None, now=NOW)
+        parse_scope(since, until, None, None, None, now=NOW)
 
 
 @pytest.mark.parametrize("chat", ["", "me", "5:", "5%", "5:7:9"])
 def test_what_is_no_chat_is_refused(chat: str):
     with pytest.raises(QuestionRefused, match="--chat must be the number of a chat"):
-        scope(None, None, chat, None, None, now=NOW)
+        parse_scope(None, None, chat, None, None, now=NOW)
 
 
 def test_names_are_known_or_refused():
-    assert one_of("--by", "tool", BYS) == "tool"
+    assert parse_choice("--by", "tool", GROUPINGS) == "tool"
     with pytest.raises(QuestionRefused, match=r"--by must be one of day, chat, user, model, tool, purpose\."):
-        one_of("--by", "week", BYS)
+        parse_choice("--by", "week", GROUPINGS)
 
 
 def test_ids_of_turns():
-    assert (turn_id("12"), turn_id("#12 ")) == (12, 12)
+    assert (parse_turn_id("12"), parse_turn_id("#12 ")) == (12, 12)
     for text in ("", "x", "-1", "1.5", "9" * 30):
         with pytest.raises(QuestionRefused, match="no id of a turn"):
-            turn_id(text)
+            parse_turn_id(text)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from bot.db.usage.rankings import RankedCall, RankedTurn
-from bot.usage.rankings import calls, rate, records, turns
+from bot.usage.rankings import build_call_section, build_records, build_turn_section, tokens_per_second
 
 NOON = 1_728_043_200.0
 CALL = RankedCall(
@@ -48,13 +48,13 @@ TURN = RankedTurn(
 )
 
 
-def line(call: RankedCall) -> dict[str, str]:
-    section = calls([call], "input")
-    return dict(zip(section.head, section.lines[0], strict=True))
+def call_cells(call: RankedCall) -> dict[str, str]:
+    section = build_call_section([call], "input")
+    return dict(zip(section.columns, section.rows[0], strict=True))
 
 
 def test_a_call_of_several_canvases_has_its_rate_beside_its_length():
-    assert line(CALL) == {
+    assert call_cells(CALL) == {
         "call": "9",
         "turn": "4",
         "when (UTC)": "2024-10-04 12:00:00",
@@ -84,12 +84,14 @@ def test_no_rate_of_one_canvas_of_a_cut_call_or_of_what_is_unknown():
         replace(CALL, seconds=0.0),
         replace(CALL, purpose="decision", canvases=None),
     ):
-        assert rate(call) is None
-        assert line(call)["tok/s"] == "–"
+        assert tokens_per_second(call) is None
+        assert call_cells(call)["tok/s"] == "–"
 
 
 def test_what_is_unknown_of_a_call_says_so():
-    told = line(replace(CALL, turn=None, user=None, input=None, canvases=None, waited=None, outcome=None))
+    told = call_cells(
+        replace(CALL, turn=None, user=None, input=None, canvases=None, waited=None, outcome=None)
+    )
     assert (told["turn"], told["user"], told["input"], told["canvases est."]) == (
         "–",
         "–",
@@ -97,14 +99,16 @@ def test_what_is_unknown_of_a_call_says_so():
         "unknown",
     )
     assert (told["waited s"], told["outcome"]) == ("unknown", "running")
-    assert line(replace(CALL, partial=True))["output"] == "≥ 600"
-    assert line(replace(CALL, purpose="decision", canvases=None))["canvases est."] == "–"
+    assert call_cells(replace(CALL, partial=True))["output"] == "≥ 600"
+    assert call_cells(replace(CALL, purpose="decision", canvases=None))["canvases est."] == "–"
 
 
 def test_turns_one_a_line():
-    section = turns([TURN, replace(TURN, counted=False, ending=None, seconds=None, thinking=True)], "seconds")
+    section = build_turn_section(
+        [TURN, replace(TURN, counted=False, ending=None, seconds=None, thinking=True)], "seconds"
+    )
     assert section.title == "Turns by seconds"
-    first, second = (dict(zip(section.head, one, strict=True)) for one in section.lines)
+    first, second = (dict(zip(section.columns, one, strict=True)) for one in section.rows)
     assert (first["turn"], first["input"], first["cached"], first["ending"]) == (
         "4",
         "2,000",
@@ -119,18 +123,18 @@ def test_turns_one_a_line():
 def test_a_turn_that_made_no_call_took_nothing_and_what_one_call_did_not_tell_makes_at_least():
     nothing = replace(TURN, calls=0, input=None, cached=None, output=None, canvases=None)
     some = replace(TURN, cached=300, cached_counted=False)
-    section = turns([nothing, some], "seconds")
-    first, second = (dict(zip(section.head, one, strict=True)) for one in section.lines)
+    section = build_turn_section([nothing, some], "seconds")
+    first, second = (dict(zip(section.columns, one, strict=True)) for one in section.rows)
     assert [first[one] for one in ("input", "cached", "output", "canvases est.")] == ["0"] * 4
     assert (second["input"], second["cached"]) == ("2,000", "≥ 300")
 
 
 def test_records_have_numbers_and_times_in_words():
-    (call,) = records([CALL])
+    (call,) = build_records([CALL])
     assert (call["created_at"], call["tokens_per_second"], call["again"]) == (
         "2024-10-04 12:00:00",
         150.0,
         None,
     )
-    (turn,) = records([TURN])
+    (turn,) = build_records([TURN])
     assert (turn["received_at"], turn["cached"], turn["canvases"]) == ("2024-10-04 12:00:00", None, 4)

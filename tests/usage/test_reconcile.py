@@ -12,23 +12,23 @@ from pathlib import Path
 import pytest
 
 from bot.db.conversations import calls
-from bot.db.conversations.calls import Closing, NewCall
-from bot.db.engine import Database, connected
+from bot.db.conversations.calls import CallCompletion, NewCall
+from bot.db.engine import Database, open_database
 from bot.db.usage import counter_readings as reconcile
-from bot.db.usage.counter_readings import Own, Reading
+from bot.db.usage.counter_readings import CounterReading, OwnCounts
 from bot.domain import Message, ModelRequest, Reply
 from bot.errors import StoreUnavailable
 from bot.http_server import serve
-from bot.llm.client import Llm
-from bot.llm.seats import Seats
-from bot.llm.server_api import Counters
-from bot.sim.vllm.server import Endpoint, Profile
+from bot.llm.client import ModelClient
+from bot.llm.seats import SeatLimiter
+from bot.llm.server_api import ServerCounters
+from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from bot.usage import reconcile as room
-from bot.usage.reconcile import CountersAt, Reconciliation
-from tests.support.gateway import open_house
+from bot.usage.reconcile import CountersEndpoint, Reconciliation
+from tests.support.gateway import running_gateway
 
-NONE = Own(0, 0, 0, 0, 0, 0, 0)
-ASKED = ModelRequest(
+NO_CALLS = OwnCounts(0, 0, 0, 0, 0, 0, 0)
+REQUEST = ModelRequest(
     (Message("user", "@@repeat:300 word @@"),),
     (),
     "none",
@@ -40,68 +40,70 @@ ASKED = ModelRequest(
 
 
 @dataclass
-class Office:
+class ReconcileHarness:
     """A gateway's ledger beside an endpoint that others may use, too."""
 
     database: Database
-    endpoint: Endpoint
+    endpoint: SimulatedEndpoint
     url: str
-    llm: Llm
-    told: list[str] = field(default_factory=list)
+    llm: ModelClient
+    notices: list[str] = field(default_factory=list)
 
-    def reconciliation(self, url: str | None = None) -> Reconciliation:
-        return Reconciliation(self.database, CountersAt(url or self.url), self.tell)
+    def make_reconciliation(self, url: str | None = None) -> Reconciliation:
+        return Reconciliation(self.database, CountersEndpoint(url or self.url), self.notify)
 
-    async def tell(self, subject: str, text: str) -> None:
-        assert subject == room.SUBJECT
-        self.told.append(text)
+    async def notify(self, subject: str, text: str) -> None:
+        assert subject == room.NOTICE_SUBJECT
+        self.notices.append(text)
 
-    async def read(self) -> Reading:
-        reading = await self.reconciliation().take()
+    async def take_reading(self) -> CounterReading:
+        reading = await self.make_reconciliation().take_reading()
         assert reading is not None
         return reading
 
-    async def open(self) -> int:
+    async def open_call(self) -> int:
         new = NewCall(None, 0, "bench", None, self.url, "m", False, 0, 0, 0, 0)
         async with self.database.transaction() as tx:
             return await calls.open_call(tx, new, now=time.time())
 
-    async def close(self, call: int, reply: Reply | None) -> None:
-        closing = Closing(call, reply, "ok" if reply and reply.finish_reason else "cancelled")
+    async def close_call(self, call: int, reply: Reply | None) -> None:
+        closing = CallCompletion(call, reply, "ok" if reply and reply.finish_reason else "cancelled")
         async with self.database.transaction() as tx:
             await calls.close_call(tx, closing, now=time.time())
 
-    async def call(self) -> Reply:
+    async def make_recorded_call(self) -> Reply:
         """A call as the house makes it: written down before and after."""
-        number = await self.open()
-        reply = await self.ask()
-        await self.close(number, reply)
+        number = await self.open_call()
+        reply = await self.make_foreign_call()
+        await self.close_call(number, reply)
         return reply
 
-    async def ask(self) -> Reply:
+    async def make_foreign_call(self) -> Reply:
         """A call nobody writes down: somebody else's."""
-        return await self.llm.call(ASKED, lambda text: None, lambda: None)
+        return await self.llm.call(REQUEST, lambda text: None, lambda: None)
 
 
 @contextlib.asynccontextmanager
-async def opened(database: Database, endpoint: Endpoint | None = None) -> AsyncIterator[Office]:
-    endpoint = endpoint or Endpoint()
+async def open_harness(
+    database: Database, endpoint: SimulatedEndpoint | None = None
+) -> AsyncIterator[ReconcileHarness]:
+    endpoint = endpoint or SimulatedEndpoint()
     async with serve(endpoint.app) as address:
-        llm = Llm(f"{address}/v1", None, Seats(2))
+        llm = ModelClient(f"{address}/v1", None, SeatLimiter(2))
         try:
-            yield Office(database, endpoint, f"{address}/v1", llm)
+            yield ReconcileHarness(database, endpoint, f"{address}/v1", llm)
         finally:
             await llm.close()
 
 
 async def test_own_calls_agree_with_the_server_to_the_token(database: Database) -> None:
-    async with opened(database) as office:
-        first = await office.read()
-        assert (first.since, first.gap, first.why) == (None, None, room.NOTHING_BEFORE)
-        replies = [await office.call(), await office.call()]
-        second = await office.read()
+    async with open_harness(database) as office:
+        first = await office.take_reading()
+        assert (first.since, first.gap, first.why) == (None, None, room.FIRST_READING)
+        replies = [await office.make_recorded_call(), await office.make_recorded_call()]
+        second = await office.take_reading()
     assert second.since == first.read_at
-    assert (second.gap, second.why, second.running) == (0, room.AGREED, 0)
+    assert (second.gap, second.why, second.running) == (0, room.SUMS_AGREE, 0)
     assert (
         second.generated_seen
         == second.generated_own
@@ -111,47 +113,47 @@ async def test_own_calls_agree_with_the_server_to_the_token(database: Database) 
     assert second.cached_seen == second.cached_own
     assert (second.requests_seen, second.requests_own) == (2, 2)
     assert second.steps_per_canvas == 16
-    assert office.told == []
-    async with database.reading() as tx:
-        assert await reconcile.latest(tx, office.url) == second
-        steps = await reconcile.steps(tx, since=0, until=time.time())
-    assert steps == reconcile.Steps(canvases=2 * 2, per_canvas=16)
+    assert office.notices == []
+    async with database.read_transaction() as tx:
+        assert await reconcile.find_latest(tx, office.url) == second
+        steps = await reconcile.sum_steps(tx, since=0, until=time.time())
+    assert steps == reconcile.CanvasSteps(canvases=2 * 2, steps_per_canvas=16)
 
 
 async def test_what_others_asked_for_is_put_down_to_them_and_told_once_it_is_much(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "LEAST", 400)
-    async with opened(database) as office:
-        await office.read()
-        other = await office.ask()
-        found = await office.read()
+    monkeypatch.setattr(room, "MIN_REPORTED_GAP_TOKENS", 400)
+    async with open_harness(database) as office:
+        await office.take_reading()
+        other = await office.make_foreign_call()
+        found = await office.take_reading()
         assert found.gap == (other.usage.prompt_tokens or 0) + (other.usage.completion_tokens or 0)
         assert found.why == "the server ended 1 request more than we made: others use it, too"
-        assert office.told == []
-        await office.ask()
-        await office.read()
-        assert len(office.told) == 1
-        assert "differ by more than 400 tokens" in office.told[0]
-        await office.ask()
-        await office.read()
-        await office.read()
-    assert len(office.told) == 1
+        assert office.notices == []
+        await office.make_foreign_call()
+        await office.take_reading()
+        assert len(office.notices) == 1
+        assert "differ by more than 400 tokens" in office.notices[0]
+        await office.make_foreign_call()
+        await office.take_reading()
+        await office.take_reading()
+    assert len(office.notices) == 1
 
 
 async def test_a_call_broken_off_explains_the_canvas_nobody_saw(database: Database) -> None:
-    async with opened(database) as office:
-        await office.read()
+    async with open_harness(database) as office:
+        await office.take_reading()
         cut: list[Reply] = []
-        number = await office.open()
+        number = await office.open_call()
         office.endpoint.hold()
         async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(office.llm.call(ASKED, lambda text: None, lambda: None, cut.append))
-            await office.endpoint.until(lambda: office.endpoint.running == 1)
+            running = tasks.create_task(office.llm.call(REQUEST, lambda text: None, lambda: None, cut.append))
+            await office.endpoint.wait_until(lambda: office.endpoint.running == 1)
             running.cancel()
         office.endpoint.release()
-        await office.close(number, cut[0])
-        found = await office.read()
+        await office.close_call(number, cut[0])
+        found = await office.take_reading()
     assert found.gap == office.endpoint.prompt_tokens
     assert found.why == (
         "1 call of ours broke off: their last canvas is unknown; 1 call of ours came back without usage"
@@ -159,63 +161,65 @@ async def test_a_call_broken_off_explains_the_canvas_nobody_saw(database: Databa
 
 
 async def test_a_server_that_begins_anew_is_not_held_against_what_it_forgot(database: Database) -> None:
-    async with opened(database) as office:
-        await office.call()
-        before = await office.read()
-    made = room.reading(before.endpoint, before, Counters(1, 0, 1, 0, 0, 0), NONE, before.read_at + 1, 0)
-    assert (made.since, made.gap, made.why) == (None, None, room.BEGAN_ANEW)
+    async with open_harness(database) as office:
+        await office.make_recorded_call()
+        before = await office.take_reading()
+    made = room.build_reading(
+        before.endpoint, before, ServerCounters(1, 0, 1, 0, 0, 0), NO_CALLS, before.read_at + 1, 0
+    )
+    assert (made.since, made.gap, made.why) == (None, None, room.SERVER_RESTARTED)
 
 
 async def test_a_reading_waits_for_a_moment_without_calls_and_at_last_says_that_there_was_none(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "PAUSE", 0)
-    monkeypatch.setattr(room, "TRIES", 3)
-    async with opened(database) as office:
-        await office.read()
-        number = await office.open()
-        await office.ask()
-        busy = await office.read()
+    monkeypatch.setattr(room, "RETRY_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(room, "MAX_TRIES", 3)
+    async with open_harness(database) as office:
+        await office.take_reading()
+        number = await office.open_call()
+        await office.make_foreign_call()
+        busy = await office.take_reading()
         assert busy.running == 1
         assert busy.why.startswith("1 call of ours ran while the counters were read")
-        await office.close(number, None)
-        after = await office.read()
+        await office.close_call(number, None)
+        after = await office.take_reading()
     assert after.running == 0
 
 
 async def test_an_endpoint_without_counters_gives_no_reading(database: Database) -> None:
-    async with opened(database, Endpoint(profile=Profile.hosted_api())) as office:
-        assert await office.reconciliation().take() is None
-        assert await office.reconciliation("http://127.0.0.1:9/v1").take() is None
-        async with database.reading() as tx:
-            assert await reconcile.latest(tx, office.url) is None
+    async with open_harness(database, SimulatedEndpoint(profile=Profile.hosted_api())) as office:
+        assert await office.make_reconciliation().take_reading() is None
+        assert await office.make_reconciliation("http://127.0.0.1:9/v1").take_reading() is None
+        async with database.read_transaction() as tx:
+            assert await reconcile.find_latest(tx, office.url) is None
 
 
 async def test_the_house_takes_readings_beside_its_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "EVERY", 0.01)
-    async with open_house(tmp_path) as house:
+    monkeypatch.setattr(room, "READ_INTERVAL_SECONDS", 0.01)
+    async with running_gateway(tmp_path) as house:
         house.ann.send("hello")
-        await house.answered()
-        async with connected(house.settings.database_url) as database:
+        await house.wait_for_texts()
+        async with open_database(house.settings.database_url) as database:
             found = None
             while found is None or found.gap is None:
-                async with database.reading() as tx:
-                    found = await reconcile.latest(tx, house.settings.model_url)
+                async with database.read_transaction() as tx:
+                    found = await reconcile.find_latest(tx, house.settings.model_url)
     assert found.gap == 0
 
 
 async def test_a_database_that_is_busy_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "EVERY", 0)
+    monkeypatch.setattr(room, "READ_INTERVAL_SECONDS", 0)
     tries = asyncio.Event()
 
     class Busy(Reconciliation):
         took = 0
 
-        async def take(self) -> None:
+        async def take_reading(self) -> None:
             self.took += 1
             if self.took > 1:
                 tries.set()
@@ -226,36 +230,36 @@ async def test_a_database_that_is_busy_is_tried_again(
         raise AssertionError(text)
 
     async with (
-        connected(f"sqlite+aiosqlite:///{tmp_path / 'a.db'}") as database,
+        open_database(f"sqlite+aiosqlite:///{tmp_path / 'a.db'}") as database,
         asyncio.TaskGroup() as tasks,
     ):
-        running = tasks.create_task(Busy(database, CountersAt("http://127.0.0.1:9/v1"), tell).run())
+        running = tasks.create_task(Busy(database, CountersEndpoint("http://127.0.0.1:9/v1"), tell).run())
         await tries.wait()
         running.cancel()
 
 
-SEEN = Counters(10_000, 0, 1000, 10, 170, 2560)
+COUNTERS = ServerCounters(10_000, 0, 1000, 10, 170, 2560)
 
 
 @pytest.mark.parametrize(
     ("gap", "own", "running", "why"),
     [
-        (None, NONE, 0, "the server does not count tokens"),
-        (110, NONE, 0, room.AGREED),
-        (-110, NONE, 0, room.AGREED),
-        (111, replace(NONE, requests=10), 0, room.UNEXPLAINED),
+        (None, NO_CALLS, 0, "the server does not count tokens"),
+        (110, NO_CALLS, 0, room.SUMS_AGREE),
+        (-110, NO_CALLS, 0, room.SUMS_AGREE),
+        (111, replace(NO_CALLS, requests=10), 0, room.UNEXPLAINED),
         (
             -111,
-            NONE,
+            NO_CALLS,
             0,
             "the server counted less than its answers said: is another server behind this address, too?",
         ),
-        (500, replace(NONE, requests=10, decisions=2), 0, "2 one-step reads of ours may count"),
-        (500, replace(NONE, requests=10), 2, "2 calls of ours ran while the counters were read"),
+        (500, replace(NO_CALLS, requests=10, decisions=2), 0, "2 one-step reads of ours may count"),
+        (500, replace(NO_CALLS, requests=10), 2, "2 calls of ours ran while the counters were read"),
     ],
 )
-def test_a_gap_is_put_in_words(gap: int | None, own: Own, running: int, why: str) -> None:
-    assert room.explained(gap, SEEN, own, running) == why
+def test_a_gap_is_put_in_words(gap: int | None, own: OwnCounts, running: int, why: str) -> None:
+    assert room.explain_gap(gap, COUNTERS, own, running) == why
 
 
 @pytest.mark.parametrize(
@@ -275,15 +279,15 @@ def test_a_gap_is_put_in_words(gap: int | None, own: Own, running: int, why: str
 def test_a_gap_is_told_at_ten_times_as_much_and_not_in_between(
     before: int, gap: int | None, mark: str | None
 ) -> None:
-    told = room.news(before, Reading("u", 1.0, 0.0, {}, 0, "why", gap=gap))
+    told = room.build_gap_notice(before, CounterReading("u", 1.0, 0.0, {}, 0, "why", gap=gap))
     assert (told is None) == (mark is None)
     assert told is None or f"more than {mark} tokens" in told
 
 
 def test_a_counter_the_server_lacks_stays_unknown() -> None:
-    lacking = Counters(5, None, 5, 1)
-    before = Reading("u", 1.0, None, {"prompt_tokens": 1, "generated_tokens": 1, "requests": 0}, 0, "")
-    made = room.reading("u", before, lacking, replace(NONE, decisions=1), 2.0, 0)
+    lacking = ServerCounters(5, None, 5, 1)
+    before = CounterReading("u", 1.0, None, {"prompt_tokens": 1, "generated_tokens": 1, "requests": 0}, 0, "")
+    made = room.build_reading("u", before, lacking, replace(NO_CALLS, decisions=1), 2.0, 0)
     assert (made.prompt_seen, made.cached_seen, made.steps_seen, made.steps_per_canvas) == (
         4,
         None,

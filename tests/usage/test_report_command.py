@@ -10,11 +10,11 @@ import pytest
 from bot.db.engine import Database
 from bot.errors import NothingFound, QuestionRefused, StoreUnavailable
 from bot.usage import queries as answers
-from bot.usage.histogram import bucket
-from bot.usage.queries import answered, answered_in
-from bot.usage.report import Question
-from bot.usage.report_command import Wish, report, step_by_step
-from tests.support.usage_rows import NOON, Ledger
+from bot.usage.histogram import bucket_number
+from bot.usage.queries import load_report, load_report_in
+from bot.usage.report import ReportQuery
+from bot.usage.report_command import ReportOptions, render_report, render_turn
+from tests.support.usage_rows import NOON, UsageRows
 
 NOW = NOON + 100.0
 
@@ -22,32 +22,32 @@ NOW = NOON + 100.0
 @pytest.fixture
 async def filled(database: Database, database_url: str) -> str:
     """A ledger with two turns of two people and a call of none."""
-    ledger = Ledger(database)
+    ledger = UsageRows(database)
     for person, canvases in ((5, 1), (6, 3)):
-        turn = await ledger.turn(person=person, lane=str(person), thinking=person == 6)
-        await ledger.call(turn, completion_tokens=256 * canvases)
-        await ledger.tool(turn)
-        await ledger.account(turn, first_canvas=1.0 * canvases, own=0.5)
-    await ledger.call(None, purpose="warmup", cached_tokens=None)
+        turn = await ledger.add_turn(person=person, lane=str(person), thinking=person == 6)
+        await ledger.add_call(turn, completion_tokens=256 * canvases)
+        await ledger.add_tool_call(turn)
+        await ledger.add_account(turn, first_canvas=1.0 * canvases, own=0.5)
+    await ledger.add_call(None, purpose="warmup", cached_tokens=None)
     return database_url
 
 
-async def told(url: str, **words: Any) -> str:
-    answer = await report(url, Wish(**words), now=NOW)
+async def render(url: str, **options: Any) -> str:
+    answer = await render_report(url, ReportOptions(**options), now=NOW)
     assert isinstance(answer, str)
     return answer
 
 
 async def test_a_table_of_everything(filled: str):
-    text = await told(filled)
+    text = await render(filled)
     assert "Tokens and canvases" in text
     assert "Unknown, for the server did not tell: cached of 1 of 3 calls; sums leave them out." in text
     assert "Percentiles are exact" in text
-    assert await told(filled, form="md") != text
+    assert await render(filled, form="md") != text
 
 
 async def test_csv_of_people(filled: str):
-    rows = list(csv.DictReader(io.StringIO(await told(filled, by="user", form="csv"))))
+    rows = list(csv.DictReader(io.StringIO(await render(filled, by="user", form="csv"))))
     assert [(row["user"], row["canvases_estimated"], row["whole_p50_seconds"]) for row in rows] == [
         ("6", "3", "3.5"),
         ("(no turn)", "2", ""),
@@ -56,7 +56,7 @@ async def test_csv_of_people(filled: str):
 
 
 async def test_json_of_one_person(filled: str):
-    found = json.loads(await told(filled, user=6, form="json", since="2024-10-04", until="2024-10-04"))
+    found = json.loads(await render(filled, user=6, form="json", since="2024-10-04", until="2024-10-04"))
     assert (
         found["all"]["calls"],
         found["all"]["thinking_turns"],
@@ -70,26 +70,26 @@ async def test_json_of_one_person(filled: str):
 
 
 async def test_a_table_of_tools(filled: str):
-    lines = [line.split() for line in (await told(filled, by="tool")).splitlines()]
+    lines = [line.split() for line in (await render(filled, by="tool")).splitlines()]
     assert ["clock", "2", "0", "0", "1.000", "0.500", "0.500", "0.500"] in lines
 
 
 async def test_a_picture_is_of_days_unless_it_is_of_something_else(filled: str):
     for by in (None, "tool"):
-        answer = await report(filled, Wish(form="png", by=by), now=NOW)
+        answer = await render_report(filled, ReportOptions(form="png", by=by), now=NOW)
         assert isinstance(answer, bytes)
         assert answer.startswith(b"\x89PNG")
 
 
 async def test_the_call_that_burned_most(filled: str):
-    found = json.loads(await told(filled, what="calls", sort="output", top=1, form="json"))
+    found = json.loads(await render(filled, what="calls", sort="output", top=1, form="json"))
     assert [(one["user"], one["output"], one["tokens_per_second"]) for one in found] == [(6, 768, 256.0)]
-    assert "| 768 |" in await told(filled, what="calls", form="md")
-    assert "Model calls by tokens" in await told(filled, what="calls")
+    assert "| 768 |" in await render(filled, what="calls", form="md")
+    assert "Model calls by tokens" in await render(filled, what="calls")
 
 
 async def test_turns_that_took_longest(filled: str):
-    rows = list(csv.DictReader(io.StringIO(await told(filled, what="turns", sort="seconds", form="csv"))))
+    rows = list(csv.DictReader(io.StringIO(await render(filled, what="turns", sort="seconds", form="csv"))))
     assert [(row["turn"], row["seconds"]) for row in rows] == [("2", "3.5"), ("1", "1.5")]
 
 
@@ -109,59 +109,63 @@ async def test_turns_that_took_longest(filled: str):
 )
 async def test_what_cannot_be_meant_is_refused(filled: str, words: dict[str, Any], why: str):
     with pytest.raises(QuestionRefused, match=why):
-        await told(filled, **words)
+        await render(filled, **words)
 
 
 async def test_no_data_is_said_and_is_no_table_of_noughts(database_url: str, database: Database):
     nothing: tuple[dict[str, Any], ...] = ({}, {"what": "turns"}, {"user": 9}, {"user": 9, "what": "calls"})
     for words in nothing[:2]:
         with pytest.raises(NothingFound, match="nothing in the ledger yet"):
-            await told(database_url, **words)
-    await Ledger(database).call(await Ledger(database).turn())
+            await render(database_url, **words)
+    await UsageRows(database).add_call(await UsageRows(database).add_turn())
     for words in nothing[2:]:
         with pytest.raises(NothingFound, match="nothing in the ledger for this"):
-            await told(database_url, **words)
+            await render(database_url, **words)
 
 
 async def test_no_database_is_said(tmp_path: object):
     with pytest.raises(StoreUnavailable, match="There is no database"):
-        await told(f"sqlite+aiosqlite:///{tmp_path}/none.db")
+        await render(f"sqlite+aiosqlite:///{tmp_path}/none.db")
 
 
 async def test_a_turn_step_by_step(filled: str):
-    text = await step_by_step(filled, "#2", texts=False, json=False, now=NOW)
+    text = await render_turn(filled, "#2", with_texts=False, as_json=False, now=NOW)
     assert text.startswith("Turn 2 in chat 6, of user 6: answered")
     assert "noon" not in text
-    assert "noon" in await step_by_step(filled, "2", texts=True, json=False, now=NOW)
+    assert "noon" in await render_turn(filled, "2", with_texts=True, as_json=False, now=NOW)
     assert (
-        json.loads(await step_by_step(filled, "2", texts=False, json=True, now=NOW))["tools"][0]["result"]
+        json.loads(await render_turn(filled, "2", with_texts=False, as_json=True, now=NOW))["tools"][0][
+            "result"
+        ]
         is None
     )
 
 
 async def test_a_turn_that_is_not_there(filled: str):
     with pytest.raises(NothingFound, match="There is no turn 99"):
-        await step_by_step(filled, "99", texts=False, json=False, now=NOW)
+        await render_turn(filled, "99", with_texts=False, as_json=False, now=NOW)
     with pytest.raises(QuestionRefused, match="no id of a turn"):
-        await step_by_step(filled, "me", texts=False, json=False, now=NOW)
+        await render_turn(filled, "me", with_texts=False, as_json=False, now=NOW)
 
 
 async def test_of_very_many_turns_percentiles_come_from_counts(
     filled: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(answers, "EXACT", 1)
-    number = bucket(2.0)
+    number = bucket_number(2.0)
     assert number is not None
-    await Ledger(database).duration(int(NOON // 86_400), "whole", number, 2)
-    together = await answered(database, Question())
-    assert together.method == "buckets"
-    assert together.whole.spreads["whole"].p50 == pytest.approx(2.0, rel=0.025)
-    by_day = json.loads(await told(filled, by="day", form="json"))
+    await UsageRows(database).add_duration(int(NOON // 86_400), "whole", number, 2)
+    together = await load_report(database, ReportQuery())
+    assert together.percentile_method == "buckets"
+    assert together.total.percentiles["whole"].p50 == pytest.approx(2.0, rel=0.025)
+    by_day = json.loads(await render(filled, by="day", form="json"))
     assert by_day["groups"][0]["whole_p50_seconds"] == pytest.approx(2.0, rel=0.025)
-    assert "Percentiles are not shown: these are more than" in await told(filled, since="2024-10-04T01:00")
+    assert "Percentiles are not shown: these are more than" in await render(filled, since="2024-10-04T01:00")
 
 
 async def test_inside_a_transaction_the_answer_is_the_same(database: Database, filled: str):
     for by in (None, "day", "user", "tool"):
-        async with database.reading() as tx:
-            assert await answered_in(tx, Question(by=by)) == await answered(database, Question(by=by))
+        async with database.read_transaction() as tx:
+            assert await load_report_in(tx, ReportQuery(by=by)) == await load_report(
+                database, ReportQuery(by=by)
+            )

@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from bot.db.usage.turn_steps import CallStep, PartStep, Said, Steps, ToolStep
-from bot.usage.turn_report import as_json, lines
+from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnMessage, TurnSteps
+from bot.usage.turn_report import render_json, render_lines
 
 NOON = 1_728_043_200.0
 CALL = CallStep(
@@ -34,7 +34,7 @@ CALL = CallStep(
     error=None,
 )
 TOOL = ToolStep(1, "clock", "ok", NOON + 5.5, NOON + 6, None, None)
-TURN = Steps(
+TURN = TurnSteps(
     id=12,
     chat="5",
     user=5,
@@ -56,23 +56,23 @@ TURN = Steps(
 )
 
 
-def told(turn: Steps) -> list[str]:
-    return list(lines(turn))
+def render(turn: TurnSteps) -> list[str]:
+    return list(render_lines(turn))
 
 
 def test_that_a_person_was_asked_and_what_they_said_is_told():
     asked = replace(TOOL, asked_at=NOON + 5.1, answered_at=NOON + 5.4, answer="here")
-    found = told(replace(TURN, tools=(asked,)))
+    found = render(replace(TURN, tools=(asked,)))
     assert "     5.100  tool clock: a person is asked" in found
     assert "     5.400  tool clock: allowed for a while" in found
     waiting = replace(asked, began_at=None, ended_at=None, outcome=None, answered_at=None, answer=None)
-    found = told(replace(TURN, state="parked", ending=None, ended_at=None, tools=(waiting,)))
+    found = render(replace(TURN, state="parked", ending=None, ended_at=None, tools=(waiting,)))
     assert found[0] == "Turn 12 in chat 5, of user 5: parked"
     assert [line for line in found if "tool clock" in line] == ["     5.100  tool clock: a person is asked"]
 
 
 def test_a_turn_is_told_in_the_order_of_what_happened():
-    assert told(TURN) == [
+    assert render(TURN) == [
         "Turn 12 in chat 5, of user 5: answered",
         "Thinking: on, for: two tools match: a, b",
         "",
@@ -108,27 +108,27 @@ def test_what_failed_or_was_asked_again_says_why():
         "finish_reason": None,
         "server_ms": None,
     }
-    text = "\n".join(told(replace(TURN, calls=(replace(failed, **nothing, usage_missing="it was cut"),))))
+    text = "\n".join(render(replace(TURN, calls=(replace(failed, **nothing, usage_missing="it was cut"),))))
     assert "turn asked of m, thinking, again: away" in text
     assert "failed (cut\\x1b off), finish reason unknown; tokens unknown: it was cut" in text
     assert "has a seat" not in text
     lost = replace(failed, **nothing, outcome=None)
     assert (
         "unknown (cut\\x1b off), finish reason unknown; tokens unknown: the server did not tell"
-        in "\n".join(told(replace(TURN, calls=(lost,))))
+        in "\n".join(render(replace(TURN, calls=(lost,))))
     )
 
 
 def test_what_is_not_known_of_a_call_is_said_to_be_unknown():
     half = replace(CALL, cached_tokens=None, completion_tokens=None, reasoning_tokens=None, thinking=False)
-    text = "\n".join(told(replace(TURN, calls=(half,))))
+    text = "\n".join(render(replace(TURN, calls=(half,))))
     assert "1,000 in, unknown cached, unknown out, unknown of them thought, canvases unknown" in text
     cut = replace(CALL, usage_partial=True, completion_tokens=200, seat_at=None)
     assert "≥ 200 out, ≥ 90 of them thought, ≥ 1 canvas (estimated)" in "\n".join(
-        told(replace(TURN, calls=(cut,)))
+        render(replace(TURN, calls=(cut,)))
     )
     read = replace(CALL, purpose="decision", completion_tokens=4)
-    assert "1,000 in, 250 cached, 4 out" in "\n".join(told(replace(TURN, calls=(read,))))
+    assert "1,000 in, 250 cached, 4 out" in "\n".join(render(replace(TURN, calls=(read,))))
 
 
 def test_a_turn_that_still_runs_is_told_as_far_as_it_is():
@@ -145,7 +145,7 @@ def test_a_turn_that_still_runs_is_told_as_far_as_it_is():
         thinking=False,
         thinking_why="",
     )
-    text = "\n".join(told(running))
+    text = "\n".join(render(running))
     assert text.startswith("Turn 12 in chat 5, of user 5: running\nThinking: off, for: unknown")
     assert "call 1: has not ended" in text
     assert "tool clock: unknown" in text
@@ -156,23 +156,23 @@ def test_a_turn_that_still_runs_is_told_as_far_as_it_is():
 
 def test_the_endpoint_is_told_where_there_are_two():
     second = replace(TURN, endpoint="fallback", endpoint_why="the first is down")
-    assert told(second)[2] == "Endpoint: the second, for: the first is down"
-    assert told(replace(second, endpoint="main"))[2] == "Endpoint: the first, for: the first is down"
+    assert render(second)[2] == "Endpoint: the second, for: the first is down"
+    assert render(replace(second, endpoint="main"))[2] == "Endpoint: the first, for: the first is down"
 
 
 def test_texts_stand_where_they_were_read_and_do_no_harm():
     open_turn = replace(
         TURN,
         tools=(replace(TOOL, arguments='{"a": 1}', result="noon\x1b[2J"),),
-        said=(Said("user", "two\nlines\x1b]0;x\x07", NOON),),
+        said=(TurnMessage("user", "two\nlines\x1b]0;x\x07", NOON),),
     )
-    text = told(open_turn)
+    text = render(open_turn)
     assert '     5.500  tool clock begins {"a": 1}' in text
     assert "     6.000  tool clock: ok after 0.500 s: noon\\x1b[2J" in text
     assert text[-4:] == ["", "user:", "    two", "    lines\\x1b]0;x\\x07"]
 
 
 def test_json_holds_the_same():
-    read = json.loads(as_json(TURN))
+    read = json.loads(render_json(TURN))
     assert (read["id"], read["calls"][0]["completion_tokens"], read["account"]["whole"]) == (12, 300, 9.0)
-    assert as_json(replace(TURN, thinking_why="größer\x1b")).isascii()
+    assert render_json(replace(TURN, thinking_why="größer\x1b")).isascii()

@@ -4,30 +4,30 @@ import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-WHOLE = 400  # digits of an integer that are all written
-PLACES = 40  # decimals of a fraction that ends, all written
-RATIO = 40  # digits of numerator and denominator together, when they are written
-ENDS = 20  # digits shown at either end of an integer that is too long
+MAX_INTEGER_DIGITS = 400  # digits of an integer that are all written
+MAX_DECIMALS = 40  # decimals of a fraction that ends, all written
+MAX_FRACTION_DIGITS = 40  # digits of numerator and denominator together, when they are written
+SHOWN_END_DIGITS = 20  # digits shown at either end of an integer that is too long
 
 
-def told(value: Fraction | float) -> str:
+def format_number(value: Fraction | float) -> str:
     """An exact value in full or with its length, then an approximation where one helps."""
     if isinstance(value, float):
         return f"≈ {value:.15g}"
     if value.denominator == 1:
-        return _integer(value.numerator)
-    places = _places(value.denominator)
-    if places is not None and digits(value.numerator) <= WHOLE:
-        return _decimals(value, places)
-    size = digits(value.numerator) + digits(value.denominator)
-    if size <= RATIO:
+        return _format_integer(value.numerator)
+    places = _count_decimals(value.denominator)
+    if places is not None and count_digits(value.numerator) <= MAX_INTEGER_DIGITS:
+        return _format_decimals(value, places)
+    size = count_digits(value.numerator) + count_digits(value.denominator)
+    if size <= MAX_FRACTION_DIGITS:
         exact = f"{value.numerator}/{value.denominator}"
     else:
         exact = f"a fraction of {size} digits"
-    return f"{exact} ≈ {_approximately(value)}"
+    return f"{exact} ≈ {_format_approximately(value)}"
 
 
-def digits(number: int) -> int:
+def count_digits(number: int) -> int:
     """How many decimal digits an integer has, without writing it."""
     size = abs(number)
     if size < 10:
@@ -36,35 +36,35 @@ def digits(number: int) -> int:
     return guess + (2 if size >= 10 ** (guess + 1) else 1 if size >= 10**guess else 0)
 
 
-def _integer(number: int) -> str:
-    length = digits(number)
-    if length <= WHOLE:
+def _format_integer(number: int) -> str:
+    length = count_digits(number)
+    if length <= MAX_INTEGER_DIGITS:
         return str(number)
-    first = abs(number) // 10 ** (length - ENDS)
-    last = abs(number) % 10**ENDS
-    return f"{'-' if number < 0 else ''}{first}…{last:0{ENDS}} ({length} digits, the middle is left out)"
+    first = abs(number) // 10 ** (length - SHOWN_END_DIGITS)
+    last = abs(number) % 10**SHOWN_END_DIGITS
+    return f"{'-' if number < 0 else ''}{first}…{last:0{SHOWN_END_DIGITS}} ({length} digits, the middle is left out)"
 
 
-def _places(denominator: int) -> int | None:
+def _count_decimals(denominator: int) -> int | None:
     """How many decimals a fraction in lowest terms has, if they end soon."""
     twos = (denominator & -denominator).bit_length() - 1
     rest = denominator >> twos
     fives = 0
-    while rest % 5 == 0 and fives <= PLACES:
+    while rest % 5 == 0 and fives <= MAX_DECIMALS:
         rest = rest // 5
         fives = fives + 1
-    if rest == 1 and max(twos, fives) <= PLACES:
+    if rest == 1 and max(twos, fives) <= MAX_DECIMALS:
         return max(twos, fives)
     return None
 
 
-def _decimals(value: Fraction, places: int) -> str:
+def _format_decimals(value: Fraction, places: int) -> str:
     shifted = abs(value.numerator) * 10**places // value.denominator
     whole, part = divmod(shifted, 10**places)
     return f"{'-' if value < 0 else ''}{whole}.{part:0{places}}"
 
 
-def _approximately(value: Fraction) -> str:
+def _format_approximately(value: Fraction) -> str:
     with localcontext() as context:
         context.prec = 20
         return f"{(Decimal(value.numerator) / Decimal(value.denominator)):g}"

@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from tools.arithmetic.formatting import told
-from tools.arithmetic.functions import CONSTANTS, FUNCTIONS, Value, root
-from tools.arithmetic.sizes import DIGIT, of_call, of_operation, of_power
+from tools.arithmetic.formatting import format_number
+from tools.arithmetic.functions import CONSTANTS, FUNCTIONS, Number, real_root
+from tools.arithmetic.sizes import BITS_PER_DIGIT, bits_of_call, bits_of_operation, bits_of_power
 
-LENGTH = 1000  # characters of an expression
-DEPTH = 40  # brackets and signs within one another
-MOST = 400_000  # bits of any number on the way: some 120,000 digits
+MAX_EXPRESSION_CHARS = 1000  # characters of an expression
+MAX_NESTING = 40  # brackets and signs within one another
+MAX_BITS = 400_000  # bits of any number on the way: some 120,000 digits
 
 TOKEN = re.compile(
     r"\s*(?:(\d[\d_]*\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([^\W\d]\w*)|(\*\*|//|[-+*/%^(),!√]))"
@@ -28,8 +28,8 @@ TERM = 10
 FACTOR = 20
 SIGN = 25
 POWER = 30
-AFTER = 40
-BINDING: Mapping[str, int] = {
+POSTFIX = 40
+PRECEDENCE: Mapping[str, int] = {
     "+": TERM,
     "-": TERM,
     "*": FACTOR,
@@ -39,37 +39,37 @@ BINDING: Mapping[str, int] = {
     "%": FACTOR,
     "^": POWER,
     "**": POWER,
-    "!": AFTER,
+    "!": POSTFIX,
 }
 
 
-class Refused(ValueError):
+class ExpressionRefused(ValueError):
     """There is no answer; the text says why, for the model."""
 
 
-class Bigger(Exception):
+class BitLimitExceeded(Exception):
     """A number on the way has more bits than are allowed here, and fewer than MOST."""
 
 
-def work_out(text: str, bits: int = MOST) -> Value:
+def evaluate_expression(text: str, max_bits: int = MAX_BITS) -> Number:
     """The value of an expression, a Fraction when it is exact. Raises Refused, and Bigger beyond `bits`."""
     try:
-        return _Reader(_tokens(text), bits).read()
+        return _Evaluator(_tokenize(text), max_bits).evaluate()
     except (ZeroDivisionError, OverflowError, ValueError) as error:
-        if isinstance(error, Refused):
+        if isinstance(error, ExpressionRefused):
             raise
-        raise Refused(_sentence(error)) from error
+        raise ExpressionRefused(_describe_error(error)) from error
 
 
-def large(body: bytes) -> dict[str, str]:
+def evaluate_large(body: bytes) -> dict[str, str]:
     """Work out an expression in a process of its own: what is `told`, or why it is `refused`."""
     try:
-        return {"told": told(work_out(body.decode()))}
-    except Refused as refused:
+        return {"told": format_number(evaluate_expression(body.decode()))}
+    except ExpressionRefused as refused:
         return {"refused": str(refused)}
 
 
-def _sentence(error: ArithmeticError | ValueError) -> str:
+def _describe_error(error: ArithmeticError | ValueError) -> str:
     if isinstance(error, ZeroDivisionError):
         return "Nothing can be divided by zero."
     if isinstance(error, OverflowError):
@@ -77,16 +77,18 @@ def _sentence(error: ArithmeticError | ValueError) -> str:
     return f"{str(error).capitalize()}."
 
 
-def _tokens(text: str) -> list[str]:
-    if len(text) > LENGTH:
-        raise Refused(f"An expression has at most {LENGTH} characters; work it out in parts.")
+def _tokenize(text: str) -> list[str]:
+    if len(text) > MAX_EXPRESSION_CHARS:
+        raise ExpressionRefused(
+            f"An expression has at most {MAX_EXPRESSION_CHARS} characters; work it out in parts."
+        )
     rest = text.translate(SPELLINGS).strip().rstrip("=? \t\n")
     tokens = []
     at = 0
     while at < len(rest):
         found = TOKEN.match(rest, at)
         if found is None:
-            raise Refused(
+            raise ExpressionRefused(
                 f"{rest[at:].strip()[:20]!r} is not arithmetic; write numbers, + - * / // % ^ and functions."
             )
         tokens.append(found[0].strip())
@@ -94,159 +96,161 @@ def _tokens(text: str) -> list[str]:
     return tokens
 
 
-class _Reader:
+class _Evaluator:
     """Reads tokens from left to right and computes on the way, by the binding of operators."""
 
-    def __init__(self, tokens: list[str], bits: int) -> None:
+    def __init__(self, tokens: list[str], max_bits: int) -> None:
         self._tokens = tokens
-        self._bits = bits
-        self._at = 0
+        self._max_bits = max_bits
+        self._position = 0
         self._depth = 0
 
-    def read(self) -> Value:
-        value = self._expression(0)
-        if self._next():
-            if self._next() == ",":
+    def evaluate(self) -> Number:
+        value = self._evaluate_expression(0)
+        if self._peek():
+            if self._peek() == ",":
                 hint = " Write 1000, not 1,000."
             else:
                 hint = " Is an operator missing, such as *?"
-            raise Refused(f"{self._next()!r} does not fit where it stands.{hint}")
+            raise ExpressionRefused(f"{self._peek()!r} does not fit where it stands.{hint}")
         return value
 
-    def _next(self) -> str:
-        if self._at < len(self._tokens):
-            return self._tokens[self._at]
+    def _peek(self) -> str:
+        if self._position < len(self._tokens):
+            return self._tokens[self._position]
         return ""
 
-    def _take(self, wanted: str = "") -> str:
-        word = self._next()
-        if not word or (wanted and word != wanted):
-            raise Refused(
-                f"{wanted or 'A number'} is missing {f'before {word!r}' if word else 'at the end'}."
+    def _take(self, expected: str = "") -> str:
+        word = self._peek()
+        if not word or (expected and word != expected):
+            raise ExpressionRefused(
+                f"{expected or 'A number'} is missing {f'before {word!r}' if word else 'at the end'}."
             )
-        self._at += 1
+        self._position += 1
         return word
 
-    def _expression(self, least: int) -> Value:
+    def _evaluate_expression(self, min_precedence: int) -> Number:
         self._depth += 1
-        if self._depth > DEPTH:
-            raise Refused("The expression is nested too deep; work it out in parts.")
-        value = self._operand()
-        while (binding := BINDING.get(self._next(), -1)) >= least:
-            value = self._onward(value, binding)
+        if self._depth > MAX_NESTING:
+            raise ExpressionRefused("The expression is nested too deep; work it out in parts.")
+        value = self._evaluate_operand()
+        while (binding := PRECEDENCE.get(self._peek(), -1)) >= min_precedence:
+            value = self._evaluate_operator(value, binding)
         self._depth -= 1
         return value
 
-    def _onward(self, left: Value, binding: int) -> Value:
+    def _evaluate_operator(self, left: Number, precedence: int) -> Number:
         sign = self._take()
-        begin = self._at
+        begin = self._position
         if sign == "!":
-            if self._next() == "!":
-                raise Refused("!! can be read in two ways; use factorial().")
-            return self._called("factorial", [left])
+            if self._peek() == "!":
+                raise ExpressionRefused("!! can be read in two ways; use factorial().")
+            return self._call("factorial", [left])
         if sign == "%" and self._is_percent():
             return left / 100
         # A power takes what is right of it first: 2^3^2 is 2^9.
-        right = self._expression(binding if binding == POWER else binding + 1)
+        right = self._evaluate_expression(precedence if precedence == POWER else precedence + 1)
         if sign in "+-":
-            self._refuse_two_readings(begin)
-        return self._applied(sign, left, right)
+            self._refuse_ambiguous_percent(begin)
+        return self._apply(sign, left, right)
 
     def _is_percent(self) -> bool:
         """Whether the % just taken stands after a number alone; before another number it is the remainder."""
-        if self._next() == "-":
-            raise Refused("% before a minus can be read in two ways: use mod(a, b), or a/100.")
-        return self._next() in ("", ")", ",") or self._next() in BINDING
+        if self._peek() == "-":
+            raise ExpressionRefused("% before a minus can be read in two ways: use mod(a, b), or a/100.")
+        return self._peek() in ("", ")", ",") or self._peek() in PRECEDENCE
 
-    def _refuse_two_readings(self, begin: int) -> None:
+    def _refuse_ambiguous_percent(self, start: int) -> None:
         """`200 + 10%` is 220 to some and 200.1 to others; `5% + 10%` is clear."""
-        right = self._tokens[begin : self._at]
-        before = self._tokens[begin - 2]
+        right = self._tokens[start : self._position]
+        before = self._tokens[start - 2]
         if len(right) == 2 and right[1] == "%" and before != "%":
             part = f"{right[0]}/100"
-            raise Refused(f"Adding {right[0]}% can be read in two ways: write * (1 + {part}), or + {part}.")
+            raise ExpressionRefused(
+                f"Adding {right[0]}% can be read in two ways: write * (1 + {part}), or + {part}."
+            )
 
-    def _operand(self) -> Value:
+    def _evaluate_operand(self) -> Number:
         word = self._take()
         if word == "(":
-            value = self._expression(0)
+            value = self._evaluate_expression(0)
             self._take(")")
             return value
         if word in ("-", "+"):
-            value = self._expression(SIGN)
+            value = self._evaluate_expression(SIGN)
             if word == "-":
                 return -value
             return value
         if word == "√":
-            return self._called("sqrt", [self._expression(POWER)])
+            return self._call("sqrt", [self._evaluate_expression(POWER)])
         if word[0].isdigit() or word[0] == ".":
-            return self._number(word)
+            return self._parse_number(word)
         if not word[0].isalpha():
-            raise Refused(f"A number is missing before {word!r}.")
-        return self._named(word)
+            raise ExpressionRefused(f"A number is missing before {word!r}.")
+        return self._evaluate_name(word)
 
-    def _number(self, word: str) -> Fraction:
-        _, _, exponent = word.lower().partition("e")
-        self._room(abs(int(exponent or 0)) * DIGIT)
-        return Fraction(word.replace("_", ""))
+    def _parse_number(self, token: str) -> Fraction:
+        _, _, exponent = token.lower().partition("e")
+        self._check_bits(abs(int(exponent or 0)) * BITS_PER_DIGIT)
+        return Fraction(token.replace("_", ""))
 
-    def _named(self, word: str) -> Value:
-        name = word.lower()
-        if self._next() == "(" and name in FUNCTIONS:
-            return self._called(name, self._arguments())
+    def _evaluate_name(self, token: str) -> Number:
+        name = token.lower()
+        if self._peek() == "(" and name in FUNCTIONS:
+            return self._call(name, self._evaluate_arguments())
         if name in CONSTANTS:
             return CONSTANTS[name]
-        raise Refused(
-            f"{word!r} is not known here; there are pi, e and, with brackets, {', '.join(FUNCTIONS)}."
+        raise ExpressionRefused(
+            f"{token!r} is not known here; there are pi, e and, with brackets, {', '.join(FUNCTIONS)}."
         )
 
-    def _arguments(self) -> list[Value]:
+    def _evaluate_arguments(self) -> list[Number]:
         self._take("(")
-        values = [self._expression(0)]
-        while self._next() == ",":
+        values = [self._evaluate_expression(0)]
+        while self._peek() == ",":
             self._take()
-            values.append(self._expression(0))
+            values.append(self._evaluate_expression(0))
         self._take(")")
         return values
 
-    def _called(self, name: str, values: list[Value]) -> Value:
+    def _call(self, name: str, values: list[Number]) -> Number:
         function = FUNCTIONS[name]
-        if not function.least <= len(values) <= function.most:
-            if function.most == 1:
+        if not function.min_args <= len(values) <= function.max_args:
+            if function.max_args == 1:
                 wanted = "one number"
             else:
-                wanted = f"{function.least} or more numbers"
-            raise Refused(f"{name} takes {wanted}, not {len(values)}.")
-        self._room(of_call(name, values))
-        return _real(function.apply(*values))
+                wanted = f"{function.min_args} or more numbers"
+            raise ExpressionRefused(f"{name} takes {wanted}, not {len(values)}.")
+        self._check_bits(bits_of_call(name, values))
+        return _require_real(function.apply(*values))
 
-    def _applied(self, sign: str, left: Value, right: Value) -> Value:
-        if sign in ("^", "**"):
-            return _real(self._power(left, right))
-        self._room(of_operation(sign, left, right))
-        return _real(OPERATIONS[sign](left, right))
+    def _apply(self, symbol: str, left: Number, right: Number) -> Number:
+        if symbol in ("^", "**"):
+            return _require_real(self._power(left, right))
+        self._check_bits(bits_of_operation(symbol, left, right))
+        return _require_real(OPERATIONS[symbol](left, right))
 
-    def _power(self, base: Value, exponent: Value) -> Value | complex:
+    def _power(self, base: Number, exponent: Number) -> Number | complex:
         if isinstance(base, float) or isinstance(exponent, float) or exponent.denominator > 64:
             power: float | complex = float(base) ** float(exponent)
             return power
-        self._room(of_power(base, exponent))
+        self._check_bits(bits_of_power(base, exponent))
         start: Fraction | float = base
         if exponent.denominator != 1:
-            start = root(base, exponent.denominator)
+            start = real_root(base, exponent.denominator)
         return start**exponent.numerator
 
-    def _room(self, bits: float) -> None:
+    def _check_bits(self, bits: float) -> None:
         """Stop before a number of so many bits is made."""
-        if bits > MOST:
-            raise Refused(
-                f"A number on the way has more than {int(MOST / DIGIT):,} digits; that is not worked out."
+        if bits > MAX_BITS:
+            raise ExpressionRefused(
+                f"A number on the way has more than {int(MAX_BITS / BITS_PER_DIGIT):,} digits; that is not worked out."
             )
-        if bits > self._bits:
-            raise Bigger
+        if bits > self._max_bits:
+            raise BitLimitExceeded
 
 
-OPERATIONS: Mapping[str, Callable[[Value, Value], Value]] = {
+OPERATIONS: Mapping[str, Callable[[Number, Number], Number]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -257,9 +261,9 @@ OPERATIONS: Mapping[str, Callable[[Value, Value], Value]] = {
 }
 
 
-def _real(value: Value | complex) -> Value:
+def _require_real(value: Number | complex) -> Number:
     if isinstance(value, complex):
-        raise Refused("The result is not a real number.")
+        raise ExpressionRefused("The result is not a real number.")
     if isinstance(value, float):
         if not math.isfinite(value):
             raise OverflowError

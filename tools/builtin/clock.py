@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from tools.base import ToolContext, ToolError, tool
 
-OFFSET = re.compile(r"(?:utc|gmt)?\s*([+-])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
+OFFSET_PATTERN = re.compile(r"(?:utc|gmt)?\s*([+-])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
 
 # Cities people ask for that no zone is named after; a zone's own city need not be here.
 CITIES = """
@@ -63,18 +63,18 @@ async def clock(context: ToolContext, zone: str = "UTC") -> str:
     """
     name, place = find_zone(zone)
     now = context.now().astimezone(place)
-    return f"{now:%A, %Y-%m-%d %H:%M:%S} in {name} ({_offset(now)})"
+    return f"{now:%A, %Y-%m-%d %H:%M:%S} in {name} ({_format_offset(now)})"
 
 
-def find_zone(wanted: str) -> tuple[str, tzinfo]:
+def find_zone(zone_text: str) -> tuple[str, tzinfo]:
     """A zone and its name, by IANA name, city or offset such as `UTC+5:30`; raises ToolError with what is
     close.
     """
-    offset = OFFSET.fullmatch(wanted.strip())
+    offset = OFFSET_PATTERN.fullmatch(zone_text.strip())
     if offset:
-        return _fixed(offset)
-    known = _zones()
-    spoken = _spoken(wanted)
+        return _parse_offset(offset)
+    known = _load_zone_names()
+    spoken = _normalize_name(zone_text)
     # "Paris, France" and "Tokyo (Japan)" name the city first.
     for name in (spoken, re.split(r"[,(]", spoken)[0].strip()):
         if name in known:
@@ -84,13 +84,13 @@ def find_zone(wanted: str) -> tuple[str, tzinfo]:
         advice = f"did you mean {', '.join(close)}?"
     else:
         advice = "give an IANA zone such as Europe/Paris."
-    raise ToolError(f"No time zone is called {wanted[:60]!r}; {advice}")
+    raise ToolError(f"No time zone is called {zone_text[:60]!r}; {advice}")
 
 
-def _fixed(offset: re.Match[str]) -> tuple[str, tzinfo]:
-    sign = offset[1]
-    hours = int(offset[2])
-    minutes = int(offset[3] or 0)
+def _parse_offset(match: re.Match[str]) -> tuple[str, tzinfo]:
+    sign = match[1]
+    hours = int(match[2])
+    minutes = int(match[3] or 0)
     if hours > 14:
         raise ToolError("No place on Earth is more than 14 hours from UTC.")
     away = timedelta(hours=hours, minutes=minutes)
@@ -98,26 +98,26 @@ def _fixed(offset: re.Match[str]) -> tuple[str, tzinfo]:
 
 
 @cache
-def _zones() -> Mapping[str, str]:
+def _load_zone_names() -> Mapping[str, str]:
     """Zones by what people call them: the whole name, its last part, and the cities above."""
     names = (files("tzdata") / "zones").read_text().split()
     spoken = {
-        _spoken(name.rpartition("/")[2]): name
+        _normalize_name(name.rpartition("/")[2]): name
         for name in names
         if "/" in name and not name.startswith("Etc/")
     }
     for line in CITIES.strip().splitlines():
         zone, _, cities = line.partition(": ")
-        spoken |= {_spoken(city): zone for city in cities.split(", ")}
-    return spoken | {_spoken(name): name for name in names}
+        spoken |= {_normalize_name(city): zone for city in cities.split(", ")}
+    return spoken | {_normalize_name(name): name for name in names}
 
 
-def _spoken(name: str) -> str:
+def _normalize_name(name: str) -> str:
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     return " ".join(plain.replace("_", " ").lower().split())
 
 
-def _offset(now: datetime) -> str:
+def _format_offset(now: datetime) -> str:
     seconds = (now.utcoffset() or timedelta()).total_seconds()
     hours, minutes = divmod(round(abs(seconds)) // 60, 60)
     return f"UTC{'-' if seconds < 0 else '+'}{hours:02}:{minutes:02}"

@@ -5,10 +5,10 @@ tools/net/addresses.py.
 from tools.base import Tool, tool
 from tools.net.pages import Page, PageReader
 
-CHARACTERS = 6000
+MAX_PAGE_CHARS = 6000
 
 
-def page_tool(reader: PageReader) -> Tool:
+def make_page_tool(reader: PageReader) -> Tool:
     """The tool over a reader of one's own choice."""
 
     @tool(timeout=15, repeatable=True, outside=True, opens="url")
@@ -18,21 +18,21 @@ def page_tool(reader: PageReader) -> Tool:
         Args:
             url: Its address.
         """
-        return _told(await reader.read(url.strip(), CHARACTERS))
+        return _format_page(await reader.read(url.strip(), MAX_PAGE_CHARS))
 
     return fetch_page
 
 
-def _told(page: Page) -> str:
+def _format_page(page: Page) -> str:
     head = f"{page.title}\n{page.address}" if page.title else page.address
     if not page.text:
         return f"{head}\n\nThe page has no readable text."
-    left_out = page.length - len(page.text)
-    if left_out or not page.whole:
+    left_out = page.total_chars - len(page.text)
+    if left_out or not page.is_complete:
         note = f"\n\n[{left_out} more characters of the page are left out]"
     else:
         note = ""
     return f"{head}\n\n{page.text}{note}"
 
 
-fetch_page = page_tool(PageReader())
+fetch_page = make_page_tool(PageReader())

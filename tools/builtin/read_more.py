@@ -2,7 +2,7 @@
 
 from tools.base import ToolContext, ToolError, tool
 
-PIECE = 6000  # characters
+CHUNK_CHARS = 6000  # characters
 
 
 @tool(repeatable=True, thinking="never", timeout=10, outside=True)
@@ -21,7 +21,7 @@ async def read_more(number: int, start: int, context: ToolContext) -> str:
     begin = max(0, start)
     if begin >= len(whole):
         raise ToolError(f"This result has {len(whole)} characters; nothing is left from {begin} on.")
-    piece = whole[begin : begin + PIECE]
+    piece = whole[begin : begin + CHUNK_CHARS]
     left = len(whole) - begin - len(piece)
     if left:
         more = f"\n[… {left} characters left; start {begin + len(piece)} goes on]"

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 
 from tools.base import ToolError
-from tools.http.service import SAFE, checked
-from tools.http.styles import Value, names_in
+from tools.http.service import SAFE_METHODS, parse_url
+from tools.http.styles import HttpParameter, placeholder_names
 from tools.net.policy import host_of
-from tools.schemas.reduce import reduced
+from tools.schemas.reduce import reduce_schema
 from tools.schemas.signature import ToolDefinitionError
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -32,11 +32,11 @@ class Body:
     whole: str | None = None
     fields: Mapping[str, str] | None = None
     required: bool = True
-    forms: Mapping[str, Value] = field(default_factory=dict)
+    forms: Mapping[str, HttpParameter] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class HttpRoute:
     """One call. `operation` is what it was picked by, `address` an absolute URL with `{names}` in its path.
 
     `checked` and `told` are the schemas of `tools.reducing`; `reported` is what an admin should know, a
@@ -48,7 +48,7 @@ class Route:
     description: str
     method: str
     address: str
-    values: tuple[Value, ...]
+    values: tuple[HttpParameter, ...]
     body: Body | None
     checked: dict[str, Any]
     told: dict[str, Any]
@@ -69,24 +69,28 @@ class Route:
         return asdict(self)
 
 
-def route_from(kept: Mapping[str, Any]) -> Route:
+def route_from_json(data: Mapping[str, Any]) -> HttpRoute:
     """The route that was kept as this JSON."""
-    body = kept["body"]
-    return Route(
+    body = data["body"]
+    return HttpRoute(
         **{
-            **kept,
-            "values": tuple(Value(**value) for value in kept["values"]),
-            "body": None if body is None else _body_from(body),
-            "reported": tuple(kept["reported"]),
+            **data,
+            "values": tuple(HttpParameter(**value) for value in data["values"]),
+            "body": None if body is None else _body_from_json(body),
+            "reported": tuple(data["reported"]),
         }
     )
 
 
-def _body_from(kept: Mapping[str, Any]) -> Body:
-    return Body(**{**kept, "forms": {name: Value(**value) for name, value in kept.get("forms", {}).items()}})
+def _body_from_json(data: Mapping[str, Any]) -> Body:
+    return Body(
+        **{**data, "forms": {name: HttpParameter(**value) for name, value in data.get("forms", {}).items()}}
+    )
 
 
-def route_to(name: str, description: str, method: str, url: str, schema: Mapping[str, Any]) -> Route:
+def build_endpoint_route(
+    name: str, description: str, method: str, url: str, schema: Mapping[str, Any]
+) -> HttpRoute:
     """The route to one plain endpoint: what is not in the URL's path goes into the query, or into a body of
     JSON.
 
@@ -98,43 +102,43 @@ def route_to(name: str, description: str, method: str, url: str, schema: Mapping
             f"{method[:20]!r} is no method that can be used: take one of {', '.join(METHODS)}"
         )
     address, _, query = url.partition("?")
-    path = absolute(address)
+    path = check_url_template(address)
     if query:
         raise ToolDefinitionError(
             "the URL must end before its ?; what stood behind it becomes arguments of the schema"
         )
-    both = reduced(schema)
-    known = both.checked["properties"]
-    asked = names_in(path)
+    both = reduce_schema(schema)
+    known = both.input_schema["properties"]
+    asked = placeholder_names(path)
     missing = [one for one in asked if one not in known]
     if missing:
         raise ToolDefinitionError(
             f"the URL asks for {missing[0][:60]!r}, which is not described: describe a parameter of that name"
         )
-    in_path = [Value(one, one, "path", "simple", False) for one in asked]
+    in_path = [HttpParameter(one, one, "path", "simple", False) for one in asked]
     rest = [one for one in known if one not in asked]
-    if method in (*SAFE, "DELETE"):
-        in_query = [Value(one, one, "query", "form", True) for one in rest]
+    if method in (*SAFE_METHODS, "DELETE"):
+        in_query = [HttpParameter(one, one, "query", "form", True) for one in rest]
     else:
         in_query = []
-    if in_query or method in (*SAFE, "DELETE"):
+    if in_query or method in (*SAFE_METHODS, "DELETE"):
         body = None
     else:
         body = Body("application/json", None, {n: n for n in rest})
-    checked_, shown = (_needing(each, asked) for each in (both.checked, both.schema))
-    return Route(
-        name, name, description, method, path, (*in_path, *in_query), body, checked_, shown, both.reported
+    checked_, shown = (_with_required(each, asked) for each in (both.input_schema, both.model_schema))
+    return HttpRoute(
+        name, name, description, method, path, (*in_path, *in_query), body, checked_, shown, both.warnings
     )
 
 
-def _needing(schema: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+def _with_required(schema: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
     needed = sorted({*schema.get("required", ()), *names})
     if needed:
         return {**schema, "required": needed}
     return dict(schema)
 
 
-def absolute(address: str) -> str:
+def check_url_template(address: str) -> str:
     """An address with its `{names}` only where a path is. Raises ToolDefinitionError."""
     head, brace, rest = address.partition("{")
     outside = ToolDefinitionError(
@@ -143,7 +147,7 @@ def absolute(address: str) -> str:
     if brace and head.count("/") < 3:
         raise outside
     try:
-        url = checked(head)
+        url = parse_url(head)
     except ToolError as error:
         raise ToolDefinitionError(str(error)) from error
     if url.query:

@@ -15,27 +15,29 @@ from urllib.parse import quote
 import httpx
 
 from tools.base import ToolError
-from tools.net.bodies import ENCODINGS, read_body
-from tools.net.policy import Reach, host_of, why_broken
+from tools.net.bodies import ACCEPT_ENCODING, read_body
+from tools.net.policy import NetworkPolicy, describe_connection_error, host_of
 
-SECONDS = 20.0  # for everything: lookups, redirects, the answer
-CONNECTING = 10.0
-BYTES = 2 * 1024 * 1024  # of an answer, unpacked; what is beyond is left unread
-REDIRECTS = 5
-LONGEST = 8000  # characters of an address
-SAFE = frozenset({"GET", "HEAD"})
+TIMEOUT_SECONDS = 20.0  # for everything: lookups, redirects, the answer
+CONNECT_TIMEOUT_SECONDS = 10.0
+MAX_RESPONSE_BYTES = 2 * 1024 * 1024  # of an answer, unpacked; what is beyond is left unread
+MAX_REDIRECTS = 5
+MAX_URL_CHARS = 8000  # characters of an address
+SAFE_METHODS = frozenset({"GET", "HEAD"})
 MASK = "•••"
-LEAST = 4  # characters of a secret that is masked where it comes back; a shorter one is in any text
+MIN_MASKED_CHARS = (
+    4  # characters of a secret that is masked where it comes back; a shorter one is in any text
+)
 HEADERS = {
     "User-Agent": "Canvasgram/0.1",
     "Accept": "application/json, text/*;q=0.9, */*;q=0.1",
-    "Accept-Encoding": ENCODINGS,
+    "Accept-Encoding": ACCEPT_ENCODING,
     "Connection": "close",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Secrets:
+class Credentials:
     """What a service knows us by: headers (`Authorization: Bearer …` is one), pieces of the query,
     `name:password`.
     """
@@ -44,31 +46,31 @@ class Secrets:
     query: Mapping[str, str] = field(default_factory=dict, repr=False)
     basic: str | None = field(default=None, repr=False)
 
-    def shown(self) -> dict[str, str]:
+    def auth_headers(self) -> dict[str, str]:
         """All headers that carry a secret."""
         if self.basic is None:
             return dict(self.headers)
         return {**self.headers, "Authorization": f"Basic {base64.b64encode(self.basic.encode()).decode()}"}
 
-    def texts(self) -> list[str]:
+    def secret_texts(self) -> list[str]:
         """Every text that must not be told, the longest first."""
-        whole = [*self.shown().values(), *self.query.values()]
+        whole = [*self.auth_headers().values(), *self.query.values()]
         keys = [text.rpartition(" ")[2] for text in whole]  # `Bearer` is no secret, what follows it is
         named = [self.basic, self.basic.partition(":")[2]] if self.basic else []
         said = [*whole, *keys, *named]
         spelt = {each for text in said for each in (text, quote(text, safe=""), json.dumps(text)[1:-1])}
-        return sorted((each for each in spelt if len(each) >= LEAST), key=len, reverse=True)
+        return sorted((each for each in spelt if len(each) >= MIN_MASKED_CHARS), key=len, reverse=True)
 
     def __bool__(self) -> bool:
         return bool(self.headers or self.query or self.basic)
 
 
-NONE = Secrets()
-PUBLIC = Reach()
+NO_CREDENTIALS = Credentials()
+PUBLIC_ONLY = NetworkPolicy()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HttpRequest:
     """One request. `headers` are of the call, without secrets."""
 
     method: str
@@ -78,7 +80,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """What came back, as it came; `whole` is False when there was more than what is read of an answer."""
 
     address: str
@@ -86,102 +88,108 @@ class Answer:
     reason: str
     headers: Mapping[str, str]
     body: bytes
-    whole: bool
+    is_complete: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class HttpService:
     """A service by its name, with `hosts` (`name` or `name:port`) an admin has confirmed to be its own."""
 
     name: str
     hosts: frozenset[str]
-    secrets: Secrets = NONE
-    reach: Reach = PUBLIC
+    credentials: Credentials = NO_CREDENTIALS
+    policy: NetworkPolicy = PUBLIC_ONLY
 
-    async def send(self, asked: Asked, most: int = BYTES) -> Answer:
+    async def send(self, http_request: HttpRequest, max_bytes: int = MAX_RESPONSE_BYTES) -> HttpResponse:
         """The answer to a request, at most `most` bytes of it, whatever its status. Raises ToolError."""
-        if asked.method in SAFE:
+        if http_request.method in SAFE_METHODS:
             unsure = ""
         else:
             unsure = " Whether it was done is not known."
         try:
-            async with asyncio.timeout(SECONDS):
-                return await self._exchange(asked, most)
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                return await self._exchange(http_request, max_bytes)
         except TimeoutError:
             raise ToolError(
-                f"{self.name} took longer than {SECONDS:g} seconds and was given up.{unsure}"
+                f"{self.name} took longer than {TIMEOUT_SECONDS:g} seconds and was given up.{unsure}"
             ) from None
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise ToolError(f"{self.name} could not be asked: {why_broken(error)}.") from error
+            raise ToolError(f"{self.name} could not be asked: {describe_connection_error(error)}.") from error
         except (httpx.HTTPError, OSError) as error:
-            raise ToolError(f"{self.name} could not be heard: {why_broken(error)}.{unsure}") from error
+            raise ToolError(
+                f"{self.name} could not be heard: {describe_connection_error(error)}.{unsure}"
+            ) from error
 
-    def masked(self, text: str) -> str:
+    def mask_secrets(self, text: str) -> str:
         """The text without any secret that the service may have repeated."""
-        for secret in self.secrets.texts():
+        for secret in self.credentials.secret_texts():
             text = text.replace(secret, MASK)
         return text
 
-    async def _exchange(self, asked: Asked, most: int) -> Answer:
-        url = checked(asked.url)
-        async with await self.reach.transport() as transport:
-            for _ in range(REDIRECTS + 1):
+    async def _exchange(self, http_request: HttpRequest, max_bytes: int) -> HttpResponse:
+        url = parse_url(http_request.url)
+        async with await self.policy.create_transport() as transport:
+            for _ in range(MAX_REDIRECTS + 1):
                 own = host_of(url) in self.hosts
                 # An address of our own network that an admin allowed is not for whoever redirects there.
                 if own:
-                    reach = self.reach
+                    reach = self.policy
                 else:
-                    reach = replace(self.reach, private=frozenset())
-                request = self._request(asked, url, own)
-                async with contextlib.aclosing(await reach.ask(transport, request, CONNECTING)) as response:
+                    reach = replace(self.policy, private=frozenset())
+                request = self._build_request(http_request, url, own)
+                async with contextlib.aclosing(
+                    await reach.send(transport, request, CONNECT_TIMEOUT_SECONDS)
+                ) as response:
                     if not response.has_redirect_location:
-                        return await _taken(asked, url, response, most)
-                    asked, url = self._onward(asked, url, response)
-        raise ToolError(f"{self.name} redirects more than {REDIRECTS} times.")
+                        return await _read_response(http_request, url, response, max_bytes)
+                    http_request, url = self._follow_redirect(http_request, url, response)
+        raise ToolError(f"{self.name} redirects more than {MAX_REDIRECTS} times.")
 
-    def _request(self, asked: Asked, url: httpx.URL, own: bool) -> httpx.Request:
-        if not own:
-            return httpx.Request(asked.method, url, headers=HEADERS)
-        missing = {name: text for name, text in self.secrets.query.items() if name not in url.params}
+    def _build_request(self, http_request: HttpRequest, url: httpx.URL, is_own_host: bool) -> httpx.Request:
+        if not is_own_host:
+            return httpx.Request(http_request.method, url, headers=HEADERS)
+        missing = {name: text for name, text in self.credentials.query.items() if name not in url.params}
         pieces = [f"{quote(name, safe='')}={quote(text, safe='')}".encode() for name, text in missing.items()]
         if pieces:
             url = url.copy_with(query=b"&".join([*([url.query] if url.query else []), *pieces]))
         return httpx.Request(
-            asked.method,
+            http_request.method,
             url,
-            headers={**HEADERS, **asked.headers, **self.secrets.shown()},
-            content=asked.body,
+            headers={**HEADERS, **http_request.headers, **self.credentials.auth_headers()},
+            content=http_request.body,
         )
 
-    def _onward(self, asked: Asked, url: httpx.URL, response: httpx.Response) -> tuple[Asked, httpx.URL]:
+    def _follow_redirect(
+        self, http_request: HttpRequest, url: httpx.URL, response: httpx.Response
+    ) -> tuple[HttpRequest, httpx.URL]:
         """What to ask next, and where. Only questions are asked of other hosts, and never less safely than
         before.
         """
         try:
-            onward = checked(str(url.join(response.headers["location"])))
+            onward = parse_url(str(url.join(response.headers["location"])))
         except (httpx.InvalidURL, ValueError) as error:
             raise ToolError(f"{self.name} redirects to something that is no address.") from error
         if url.scheme == "https" and onward.scheme == "http":
             raise ToolError(
                 f"{self.name} redirects to an address that is not encrypted; it was not followed."
             )
-        if asked.method in SAFE:
-            return asked, onward
+        if http_request.method in SAFE_METHODS:
+            return http_request, onward
         same = (host_of(url), url.scheme) == (host_of(onward), onward.scheme)
         if same and response.status_code in (307, 308):
-            return asked, onward
+            return http_request, onward
         if same and response.status_code == 303:
-            return Asked("GET", str(onward), asked.headers), onward
+            return HttpRequest("GET", str(onward), http_request.headers), onward
         raise ToolError(
             f"{self.name} answered {response.status_code}, a redirect to {host_of(onward)}; it was not followed, since "
             "the call changes something."
         )
 
 
-def checked(address: str) -> httpx.URL:
+def parse_url(address: str) -> httpx.URL:
     """An address that may be asked, without its fragment. Raises ToolError."""
-    if len(address) > LONGEST:
-        raise ToolError(f"The address would be longer than {LONGEST} characters; send less of it.")
+    if len(address) > MAX_URL_CHARS:
+        raise ToolError(f"The address would be longer than {MAX_URL_CHARS} characters; send less of it.")
     try:
         url = httpx.URL(address).copy_with(fragment=None)
     except (httpx.InvalidURL, ValueError, TypeError) as error:
@@ -195,7 +203,11 @@ def checked(address: str) -> httpx.URL:
     return url
 
 
-async def _taken(asked: Asked, url: httpx.URL, response: httpx.Response, most: int) -> Answer:
-    body = b"" if asked.method == "HEAD" else await read_body(response, most)
+async def _read_response(
+    http_request: HttpRequest, url: httpx.URL, response: httpx.Response, max_bytes: int
+) -> HttpResponse:
+    body = b"" if http_request.method == "HEAD" else await read_body(response, max_bytes)
     reason = " ".join(response.reason_phrase.split())[:60]
-    return Answer(str(url), response.status_code, reason, dict(response.headers), body, len(body) < most)
+    return HttpResponse(
+        str(url), response.status_code, reason, dict(response.headers), body, len(body) < max_bytes
+    )

@@ -32,78 +32,80 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from tools.base import Found, ToolError
-from tools.mcp.definitions import TOOLS, Told, bounded
-from tools.mcp.errors import Gone, causes
-from tools.mcp.http import TOO_LARGE
-from tools.mcp.http import client as http_client
-from tools.mcp.limits import LARGEST, Calm
-from tools.mcp.location import Place, Program
-from tools.mcp.results import found
-from tools.mcp.stdio import Pipe
+from tools.mcp.definitions import MAX_TOOLS, ServerTool, truncate_tool
+from tools.mcp.errors import ConnectionGone, iterate_causes
+from tools.mcp.http import TOO_LARGE_TEXT
+from tools.mcp.http import create_client as http_client
+from tools.mcp.limits import MAX_MESSAGE_BYTES, ChangeBackoff
+from tools.mcp.location import ServerLocation, ServerProgram
+from tools.mcp.results import to_found
+from tools.mcp.stdio import StdioTransport
 
-PAGES = 50  # of one listing
-AGAIN = 60  # seconds at most between two attempts to listen for changes
-MISSED = 3  # calls in a row without an answer, after which the connection is made anew
+MAX_PAGES = 50  # of one listing
+MAX_RETRY_SECONDS = 60  # seconds at most between two attempts to listen for changes
+MAX_MISSED_CALLS = 3  # calls in a row without an answer, after which the connection is made anew
 
-_ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
-_US = Implementation(name="canvasgram", version="0.1")
+_CALL_RESULT_ADAPTER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
+    CallToolResult | InputRequiredResult
+)
+_CLIENT_INFO = Implementation(name="canvasgram", version="0.1")
 # The SDK's words, for its codes are used by servers as well: the connection, one answer, a server that was
 # restarted.
-_CLOSED = "Connection closed"
-_CUT = "SSE stream"
-_NO_SESSION = "Session terminated"
+_CONNECTION_CLOSED_TEXT = "Connection closed"
+_STREAM_CUT_TEXT = "SSE stream"
+_SESSION_ENDED_TEXT = "Session terminated"
 
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ConnectionTimings:
     """Seconds: to connect and list, to list again, between two listings at most and at least."""
 
-    connect: float = 60.0
-    list: float = 20.0
-    again: float = 600.0
-    apart: float = 1.0
+    connect_seconds: float = 60.0
+    list_seconds: float = 20.0
+    relist_seconds: float = 600.0
+    min_relist_pause_seconds: float = 1.0
 
 
-class Line:
+class McpConnection:
     """A connection that others may use until it is `over`, which then says why."""
 
     def __init__(self, name: str, tasks: asyncio.TaskGroup) -> None:
         self.name = name
-        self.over: str | None = None
-        self.news = asyncio.Event()
-        self.ended = asyncio.Event()
+        self.closed_reason: str | None = None
+        self.tools_changed = asyncio.Event()
+        self.closed = asyncio.Event()
         self._tasks = tasks
-        self._missed = 0
+        self._missed_calls = 0
         self.client: Client
 
-    def end(self, why: str) -> None:
+    def close(self, reason: str) -> None:
         """Nothing can be asked any more; the first reason counts."""
-        self.over = self.over or why
-        self.ended.set()
-        self.news.set()
+        self.closed_reason = self.closed_reason or reason
+        self.closed.set()
+        self.tools_changed.set()
 
-    async def transport(self, place: Place, stack: contextlib.AsyncExitStack) -> Transport:
+    async def open_transport(self, location: ServerLocation, stack: contextlib.AsyncExitStack) -> Transport:
         """The way to the server; what it needs is entered on `stack`."""
-        if isinstance(place, Program):
-            return Pipe(self.name, place, self._tasks, self.end)
-        client = await stack.enter_async_context(await http_client(place))
-        return streamable_http_client(place.url, http_client=client, max_sse_event_size=LARGEST)
+        if isinstance(location, ServerProgram):
+            return StdioTransport(self.name, location, self._tasks, self.close)
+        client = await stack.enter_async_context(await http_client(location))
+        return streamable_http_client(location.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES)
 
-    async def listed(self) -> list[Told]:
+    async def list_tools(self) -> list[ServerTool]:
         """All tools, page by page, as far as they can be used."""
-        told: list[Told] = []
+        told: list[ServerTool] = []
         cursor: str | None = None
-        for _ in range(PAGES):
+        for _ in range(MAX_PAGES):
             page = await self.client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
-            told.extend(bounded(_told(tool)) for tool in page.tools)
+            told.extend(truncate_tool(_to_server_tool(tool)) for tool in page.tools)
             cursor = page.next_cursor
-            if cursor is None or len(told) > TOOLS:
+            if cursor is None or len(told) > MAX_TOOLS:
                 break
         return told
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> Found:
+    async def call_tool(self, tool: str, arguments: dict[str, Any]) -> Found:
         """What a tool finds. Raises ToolError for what the server answered instead, Gone when it can answer
         nothing.
 
@@ -113,30 +115,30 @@ class Line:
         # Not by the SDK's own call: that holds a result against the server's schema here, and its patterns
         # may be such that this never ends.
         try:
-            answer = await self._apart(self.client.session.send_request(asked, _ANSWER))
+            answer = await self._run_request(self.client.session.send_request(asked, _CALL_RESULT_ADAPTER))
         except MCPError as error:
-            raise self._refused(error) from error
+            raise self._translate_error(error) from error
         except ValidationError as error:
             raise ToolError(f"{self.name} answered with something that is not a result.") from error
-        self._missed = 0
+        self._missed_calls = 0
         if isinstance(answer, InputRequiredResult):
             raise ToolError(
                 f"{self.name} wants to ask more than its tool was given, which is not possible here."
             )
-        return found(answer)
+        return to_found(answer)
 
-    def missed(self) -> None:
+    def count_missed_call(self) -> None:
         """A call had no answer in its time."""
-        self._missed += 1
-        if self._missed >= MISSED:
-            self.end("it stopped answering")
+        self._missed_calls += 1
+        if self._missed_calls >= MAX_MISSED_CALLS:
+            self.close("it stopped answering")
 
-    async def heard(self, message: object) -> None:
+    async def handle_notification(self, message: object) -> None:
         """Take a notification."""
         if isinstance(message, ToolListChangedNotification):
-            self.news.set()
+            self.tools_changed.set()
 
-    async def follow(self) -> None:
+    async def follow_changes(self) -> None:
         """Have changes told by a server that tells them only to those who listen."""
         told = self.client.server_capabilities.tools
         if self.client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (told and told.list_changed):
@@ -146,134 +148,154 @@ class Line:
                 try:
                     async with self.client.listen(tools_list_changed=True) as events:
                         async for _ in events:
-                            self.news.set()
+                            self.tools_changed.set()
                 except MCPError:
                     return
-            self.news.set()  # whatever changed meanwhile
-            await asyncio.sleep(min(tries, AGAIN))
+            self.tools_changed.set()  # whatever changed meanwhile
+            await asyncio.sleep(min(tries, MAX_RETRY_SECONDS))
 
-    def _refused(self, error: MCPError) -> Exception:
-        if error.code == CONNECTION_CLOSED and error.message == _CLOSED:
-            self.end("the connection broke off")
-        if error.code == CONNECTION_CLOSED and (self.over or error.message.startswith(_CUT)):
-            return Gone(self.over or "its answer broke off")
-        if error.message == _NO_SESSION:
-            self.end("it has forgotten the connection")
-            return Gone("it has forgotten the connection", unheard=True)
-        if why := _unread(error):
+    def _translate_error(self, error: MCPError) -> Exception:
+        if error.code == CONNECTION_CLOSED and error.message == _CONNECTION_CLOSED_TEXT:
+            self.close("the connection broke off")
+        if error.code == CONNECTION_CLOSED and (
+            self.closed_reason or error.message.startswith(_STREAM_CUT_TEXT)
+        ):
+            return ConnectionGone(self.closed_reason or "its answer broke off")
+        if error.message == _SESSION_ENDED_TEXT:
+            self.close("it has forgotten the connection")
+            return ConnectionGone("it has forgotten the connection", is_undelivered=True)
+        if why := _explain_parse_error(error):
             return ToolError(f"{self.name} could not be heard: {why}.")
         if error.code == HEADER_MISMATCH:
-            self.news.set()
+            self.tools_changed.set()
         return ToolError(f"{self.name} refused: {error.message[:500]}")
 
-    async def _apart(self, asking: Coroutine[Any, Any, R]) -> R:
+    async def _run_request(self, request: Coroutine[Any, Any, R]) -> R:
         """Wait for a request in a task of the connection's: leaving the SDK in the middle may take seconds."""
-        if self.over is not None:
-            asking.close()
-            raise Gone(self.over, unheard=True)
-        task = self._tasks.create_task(_kept(asking), name=f"mcp {self.name} call")
+        if self.closed_reason is not None:
+            request.close()
+            raise ConnectionGone(self.closed_reason, is_undelivered=True)
+        task = self._tasks.create_task(_capture_outcome(request), name=f"mcp {self.name} call")
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:
             task.cancel()
             raise
         if task.cancelled():
-            raise Gone(self.over or "the connection broke off")
+            raise ConnectionGone(self.closed_reason or "the connection broke off")
         result = task.result()
-        if isinstance(result, _Raised):
+        if isinstance(result, _FailedCall):
             raise result.error
         return result
 
 
-async def hold(
+async def run_connection(
     name: str,
-    place: Place,
-    patience: Patience,
-    begun: Callable[[Line, list[Told]], Awaitable[None]],
-    changed: Callable[[list[Told]], Awaitable[None]],
+    location: ServerLocation,
+    timings: ConnectionTimings,
+    on_connected: Callable[[McpConnection, list[ServerTool]], Awaitable[None]],
+    on_changed: Callable[[list[ServerTool]], Awaitable[None]],
 ) -> None:
     """Connect, tell of it by `begun`, and of other tools by `changed`, until the connection is over.
 
     Never returns: raises Gone, or what the connection was lost by, in groups as the SDK makes them.
     """
     async with asyncio.TaskGroup() as tasks:
-        line = Line(name, tasks)
+        line = McpConnection(name, tasks)
         try:
             async with contextlib.AsyncExitStack() as stack:
-                await begun(line, await _open(place, patience, line, stack))
-                following = tasks.create_task(line.follow(), name=f"mcp {name} follow")
+                await on_connected(line, await _connect(location, timings, line, stack))
+                following = tasks.create_task(line.follow_changes(), name=f"mcp {name} follow")
                 try:
-                    await _watch(line, patience, changed)
+                    await _watch_changes(line, timings, on_changed)
                 finally:
                     following.cancel()
         finally:
-            line.end("the connection broke off")
+            line.close("the connection broke off")
 
 
-async def _open(place: Place, patience: Patience, line: Line, stack: contextlib.AsyncExitStack) -> list[Told]:
+async def _connect(
+    location: ServerLocation,
+    timings: ConnectionTimings,
+    connection: McpConnection,
+    stack: contextlib.AsyncExitStack,
+) -> list[ServerTool]:
     """Connect and list."""
     try:
-        async with asyncio.timeout(patience.connect):
+        async with asyncio.timeout(timings.connect_seconds):
             client = Client(
-                await line.transport(place, stack), message_handler=line.heard, client_info=_US, cache=None
+                await connection.open_transport(location, stack),
+                message_handler=connection.handle_notification,
+                client_info=_CLIENT_INFO,
+                cache=None,
             )
-            line.client = await stack.enter_async_context(client)
-            return await line.listed()
+            connection.client = await stack.enter_async_context(client)
+            return await connection.list_tools()
     except Exception as error:
-        refused = next((one for one in causes(error) if isinstance(one, MCPError)), None)
-        if line.over is not None or refused is not None:
-            unread = refused and _unread(refused)
-            raise Gone(line.over or unread or f"it refuses: {str(refused)[:200]}") from error
+        refused = next((one for one in iterate_causes(error) if isinstance(one, MCPError)), None)
+        if connection.closed_reason is not None or refused is not None:
+            unread = refused and _explain_parse_error(refused)
+            raise ConnectionGone(
+                connection.closed_reason or unread or f"it refuses: {str(refused)[:200]}"
+            ) from error
         raise
 
 
-def _unread(error: MCPError) -> str | None:
+def _explain_parse_error(error: MCPError) -> str | None:
     """Why the SDK could not read an answer, in our words: in its own the answer would stand. None: it was
     read.
     """
     if error.code != PARSE_ERROR:
         return None
-    if TOO_LARGE in error.message:
-        return f"its answer {TOO_LARGE}"
+    if TOO_LARGE_TEXT in error.message:
+        return f"its answer {TOO_LARGE_TEXT}"
     return "it does not speak the protocol"
 
 
-async def _watch(line: Line, patience: Patience, changed: Callable[[list[Told]], Awaitable[None]]) -> None:
+async def _watch_changes(
+    connection: McpConnection,
+    timings: ConnectionTimings,
+    on_changed: Callable[[list[ServerTool]], Awaitable[None]],
+) -> None:
     """List again whenever the server says so, and now and then unasked: what it says may be lost."""
-    calm = Calm(patience.apart, patience.again)
+    calm = ChangeBackoff(timings.min_relist_pause_seconds, timings.relist_seconds)
     clock = asyncio.get_running_loop().time
     while True:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience.again):
-                await line.news.wait()
-        if line.over is not None:
-            raise Gone(line.over)
-        pause = calm.wait(clock()) if line.news.is_set() else patience.apart
-        line.news.clear()
-        async with asyncio.timeout(patience.list):
-            told = await line.listed()
-        await changed(told)
+            async with asyncio.timeout(timings.relist_seconds):
+                await connection.tools_changed.wait()
+        if connection.closed_reason is not None:
+            raise ConnectionGone(connection.closed_reason)
+        pause = (
+            calm.next_delay(clock())
+            if connection.tools_changed.is_set()
+            else timings.min_relist_pause_seconds
+        )
+        connection.tools_changed.clear()
+        async with asyncio.timeout(timings.list_seconds):
+            told = await connection.list_tools()
+        await on_changed(told)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
-                await line.ended.wait()
+                await connection.closed.wait()
 
 
 @dataclass(frozen=True, slots=True)
-class _Raised:
+class _FailedCall:
     error: Exception
 
 
-async def _kept(asking: Coroutine[Any, Any, R]) -> R | _Raised:
+async def _capture_outcome(request: Coroutine[Any, Any, R]) -> R | _FailedCall:
     """The outcome, whatever it is: an error of one call must not end the connection for all."""
     try:
-        return await asking
+        return await request
     except Exception as error:  # noqa: BLE001 it is raised again where it was asked for
-        return _Raised(error)
+        return _FailedCall(error)
 
 
-def _told(tool: Tool) -> Told:
+def _to_server_tool(tool: Tool) -> ServerTool:
     hints = tool.annotations
-    return Told(
+    return ServerTool(
         name=tool.name,
         description=tool.description or tool.title or "",
         schema=tool.input_schema,

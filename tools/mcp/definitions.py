@@ -11,19 +11,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tools.base import NAME
-from tools.schemas.reduce import reduced
+from tools.base import TOOL_NAME_PATTERN
+from tools.schemas.reduce import reduce_schema
 from tools.schemas.signature import ToolDefinitionError
-from tools.url_argument import opens
+from tools.url_argument import find_url_argument
 
-TOOLS = 200  # of one server
-NAME_LENGTH = 200  # characters
-DESCRIPTION = 2000  # characters; it is in every prompt that offers the tool
-SCHEMA = 30_000  # characters of JSON before it is reduced
+MAX_TOOLS = 200  # of one server
+MAX_NAME_CHARS = 200  # characters
+MAX_DESCRIPTION_CHARS = 2000  # characters; it is in every prompt that offers the tool
+MAX_SCHEMA_CHARS = 30_000  # characters of JSON before it is reduced
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ServerTool:
     """A tool as its server tells of it; `schema` is None where it is too long to be kept."""
 
     name: str
@@ -33,11 +33,13 @@ class Told:
     idempotent: bool
 
 
-def bounded(told: Told) -> Told:
+def truncate_tool(server_tool: ServerTool) -> ServerTool:
     """The same without what is too long: a listing may have hundreds of them."""
-    too_long = told.schema is not None and len(json.dumps(told.schema)) > SCHEMA
+    too_long = server_tool.schema is not None and len(json.dumps(server_tool.schema)) > MAX_SCHEMA_CHARS
     shorter = replace(
-        told, name=told.name[: NAME_LENGTH + 1], description=told.description[: DESCRIPTION + 1]
+        server_tool,
+        name=server_tool.name[: MAX_NAME_CHARS + 1],
+        description=server_tool.description[: MAX_DESCRIPTION_CHARS + 1],
     )
     if too_long:
         return replace(shorter, schema=None)
@@ -45,7 +47,7 @@ def bounded(told: Told) -> Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class McpToolDefinition:
     """A tool of a server as the house knows it: `name` is what the model calls it, `remote` what its server
     does.
 
@@ -68,29 +70,29 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class McpToolListing:
     """The tools of a server that can be used, sorted by name, and what was `reported` of them and the others."""
 
-    definitions: tuple[Definition, ...]
-    reported: tuple[str, ...]
+    definitions: tuple[McpToolDefinition, ...]
+    warnings: tuple[str, ...]
 
 
-class _Unusable(Exception):
+class _ToolUnusable(Exception):
     """This tool is left out; the text says why."""
 
 
-def listing(server: str, told: Iterable[Told]) -> Listing:
+def build_listing(server: str, server_tools: Iterable[ServerTool]) -> McpToolListing:
     """What a server of this name offers, by what it has told."""
-    found: dict[str, Definition] = {}
+    found: dict[str, McpToolDefinition] = {}
     reported: list[str] = []
-    for number, one in enumerate(told):
-        if number == TOOLS:
-            reported.append(f"only the first {TOOLS} tools are used")
+    for number, one in enumerate(server_tools):
+        if number == MAX_TOOLS:
+            reported.append(f"only the first {MAX_TOOLS} tools are used")
             break
         shown = one.name[:80]
         try:
-            definition, remarks = _definition(server, one)
-        except _Unusable as why:
+            definition, remarks = _build_definition(server, one)
+        except _ToolUnusable as why:
             reported.append(f"{shown!r} is left out: {why}")
             continue
         if definition.name in found:
@@ -99,39 +101,39 @@ def listing(server: str, told: Iterable[Told]) -> Listing:
             continue
         found[definition.name] = definition
         reported.extend(f"{definition.name}: {remark}" for remark in remarks)
-    return Listing(tuple(found[name] for name in sorted(found)), tuple(reported))
+    return McpToolListing(tuple(found[name] for name in sorted(found)), tuple(reported))
 
 
-def _definition(server: str, told: Told) -> tuple[Definition, list[str]]:
-    name = _name(server, told.name)
+def _build_definition(server: str, server_tool: ServerTool) -> tuple[McpToolDefinition, list[str]]:
+    name = _build_name(server, server_tool.name)
     remarks = []
-    description = told.description.strip() or f"The tool {told.name} of {server}."
-    if len(description) > DESCRIPTION:
-        remarks.append(f"its description is cut to {DESCRIPTION} characters")
-        description = description[:DESCRIPTION]
-    if told.schema is None:
-        raise _Unusable(f"its schema is longer than {SCHEMA} characters")
+    description = server_tool.description.strip() or f"The tool {server_tool.name} of {server}."
+    if len(description) > MAX_DESCRIPTION_CHARS:
+        remarks.append(f"its description is cut to {MAX_DESCRIPTION_CHARS} characters")
+        description = description[:MAX_DESCRIPTION_CHARS]
+    if server_tool.schema is None:
+        raise _ToolUnusable(f"its schema is longer than {MAX_SCHEMA_CHARS} characters")
     try:
-        schema = reduced(dict(told.schema))
+        schema = reduce_schema(dict(server_tool.schema))
     except (ToolDefinitionError, ValueError, RecursionError) as error:
-        raise _Unusable(f"its schema cannot be used ({str(error)[:200]})") from error
-    definition = Definition(
+        raise _ToolUnusable(f"its schema cannot be used ({str(error)[:200]})") from error
+    definition = McpToolDefinition(
         name=name,
-        remote=told.name,
+        remote=server_tool.name,
         description=description,
-        input_schema=schema.checked,
-        told=schema.schema,
-        reads=told.read_only,
-        repeatable=told.read_only or told.idempotent,
-        opens=opens(told.schema, schema.checked),
+        input_schema=schema.input_schema,
+        told=schema.model_schema,
+        reads=server_tool.read_only,
+        repeatable=server_tool.read_only or server_tool.idempotent,
+        opens=find_url_argument(server_tool.schema, schema.input_schema),
     )
-    return definition, [*remarks, *schema.reported]
+    return definition, [*remarks, *schema.warnings]
 
 
-def _name(server: str, remote: str) -> str:
-    apart = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", remote)
+def _build_name(server: str, remote_name: str) -> str:
+    apart = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", remote_name)
     plain = re.sub(r"[^a-z0-9]+", "_", apart.lower()).strip("_")
     name = f"{server}_{plain}"
-    if not plain or not NAME.fullmatch(name) or len(remote) > NAME_LENGTH:
-        raise _Unusable("no name of at most 64 letters, digits and _ can be made of its own")
+    if not plain or not TOOL_NAME_PATTERN.fullmatch(name) or len(remote_name) > MAX_NAME_CHARS:
+        raise _ToolUnusable("no name of at most 64 letters, digits and _ can be made of its own")
     return name

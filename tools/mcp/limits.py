@@ -7,127 +7,133 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-LARGEST = 4 * 1024 * 1024  # bytes of one message: a picture of 3 MB fits
-PARTS = 30_000  # values of one message: reading so many takes some 0.2 s, in which nothing else is done
-_HEAD = 300  # bytes of a message that is too long: enough for its id
-_ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*,')
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024  # bytes of one message: a picture of 3 MB fits
+MAX_MESSAGE_VALUES = (
+    30_000  # values of one message: reading so many takes some 0.2 s, in which nothing else is done
+)
+_HEAD_BYTES = 300  # bytes of a message that is too long: enough for its id
+_ID_PATTERN = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*,')
 
-_QUOTES = 100_000  # of a message, beyond which its texts are not told from the rest
-_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_MAX_QUOTES = 100_000  # of a message, beyond which its texts are not told from the rest
+_STRING_PATTERN = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 # Reading costs by the message and its values, and by the length of its texts little. Weighed so that a
 # second's worth takes a tenth of a second.
-_MESSAGE = 4096
-_PART = 64
-_TEXT_BYTES = 16  # of one weight
-_BURST = 4 * 1024 * 1024.0  # weight that may come at once
-_RATE = 256 * 1024.0  # and after that, a second
+_MESSAGE_WEIGHT = 4096
+_VALUE_WEIGHT = 64
+_BYTES_PER_WEIGHT = 16  # of one weight
+_BURST_WEIGHT = 4 * 1024 * 1024.0  # weight that may come at once
+_WEIGHT_PER_SECOND = 256 * 1024.0  # and after that, a second
 
-_FREE = 5  # changes that are heard without waiting longer for the next
+_FREE_CHANGES = 5  # changes that are heard without waiting longer for the next
 
-HEAVY = LARGEST // _TEXT_BYTES
+UNREAD_MESSAGE_WEIGHT = MAX_MESSAGE_BYTES // _BYTES_PER_WEIGHT
 """The weight of a message that was not read."""
 
 
 @dataclass(frozen=True, slots=True)
-class TooLong:
+class OversizedMessage:
     """A message that was thrown away unread. `id` is that of the request it answers, where it says so early."""
 
     id: int | None
 
 
-class Lines:
+class LineSplitter:
     """Cuts what comes into lines; of a line longer than `most` bytes only its head is ever kept."""
 
-    def __init__(self, most: int = LARGEST) -> None:
-        self._most = most
-        self._line = bytearray()
-        self._skips = False
+    def __init__(self, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._buffer = bytearray()
+        self._is_skipping = False
 
-    def feed(self, piece: bytes) -> Iterator[bytes | TooLong]:
+    def feed(self, chunk: bytes) -> Iterator[bytes | OversizedMessage]:
         """The lines that end in this piece, without their ends and without empty ones."""
-        *ended, rest = piece.split(b"\n")
+        *ended, rest = chunk.split(b"\n")
         for part in ended:
             self._add(part)
-            line = bytes(self._line)
-            skipped = self._skips
-            self._line.clear()
-            self._skips = False
-            if skipped or parts(line) > PARTS:
-                yield TooLong(answered(line))
+            line = bytes(self._buffer)
+            skipped = self._is_skipping
+            self._buffer.clear()
+            self._is_skipping = False
+            if skipped or count_values(line) > MAX_MESSAGE_VALUES:
+                yield OversizedMessage(find_answered_id(line))
             elif line.strip():
                 yield line
         self._add(rest)
 
     def _add(self, part: bytes) -> None:
-        if not self._skips:
-            self._line += part
-            if len(self._line) > self._most:
-                self._skips = True
-                del self._line[_HEAD:]
+        if not self._is_skipping:
+            self._buffer += part
+            if len(self._buffer) > self._max_bytes:
+                self._is_skipping = True
+                del self._buffer[_HEAD_BYTES:]
 
 
-def parts(message: bytes | bytearray) -> int:
+def count_values(message: bytes | bytearray) -> int:
     """About how many values a message has; what stands in its texts is not counted, unless it has very many."""
-    count = _marks(message)
-    if count <= PARTS or message.count(b'"') > _QUOTES:
+    count = _count_separators(message)
+    if count <= MAX_MESSAGE_VALUES or message.count(b'"') > _MAX_QUOTES:
         return count
-    return _marks(_TEXT.sub(b"", message))
+    return _count_separators(_STRING_PATTERN.sub(b"", message))
 
 
-def _marks(message: bytes | bytearray) -> int:
+def _count_separators(message: bytes | bytearray) -> int:
     return sum(message.count(mark) for mark in (b",", b"[", b"{"))
 
 
-def weight(message: bytes | bytearray) -> int:
+def weigh_message(message: bytes | bytearray) -> int:
     """What reading a message costs."""
-    return len(message) // _TEXT_BYTES + _MESSAGE + _PART * parts(message)
+    return len(message) // _BYTES_PER_WEIGHT + _MESSAGE_WEIGHT + _VALUE_WEIGHT * count_values(message)
 
 
-def answered(message: bytes) -> int | None:
+def find_answered_id(message: bytes) -> int | None:
     """The id of the request that a message answers, where it stands before the result: elsewhere might be
     another.
     """
-    before = re.split(rb'"(?:result|error|params|method)"', message[:_HEAD], maxsplit=1)[0]
-    match = _ID.search(before)
+    before = re.split(rb'"(?:result|error|params|method)"', message[:_HEAD_BYTES], maxsplit=1)[0]
+    match = _ID_PATTERN.search(before)
     if match:
         return int(match[1])
     return None
 
 
-class Pace:
+class ReadThrottle:
     """How long to wait before more is read, so that a server that floods us keeps nobody busy. Times in
     seconds.
     """
 
     def __init__(self) -> None:
-        self._left = _BURST
-        self._at: float | None = None
+        self._weight_left = _BURST_WEIGHT
+        self._last_time: float | None = None
 
-    def wait(self, weight: int, now: float) -> float:
+    def next_delay(self, weight: int, now: float) -> float:
         """Count what has come, and say for how long nothing more should be read; 0 in all usual cases."""
-        if self._at is not None:
-            self._left = min(_BURST, self._left + (now - self._at) * _RATE)
-        self._at = now
-        self._left -= weight
-        return max(0.0, -self._left / _RATE)
+        if self._last_time is not None:
+            self._weight_left = min(
+                _BURST_WEIGHT, self._weight_left + (now - self._last_time) * _WEIGHT_PER_SECOND
+            )
+        self._last_time = now
+        self._weight_left -= weight
+        return max(0.0, -self._weight_left / _WEIGHT_PER_SECOND)
 
 
-class Calm:
+class ChangeBackoff:
     """How long a server is not heard after it told of a change: `least`, and when it does so often twice as
     long each time, `most` at last. One change is forgiven each `most`. Times in seconds.
     """
 
-    def __init__(self, least: float, most: float) -> None:
-        self._least = least
-        self._most = most
-        self._count = 0.0
-        self._at: float | None = None
+    def __init__(self, min_seconds: float, max_seconds: float) -> None:
+        self._min_seconds = min_seconds
+        self._max_seconds = max_seconds
+        self._change_count = 0.0
+        self._last_time: float | None = None
 
-    def wait(self, now: float) -> float:
+    def next_delay(self, now: float) -> float:
         """Count a change that was told just now."""
-        if self._at is not None:
-            self._count = max(0.0, self._count - (now - self._at) / self._most)
-        self._at = now
-        self._count += 1
-        return min(self._most, self._least * math.exp2(max(0.0, self._count - _FREE)))
+        if self._last_time is not None:
+            self._change_count = max(0.0, self._change_count - (now - self._last_time) / self._max_seconds)
+        self._last_time = now
+        self._change_count += 1
+        return min(
+            self._max_seconds, self._min_seconds * math.exp2(max(0.0, self._change_count - _FREE_CHANGES))
+        )

@@ -13,7 +13,7 @@ SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ServerProgram:
     """A server that is started here and spoken to through its standard input and output.
 
     It is given nothing of the gateway's environment: PATH, LANG, HOME, and what `environment` holds. `home`
@@ -29,7 +29,7 @@ class Program:
         return shlex.join(self.command)
 
     @property
-    def path(self) -> str:
+    def search_path(self) -> str:
         """Where the command is looked for: the folder of this Python, then the system's, unless told
         otherwise.
         """
@@ -37,7 +37,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Remote:
+class ServerUrl:
     """A server that answers at a URL. `headers` may hold secrets and go to its host only.
 
     `private` are the hosts that may have addresses outside the public internet.
@@ -52,4 +52,4 @@ class Remote:
         return self.url
 
 
-Place = Program | Remote
+ServerLocation = ServerProgram | ServerUrl

@@ -10,11 +10,11 @@ from tools.base import Found, Picture, ToolError
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
 
-PICTURES = 4  # of one result
-_IMAGES = ("image/jpeg", "image/png", "image/webp", "image/gif")
+MAX_PICTURES = 4  # of one result
+_IMAGE_TYPES = ("image/jpeg", "image/png", "image/webp", "image/gif")
 
 
-def found(result: "CallToolResult") -> Found:
+def to_found(result: "CallToolResult") -> Found:
     """Text and pictures of a result; what is neither is named as left out. Raises ToolError if it says it is
     an error.
 
@@ -23,11 +23,11 @@ def found(result: "CallToolResult") -> Found:
     texts: list[str] = []
     images: list[Picture] = []
     for block in result.content:
-        picture = _picture(block) if len(images) < PICTURES else None
+        picture = _to_picture(block) if len(images) < MAX_PICTURES else None
         if picture is not None:
             images.append(picture)
         else:
-            texts.append(_text(block))
+            texts.append(_to_text(block))
     if result.structured_content is not None and not any(text.strip() for text in texts):
         texts = [json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":"))]
     text = "\n".join(text for text in texts if text)
@@ -36,8 +36,8 @@ def found(result: "CallToolResult") -> Found:
     return Found(text or ("" if images else "Done."), tuple(images))
 
 
-def _picture(block: "ContentBlock") -> Picture | None:
-    if block.type != "image" or block.mime_type not in _IMAGES:
+def _to_picture(block: "ContentBlock") -> Picture | None:
+    if block.type != "image" or block.mime_type not in _IMAGE_TYPES:
         return None
     try:
         return Picture(block.mime_type, base64.b64decode(block.data))
@@ -45,7 +45,7 @@ def _picture(block: "ContentBlock") -> Picture | None:
         return None
 
 
-def _text(block: "ContentBlock") -> str:
+def _to_text(block: "ContentBlock") -> str:
     """The words of a block, or what it was."""
     match block.type:
         case "text":

@@ -13,37 +13,37 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tools.base import Found, Rule, Tool, ToolContext, ToolError
-from tools.http.service import MASK, Secrets
-from tools.mcp.definitions import Definition, Listing, Told, listing
-from tools.mcp.errors import Gone, reason
-from tools.mcp.location import Place
-from tools.threads import in_thread
+from tools.http.service import MASK, Credentials
+from tools.mcp.definitions import McpToolDefinition, McpToolListing, ServerTool, build_listing
+from tools.mcp.errors import ConnectionGone, describe_error
+from tools.mcp.location import ServerLocation
+from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
-    from tools.mcp.connection import Line
+    from tools.mcp.connection import McpConnection
 
-CHANGES = Rule("always")
-STEADY = 60.0  # seconds after which a connection has proved good
+CHANGE_RULE = Rule("always")
+STEADY_SECONDS = 60.0  # seconds after which a connection has proved good
 
 log = logging.getLogger(__name__)
 
-Changed = Callable[[Listing], Awaitable[None]]
+OnListing = Callable[[McpToolListing], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class McpServerLimits:
     """Seconds: of one call, and of the pauses between two attempts to connect, which double up to `most`."""
 
-    call: float = 30.0
-    connect: float = 60.0
-    list: float = 20.0
-    again: float = 600.0
-    apart: float = 1.0
-    pause: float = 0.5
-    most: float = 60.0
+    call_seconds: float = 30.0
+    connect_seconds: float = 60.0
+    list_seconds: float = 20.0
+    relist_seconds: float = 600.0
+    min_relist_pause_seconds: float = 1.0
+    retry_seconds: float = 0.5
+    max_retry_seconds: float = 60.0
 
 
-class Server:
+class McpServerClient:
     """One server. Nothing is started before somebody lists its tools or calls one; `run` must be running for
     that.
 
@@ -52,47 +52,58 @@ class Server:
     None: it is, or was not asked yet.
     """
 
-    def __init__(self, name: str, place: Place, changed: Changed, limits: Limits = Limits()) -> None:
+    def __init__(
+        self,
+        name: str,
+        location: ServerLocation,
+        on_listing: OnListing,
+        limits: McpServerLimits = McpServerLimits(),
+    ) -> None:
         self.name = name
-        self.place = place
+        self.location = location
         self.trouble: str | None = None
-        self._kept = Secrets(place.secrets).texts()
-        self._changed = changed
+        self._secret_texts = Credentials(location.secrets).secret_texts()
+        self._on_listing = on_listing
         self._limits = limits
-        self._wanted = asyncio.Event()
-        self._state = asyncio.Event()
-        self._line: Line | None = None
-        self._listing: Listing | None = None
+        self._connection_wanted = asyncio.Event()
+        self._state_changed = asyncio.Event()
+        self._connection: McpConnection | None = None
+        self._listing: McpToolListing | None = None
         self._failures = 0
 
     async def run(self) -> None:
         """Keep the connection from the first wish on, until cancelled; the server is gone when this has
         ended.
         """
-        await self._wanted.wait()
+        await self._connection_wanted.wait()
         # It takes a second or two, in which chats would stand still.
-        module = await in_thread(importlib.import_module, "tools.mcp.connection")
+        module = await run_in_thread(importlib.import_module, "tools.mcp.connection")
         patience = module.Patience(
-            self._limits.connect, self._limits.list, self._limits.again, self._limits.apart
+            self._limits.connect_seconds,
+            self._limits.list_seconds,
+            self._limits.relist_seconds,
+            self._limits.min_relist_pause_seconds,
         )
         # Each connection in a task of its own: leaving it, the SDK may turn our being cancelled into another
         # error.
         async with asyncio.TaskGroup() as tasks:
             while True:
                 await asyncio.wait(
-                    {tasks.create_task(self._hold(module.hold, patience), name=f"mcp {self.name}")}
+                    {tasks.create_task(self._keep_connection(module.hold, patience), name=f"mcp {self.name}")}
                 )
-                await asyncio.sleep(self._pause())
+                await asyncio.sleep(self._retry_delay())
 
-    async def _hold(self, hold: Callable[..., Awaitable[None]], patience: object) -> None:
+    async def _keep_connection(self, run_connection: Callable[..., Awaitable[None]], timings: object) -> None:
         clock = asyncio.get_running_loop().time
         began = clock()
         try:
-            await hold(self.name, self.place, patience, self._begin, self._hear)
+            await run_connection(self.name, self.location, timings, self._on_connected, self._on_tools)
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 whatever a server does, the next attempt is made
-            self._fail(self._masked(reason(error)), steady=clock() - began > STEADY)
+            self._on_failure(
+                self._mask_secrets(describe_error(error)), was_steady=clock() - began > STEADY_SECONDS
+            )
 
-    def tool(self, definition: Definition) -> Tool:
+    def build_tool(self, definition: McpToolDefinition) -> Tool:
         """A tool of this server, listed now or kept since earlier.
 
         What it returns is outside text. Unless its server says that it only reads, it changes something and
@@ -100,7 +111,7 @@ class Server:
         """
 
         async def call(arguments: Mapping[str, Any], context: ToolContext) -> object:
-            return await self.call(definition.remote, arguments)
+            return await self.call_tool(definition.remote, arguments)
 
         return Tool(
             name=definition.name,
@@ -108,109 +119,115 @@ class Server:
             input_schema=definition.input_schema,
             told=definition.told,
             function=call,
-            timeout=self._limits.call + 1,  # ours is met first, and says who did not answer
+            timeout=self._limits.call_seconds + 1,  # ours is met first, and says who did not answer
             repeatable=definition.repeatable,
-            rule=Rule() if definition.reads else CHANGES,
+            rule=Rule() if definition.reads else CHANGE_RULE,
             changes=not definition.reads,
             outside=True,
             opens=definition.opens,
             source=self.name,
-            address=str(self.place),
+            address=str(self.location),
         )
 
-    async def listed(self) -> Listing:
+    async def list_tools(self) -> McpToolListing:
         """What the server offers now, as soon as it is connected. Raises ToolError when it is not available."""
         try:
-            async with asyncio.timeout(self._limits.connect):
-                await self._connected()
+            async with asyncio.timeout(self._limits.connect_seconds):
+                await self._wait_connected()
         except TimeoutError:
             raise self._unavailable("it does not answer") from None
         assert self._listing is not None
         return self._listing
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Have its tools listed anew: of a server that is connected soon, of another now. Raises ToolError."""
-        if self._line is not None:
-            self._line.news.set()
-        await self.listed()
+        if self._connection is not None:
+            self._connection.tools_changed.set()
+        await self.list_tools()
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Found:
+    async def call_tool(self, tool: str, arguments: Mapping[str, Any]) -> Found:
         """What a tool of the server finds, by the name that the server gives it. Raises ToolError."""
-        line: Line | None = None
+        line: McpConnection | None = None
         try:
-            async with asyncio.timeout(self._limits.call):
-                line = await self._connected()
-                return await self._asked(line, tool, dict(arguments))
+            async with asyncio.timeout(self._limits.call_seconds):
+                line = await self._wait_connected()
+                return await self._call_with_retry(line, tool, dict(arguments))
         except TimeoutError:
             if line is not None:
-                line.missed()
+                line.count_missed_call()
             raise self._unavailable("it did not answer in time") from None
 
-    async def _asked(self, line: "Line", tool: str, arguments: dict[str, Any]) -> Found:
+    async def _call_with_retry(
+        self, connection: "McpConnection", tool: str, arguments: dict[str, Any]
+    ) -> Found:
         try:
-            return await self._told(line, tool, arguments)
-        except Gone as gone:
-            if not gone.unheard:
+            return await self._call_masked(connection, tool, arguments)
+        except ConnectionGone as gone:
+            if not gone.is_undelivered:
                 raise self._unavailable(f"{gone}, and what the call did is unknown") from gone
         try:
-            return await self._told(await self._connected(), tool, arguments)
-        except Gone as gone:
+            return await self._call_masked(await self._wait_connected(), tool, arguments)
+        except ConnectionGone as gone:
             raise self._unavailable(str(gone)) from gone
 
-    async def _told(self, line: "Line", tool: str, arguments: dict[str, Any]) -> Found:
+    async def _call_masked(self, connection: "McpConnection", tool: str, arguments: dict[str, Any]) -> Found:
         """The answer without any secret that the server may have repeated."""
         try:
-            found = await line.call(tool, arguments)
-            return replace(found, text=self._masked(found.text))
+            found = await connection.call_tool(tool, arguments)
+            return replace(found, text=self._mask_secrets(found.text))
         except ToolError as error:
-            raise ToolError(self._masked(str(error))) from None
+            raise ToolError(self._mask_secrets(str(error))) from None
 
-    def _masked(self, text: str) -> str:
-        for secret in self._kept:
+    def _mask_secrets(self, text: str) -> str:
+        for secret in self._secret_texts:
             text = text.replace(secret, MASK)
         return text
 
-    async def _connected(self) -> "Line":
-        self._wanted.set()
-        while self._line is None or self._line.over is not None:
+    async def _wait_connected(self) -> "McpConnection":
+        self._connection_wanted.set()
+        while self._connection is None or self._connection.closed_reason is not None:
             # After the first failure the next attempt is near; a server that keeps failing is not waited for.
             if self._failures > 1 and self.trouble is not None:
                 raise self._unavailable(self.trouble)
-            await self._state.wait()
-        return self._line
+            await self._state_changed.wait()
+        return self._connection
 
-    async def _begin(self, line: "Line", told: list[Told]) -> None:
-        await self._hear(told)
-        self._line = line
+    async def _on_connected(self, connection: "McpConnection", server_tools: list[ServerTool]) -> None:
+        await self._on_tools(server_tools)
+        self._connection = connection
         self.trouble = None
-        self._tell()
+        self._notify_waiters()
         log.info("an MCP server is connected", extra={"action": "mcp.connected", "server": self.name})
 
-    async def _hear(self, told: list[Told]) -> None:
-        new = await in_thread(listing, self.name, told)  # schemas of strangers may take long to be reduced
+    async def _on_tools(self, server_tools: list[ServerTool]) -> None:
+        new = await run_in_thread(
+            build_listing, self.name, server_tools
+        )  # schemas of strangers may take long to be reduced
         if new != self._listing:
-            await self._changed(new)
+            await self._on_listing(new)
             self._listing = new
 
-    def _fail(self, why: str, *, steady: bool) -> None:
-        self._failures = 1 if steady else self._failures + 1
-        if self._failures == 1 or why != self.trouble:
+    def _on_failure(self, reason: str, *, was_steady: bool) -> None:
+        self._failures = 1 if was_steady else self._failures + 1
+        if self._failures == 1 or reason != self.trouble:
             level = logging.WARNING
         else:
             level = logging.DEBUG
-        self._line = None
-        self.trouble = why
-        self._tell()
-        fields = {"action": "mcp.lost", "server": self.name, "why": why, "failures": self._failures}
+        self._connection = None
+        self.trouble = reason
+        self._notify_waiters()
+        fields = {"action": "mcp.lost", "server": self.name, "why": reason, "failures": self._failures}
         log.log(level, "an MCP server is not available", extra=fields)
 
-    def _tell(self) -> None:
-        self._state.set()
-        self._state = asyncio.Event()
+    def _notify_waiters(self) -> None:
+        self._state_changed.set()
+        self._state_changed = asyncio.Event()
 
-    def _pause(self) -> float:
-        whole = min(self._limits.most, self._limits.pause * 2.0 ** min(self._failures - 1, 20))
+    def _retry_delay(self) -> float:
+        whole = min(
+            self._limits.max_retry_seconds, self._limits.retry_seconds * 2.0 ** min(self._failures - 1, 20)
+        )
         return whole * random.uniform(0.5, 1.0)  # noqa: S311 servers that fell together shall not rise together
 
-    def _unavailable(self, why: str) -> ToolError:
-        return ToolError(f"{self.name} is not available: {why}.")
+    def _unavailable(self, reason: str) -> ToolError:
+        return ToolError(f"{self.name} is not available: {reason}.")

@@ -21,83 +21,94 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
-from tools.mcp.limits import HEAVY, Lines, Pace, TooLong, answered, weight
-from tools.mcp.location import Program
+from tools.mcp.limits import (
+    UNREAD_MESSAGE_WEIGHT,
+    LineSplitter,
+    OversizedMessage,
+    ReadThrottle,
+    find_answered_id,
+    weigh_message,
+)
+from tools.mcp.location import ServerProgram
 
-GARBAGE = 100  # lines that are no messages, after which the server is given up
-TOLD = 200  # lines of its stderr that are logged, of one run
-LINE = 300  # characters of each
-GRACE = 1.0  # seconds to end by itself once its input is closed, and again after it was asked to
+MAX_GARBAGE_LINES = 100  # lines that are no messages, after which the server is given up
+MAX_LOGGED_LINES = 200  # lines of its stderr that are logged, of one run
+MAX_LOGGED_CHARS = 300  # characters of each
+GRACE_SECONDS = 1.0  # seconds to end by itself once its input is closed, and again after it was asked to
 
-_PIECE = 65536
-_STDERR = 4096
+_READ_BYTES = 65536
+_STDERR_BYTES = 4096
 
 log = logging.getLogger(__name__)
 
-End = Callable[[str], None]
+OnEnd = Callable[[str], None]
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
 
-class Pipe:
+class StdioTransport:
     """The transport of one run of a program; `end` is told why when it can no longer be spoken to.
 
     Its tasks belong to `tasks`, and are over when it is left.
     """
 
-    def __init__(self, name: str, program: Program, tasks: asyncio.TaskGroup, end: End) -> None:
+    def __init__(self, name: str, program: ServerProgram, tasks: asyncio.TaskGroup, on_end: OnEnd) -> None:
         self._name = name
         self._program = program
         self._tasks = tasks
-        self._end = end
-        self._running: list[asyncio.Task[None]] = []
-        self._garbage = 0
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._on_end = on_end
+        self._background_tasks: list[asyncio.Task[None]] = []
+        self._garbage_lines = 0
+        self._temporary_home: tempfile.TemporaryDirectory[str] | None = None
 
     async def __aenter__(self) -> Streams:
-        home = self._home()
+        home = self._prepare_home()
         try:
-            await self._start(home)
+            await self._start_program(home)
         except BaseException:
-            self._tidy()
+            self._remove_temporary_home()
             raise
-        self._to_us, heard = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        said, self._from_us = anyio.create_memory_object_stream[SessionMessage](0)
-        self._streams = (self._to_us, heard, said, self._from_us)
-        for name, work in (("reads", self._read()), ("writes", self._write()), ("listens", self._listen())):
-            self._running.append(self._tasks.create_task(work, name=f"mcp {self._name} {name}"))
+        self._incoming, heard = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        said, self._outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+        self._streams = (self._incoming, heard, said, self._outgoing)
+        for name, work in (
+            ("reads", self._read_messages()),
+            ("writes", self._write_messages()),
+            ("listens", self._log_stderr()),
+        ):
+            self._background_tasks.append(self._tasks.create_task(work, name=f"mcp {self._name} {name}"))
         return heard, said
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            await self._stop()
+            await self._stop_program()
         finally:
-            for task in self._running:
+            for task in self._background_tasks:
                 task.cancel()
             for stream in self._streams:
                 stream.close()
             self._transport.close()
-            self._tidy()
+            self._remove_temporary_home()
 
-    def _home(self) -> Path:
+    def _prepare_home(self) -> Path:
         if self._program.home is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="mcp-")
-            return Path(self._folder.name)
+            self._temporary_home = tempfile.TemporaryDirectory(prefix="mcp-")
+            return Path(self._temporary_home.name)
         self._program.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self._program.home
 
-    def _tidy(self) -> None:
-        if self._folder is not None:
-            self._folder.cleanup()
+    def _remove_temporary_home(self) -> None:
+        if self._temporary_home is not None:
+            self._temporary_home.cleanup()
 
-    async def _start(self, home: Path) -> None:
+    async def _start_program(self, home: Path) -> None:
         loop = asyncio.get_running_loop()
-        bare = {"PATH": self._program.path, "LANG": "C.UTF-8", "HOME": str(home)}
+        bare = {"PATH": self._program.search_path, "LANG": "C.UTF-8", "HOME": str(home)}
         # What create_subprocess_exec does, but for the transport: without it a pipe that a child of the
         # program still holds could not be closed.
         self._transport, protocol = await loop.subprocess_exec(
-            lambda: SubprocessStreamProtocol(limit=_PIECE, loop=loop),
+            lambda: SubprocessStreamProtocol(limit=_READ_BYTES, loop=loop),
             *self._program.command,
             stdin=PIPE,
             stdout=PIPE,
@@ -108,84 +119,86 @@ class Pipe:
         )
         self._process = Process(self._transport, protocol, loop)
 
-    async def _read(self) -> None:
+    async def _read_messages(self) -> None:
         assert self._process.stdout is not None
-        lines = Lines()
-        pace = Pace()
+        lines = LineSplitter()
+        pace = ReadThrottle()
         clock = asyncio.get_running_loop().time
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-            while piece := await self._process.stdout.read(_PIECE):
+            while piece := await self._process.stdout.read(_READ_BYTES):
                 for line in lines.feed(piece):
                     await asyncio.sleep(
-                        pace.wait(weight(line) if isinstance(line, bytes) else HEAVY, clock())
+                        pace.next_delay(
+                            weigh_message(line) if isinstance(line, bytes) else UNREAD_MESSAGE_WEIGHT, clock()
+                        )
                     )
-                    await self._hear(line)
-        self._end("it has ended")
-        self._to_us.close()
+                    await self._handle_line(line)
+        self._on_end("it has ended")
+        self._incoming.close()
 
-    async def _hear(self, line: bytes | TooLong) -> None:
-        if isinstance(line, TooLong):
+    async def _handle_line(self, line: bytes | OversizedMessage) -> None:
+        if isinstance(line, OversizedMessage):
             if line.id is None:
-                self._end("it wrote a message that is too long")
-            await self._fail(line.id, "The result is too large to be taken.")
+                self._on_end("it wrote a message that is too long")
+            await self._send_error(line.id, "The result is too large to be taken.")
             return
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
-            self._garbage += 1
-            if self._garbage == GARBAGE:
-                self._end("it writes what is not the protocol")
-            await self._fail(answered(line), "It answered with something that is not a result.")
+            self._garbage_lines += 1
+            if self._garbage_lines == MAX_GARBAGE_LINES:
+                self._on_end("it writes what is not the protocol")
+            await self._send_error(find_answered_id(line), "It answered with something that is not a result.")
             return
-        await self._to_us.send(SessionMessage(message))
+        await self._incoming.send(SessionMessage(message))
 
-    async def _fail(self, id: int | None, why: str) -> None:
+    async def _send_error(self, id: int | None, reason: str) -> None:
         """Answer for the server, where it is known whom: else the call would wait till its time is over."""
         if id is not None:
-            error = ErrorData(code=INTERNAL_ERROR, message=why)
-            await self._to_us.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=id, error=error)))
+            error = ErrorData(code=INTERNAL_ERROR, message=reason)
+            await self._incoming.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=id, error=error)))
 
-    async def _write(self) -> None:
+    async def _write_messages(self) -> None:
         assert self._process.stdin is not None
         try:
-            async for one in self._from_us:
+            async for one in self._outgoing:
                 line = one.message.model_dump_json(by_alias=True, exclude_unset=True)
                 self._process.stdin.write(line.encode() + b"\n")
                 await self._process.stdin.drain()
         except OSError:
-            self._end("it reads no more")
+            self._on_end("it reads no more")
 
-    async def _listen(self) -> None:
+    async def _log_stderr(self) -> None:
         """Put what it writes on stderr into the log: some of it, and read the rest lest it stands still."""
         assert self._process.stderr is not None
-        lines = Lines(_STDERR)
+        lines = LineSplitter(_STDERR_BYTES)
         told = 0
-        while piece := await self._process.stderr.read(_STDERR):
+        while piece := await self._process.stderr.read(_STDERR_BYTES):
             for line in lines.feed(piece):
-                if told < TOLD and isinstance(line, bytes):
+                if told < MAX_LOGGED_LINES and isinstance(line, bytes):
                     told += 1
-                    text = line.decode("utf-8", "replace").strip()[:LINE]
+                    text = line.decode("utf-8", "replace").strip()[:MAX_LOGGED_CHARS]
                     log.info("%s", text, extra={"action": "mcp.stderr", "server": self._name})
 
-    async def _stop(self) -> None:
+    async def _stop_program(self) -> None:
         """Let it end by itself, then ask, then kill; with it whatever it has started."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            await self._ended()
-            self._signal(signal.SIGTERM)
-            await self._ended()
+            await self._wait_ended()
+            self._send_signal(signal.SIGTERM)
+            await self._wait_ended()
         finally:
-            self._signal(signal.SIGKILL)
+            self._send_signal(signal.SIGKILL)
             with anyio.CancelScope(shield=True):
-                await self._ended()
+                await self._wait_ended()
 
-    async def _ended(self) -> None:
+    async def _wait_ended(self) -> None:
         """Wait until it has ended, for a while; longer than it lives only where a child holds its pipes."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(0 if self._process.returncode is not None else GRACE):
+            async with asyncio.timeout(0 if self._process.returncode is not None else GRACE_SECONDS):
                 await self._process.wait()
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _send_signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)

@@ -4,15 +4,15 @@ import socket
 from collections.abc import Awaitable, Callable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
-from tools.threads import in_thread
+from tools.threads import run_in_thread
 
-Address = IPv4Address | IPv6Address
-Allow = Callable[[Address], bool]
-Resolve = Callable[[str, int], Awaitable[list[str]]]
+IPAddress = IPv4Address | IPv6Address
+AddressFilter = Callable[[IPAddress], bool]
+Resolver = Callable[[str, int], Awaitable[list[str]]]
 
 # Special-purpose blocks of the IANA registry, written out because `is_global` differs between patch releases
 # of Python.
-CLOSED_V4 = [
+BLOCKED_V4 = [
     IPv4Network("0.0.0.0/8"),  # this network
     IPv4Network("10.0.0.0/8"),  # private
     IPv4Network("100.64.0.0/10"),  # shared by a carrier's customers
@@ -30,41 +30,41 @@ CLOSED_V4 = [
     IPv4Network("240.0.0.0/4"),  # reserved, broadcast
     IPv4Network("168.63.129.16/32"),  # public by number, yet there a cloud answers its own machines
 ]
-OPEN_V6 = IPv6Network("2000::/3")  # all that is handed out to hosts
-CLOSED_V6 = [
+GLOBAL_V6 = IPv6Network("2000::/3")  # all that is handed out to hosts
+BLOCKED_V6 = [
     IPv6Network("2001::/23"),  # protocol assignments, Teredo
     IPv6Network("2001:db8::/32"),  # documentation
     IPv6Network("2002::/16"),  # 6to4
     IPv6Network("3fff::/20"),  # documentation
 ]
-MAPPED = IPv6Network("::ffff:0:0/96")
+IPV4_MAPPED = IPv6Network("::ffff:0:0/96")
 NAT64 = IPv6Network("64:ff9b::/96")
 
 
-def is_public(address: Address) -> bool:
+def is_public(address: IPAddress) -> bool:
     """Whether an address is a host's on the public internet.
 
     IPv6 that carries an IPv4 address (mapped, NAT64) is judged by that; Teredo and 6to4 are never public.
     """
     if isinstance(address, IPv4Address):
-        return not any(address in block for block in CLOSED_V4)
+        return not any(address in block for block in BLOCKED_V4)
     if address.scope_id is not None:
         return False
-    if address in MAPPED or address in NAT64:
+    if address in IPV4_MAPPED or address in NAT64:
         return is_public(IPv4Address(int(address) & 0xFFFFFFFF))
-    return address in OPEN_V6 and not any(address in block for block in CLOSED_V6)
+    return address in GLOBAL_V6 and not any(address in block for block in BLOCKED_V6)
 
 
-async def resolve(host: str, port: int) -> list[str]:
+async def resolve_host(host: str, port: int) -> list[str]:
     """The addresses the system finds for a host, best first; also of spellings such as `0x7f.1`. Raises
     OSError.
     """
-    found = await in_thread(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await run_in_thread(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-def all_allowed(found: list[str], allow: Allow) -> bool:
+def are_all_allowed(addresses: list[str], allow: AddressFilter) -> bool:
     """Whether every address is allowed: a name that points inside with one of them is not trusted with the
     others.
     """
-    return bool(found) and all(allow(ip_address(address)) for address in found)
+    return bool(addresses) and all(allow(ip_address(address)) for address in addresses)

@@ -16,21 +16,21 @@ from typing import Any
 import httpx
 
 from tools.base import ToolError
-from tools.net.addresses import Allow, Resolve, is_public, resolve
-from tools.net.bodies import ENCODINGS, read_body
-from tools.net.policy import Reach, port_of, why_broken
-from tools.net.readable import readable
-from tools.sandbox.process import Limits, Stopped, run_apart
+from tools.net.addresses import AddressFilter, Resolver, is_public, resolve_host
+from tools.net.bodies import ACCEPT_ENCODING, read_body
+from tools.net.policy import NetworkPolicy, describe_connection_error, port_of
+from tools.net.readable import extract_readable
+from tools.sandbox.process import SandboxLimits, SandboxStopped, run_in_sandbox
 
-SECONDS = 10.0  # for everything: lookups, redirects, download, extraction
-REDIRECTS = 5
-BYTES = 2 * 1024 * 1024  # of a page, unpacked; what is beyond is left unread
-CONNECTING = 3.0  # seconds for one of them
-EXTRACTING = Limits(seconds=4, processor=3, memory=512 * 1024 * 1024)
+TIMEOUT_SECONDS = 10.0  # for everything: lookups, redirects, download, extraction
+MAX_REDIRECTS = 5
+MAX_PAGE_BYTES = 2 * 1024 * 1024  # of a page, unpacked; what is beyond is left unread
+CONNECT_TIMEOUT_SECONDS = 3.0  # seconds for one of them
+EXTRACT_LIMITS = SandboxLimits(wall_seconds=4, cpu_seconds=3, memory_bytes=512 * 1024 * 1024)
 HEADERS = {
     "User-Agent": "Mozilla/5.0 (compatible; Canvasgram/0.1)",
     "Accept": "text/html,text/plain,application/json,application/xml;q=0.9,*/*;q=0.1",
-    "Accept-Encoding": ENCODINGS,
+    "Accept-Encoding": ACCEPT_ENCODING,
     "Connection": "close",
 }
 
@@ -42,12 +42,12 @@ class Page:
     address: str
     title: str
     text: str
-    length: int
-    whole: bool  # False when the page was longer than what is read of one
+    total_chars: int
+    is_complete: bool  # False when the page was longer than what is read of one
 
 
 @dataclass(frozen=True, slots=True)
-class _Raw:
+class _RawPage:
     url: httpx.URL
     kind: str
     charset: str
@@ -60,24 +60,28 @@ class PageReader:
     roots.
     """
 
-    allow: Allow = is_public
-    resolve: Resolve = resolve
+    allow: AddressFilter = is_public
+    resolve: Resolver = resolve_host
     ports: frozenset[int] = frozenset({80, 443, 8080, 8443})
-    trust: ssl.SSLContext | None = None
+    ssl_context: ssl.SSLContext | None = None
 
-    async def read(self, address: str, characters: int) -> Page:
+    async def read(self, address: str, max_chars: int) -> Page:
         """The page at `address`, its text cut to `characters`. Raises ToolError."""
         try:
-            async with asyncio.timeout(SECONDS):
-                raw = await self._fetch(self._checked(address))
-                found = await _extract(raw, characters)
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                raw = await self._fetch(self._parse_url(address))
+                found = await _extract(raw, max_chars)
         except TimeoutError:
-            raise ToolError(f"The page took longer than {SECONDS:g} seconds and was given up.") from None
+            raise ToolError(
+                f"The page took longer than {TIMEOUT_SECONDS:g} seconds and was given up."
+            ) from None
         except (httpx.HTTPError, OSError) as error:
-            raise ToolError(f"The page could not be read: {why_broken(error)}.") from error
-        return Page(str(raw.url), found["title"], found["text"], found["length"], len(raw.body) < BYTES)
+            raise ToolError(f"The page could not be read: {describe_connection_error(error)}.") from error
+        return Page(
+            str(raw.url), found["title"], found["text"], found["length"], len(raw.body) < MAX_PAGE_BYTES
+        )
 
-    def _checked(self, address: str) -> httpx.URL:
+    def _parse_url(self, address: str) -> httpx.URL:
         try:
             url = httpx.URL(address if "://" in address else f"https://{address}").copy_with(fragment=None)
         except (httpx.InvalidURL, ValueError) as error:
@@ -92,38 +96,40 @@ class PageReader:
             raise ToolError(f"Port {port_of(url)} is not one of web pages, so it is not opened.")
         return url
 
-    async def _fetch(self, url: httpx.URL) -> _Raw:
-        reach = Reach(self.allow, self.resolve, trust=self.trust)
-        async with await reach.transport() as transport:
-            for _ in range(REDIRECTS + 1):
+    async def _fetch(self, url: httpx.URL) -> _RawPage:
+        reach = NetworkPolicy(self.allow, self.resolve, ssl_context=self.ssl_context)
+        async with await reach.create_transport() as transport:
+            for _ in range(MAX_REDIRECTS + 1):
                 request = httpx.Request("GET", url, headers=HEADERS)
-                async with contextlib.aclosing(await reach.ask(transport, request, CONNECTING)) as response:
+                async with contextlib.aclosing(
+                    await reach.send(transport, request, CONNECT_TIMEOUT_SECONDS)
+                ) as response:
                     if not response.has_redirect_location:
-                        return await _take(url, response)
-                    url = self._checked(_onward(url, response))
-        raise ToolError(f"The page redirects more than {REDIRECTS} times.")
+                        return await _read_page(url, response)
+                    url = self._parse_url(_redirect_target(url, response))
+        raise ToolError(f"The page redirects more than {MAX_REDIRECTS} times.")
 
 
-def _onward(url: httpx.URL, response: httpx.Response) -> str:
+def _redirect_target(url: httpx.URL, response: httpx.Response) -> str:
     try:
         return str(url.join(response.headers["location"]))
     except (httpx.InvalidURL, ValueError) as error:
         raise ToolError("The page redirects to something that is no address.") from error
 
 
-async def _take(url: httpx.URL, response: httpx.Response) -> _Raw:
+async def _read_page(url: httpx.URL, response: httpx.Response) -> _RawPage:
     if response.status_code >= 400:
         raise ToolError(f"The site answered {response.status_code} {response.reason_phrase}".strip() + ".")
     header = Message()
     header["content-type"] = response.headers.get("content-type", "")
-    kind = _kind(header.get_content_type() if response.headers.get("content-type") else "")
-    body = await read_body(response, BYTES, "The page")
+    kind = _content_kind(header.get_content_type() if response.headers.get("content-type") else "")
+    body = await read_body(response, MAX_PAGE_BYTES, "The page")
     if not kind and b"\0" in body[:1000]:
         raise ToolError("The page is a file of an unknown kind, not text.")
-    return _Raw(url, kind, header.get_content_charset() or "", body)
+    return _RawPage(url, kind, header.get_content_charset() or "", body)
 
 
-def _kind(content_type: str) -> str:
+def _content_kind(content_type: str) -> str:
     """How to read it: html, text, or empty when the server did not say; raises ToolError for what is not
     text.
     """
@@ -136,13 +142,15 @@ def _kind(content_type: str) -> str:
     raise ToolError(f"The address leads to a file ({content_type[:60]}), not to a page of text.")
 
 
-async def _extract(raw: _Raw, characters: int) -> dict[str, Any]:
+async def _extract(raw: _RawPage, max_chars: int) -> dict[str, Any]:
     """The readable part, found in a process that can be killed; what keeps trafilatura too long is read
     plainly.
     """
-    asked = {"kind": raw.kind, "charset": raw.charset, "characters": characters}
+    asked = {"kind": raw.kind, "charset": raw.charset, "characters": max_chars}
     for plainly in (False, True):
-        with contextlib.suppress(Stopped):
-            found: dict[str, Any] = await run_apart(readable, raw.body, EXTRACTING, **asked, plainly=plainly)
+        with contextlib.suppress(SandboxStopped):
+            found: dict[str, Any] = await run_in_sandbox(
+                extract_readable, raw.body, EXTRACT_LIMITS, **asked, plainly=plainly
+            )
             return found
     raise ToolError("The page is built so that its text cannot be found.")

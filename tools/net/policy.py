@@ -12,48 +12,48 @@ from functools import cache
 import httpx
 
 from tools.base import ToolError
-from tools.net.addresses import Allow, Resolve, all_allowed, is_public, resolve
-from tools.threads import in_thread
+from tools.net.addresses import AddressFilter, Resolver, are_all_allowed, is_public, resolve_host
+from tools.threads import run_in_thread
 
-TRIES = 3  # addresses of one name, in the order of the lookup
-PORTS: Mapping[str, int] = {"http": 80, "https": 443}
-ENCRYPTED = "register its https:// address, or name its host in TOOLS_PRIVATE_HOSTS if it is your own"
+MAX_TRIED_ADDRESSES = 3  # addresses of one name, in the order of the lookup
+DEFAULT_PORTS: Mapping[str, int] = {"http": 80, "https": 443}
+ENCRYPTION_ADVICE = "register its https:// address, or name its host in TOOLS_PRIVATE_HOSTS if it is your own"
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class NetworkPolicy:
     """The addresses that `allow` lets through, and hosts (`name` or `name:port`) that are let through by
     name.
 
     TLS is by `trust`, else by the usual roots.
     """
 
-    allow: Allow = is_public
-    resolve: Resolve = resolve
+    allow: AddressFilter = is_public
+    resolve: Resolver = resolve_host
     private: frozenset[str] = frozenset()
-    trust: ssl.SSLContext | None = None
+    ssl_context: ssl.SSLContext | None = None
 
-    def names(self, url: httpx.URL) -> bool:
+    def is_allowed_by_name(self, url: httpx.URL) -> bool:
         """Whether a host is let through by its name, wherever it is."""
         host = f"[{url.host}]" if ":" in url.host else url.host
         return not self.private.isdisjoint({url.host, host, f"{host}:{port_of(url)}"})
 
-    def exposes(self, url: httpx.URL) -> bool:
+    def can_expose_secrets(self, url: httpx.URL) -> bool:
         """Whether a secret that is sent there could be read on its way, and no host of ours is meant; see
         ENCRYPTED.
         """
-        return url.scheme == "http" and not self.names(url)
+        return url.scheme == "http" and not self.is_allowed_by_name(url)
 
-    async def transport(self) -> httpx.AsyncHTTPTransport:
+    async def create_transport(self) -> httpx.AsyncHTTPTransport:
         """Connections without proxies or credentials of the environment; the caller closes it."""
-        if self.trust is None:
-            trust = await in_thread(_usual_roots)
+        if self.ssl_context is None:
+            trust = await run_in_thread(_default_ssl_context)
         else:
-            trust = self.trust
+            trust = self.ssl_context
         return httpx.AsyncHTTPTransport(verify=trust, trust_env=False)
 
-    async def ask(
-        self, transport: httpx.AsyncHTTPTransport, request: httpx.Request, connecting: float
+    async def send(
+        self, transport: httpx.AsyncHTTPTransport, request: httpx.Request, connect_seconds: float
     ) -> httpx.Response:
         """Send to one of the addresses the host has now, each given `connecting` seconds to answer the call.
 
@@ -63,14 +63,14 @@ class Reach:
         url = request.url
         host = url.raw_host.decode().strip("[]")
         failure: Exception | None = None
-        for ip in await self.addresses(host, port_of(url)):
+        for ip in await self.resolve_allowed(host, port_of(url)):
             headers = [(name, value) for name, value in request.headers.raw if name.lower() != b"host"]
             asked = httpx.Request(
                 request.method,
                 url.copy_with(host=ip),
                 headers=[(b"Host", url.netloc), *headers],
                 content=request.content,
-                extensions={"sni_hostname": host, "timeout": {"connect": connecting}},
+                extensions={"sni_hostname": host, "timeout": {"connect": connect_seconds}},
             )
             try:
                 return await transport.handle_async_request(asked)
@@ -79,21 +79,21 @@ class Reach:
         assert failure is not None
         raise failure
 
-    async def addresses(self, host: str, port: int) -> list[str]:
+    async def resolve_allowed(self, host: str, port: int) -> list[str]:
         """Those of a host that may be connected to, a few of them. Raises ToolError for hosts out of reach."""
         try:
             found = await self.resolve(host, port)
         except (OSError, UnicodeError) as error:
             raise ToolError(f"No host is called {host}.") from error
         named = bool({host, f"{host}:{port}"} & self.private)
-        if not found or not (named or all_allowed(found, self.allow)):
+        if not found or not (named or are_all_allowed(found, self.allow)):
             raise ToolError(f"{host} is not on the public internet, so it is not opened.")
-        return found[:TRIES]
+        return found[:MAX_TRIED_ADDRESSES]
 
 
 def port_of(url: httpx.URL) -> int:
     """The port an address leads to; its scheme is http or https."""
-    return url.port or PORTS[url.scheme]
+    return url.port or DEFAULT_PORTS[url.scheme]
 
 
 def host_of(url: httpx.URL) -> str:
@@ -104,7 +104,7 @@ def host_of(url: httpx.URL) -> str:
     return host
 
 
-def why_broken(error: Exception) -> str:
+def describe_connection_error(error: Exception) -> str:
     """What happened to a connection, in words for the model."""
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         return "its certificate is not valid"
@@ -114,5 +114,5 @@ def why_broken(error: Exception) -> str:
 
 
 @cache
-def _usual_roots() -> ssl.SSLContext:
+def _default_ssl_context() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)

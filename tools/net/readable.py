@@ -8,41 +8,43 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
-SILENT = frozenset({"head", "title", "script", "style", "template", "svg", "iframe", "object"})
-LINES = frozenset(
+HIDDEN_TAGS = frozenset({"head", "title", "script", "style", "template", "svg", "iframe", "object"})
+BLOCK_TAGS = frozenset(
     {"p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "section", "article", "ul", "ol", "table"}
 )
-MARKUP = re.compile(r"\s*(<!doctype html|<html|<head|<body|<!--)", re.IGNORECASE)
+HTML_START = re.compile(r"\s*(<!doctype html|<html|<head|<body|<!--)", re.IGNORECASE)
 
 
-def readable(body: bytes, kind: str, charset: str, characters: int, plainly: bool = False) -> dict[str, Any]:
+def extract_readable(
+    body: bytes, kind: str, charset: str, characters: int, plainly: bool = False
+) -> dict[str, Any]:
     """Title, text (at most `characters`) and full length of a page; `kind` is html, text, or empty when
     unknown.
 
     `plainly` leaves trafilatura out, for pages on which it fails.
     """
-    text = _decoded(body, charset)
+    text = _decode(body, charset)
     title = ""
-    if kind == "html" or (not kind and MARKUP.match(text)):
+    if kind == "html" or (not kind and HTML_START.match(text)):
         # Without a charset from the server the bytes go in: the page may name its own.
-        title, text = _plain(text) if plainly else _extracted(text if charset else body, text)
+        title, text = _extract_plain(text) if plainly else _extract_html(text if charset else body, text)
     text = text.replace("\x00", "").strip()
     return {"title": " ".join(title.split())[:200], "text": text[:characters], "length": len(text)}
 
 
-def _decoded(body: bytes, charset: str) -> str:
+def _decode(body: bytes, charset: str) -> str:
     try:
         return body.decode(charset or "utf-8-sig", "replace")
     except (LookupError, ValueError):  # no such charset, or one that is no charset of text
         return body.decode("utf-8-sig", "replace")
 
 
-def _extracted(source: str | bytes, text: str) -> tuple[str, str]:
+def _extract_html(source: str | bytes, text: str) -> tuple[str, str]:
     import trafilatura  # see above
 
     tree = trafilatura.load_html(source)
     if tree is None:
-        return _plain(text)
+        return _extract_plain(text)
     title = tree.findtext(".//title") or ""
     try:
         found = trafilatura.extract(tree, output_format="markdown", include_comments=False)
@@ -50,40 +52,40 @@ def _extracted(source: str | bytes, text: str) -> tuple[str, str]:
         found = None
     if found:
         return (title, found)
-    return _plain(text)
+    return _extract_plain(text)
 
 
-def _plain(text: str) -> tuple[str, str]:
-    reader = _Plain()
+def _extract_plain(text: str) -> tuple[str, str]:
+    reader = _PlainTextParser()
     reader.feed(text)
     reader.close()
-    lines = (" ".join(line.split()) for line in "".join(reader.words).splitlines())
+    lines = (" ".join(line.split()) for line in "".join(reader.chunks).splitlines())
     return "".join(reader.title), "\n".join(line for line in lines if line)
 
 
-class _Plain(HTMLParser):
+class _PlainTextParser(HTMLParser):
     """Collects the title and all words outside of what is never shown."""
 
     def __init__(self) -> None:
         super().__init__()
         self.title: list[str] = []
-        self.words: list[str] = []
-        self._inside: list[str] = []  # what is not text: the silent elements that are open
+        self.chunks: list[str] = []
+        self._open_hidden_tags: list[str] = []  # what is not text: the silent elements that are open
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "body":
-            self._inside.clear()  # nobody needs to close a head
-        elif tag in SILENT:
-            self._inside.append(tag)
-        elif tag in LINES:
-            self.words.append("\n")
+            self._open_hidden_tags.clear()  # nobody needs to close a head
+        elif tag in HIDDEN_TAGS:
+            self._open_hidden_tags.append(tag)
+        elif tag in BLOCK_TAGS:
+            self.chunks.append("\n")
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in self._inside:
-            del self._inside[self._inside.index(tag) :]
+        if tag in self._open_hidden_tags:
+            del self._open_hidden_tags[self._open_hidden_tags.index(tag) :]
 
     def handle_data(self, data: str) -> None:
-        if self._inside in (["title"], ["head", "title"]):
+        if self._open_hidden_tags in (["title"], ["head", "title"]):
             self.title.append(data)
-        elif not self._inside:
-            self.words.append(data)
+        elif not self._open_hidden_tags:
+            self.chunks.append(data)

@@ -8,51 +8,53 @@ import json
 import re
 from typing import Any
 
-VERSIONS = re.compile(r"3\.[012](\.\d+)?([-+].*)?")
+SUPPORTED_VERSION = re.compile(r"3\.[012](\.\d+)?([-+].*)?")
 
 
-class Unreadable(Exception):
+class DocumentUnreadable(Exception):
     """The document cannot be read; the text says why, and what to do."""
 
 
-def load(body: bytes) -> dict[str, Any]:
+def load_document(body: bytes) -> dict[str, Any]:
     """The document as a mapping with names for keys. Raises Unreadable."""
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise Unreadable("it is not text in UTF-8; save it as UTF-8") from None
+        raise DocumentUnreadable("it is not text in UTF-8; save it as UTF-8") from None
     if "\0" in text:
-        raise Unreadable("it is not text; give the address of a document in JSON or YAML")
+        raise DocumentUnreadable("it is not text; give the address of a document in JSON or YAML")
     try:
         if text.lstrip()[:1] in ("{", "["):
             document = json.loads(text)
         else:
-            document = _yaml(text)
+            document = _load_yaml(text)
     except RecursionError:
-        raise Unreadable("it is nested too deep; make it flatter") from None
+        raise DocumentUnreadable("it is nested too deep; make it flatter") from None
     except ValueError as error:
-        raise Unreadable(f"it is not correct JSON ({_short(error)})") from None
+        raise DocumentUnreadable(f"it is not correct JSON ({_shorten(error)})") from None
     if not isinstance(document, dict):
-        raise Unreadable(
+        raise DocumentUnreadable(
             "it is no OpenAPI document but something else; give the address of the JSON or YAML itself"
         )
-    return _of_known_version(document)
+    return _check_version(document)
 
 
-def _of_known_version(document: dict[str, Any]) -> dict[str, Any]:
+def _check_version(document: dict[str, Any]) -> dict[str, Any]:
     version = document.get("openapi")
     if "swagger" in document:
-        raise Unreadable("it is of version 2 (Swagger); convert it to OpenAPI 3 first")
+        raise DocumentUnreadable("it is of version 2 (Swagger); convert it to OpenAPI 3 first")
     if version is None:
-        raise Unreadable("it has no `openapi` with a version; give the address of the JSON or YAML itself")
-    if not isinstance(version, str | float) or not VERSIONS.fullmatch(str(version)):
-        raise Unreadable(f"it is of version {str(version)[:20]}; OpenAPI 3.0 and 3.1 are read")
+        raise DocumentUnreadable(
+            "it has no `openapi` with a version; give the address of the JSON or YAML itself"
+        )
+    if not isinstance(version, str | float) or not SUPPORTED_VERSION.fullmatch(str(version)):
+        raise DocumentUnreadable(f"it is of version {str(version)[:20]}; OpenAPI 3.0 and 3.1 are read")
     if not isinstance(document.get("paths"), dict) or not document["paths"]:
-        raise Unreadable("it has no `paths`, so there is nothing to pick from")
+        raise DocumentUnreadable("it has no `paths`, so there is nothing to pick from")
     return document
 
 
-def _yaml(text: str) -> Any:
+def _load_yaml(text: str) -> Any:
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -70,8 +72,8 @@ def _yaml(text: str) -> Any:
     try:
         return yaml.load(text, Loader)  # noqa: S506 - a subclass of the safe loader
     except yaml.YAMLError as error:
-        raise Unreadable(f"it is not correct YAML ({_short(error)})") from None
+        raise DocumentUnreadable(f"it is not correct YAML ({_shorten(error)})") from None
 
 
-def _short(error: Exception) -> str:
+def _shorten(error: Exception) -> str:
     return " ".join(str(error).split())[:120]

@@ -2,29 +2,29 @@
 
 import re
 
-LONGEST = 64
-_ODD = re.compile(r"[^a-z0-9]+")
-_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MAX_NAME_CHARS = 64
+_NON_NAME_CHARS = re.compile(r"[^a-z0-9]+")
+_CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def tool_name(written: str) -> str:
+def to_tool_name(text: str) -> str:
     """`listPets` and `GET /pets/{id}` as names of tools: `list_pets`, `get_pets_id`; empty if nothing is
     left.
     """
-    name = _ODD.sub("_", _HUMPS.sub("_", written).lower()).strip("_")
+    name = _NON_NAME_CHARS.sub("_", _CAMEL_CASE_BOUNDARY.sub("_", text).lower()).strip("_")
     if name[:1].isdigit():
         name = f"do_{name}"
-    return name[:LONGEST].rstrip("_")
+    return name[:MAX_NAME_CHARS].rstrip("_")
 
 
-def argument_names(wanted: list[tuple[str, str]]) -> list[str]:
+def unique_argument_names(names_and_locations: list[tuple[str, str]]) -> list[str]:
     """For values (name, place) the names of the arguments: plain words, each once, with the place where two
     are alike.
     """
-    plain = [_plain(name, place) for name, place in wanted]
+    plain = [_to_identifier(name, place) for name, place in names_and_locations]
     names: list[str] = []
-    for name, (_, place) in zip(plain, wanted, strict=True):
+    for name, (_, place) in zip(plain, names_and_locations, strict=True):
         chosen = name if plain.count(name) == 1 else f"{name}_{place}"
         number = 2
         while chosen in names:
@@ -34,10 +34,10 @@ def argument_names(wanted: list[tuple[str, str]]) -> list[str]:
     return names
 
 
-def _plain(name: str, place: str) -> str:
-    if _PLAIN.fullmatch(name):
+def _to_identifier(name: str, location: str) -> str:
+    if _IDENTIFIER.fullmatch(name):
         return name
     word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
-    if _PLAIN.fullmatch(word):
+    if _IDENTIFIER.fullmatch(word):
         return word
-    return f"{place}_{word}".rstrip("_")
+    return f"{location}_{word}".rstrip("_")

@@ -15,17 +15,17 @@ from urllib.parse import urljoin
 import httpx
 
 from tools.base import ToolError
-from tools.http.service import checked
+from tools.http.service import parse_url
 from tools.net.policy import host_of
-from tools.openapi.loader import Unreadable
+from tools.openapi.loader import DocumentUnreadable
 
 METHODS = ("get", "head", "post", "put", "patch", "delete")
-LINKS = 8  # references that lead to references
-OPERATIONS = 3000
+MAX_REFERENCE_HOPS = 8  # references that lead to references
+MAX_OPERATIONS = 3000
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class OpenApiOperation:
     """One operation as it is written, with what its path says for all of its operations; `shares`: its
     operationId is that of others, too.
     """
@@ -37,123 +37,127 @@ class Operation:
     shares: bool = False
 
     @property
-    def place(self) -> str:
+    def method_and_path(self) -> str:
         return f"{self.method} {self.path}"
 
     @property
-    def named(self) -> str:
+    def display_name(self) -> str:
         """What the document calls it."""
         named = self.written.get("operationId")
         if isinstance(named, str) and named.strip():
             return named
-        return self.place
+        return self.method_and_path
 
     @property
     def key(self) -> str:
         """What it is picked by."""
         if self.shares:
-            return self.place
-        return self.named
+            return self.method_and_path
+        return self.display_name
 
 
 class Outline:
     """A document that was loaded from `base`."""
 
-    def __init__(self, document: Mapping[str, Any], base: str) -> None:
+    def __init__(self, document: Mapping[str, Any], base_url: str) -> None:
         from referencing import Registry, Resource
 
         self.document = document
-        self._base = base
+        self._base_url = base_url
         self._resolver: Any = Registry().with_resource("", Resource.opaque(document)).resolver()
 
-    def operations(self) -> list[Operation]:
+    def list_operations(self) -> list[OpenApiOperation]:
         """Every operation that can be called, in the document's order, OPERATIONS at most."""
-        found = list(self._operations())
-        many = Counter(operation.named for operation in found)
-        return [replace(operation, shares=many[operation.named] > 1) for operation in found]
+        found = list(self._iterate_operations())
+        many = Counter(operation.display_name for operation in found)
+        return [replace(operation, shares=many[operation.display_name] > 1) for operation in found]
 
-    def _operations(self) -> Iterator[Operation]:
-        left = OPERATIONS
+    def _iterate_operations(self) -> Iterator[OpenApiOperation]:
+        left = MAX_OPERATIONS
         for path, written in self.document["paths"].items():
-            item = self._item(written)
+            item = self._resolve_mapping(written)
             for method in METHODS:
                 operation = item.get(method)
                 if left and isinstance(operation, Mapping) and str(path).startswith("/"):
                     left -= 1
-                    yield Operation(method.upper(), str(path), operation, item)
+                    yield OpenApiOperation(method.upper(), str(path), operation, item)
 
-    def unfollowed(self) -> Iterator[str]:
+    def list_unresolved_paths(self) -> Iterator[str]:
         """Paths that are references which are not followed, each with why."""
         for path, written in self.document["paths"].items():
             try:
-                self.followed(written)
-            except Unreadable as why:
+                self.resolve(written)
+            except DocumentUnreadable as why:
                 yield f"{str(path)[:100]}: {why}"
 
-    def _item(self, written: object) -> Mapping[str, Any]:
+    def _resolve_mapping(self, value: object) -> Mapping[str, Any]:
         try:
-            found = self.followed(written)
-        except Unreadable:
+            found = self.resolve(value)
+        except DocumentUnreadable:
             return {}
         if isinstance(found, Mapping):
             return found
         return {}
 
-    def followed(self, written: object) -> object:
+    def resolve(self, value: object) -> object:
         """What is written here, or where a `$ref` within the document leads. Raises Unreadable."""
         from referencing.exceptions import Unresolvable
 
-        for _ in range(LINKS):
-            if not isinstance(written, Mapping) or "$ref" not in written:
-                return written
-            reference = written["$ref"]
+        for _ in range(MAX_REFERENCE_HOPS):
+            if not isinstance(value, Mapping) or "$ref" not in value:
+                return value
+            reference = value["$ref"]
             if not isinstance(reference, str) or not reference.startswith("#/"):
-                raise Unreadable(
+                raise DocumentUnreadable(
                     f"it refers to {str(reference)[:100]!r}; only references within the document (#/…) are followed"
                 )
             try:
-                written = self._resolver.lookup(reference).contents
+                value = self._resolver.lookup(reference).contents
             except (Unresolvable, ValueError, TypeError, LookupError):
-                raise Unreadable(f"it refers to {reference[:100]!r}, which is not in the document") from None
-        raise Unreadable("its references lead to references and on; refer to the thing itself")
+                raise DocumentUnreadable(
+                    f"it refers to {reference[:100]!r}, which is not in the document"
+                ) from None
+        raise DocumentUnreadable("its references lead to references and on; refer to the thing itself")
 
-    def server(self, operation: Operation) -> str:
+    def server_url(self, operation: OpenApiOperation) -> str:
         """The absolute address an operation's path is added to. Raises Unreadable."""
         for place in (operation.written, operation.shared, self.document):
             servers = place.get("servers")
             if isinstance(servers, list) and servers:
-                return self._address(servers[0])
-        return self._address({"url": "/"})
+                return self._server_address(servers[0])
+        return self._server_address({"url": "/"})
 
-    def _address(self, written: object) -> str:
+    def _server_address(self, raw_server: object) -> str:
         from openapi_pydantic.v3.v3_1 import Server
         from pydantic import ValidationError
 
         try:
-            server = Server.model_validate(written)
+            server = Server.model_validate(raw_server)
         except ValidationError:
-            raise Unreadable("its server has no `url`") from None
+            raise DocumentUnreadable("its server has no `url`") from None
         url = server.url
         for name, variable in (server.variables or {}).items():
             url = url.replace(f"{{{name}}}", variable.default)
         try:
-            address = checked(urljoin(self._base, url))
+            address = parse_url(urljoin(self._base_url, url))
         except (ToolError, ValueError) as error:
-            raise Unreadable(f"its server {url[:100]!r} cannot be used: {error}") from None
+            raise DocumentUnreadable(f"its server {url[:100]!r} cannot be used: {error}") from None
         if {"{", "}"} & set(url) or address.query:
-            raise Unreadable(f"its server {url[:100]!r} has parts that nothing fills in")
+            raise DocumentUnreadable(f"its server {url[:100]!r} has parts that nothing fills in")
         return str(address).rstrip("/")
 
-    def host(self, operation: Operation) -> str:
+    def operation_host(self, operation: OpenApiOperation) -> str:
         """The host an operation is asked of. Raises Unreadable."""
-        return host_of(httpx.URL(self.server(operation)))
+        return host_of(httpx.URL(self.server_url(operation)))
 
-    def needs(self) -> list[str]:
+    def list_auth_needs(self) -> list[str]:
         """What the service wants to be shown, a few words each."""
-        written = self._part("components", "securitySchemes")
-        return sorted({_need(scheme) for scheme in map(self._item, written.values()) if scheme})
+        written = self._section("components", "securitySchemes")
+        return sorted(
+            {_describe_scheme(scheme) for scheme in map(self._resolve_mapping, written.values()) if scheme}
+        )
 
-    def _part(self, *path: str) -> Mapping[str, Any]:
+    def _section(self, *path: str) -> Mapping[str, Any]:
         found: Any = self.document
         for step in path:
             found = found.get(step) if isinstance(found, Mapping) else None
@@ -163,10 +167,10 @@ class Outline:
 
     def title(self) -> str:
         """The name the service gives itself."""
-        return str(self._part("info").get("title") or "")
+        return str(self._section("info").get("title") or "")
 
 
-def _need(scheme: Mapping[str, Any]) -> str:
+def _describe_scheme(scheme: Mapping[str, Any]) -> str:
     kind = scheme.get("type")
     place = scheme.get("in")
     if kind == "apiKey" and place == "cookie":

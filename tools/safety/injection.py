@@ -8,11 +8,11 @@ reading.
 import re
 import unicodedata
 
-from tools.safety.control_tokens import CONTROL, neutralise
-from tools.safety.injection_phrases import phrases
+from tools.safety.control_tokens import CONTROL_TOKEN, break_control_tokens
+from tools.safety.injection_phrases import compile_injection_patterns
 
 # Characters of a text that are looked at; definitions are shorter, what is longer is flagged for that
-READ = 20_000
+MAX_SCANNED_CHARS = 20_000
 
 _BIDIRECTIONAL = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 # Joiners belong between letters of some scripts and between emoji; anywhere else they are there to hide
@@ -25,7 +25,7 @@ _INVISIBLE = re.compile(
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def flags(text: str) -> tuple[str, ...]:
+def find_injection_warnings(text: str) -> tuple[str, ...]:
     """What is wrong with the words of a tool (its name, description, schema's texts), a short phrase each;
     often none.
 
@@ -33,32 +33,34 @@ def flags(text: str) -> tuple[str, ...]:
     instead of saying what the tool does.
     """
     found = []
-    if len(text) > READ:
-        found.append(f"longer than {READ} characters; the rest was not looked at")
-    text = text[:READ]
-    if CONTROL.search(text) or CONTROL.search(visible(text)):
+    if len(text) > MAX_SCANNED_CHARS:
+        found.append(f"longer than {MAX_SCANNED_CHARS} characters; the rest was not looked at")
+    text = text[:MAX_SCANNED_CHARS]
+    if CONTROL_TOKEN.search(text) or CONTROL_TOKEN.search(strip_invisible(text)):
         found.append("control tokens of the model's template")
     if _BIDIRECTIONAL.search(text):
         found.append("characters that turn the direction of writing")
     if _INVISIBLE.search(text) or _UNPRINTABLE.search(text.replace("\r\n", "\n")):
         found.append("invisible characters")
-    spoken = _plain(text)
+    spoken = _normalize(text)
     found += [
-        f"{why}: “{said[0].strip()[:60]}”" for why, phrase in phrases() if (said := phrase.search(spoken))
+        f"{why}: “{said[0].strip()[:60]}”"
+        for why, phrase in compile_injection_patterns()
+        if (said := phrase.search(spoken))
     ]
     return tuple(found)
 
 
-def visible(text: str) -> str:
+def strip_invisible(text: str) -> str:
     """The text without characters that nobody sees or that turn the direction of writing."""
     return _UNPRINTABLE.sub(" ", _INVISIBLE.sub("", _BIDIRECTIONAL.sub("", text)))
 
 
-def harmless(text: str) -> str:
+def neutralize(text: str) -> str:
     """The text as it may enter a prompt: all of it visible, no control token left in it, blanks collapsed."""
-    return neutralise(" ".join(visible(text).split()))
+    return break_control_tokens(" ".join(strip_invisible(text).split()))
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     """The words as a reader takes them: one form a letter, small, single blanks, straight apostrophes."""
-    return " ".join(unicodedata.normalize("NFKC", visible(text)).replace("’", "'").lower().split())
+    return " ".join(unicodedata.normalize("NFKC", strip_invisible(text)).replace("’", "'").lower().split())

@@ -18,7 +18,7 @@ _PERSON = r"(?:the |your |any )?(?:users?|humans?|person|people|anyone|anybody|c
 _TALK = r"(?:conversation|chat history|chat log|previous messages?|earlier messages?|message history|system prompt)"
 _TOOLS = r"(?:this|the) (?:tool|function)"
 
-_IGNORE = (
+_IGNORE_INSTRUCTIONS = (
     rf"\b(?:ignore|disregard|forget|override|bypass)(?: {_SOME})* {_EARLIER}(?: {_SOME}| {_EARLIER})* {_ORDERS}\b",
     r"\b(?:ignore|disregard|forget) (?:the|these|those) (?:instructions|system messages?)\b",
     r"\b(?:ignore|disregard|forget) (?:everything|anything|all) (?:above|before|you (?:were|have been) told)\b",
@@ -50,7 +50,7 @@ _SECRECY = (
     r"(?:不要|别|勿|切勿).{0,4}(?:告诉|告知|通知|透露).{0,4}用户|(?:ユーザー|利用者)に.{0,10}(?:言わない|伝えない|知らせない)",
     r"لا تخبر المستخدم",
 )
-_ORDERING = (
+_TOOL_CALL_ORDERS = (
     rf"\b(?:always|must|first) (?:\w+ )?(?:call|use|run|invoke|execute) {_TOOLS} "
     r"(?:first|before|whenever|every|for every|for all|no matter|regardless)\b",
     rf"\byou (?:must|should|have to|need to|are required to) "
@@ -69,7 +69,7 @@ _ORDERING = (
     r"\bперед (?:каждым )?ответом\b|\bпрежде чем отвечать\b|\bвсегда (?:вызывай|используй)\w* этот инструмент\b",
     r"(?:回答|答复|回复)(?:用户)?之前.{0,10}(?:调用|使用)|(?:总是|始终|务必|必须)(?:先)?(?:调用|使用)(?:此|这个|本)工具|回答する前に",
 )
-_POSING = (
+_IMPERSONATION = (
     r"\bsystem[ _-]?prompts?\b|\b(?:hidden|secret|developer|internal) (?:prompt|instructions?)\b",
     r"[\[<](?:important|system|critical|urgent|override)[ _-]?(?:instructions?|notice|message|override)?[\]>]",
     r"\[/?inst\]|<<sys>>|\bimportant instructions?\b",
@@ -80,7 +80,7 @@ _POSING = (
     r"\bsystemprompt\b|\bsystem-anweisung\w*|\binvite système\b|\bprompt (?:del )?sistema\b|\bpromptul? de sistem\b",
     r"\bсистемн\w* (?:промпт|подсказк|инструкци)\w*|系统提示|系統提示|システムプロンプト",
 )
-_TAKING = (
+_EXFILTRATION = (
     rf"\b(?:send|include|pass|copy|forward|append|put|upload|attach|post|paste|summari[sz]e|repeat) (?:\w+ ){{0,4}}"
     rf"(?:whole |entire |full |complete |current )?{_TALK}\b",
     rf"\b(?:contents?|text|all) of (?:the |this |your |our )?(?:whole |entire |full )?{_TALK}\b",
@@ -92,14 +92,14 @@ _TAKING = (
 
 
 @cache
-def phrases() -> tuple[tuple[str, re.Pattern[str]], ...]:
+def compile_injection_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     """What a phrase does, and the pattern of it."""
     kinds = {
-        "asks to set instructions aside": _IGNORE,
+        "asks to set instructions aside": _IGNORE_INSTRUCTIONS,
         "asks to keep something from people": _SECRECY,
-        "orders the model about": _ORDERING,
-        "poses as instructions of the house": _POSING,
-        "asks for more than it needs": _TAKING,
+        "orders the model about": _TOOL_CALL_ORDERS,
+        "poses as instructions of the house": _IMPERSONATION,
+        "asks for more than it needs": _EXFILTRATION,
     }
     return tuple(
         (why, re.compile("|".join(f"(?:{each})" for each in patterns))) for why, patterns in kinds.items()

@@ -17,20 +17,22 @@ from typing import Any, BinaryIO
 def confine(limits: Mapping[str, int]) -> None:
     """Hold this process to `processor` seconds, `memory` bytes of address space and `seconds` of wall time."""
     signal.alarm(limits["seconds"])  # ends it also when the gateway is gone
-    _bind(resource.RLIMIT_CPU, limits["processor"])
+    _set_limit(resource.RLIMIT_CPU, limits["processor"])
     if sys.platform != "darwin":  # macOS refuses any limit of address space
-        _bind(resource.RLIMIT_AS, limits["memory"])
-    _bind(resource.RLIMIT_FSIZE, 0)
-    _bind(resource.RLIMIT_CORE, 0)
+        _set_limit(resource.RLIMIT_AS, limits["memory"])
+    _set_limit(resource.RLIMIT_FSIZE, 0)
+    _set_limit(resource.RLIMIT_CORE, 0)
 
 
-def _bind(kind: int, most: int) -> None:
-    _, hard = resource.getrlimit(kind)
-    allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    resource.setrlimit(kind, (allowed, hard))
+def _set_limit(resource_kind: int, max_value: int) -> None:
+    _, hard = resource.getrlimit(resource_kind)
+    allowed = max_value if hard == resource.RLIM_INFINITY else min(max_value, hard)
+    resource.setrlimit(resource_kind, (allowed, hard))
 
 
-def serve(source: BinaryIO, sink: BinaryIO, confine: Callable[[Mapping[str, int]], None] = confine) -> None:
+def serve_call(
+    source: BinaryIO, sink: BinaryIO, confine: Callable[[Mapping[str, int]], None] = confine
+) -> None:
     """Answer one call: a line of JSON (limits, path, module, function, arguments), then the body up to the
     end.
     """
@@ -48,4 +50,4 @@ def serve(source: BinaryIO, sink: BinaryIO, confine: Callable[[Mapping[str, int]
 
 
 if __name__ == "__main__":
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    serve_call(sys.stdin.buffer, sys.stdout.buffer)

@@ -18,27 +18,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-CELL = Path(__file__).with_name("child.py")
+CHILD_SCRIPT = Path(__file__).with_name("child.py")
 
 
-class Stopped(Exception):
+class SandboxStopped(Exception):
     """The work did not end by itself: out of time, memory or room for its answer, or it failed. The text says
     which.
     """
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SandboxLimits:
     """Wall and processor seconds, bytes of address space, bytes of the answer."""
 
-    seconds: float = 5.0
-    processor: int = 4
-    memory: int = 768 * 1024 * 1024
-    answer: int = 1024 * 1024
+    wall_seconds: float = 5.0
+    cpu_seconds: int = 4
+    memory_bytes: int = 768 * 1024 * 1024
+    max_result_bytes: int = 1024 * 1024
 
 
-async def run_apart(
-    function: Callable[..., Any], body: bytes = b"", limits: Limits = Limits(), **arguments: Any
+async def run_in_sandbox(
+    function: Callable[..., Any], body: bytes = b"", limits: SandboxLimits = SandboxLimits(), **arguments: Any
 ) -> Any:
     """What `function(body, **arguments)` gives in a process of its own; arguments and result travel as JSON.
 
@@ -46,7 +46,7 @@ async def run_apart(
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-I", "-S", "-B", str(CELL)),
+        *("-I", "-S", "-B", str(CHILD_SCRIPT)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -54,21 +54,23 @@ async def run_apart(
         start_new_session=True,
     )
     try:
-        async with asyncio.timeout(limits.seconds):
-            answer = await _ask(process, _letter(function, limits, arguments) + body, limits.answer)
+        async with asyncio.timeout(limits.wall_seconds):
+            answer = await _exchange(
+                process, _encode_request(function, limits, arguments) + body, limits.max_result_bytes
+            )
     except TimeoutError:
-        raise Stopped(f"it took longer than {limits.seconds:g} seconds") from None
+        raise SandboxStopped(f"it took longer than {limits.wall_seconds:g} seconds") from None
     finally:
-        await _end(process)
-    return _result(answer, process.returncode, limits)
+        await _kill_and_reap(process)
+    return _decode_result(answer, process.returncode, limits)
 
 
-def _letter(function: Callable[..., Any], limits: Limits, arguments: dict[str, Any]) -> bytes:
+def _encode_request(function: Callable[..., Any], limits: SandboxLimits, arguments: dict[str, Any]) -> bytes:
     asked = {
         "limits": {
-            "seconds": math.ceil(limits.seconds) + 1,
-            "processor": limits.processor,
-            "memory": limits.memory,
+            "seconds": math.ceil(limits.wall_seconds) + 1,
+            "processor": limits.cpu_seconds,
+            "memory": limits.memory_bytes,
         },
         "path": sys.path,
         "module": function.__module__,
@@ -78,21 +80,21 @@ def _letter(function: Callable[..., Any], limits: Limits, arguments: dict[str, A
     return json.dumps(asked).encode() + b"\n"
 
 
-async def _ask(process: asyncio.subprocess.Process, letter: bytes, most: int) -> bytes:
+async def _exchange(process: asyncio.subprocess.Process, request: bytes, max_bytes: int) -> bytes:
     """Send everything, then read up to one byte more than `most`."""
     assert process.stdin is not None
     assert process.stdout is not None
     with contextlib.suppress(ConnectionError):  # it may end before it has read all
-        process.stdin.write(letter)
+        process.stdin.write(request)
         await process.stdin.drain()
     process.stdin.close()
     answer = bytearray()
-    while len(answer) <= most and (piece := await process.stdout.read(most + 1 - len(answer))):
+    while len(answer) <= max_bytes and (piece := await process.stdout.read(max_bytes + 1 - len(answer))):
         answer += piece
     return bytes(answer)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _kill_and_reap(process: asyncio.subprocess.Process) -> None:
     assert process.stdout is not None
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
@@ -102,15 +104,15 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
-def _result(answer: bytes, status: int | None, limits: Limits) -> Any:
-    if len(answer) > limits.answer:
-        raise Stopped(f"its answer was longer than {limits.answer} bytes")
-    if status == -signal.SIGXCPU:
-        raise Stopped(f"it took longer than {limits.processor} seconds of the processor")
+def _decode_result(output: bytes, return_code: int | None, limits: SandboxLimits) -> Any:
+    if len(output) > limits.max_result_bytes:
+        raise SandboxStopped(f"its answer was longer than {limits.max_result_bytes} bytes")
+    if return_code == -signal.SIGXCPU:
+        raise SandboxStopped(f"it took longer than {limits.cpu_seconds} seconds of the processor")
     try:
-        told = json.loads(answer)
+        told = json.loads(output)
     except ValueError:
-        raise Stopped(f"it ended without an answer (status {status})") from None
+        raise SandboxStopped(f"it ended without an answer (status {return_code})") from None
     if "error" in told:
-        raise Stopped(f"it failed: {told['error']}")
+        raise SandboxStopped(f"it failed: {told['error']}")
     return told["result"]

@@ -5,21 +5,21 @@ Pure.
 from collections.abc import Mapping
 from typing import Any
 
-from tools.safety.injection import harmless
+from tools.safety.injection import neutralize
 
-NAMES = 60  # of an enum that are told
+MAX_SHOWN_NAMES = 60  # of an enum that are told
 
 Schema = dict[str, Any]
 
 
-def one_of(rest: Schema, options: list[Schema]) -> Schema:
+def merge_options(rest: Schema, options: list[Schema]) -> Schema:
     """A schema without a choice for one that has this choice beside its other keywords."""
     if all("properties" in each for each in options):
-        return _objects(rest, options)
-    return _simple(rest, options)
+        return _merge_object_options(rest, options)
+    return _merge_simple_options(rest, options)
 
 
-def _objects(rest: Schema, options: list[Schema]) -> Schema:
+def _merge_object_options(rest: Schema, options: list[Schema]) -> Schema:
     """All properties of all options; needed is what every option needs."""
     properties = {
         name: inner
@@ -36,18 +36,18 @@ def _objects(rest: Schema, options: list[Schema]) -> Schema:
     }
 
 
-def _simple(rest: Schema, options: list[Schema]) -> Schema:
+def _merge_simple_options(rest: Schema, options: list[Schema]) -> Schema:
     """One type for all that can be written as it, and the options in words; names of all options together."""
-    names = [name for each in options for name in names_of(each)]
-    if names and all(names_of(each) for each in options):
+    names = [name for each in options for name in list_enum_names(each)]
+    if names and all(list_enum_names(each) for each in options):
         return {**rest, "type": "string", "enum": list(dict.fromkeys(names))}
-    kinds = list(dict.fromkeys(kind_of(each) for each in options))
-    shape = next((each for each in options if kind_of(each) in ("object", "array")), options[0])
+    kinds = list(dict.fromkeys(infer_type(each) for each in options))
+    shape = next((each for each in options if infer_type(each) in ("object", "array")), options[0])
     told = {**{k: v for k, v in shape.items() if k in ("items", "properties", "required")}, **rest}
-    return {**told, "type": kinds, "x-options": [{"type": kind_of(each), **each} for each in options]}
+    return {**told, "type": kinds, "x-options": [{"type": infer_type(each), **each} for each in options]}
 
 
-def kind_of(schema: Mapping[str, Any]) -> str:
+def infer_type(schema: Mapping[str, Any]) -> str:
     """The one type that is rendered: the schema's own, the widest of several, or what its keywords speak of."""
     kinds = schema.get("type")
     if isinstance(kinds, str):
@@ -62,10 +62,10 @@ def kind_of(schema: Mapping[str, Any]) -> str:
         return "object"
     if "items" in schema or "prefixItems" in schema:
         return "array"
-    return _kind_of_values(schema)
+    return _infer_type_of_values(schema)
 
 
-def _kind_of_values(schema: Mapping[str, Any]) -> str:
+def _infer_type_of_values(schema: Mapping[str, Any]) -> str:
     values = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
     if values and all(isinstance(value, bool) for value in values):
         return "boolean"
@@ -76,12 +76,12 @@ def _kind_of_values(schema: Mapping[str, Any]) -> str:
     return "string"
 
 
-def names_of(schema: Mapping[str, Any]) -> list[str]:
+def list_enum_names(schema: Mapping[str, Any]) -> list[str]:
     """The choices of a value when all of them are strings that can be told, else none."""
     values = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
     values = [value for value in values if value is not None]
-    if len(values) > NAMES or not all(
-        isinstance(value, str) and harmless(value) == value for value in values
+    if len(values) > MAX_SHOWN_NAMES or not all(
+        isinstance(value, str) and neutralize(value) == value for value in values
     ):
         return []
     return values

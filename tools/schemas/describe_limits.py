@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-NAMED = 12  # values of a choice that are told in words
-SHOWN = 60  # characters of one value
+MAX_SHOWN_VALUES = 12  # values of a choice that are told in words
+MAX_VALUE_CHARS = 60  # characters of one value
 
-KINDS = {
+TYPE_WORDS = {
     "string": "text",
     "integer": "a whole number",
     "number": "a number",
@@ -15,7 +15,7 @@ KINDS = {
     "array": "a list",
     "object": "an object",
 }
-FORMATS = {
+FORMAT_WORDS = {
     "date": "YYYY-MM-DD",
     "date-time": "as 2026-11-20T10:30:00Z",
     "time": "as 10:30:00Z",
@@ -30,116 +30,128 @@ FORMATS = {
     "byte": "base64",
     "binary": "base64",
 }
-UNTOLD_FORMATS = frozenset({"int32", "int64", "float", "double", "password", "string", "textarea"})
+UNDESCRIBED_FORMATS = frozenset({"int32", "int64", "float", "double", "password", "string", "textarea"})
 
 
-def words_of(schema: Mapping[str, Any]) -> list[str]:
+def describe_limits(schema: Mapping[str, Any]) -> list[str]:
     """What is to be known about a value of this schema besides its type, a few words each."""
     return [
-        words for words in (*_choices(schema), *_sizes(schema), *_forms(schema), *_hints(schema)) if words
+        words
+        for words in (
+            *_describe_choices(schema),
+            *_describe_sizes(schema),
+            *_describe_forms(schema),
+            *_describe_hints(schema),
+        )
+        if words
     ]
 
 
-def _choices(schema: Mapping[str, Any]) -> list[str]:
+def _describe_choices(schema: Mapping[str, Any]) -> list[str]:
     kinds = schema.get("x-options")
     if kinds:
-        return ["either " + ", or ".join(dict.fromkeys(_option(each) for each in kinds))[:200]]
+        return ["either " + ", or ".join(dict.fromkeys(_describe_option(each) for each in kinds))[:200]]
     if isinstance(schema.get("type"), list):
-        return ["either " + ", or ".join(KINDS[kind] for kind in schema["type"])]
-    values = [value for value in _values(schema) if value is not None]
+        return ["either " + ", or ".join(TYPE_WORDS[kind] for kind in schema["type"])]
+    values = [value for value in _list_allowed_values(schema) if value is not None]
     if not values or (all(isinstance(value, str) for value in values) and len(values) <= 60):
-        if _is_free(schema):
+        if _is_unrestricted(schema):
             return ["any value"]
         return []
-    named = ", ".join(_shown(value) for value in values[:NAMED])
+    named = ", ".join(_format_value(value) for value in values[:MAX_SHOWN_VALUES])
     if len(values) == 1:
         return [f"always {named}"]
-    return [f"one of {named}" + (f" and {len(values) - NAMED} more" if len(values) > NAMED else "")]
+    return [
+        f"one of {named}"
+        + (f" and {len(values) - MAX_SHOWN_VALUES} more" if len(values) > MAX_SHOWN_VALUES else "")
+    ]
 
 
-def _option(schema: Mapping[str, Any]) -> str:
-    words = words_of({keyword: value for keyword, value in schema.items() if keyword != "x-options"})
-    kind = KINDS.get(str(schema.get("type")), "a value")
-    if values := _values(schema):
-        return " or ".join(json.dumps(value, ensure_ascii=False)[:SHOWN] for value in values[:NAMED])
+def _describe_option(schema: Mapping[str, Any]) -> str:
+    words = describe_limits({keyword: value for keyword, value in schema.items() if keyword != "x-options"})
+    kind = TYPE_WORDS.get(str(schema.get("type")), "a value")
+    if values := _list_allowed_values(schema):
+        return " or ".join(
+            json.dumps(value, ensure_ascii=False)[:MAX_VALUE_CHARS] for value in values[:MAX_SHOWN_VALUES]
+        )
     if words:
         return f"{kind} ({'; '.join(words)})"
     return kind
 
 
-def _values(schema: Mapping[str, Any]) -> list[Any]:
+def _list_allowed_values(schema: Mapping[str, Any]) -> list[Any]:
     return schema.get("enum") or ([schema["const"]] if "const" in schema else [])
 
 
-def _is_free(schema: Mapping[str, Any]) -> bool:
+def _is_unrestricted(schema: Mapping[str, Any]) -> bool:
     return not set(schema) - {"description", "nullable", "x-default", "x-example"}
 
 
-def _sizes(schema: Mapping[str, Any]) -> list[str]:
+def _describe_sizes(schema: Mapping[str, Any]) -> list[str]:
     low = schema.get("minimum")
     high = schema.get("maximum")
     return [
-        _between(low, high, "", ""),
-        f"more than {_shown(schema['exclusiveMinimum'])}" if "exclusiveMinimum" in schema else "",
-        f"less than {_shown(schema['exclusiveMaximum'])}" if "exclusiveMaximum" in schema else "",
-        f"a multiple of {_shown(schema['multipleOf'])}" if "multipleOf" in schema else "",
-        _between(schema.get("minLength"), schema.get("maxLength"), " character", "s"),
-        _between(schema.get("minItems"), schema.get("maxItems"), " entr", "ies", "y"),
-        _between(schema.get("minProperties"), schema.get("maxProperties"), " name", "s"),
+        _describe_range(low, high, "", ""),
+        f"more than {_format_value(schema['exclusiveMinimum'])}" if "exclusiveMinimum" in schema else "",
+        f"less than {_format_value(schema['exclusiveMaximum'])}" if "exclusiveMaximum" in schema else "",
+        f"a multiple of {_format_value(schema['multipleOf'])}" if "multipleOf" in schema else "",
+        _describe_range(schema.get("minLength"), schema.get("maxLength"), " character", "s"),
+        _describe_range(schema.get("minItems"), schema.get("maxItems"), " entr", "ies", "y"),
+        _describe_range(schema.get("minProperties"), schema.get("maxProperties"), " name", "s"),
         "no two alike" if schema.get("uniqueItems") is True else "",
     ]
 
 
-def _between(low: Any, high: Any, unit: str, many: str, one: str = "") -> str:
+def _describe_range(low: Any, high: Any, unit: str, plural_ending: str, singular_ending: str = "") -> str:
     if not low and unit:
         low = None  # at least none of something says nothing
     if low is None and high is None:
         return ""
     last = high if high is not None else low
     if unit:
-        unit = unit + (one if last == 1 else many)
+        unit = unit + (singular_ending if last == 1 else plural_ending)
     else:
         unit = ""
     if low is None:
-        return f"at most {_shown(high)}{unit}"
+        return f"at most {_format_value(high)}{unit}"
     if high is None:
-        return f"at least {_shown(low)}{unit}"
+        return f"at least {_format_value(low)}{unit}"
     if low == high:
-        return f"{_shown(low)}{unit}"
-    return f"{_shown(low)} to {_shown(high)}{unit}"
+        return f"{_format_value(low)}{unit}"
+    return f"{_format_value(low)} to {_format_value(high)}{unit}"
 
 
-def _forms(schema: Mapping[str, Any]) -> list[str]:
+def _describe_forms(schema: Mapping[str, Any]) -> list[str]:
     form = schema.get("format", "")
     pattern = schema.get("pattern", schema.get("x-pattern", ""))
     values = schema.get("additionalProperties")
     if isinstance(values, Mapping):
-        each = KINDS.get(str(values.get("type")), "a value")
+        each = TYPE_WORDS.get(str(values.get("type")), "a value")
     else:
         each = "a value"
     return [
-        "" if form in UNTOLD_FORMATS else FORMATS.get(form, f"format {form[:30]}" if form else ""),
-        f"fits {pattern}" if pattern and len(pattern) <= SHOWN else "",
+        "" if form in UNDESCRIBED_FORMATS else FORMAT_WORDS.get(form, f"format {form[:30]}" if form else ""),
+        f"fits {pattern}" if pattern and len(pattern) <= MAX_VALUE_CHARS else "",
         f"any names, each {each}" if values and not schema.get("properties") else "",
         f"in one of these forms: {schema['x-forms']}" if schema.get("x-forms") else "",
     ]
 
 
-def _hints(schema: Mapping[str, Any]) -> list[str]:
+def _describe_hints(schema: Mapping[str, Any]) -> list[str]:
     return [
-        f"{word} {_shown(schema[keyword])}"
+        f"{word} {_format_value(schema[keyword])}"
         for keyword, word in (("x-default", "default"), ("x-example", "for example"))
         if keyword in schema
     ]
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         value = int(value)
     if isinstance(value, str):
         text = value
     else:
         text = json.dumps(value, ensure_ascii=False)
-    if len(text) <= SHOWN:
+    if len(text) <= MAX_VALUE_CHARS:
         return text
-    return f"{text[:SHOWN]}…"
+    return f"{text[:MAX_VALUE_CHARS]}…"

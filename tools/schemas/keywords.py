@@ -6,17 +6,17 @@ A value that does not look so would break the check of arguments later, in the m
 import json
 from collections.abc import Callable, Mapping
 
-CHOICES = 1000  # entries of an enum
-LARGEST = 1e300  # of a number; beyond, neither floats nor people follow
-CHARACTERS = 20_000  # of an enum's or a constant's JSON
-TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
+MAX_ENUM_VALUES = 1000  # entries of an enum
+MAX_NUMBER = 1e300  # of a number; beyond, neither floats nor people follow
+MAX_VALUE_CHARS = 20_000  # of an enum's or a constant's JSON
+JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
 
-MAPS = ("properties", "patternProperties", "dependentSchemas")
-SINGLES = ("items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")
-LISTS = ("prefixItems", "anyOf", "oneOf", "allOf")
+SCHEMA_MAP_KEYWORDS = ("properties", "patternProperties", "dependentSchemas")
+SCHEMA_KEYWORDS = ("items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")
+SCHEMA_LIST_KEYWORDS = ("prefixItems", "anyOf", "oneOf", "allOf")
 # Those that turn around or pick: a part that had to be loosened inside would make them refuse what fits.
-STRICT = frozenset({"not", "if", "then", "else", "propertyNames", "contains", "dependentSchemas"})
-SILENT = frozenset(
+STRICT_KEYWORDS = frozenset({"not", "if", "then", "else", "propertyNames", "contains", "dependentSchemas"})
+IGNORED_KEYWORDS = frozenset(
     {
         *("$ref", "$schema", "$id", "$comment", "$defs", "definitions", "$anchor", "id", "title"),
         *("externalDocs", "xml", "discriminator", "deprecated", "readOnly", "writeOnly", "nullable"),
@@ -27,11 +27,13 @@ SILENT = frozenset(
 
 def _is_type(value: object) -> bool:
     kinds = value if isinstance(value, list) else [value]
-    return 0 < len(kinds) <= len(TYPES) and all(isinstance(kind, str) and kind in TYPES for kind in kinds)
+    return 0 < len(kinds) <= len(JSON_TYPES) and all(
+        isinstance(kind, str) and kind in JSON_TYPES for kind in kinds
+    )
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_NUMBER
 
 
 def _is_count(value: object) -> bool:
@@ -39,35 +41,39 @@ def _is_count(value: object) -> bool:
 
 
 def _is_enum(value: object) -> bool:
-    return isinstance(value, list) and 0 < len(value) <= CHOICES and is_short(value)
+    return isinstance(value, list) and 0 < len(value) <= MAX_ENUM_VALUES and is_small_json(value)
 
 
-def is_short(value: object) -> bool:
+def is_small_json(value: object) -> bool:
     """Whether a value is JSON, of a size that is worth keeping."""
     try:
-        return len(json.dumps(value)) <= CHARACTERS
+        return len(json.dumps(value)) <= MAX_VALUE_CHARS
     except (TypeError, ValueError, RecursionError):  # what YAML knows and JSON does not, rings among it
         return False
 
 
-def are_names(value: object) -> bool:
+def is_name_list(value: object) -> bool:
     """Whether it is a list of names, such as `required`."""
-    return isinstance(value, list) and len(value) <= CHOICES and all(isinstance(name, str) for name in value)
+    return (
+        isinstance(value, list)
+        and len(value) <= MAX_ENUM_VALUES
+        and all(isinstance(name, str) for name in value)
+    )
 
 
-def _is_bound(value: object) -> bool:
+def _is_exclusive_bound(value: object) -> bool:
     return isinstance(value, bool) or _is_number(
         value
     )  # OpenAPI 3.0 says only whether the minimum is left out
 
 
-PLAIN: Mapping[str, Callable[[object], bool]] = {
+VALUE_CHECKS: Mapping[str, Callable[[object], bool]] = {
     "type": _is_type,
     "enum": _is_enum,
-    "const": is_short,
+    "const": is_small_json,
     "multipleOf": lambda value: _is_number(value) and value > 0,  # type: ignore[operator]
     **dict.fromkeys(("minimum", "maximum"), _is_number),
-    **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), _is_bound),
+    **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), _is_exclusive_bound),
     **dict.fromkeys(
         ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count
     ),
@@ -76,6 +82,6 @@ PLAIN: Mapping[str, Callable[[object], bool]] = {
     "pattern": lambda value: isinstance(value, str),
     "format": lambda value: isinstance(value, str),
     "description": lambda value: isinstance(value, str),
-    "required": are_names,
-    "dependentRequired": lambda value: isinstance(value, dict) and all(map(are_names, value.values())),
+    "required": is_name_list,
+    "dependentRequired": lambda value: isinstance(value, dict) and all(map(is_name_list, value.values())),
 }

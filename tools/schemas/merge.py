@@ -10,54 +10,54 @@ from typing import Any
 Schema = dict[str, Any]
 
 
-def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Schema:
+def merge_schemas(first: Mapping[str, Any], second: Mapping[str, Any]) -> Schema:
     """A schema for what fits both. Words are taken from the first; properties of both are allowed together."""
     both = dict(first)
     left = {}
     for keyword, value in second.items():
         if keyword not in both or both[keyword] == value:
             both[keyword] = value
-        elif (join := _JOINS.get(keyword)) and (joined := join(both[keyword], value)) is not None:
+        elif (join := _MERGERS.get(keyword)) and (joined := join(both[keyword], value)) is not None:
             both[keyword] = joined
-        elif keyword not in _WORDS:
+        elif keyword not in _ANNOTATION_KEYWORDS:
             left[keyword] = value
     if left:
         both["allOf"] = [*both.get("allOf", ()), left]
     return both
 
 
-def _properties(first: Schema, second: Schema) -> Schema:
-    return {**first, **{name: merged(first.get(name, {}), schema) for name, schema in second.items()}}
+def _merge_properties(first: Schema, second: Schema) -> Schema:
+    return {**first, **{name: merge_schemas(first.get(name, {}), schema) for name, schema in second.items()}}
 
 
-def _required(first: list[str], second: list[str]) -> list[str]:
+def _merge_required(first: list[str], second: list[str]) -> list[str]:
     return list(dict.fromkeys([*first, *second]))
 
 
-def _type(first: Any, second: Any) -> Any:
+def _merge_types(first: Any, second: Any) -> Any:
     """The narrower of two types; None when no value has both."""
     if {"number", "integer"} == {str(first), str(second)}:
         return "integer"
-    shared = [kind for kind in _listed(first) if kind in _listed(second)]
+    shared = [kind for kind in _as_list(first) if kind in _as_list(second)]
     return (shared[0] if len(shared) == 1 else shared) or None
 
 
-def _enum(first: list[Any], second: list[Any]) -> list[Any] | None:
+def _merge_enums(first: list[Any], second: list[Any]) -> list[Any] | None:
     return [value for value in first if value in second] or None
 
 
-def _listed(kinds: Any) -> list[Any]:
+def _as_list(kinds: Any) -> list[Any]:
     if isinstance(kinds, list):
         return kinds
     return [kinds]
 
 
-_WORDS = frozenset({"title", "description", "x-default", "x-example", "format", "nullable"})
-_JOINS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "properties": _properties,
-    "required": _required,
-    "type": _type,
-    "enum": _enum,
+_ANNOTATION_KEYWORDS = frozenset({"title", "description", "x-default", "x-example", "format", "nullable"})
+_MERGERS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "properties": _merge_properties,
+    "required": _merge_required,
+    "type": _merge_types,
+    "enum": _merge_enums,
     "allOf": lambda first, second: [*first, *second],
     # A part that forbids what it does not name is meant to forbid what the whole does not name.
     "additionalProperties": lambda first, second: first or second,

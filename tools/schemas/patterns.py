@@ -7,28 +7,30 @@ text only one way on is possible; groups, choices and references are not plain.
 import re
 from functools import cache
 
-LONGEST = 200
+MAX_PATTERN_CHARS = 200
 _ESCAPED = r"\\[dDwWsS.\-+*?()\[\]{}|^$/\\ ]"
 _ATOM = rf"(?:{_ESCAPED}|\[\^?(?:[^\[\]\\]|{_ESCAPED})+\]|[^\\\[\](){{}}*+?|^$])"
 _REPEAT = r"(?:[*+?]|\{\d{1,3}(?:,\d{0,3})?\})?"
-_BEYOND = "é一٣\u3000"  # a letter, a sign, a digit and a blank that stand for all that is not ASCII
+_NON_ASCII_SAMPLES = (
+    "é一٣\u3000"  # a letter, a sign, a digit and a blank that stand for all that is not ASCII
+)
 
 
-def is_quick(pattern: object) -> bool:
+def is_safe_pattern(pattern: object) -> bool:
     """Whether the pattern is plain; every other is told to the model, and checked by the service alone."""
-    if not isinstance(pattern, str) or len(pattern) > LONGEST:
+    if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN_CHARS:
         return False
-    row = _whole().fullmatch(pattern)
-    return row is not None and _compiles(pattern) and _is_settled(_atom().findall(row[1]))
+    row = _pattern_regex().fullmatch(pattern)
+    return row is not None and _is_valid_regex(pattern) and _is_deterministic(_atom_regex().findall(row[1]))
 
 
-def _is_settled(row: list[tuple[str, str]]) -> bool:
+def _is_deterministic(atoms: list[tuple[str, str]]) -> bool:
     """Whether after every repetition it is sure which character ends it."""
     open_: list[frozenset[str]] = []
-    for atom, repeat in row:
-        fits = _fits(atom)
+    for atom, repeat in atoms:
+        fits = _matching_characters(atom)
         apart = all(not fits & other for other in open_)
-        fixed, needed = _repeats(repeat)
+        fixed, needed = _parse_repeat(repeat)
         if not fixed and not apart:
             return False
         if apart and needed:
@@ -37,7 +39,7 @@ def _is_settled(row: list[tuple[str, str]]) -> bool:
     return True
 
 
-def _repeats(repeat: str) -> tuple[bool, bool]:
+def _parse_repeat(repeat: str) -> tuple[bool, bool]:
     """Whether it stands a fixed number of times, and whether at least once."""
     if not repeat.startswith("{"):
         return not repeat, repeat in ("", "+")
@@ -45,15 +47,15 @@ def _repeats(repeat: str) -> tuple[bool, bool]:
     return not comma or least == most, int(least) > 0
 
 
-def _fits(atom: str) -> frozenset[str]:
+def _matching_characters(atom: str) -> frozenset[str]:
     pattern = re.compile(atom, re.DOTALL)
     given = [character for character in atom if not character.isascii()]
     found = {character for character in map(chr, range(128)) if pattern.fullmatch(character)}
-    beyond = given or any(map(pattern.fullmatch, _BEYOND))
+    beyond = given or any(map(pattern.fullmatch, _NON_ASCII_SAMPLES))
     return frozenset({*found, *(["beyond"] if beyond else [])})
 
 
-def _compiles(pattern: str) -> bool:
+def _is_valid_regex(pattern: str) -> bool:
     try:
         re.compile(pattern)
     except (re.error, OverflowError):
@@ -62,10 +64,10 @@ def _compiles(pattern: str) -> bool:
 
 
 @cache
-def _whole() -> re.Pattern[str]:
+def _pattern_regex() -> re.Pattern[str]:
     return re.compile(rf"\^((?:{_ATOM}{_REPEAT})*)\$?")
 
 
 @cache
-def _atom() -> re.Pattern[str]:
+def _atom_regex() -> re.Pattern[str]:
     return re.compile(rf"({_ATOM})({_REPEAT})")

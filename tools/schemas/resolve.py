@@ -10,44 +10,52 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tools.schemas.keywords import LISTS, MAPS, PLAIN, SILENT, SINGLES, STRICT, is_short
-from tools.schemas.merge import merged
-from tools.schemas.patterns import is_quick
+from tools.schemas.keywords import (
+    IGNORED_KEYWORDS,
+    SCHEMA_KEYWORDS,
+    SCHEMA_LIST_KEYWORDS,
+    SCHEMA_MAP_KEYWORDS,
+    STRICT_KEYWORDS,
+    VALUE_CHECKS,
+    is_small_json,
+)
+from tools.schemas.merge import merge_schemas
+from tools.schemas.patterns import is_safe_pattern
 from tools.schemas.signature import ToolDefinitionError
 
-DEPTH = 24  # steps into a schema, references counted
-PARTS = 1000  # schemas within a schema, those that were referred to counted each time
-LINKS = 4  # references within what was referred to
-AGAIN = 1  # how often a schema is repeated within itself
-REPORTED = 20
-HINT = 200  # characters of a default or an example
+MAX_DEPTH = 24  # steps into a schema, references counted
+MAX_SUBSCHEMAS = 1000  # schemas within a schema, those that were referred to counted each time
+MAX_NESTED_REFERENCES = 4  # references within what was referred to
+MAX_REPEATS = 1  # how often a schema is repeated within itself
+MAX_WARNINGS = 20
+MAX_HINT_CHARS = 200  # characters of a default or an example
 
 Schema = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Checkable:
+class ResolvedSchema:
     """A schema without references, and what of the original is not in it, a sentence each."""
 
     schema: Schema
-    reported: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
-def checkable(schema: object, within: object = None) -> Checkable:
+def resolve_schema(schema: object, document: object = None) -> ResolvedSchema:
     """The schema, its `#/…` looked up in `within` (the schema itself if none is given).
 
     Raises ToolDefinitionError for a reference that leads elsewhere or nowhere.
     """
-    walk = _Walk(schema if within is None else within)
+    walk = _SchemaResolver(schema if document is None else document)
     try:
-        found = walk.into(schema, _Place())
+        found = walk.resolve(schema, _SchemaLocation())
     except RecursionError:
         raise ToolDefinitionError("the schema is nested too deep to be read; make it flatter") from None
-    return Checkable(found, walk.told())
+    return ResolvedSchema(found, walk.list_warnings())
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _SchemaLocation:
     """Where in the schema: its path for people, how many steps in, and which references led here."""
 
     path: str = ""
@@ -57,7 +65,7 @@ class _Place:
     def __str__(self) -> str:
         return self.path or "the schema"
 
-    def down(self, step: str = "") -> "_Place":
+    def child(self, step: str = "") -> "_SchemaLocation":
         if self.path and step:
             path = f"{self.path}.{step}"
         else:
@@ -65,156 +73,175 @@ class _Place:
         return replace(self, path=path[:120], depth=self.depth + 1)
 
 
-class _Walk:
-    def __init__(self, within: object) -> None:
+class _SchemaResolver:
+    def __init__(self, document: object) -> None:
         from referencing import Registry, Resource
 
-        self._documents: Any = Registry().with_resource("", Resource.opaque(within)).resolver()
-        self._left = PARTS
-        self._cuts = 0
-        self._reported: dict[str, None] = {}
+        self._reference_resolver: Any = Registry().with_resource("", Resource.opaque(document)).resolver()
+        self._subschemas_left = MAX_SUBSCHEMAS
+        self._cut_count = 0
+        self._warnings: dict[str, None] = {}
 
-    def told(self) -> tuple[str, ...]:
+    def list_warnings(self) -> tuple[str, ...]:
         reported = sorted(
-            self._reported, key=lambda each: not each.startswith(f"{_Place()} ")
+            self._warnings, key=lambda each: not each.startswith(f"{_SchemaLocation()} ")
         )  # of all of it first
-        more = len(reported) - REPORTED
-        return (*reported[:REPORTED], *([f"and {more} more of the kind"] if more > 0 else []))
+        more = len(reported) - MAX_WARNINGS
+        return (*reported[:MAX_WARNINGS], *([f"and {more} more of the kind"] if more > 0 else []))
 
-    def into(self, schema: object, place: _Place) -> Schema:
+    def resolve(self, schema: object, location: _SchemaLocation) -> Schema:
         if isinstance(schema, bool):
             if schema:
                 return {}
             return {"not": {}}
         if not isinstance(schema, Mapping):
-            return self._cut(place, "is no schema and is left open")
-        self._left -= 1
-        if self._left < 0:
-            return self._cut(_Place(), "is too large; what is beyond its first parts is left open")
-        if place.depth > DEPTH:
-            return self._cut(place, "is nested too deep and left open", schema)
+            return self._leave_open(location, "is no schema and is left open")
+        self._subschemas_left -= 1
+        if self._subschemas_left < 0:
+            return self._leave_open(
+                _SchemaLocation(), "is too large; what is beyond its first parts is left open"
+            )
+        if location.depth > MAX_DEPTH:
+            return self._leave_open(location, "is nested too deep and left open", schema)
         if "$ref" in schema:
-            return self._followed(schema, place)
-        return self._whole(schema, place)
+            return self._resolve_reference(schema, location)
+        return self._resolve_keywords(schema, location)
 
-    def _cut(self, place: _Place, why: str, schema: Mapping[str, Any] | None = None) -> Schema:
-        self._cuts += 1
-        self._report(place, why)
+    def _leave_open(
+        self, location: _SchemaLocation, reason: str, schema: Mapping[str, Any] | None = None
+    ) -> Schema:
+        self._cut_count += 1
+        self._warn(location, reason)
         kind = (schema or {}).get("type")
-        if isinstance(kind, str) and PLAIN["type"](kind):
+        if isinstance(kind, str) and VALUE_CHECKS["type"](kind):
             return {"type": kind}
         return {}
 
-    def _report(self, place: _Place, why: str) -> None:
-        self._reported[f"{place} {why}"] = None
+    def _warn(self, location: _SchemaLocation, reason: str) -> None:
+        self._warnings[f"{location} {reason}"] = None
 
-    def _followed(self, schema: Mapping[str, Any], place: _Place) -> Schema:
+    def _resolve_reference(self, schema: Mapping[str, Any], location: _SchemaLocation) -> Schema:
         reference = schema["$ref"]
-        target = self.lookup(reference, place)
-        if place.references.count(reference) > AGAIN:
-            return self._cut(
-                place, "contains itself and is left open there", target if isinstance(target, dict) else None
+        target = self.lookup(reference, location)
+        if location.references.count(reference) > MAX_REPEATS:
+            return self._leave_open(
+                location,
+                "contains itself and is left open there",
+                target if isinstance(target, dict) else None,
             )
-        if len(place.references) == LINKS:
-            return self._cut(
-                place, "refers on and on and is left open there", target if isinstance(target, dict) else None
+        if len(location.references) == MAX_NESTED_REFERENCES:
+            return self._leave_open(
+                location,
+                "refers on and on and is left open there",
+                target if isinstance(target, dict) else None,
             )
-        there = replace(place.down(), references=(*place.references, reference))
+        there = replace(location.child(), references=(*location.references, reference))
         beside = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
-        found = self.into(target, there)
+        found = self.resolve(target, there)
         if beside:
-            return merged(self._whole(beside, place), found)
+            return merge_schemas(self._resolve_keywords(beside, location), found)
         return found
 
-    def lookup(self, reference: object, place: _Place) -> object:
+    def lookup(self, reference: object, location: _SchemaLocation) -> object:
         """What a reference leads to. Raises ToolDefinitionError for one out of the document, or to nothing."""
         from referencing.exceptions import Unresolvable
 
         shown = repr(reference)[:100]
         if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
             raise ToolDefinitionError(
-                f"{place} refers to {shown}; only references within the document (#/…) are followed: put it there"
+                f"{location} refers to {shown}; only references within the document (#/…) are followed: put it there"
             )
         try:
-            return self._documents.lookup(reference).contents
+            return self._reference_resolver.lookup(reference).contents
         except (Unresolvable, ValueError, TypeError, LookupError):
-            raise ToolDefinitionError(f"{place} refers to {shown}, which is not in the document") from None
+            raise ToolDefinitionError(f"{location} refers to {shown}, which is not in the document") from None
 
-    def _whole(self, schema: Mapping[str, Any], place: _Place) -> Schema:
-        found = self._plain(schema, place)
-        for keywords, read in ((MAPS, self._map), (SINGLES, self._single), (LISTS, self._list)):
+    def _resolve_keywords(self, schema: Mapping[str, Any], location: _SchemaLocation) -> Schema:
+        found = self._copy_plain_keywords(schema, location)
+        for keywords, read in (
+            (SCHEMA_MAP_KEYWORDS, self._resolve_map),
+            (SCHEMA_KEYWORDS, self._resolve_single),
+            (SCHEMA_LIST_KEYWORDS, self._resolve_list),
+        ):
             for keyword in keywords:
                 if keyword in schema:
-                    self._take(found, keyword, schema[keyword], place, read)
-        self._hint(found, schema)
-        return _in_order(found, schema)
+                    self._add_keyword(found, keyword, schema[keyword], location, read)
+        self._add_hints(found, schema)
+        return _modernize(found, schema)
 
-    def _plain(self, schema: Mapping[str, Any], place: _Place) -> Schema:
+    def _copy_plain_keywords(self, schema: Mapping[str, Any], location: _SchemaLocation) -> Schema:
         found: Schema = {}
         for keyword, value in schema.items():
-            if keyword in PLAIN and PLAIN[keyword](value):
+            if keyword in VALUE_CHECKS and VALUE_CHECKS[keyword](value):
                 found[keyword] = value
-            elif keyword in PLAIN:
-                self._report(place, f"has {keyword} {repr(value)[:40]}, which is not understood and left out")
-            elif keyword not in {*MAPS, *SINGLES, *LISTS, *SILENT} and not str(keyword).startswith("x-"):
-                self._report(place, f"has {str(keyword)[:40]}, which is not supported and left out")
-        if "pattern" in found and not is_quick(found["pattern"]):
+            elif keyword in VALUE_CHECKS:
+                self._warn(
+                    location, f"has {keyword} {repr(value)[:40]}, which is not understood and left out"
+                )
+            elif keyword not in {
+                *SCHEMA_MAP_KEYWORDS,
+                *SCHEMA_KEYWORDS,
+                *SCHEMA_LIST_KEYWORDS,
+                *IGNORED_KEYWORDS,
+            } and not str(keyword).startswith("x-"):
+                self._warn(location, f"has {str(keyword)[:40]}, which is not supported and left out")
+        if "pattern" in found and not is_safe_pattern(found["pattern"]):
             found["x-pattern"] = found.pop("pattern")
-            self._report(place, "has a pattern that is told but not checked here")
+            self._warn(location, "has a pattern that is told but not checked here")
         if isinstance(schema.get("title"), str) and not found.get("description"):
             found["description"] = schema["title"]
         return found
 
-    def _take(
+    def _add_keyword(
         self,
-        found: Schema,
+        target: Schema,
         keyword: str,
         value: object,
-        place: _Place,
-        read: Callable[[str, Any, _Place], Any],
+        location: _SchemaLocation,
+        resolve_value: Callable[[str, Any, _SchemaLocation], Any],
     ) -> None:
         """Add one keyword that holds schemas, if it is well-formed and nothing in it had to be loosened that
         counts.
         """
-        before = self._cuts
-        inner = read(keyword, value, place)
-        loosened = self._cuts > before
-        if inner is None or (loosened and keyword in STRICT):
-            self._report(place, f"has {keyword}, which is left out")
+        before = self._cut_count
+        inner = resolve_value(keyword, value, location)
+        loosened = self._cut_count > before
+        if inner is None or (loosened and keyword in STRICT_KEYWORDS):
+            self._warn(location, f"has {keyword}, which is left out")
         elif keyword == "oneOf" and loosened:
-            found["anyOf"] = inner
+            target["anyOf"] = inner
         elif keyword == "allOf":
             for part in inner:
-                found.update(merged(found, part))
+                target.update(merge_schemas(target, part))
         else:
-            found[keyword] = inner
+            target[keyword] = inner
 
-    def _map(self, keyword: str, value: object, place: _Place) -> Schema | None:
+    def _resolve_map(self, keyword: str, value: object, location: _SchemaLocation) -> Schema | None:
         if not isinstance(value, Mapping):
             return None
-        if keyword == "patternProperties" and not all(map(is_quick, value)):
+        if keyword == "patternProperties" and not all(map(is_safe_pattern, value)):
             return None
         return {
-            str(name): self.into(inner, place.down(str(name)[:40]))
+            str(name): self.resolve(inner, location.child(str(name)[:40]))
             for name, inner in value.items()
             if not (isinstance(inner, Mapping) and inner.get("readOnly") is True)
         }
 
-    def _single(self, keyword: str, value: object, place: _Place) -> Schema | bool | None:
+    def _resolve_single(self, keyword: str, value: object, location: _SchemaLocation) -> Schema | bool | None:
         if isinstance(value, list):
             return None  # tuples of old drafts
-        inner = self.into(value, place.down(keyword if keyword == "items" else ""))
+        inner = self.resolve(value, location.child(keyword if keyword == "items" else ""))
         if keyword == "additionalProperties":
             return inner or True
         return inner
 
-    def _list(self, keyword: str, value: object, place: _Place) -> list[Schema] | None:
+    def _resolve_list(self, keyword: str, value: object, location: _SchemaLocation) -> list[Schema] | None:
         if not isinstance(value, list) or not value:
             return None
-        return [self.into(inner, place.down()) for inner in value]
+        return [self.resolve(inner, location.child()) for inner in value]
 
     @staticmethod
-    def _hint(found: Schema, schema: Mapping[str, Any]) -> None:
+    def _add_hints(target: Schema, schema: Mapping[str, Any]) -> None:
         """Defaults and examples are told, never filled in: the service knows its own."""
         examples = schema.get("examples")
         first = examples[0] if isinstance(examples, list) and examples else None
@@ -222,36 +249,36 @@ class _Walk:
             ("x-default", schema.get("default")),
             ("x-example", schema.get("example", first)),
         ):
-            if value not in (None, "", [], {}) and is_short(value) and len(str(value)) <= HINT:
-                found[keyword] = value
+            if value not in (None, "", [], {}) and is_small_json(value) and len(str(value)) <= MAX_HINT_CHARS:
+                target[keyword] = value
         if schema.get("nullable") is True:
-            found["nullable"] = True
+            target["nullable"] = True
 
 
-def _in_order(found: Schema, schema: Mapping[str, Any]) -> Schema:
+def _modernize(resolved: Schema, schema: Mapping[str, Any]) -> Schema:
     """The same in today's words: bounds as numbers, null as `nullable`, a choice of one without the choice."""
     for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        if isinstance(found.get(bound), bool) and found.pop(bound) and limit in found:
-            found[bound] = found.pop(limit)
-    if isinstance(found.get("type"), list):
-        kinds = [kind for kind in found["type"] if kind != "null"]
-        found |= {"nullable": True} if kinds and len(kinds) < len(found["type"]) else {}
-        found["type"] = kinds[0] if len(kinds) == 1 else kinds or "null"
+        if isinstance(resolved.get(bound), bool) and resolved.pop(bound) and limit in resolved:
+            resolved[bound] = resolved.pop(limit)
+    if isinstance(resolved.get("type"), list):
+        kinds = [kind for kind in resolved["type"] if kind != "null"]
+        resolved |= {"nullable": True} if kinds and len(kinds) < len(resolved["type"]) else {}
+        resolved["type"] = kinds[0] if len(kinds) == 1 else kinds or "null"
     for choice in ("anyOf", "oneOf"):
-        found = _chosen(found, choice)
-    if "required" in found and isinstance(schema.get("properties"), Mapping):
-        hidden = set(map(str, schema["properties"])) - set(found.get("properties", ()))
-        found["required"] = [name for name in found["required"] if name not in hidden]
-    return found
+        resolved = _simplify_choice(resolved, choice)
+    if "required" in resolved and isinstance(schema.get("properties"), Mapping):
+        hidden = set(map(str, schema["properties"])) - set(resolved.get("properties", ()))
+        resolved["required"] = [name for name in resolved["required"] if name not in hidden]
+    return resolved
 
 
-def _chosen(found: Schema, choice: str) -> Schema:
-    options = [option for option in found.get(choice, ()) if option.get("type") != "null"]
+def _simplify_choice(schema: Schema, choice_keyword: str) -> Schema:
+    options = [option for option in schema.get(choice_keyword, ()) if option.get("type") != "null"]
     if not options:
-        return found
-    rest = {keyword: value for keyword, value in found.items() if keyword != choice}
-    if len(options) < len(found[choice]):
+        return schema
+    rest = {keyword: value for keyword, value in schema.items() if keyword != choice_keyword}
+    if len(options) < len(schema[choice_keyword]):
         rest["nullable"] = True
     if len(options) == 1:
-        return merged(rest, options[0])
-    return {**rest, choice: options}
+        return merge_schemas(rest, options[0])
+    return {**rest, choice_keyword: options}

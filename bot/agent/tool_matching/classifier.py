@@ -13,7 +13,7 @@ from importlib.resources import files
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class LogisticModel:
     """One logistic judgement: features by name as (mean, weight); one that a message lacks counts as its
     mean.
     """
@@ -21,12 +21,12 @@ class Judgement:
     bias: float
     features: Mapping[str, tuple[float, float]]
 
-    def logit(self, given: Mapping[str, float]) -> float:
+    def compute_logit(self, values: Mapping[str, float]) -> float:
         """How much speaks for it; 0 is even."""
         logit = self.bias
         for name, (mean, weight) in self.features.items():  # a loop, since a sum of terms takes twice as long
-            if name in given:
-                logit += (given[name] - mean) * weight
+            if name in values:
+                logit += (values[name] - mean) * weight
         return logit
 
 
@@ -38,38 +38,40 @@ class Weights:
     `threshold` and `abroad` are the probabilities from which a message in English, or not, needs tools.
     """
 
-    near: Judgement
-    right: Judgement
+    near: LogisticModel
+    right: LogisticModel
     threshold: float
-    abroad: float
+    non_english_threshold: float
 
-    def needs(self, given: Mapping[str, float]) -> float:
+    def tool_chance(self, values: Mapping[str, float]) -> float:
         """The probability that tools are needed, 0 to 1."""
-        return chance(min(self.near.logit(given), self.right.logit(given)))
+        return to_probability(min(self.near.compute_logit(values), self.right.compute_logit(values)))
 
-    def least(self, english: bool) -> float:
+    def threshold_for(self, is_english: bool) -> float:
         """The probability from which tools are taken to be needed."""
-        if english:
+        if is_english:
             return self.threshold
-        return self.abroad
+        return self.non_english_threshold
 
 
-def chance(logit: float) -> float:
+def to_probability(logit: float) -> float:
     """A logit as a probability; extremes stay short of 0 and 1."""
     return 1 / (1 + math.exp(-max(-30.0, min(30.0, logit))))
 
 
 @cache
-def shipped() -> Weights:
+def load_weights() -> Weights:
     """The weights that come with the house."""
-    return from_json(files("bot.agent.tool_matching").joinpath("weights.json").read_text(encoding="utf-8"))
+    return parse_weights(
+        files("bot.agent.tool_matching").joinpath("weights.json").read_text(encoding="utf-8")
+    )
 
 
-def from_json(text: str) -> Weights:
+def parse_weights(text: str) -> Weights:
     """Weights as `to_json` writes them. Raises ValueError or KeyError for anything else."""
     body = json.loads(text)
     near, right = (
-        Judgement(
+        LogisticModel(
             body[name]["bias"],
             {key: (mean, weight) for key, (mean, weight) in body[name]["features"].items()},
         )
@@ -78,19 +80,17 @@ def from_json(text: str) -> Weights:
     return Weights(near, right, body["threshold"], body["abroad"])
 
 
-def to_json(weights: Weights) -> str:
+def format_weights(weights: Weights) -> str:
     """The same as text, a feature a line, rounded to what matters."""
     body = {
         "threshold": round(weights.threshold, 3),
-        "abroad": round(weights.abroad, 3),
-        "near": _plain(weights.near),
-        "right": _plain(weights.right),
+        "abroad": round(weights.non_english_threshold, 3),
+        "near": _to_plain(weights.near),
+        "right": _to_plain(weights.right),
     }
     return json.dumps(body, indent=1, sort_keys=True) + "\n"
 
 
-def _plain(judgement: Judgement) -> dict[str, object]:
-    numbers = {
-        name: [round(mean, 4), round(weight, 4)] for name, (mean, weight) in judgement.features.items()
-    }
-    return {"bias": round(judgement.bias, 4), "features": numbers}
+def _to_plain(model: LogisticModel) -> dict[str, object]:
+    numbers = {name: [round(mean, 4), round(weight, 4)] for name, (mean, weight) in model.features.items()}
+    return {"bias": round(model.bias, 4), "features": numbers}

@@ -6,22 +6,30 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from bot.agent.tool_matching.concepts import Ideas, ideas, is_english, named
-from bot.agent.tool_matching.stems import is_elsewhere, is_order, is_seeking, is_small, stem, weight, words
+from bot.agent.tool_matching.concepts import Concepts, find_english_names, is_english, load_concepts
+from bot.agent.tool_matching.stems import (
+    is_command_word,
+    is_foreign_stop_word,
+    is_search_word,
+    is_stop_word,
+    split_words,
+    stem,
+    weigh_word,
+)
 
-LENGTH = 2000  # characters that are looked at: more would cost time and tell nothing new
+MAX_CHARS = 2000  # characters that are looked at: more would cost time and tell nothing new
 
 _NUMBER = re.compile(r"\d[\d.,:/]*")
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z]\w+")
 _QUOTED = re.compile(r'"[^"]+"|(?<!\w)\'[^\']{2,}\'|[“„«][^”“»]+[”“»]')
-_COUNTING = re.compile(
+_NUMBER_WORD = re.compile(
     "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|million|dozen"
 )
 _QUESTION = re.compile("what|who|which|when|where|why|how")
 # What signs stand for, in the words tools have for it; they count only where a tool has them.
 _MONEY = r"\b(?:dollars?|euros?|pounds?|yen|francs?|yuan|rupees?|pesos?|USD|EUR|GBP|JPY|CHF|CNY|INR)\b"
 _UNIT = r"\b(?:miles?|km|kilomet(?:er|re)s?|met(?:er|re)s?|feet|foot|inch(?:es)?|cm|lbs?|kg|kilos?|celsius|fahrenheit)\b"
-_SIGNS = (
+_HINTS = (
     (rf"{_MONEY}.*{_MONEY}", "convert currency exchange"),
     (rf"{_UNIT}.*{_UNIT}", "convert unit"),
     (r"https?://|\bwww\.|\b[\w-]+\.(?:com|org|net|io|de|fr|ru|cn|jp)\b", "web website url page link"),
@@ -37,14 +45,14 @@ _SIGNS = (
     (r"\b(?:get|go|drive|travel|walk|cycle) from .+ to ", "route direction"),
     (r"\b\d{4}-\d\d-\d\d\b|\b(?:tomorrow|tonight|next (?:week|month)|\w{3,6}day)\b", "calendar schedule"),
 )
-_SURE = frozenset(map(stem, ("url", "arithmetic")))  # a sign for them is enough
+_SURE_STEMS = frozenset(map(stem, ("url", "arithmetic")))  # a sign for them is enough
 _VAGUE = re.compile(
     "best|most|why|meaning|difference|cause|steps|better"
 )  # asked of the world, not of a tool
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
+class MessageFeatures:
     """One message. `stems` weigh what they tell; `forms` describe the sentence, empty where it is not
     English.
 
@@ -54,67 +62,79 @@ class Wording:
     """
 
     stems: Mapping[str, float]
-    forms: Mapping[str, float]
+    sentence_features: Mapping[str, float]
     hints: frozenset[str]
-    sure: frozenset[str]
-    numbers: int
-    givens: int
-    readable: bool
-    english: bool
-    order: bool
-    seeks: bool
+    sure_hints: frozenset[str]
+    number_count: int
+    value_count: int
+    is_readable: bool
+    is_english: bool
+    begins_with_command: bool
+    begins_with_search: bool
 
     @property
-    def asks(self) -> bool:
+    def is_question(self) -> bool:
         """Whether it begins with a question word of English."""
-        return self.forms.get("question", 0.0) > 0
+        return self.sentence_features.get("question", 0.0) > 0
 
 
-def read(text: str, known: Ideas | None = None) -> Wording:
+def extract_features(text: str, concepts: Concepts | None = None) -> MessageFeatures:
     """Look at the newest message of a person."""
-    text = text[:LENGTH]
-    found = words(text)
-    numbers = len(_NUMBER.findall(text)) + sum(_COUNTING.fullmatch(word) is not None for word in found)
+    text = text[:MAX_CHARS]
+    found = split_words(text)
+    numbers = len(_NUMBER.findall(text)) + sum(_NUMBER_WORD.fullmatch(word) is not None for word in found)
     capitals = len(_NAME.findall(text))
     quoted = len(_QUOTED.findall(text))
     givens = numbers + capitals + quoted
-    hints = frozenset(one for pattern, meant in _signs() if pattern.search(text) for one in meant)
+    hints = frozenset(one for pattern, meant in _compile_hints() if pattern.search(text) for one in meant)
     if is_english(found):
-        forms = _forms(found, numbers, capitals, quoted)
-        held = (weighed(found), forms, hints, hints & _SURE, numbers, givens, bool(found))
-        return Wording(*held, english=True, order=_begins(found, is_order), seeks=_begins(found, is_seeking))
-    names = named(found, known or ideas())
+        forms = _describe_sentence(found, numbers, capitals, quoted)
+        held = (weigh_stems(found), forms, hints, hints & _SURE_STEMS, numbers, givens, bool(found))
+        return MessageFeatures(
+            *held,
+            is_english=True,
+            begins_with_command=_begins_with(found, is_command_word),
+            begins_with_search=_begins_with(found, is_search_word),
+        )
+    names = find_english_names(found, concepts or load_concepts())
     # A foreign word that is no name of anything would only seem left over, and a small one is no name.
-    perhaps = hints | weighed(word for word in found if not is_elsewhere(word)).keys()
+    perhaps = hints | weigh_stems(word for word in found if not is_foreign_stop_word(word)).keys()
     readable = bool(names or hints)
-    held = (weighed(names), {}, perhaps, hints & _SURE, numbers, givens, readable)
-    return Wording(*held, english=False, order=_begins(names, is_order), seeks=_begins(names, is_seeking))
+    held = (weigh_stems(names), {}, perhaps, hints & _SURE_STEMS, numbers, givens, readable)
+    return MessageFeatures(
+        *held,
+        is_english=False,
+        begins_with_command=_begins_with(names, is_command_word),
+        begins_with_search=_begins_with(names, is_search_word),
+    )
 
 
-def weighed(found: Iterable[str]) -> dict[str, float]:
+def weigh_stems(message_words: Iterable[str]) -> dict[str, float]:
     """Stems of the words that can tell something, with what they weigh."""
     told: dict[str, float] = {}
-    for word in found:
-        if worth := weight(word):
+    for word in message_words:
+        if worth := weigh_word(word):
             short = stem(word)
             told[short] = max(worth, told.get(short, 0.0))
     return told
 
 
-def _begins(found: list[str], kind: Callable[[str], bool]) -> bool:
+def _begins_with(message_words: list[str], is_kind: Callable[[str], bool]) -> bool:
     """Whether the first word that says something is of this kind."""
-    return any(map(kind, itertools.islice((word for word in found if not is_small(word)), 1)))
+    return any(map(is_kind, itertools.islice((word for word in message_words if not is_stop_word(word)), 1)))
 
 
 @cache
-def _signs() -> tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]:
+def _compile_hints() -> tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]:
     return tuple(
-        (re.compile(pattern, re.IGNORECASE), tuple(map(stem, meant.split()))) for pattern, meant in _SIGNS
+        (re.compile(pattern, re.IGNORECASE), tuple(map(stem, meant.split()))) for pattern, meant in _HINTS
     )
 
 
-def _forms(found: list[str], numbers: int, capitals: int, quoted: int) -> dict[str, float]:
-    first = found[0] if found else ""
+def _describe_sentence(
+    message_words: list[str], numbers: int, capitals: int, quoted: int
+) -> dict[str, float]:
+    first = message_words[0] if message_words else ""
     return {
         "numbers": min(numbers, 4) / 4,
         "names": min(capitals, 4) / 4,
@@ -123,8 +143,8 @@ def _forms(found: list[str], numbers: int, capitals: int, quoted: int) -> dict[s
         "question": float(_QUESTION.fullmatch(first) is not None),
         "how": float(first == "how"),
         "who": float(first == "who"),
-        "order": float(bool(first) and not is_small(first)),
-        "length": min(len(found), 40) / 40,
-        "short": float(len(found) < 8),
-        "vague": float(any(map(_VAGUE.fullmatch, found))),
+        "order": float(bool(first) and not is_stop_word(first)),
+        "length": min(len(message_words), 40) / 40,
+        "short": float(len(message_words) < 8),
+        "vague": float(any(map(_VAGUE.fullmatch, message_words))),
     }

@@ -5,179 +5,203 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bot.agent.tool_matching.features import Wording
-from bot.agent.tool_matching.index import ABOUT, BEGINNING, CHOICES, FIELDS, NOTES, TITLE, Offer, Shape
+from bot.agent.tool_matching.features import MessageFeatures
+from bot.agent.tool_matching.index import (
+    CHOICES,
+    DESCRIPTION,
+    FIELDS,
+    NOTES,
+    PREFIX_LETTERS,
+    TITLE,
+    ToolIndex,
+    ToolProfile,
+)
 
-TELLS = {
+SECTION_WEIGHTS = {
     TITLE: 1.0,
-    ABOUT: 0.9,
+    DESCRIPTION: 0.9,
     FIELDS: 0.7,
     NOTES: 0.5,
     CHOICES: 0.6,
 }  # by the section a message's word is found in
-LOOSE = 0.7  # a word that only begins alike
-SOFT = 0.5  # a word for something near
+PREFIX_WEIGHT = 0.7  # a word that only begins alike
+RELATED_WEIGHT = 0.5  # a word for something near
 
 
-class Tally:
+class MatchCounts:
     """What a message and one tool have in common, while it is counted: weights, and the stems of its name."""
 
     __slots__ = ("hit", "met", "soft", "strong", "sums", "told")
 
     def __init__(self) -> None:
         self.hit = self.soft = self.told = self.strong = 0.0
-        self.sums = [0.0] * len(TELLS)
+        self.sums = [0.0] * len(SECTION_WEIGHTS)
         self.met: set[str] = set()
 
-    def share(self, section: int, tool: Shape) -> float:
+    def section_share(self, section: int, tool: ToolProfile) -> float:
         """How much of a section of the tool the message has."""
-        whole = tool.totals[section]
+        whole = tool.section_weights[section]
         if whole:
             return self.sums[section] / whole
         return 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class ToolMatch:
     """A message held against one tool; the higher the `score`, the better it fits. `total`: weight of the
     message.
     """
 
-    tool: Shape
+    tool: ToolProfile
     score: float
-    numbers: Mapping[str, float]
-    tally: Tally
-    total: float
+    features: Mapping[str, float]
+    counts: MatchCounts
+    message_weight: float
 
 
-class _Count:
+class _MatchCounter:
     """Finds the stems of a message in all tools: themselves, what begins alike, what means something near."""
 
-    def __init__(self, offer: Offer) -> None:
-        self.tallies: defaultdict[int, Tally] = defaultdict(
-            Tally
+    def __init__(self, tool_index: ToolIndex) -> None:
+        self.match_counts: defaultdict[int, MatchCounts] = defaultdict(
+            MatchCounts
         )  # of many tools, most have nothing in common with it
-        self.total = 0.0
-        self._offer = offer
-        self._met: dict[str, float] = {}
+        self.message_weight = 0.0
+        self._tool_index = tool_index
+        self._met_stems: dict[str, float] = {}
 
-    def add(self, one: str, weight: float) -> None:
+    def add_stem(self, stem: str, weight: float) -> None:
         """Count one stem of the message."""
-        worth = weight * self._offer.rarity.get(one, 1.0)
-        self.total += worth
-        reach = self._alike(one, self._exact(one))
+        worth = weight * self._tool_index.rarity.get(stem, 1.0)
+        self.message_weight += worth
+        reach = self._match_prefix(stem, self._match_exact(stem))
         for number, tells in reach.items():
-            self.tallies[number].hit += worth * tells
-            self.tallies[number].told += worth
+            self.match_counts[number].hit += worth * tells
+            self.match_counts[number].told += worth
         if weight == 1.0:
-            for number in self._headed(one):
-                self.tallies[number].strong += 1
-        for number in self._near(one) - reach.keys():
-            self.tallies[number].soft += worth
-            self.tallies[number].told += worth
+            for number in self._find_prominent(stem):
+                self.match_counts[number].strong += 1
+        for number in self._match_related(stem) - reach.keys():
+            self.match_counts[number].soft += worth
+            self.match_counts[number].told += worth
 
-    def close(self) -> None:
+    def finish(self) -> None:
         """Sum up by section what was met, each stem of a tool once."""
-        for one, strength in self._met.items():
-            for spot in self._offer.spots[one]:
-                self.tallies[spot.tool].sums[spot.section] += strength * spot.weight
+        for one, strength in self._met_stems.items():
+            for spot in self._tool_index.postings[one]:
+                self.match_counts[spot.tool_number].sums[spot.section] += strength * spot.weight
                 if spot.section == TITLE:
-                    self.tallies[spot.tool].met.add(one)
+                    self.match_counts[spot.tool_number].met.add(one)
 
-    def _exact(self, one: str) -> dict[int, float]:
+    def _match_exact(self, stem: str) -> dict[int, float]:
         reach: dict[int, float] = {}
-        for spot in self._offer.spots.get(one, ()):
-            reach[spot.tool] = max(reach.get(spot.tool, 0.0), TELLS[spot.section])
+        for spot in self._tool_index.postings.get(stem, ()):
+            reach[spot.tool_number] = max(reach.get(spot.tool_number, 0.0), SECTION_WEIGHTS[spot.section])
         if reach:
-            self._met[one] = 1.0
+            self._met_stems[stem] = 1.0
         return reach
 
-    def _alike(self, one: str, exact: dict[int, float]) -> dict[int, float]:
+    def _match_prefix(self, stem: str, exact: dict[int, float]) -> dict[int, float]:
         reach = dict(exact)
-        for other in self._offer.alike.get(one[:BEGINNING], ()):
-            self._met[other] = max(self._met.get(other, 0.0), LOOSE)
-            for spot in self._offer.spots[other]:
-                if spot.tool not in exact:
-                    reach[spot.tool] = max(reach.get(spot.tool, 0.0), LOOSE * TELLS[spot.section])
+        for other in self._tool_index.by_prefix.get(stem[:PREFIX_LETTERS], ()):
+            self._met_stems[other] = max(self._met_stems.get(other, 0.0), PREFIX_WEIGHT)
+            for spot in self._tool_index.postings[other]:
+                if spot.tool_number not in exact:
+                    reach[spot.tool_number] = max(
+                        reach.get(spot.tool_number, 0.0), PREFIX_WEIGHT * SECTION_WEIGHTS[spot.section]
+                    )
         return reach
 
-    def _headed(self, one: str) -> set[int]:
-        return {spot.tool for spot in self._offer.spots.get(one, ()) if spot.section <= ABOUT}
+    def _find_prominent(self, stem: str) -> set[int]:
+        return {
+            spot.tool_number
+            for spot in self._tool_index.postings.get(stem, ())
+            if spot.section <= DESCRIPTION
+        }
 
-    def _near(self, one: str) -> set[int]:
+    def _match_related(self, stem: str) -> set[int]:
         tools: set[int] = set()
-        for other in self._offer.near.get(one, ()):
-            self._met[other] = max(self._met.get(other, 0.0), SOFT)
-            tools |= self._headed(other)
+        for other in self._tool_index.related_stems.get(stem, ()):
+            self._met_stems[other] = max(self._met_stems.get(other, 0.0), RELATED_WEIGHT)
+            tools |= self._find_prominent(other)
         return tools
 
 
-def matches(said: Wording, offer: Offer) -> list[Match]:
+def match_tools(message: MessageFeatures, tool_index: ToolIndex) -> list[ToolMatch]:
     """The tools that have something in common with the message, best first; if none has, one that has
     nothing.
     """
-    count = _Count(offer)
-    for one, weight in said.stems.items():
-        count.add(one, weight)
-    for one in sorted((said.hints & offer.spots.keys()) - said.stems.keys()):
-        count.add(one, 1.0)
-    count.close()
-    touched = sorted(count.tallies.items()) or [(0, Tally())]
-    found = [_match(offer.tools[number], tally, count.total) for number, tally in touched]
+    count = _MatchCounter(tool_index)
+    for one, weight in message.stems.items():
+        count.add_stem(one, weight)
+    for one in sorted((message.hints & tool_index.postings.keys()) - message.stems.keys()):
+        count.add_stem(one, 1.0)
+    count.finish()
+    touched = sorted(count.match_counts.items()) or [(0, MatchCounts())]
+    found = [_build_match(tool_index.tools[number], tally, count.message_weight) for number, tally in touched]
     return sorted(found, key=lambda match: -match.score)
 
 
-def _match(tool: Shape, tally: Tally, total: float) -> Match:
-    title, about = (tally.share(section, tool) for section in (TITLE, ABOUT))
-    near = (tally.hit + SOFT * tally.soft) / total if total else 0.0
-    strong = math.log1p(tally.strong)
+def _build_match(tool: ToolProfile, counts: MatchCounts, message_weight: float) -> ToolMatch:
+    title, about = (counts.section_share(section, tool) for section in (TITLE, DESCRIPTION))
+    near = (counts.hit + RELATED_WEIGHT * counts.soft) / message_weight if message_weight else 0.0
+    strong = math.log1p(counts.strong)
     numbers = {
-        "hit": math.log1p(tally.hit),
-        "covered": tally.hit / total if total else 0.0,
+        "hit": math.log1p(counts.hit),
+        "covered": counts.hit / message_weight if message_weight else 0.0,
         "near": near,
         "title": title,
-        "title_hit": math.log1p(tally.sums[TITLE]),
+        "title_hit": math.log1p(counts.sums[TITLE]),
         "about": about,
-        "about_hit": math.log1p(tally.sums[ABOUT]),
+        "about_hit": math.log1p(counts.sums[DESCRIPTION]),
         "strong": strong,
     }
-    score = 1.2 * near + 1.5 * title + 0.8 * about + 0.3 * tally.share(FIELDS, tool) + 0.5 * strong
-    return Match(tool, score, numbers, tally, total)
+    score = 1.2 * near + 1.5 * title + 0.8 * about + 0.3 * counts.section_share(FIELDS, tool) + 0.5 * strong
+    return ToolMatch(tool, score, numbers, counts, message_weight)
 
 
-def features(said: Wording, found: list[Match]) -> dict[str, float]:
+def build_features(message: MessageFeatures, tool_matches: list[ToolMatch]) -> dict[str, float]:
     """What the model reads: the best tool, how far it is ahead, the best of all tools, and the sentence."""
-    best = found[0]
-    second = found[1].score if len(found) > 1 else 0.0
-    shared = {f"any_{name}": max(match.numbers[name] for match in found) for name in best.numbers}
+    best = tool_matches[0]
+    second = tool_matches[1].score if len(tool_matches) > 1 else 0.0
+    shared = {f"any_{name}": max(match.features[name] for match in tool_matches) for name in best.features}
     ahead = {"score": best.score, "ahead": best.score - second}
-    return {**best.numbers, **_left(best), **_given(said, best.tool), **ahead, **shared, **said.forms}
-
-
-def _left(best: Match) -> dict[str, float]:
-    """What else message and tool have in common, and what is left over of both."""
-    tool = best.tool
-    tally = best.tally
     return {
-        "soft": math.log1p(tally.soft),
-        "rest": math.log1p(max(0.0, best.total - tally.told)),
-        "fields": tally.share(FIELDS, tool),
-        "notes": tally.share(NOTES, tool),
-        "choice": float(tally.sums[CHOICES] > 0),
-        "missing": math.log1p(len(tool.title - tally.met)),
+        **best.features,
+        **_describe_leftovers(best),
+        **_describe_arguments(message, best.tool),
+        **ahead,
+        **shared,
+        **message.sentence_features,
     }
 
 
-def _given(said: Wording, tool: Shape) -> dict[str, float]:
-    """Whether the message holds what the tool must be given."""
-    names = said.givens - said.numbers
+def _describe_leftovers(best: ToolMatch) -> dict[str, float]:
+    """What else message and tool have in common, and what is left over of both."""
+    tool = best.tool
+    tally = best.counts
     return {
-        "no_number": float(tool.numbers > 0 and said.numbers == 0),
-        "few_numbers": float(said.numbers < tool.numbers),
-        "numbers_given": min(1.0, said.numbers / tool.numbers) if tool.numbers else 0.0,
-        "no_name": float(tool.texts > 0 and names == 0),
-        "names_given": min(1.0, names / tool.texts) if tool.texts else 0.0,
-        "filled": min(1.0, said.givens / tool.required) if tool.required else 1.0,
-        "required": min(tool.required, 4) / 4,
-        "texts": min(tool.texts, 3) / 3,
+        "soft": math.log1p(tally.soft),
+        "rest": math.log1p(max(0.0, best.message_weight - tally.told)),
+        "fields": tally.section_share(FIELDS, tool),
+        "notes": tally.section_share(NOTES, tool),
+        "choice": float(tally.sums[CHOICES] > 0),
+        "missing": math.log1p(len(tool.title_stems - tally.met)),
+    }
+
+
+def _describe_arguments(message: MessageFeatures, tool: ToolProfile) -> dict[str, float]:
+    """Whether the message holds what the tool must be given."""
+    names = message.value_count - message.number_count
+    return {
+        "no_number": float(tool.required_numbers > 0 and message.number_count == 0),
+        "few_numbers": float(message.number_count < tool.required_numbers),
+        "numbers_given": min(1.0, message.number_count / tool.required_numbers)
+        if tool.required_numbers
+        else 0.0,
+        "no_name": float(tool.required_texts > 0 and names == 0),
+        "names_given": min(1.0, names / tool.required_texts) if tool.required_texts else 0.0,
+        "filled": min(1.0, message.value_count / tool.required_count) if tool.required_count else 1.0,
+        "required": min(tool.required_count, 4) / 4,
+        "texts": min(tool.required_texts, 3) / 3,
     }

@@ -9,55 +9,55 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bot.bench.endpoint.result import Call, Result
-from bot.domain import CANVAS
+from bot.bench.endpoint.result import BenchResult, MeasuredCall
+from bot.domain import CANVAS_TOKENS
 
-SIZE = (9.0, 5.0)  # inches
-DOTS = 150  # an inch
-FURTHEST = 4  # canvases the curve shows at least
+FIGURE_INCHES = (9.0, 5.0)  # inches
+DOTS_PER_INCH = 150  # an inch
+MIN_CURVE_CANVASES = 4  # canvases the curve shows at least
 
 
-def draw(result: Result, file: Path) -> bool:
+def draw_chart(result: BenchResult, file: Path) -> bool:
     """Write a PNG; False if nothing was measured that could be drawn."""
     shown = {
-        "one at a time, streamed": _calls(result, streamed=True, at_once=1),
-        "one at a time, not streamed": _calls(result, streamed=False, at_once=1),
-        "four at once, each": _calls(result, streamed=True, at_once=4),
+        "one at a time, streamed": _call_points(result, streamed=True, at_once=1),
+        "one at a time, not streamed": _call_points(result, streamed=False, at_once=1),
+        "four at once, each": _call_points(result, streamed=True, at_once=4),
     }
     if not any(shown.values()):
         return False
-    figure = Figure(figsize=SIZE, dpi=DOTS, layout="constrained")
+    figure = Figure(figsize=FIGURE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
     axes: Axes = figure.add_subplot()
     for label, calls in shown.items():
         if calls:
             axes.plot([x for x, _ in calls], [y for _, y in calls], "o", markersize=5, alpha=0.7, label=label)
     longest = max(x for calls in shown.values() for x, _ in calls)
     if result.canvas_seconds is not None:
-        _curve(axes, result.canvas_seconds, max(FURTHEST, -(-longest // CANVAS)))
-    _frame(axes, result)
+        _draw_curve(axes, result.canvas_seconds, max(MIN_CURVE_CANVASES, -(-longest // CANVAS_TOKENS)))
+    _draw_frame(axes, result)
     figure.savefig(file, format="png")
     return True
 
 
-def curve(canvas_seconds: float, tokens: int) -> float:
+def canvas_rate(canvas_seconds: float, tokens: int) -> float:
     """Tokens a second of an answer so long, if nothing but its canvases took time."""
-    return tokens / (-(-tokens // CANVAS) * canvas_seconds)
+    return tokens / (-(-tokens // CANVAS_TOKENS) * canvas_seconds)
 
 
-def _curve(axes: Axes, canvas_seconds: float, canvases: int) -> None:
+def _draw_curve(axes: Axes, canvas_seconds: float, canvases: int) -> None:
     for number in range(canvases):
-        lengths = [number * CANVAS + 1, (number + 1) * CANVAS]
+        lengths = [number * CANVAS_TOKENS + 1, (number + 1) * CANVAS_TOKENS]
         label = f"{canvas_seconds:.2f} s a canvas" if number == 0 else None
-        rates = [curve(canvas_seconds, length) for length in lengths]
+        rates = [canvas_rate(canvas_seconds, length) for length in lengths]
         axes.plot(lengths, rates, "-", color="0.4", linewidth=1.2, label=label)
 
 
-def _frame(axes: Axes, result: Result) -> None:
+def _draw_frame(axes: Axes, result: BenchResult) -> None:
     axes.set_xlabel("output tokens of the answer (256 are one canvas)")
     axes.set_ylabel("tokens a second, whole answer")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    for place in range(CANVAS, int(axes.get_xlim()[1]), CANVAS):
+    for place in range(CANVAS_TOKENS, int(axes.get_xlim()[1]), CANVAS_TOKENS):
         axes.axvline(place, color="0.85", linewidth=0.8, zorder=0)
     named = dict(result.conditions)
     simulated = "SIMULATION, no model ran. " if "SIMULATION" in named else ""
@@ -65,9 +65,9 @@ def _frame(axes: Axes, result: Result) -> None:
     axes.legend(fontsize=8)
 
 
-def _calls(result: Result, *, streamed: bool, at_once: int) -> list[tuple[int, float]]:
+def _call_points(result: BenchResult, *, streamed: bool, at_once: int) -> list[tuple[int, float]]:
     rows = [
         row for row in result.rows if (row.way, row.streamed, row.at_once) == ("direct", streamed, at_once)
     ]
-    calls: list[Call] = [call for row in rows if row.warm != "cold" for call in row.calls]
+    calls: list[MeasuredCall] = [call for row in rows if row.warm != "cold" for call in row.calls]
     return [(call.output, call.output / call.seconds) for call in calls if call.output and call.seconds > 0]

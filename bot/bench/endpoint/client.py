@@ -12,29 +12,29 @@ from typing import Any
 
 import httpx
 
-from bot.bench.endpoint.result import Call
+from bot.bench.endpoint.result import MeasuredCall
 from bot.domain import Message, ModelRequest, Reply
 from bot.errors import EndpointAway, EndpointRefused, ServerAway
 from bot.llm import server_api as server
-from bot.llm.client import CONNECT, SILENCE, Llm
+from bot.llm.client import CONNECT_SECONDS, SILENCE_SECONDS, ModelClient
 from bot.llm.dialect import PLAIN, VLLM, Dialect
-from bot.llm.seats import Seats
-from bot.llm.stream import Reading, epoch_clock
+from bot.llm.seats import SeatLimiter
+from bot.llm.stream import StreamAccumulator, make_epoch_clock
 
-AT_ONCE = 4
-WORDS = 200  # characters of a refusal that are told
+MAX_CONCURRENT_CALLS = 4
+MAX_REFUSAL_CHARACTERS = 200  # characters of a refusal that are told
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class BenchTarget:
     """The endpoint that is measured. `version` None: it is no vLLM, and is asked in the common protocol
     alone.
     """
 
     url: str
-    key: str | None
+    api_key: str | None
     model: str
-    context: int | None
+    context_tokens: int | None
     version: str | None
 
     @property
@@ -45,71 +45,83 @@ class Target:
         return VLLM
 
 
-async def find(url: str, key: str | None) -> Target:
+async def find_target(url: str, api_key: str | None) -> BenchTarget:
     """Look who answers at `url`; raises ServerAway or KeyRefused."""
-    served = await server.models(url, key)
+    served = await server.fetch_models(url, api_key)
     if not served:
         raise ServerAway(f"The endpoint at {url} serves no model.")
-    return Target(url, key, served[0].name, served[0].context, await server.version(url))
+    return BenchTarget(url, api_key, served[0].name, served[0].context, await server.fetch_version(url))
 
 
-def asking(text: str, most: int, *, thinking: bool = False) -> ModelRequest:
+def build_request(text: str, max_tokens: int, *, thinking: bool = False) -> ModelRequest:
     """A prompt of one message."""
-    return ModelRequest((Message("user", text),), (), "none", thinking, most, session="bench", lane="bench")
+    return ModelRequest(
+        (Message("user", text),), (), "none", thinking, max_tokens, session="bench", lane="bench"
+    )
 
 
-class Caller:
+class BenchClient:
     """Calls one endpoint; build it with `calling`."""
 
-    def __init__(self, target: Target, llm: Llm, http: httpx.AsyncClient) -> None:
+    def __init__(self, target: BenchTarget, model_client: ModelClient, http: httpx.AsyncClient) -> None:
         self._target = target
-        self._llm = llm
+        self._model_client = model_client
         self._http = http
-        self._now = epoch_clock()
+        self._now = make_epoch_clock()
 
-    async def call(self, request: ModelRequest, *, streamed: bool) -> tuple[Reply, Call]:
+    async def call(self, request: ModelRequest, *, streamed: bool) -> tuple[Reply, MeasuredCall]:
         """One answer, and how long it took. Raises CallFailed."""
-        reply = await (self._streamed(request) if streamed else self._whole(request))
-        return reply, _timed(reply, streamed=streamed)
+        reply = await (self._call_streamed(request) if streamed else self._call_whole(request))
+        return reply, _to_call(reply, streamed=streamed)
 
-    async def _streamed(self, request: ModelRequest) -> Reply:
-        return await self._llm.call(request, lambda text: None, lambda: None)
+    async def _call_streamed(self, request: ModelRequest) -> Reply:
+        return await self._model_client.call(request, lambda text: None, lambda: None)
 
-    async def _whole(self, request: ModelRequest) -> Reply:
-        body = self._target.dialect.body(self._target.model, request) | {"stream": False}
+    async def _call_whole(self, request: ModelRequest) -> Reply:
+        body = self._target.dialect.build_body(self._target.model, request) | {"stream": False}
         del body["stream_options"]
-        reading = Reading(self._now)
-        reading.seated()
+        reading = StreamAccumulator(self._now)
+        reading.mark_seat()
         try:
             response = await self._http.post(f"{self._target.url}/chat/completions", json=body)
             if not response.is_success:
-                raise _refused(response, reading)
-            reading.take(_as_chunk(response.json()))
+                raise _to_error(response, reading)
+            reading.add_chunk(_to_chunk(response.json()))
         except httpx.TimeoutException:
             raise EndpointAway(
-                f"The endpoint was silent for {SILENCE:g} s.", reading.reply(ended=False)
+                f"The endpoint was silent for {SILENCE_SECONDS:g} s.", reading.build_reply(is_ended=False)
             ) from None
         except httpx.HTTPError:
-            raise EndpointAway("The endpoint cut the connection.", reading.reply(ended=False)) from None
+            raise EndpointAway(
+                "The endpoint cut the connection.", reading.build_reply(is_ended=False)
+            ) from None
         except (ValueError, LookupError, TypeError):
-            raise EndpointAway("The endpoint sent what cannot be read.", reading.reply(ended=False)) from None
-        return reading.reply()
+            raise EndpointAway(
+                "The endpoint sent what cannot be read.", reading.build_reply(is_ended=False)
+            ) from None
+        return reading.build_reply()
 
 
 @contextlib.asynccontextmanager
-async def calling(target: Target) -> AsyncIterator[Caller]:
+async def open_client(target: BenchTarget) -> AsyncIterator[BenchClient]:
     """A caller while the block runs, with seats of its own."""
-    llm = Llm(target.url, target.model, Seats(AT_ONCE), dialect=target.dialect, api_key=target.key)
-    headers = {"Authorization": f"Bearer {target.key}"} if target.key else {}
-    timeout = httpx.Timeout(SILENCE, connect=CONNECT, pool=None)
+    llm = ModelClient(
+        target.url,
+        target.model,
+        SeatLimiter(MAX_CONCURRENT_CALLS),
+        dialect=target.dialect,
+        api_key=target.api_key,
+    )
+    headers = {"Authorization": f"Bearer {target.api_key}"} if target.api_key else {}
+    timeout = httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS, pool=None)
     try:
         async with httpx.AsyncClient(headers=headers, timeout=timeout, trust_env=False) as http:
-            yield Caller(target, llm, http)
+            yield BenchClient(target, llm, http)
     finally:
         await llm.close()
 
 
-def _as_chunk(body: Any) -> dict[str, Any]:
+def _to_chunk(body: Any) -> dict[str, Any]:
     """A whole reply as the one chunk it would be."""
     choice = body["choices"][0]
     message = dict(choice["message"])
@@ -119,21 +131,21 @@ def _as_chunk(body: Any) -> dict[str, Any]:
     return dict(body) | {"choices": [{"delta": message, "finish_reason": choice.get("finish_reason")}]}
 
 
-def _refused(response: httpx.Response, reading: Reading) -> EndpointAway | EndpointRefused:
-    partial = reading.reply(ended=False)
+def _to_error(response: httpx.Response, accumulator: StreamAccumulator) -> EndpointAway | EndpointRefused:
+    partial = accumulator.build_reply(is_ended=False)
     status = response.status_code
     if status >= 500 or status in {408, 429}:
         return EndpointAway(f"The endpoint is busy or not ready (HTTP {status}).", partial)
-    words = " ".join(response.text.split())[:WORDS]
+    words = " ".join(response.text.split())[:MAX_REFUSAL_CHARACTERS]
     return EndpointRefused(f"The endpoint refused the request (HTTP {status}): {words}", partial)
 
 
-def _timed(reply: Reply, *, streamed: bool) -> Call:
+def _to_call(reply: Reply, *, streamed: bool) -> MeasuredCall:
     times = reply.times
     usage = reply.usage
     begin = times.seat or times.created
     end = times.ended or times.created
-    call = Call(
+    call = MeasuredCall(
         end - begin,
         usage.completion_tokens,
         prompt=usage.prompt_tokens,

@@ -7,53 +7,59 @@ import platform
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from bot.bench.endpoint.client import Target
-from bot.bench.endpoint.direct import Taken, counted
+from bot.bench.endpoint.client import BenchTarget
+from bot.bench.endpoint.direct import EndpointMeasurements, subtract_counters
 from bot.bench.harness import machine
 
-SAMPLING = "no temperature, seed or penalty is sent: today's servers refuse them for this model, 0 as well"
+SAMPLING_NOTE = (
+    "no temperature, seed or penalty is sent: today's servers refuse them for this model, 0 as well"
+)
 
 
-def conditions(
-    target: Target, taken: Taken, began: datetime, *, simulated: str | None = None
+def describe_conditions(
+    target: BenchTarget,
+    measurements: EndpointMeasurements,
+    started_at: datetime,
+    *,
+    simulated: str | None = None,
 ) -> Iterator[tuple[str, str]]:
     """Name and text of each; `simulated` says so first."""
     if simulated is not None:
         yield "SIMULATION", simulated
-    yield "date", f"{began:%Y-%m-%d %H:%M} to {datetime.now(UTC):%H:%M} UTC"
-    if target.context is None:
+    yield "date", f"{started_at:%Y-%m-%d %H:%M} to {datetime.now(UTC):%H:%M} UTC"
+    if target.context_tokens is None:
         context = "unknown"
     else:
-        context = f"{target.context:,} tokens"
+        context = f"{target.context_tokens:,} tokens"
     yield "endpoint", f"{target.url}, model {target.model}, context {context}"
-    yield "server", _server(target)
-    yield "flags known", "; ".join(_flags(taken))
+    yield "server", _describe_server(target)
+    yield "flags known", "; ".join(_describe_flags(measurements))
     yield "flags unknown", "precision, --max-num-seqs, attention, scheduling: the server does not tell"
-    yield "sampling", SAMPLING
-    yield "usage", _usage(taken)
-    yield "server's own counters", _counters(taken)
+    yield "sampling", SAMPLING_NOTE
+    yield "usage", _describe_usage(measurements)
+    yield "server's own counters", _describe_counters(measurements)
     yield (
         "client",
         f"canvasgram {importlib.metadata.version('canvasgram')}, Python {platform.python_version()}",
     )
-    yield "machine of the client", f"{platform.system()} {platform.machine()}, load {machine.load_average()}"
+    yield "machine of the client", f"{platform.system()} {platform.machine()}, load {machine.describe_load()}"
 
 
-def _server(target: Target) -> str:
+def _describe_server(target: BenchTarget) -> str:
     if target.version is None:
         return "no vLLM that tells its version: asked in the common protocol, so thinking is its own choice"
     return f"vLLM {target.version}"
 
 
-def _flags(taken: Taken) -> Iterator[str]:
+def _describe_flags(measurements: EndpointMeasurements) -> Iterator[str]:
     told = {True: "in effect", False: "not seen"}
-    yield f"--enable-prompt-tokens-details {told[taken.details]}"
-    yield f"--enable-per-request-metrics {told[taken.timings]}"
-    yield f"/metrics {'readable' if taken.after else 'not readable'}"
+    yield f"--enable-prompt-tokens-details {told[measurements.has_cached_tokens]}"
+    yield f"--enable-per-request-metrics {told[measurements.has_timings]}"
+    yield f"/metrics {'readable' if measurements.counters_after else 'not readable'}"
 
 
-def _usage(taken: Taken) -> str:
-    calls = [call for row in taken.rows for call in row.calls]
+def _describe_usage(measurements: EndpointMeasurements) -> str:
+    calls = [call for row in measurements.rows for call in row.calls]
     silent = sum(call.output is None for call in calls)
     if silent:
         return f"the server sent none with {silent} of {len(calls)} answers: their tokens, canvases and rates are unknown"
@@ -63,27 +69,31 @@ def _usage(taken: Taken) -> str:
     return "sent with every answer"
 
 
-def _counters(taken: Taken) -> str:
-    if taken.before is None or taken.after is None:
+def _describe_counters(measurements: EndpointMeasurements) -> str:
+    if measurements.counters_before is None or measurements.counters_after is None:
         return "not readable: steps a canvas are unknown, and whether others used the endpoint"
-    others = _others(taken.before.requests, taken.after.requests, taken.ours)
-    all_of_it = counted(taken.before, taken.after)
+    others = _describe_other_requests(
+        measurements.counters_before.requests,
+        measurements.counters_after.requests,
+        measurements.calls_at_counters,
+    )
+    all_of_it = subtract_counters(measurements.counters_before, measurements.counters_after)
     if all_of_it is None:
         return f"{others}; no diffusion counters"
     steps = "unknown" if all_of_it.steps is None else f"{all_of_it.steps:.1f}"
     return f"{others}; {steps} denoising steps a canvas, over {all_of_it.canvases:.0f} canvases"
 
 
-def _others(before: int | None, after: int | None, ours: int) -> str:
+def _describe_other_requests(before: int | None, after: int | None, own_requests: int) -> str:
     if before is None or after is None:
         return "requests are not counted, so whether others used it is unknown"
     if after < before:
         return "they began anew meanwhile, so whether others used it is unknown"
     told = f"{after - before} requests ended there"
-    if after - before == ours:
+    if after - before == own_requests:
         return f"{told}, all of them ours"
-    if after - before > ours:
+    if after - before > own_requests:
         why = "others used it, too"
     else:
         why = "there is another server behind this address"
-    return f"{told}, {ours} answers are ours: {why}"
+    return f"{told}, {own_requests} answers are ours: {why}"

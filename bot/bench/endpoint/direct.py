@@ -10,64 +10,76 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from bot.bench.endpoint import tool_calls as direct_tools
-from bot.bench.endpoint.client import Caller, Target, asking, calling
-from bot.bench.endpoint.protocols import FIRST_REQUEST, LONG_ANSWERS, PROTOCOLS, Ask, Protocol, wished
-from bot.bench.endpoint.result import Call, Counted, Measured, ToolCase, Warmth
-from bot.bench.harness.progress import Step
-from bot.domain import CANVAS
+from bot.bench.endpoint.client import BenchClient, BenchTarget, build_request, open_client
+from bot.bench.endpoint.protocols import (
+    FIRST_REQUEST,
+    LONG_PROMPTS,
+    PROTOCOLS,
+    BenchProtocol,
+    ProtocolPrompt,
+    select_protocols,
+)
+from bot.bench.endpoint.result import MeasuredCall, MeasuredRow, ServerCounts, ToolCallScore, Warmth
+from bot.bench.harness.progress import ProgressCallback
+from bot.domain import CANVAS_TOKENS
 from bot.errors import CallFailed, CanvasgramError
 from bot.llm import server_api as server
-from bot.llm.server_api import Counters
+from bot.llm.server_api import ServerCounters
 
-OFF = "off"
-ON = "on"
-SERVERS_OWN = "the server's own choice"
+THINKING_OFF = "off"
+THINKING_ON = "on"
+THINKING_SERVER_DEFAULT = "the server's own choice"
 
 
 @dataclass(slots=True)
-class Taken:
+class EndpointMeasurements:
     """What has been measured so far. `before` and `after` are the server's counters, first and last; `calls`
     of ours came back, `ours` of them before `after`. `timings` and `details`: the server told its own times,
     and cached tokens.
     """
 
-    rows: list[Measured] = field(default_factory=list)
-    tools: list[ToolCase] = field(default_factory=list)
-    ended: str | None = None
-    before: Counters | None = None
-    after: Counters | None = None
-    calls: int = 0
-    ours: int = 0
-    timings: bool = False
-    details: bool = False
+    rows: list[MeasuredRow] = field(default_factory=list)
+    tool_scores: list[ToolCallScore] = field(default_factory=list)
+    stop_reason: str | None = None
+    counters_before: ServerCounters | None = None
+    counters_after: ServerCounters | None = None
+    call_count: int = 0
+    calls_at_counters: int = 0
+    has_timings: bool = False
+    has_cached_tokens: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DirectOptions:
     """How much is measured: `protocols` streamed, and whole too if `whole`; single tool calls if `tools`."""
 
-    protocols: Sequence[Protocol] = PROTOCOLS
+    protocols: Sequence[BenchProtocol] = PROTOCOLS
     quick: bool = False
-    whole: bool = True
-    tools: bool = True
+    include_whole: bool = True
+    include_tools: bool = True
 
 
-async def measure(target: Target, wish: Wish, taken: Taken, step: Step) -> None:
+async def measure_endpoint(
+    target: BenchTarget,
+    options: DirectOptions,
+    measurements: EndpointMeasurements,
+    on_progress: ProgressCallback,
+) -> None:
     """Ask for everything, into `taken`; an endpoint that fails ends it, and `taken.ended` says how."""
-    async with calling(target) as caller:
-        run = _Run(caller, target, taken, step)
+    async with open_client(target) as caller:
+        run = _DirectRun(caller, target, measurements, on_progress)
         try:
-            taken.before = await look(target, taken)
-            await run.first()
-            await run.protocols(wish)
-            if wish.tools:
+            measurements.counters_before = await read_counters(target, measurements)
+            await run.measure_first_request()
+            await run.measure_protocols(options)
+            if options.include_tools:
                 for thinking in (False, True):
-                    await run.tool_calls(thinking=thinking, quick=wish.quick)
+                    await run.measure_tool_calls(thinking=thinking, quick=options.quick)
         except* CallFailed as failed:
-            taken.ended = words(failed)
+            measurements.stop_reason = first_error_text(failed)
 
 
-async def until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
+async def run_until_stopped(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
     """Do `work`, or leave it when `stop` is set; whether it came to its end."""
     async with asyncio.TaskGroup() as tasks:
         working = tasks.create_task(work)
@@ -79,125 +91,137 @@ async def until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
     return ended
 
 
-async def look(target: Target, taken: Taken) -> Counters | None:
+async def read_counters(target: BenchTarget, measurements: EndpointMeasurements) -> ServerCounters | None:
     """The server's counters now, also into `taken`; None where they cannot be read."""
-    taken.after = await server.counters(target.url, target.key)
-    taken.ours = taken.calls
-    return taken.after
+    measurements.counters_after = await server.fetch_counters(target.url, target.api_key)
+    measurements.calls_at_counters = measurements.call_count
+    return measurements.counters_after
 
 
-class _Run:
+class _DirectRun:
     """One run against one endpoint."""
 
-    def __init__(self, caller: Caller, target: Target, taken: Taken, step: Step) -> None:
-        self._caller = caller
+    def __init__(
+        self,
+        client: BenchClient,
+        target: BenchTarget,
+        measurements: EndpointMeasurements,
+        on_progress: ProgressCallback,
+    ) -> None:
+        self._client = client
         self._target = target
-        self._taken = taken
-        self._step = step
-        self._off = SERVERS_OWN if target.version is None else OFF
+        self._measurements = measurements
+        self._on_progress = on_progress
+        self._thinking_label = THINKING_SERVER_DEFAULT if target.version is None else THINKING_OFF
 
-    async def first(self) -> None:
+    async def measure_first_request(self) -> None:
         """The first request, apart; then one answer that is thrown away."""
-        served = self._taken.before.requests if self._taken.before else None
+        served = self._measurements.counters_before.requests if self._measurements.counters_before else None
         warm: Warmth = "unknown" if served is None else "warm" if served else "cold"
-        await self._row(FIRST_REQUEST, streamed=True, warm=warm)
-        self._step("warming up", 0, 1)
-        await self._call(LONG_ANSWERS[0], streamed=True)
-        self._step("warming up", 1, 1)
+        await self._measure_row(FIRST_REQUEST, streamed=True, warm=warm)
+        self._on_progress("warming up", 0, 1)
+        await self._ask(LONG_PROMPTS[0], streamed=True)
+        self._on_progress("warming up", 1, 1)
 
-    async def protocols(self, wish: Wish) -> None:
+    async def measure_protocols(self, options: DirectOptions) -> None:
         """Every protocol, streamed and whole."""
-        for protocol in wished(wish.protocols, quick=wish.quick):
-            await self._row(protocol, streamed=True)
-            if wish.whole and not wish.quick and protocol.brief:
-                await self._row(protocol, streamed=False)
+        for protocol in select_protocols(options.protocols, quick=options.quick):
+            await self._measure_row(protocol, streamed=True)
+            if options.include_whole and not options.quick and protocol.in_quick_run:
+                await self._measure_row(protocol, streamed=False)
 
-    async def tool_calls(self, *, thinking: bool, quick: bool) -> None:
+    async def measure_tool_calls(self, *, thinking: bool, quick: bool) -> None:
         """Single calls that want a tool, with thinking or without."""
-        box = direct_tools.offered()
-        cases = direct_tools.some(quick=quick)
+        box = direct_tools.build_toolbox()
+        cases = direct_tools.select_cases(quick=quick)
         if self._target.version is not None:
-            words = ON if thinking else OFF
+            words = THINKING_ON if thinking else THINKING_OFF
         else:
-            words = SERVERS_OWN
-        verdicts: list[direct_tools.Verdict] = []
-        calls: list[Call] = []
+            words = THINKING_SERVER_DEFAULT
+        verdicts: list[direct_tools.ToolCallVerdict] = []
+        calls: list[MeasuredCall] = []
         try:
             for case in cases:
-                self._step(f"tools, thinking {words}", len(calls), len(cases))
-                request = direct_tools.asking(case, box, thinking=thinking)
-                reply, call = await self._caller.call(request, streamed=True)
-                verdicts.append(direct_tools.judged(reply, case, box.tools))
-                calls.append(self._noted(call))
-            self._step(f"tools, thinking {words}", len(calls), len(cases))
-            await look(self._target, self._taken)
+                self._on_progress(f"tools, thinking {words}", len(calls), len(cases))
+                request = direct_tools.build_tool_request(case, box, thinking=thinking)
+                reply, call = await self._client.call(request, streamed=True)
+                verdicts.append(direct_tools.judge_reply(reply, case, box.tools))
+                calls.append(self._count_call(call))
+            self._on_progress(f"tools, thinking {words}", len(calls), len(cases))
+            await read_counters(self._target, self._measurements)
         finally:
             right = verdicts.count("right")
             mended = verdicts.count("mended")
             if calls:
-                self._taken.tools.append(ToolCase(words, len(calls), right, right + mended, tuple(calls)))
+                self._measurements.tool_scores.append(
+                    ToolCallScore(words, len(calls), right, right + mended, tuple(calls))
+                )
 
-    async def _row(self, protocol: Protocol, *, streamed: bool, warm: Warmth = "warm") -> None:
-        calls: list[Call] = []
-        before = await look(self._target, self._taken)
+    async def _measure_row(self, protocol: BenchProtocol, *, streamed: bool, warm: Warmth = "warm") -> None:
+        calls: list[MeasuredCall] = []
+        before = await read_counters(self._target, self._measurements)
         began = monotonic()
         try:
-            await self._answers(protocol, calls, streamed=streamed)
+            await self._ask_all(protocol, calls, streamed=streamed)
         finally:
-            row = Measured(
+            row = MeasuredRow(
                 key=protocol.key,
                 label=protocol.label,
                 way="direct",
                 streamed=streamed,
-                thinking=self._off,
+                thinking=self._thinking_label,
                 at_once=protocol.at_once,
                 warm=warm,
-                wanted=len(protocol.asks),
+                wanted=len(protocol.prompts),
                 calls=tuple(calls),
                 wall=monotonic() - began,
             )
             if calls:
-                self._taken.rows.append(row)
-        self._taken.rows[-1] = replace(row, counted=counted(before, await look(self._target, self._taken)))
+                self._measurements.rows.append(row)
+        self._measurements.rows[-1] = replace(
+            row, counted=subtract_counters(before, await read_counters(self._target, self._measurements))
+        )
 
-    async def _answers(self, protocol: Protocol, calls: list[Call], *, streamed: bool) -> None:
+    async def _ask_all(self, protocol: BenchProtocol, calls: list[MeasuredCall], *, streamed: bool) -> None:
         """Ask for all of a protocol, into `calls` as the answers come."""
         if streamed:
             label = protocol.label
         else:
             label = f"{protocol.label}, not streamed"
-        waiting = list(reversed(protocol.asks))
+        waiting = list(reversed(protocol.prompts))
 
         async def seat() -> None:
             while waiting:
-                calls.append(await self._call(waiting.pop(), streamed=streamed))
-                self._step(label, len(calls), len(protocol.asks))
+                calls.append(await self._ask(waiting.pop(), streamed=streamed))
+                self._on_progress(label, len(calls), len(protocol.prompts))
 
-        self._step(label, 0, len(protocol.asks))
+        self._on_progress(label, 0, len(protocol.prompts))
         async with asyncio.TaskGroup() as tasks:
             for _ in range(protocol.at_once):
                 tasks.create_task(seat())
 
-    async def _call(self, ask: Ask, *, streamed: bool) -> Call:
-        reply, call = await self._caller.call(asking(ask.text, ask.most), streamed=streamed)
-        self._taken.timings |= reply.server is not None
-        self._taken.details |= reply.usage.cached_tokens is not None
-        return self._noted(call)
+    async def _ask(self, prompt: ProtocolPrompt, *, streamed: bool) -> MeasuredCall:
+        reply, call = await self._client.call(
+            build_request(prompt.text, prompt.max_tokens), streamed=streamed
+        )
+        self._measurements.has_timings |= reply.server_timings is not None
+        self._measurements.has_cached_tokens |= reply.usage.cached_tokens is not None
+        return self._count_call(call)
 
-    def _noted(self, call: Call) -> Call:
-        self._taken.calls += 1
+    def _count_call(self, call: MeasuredCall) -> MeasuredCall:
+        self._measurements.call_count += 1
         return call
 
 
-def words(failed: BaseExceptionGroup[CanvasgramError]) -> str:
+def first_error_text(errors: BaseExceptionGroup[CanvasgramError]) -> str:
     """What the first of them says."""
-    first: BaseException = failed
+    first: BaseException = errors
     while isinstance(first, BaseExceptionGroup):
         first = first.exceptions[0]
     return str(first)
 
 
-def counted(before: Counters | None, after: Counters | None) -> Counted | None:
+def subtract_counters(before: ServerCounters | None, after: ServerCounters | None) -> ServerCounts | None:
     """What the server counted between two looks; None where it does not count canvases, or began anew."""
     if (
         before is None
@@ -206,7 +230,7 @@ def counted(before: Counters | None, after: Counters | None) -> Counted | None:
     ):
         return None
     steps = (after.steps or 0) - (before.steps or 0)
-    canvases = ((after.committed or 0) - (before.committed or 0)) / CANVAS
+    canvases = ((after.committed or 0) - (before.committed or 0)) / CANVAS_TOKENS
     if steps < 0 or canvases <= 0:
         return None
-    return Counted(canvases, steps / canvases - 1)
+    return ServerCounts(canvases, steps / canvases - 1)

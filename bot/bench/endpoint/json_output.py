@@ -4,11 +4,11 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from bot.bench.endpoint.published import FIGURES
-from bot.bench.endpoint.result import Difference, Measured, Result
+from bot.bench.endpoint.published import PUBLISHED_FIGURES
+from bot.bench.endpoint.result import BenchResult, GatewayDifference, MeasuredRow
 
 
-def as_json(result: Result) -> str:
+def format_json(result: BenchResult) -> str:
     """Rows with their calls and what they amount to, tools, differences, the published figures, and the
     conditions.
     """
@@ -17,27 +17,30 @@ def as_json(result: Result) -> str:
         "ended": result.ended,
         "conditions": dict(result.conditions),
         "canvas_seconds": result.canvas_seconds,
-        "rows": [_row(row) for row in result.rows],
+        "rows": [_row_json(row) for row in result.rows],
         "tools": [asdict(case) for case in result.tools],
-        "differences": [_difference(one) for one in result.differences],
-        "published": [asdict(one) for one in FIGURES],
+        "differences": [_difference_json(one) for one in result.differences],
+        "published": [asdict(one) for one in PUBLISHED_FIGURES],
     }
     return json.dumps(found, indent=1)
 
 
-def _row(row: Measured) -> dict[str, Any]:
+def _row_json(row: MeasuredRow) -> dict[str, Any]:
     amounts = {
-        "output_tokens": row.output,
+        "output_tokens": row.output_tokens,
         "canvases_estimated": row.canvases,
-        "seconds_an_answer": row.seconds,
-        "first_block_seconds": row.first,
-        "seconds_a_canvas": row.per_canvas,
-        "seconds_a_further_canvas": row.further,
-        "tokens_a_second_each": row.rate,
-        "tokens_a_second_in_all": row.rate_in_all,
+        "seconds_an_answer": row.median_seconds,
+        "first_block_seconds": row.first_block_seconds,
+        "seconds_a_canvas": row.seconds_per_canvas,
+        "seconds_a_further_canvas": row.seconds_per_further_canvas,
+        "tokens_a_second_each": row.tokens_per_second,
+        "tokens_a_second_in_all": row.total_tokens_per_second,
     }
     return asdict(row) | amounts
 
 
-def _difference(one: Difference) -> dict[str, Any]:
-    return asdict(one) | {"beside_model": one.beside_model, "longer_model": one.longer_model}
+def _difference_json(difference: GatewayDifference) -> dict[str, Any]:
+    return asdict(difference) | {
+        "beside_model": difference.beside_model,
+        "longer_model": difference.longer_model,
+    }

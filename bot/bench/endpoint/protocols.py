@@ -7,53 +7,66 @@ Pure. The words are our own; the simulated model of the bench answers them at th
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bot.domain import CANVAS
+from bot.domain import CANVAS_TOKENS
 
-LONG = 337  # tokens of an answer: four of them came to 1,349 in the published run
-SHORT = 94
-FIRST = 84
-ENOUGH = 1024  # most tokens of an answer that may end by itself
-LENGTHS = (64, 128, 256, 320, 512, 576, 768, 1024)
+LONG_TOKENS = 337  # tokens of an answer: four of them came to 1,349 in the published run
+SHORT_TOKENS = 94
+FIRST_TOKENS = 84
+MAX_ANSWER_TOKENS = 1024  # most tokens of an answer that may end by itself
+CUT_LENGTHS = (64, 128, 256, 320, 512, 576, 768, 1024)
 """Where the answers of the row of lengths are cut: inside canvases and at their ends."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ProtocolPrompt:
     """One prompt. `tokens` is how long its answer is likely to be, `most` where it is cut."""
 
     text: str
-    tokens: int
-    most: int = ENOUGH
+    expected_tokens: int
+    max_tokens: int = MAX_ANSWER_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
-class Protocol:
+class BenchProtocol:
     """Some prompts, so many of them at once. `key` is stable, for machines; `brief`: part of a quick run,
     too.
     """
 
     key: str
     label: str
-    asks: tuple[Ask, ...]
+    prompts: tuple[ProtocolPrompt, ...]
     at_once: int = 1
-    brief: bool = True
+    in_quick_run: bool = True
 
-    def cut(self, count: int) -> "Protocol":
+    def first_prompts(self, count: int) -> "BenchProtocol":
         """The same with the first prompts alone."""
-        return Protocol(self.key, self.label, self.asks[:count], min(self.at_once, count), self.brief)
+        return BenchProtocol(
+            self.key, self.label, self.prompts[:count], min(self.at_once, count), self.in_quick_run
+        )
 
 
-_STORY = (
+_STORY_PROMPT = (
     "Write a long story, without headings or lists, about {}. Do not stop before it has at least 900 words."
 )
-_PROGRAM = "Write a long Python module, code only and no explanation, that {}. Do not stop before 150 lines."
-_THINGS = ("a lighthouse keeper", "a train that is late", "a town without clocks", "two sisters and a map")
-
-FIRST_REQUEST = Protocol(
-    "first", "the first request", (Ask("Say in four sentences what a lighthouse is for.", FIRST),)
+_PROGRAM_PROMPT = (
+    "Write a long Python module, code only and no explanation, that {}. Do not stop before 150 lines."
 )
-LONG_ANSWERS = tuple(
-    Ask(f"Explain {thing} to a curious adult, in about 250 words and without headings.", LONG)
+_STORY_SUBJECTS = (
+    "a lighthouse keeper",
+    "a train that is late",
+    "a town without clocks",
+    "two sisters and a map",
+)
+
+FIRST_REQUEST = BenchProtocol(
+    "first",
+    "the first request",
+    (ProtocolPrompt("Say in four sentences what a lighthouse is for.", FIRST_TOKENS),),
+)
+LONG_PROMPTS = tuple(
+    ProtocolPrompt(
+        f"Explain {thing} to a curious adult, in about 250 words and without headings.", LONG_TOKENS
+    )
     for thing in (
         "how a refrigerator moves heat",
         "why the sea has tides",
@@ -61,8 +74,8 @@ LONG_ANSWERS = tuple(
         "what happens in bread dough while it rises",
     )
 )
-SHORT_ANSWERS = tuple(
-    Ask(f"{question} Answer in about 70 words.", SHORT)
+SHORT_PROMPTS = tuple(
+    ProtocolPrompt(f"{question} Answer in about 70 words.", SHORT_TOKENS)
     for question in (
         "Why is the sky blue?",
         "What is a mutex?",
@@ -70,9 +83,11 @@ SHORT_ANSWERS = tuple(
         "Why do onions make us cry?",
     )
 )
-_PROSE = tuple(Ask(_STORY.format(thing), ENOUGH, CANVAS) for thing in _THINGS)
-_CODE = tuple(
-    Ask(_PROGRAM.format(work), ENOUGH, CANVAS)
+_PROSE_PROMPTS = tuple(
+    ProtocolPrompt(_STORY_PROMPT.format(thing), MAX_ANSWER_TOKENS, CANVAS_TOKENS) for thing in _STORY_SUBJECTS
+)
+_CODE_PROMPTS = tuple(
+    ProtocolPrompt(_PROGRAM_PROMPT.format(work), MAX_ANSWER_TOKENS, CANVAS_TOKENS)
     for work in (
         "reads a CSV file and sums it up by month",
         "keeps a to-do list in SQLite",
@@ -81,28 +96,31 @@ _CODE = tuple(
     )
 )
 
-ANSWERS = (
-    Protocol("long", "long answers, one after another", LONG_ANSWERS),
-    Protocol("together", "long answers, four at once", LONG_ANSWERS, at_once=4),
-    Protocol("short", "short answers, one after another", SHORT_ANSWERS),
+ANSWER_PROTOCOLS = (
+    BenchProtocol("long", "long answers, one after another", LONG_PROMPTS),
+    BenchProtocol("together", "long answers, four at once", LONG_PROMPTS, at_once=4),
+    BenchProtocol("short", "short answers, one after another", SHORT_PROMPTS),
 )
 """What is asked through the gateway, too."""
 PROTOCOLS = (
-    *ANSWERS,
-    Protocol("prose", "one full canvas of prose", _PROSE),
-    Protocol("code", "one full canvas of code", _CODE),
-    Protocol("canvases", "one full canvas each, four at once", _PROSE, at_once=4),
-    Protocol(
+    *ANSWER_PROTOCOLS,
+    BenchProtocol("prose", "one full canvas of prose", _PROSE_PROMPTS),
+    BenchProtocol("code", "one full canvas of code", _CODE_PROMPTS),
+    BenchProtocol("canvases", "one full canvas each, four at once", _PROSE_PROMPTS, at_once=4),
+    BenchProtocol(
         "lengths",
         "cut at many lengths",
-        tuple(Ask(_STORY.format(_THINGS[0]), ENOUGH, length) for length in LENGTHS),
-        brief=False,
+        tuple(
+            ProtocolPrompt(_STORY_PROMPT.format(_STORY_SUBJECTS[0]), MAX_ANSWER_TOKENS, length)
+            for length in CUT_LENGTHS
+        ),
+        in_quick_run=False,
     ),
 )
 
 
-def wished(protocols: Sequence[Protocol], *, quick: bool) -> Sequence[Protocol]:
+def select_protocols(protocols: Sequence[BenchProtocol], *, quick: bool) -> Sequence[BenchProtocol]:
     """All of them; in a quick run the brief ones, with two prompts each where they come one after another."""
     if not quick:
         return protocols
-    return [one.cut(one.at_once if one.at_once > 1 else 2) for one in protocols if one.brief]
+    return [one.first_prompts(one.at_once if one.at_once > 1 else 2) for one in protocols if one.in_quick_run]

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Literal
 
-from bot.domain import CANVAS
+from bot.domain import CANVAS_TOKENS
 
-STOPPED = "It was stopped by hand."
+STOPPED_BY_HAND = "It was stopped by hand."
 
-Way = Literal["direct", "gateway"]
+CallPath = Literal["direct", "gateway"]
 Warmth = Literal["cold", "warm", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class MeasuredCall:
     """One answer. `seconds` from its sending to its end; `first` and `last` block count from there, too
     (streamed).
 
@@ -45,10 +45,10 @@ class Call:
             return self.estimated
         if self.output is None:
             return None
-        return max(1, -(-self.output // CANVAS))
+        return max(1, -(-self.output // CANVAS_TOKENS))
 
     @property
-    def further(self) -> float | None:
+    def seconds_after_first_block(self) -> float | None:
         """Seconds from the first to the last canvas; None unless each of two or more came as a block of its
         own.
         """
@@ -57,7 +57,7 @@ class Call:
         return self.last - self.first
 
     @property
-    def rate(self) -> float | None:
+    def tokens_per_second(self) -> float | None:
         """Tokens a second; None for one canvas, or where the server did not count."""
         if self.output is None or (self.canvases or 0) < 2 or self.seconds <= 0:
             return None
@@ -65,7 +65,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class ServerCounts:
     """What the server itself counted meanwhile, whoever asked: canvases, and denoising steps for each."""
 
     canvases: float | None
@@ -73,7 +73,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRow:
     """One row: `calls` of the `wanted` that one protocol asks for, under the conditions a rate needs beside
     it.
 
@@ -82,45 +82,45 @@ class Measured:
 
     key: str
     label: str
-    way: Way
+    way: CallPath
     streamed: bool
     thinking: str
     at_once: int
     warm: Warmth
     wanted: int
-    calls: tuple[Call, ...]
+    calls: tuple[MeasuredCall, ...]
     wall: float
-    counted: Counted | None = None
+    counted: ServerCounts | None = None
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether nothing is missing."""
         return len(self.calls) == self.wanted
 
     @property
-    def output(self) -> int | None:
+    def output_tokens(self) -> int | None:
         """Tokens of all answers; None if one was not counted."""
-        return _all([call.output for call in self.calls])
+        return _sum_known([call.output for call in self.calls])
 
     @property
     def canvases(self) -> int | None:
         """Canvases of all answers, estimated; None if one was not counted."""
-        return _all([call.canvases for call in self.calls])
+        return _sum_known([call.canvases for call in self.calls])
 
     @property
-    def seconds(self) -> float | None:
+    def median_seconds(self) -> float | None:
         """Seconds an answer, the middle one."""
         if self.calls:
             return median([call.seconds for call in self.calls])
         return None
 
     @property
-    def first(self) -> float | None:
+    def first_block_seconds(self) -> float | None:
         """Seconds to the first block, the middle one."""
-        return _middle([call.first for call in self.calls])
+        return _median_of_known([call.first for call in self.calls])
 
     @property
-    def per_canvas(self) -> float | None:
+    def seconds_per_canvas(self) -> float | None:
         """Seconds of the calls over their canvases: all in, with what comes before the first and after the
         last.
         """
@@ -130,42 +130,48 @@ class Measured:
         return None
 
     @property
-    def further(self) -> float | None:
+    def seconds_per_further_canvas(self) -> float | None:
         """Seconds from one canvas to the next, over all that show it."""
-        return _further(self.calls)
+        return _seconds_per_further_canvas(self.calls)
 
     @property
-    def rate(self) -> float | None:
+    def tokens_per_second(self) -> float | None:
         """Tokens a second of one answer, on average; None if one has none, or their lengths are no one
         length.
         """
-        rates = [call.rate for call in self.calls]
+        rates = [call.tokens_per_second for call in self.calls]
         known = [rate for rate in rates if rate is not None]
         if not known or len(known) < len(rates) or self.key == "lengths":
             return None
         return fmean(known)
 
     @property
-    def rate_in_all(self) -> float | None:
+    def total_tokens_per_second(self) -> float | None:
         """Tokens a second of answers that came at once, together; None if one has no rate, or one is missing."""
-        if self.at_once < 2 or not self.whole or self.rate is None or self.output is None or self.wall <= 0:
+        if (
+            self.at_once < 2
+            or not self.is_complete
+            or self.tokens_per_second is None
+            or self.output_tokens is None
+            or self.wall <= 0
+        ):
             return None
-        return self.output / self.wall
+        return self.output_tokens / self.wall
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCase:
+class ToolCallScore:
     """Calls that one tool was asked for: `right` as they came, `mended` once the house had repaired them."""
 
     thinking: str
     tried: int
     right: int
     mended: int
-    calls: tuple[Call, ...]
+    calls: tuple[MeasuredCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class IntervalSeconds:
     """Seconds an answer, on average, that went into one kind of interval of the gateway's account."""
 
     kind: str
@@ -173,7 +179,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class GatewayDifference:
     """One protocol both ways, in seconds an answer on average: what `intervals` of the gateway's turn add up
     to.
 
@@ -184,7 +190,7 @@ class Difference:
     label: str
     direct: float
     gateway: float
-    intervals: tuple[Interval, ...]
+    intervals: tuple[IntervalSeconds, ...]
     model: float
     tokens: tuple[tuple[float | None, float | None], tuple[float | None, float | None]]
 
@@ -200,13 +206,13 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class BenchResult:
     """All of a run. `ended` says why it stopped early, in words; None: it came to its end."""
 
-    rows: tuple[Measured, ...]
+    rows: tuple[MeasuredRow, ...]
     conditions: tuple[tuple[str, str], ...]
-    tools: tuple[ToolCase, ...] = field(default_factory=tuple)
-    differences: tuple[Difference, ...] = field(default_factory=tuple)
+    tools: tuple[ToolCallScore, ...] = field(default_factory=tuple)
+    differences: tuple[GatewayDifference, ...] = field(default_factory=tuple)
     ended: str | None = None
 
     @property
@@ -214,11 +220,11 @@ class Result:
         """0: all was measured; 1: the endpoint failed; 130: stopped by hand."""
         if self.ended is None:
             return 0
-        if self.ended == STOPPED:
+        if self.ended == STOPPED_BY_HAND:
             return 130
         return 1
 
-    def of(self, way: Way, key: str) -> Measured | None:
+    def find_row(self, way: CallPath, key: str) -> MeasuredRow | None:
         """The streamed row of a protocol, if it was measured."""
         fitting = (row for row in self.rows if row.way == way and row.key == key and row.streamed)
         return next(fitting, None)
@@ -226,27 +232,27 @@ class Result:
     @property
     def canvas_seconds(self) -> float | None:
         """Seconds from one canvas to the next with one call at a time, over all that show it."""
-        return _further(
+        return _seconds_per_further_canvas(
             [call for row in self.rows if row.at_once == 1 and row.way == "direct" for call in row.calls]
         )
 
 
-def _all(counts: Sequence[int | None]) -> int | None:
+def _sum_known(counts: Sequence[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     if known and len(known) == len(counts):
         return sum(known)
     return None
 
 
-def _further(calls: Sequence[Call]) -> float | None:
-    shown = [(call.further, call.blocks - 1) for call in calls]
+def _seconds_per_further_canvas(calls: Sequence[MeasuredCall]) -> float | None:
+    shown = [(call.seconds_after_first_block, call.blocks - 1) for call in calls]
     canvases = sum(count for seconds, count in shown if seconds is not None)
     if canvases:
         return sum(seconds for seconds, _ in shown if seconds is not None) / canvases
     return None
 
 
-def _middle(seconds: Sequence[float | None]) -> float | None:
+def _median_of_known(seconds: Sequence[float | None]) -> float | None:
     known = [one for one in seconds if one is not None]
     if known:
         return median(known)

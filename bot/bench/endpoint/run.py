@@ -12,97 +12,108 @@ from pathlib import Path
 
 from bot.bench.endpoint import direct, gateway
 from bot.bench.endpoint import simulated as direct_simulated
-from bot.bench.endpoint.client import Target, find
-from bot.bench.endpoint.conditions import conditions
-from bot.bench.endpoint.direct import Taken, Wish, until, words
-from bot.bench.endpoint.gateway import Turned
-from bot.bench.endpoint.protocols import ANSWERS
-from bot.bench.endpoint.result import STOPPED, Result
+from bot.bench.endpoint.client import BenchTarget, find_target
+from bot.bench.endpoint.conditions import describe_conditions
+from bot.bench.endpoint.direct import DirectOptions, EndpointMeasurements, first_error_text, run_until_stopped
+from bot.bench.endpoint.gateway import ProtocolTurns
+from bot.bench.endpoint.protocols import ANSWER_PROTOCOLS
+from bot.bench.endpoint.result import STOPPED_BY_HAND, BenchResult
 from bot.bench.harness.bots import BenchFailed
-from bot.bench.harness.progress import Step
+from bot.bench.harness.progress import ProgressCallback
 from bot.errors import SettingsRefused
 from bot.http_server import serve
-from bot.settings import NO_BOT, given
-from bot.sim.vllm.server import Endpoint
+from bot.settings import NO_BOT_TOKEN, build_settings
+from bot.sim.vllm.server import SimulatedEndpoint
 
-Work = Callable[[Target, Taken], Coroutine[None, None, None]]
+MeasureTarget = Callable[[BenchTarget, EndpointMeasurements], Coroutine[None, None, None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class EndpointAddress:
     """Where the endpoint is, and its key; `url` may be direct_simulated.ADDRESS."""
 
     url: str
-    key: str | None = None
+    api_key: str | None = None
 
 
 @contextlib.asynccontextmanager
-async def found(
-    address: Address, endpoint: Endpoint | None = None
-) -> AsyncIterator[tuple[Target, str | None]]:
+async def open_target(
+    address: EndpointAddress, endpoint: SimulatedEndpoint | None = None
+) -> AsyncIterator[tuple[BenchTarget, str | None]]:
     """The endpoint at an address, and what must be said of it if it is simulated (by `endpoint`, for tests).
 
     Raises SettingsRefused, ServerAway or KeyRefused.
     """
-    if address.url != direct_simulated.ADDRESS:
-        yield await find(_url(address.url), address.key), None
+    if address.url != direct_simulated.SIMULATED_ADDRESS:
+        yield await find_target(_check_url(address.url), address.api_key), None
         return
-    endpoint = endpoint or direct_simulated.simulated()
+    endpoint = endpoint or direct_simulated.build_simulated_endpoint()
     async with serve(endpoint.app) as served:
-        line = direct_simulated.LINE.format(seconds=direct_simulated.seconds(endpoint))
-        yield await find(f"{served}/v1", address.key), line
+        line = direct_simulated.SIMULATION_NOTICE.format(seconds=direct_simulated.canvas_seconds(endpoint))
+        yield await find_target(f"{served}/v1", address.api_key), line
 
 
 async def run(
-    address: Address, wish: Wish, stop: asyncio.Event, step: Step, endpoint: Endpoint | None = None
-) -> Result:
+    address: EndpointAddress,
+    options: DirectOptions,
+    stop: asyncio.Event,
+    on_progress: ProgressCallback,
+    endpoint: SimulatedEndpoint | None = None,
+) -> BenchResult:
     """Measure an endpoint until all is done, `stop` is set or it fails; `step` is told how far it is."""
 
-    async def work(target: Target, taken: Taken) -> None:
-        await direct.measure(target, wish, taken, step)
+    async def work(target: BenchTarget, taken: EndpointMeasurements) -> None:
+        await direct.measure_endpoint(target, options, taken, on_progress)
 
-    return await _kept(address, work, stop, endpoint)
+    return await _run_and_keep(address, work, stop, endpoint)
 
 
 async def run_gateway(
-    address: Address,
+    address: EndpointAddress,
     stop: asyncio.Event,
-    step: Step,
+    on_progress: ProgressCallback,
     *,
     quick: bool = False,
-    endpoint: Endpoint | None = None,
-) -> Result:
+    endpoint: SimulatedEndpoint | None = None,
+) -> BenchResult:
     """The same prompts directly and then through the gateway, and what lies between the two."""
-    turned: list[Turned] = []
+    turned: list[ProtocolTurns] = []
 
-    async def work(target: Target, taken: Taken) -> None:
-        await direct.measure(target, Wish(ANSWERS, quick=quick, whole=False, tools=False), taken, step)
-        if taken.ended is None:
+    async def work(target: BenchTarget, taken: EndpointMeasurements) -> None:
+        await direct.measure_endpoint(
+            target,
+            DirectOptions(ANSWER_PROTOCOLS, quick=quick, include_whole=False, include_tools=False),
+            taken,
+            on_progress,
+        )
+        if taken.stop_reason is None:
             with tempfile.TemporaryDirectory(prefix="canvasgram-bench-") as folder:
-                await gateway.measure(target, Path(folder), taken, turned, step, quick=quick)
+                await gateway.measure_gateway(target, Path(folder), taken, turned, on_progress, quick=quick)
 
-    result = await _kept(address, work, stop, endpoint)
-    both = ((result.of("direct", one.protocol.key), one) for one in turned)
-    found = [gateway.difference(row, one) for row, one in both if row is not None]
+    result = await _run_and_keep(address, work, stop, endpoint)
+    both = ((result.find_row("direct", one.protocol.key), one) for one in turned)
+    found = [gateway.compute_difference(row, one) for row, one in both if row is not None]
     return replace(result, differences=tuple(one for one in found if one is not None))
 
 
-async def _kept(address: Address, work: Work, stop: asyncio.Event, endpoint: Endpoint | None) -> Result:
+async def _run_and_keep(
+    address: EndpointAddress, measure: MeasureTarget, stop: asyncio.Event, endpoint: SimulatedEndpoint | None
+) -> BenchResult:
     began = datetime.now(UTC)
-    taken = Taken()
-    async with found(address, endpoint) as (target, simulated):
+    taken = EndpointMeasurements()
+    async with open_target(address, endpoint) as (target, simulated):
         try:
-            if not await until(stop, work(target, taken)):
-                taken.ended = STOPPED
+            if not await run_until_stopped(stop, measure(target, taken)):
+                taken.stop_reason = STOPPED_BY_HAND
         except* BenchFailed as failed:  # the gateway's process
-            taken.ended = f"The measurement failed: {words(failed)}."
-        told = conditions(target, taken, began, simulated=simulated)
-        return Result(tuple(taken.rows), tuple(told), tuple(taken.tools), ended=taken.ended)
+            taken.stop_reason = f"The measurement failed: {first_error_text(failed)}."
+        told = describe_conditions(target, taken, began, simulated=simulated)
+        return BenchResult(tuple(taken.rows), tuple(told), tuple(taken.tool_scores), ended=taken.stop_reason)
 
 
-def _url(address: str) -> str:
+def _check_url(address: str) -> str:
     try:
-        return given(telegram_token=NO_BOT, model_url=address).model_url
+        return build_settings(telegram_token=NO_BOT_TOKEN, model_url=address).model_url
     except SettingsRefused:
         example = "--endpoint http://localhost:8000/v1"
         raise SettingsRefused(f"--endpoint must be a web address, or `sim`. Example: {example}") from None

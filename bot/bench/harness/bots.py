@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import bot
-from bot.bench.harness.statistics import Name
+from bot.bench.harness.statistics import BotName
 from bot.errors import CanvasgramError
 
-LABELS: dict[Name, str] = {"ours": "ours", "memory": "memory loop", "bare": "bare loop"}
-GRACE = 10.0
+BOT_LABELS: dict[BotName, str] = {"ours": "ours", "memory": "memory loop", "bare": "bare loop"}
+STOP_SECONDS = 10.0
 MIB = 1 << 20
 
 _ROOT = Path(bot.__file__).resolve().parent.parent
-_LAST_WORDS = 5
+_MAX_LAST_LINES = 5
 
 
 class BenchFailed(CanvasgramError):
@@ -31,7 +31,7 @@ class BenchFailed(CanvasgramError):
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class BotEnvironment:
     """Where a bot finds its world: the two simulators, and its own folder; `settings` are for ours alone."""
 
     token: str
@@ -42,47 +42,51 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class ProcessMemory:
     """What a process holds, in MiB; `shared_out` counts shared pages in parts (PSS), None where unknown."""
 
-    resident: float | None
-    shared_out: float | None
+    resident_mib: float | None
+    proportional_mib: float | None
 
 
-class Running:
+class BotProcess:
     """One process of a bot."""
 
-    def __init__(self, name: Name, process: asyncio.subprocess.Process, log: Path, began: float) -> None:
+    def __init__(
+        self, name: BotName, process: asyncio.subprocess.Process, log_file: Path, started_at: float
+    ) -> None:
         self.name = name
-        self.began = began
-        self.expected = False
+        self.started_at = started_at
+        self.end_expected = False
         self._process = process
-        self._log = log
+        self._log_file = log_file
 
     async def watch(self) -> None:
         """Until the process has ended; raises BenchFailed if nobody ended it."""
         code = await self._process.wait()
-        if not self.expected:
-            raise BenchFailed(f"{LABELS[self.name]} ended by itself with code {code}: {self.last_words()}")
+        if not self.end_expected:
+            raise BenchFailed(
+                f"{BOT_LABELS[self.name]} ended by itself with code {code}: {self.last_output()}"
+            )
 
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         """The end of what it has printed, on one line."""
-        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_WORDS:]
+        lines = self._log_file.read_text(encoding="utf-8", errors="replace").splitlines()[-_MAX_LAST_LINES:]
         return " | ".join(line.strip() for line in lines) or "(it printed nothing)"
 
     async def kill(self) -> None:
         """End it as a power cut would."""
-        await self._end(signal.SIGKILL)
+        await self._end_with(signal.SIGKILL)
 
     async def stop(self) -> None:
         """End it in order, or at last without."""
         try:
-            async with asyncio.timeout(GRACE + 1):
-                await self._end(signal.SIGTERM)
+            async with asyncio.timeout(STOP_SECONDS + 1):
+                await self._end_with(signal.SIGTERM)
         except TimeoutError:
-            await self._end(signal.SIGKILL)
+            await self._end_with(signal.SIGKILL)
 
-    def cpu(self) -> float | None:
+    def read_cpu_seconds(self) -> float | None:
         """Seconds of processor time so far, of all its threads and ended children; None where /proc does not
         tell.
         """
@@ -93,53 +97,60 @@ class Running:
             return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
         return None
 
-    def memory(self) -> Memory:
+    def read_memory(self) -> ProcessMemory:
         """What it holds now."""
-        return Memory(self._kib("status", "VmRSS"), self._kib("smaps_rollup", "Pss"))
+        return ProcessMemory(self._read_mib("status", "VmRSS"), self._read_mib("smaps_rollup", "Pss"))
 
-    def _kib(self, page: str, name: str) -> float | None:
+    def _read_mib(self, proc_file: str, field_name: str) -> float | None:
         with contextlib.suppress(OSError, ValueError):
-            for line in Path(f"/proc/{self._process.pid}/{page}").read_text(encoding="ascii").splitlines():
-                if line.startswith(f"{name}:"):
+            for line in (
+                Path(f"/proc/{self._process.pid}/{proc_file}").read_text(encoding="ascii").splitlines()
+            ):
+                if line.startswith(f"{field_name}:"):
                     return int(line.split()[1]) * 1024 / MIB
         return None
 
-    async def _end(self, number: signal.Signals) -> None:
-        self.expected = True
+    async def _end_with(self, signal_number: signal.Signals) -> None:
+        self.end_expected = True
         with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(number)
+            self._process.send_signal(signal_number)
         await self._process.wait()
 
 
-async def start(name: Name, where: Where) -> Running:
+async def start_bot(bot_name: BotName, environment: BotEnvironment) -> BotProcess:
     """Start a bot; its output goes to a file in its folder."""
-    command, settings = _launch(name, where)
-    log = where.folder / "output.log"
+    command, settings = _build_launch(bot_name, environment)
+    log = environment.folder / "output.log"
     began = time.monotonic()
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", *command),
-            cwd=where.folder,
+            cwd=environment.folder,
             env=settings,
             stdout=output,
             stderr=output,
             start_new_session=True,  # Ctrl-C is the bench's: it ends its bots itself
         )
-    return Running(name, process, log, began)
+    return BotProcess(bot_name, process, log, began)
 
 
-def _launch(name: Name, where: Where) -> tuple[list[str], dict[str, str]]:
+def _build_launch(bot_name: BotName, environment: BotEnvironment) -> tuple[list[str], dict[str, str]]:
     paths = {"PYTHONPATH": str(_ROOT)}
-    if name != "ours":
-        return [f"bot.bench.load.{name}_loop", where.token, where.telegram_url, where.model_url], paths
+    if bot_name != "ours":
+        return [
+            f"bot.bench.load.{bot_name}_loop",
+            environment.token,
+            environment.telegram_url,
+            environment.model_url,
+        ], paths
     return ["bot", "run"], paths | {
-        "TELEGRAM_TOKEN": where.token,
-        "TELEGRAM_API_URL": where.telegram_url,
-        "MODEL_URL": where.model_url,
-        "DATABASE_URL": f"sqlite+aiosqlite:///{where.folder / 'canvasgram.db'}",
+        "TELEGRAM_TOKEN": environment.token,
+        "TELEGRAM_API_URL": environment.telegram_url,
+        "MODEL_URL": environment.model_url,
+        "DATABASE_URL": f"sqlite+aiosqlite:///{environment.folder / 'canvasgram.db'}",
         "ADMIN_IDS": "1",
         "ACCESS": "open",
         "CANVASES_A_DAY": "1000000000",  # looked up for every message, and never used up
         "WARM_UP": "off",  # the yardsticks warm nothing, and every call counts
-        **where.settings,
+        **environment.settings,
     }

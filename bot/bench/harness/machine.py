@@ -16,22 +16,22 @@ from bot.bench.harness.statistics import median
 
 LIBRARIES = ("python-telegram-bot", "openai", "SQLAlchemy", "aiosqlite", "aiohttp", "uvicorn")
 
-_WRITES = 20
+_FSYNC_WRITES = 20
 _PAGE = bytes(4096)
 
 
-def conditions(folder: Path) -> Iterator[tuple[str, str]]:
+def describe_machine(folder: Path) -> Iterator[tuple[str, str]]:
     """What the figures depend on, as (name, text)."""
-    yield "machine", f"{_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}"
-    versions = ", ".join(f"{name} {version}" for name, version in _versions())
+    yield "machine", f"{_processor_name()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}"
+    versions = ", ".join(f"{name} {version}" for name, version in _installed_versions())
     yield "versions", f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {versions}"
     yield (
         "database",
-        f"SQLite as shipped, in {folder} ({file_system(folder)}); a write with fsync {fsync_words(folder)}",
+        f"SQLite as shipped, in {folder} ({find_file_system(folder)}); a write with fsync {describe_fsync(folder)}",
     )
 
 
-def load_average() -> str:
+def describe_load() -> str:
     """How busy the machine was, over 1, 5 and 15 minutes."""
     try:
         return " ".join(f"{load:.1f}" for load in os.getloadavg())
@@ -39,11 +39,11 @@ def load_average() -> str:
         return "unknown"
 
 
-def fsync_words(folder: Path) -> str:
+def describe_fsync(folder: Path) -> str:
     """What a 4 KiB write costs in this folder until the disk is sure of it."""
     spent = []
     with tempfile.TemporaryFile(dir=folder) as file:
-        for _ in range(_WRITES):
+        for _ in range(_FSYNC_WRITES):
             began = time.perf_counter()
             file.write(_PAGE)
             file.flush()
@@ -52,7 +52,7 @@ def fsync_words(folder: Path) -> str:
     return f"takes {1000 * (median(spent) or 0):.2f} ms"
 
 
-def file_system(folder: Path, mounts: Path = Path("/proc/mounts")) -> str:
+def find_file_system(folder: Path, mounts: Path = Path("/proc/mounts")) -> str:
     """The kind of file system a folder is on; `unknown` where the machine does not tell."""
     best = ""
     kind = "unknown"
@@ -67,13 +67,13 @@ def file_system(folder: Path, mounts: Path = Path("/proc/mounts")) -> str:
     return kind
 
 
-def _versions() -> Iterator[tuple[str, str]]:
+def _installed_versions() -> Iterator[tuple[str, str]]:
     for name in LIBRARIES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             yield name, importlib.metadata.version(name)
 
 
-def _processor() -> str:
+def _processor_name() -> str:
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-Step = Callable[[str, int, int], None]
+ProgressCallback = Callable[[str, int, int], None]
 """Told what is measured, how much of it is done, and of how much."""
 
 
 @contextlib.contextmanager
-def bars(console: Console | None = None) -> Iterator[Step]:
+def progress_bars(console: Console | None = None) -> Iterator[ProgressCallback]:
     """A bar for everything that is begun, while the block runs."""
     console = console or Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

@@ -59,11 +59,11 @@ def create_issue(project: str, title: str, body: str) -> None:
     """
 
 
-STAND_INS: tuple[Tool, ...] = (weather, search_web, convert_currency, remind_me, create_issue)
+SAMPLE_TOOLS: tuple[Tool, ...] = (weather, search_web, convert_currency, remind_me, create_issue)
 
 
-def with_stand_ins() -> tuple[Tool, ...]:
+def discover_with_samples() -> tuple[Tool, ...]:
     """The house's tools and these; `remind_me` is in the place of `schedule`, for the cases were asked with
     it.
     """
-    return (*(tool for tool in discover() if tool.name != "schedule"), *STAND_INS)
+    return (*(tool for tool in discover() if tool.name != "schedule"), *SAMPLE_TOOLS)

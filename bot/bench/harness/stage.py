@@ -13,131 +13,149 @@ from pathlib import Path
 
 from bot.bench.harness import bots
 from bot.bench.harness import workload as talk
-from bot.bench.harness.bots import BenchFailed, Running, Where
-from bot.bench.harness.statistics import Name
+from bot.bench.harness.bots import BenchFailed, BotEnvironment, BotProcess
+from bot.bench.harness.statistics import BotName
 from bot.http_server import serve
-from bot.sim.telegram.server import BotApi, Call, Limits
-from bot.sim.vllm.server import Endpoint
+from bot.sim.telegram.server import BotApi, BotApiCall, FloodLimits
+from bot.sim.vllm.server import SimulatedEndpoint
 
-FIRST_CHAT = 1000
+FIRST_CHAT_ID = 1000
 PATIENCE = 30.0  # seconds after which a bot that says nothing has failed
 
-SHOWS = ("sendMessage", "editMessageText")
-NEWEST = 400  # calls that are looked through for an answer
+MESSAGE_METHODS = ("sendMessage", "editMessageText")
+MAX_CALLS_SEARCHED = 400  # calls that are looked through for an answer
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class AnswerTimes:
     """One message and its answer, in seconds of the steady clock."""
 
-    fetched: float
-    first: float
-    answered: float
-    model: float
+    fetched_at: float
+    first_words_at: float
+    answered_at: float
+    model_seconds: float
 
     @property
-    def round_trip(self) -> float:
+    def round_trip_seconds(self) -> float:
         """From the update leaving Telegram to the whole answer arriving there."""
-        return self.answered - self.fetched
+        return self.answered_at - self.fetched_at
 
     @property
-    def own(self) -> float:
+    def own_seconds(self) -> float:
         """The round trip less the model's time."""
-        return self.round_trip - self.model
+        return self.round_trip_seconds - self.model_seconds
 
     @property
-    def first_words(self) -> float:
+    def first_words_seconds(self) -> float:
         """From the update leaving Telegram to the first words of the answer arriving there."""
-        return self.first - self.fetched
+        return self.first_words_at - self.fetched_at
 
 
 class Stage:
     """One bot and its world."""
 
     def __init__(
-        self, name: Name, api: BotApi, endpoint: Endpoint, where: Where, watch: asyncio.TaskGroup
+        self,
+        name: BotName,
+        api: BotApi,
+        endpoint: SimulatedEndpoint,
+        environment: BotEnvironment,
+        watch_tasks: asyncio.TaskGroup,
     ) -> None:
         self.name = name
         self.api = api
         self.endpoint = endpoint
-        self._where = where
-        self._watch = watch
-        self._running: Running | None = None
+        self._environment = environment
+        self._watch_tasks = watch_tasks
+        self._process: BotProcess | None = None
 
     @property
-    def running(self) -> Running:
+    def process(self) -> BotProcess:
         """The bot's process."""
-        if self._running is None:
-            raise BenchFailed(f"{bots.LABELS[self.name]} was not started")
-        return self._running
+        if self._process is None:
+            raise BenchFailed(f"{bots.BOT_LABELS[self.name]} was not started")
+        return self._process
 
     async def start(self) -> float:
         """Start the bot; seconds until its first poll arrived."""
         polls = len(self.api.calls_of("getUpdates"))
-        self._running = await bots.start(self.name, self._where)
-        self._watch.create_task(self._running.watch())
-        await self._until(lambda: len(self.api.calls_of("getUpdates")) > polls, "did not begin to poll")
-        return self.api.calls_of("getUpdates")[polls].arrived - self._running.began
+        self._process = await bots.start_bot(self.name, self._environment)
+        self._watch_tasks.create_task(self._process.watch())
+        await self._wait_until(lambda: len(self.api.calls_of("getUpdates")) > polls, "did not begin to poll")
+        return self.api.calls_of("getUpdates")[polls].arrived_at - self._process.started_at
 
     async def stop(self) -> None:
         """End the bot in order, if it runs."""
-        if self._running is not None and not self._running.expected:
-            await self._running.stop()
+        if self._process is not None and not self._process.end_expected:
+            await self._process.stop()
 
-    async def ask(self, number: int, chat: int) -> Timed:
+    async def ask(self, number: int, chat_index: int) -> AnswerTimes:
         """Let a person write question `number`, and wait for the whole answer. One at a time."""
         self.endpoint.requests.clear()
-        update = self.write(number, chat)
-        await self.answered(number, chat)
-        return self.timed(update, number, chat)
+        update = self.write_question(number, chat_index)
+        await self.wait_for_answer(number, chat_index)
+        return self.read_times(update, number, chat_index)
 
-    def write(self, number: int, chat: int) -> int:
+    def write_question(self, number: int, chat_index: int) -> int:
         """Let a person write question `number`; gives the update's id."""
-        return self.api.person(FIRST_CHAT + chat).send(talk.question(number)).update_id
+        return self.api.person(FIRST_CHAT_ID + chat_index).send(talk.write_question(number)).update_id
 
-    async def answered(self, number: int, chat: int) -> None:
+    async def wait_for_answer(self, number: int, chat_index: int) -> None:
         """Wait until the whole answer has arrived at Telegram."""
-        await self._until(lambda: self._whole(number, chat), f"did not answer question {number}")
+        await self._wait_until(
+            lambda: self._find_answer(number, chat_index), f"did not answer question {number}"
+        )
 
-    def timed(self, update: int, number: int, chat: int) -> Timed:
+    def read_times(self, update_id: int, number: int, chat_index: int) -> AnswerTimes:
         """When things happened to a question that was answered."""
-        fetched = self.api.fetched_at(update)
-        whole = self._whole(number, chat)
+        fetched = self.api.fetched_at(update_id)
+        whole = self._find_answer(number, chat_index)
         if fetched is None or whole is None:
-            raise BenchFailed(f"{bots.LABELS[self.name]} did not answer question {number}")
-        words = self._shown(chat, lambda text: text.startswith(talk.opening(number))) or whole
-        model = sum((log.finished or log.received) - log.received for log in self.endpoint.requests)
-        return Timed(fetched, words.arrived, whole.arrived, model)
+            raise BenchFailed(f"{bots.BOT_LABELS[self.name]} did not answer question {number}")
+        words = (
+            self._find_message_call(chat_index, lambda text: text.startswith(talk.reply_opening(number)))
+            or whole
+        )
+        model = sum((log.finished_at or log.received_at) - log.received_at for log in self.endpoint.requests)
+        return AnswerTimes(fetched, words.arrived_at, whole.arrived_at, model)
 
-    def _whole(self, number: int, chat: int) -> Call | None:
-        return self._shown(chat, lambda text: text.endswith(talk.ending(number)))
+    def _find_answer(self, number: int, chat_index: int) -> BotApiCall | None:
+        return self._find_message_call(chat_index, lambda text: text.endswith(talk.reply_ending(number)))
 
-    def _shown(self, chat: int, fits: Callable[[str], bool]) -> Call | None:
+    def _find_message_call(self, chat_index: int, matches: Callable[[str], bool]) -> BotApiCall | None:
         """The first call that showed such a text in this chat, among the newest."""
-        newest = itertools.islice(reversed(self.api.calls), NEWEST)
-        shows = [call for call in newest if call.method in SHOWS and call.chat_id == FIRST_CHAT + chat]
-        return next((call for call in reversed(shows) if fits(call.text)), None)
+        newest = itertools.islice(reversed(self.api.calls), MAX_CALLS_SEARCHED)
+        shows = [
+            call
+            for call in newest
+            if call.method in MESSAGE_METHODS and call.chat_id == FIRST_CHAT_ID + chat_index
+        ]
+        return next((call for call in reversed(shows) if matches(call.text)), None)
 
-    async def _until(self, found: Callable[[], object], failing: str) -> None:
+    async def _wait_until(self, predicate: Callable[[], object], failure: str) -> None:
         try:
-            await self.api.until(found, PATIENCE)
+            await self.api.wait_until(predicate, PATIENCE)
         except TimeoutError:
-            said = self.running.last_words()
+            said = self.process.last_output()
             raise BenchFailed(
-                f"{bots.LABELS[self.name]} {failing} within {PATIENCE:g} s; its last words: {said}"
+                f"{bots.BOT_LABELS[self.name]} {failure} within {PATIENCE:g} s; its last words: {said}"
             ) from None
 
 
 @contextlib.asynccontextmanager
-async def staged(name: Name, folder: Path, endpoint: Endpoint) -> AsyncIterator[Stage]:
+async def open_stage(name: BotName, folder: Path, endpoint: SimulatedEndpoint) -> AsyncIterator[Stage]:
     """A stage with its simulators served, the bot not yet started; its files stay in `folder` for the next
     stage.
     """
     own = folder / name
     own.mkdir(parents=True, exist_ok=True)
-    api = BotApi(limits=Limits.none())
-    async with api.served() as telegram, serve(endpoint.app) as model, asyncio.TaskGroup() as watch:
-        stage = Stage(name, api, endpoint, Where(api.token, telegram, f"{model}/v1", own), watch)
+    api = BotApi(limits=FloodLimits.unlimited())
+    async with (
+        api.serve_on_loopback() as telegram,
+        serve(endpoint.app) as model,
+        asyncio.TaskGroup() as watch,
+    ):
+        stage = Stage(name, api, endpoint, BotEnvironment(api.token, telegram, f"{model}/v1", own), watch)
         try:
             yield stage
         finally:
@@ -145,12 +163,14 @@ async def staged(name: Name, folder: Path, endpoint: Endpoint) -> AsyncIterator[
 
 
 @contextlib.asynccontextmanager
-async def all_staged(
-    names: Sequence[Name], folder: Path, make: Callable[[], Endpoint]
-) -> AsyncIterator[dict[Name, Stage]]:
+async def open_stages(
+    names: Sequence[BotName], folder: Path, make_endpoint: Callable[[], SimulatedEndpoint]
+) -> AsyncIterator[dict[BotName, Stage]]:
     """A stage for each bot, all of them started."""
     async with contextlib.AsyncExitStack() as stack:
-        stages = {name: await stack.enter_async_context(staged(name, folder, make())) for name in names}
+        stages = {
+            name: await stack.enter_async_context(open_stage(name, folder, make_endpoint())) for name in names
+        }
         for stage in stages.values():
             await stage.start()
         yield stages

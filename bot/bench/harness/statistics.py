@@ -4,15 +4,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-Name = Literal["ours", "memory", "bare"]
-Value = float | bool | None
+BotName = Literal["ours", "memory", "bare"]
+FigureValue = float | bool | None
 """A number, yes or no, or None where nothing was measured."""
 
-ORDER: tuple[Name, ...] = ("bare", "memory", "ours")
+BOT_ORDER: tuple[BotName, ...] = ("bare", "memory", "ours")
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class FigureLimit:
     """What ours may be at most: `base` of a yardstick (None: no yardstick) times `factor`, and `extra`.
 
     `wanted` is for yes and no: then nothing else counts.
@@ -21,24 +21,24 @@ class Limit:
     factor: float = 0.0
     base: float | None = None
     extra: float = 0.0
-    wanted: bool | None = None
-    words: str = ""
+    required: bool | None = None
+    text: str = ""
 
     @property
-    def most(self) -> float:
+    def maximum(self) -> float:
         """The limit as a number in the row's unit."""
         return self.factor * (self.base or 0.0) + self.extra
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FigureRow:
     """One line of figures. `key` is stable, for machines; `values` are of one unit."""
 
     key: str
     label: str
     unit: str
-    values: dict[Name, Value]
-    limit: Limit | None = None
+    values: dict[BotName, FigureValue]
+    limit: FigureLimit | None = None
     digits: int = 1
 
     @property
@@ -56,54 +56,54 @@ class Row:
         ours = self.values.get("ours")
         if self.limit is None or ours is None:
             return ""
-        if self.limit.wanted is not None:
-            if ours is self.limit.wanted:
+        if self.limit.required is not None:
+            if ours is self.limit.required:
                 return "ok"
             return "over"
-        if ours <= self.limit.most:
+        if ours <= self.limit.maximum:
             return "ok"
         return "over"
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LoadReport:
     """All figures of a run, and its conditions as (name, text); not `whole`, if it was stopped before its
     end.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[FigureRow, ...]
     conditions: tuple[tuple[str, str], ...] = field(default_factory=tuple)
-    whole: bool = True
+    is_complete: bool = True
 
     @property
-    def holds(self) -> bool:
+    def has_passed(self) -> bool:
         """Whether no limit is missed."""
         return all(row.verdict != "over" for row in self.rows)
 
 
-def at_most(most: float) -> Limit:
+def limit_to(maximum: float) -> FigureLimit:
     """A limit of its own, whatever the yardsticks do."""
-    return Limit(extra=most, words=f"{most:,g}")
+    return FigureLimit(extra=maximum, text=f"{maximum:,g}")
 
 
-def times(factor: float, base: float | None, extra: float = 0.0) -> Limit | None:
+def limit_to_memory_loop(factor: float, base: float | None, extra: float = 0.0) -> FigureLimit | None:
     """`factor` times the memory loop's figure and `extra`; no limit where that was not measured."""
     if base is None:
         return None
-    return Limit(factor, base, extra, words=f"{factor:g} x memory" + (f" + {extra:g}" if extra else ""))
+    return FigureLimit(factor, base, extra, text=f"{factor:g} x memory" + (f" + {extra:g}" if extra else ""))
 
 
-def wanted(*, value: bool) -> Limit:
+def limit_to_answer(*, value: bool) -> FigureLimit:
     """The one right answer."""
-    return Limit(wanted=value, words="yes" if value else "no")
+    return FigureLimit(required=value, text="yes" if value else "no")
 
 
-def percentile(values: Iterable[float], share: float) -> float | None:
+def percentile(values: Iterable[float], fraction: float) -> float | None:
     """The value below which `share` (0 to 1) of them lie, between the two nearest; None of nothing."""
     ordered = sorted(values)
     if not ordered:
         return None
-    place = share * (len(ordered) - 1)
+    place = fraction * (len(ordered) - 1)
     low = int(place)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
@@ -114,7 +114,7 @@ def median(values: Iterable[float]) -> float | None:
     return percentile(values, 0.5)
 
 
-def most_at_once(spans: Iterable[tuple[float, float]]) -> int:
+def count_overlap(spans: Iterable[tuple[float, float]]) -> int:
     """How many of these (begin, end) overlap at most; one that ends as another begins does not overlap it."""
     moments = sorted((moment, step) for begin, end in spans for moment, step in ((begin, 1), (end, -1)))
     open_now = most = 0
@@ -124,7 +124,7 @@ def most_at_once(spans: Iterable[tuple[float, float]]) -> int:
     return most
 
 
-def rounds(names: Sequence[Name], count: int) -> list[tuple[Name, ...]]:
+def order_rounds(bot_names: Sequence[BotName], count: int) -> list[tuple[BotName, ...]]:
     """The order of `count` rounds: there and back again, so that a drift of the machine meets all alike."""
-    forth = tuple(names)
+    forth = tuple(bot_names)
     return [forth if number % 2 == 0 else forth[::-1] for number in range(count)]

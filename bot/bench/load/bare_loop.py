@@ -10,7 +10,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 POLL_SECONDS = 20
 
 
-async def run(token: str, telegram_url: str, model_url: str) -> None:
+async def run_bare_loop(token: str, telegram_url: str, model_url: str) -> None:
     """Poll for ever; each message is answered in a task of its own."""
     api = f"{telegram_url}/bot{token}"
     offset = 0
@@ -20,10 +20,10 @@ async def run(token: str, telegram_url: str, model_url: str) -> None:
             for update in fetched["result"]:
                 offset = update["update_id"] + 1
                 if "text" in update.get("message", {}):
-                    tasks.create_task(_answer(http, api, model_url, update["message"]))
+                    tasks.create_task(_answer_message(http, api, model_url, update["message"]))
 
 
-async def _answer(http: ClientSession, api: str, model_url: str, message: dict[str, Any]) -> None:
+async def _answer_message(http: ClientSession, api: str, model_url: str, message: dict[str, Any]) -> None:
     asked = [{"role": "user", "content": message["text"]}]
     with contextlib.suppress(ClientError):
         body = {"model": "diffusiongemma", "messages": asked, "max_tokens": 1024}
@@ -40,4 +40,4 @@ async def _post(http: ClientSession, url: str, body: dict[str, Any]) -> dict[str
 
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(run(*sys.argv[1:4]))
+        asyncio.run(run_bare_loop(*sys.argv[1:4]))

@@ -5,99 +5,125 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.bench.harness.stage import Stage, Timed, all_staged
-from bot.bench.harness.statistics import Name, Row, Value, at_most, median, most_at_once, rounds
-from bot.bench.harness.workload import Model, asked
-from bot.sim.vllm.server import Brain, ChatRequest, Endpoint, Timing
+from bot.bench.harness.stage import AnswerTimes, Stage, open_stages
+from bot.bench.harness.statistics import (
+    BotName,
+    FigureRow,
+    FigureValue,
+    count_overlap,
+    limit_to,
+    median,
+    order_rounds,
+)
+from bot.bench.harness.workload import ProseBrain, question_number
+from bot.sim.vllm.server import Brain, ChatRequest, SimulatedEndpoint, Timing
 
 CHATS = 12
 SEATS = 4
-QUICK_CANVAS = 0.16
-SLOW_CANVAS = 1.6
-WALL_SECONDS = 1.4
-FIRST_WORDS_SECONDS = 1.75
-REST = 1.0  # seconds before a round, after which every budget a bot keeps to is full again
-WARM_UP = 10**6  # questions from here on are answered in one canvas
+QUICK_CANVAS_SECONDS = 0.16
+SLOW_CANVAS_SECONDS = 1.6
+MAX_WALL_SECONDS = 1.4
+MAX_FIRST_WORDS_SECONDS = 1.75
+REST_SECONDS = 1.0  # seconds before a round, after which every budget a bot keeps to is full again
+FIRST_WARM_UP_NUMBER = 10**6  # questions from here on are answered in one canvas
 
 # A third of the answers takes three canvases, the others two: 28 canvases, which is 7 on each of 4 seats.
-_LONG = Model(answer=400)
-_LONGER = Model(answer=650)
+_TWO_CANVAS_BRAIN = ProseBrain(answer_tokens=400)
+_THREE_CANVAS_BRAIN = ProseBrain(answer_tokens=650)
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class ConcurrencyResult:
     """Seconds from the first update leaving Telegram to the last whole answer, and the most model calls at
     once.
     """
 
-    wall: float
-    calls: int
+    wall_seconds: float
+    peak_calls: int
 
 
-async def measure(names: tuple[Name, ...], folder: Path, times: int) -> list[Row]:
+async def measure_concurrency(bot_names: tuple[BotName, ...], folder: Path, trials: int) -> list[FigureRow]:
     """Twelve chats write at the same moment, `times` over; the middle of the walls, the most of the calls."""
-    found: dict[Name, list[Crowd]] = {name: [] for name in names}
-    async with all_staged(names, folder, lambda: _endpoint(QUICK_CANVAS, _short_or_long)) as stages:
+    found: dict[BotName, list[ConcurrencyResult]] = {name: [] for name in bot_names}
+    async with open_stages(
+        bot_names, folder, lambda: _build_endpoint(QUICK_CANVAS_SECONDS, _answer_short_or_long)
+    ) as stages:
         for stage in stages.values():
-            await _together(stage, range(WARM_UP, WARM_UP + CHATS))
-        for place, order in enumerate(rounds(names, times)):
-            await asyncio.sleep(REST)
+            await _ask_together(stage, range(FIRST_WARM_UP_NUMBER, FIRST_WARM_UP_NUMBER + CHATS))
+        for place, order in enumerate(order_rounds(bot_names, trials)):
+            await asyncio.sleep(REST_SECONDS)
             for name in order:
-                found[name].append(await _together(stages[name], range(place * CHATS, (place + 1) * CHATS)))
-    walls: dict[Name, Value] = {name: median([one.wall for one in crowds]) for name, crowds in found.items()}
-    calls: dict[Name, Value] = {name: max(one.calls for one in crowds) for name, crowds in found.items()}
+                found[name].append(
+                    await _ask_together(stages[name], range(place * CHATS, (place + 1) * CHATS))
+                )
+    walls: dict[BotName, FigureValue] = {
+        name: median([one.wall_seconds for one in crowds]) for name, crowds in found.items()
+    }
+    calls: dict[BotName, FigureValue] = {
+        name: max(one.peak_calls for one in crowds) for name, crowds in found.items()
+    }
     return [
-        Row("crowd_wall", "12 chats at once, 4 seats: wall", "s", walls, at_most(WALL_SECONDS), digits=2),
-        Row("crowd_calls", "most model calls at once", "", calls, at_most(SEATS), digits=0),
+        FigureRow(
+            "crowd_wall", "12 chats at once, 4 seats: wall", "s", walls, limit_to(MAX_WALL_SECONDS), digits=2
+        ),
+        FigureRow("crowd_calls", "most model calls at once", "", calls, limit_to(SEATS), digits=0),
     ]
 
 
-async def first_words(names: tuple[Name, ...], folder: Path, times: int) -> list[Row]:
+async def measure_first_words(bot_names: tuple[BotName, ...], folder: Path, trials: int) -> list[FigureRow]:
     """An answer of three canvases of 1.6 s, `times` over; all bots at the same time, since they mostly wait."""
-    async with all_staged(names, folder, lambda: _endpoint(SLOW_CANVAS, _LONGER)) as stages:
+    async with open_stages(
+        bot_names, folder, lambda: _build_endpoint(SLOW_CANVAS_SECONDS, _THREE_CANVAS_BRAIN)
+    ) as stages:
         async with asyncio.TaskGroup() as tasks:
-            running = {name: tasks.create_task(_long_answers(stage, times)) for name, stage in stages.items()}
+            running = {
+                name: tasks.create_task(_ask_long_answers(stage, trials)) for name, stage in stages.items()
+            }
         timed = {name: task.result() for name, task in running.items()}
-    seconds: dict[Name, Value] = {
-        name: median([one.first_words for one in them]) for name, them in timed.items()
+    seconds: dict[BotName, FigureValue] = {
+        name: median([one.first_words_seconds for one in them]) for name, them in timed.items()
     }
     return [
-        Row(
+        FigureRow(
             "first_words",
             "three canvases of 1.6 s: first words",
             "s",
             seconds,
-            at_most(FIRST_WORDS_SECONDS),
+            limit_to(MAX_FIRST_WORDS_SECONDS),
             2,
         )
     ]
 
 
-async def _together(stage: Stage, numbers: Sequence[int]) -> Crowd:
+async def _ask_together(stage: Stage, numbers: Sequence[int]) -> ConcurrencyResult:
     stage.endpoint.requests.clear()
-    updates = [stage.write(number, chat) for chat, number in enumerate(numbers)]
+    updates = [stage.write_question(number, chat) for chat, number in enumerate(numbers)]
     for chat, number in enumerate(numbers):
-        await stage.answered(number, chat)
+        await stage.wait_for_answer(number, chat)
     timed = [
-        stage.timed(update, number, chat)
+        stage.read_times(update, number, chat)
         for (chat, number), update in zip(enumerate(numbers), updates, strict=True)
     ]
-    spans = [(log.received, log.finished) for log in stage.endpoint.requests if log.finished is not None]
-    return Crowd(max(one.answered for one in timed) - min(one.fetched for one in timed), most_at_once(spans))
+    spans = [
+        (log.received_at, log.finished_at) for log in stage.endpoint.requests if log.finished_at is not None
+    ]
+    return ConcurrencyResult(
+        max(one.answered_at for one in timed) - min(one.fetched_at for one in timed), count_overlap(spans)
+    )
 
 
-async def _long_answers(stage: Stage, times: int) -> list[Timed]:
-    return [await stage.ask(number, number) for number in range(times)]
+async def _ask_long_answers(stage: Stage, trials: int) -> list[AnswerTimes]:
+    return [await stage.ask(number, number) for number in range(trials)]
 
 
-def _short_or_long(request: ChatRequest) -> str:
-    number = asked(request)
-    if number >= WARM_UP:
-        return Model()(request)
+def _answer_short_or_long(request: ChatRequest) -> str:
+    number = question_number(request)
+    if number >= FIRST_WARM_UP_NUMBER:
+        return ProseBrain()(request)
     if number % CHATS < CHATS // 3:
-        return _LONGER(request)
-    return _LONG(request)
+        return _THREE_CANVAS_BRAIN(request)
+    return _TWO_CANVAS_BRAIN(request)
 
 
-def _endpoint(seconds: float, brain: Brain) -> Endpoint:
-    return Endpoint(timing=Timing.canvas(seconds), seats=SEATS, brain=brain)
+def _build_endpoint(canvas_seconds: float, brain: Brain) -> SimulatedEndpoint:
+    return SimulatedEndpoint(timing=Timing.canvas(canvas_seconds), seats=SEATS, brain=brain)

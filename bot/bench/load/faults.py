@@ -11,62 +11,67 @@ from pathlib import Path
 
 from bot.bench.harness import workload as talk
 from bot.bench.harness.bots import BenchFailed
-from bot.bench.harness.stage import FIRST_CHAT, PATIENCE, Stage, staged
-from bot.bench.harness.statistics import Name, Row, Value, at_most, wanted
-from bot.sim.telegram.server import Fault
-from bot.sim.vllm.server import Brain, ChatRequest, Endpoint
+from bot.bench.harness.stage import FIRST_CHAT_ID, PATIENCE, Stage, open_stage
+from bot.bench.harness.statistics import BotName, FigureRow, FigureValue, limit_to, limit_to_answer
+from bot.sim.telegram.server import BotApiFault
+from bot.sim.vllm.server import Brain, ChatRequest, SimulatedEndpoint
 
-BOTS: tuple[Name, ...] = ("memory", "ours")
-RAW = 'call:clock{place:<|"|>Europe/Paris<|"|>}'
-SPOKEN = "It is nine in the morning."
+BOTS: tuple[BotName, ...] = ("memory", "ours")
+RAW_CALL = 'call:clock{place:<|"|>Europe/Paris<|"|>}'
+SPOKEN_ANSWER = "It is nine in the morning."
 
-_MARKUP = ("call:", "<|", "|>")
+_MARKUP_SIGNS = ("call:", "<|", "|>")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FaultOutcome:
     """How often the answer is in the chat, whether a person is asked about it, and whether markup can be read
     there.
     """
 
     copies: int
-    asked: bool
-    raw: bool
+    asks_person: bool
+    shows_markup: bool
 
 
-Trial = Callable[[Stage], Awaitable[Outcome]]
+Trial = Callable[[Stage], Awaitable[FaultOutcome]]
 
 
-async def measure(folder: Path, patience: float) -> list[Row]:
+async def measure_faults(folder: Path, wait_seconds: float) -> list[FigureRow]:
     """Every fault for the memory loop and for ours, side by side; its outcome is what is seen `patience` s
     later.
     """
-    killed = await _tried(folder / "killed", partial(_killed, patience), talk.Model())
-    lost = await _tried(folder / "lost", partial(_reply_lost, patience), talk.Model())
-    markup = await _tried(folder / "markup", partial(_markup, patience), _leaking)
-    answered: dict[Name, Value] = {name: it.copies == 1 for name, it in killed.items()}
-    copies: dict[Name, Value] = {name: it.copies for name, it in lost.items()}
-    asked: dict[Name, Value] = {name: it.asked for name, it in lost.items()}
-    raw: dict[Name, Value] = {name: it.raw for name, it in markup.items()}
+    killed = await _run_trials(folder / "killed", partial(_try_kill, wait_seconds), talk.ProseBrain())
+    lost = await _run_trials(folder / "lost", partial(_try_lost_reply, wait_seconds), talk.ProseBrain())
+    markup = await _run_trials(folder / "markup", partial(_try_leaked_markup, wait_seconds), _leak_call)
+    answered: dict[BotName, FigureValue] = {name: it.copies == 1 for name, it in killed.items()}
+    copies: dict[BotName, FigureValue] = {name: it.copies for name, it in lost.items()}
+    asked: dict[BotName, FigureValue] = {name: it.asks_person for name, it in lost.items()}
+    raw: dict[BotName, FigureValue] = {name: it.shows_markup for name, it in markup.items()}
     return [
-        Row(
+        FigureRow(
             "killed",
             "killed just after the update was fetched: answered once",
             "",
             answered,
-            wanted(value=True),
+            limit_to_answer(value=True),
         ),
-        Row(
-            "copies", "Telegram took the answer, its reply was lost: copies", "", copies, at_most(1), digits=0
+        FigureRow(
+            "copies",
+            "Telegram took the answer, its reply was lost: copies",
+            "",
+            copies,
+            limit_to(1),
+            digits=0,
         ),
-        Row("unknown", "and said to be unknown", "", asked, wanted(value=True)),
-        Row("markup", "raw tool markup reaches the person", "", raw, wanted(value=False)),
+        FigureRow("unknown", "and said to be unknown", "", asked, limit_to_answer(value=True)),
+        FigureRow("markup", "raw tool markup reaches the person", "", raw, limit_to_answer(value=False)),
     ]
 
 
-async def _tried(folder: Path, trial: Trial, brain: Brain) -> dict[Name, Outcome]:
-    async def one(name: Name) -> Outcome:
-        async with staged(name, folder, Endpoint(brain=brain)) as stage:
+async def _run_trials(folder: Path, trial: Trial, brain: Brain) -> dict[BotName, FaultOutcome]:
+    async def one(name: BotName) -> FaultOutcome:
+        async with open_stage(name, folder, SimulatedEndpoint(brain=brain)) as stage:
             await stage.start()
             return await trial(stage)
 
@@ -75,44 +80,46 @@ async def _tried(folder: Path, trial: Trial, brain: Brain) -> dict[Name, Outcome
     return {name: task.result() for name, task in trying.items()}
 
 
-async def _killed(patience: float, stage: Stage) -> Outcome:
+async def _try_kill(wait_seconds: float, stage: Stage) -> FaultOutcome:
     """Killed once Telegram holds the update as confirmed, so that it will not come again; then started anew."""
     stage.endpoint.hold()
-    update = stage.write(1, chat=0)
+    update = stage.write_question(1, chat_index=0)
     try:
-        await stage.api.until(lambda: update not in stage.api.updates.pending_ids, PATIENCE)
+        await stage.api.wait_until(lambda: update not in stage.api.updates.pending_ids, PATIENCE)
     except TimeoutError:
         raise BenchFailed("an update was never confirmed") from None
-    await stage.running.kill()
+    await stage.process.kill()
     stage.endpoint.release()
     await stage.start()
-    return await _outcome(stage, talk.ending(1), patience)
+    return await _read_outcome(stage, talk.reply_ending(1), wait_seconds)
 
 
-async def _reply_lost(patience: float, stage: Stage) -> Outcome:
-    ending = talk.ending(1)
-    stage.api.inject(Fault.accept_then_drop(), "sendMessage", when=lambda call: call.text.endswith(ending))
-    stage.write(1, chat=0)
-    return await _outcome(stage, ending, patience)
+async def _try_lost_reply(wait_seconds: float, stage: Stage) -> FaultOutcome:
+    ending = talk.reply_ending(1)
+    stage.api.inject_fault(
+        BotApiFault.accept_then_drop(), "sendMessage", when=lambda call: call.text.endswith(ending)
+    )
+    stage.write_question(1, chat_index=0)
+    return await _read_outcome(stage, ending, wait_seconds)
 
 
-async def _markup(patience: float, stage: Stage) -> Outcome:
-    stage.write(1, chat=0)
-    return await _outcome(stage, SPOKEN, patience)
+async def _try_leaked_markup(wait_seconds: float, stage: Stage) -> FaultOutcome:
+    stage.write_question(1, chat_index=0)
+    return await _read_outcome(stage, SPOKEN_ANSWER, wait_seconds)
 
 
-async def _outcome(stage: Stage, ending: str, patience: float) -> Outcome:
-    await asyncio.sleep(patience)
-    shown = stage.api.chat(FIRST_CHAT).from_bot
-    return Outcome(
+async def _read_outcome(stage: Stage, ending: str, wait_seconds: float) -> FaultOutcome:
+    await asyncio.sleep(wait_seconds)
+    shown = stage.api.chat(FIRST_CHAT_ID).bot_messages
+    return FaultOutcome(
         copies=sum(message.text.endswith(ending) for message in shown),
-        asked=any(message.buttons and not message.text.endswith(ending) for message in shown),
-        raw=any(mark in message.text for message in shown for mark in _MARKUP),
+        asks_person=any(message.buttons and not message.text.endswith(ending) for message in shown),
+        shows_markup=any(mark in message.text for message in shown for mark in _MARKUP_SIGNS),
     )
 
 
-def _leaking(request: ChatRequest) -> str:
+def _leak_call(request: ChatRequest) -> str:
     """A call without its opening token, which the server gives as text; told its result, the model speaks."""
     if request.step:
-        return SPOKEN
-    return RAW
+        return SPOKEN_ANSWER
+    return RAW_CALL

@@ -5,125 +5,160 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from bot.bench.harness.bots import Memory
-from bot.bench.harness.stage import Stage, Timed, all_staged
-from bot.bench.harness.statistics import Limit, Name, Row, Value, median, percentile, rounds, times
-from bot.bench.harness.workload import Model
-from bot.sim.vllm.server import Endpoint
+from bot.bench.harness.bots import ProcessMemory
+from bot.bench.harness.stage import AnswerTimes, Stage, open_stages
+from bot.bench.harness.statistics import (
+    BotName,
+    FigureLimit,
+    FigureRow,
+    FigureValue,
+    limit_to_memory_loop,
+    median,
+    order_rounds,
+    percentile,
+)
+from bot.bench.harness.workload import ProseBrain
+from bot.sim.vllm.server import SimulatedEndpoint
 
 CHATS = 20
-SLICE = 5  # messages a bot answers before it is another's turn
+SLICE_MESSAGES = 5  # messages a bot answers before it is another's turn
 # Seconds between two messages: what a bot has left to do counts as its processor time, not as own time
-PAUSE = 0.03
-NEAR_FIRST, FAR_FIRST = 100_000, 200_000  # numbers of questions: none is asked twice
-FAR_EVERY = 3  # rounds from one that is far away to the next
-FAR = 0.080  # seconds Telegram's answers take when it is far away
+PAUSE_SECONDS = 0.03
+FIRST_NEAR_NUMBER, FIRST_FAR_NUMBER = 100_000, 200_000  # numbers of questions: none is asked twice
+FAR_ROUND_INTERVAL = 3  # rounds from one that is far away to the next
+FAR_SECONDS = 0.080  # seconds Telegram's answers take when it is far away
 
-OWN_P50 = 2.0
-OWN_P95 = 2.5
-FAR_EXTRA_MS = 5.0
-CPU = 2.0
+MAX_OWN_P50_FACTOR = 2.0
+MAX_OWN_P95_FACTOR = 2.5
+MAX_FAR_EXTRA_MS = 5.0
+MAX_CPU_FACTOR = 2.0
 
 
 @dataclass(slots=True)
-class Taken:
+class LatencyMeasurements:
     """What was measured of one bot. `cpu` is seconds over all of `near`."""
 
-    near: list[Timed] = field(default_factory=list)
-    far: list[Timed] = field(default_factory=list)
-    cpu: float | None = None
-    after: Memory | None = None
+    near_times: list[AnswerTimes] = field(default_factory=list)
+    far_times: list[AnswerTimes] = field(default_factory=list)
+    cpu_seconds: float | None = None
+    memory_after: ProcessMemory | None = None
 
 
-async def measure(names: tuple[Name, ...], folder: Path, messages: int) -> list[Row]:
+async def measure_latency(bot_names: tuple[BotName, ...], folder: Path, messages: int) -> list[FigureRow]:
     """Rows of own time, distance and processor time over `messages` a bot, after a message to warm up every
     chat.
 
     Rounds far away come between the others, so that a drift of the machine meets both alike.
     """
-    taken = {name: Taken() for name in names}
-    async with all_staged(names, folder, partial(Endpoint, brain=Model())) as stages:
-        for place, order in enumerate(rounds(names, CHATS // SLICE)):
+    taken = {name: LatencyMeasurements() for name in bot_names}
+    async with open_stages(bot_names, folder, partial(SimulatedEndpoint, brain=ProseBrain())) as stages:
+        for place, order in enumerate(order_rounds(bot_names, CHATS // SLICE_MESSAGES)):
             for name in order:
-                await in_a_row(stages[name], _questions(0, place))
-        for place, order in enumerate(rounds(names, max(1, messages // SLICE))):
+                await ask_in_a_row(stages[name], _slice_numbers(0, place))
+        for place, order in enumerate(order_rounds(bot_names, max(1, messages // SLICE_MESSAGES))):
             for name in order:
-                await _counted(stages[name], taken[name], _questions(NEAR_FIRST, place))
-            if place % FAR_EVERY == 0:
+                await _ask_near(stages[name], taken[name], _slice_numbers(FIRST_NEAR_NUMBER, place))
+            if place % FAR_ROUND_INTERVAL == 0:
                 for name in order:
-                    taken[name].far += await _far(stages[name], _questions(FAR_FIRST, place))
+                    taken[name].far_times += await _ask_far(
+                        stages[name], _slice_numbers(FIRST_FAR_NUMBER, place)
+                    )
         for name, stage in stages.items():
-            taken[name].after = stage.running.memory()
-    return rows(taken)
+            taken[name].memory_after = stage.process.read_memory()
+    return build_rows(taken)
 
 
-def _questions(first: int, place: int) -> range:
+def _slice_numbers(first: int, slice_index: int) -> range:
     """The numbers of the questions of one slice."""
-    return range(first + place * SLICE, first + (place + 1) * SLICE)
+    return range(first + slice_index * SLICE_MESSAGES, first + (slice_index + 1) * SLICE_MESSAGES)
 
 
-async def _far(stage: Stage, numbers: range) -> list[Timed]:
-    stage.api.latency = FAR
-    timed = await in_a_row(stage, numbers)
-    await asyncio.sleep(2 * FAR)  # the last answers are still on their way
+async def _ask_far(stage: Stage, numbers: range) -> list[AnswerTimes]:
+    stage.api.latency = FAR_SECONDS
+    timed = await ask_in_a_row(stage, numbers)
+    await asyncio.sleep(2 * FAR_SECONDS)  # the last answers are still on their way
     stage.api.latency = 0.0
     return timed
 
 
-async def _counted(stage: Stage, taken: Taken, numbers: range) -> None:
-    before = stage.running.cpu()
-    taken.near += await in_a_row(stage, numbers)
-    after = stage.running.cpu()
+async def _ask_near(stage: Stage, measurements: LatencyMeasurements, numbers: range) -> None:
+    before = stage.process.read_cpu_seconds()
+    measurements.near_times += await ask_in_a_row(stage, numbers)
+    after = stage.process.read_cpu_seconds()
     if before is not None and after is not None:
-        taken.cpu = (taken.cpu or 0.0) + after - before
+        measurements.cpu_seconds = (measurements.cpu_seconds or 0.0) + after - before
 
 
-async def in_a_row(stage: Stage, numbers: range) -> list[Timed]:
+async def ask_in_a_row(stage: Stage, numbers: range) -> list[AnswerTimes]:
     """Ask these questions one after the other, a little apart."""
     timed = []
     for number in numbers:
         timed.append(await stage.ask(number, number % CHATS))
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(PAUSE_SECONDS)
     return timed
 
 
-def rows(taken: dict[Name, Taken]) -> list[Row]:
+def build_rows(measurements: dict[BotName, LatencyMeasurements]) -> list[FigureRow]:
     """The figures of what was measured."""
-    p50 = {name: _ms(percentile([one.own for one in it.near], 0.50)) for name, it in taken.items()}
-    p95 = {name: _ms(percentile([one.own for one in it.near], 0.95)) for name, it in taken.items()}
-    far = {name: _ms(median([one.round_trip for one in it.far])) for name, it in taken.items()}
-    cpu = {name: None if it.cpu is None else _ms(it.cpu / len(it.near)) for name, it in taken.items()}
+    p50 = {
+        name: _to_milliseconds(percentile([one.own_seconds for one in it.near_times], 0.50))
+        for name, it in measurements.items()
+    }
+    p95 = {
+        name: _to_milliseconds(percentile([one.own_seconds for one in it.near_times], 0.95))
+        for name, it in measurements.items()
+    }
+    far = {
+        name: _to_milliseconds(median([one.round_trip_seconds for one in it.far_times]))
+        for name, it in measurements.items()
+    }
+    cpu = {
+        name: None if it.cpu_seconds is None else _to_milliseconds(it.cpu_seconds / len(it.near_times))
+        for name, it in measurements.items()
+    }
     return [
-        _row("own_p50", "own time a reply, p50", p50, times(OWN_P50, p50.get("memory"))),
-        _row("own_p95", "own time a reply, p95", p95, times(OWN_P95, p95.get("memory"))),
-        _row(
+        _build_row(
+            "own_p50",
+            "own time a reply, p50",
+            p50,
+            limit_to_memory_loop(MAX_OWN_P50_FACTOR, p50.get("memory")),
+        ),
+        _build_row(
+            "own_p95",
+            "own time a reply, p95",
+            p95,
+            limit_to_memory_loop(MAX_OWN_P95_FACTOR, p95.get("memory")),
+        ),
+        _build_row(
             "far_p50",
             "Telegram 80 ms away: round trip, p50",
             far,
-            times(OWN_P50, p50.get("memory"), FAR_EXTRA_MS),
+            limit_to_memory_loop(MAX_OWN_P50_FACTOR, p50.get("memory"), MAX_FAR_EXTRA_MS),
         ),
-        _row("cpu", "CPU a reply", cpu, times(CPU, cpu.get("memory"))),
-        Row(
+        _build_row("cpu", "CPU a reply", cpu, limit_to_memory_loop(MAX_CPU_FACTOR, cpu.get("memory"))),
+        FigureRow(
             "after",
             "memory after the run",
             "MiB",
-            {name: _mib(it.after) for name, it in taken.items()},
+            {name: _resident_mib(it.memory_after) for name, it in measurements.items()},
             digits=0,
         ),
     ]
 
 
-def _row(key: str, label: str, values: dict[Name, float | None], limit: Limit | None) -> Row:
-    return Row(key, label, "ms", dict[Name, Value](values), limit)
+def _build_row(
+    key: str, label: str, values: dict[BotName, float | None], limit: FigureLimit | None
+) -> FigureRow:
+    return FigureRow(key, label, "ms", dict[BotName, FigureValue](values), limit)
 
 
-def _ms(seconds: float | None) -> float | None:
+def _to_milliseconds(seconds: float | None) -> float | None:
     if seconds is None:
         return None
     return 1000 * seconds
 
 
-def _mib(memory: Memory | None) -> float | None:
+def _resident_mib(memory: ProcessMemory | None) -> float | None:
     if memory:
-        return memory.resident
+        return memory.resident_mib
     return None

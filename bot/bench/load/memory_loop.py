@@ -18,9 +18,9 @@ from telegram.constants import ChatAction
 from telegram.error import NetworkError
 from telegram.ext import Application, ApplicationBuilder, ContextTypes, MessageHandler, filters
 
-SYSTEM = "You are a helpful assistant in a Telegram chat. Answer in the language you are written to, briefly, plainly."
+SYSTEM_PROMPT = "You are a helpful assistant in a Telegram chat. Answer in the language you are written to, briefly, plainly."
 EDIT_SECONDS = 1.0
-TRIES = 3
+MAX_TRIES = 3
 
 T = TypeVar("T")
 
@@ -41,14 +41,14 @@ class MemoryLoop:
         message = update.effective_message
         if message is None or message.text is None:
             return
-        await _patiently(lambda: context.bot.send_chat_action(message.chat_id, ChatAction.TYPING))
+        await _retry_network_errors(lambda: context.bot.send_chat_action(message.chat_id, ChatAction.TYPING))
         history = self._history[message.chat_id]
         history.append({"role": "user", "content": message.text})
-        history.append({"role": "assistant", "content": await self._stream(message, history)})
+        history.append({"role": "assistant", "content": await self._stream_reply(message, history)})
 
-    async def _stream(self, message: Message, history: list[dict[str, str]]) -> str:
+    async def _stream_reply(self, message: Message, history: list[dict[str, str]]) -> str:
         """Show the reply as it grows: one message, edited at most once a second."""
-        asked: Any = [{"role": "system", "content": SYSTEM}, *history]
+        asked: Any = [{"role": "system", "content": SYSTEM_PROMPT}, *history]
         stream = await self._client.chat.completions.create(
             model="diffusiongemma", messages=asked, max_tokens=1024, stream=True
         )
@@ -59,21 +59,21 @@ class MemoryLoop:
         async for chunk in stream:
             text += (chunk.choices[0].delta.content or "") if chunk.choices else ""
             if sent is None and text:
-                sent = await _patiently(partial(message.reply_text, text))
+                sent = await _retry_network_errors(partial(message.reply_text, text))
                 shown = text
                 edited = time.monotonic()
             elif sent and text != shown and time.monotonic() - edited >= EDIT_SECONDS:
-                await _patiently(partial(sent.edit_text, text))
+                await _retry_network_errors(partial(sent.edit_text, text))
                 shown = text
                 edited = time.monotonic()
         if sent and text != shown:
-            await _patiently(partial(sent.edit_text, text))
+            await _retry_network_errors(partial(sent.edit_text, text))
         return text
 
 
-async def _patiently(call: Callable[[], Awaitable[T]]) -> T:
+async def _retry_network_errors(call: Callable[[], Awaitable[T]]) -> T:
     """Try again when the network fails, without knowing whether the call had arrived."""
-    for _ in range(TRIES - 1):
+    for _ in range(MAX_TRIES - 1):
         try:
             return await call()
         except NetworkError:
@@ -81,7 +81,9 @@ async def _patiently(call: Callable[[], Awaitable[T]]) -> T:
     return await call()
 
 
-def build(token: str, telegram_url: str, loop: MemoryLoop) -> Application[Any, Any, Any, Any, Any, Any]:
+def build_application(
+    token: str, telegram_url: str, loop: MemoryLoop
+) -> Application[Any, Any, Any, Any, Any, Any]:
     """The bot, ready to poll."""
     builder = ApplicationBuilder().token(token).base_url(f"{telegram_url}/bot").concurrent_updates(True)
     application = builder.build()
@@ -90,4 +92,4 @@ def build(token: str, telegram_url: str, loop: MemoryLoop) -> Application[Any, A
 
 
 if __name__ == "__main__":
-    build(sys.argv[1], sys.argv[2], MemoryLoop(sys.argv[3])).run_polling()
+    build_application(sys.argv[1], sys.argv[2], MemoryLoop(sys.argv[3])).run_polling()

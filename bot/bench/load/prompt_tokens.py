@@ -13,128 +13,144 @@ from pathlib import Path
 from bot.agent import prompt as prompting
 from bot.agent.toolbox import Toolbox
 from bot.bench.harness import workload as talk
-from bot.bench.harness.sample_tools import STAND_INS
-from bot.bench.harness.stage import PATIENCE, Stage, all_staged
-from bot.bench.harness.statistics import Name, Row, Value, at_most
+from bot.bench.harness.sample_tools import SAMPLE_TOOLS
+from bot.bench.harness.stage import PATIENCE, Stage, open_stages
+from bot.bench.harness.statistics import BotName, FigureRow, FigureValue, limit_to
 from bot.domain import Message, ModelRequest
 from bot.http_server import serve
-from bot.llm.client import Llm
-from bot.llm.seats import Seats
+from bot.llm.client import ModelClient
+from bot.llm.seats import SeatLimiter
 from bot.settings import SYSTEM_PROMPT, Settings
-from bot.sim.vllm.server import Endpoint, Profile, Request
+from bot.sim.vllm.server import Profile, RequestRecord, SimulatedEndpoint
 from tools.base import Tool
 from tools.registry import discover
 
-TOOLS = 10
-FIRST_PROMPT = 1200
-PREFILL_THOUSANDS = 18
-BUDGET: int = Settings.model_fields["prompt_budget"].default
+TOOL_COUNT = 10
+MAX_FIRST_PROMPT_TOKENS = 1200
+MAX_PREFILL_THOUSANDS = 18
+MAX_PROMPT_TOKENS: int = Settings.model_fields["prompt_budget"].default
 
-_PAUSE = (
+_PAUSE_SECONDS = (
     0.05  # seconds after a model's reply until the person goes on: what is left of a turn is stored meanwhile
 )
-_FIRST = "What will the weather be like in Lisbon tomorrow?"
+_FIRST_QUESTION = "What will the weather be like in Lisbon tomorrow?"
 # Some launch recipes have the server think wherever a request does not say whether to.
 _THINKS_BY_DEFAULT = replace(Profile.today(), thinking=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class TokenSums:
     """Sums over the requests of a conversation, in tokens."""
 
-    first: int
+    first_prompt: int
     computed: int
     largest: int
     output: int
     reasoning: int
 
     @property
-    def share(self) -> float | None:
+    def reasoning_percent(self) -> float | None:
         """Reasoning as a share of all output, in percent."""
         if self.output:
             return 100 * self.reasoning / self.output
         return None
 
 
-async def measure(names: tuple[Name, ...], folder: Path, turns: int) -> list[Row]:
+async def measure_prompt_tokens(bot_names: tuple[BotName, ...], folder: Path, turns: int) -> list[FigureRow]:
     """One conversation of `turns` turns a bot, and the first prompt of ours with ten tools."""
-    make = partial(Endpoint, brain=talk.Model(), profile=_THINKS_BY_DEFAULT)
-    async with all_staged(names, folder, make) as stages:
+    make = partial(SimulatedEndpoint, brain=talk.ProseBrain(), profile=_THINKS_BY_DEFAULT)
+    async with open_stages(bot_names, folder, make) as stages:
         async with asyncio.TaskGroup() as tasks:
             talking = {name: tasks.create_task(_converse(stage, turns)) for name, stage in stages.items()}
         spent = {name: task.result() for name, task in talking.items()}
-    with_tools, without = await first_prompt()
-    first: dict[Name, Value] = {name: one.first for name, one in spent.items()}
-    of_it: dict[Name, Value] = dict.fromkeys(spent, 0)
+    with_tools, without = await measure_first_prompt()
+    first: dict[BotName, FigureValue] = {name: one.first_prompt for name, one in spent.items()}
+    of_it: dict[BotName, FigureValue] = dict.fromkeys(spent, 0)
     if "ours" in spent:
         first["ours"], of_it["ours"] = with_tools, with_tools - without
     return [
-        Row("first_prompt", "first prompt, ten tools", "tokens", first, at_most(FIRST_PROMPT), digits=0),
-        Row("first_tools", "of it tools", "tokens", of_it, digits=0),
-        *rows(spent, turns),
+        FigureRow(
+            "first_prompt",
+            "first prompt, ten tools",
+            "tokens",
+            first,
+            limit_to(MAX_FIRST_PROMPT_TOKENS),
+            digits=0,
+        ),
+        FigureRow("first_tools", "of it tools", "tokens", of_it, digits=0),
+        *build_rows(spent, turns),
     ]
 
 
-def rows(spent: dict[Name, Spent], turns: int) -> list[Row]:
+def build_rows(sums_by_bot: dict[BotName, TokenSums], turns: int) -> list[FigureRow]:
     """The figures of a conversation."""
-    computed: dict[Name, Value] = {name: one.computed / 1000 for name, one in spent.items()}
-    largest: dict[Name, Value] = {name: one.largest for name, one in spent.items()}
-    share: dict[Name, Value] = {name: one.share for name, one in spent.items()}
+    computed: dict[BotName, FigureValue] = {name: one.computed / 1000 for name, one in sums_by_bot.items()}
+    largest: dict[BotName, FigureValue] = {name: one.largest for name, one in sums_by_bot.items()}
+    share: dict[BotName, FigureValue] = {name: one.reasoning_percent for name, one in sums_by_bot.items()}
     return [
-        Row(
+        FigureRow(
             "prefill",
             f"{turns} turns: prefill computed",
             "thousand tokens",
             computed,
-            at_most(PREFILL_THOUSANDS),
+            limit_to(MAX_PREFILL_THOUSANDS),
         ),
-        Row("largest", f"{turns} turns: largest prompt", "tokens", largest, at_most(BUDGET), digits=0),
-        Row("reasoning", f"{turns} turns: reasoning share of output", "%", share, at_most(0), digits=0),
+        FigureRow(
+            "largest",
+            f"{turns} turns: largest prompt",
+            "tokens",
+            largest,
+            limit_to(MAX_PROMPT_TOKENS),
+            digits=0,
+        ),
+        FigureRow(
+            "reasoning", f"{turns} turns: reasoning share of output", "%", share, limit_to(0), digits=0
+        ),
     ]
 
 
-def summed(requests: Sequence[Request], *, thought: int) -> Spent:
+def sum_requests(requests: Sequence[RequestRecord], *, thought_tokens: int) -> TokenSums:
     """Sums of the endpoint's log; a request with thinking has `thought` reasoning tokens."""
-    return Spent(
-        first=requests[0].prompt_tokens,
+    return TokenSums(
+        first_prompt=requests[0].prompt_tokens,
         computed=sum(one.prompt_tokens - one.cached_tokens for one in requests),
         largest=max(one.prompt_tokens for one in requests),
         output=sum(one.completion_tokens for one in requests),
-        reasoning=sum(thought for one in requests if one.thinking),
+        reasoning=sum(thought_tokens for one in requests if one.thinking),
     )
 
 
-async def first_prompt() -> tuple[int, int]:
+async def measure_first_prompt() -> tuple[int, int]:
     """Tokens of the first prompt as the gateway sends it: with ten tools (some stand in), and without any."""
     shipped = list(discover())
-    ten = [*shipped, *STAND_INS][: max(TOOLS, len(shipped))]
-    endpoint = Endpoint(brain=talk.Model())
+    ten = [*shipped, *SAMPLE_TOOLS][: max(TOOL_COUNT, len(shipped))]
+    endpoint = SimulatedEndpoint(brain=talk.ProseBrain())
     async with serve(endpoint.app) as url:
-        llm = Llm(f"{url}/v1", None, Seats(1))
+        llm = ModelClient(f"{url}/v1", None, SeatLimiter(1))
         for tools in (ten, []):
-            await llm.call(_request(tools), lambda text: None, lambda: None)
+            await llm.call(_build_request(tools), lambda text: None, lambda: None)
         await llm.close()
     with_tools, without = (log.prompt_tokens for log in endpoint.requests)
     return with_tools, without
 
 
-def _request(tools: Sequence[Tool]) -> ModelRequest:
-    asked = Message("user", prompting.stamp(datetime.now(UTC)) + _FIRST)
-    prompt = prompting.build(SYSTEM_PROMPT, (), (asked,))
+def _build_request(tools: Sequence[Tool]) -> ModelRequest:
+    asked = Message("user", prompting.format_timestamp(datetime.now(UTC)) + _FIRST_QUESTION)
+    prompt = prompting.build_prompt(SYSTEM_PROMPT, (), (asked,))
     definitions = Toolbox(tools).definitions
     return ModelRequest(
         prompt, definitions, "auto", thinking=False, max_tokens=256, session="bench", lane="bench"
     )
 
 
-async def _converse(stage: Stage, turns: int) -> Spent:
+async def _converse(stage: Stage, turns: int) -> TokenSums:
     """A person writes on as soon as the model has answered; nobody waits for a chat's pace of messages."""
     for number in range(turns):
-        stage.write(number, chat=0)
-        await stage.endpoint.until(partial(_has_finished, stage, number + 1), timeout=PATIENCE)
-        await asyncio.sleep(_PAUSE)
-    return summed(stage.endpoint.requests, thought=talk.Model().thinks)
+        stage.write_question(number, chat_index=0)
+        await stage.endpoint.wait_until(partial(_has_finished, stage, number + 1), timeout=PATIENCE)
+        await asyncio.sleep(_PAUSE_SECONDS)
+    return sum_requests(stage.endpoint.requests, thought_tokens=talk.ProseBrain().thought_tokens)
 
 
 def _has_finished(stage: Stage, count: int) -> bool:
-    return sum(log.finished is not None for log in stage.endpoint.requests) >= count
+    return sum(log.finished_at is not None for log in stage.endpoint.requests) >= count

@@ -5,40 +5,42 @@ one.
 import asyncio
 from pathlib import Path
 
-from bot.bench.harness.stage import staged
-from bot.bench.harness.statistics import Name, Row, Value, at_most, median, rounds
-from bot.sim.vllm.server import Endpoint
+from bot.bench.harness.stage import open_stage
+from bot.bench.harness.statistics import BotName, FigureRow, FigureValue, limit_to, median, order_rounds
+from bot.sim.vllm.server import SimulatedEndpoint
 
-SETTLED = 0.5  # seconds after the first poll at which memory is read
-START_SECONDS = 1.5
-IDLE_MIB = 130.0
+SETTLE_SECONDS = 0.5  # seconds after the first poll at which memory is read
+MAX_START_SECONDS = 1.5
+MAX_IDLE_MIB = 130.0
 
 
-async def measure(names: tuple[Name, ...], folder: Path, times: int) -> list[Row]:
+async def measure_startup(bot_names: tuple[BotName, ...], folder: Path, starts: int) -> list[FigureRow]:
     """Medians over `times` starts on an existing database; one start before them is not counted."""
-    seconds: dict[Name, list[float]] = {name: [] for name in names}
-    resident: dict[Name, list[float]] = {name: [] for name in names}
-    shared_out: dict[Name, list[float]] = {name: [] for name in names}
-    cpu: dict[Name, list[float]] = {name: [] for name in names}
-    for place, order in enumerate(rounds(names, times + 1)):
+    seconds: dict[BotName, list[float]] = {name: [] for name in bot_names}
+    resident: dict[BotName, list[float]] = {name: [] for name in bot_names}
+    shared_out: dict[BotName, list[float]] = {name: [] for name in bot_names}
+    cpu: dict[BotName, list[float]] = {name: [] for name in bot_names}
+    for place, order in enumerate(order_rounds(bot_names, starts + 1)):
         for name in order:
-            async with staged(name, folder, Endpoint()) as stage:
+            async with open_stage(name, folder, SimulatedEndpoint()) as stage:
                 took = await stage.start()
-                worked = stage.running.cpu()
-                await asyncio.sleep(SETTLED)
-                memory = stage.running.memory()
+                worked = stage.process.read_cpu_seconds()
+                await asyncio.sleep(SETTLE_SECONDS)
+                memory = stage.process.read_memory()
             if place:
                 seconds[name].append(took)
                 cpu[name] += [worked] if worked is not None else []
-                resident[name] += [memory.resident] if memory.resident else []
-                shared_out[name] += [memory.shared_out] if memory.shared_out else []
+                resident[name] += [memory.resident_mib] if memory.resident_mib else []
+                shared_out[name] += [memory.proportional_mib] if memory.proportional_mib else []
     return [
-        Row("start", "start to first poll", "s", _medians(seconds), at_most(START_SECONDS), digits=2),
-        Row("start_cpu", "of it processor time", "s", _medians(cpu), digits=2),
-        Row("idle", "memory idle", "MiB", _medians(resident), at_most(IDLE_MIB), digits=0),
-        Row("idle_pss", "memory idle, shared pages in parts", "MiB", _medians(shared_out), digits=0),
+        FigureRow(
+            "start", "start to first poll", "s", _medians(seconds), limit_to(MAX_START_SECONDS), digits=2
+        ),
+        FigureRow("start_cpu", "of it processor time", "s", _medians(cpu), digits=2),
+        FigureRow("idle", "memory idle", "MiB", _medians(resident), limit_to(MAX_IDLE_MIB), digits=0),
+        FigureRow("idle_pss", "memory idle, shared pages in parts", "MiB", _medians(shared_out), digits=0),
     ]
 
 
-def _medians(found: dict[Name, list[float]]) -> dict[Name, Value]:
-    return {name: median(values) for name, values in found.items()}
+def _medians(values_by_bot: dict[BotName, list[float]]) -> dict[BotName, FigureValue]:
+    return {name: median(values) for name, values in values_by_bot.items()}

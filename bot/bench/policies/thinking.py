@@ -10,44 +10,50 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import thread_time
 
-from bot.agent.thinking_policy import decide, needs_tools
+from bot.agent.thinking_policy import decide_thinking, estimate_tool_need
 from bot.agent.tool_matching import features as wording
 from bot.agent.tool_matching import scores as matching
-from bot.agent.tool_matching.classifier import Weights, shipped, to_json
+from bot.agent.tool_matching.classifier import Weights, format_weights, load_weights
 from bot.bench.harness import machine
 from bot.bench.harness.bots import BenchFailed
 from bot.bench.harness.statistics import median, percentile
 from bot.bench.policies import thinking_costs
-from bot.bench.policies.cases import Case, folds, read
-from bot.bench.policies.thinking_costs import Cost
-from bot.bench.policies.trainer import ABROAD, Sample, out_of_fold, threshold, train
+from bot.bench.policies.cases import PolicyCase, assign_folds, read_cases
+from bot.bench.policies.thinking_costs import PolicyCost
+from bot.bench.policies.trainer import (
+    NON_ENGLISH_THRESHOLD,
+    TrainingSample,
+    find_threshold,
+    predict_out_of_fold,
+    train_weights,
+)
 from bot.errors import QuestionRefused
 from bot.sim.vllm.server import COUNTING_RULE
 
-COSTS = (
-    f"{len(thinking_costs.MIX)} scripted turns, one chat, ten tools; a thought takes {thinking_costs.THOUGHT} tokens a "
+COSTS_NOTE = (
+    f"{len(thinking_costs.SCRIPTED_TURNS)} scripted turns, one chat, ten tools; a thought takes {thinking_costs.THOUGHT_TOKENS} tokens a "
     "call; the simulated model works as well without thinking, so answers are not judged"
 )
-TAUGHT = (("cases.jsonl", "tools.json"), ("english.jsonl", "house-tools.json"))
-TOGETHER = "together"
-SETS = (*TAUGHT, ("languages.jsonl", "house-tools.json"))
+TRAINING_SETS = (("cases.jsonl", "tools.json"), ("english.jsonl", "house-tools.json"))
+ALL_SOURCES = "together"
+CASE_SETS = (*TRAINING_SETS, ("languages.jsonl", "house-tools.json"))
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ThinkingOptions:
     """`folders` of cases; `train`: where to write weights trained on them; `costs`: play the simulated mix,
     too.
     """
 
     folders: tuple[Path, ...]
-    train: Path | None = None
-    costs: bool = True
+    weights_file: Path | None = None
+    include_costs: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ThinkingScore:
     """How one set of probabilities tells a source, or TOGETHER all of a set: `auc` of its cases that need no
     tool against all of the set that do.
 
@@ -71,7 +77,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class DecisionTimes:
     """Microseconds of processor time of one whole decision; `longest` is the 99th percentile."""
 
     median: float
@@ -79,50 +85,57 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ThinkingReport:
     """All figures of a run."""
 
-    told: tuple[Told, ...]
-    pace: Pace
-    costs: tuple[Cost, ...]
+    told: tuple[ThinkingScore, ...]
+    pace: DecisionTimes
+    costs: tuple[PolicyCost, ...]
     conditions: tuple[tuple[str, str], ...]
 
 
-async def run(wish: Wish, say: Say = lambda line: None) -> Report:
+async def run_thinking(options: ThinkingOptions, print_line: PrintLine = lambda line: None) -> ThinkingReport:
     """Judge what lies in the folders. Raises QuestionRefused if nothing does."""
-    sets, taught = (_read(wish.folders, names) for names in (SETS, TAUGHT))
+    sets, taught = (_read_sets(options.folders, names) for names in (CASE_SETS, TRAINING_SETS))
     if not sets:
-        raise QuestionRefused(f"No cases.jsonl with tools.json lies in {', '.join(map(str, wish.folders))}.")
-    told = []
-    weights = shipped()
-    for cases in sets:
-        found = _judged(
-            "shipped", cases, [needs_tools(case.text, case.offer, weights) for case in cases], weights
+        raise QuestionRefused(
+            f"No cases.jsonl with tools.json lies in {', '.join(map(str, options.folders))}."
         )
-        told += [replace(one, thinks=_thinks(cases, one.source)) for one in found]
-    if wish.train is not None:
+    told = []
+    weights = load_weights()
+    for cases in sets:
+        found = _score_sources(
+            "shipped",
+            cases,
+            [estimate_tool_need(case.text, case.tool_index, weights) for case in cases],
+            weights,
+        )
+        told += [replace(one, thinks=_thinking_share(cases, one.source)) for one in found]
+    if options.weights_file is not None:
         if not taught:
             raise BenchFailed("Weights are trained on cases.jsonl or english.jsonl; neither is there.")
-        trained, anew = _trained(taught, say)
+        trained, anew = _train_weights(taught, print_line)
         told += anew
-        wish.train.write_text(to_json(trained), encoding="utf-8")
-    say("measuring: microseconds")
-    pace = _pace([case for cases in sets for case in cases])
-    say("measuring: costs")
-    costs = await thinking_costs.measure() if wish.costs else []
-    return Report(tuple(told), pace, tuple(costs), _conditions(sum(map(len, sets)), weights))
+        options.weights_file.write_text(format_weights(trained), encoding="utf-8")
+    print_line("measuring: microseconds")
+    pace = _measure_decisions([case for cases in sets for case in cases])
+    print_line("measuring: costs")
+    costs = await thinking_costs.measure() if options.include_costs else []
+    return ThinkingReport(tuple(told), pace, tuple(costs), _describe_conditions(sum(map(len, sets)), weights))
 
 
-def _read(folders: Sequence[Path], names: Sequence[tuple[str, str]]) -> list[list[Case]]:
-    there = (read(folder, *pair) for folder in folders for pair in names if (folder / pair[0]).exists())
+def _read_sets(folders: Sequence[Path], file_names: Sequence[tuple[str, str]]) -> list[list[PolicyCase]]:
+    there = (
+        read_cases(folder, *pair) for folder in folders for pair in file_names if (folder / pair[0]).exists()
+    )
     return [cases for cases in there if cases]
 
 
-def auc(wanted: Sequence[float], others: Sequence[float]) -> float | None:
+def compute_auc(positives: Sequence[float], negatives: Sequence[float]) -> float | None:
     """The chance that one of `wanted` is above one of `others`; None where one of them is empty."""
-    if not wanted or not others:
+    if not positives or not negatives:
         return None
-    ranked = sorted([(value, True) for value in wanted] + [(value, False) for value in others])
+    ranked = sorted([(value, True) for value in positives] + [(value, False) for value in negatives])
     above = 0.0
     at = below = 0
     while at < len(ranked):
@@ -130,90 +143,103 @@ def auc(wanted: Sequence[float], others: Sequence[float]) -> float | None:
         above += sum(same) * (below + (len(same) - sum(same)) / 2)
         below += len(same) - sum(same)
         at += len(same)
-    return above / (len(wanted) * len(others))
+    return above / (len(positives) * len(negatives))
 
 
-def _judged(
-    judged: str, cases: Sequence[Case], found: Sequence[tuple[float, bool]], weights: Weights
-) -> list[Told]:
-    wanted = [chance for case, (chance, _) in zip(cases, found, strict=True) if case.needs_tools]
+def _score_sources(
+    label: str, cases: Sequence[PolicyCase], predictions: Sequence[tuple[float, bool]], weights: Weights
+) -> list[ThinkingScore]:
+    wanted = [chance for case, (chance, _) in zip(cases, predictions, strict=True) if case.needs_tools]
     told = []
-    for source in _sources(cases):
+    for source in _list_sources(cases):
         own = [
-            (case, *one) for case, one in zip(cases, found, strict=True) if source in (case.source, TOGETHER)
+            (case, *one)
+            for case, one in zip(cases, predictions, strict=True)
+            if source in (case.source, ALL_SOURCES)
         ]
         hit: dict[bool, list[bool]] = {True: [], False: []}
         for case, chance, readable in own:
-            english = wording.read(case.text).english
-            hit[case.needs_tools].append(readable and chance >= weights.least(english))
+            english = wording.extract_features(case.text).is_english
+            hit[case.needs_tools].append(readable and chance >= weights.threshold_for(english))
         others = [chance for case, chance, _ in own if not case.needs_tools]
         unknown = sum(not readable for *_, readable in own) / len(own)
         told.append(
-            Told(
-                judged, source, len(own), auc(wanted, others), _share(hit[True]), _share(hit[False]), unknown
+            ThinkingScore(
+                label,
+                source,
+                len(own),
+                compute_auc(wanted, others),
+                _share_of_hits(hit[True]),
+                _share_of_hits(hit[False]),
+                unknown,
             )
         )
     return told
 
 
-def _sources(cases: Sequence[Case]) -> list[str]:
+def _list_sources(cases: Sequence[PolicyCase]) -> list[str]:
     """The sources of a set, and all of them together where there are several."""
     sources = list(dict.fromkeys(case.source for case in cases))
     if len(sources) > 1:
-        return [*sources, TOGETHER]
+        return [*sources, ALL_SOURCES]
     return sources
 
 
-def _thinks(cases: Sequence[Case], source: str) -> float | None:
-    own = [case for case in cases if source in (case.source, TOGETHER)]
-    return _share([decide([case.text], case.offer).thinking for case in own])
+def _thinking_share(cases: Sequence[PolicyCase], source: str) -> float | None:
+    own = [case for case in cases if source in (case.source, ALL_SOURCES)]
+    return _share_of_hits([decide_thinking([case.text], case.tool_index).thinking for case in own])
 
 
-def _share(hits: Sequence[bool]) -> float | None:
+def _share_of_hits(hits: Sequence[bool]) -> float | None:
     if hits:
         return sum(hits) / len(hits)
     return None
 
 
-def _trained(sets: Sequence[Sequence[Case]], say: Say) -> tuple[Weights, list[Told]]:
+def _train_weights(
+    case_sets: Sequence[Sequence[PolicyCase]], print_line: PrintLine
+) -> tuple[Weights, list[ThinkingScore]]:
     """Weights from all cases; how they do on cases left out, by text and by the tool that is next to a case.
 
     The threshold keeps its recall on the first set.
     """
-    say("training: five folds by text, five by tool, and once on all")
-    cases = [case for one in sets for case in one]
+    print_line("training: five folds by text, five by tool, and once on all")
+    cases = [case for one in case_sets for case in one]
     samples = []
     nearest = []
     for case in cases:
-        said = wording.read(case.text)
-        found = matching.matches(said, case.offer)
+        said = wording.extract_features(case.text)
+        found = matching.match_tools(said, case.tool_index)
         nearest.append(found[0].tool.name)
-        samples.append(Sample(matching.features(said, found), case.needs_tools, case.source))
-    by_text = out_of_fold(samples, folds([case.text for case in cases]))
-    by_tool = out_of_fold(samples, folds(nearest))
-    first = len(sets[0])
-    least = threshold(by_text[:first], [case.needs_tools for case in cases[:first]])
-    weights = replace(train(samples), threshold=least, abroad=ABROAD)
-    told: list[Told] = []
+        samples.append(TrainingSample(matching.build_features(said, found), case.needs_tools, case.source))
+    by_text = predict_out_of_fold(samples, assign_folds([case.text for case in cases]))
+    by_tool = predict_out_of_fold(samples, assign_folds(nearest))
+    first = len(case_sets[0])
+    least = find_threshold(by_text[:first], [case.needs_tools for case in cases[:first]])
+    weights = replace(train_weights(samples), threshold=least, non_english_threshold=NON_ENGLISH_THRESHOLD)
+    told: list[ThinkingScore] = []
     for judged, chances in (("folds by text", by_text), ("folds by tool", by_tool)):
         rest = iter([(chance, True) for chance in chances])
-        for one in sets:
-            told += _judged(judged, one, list(itertools.islice(rest, len(one))), weights)
+        for one in case_sets:
+            told += _score_sources(judged, one, list(itertools.islice(rest, len(one))), weights)
     return weights, told
 
 
-def _pace(cases: Sequence[Case]) -> Pace:
+def _measure_decisions(cases: Sequence[PolicyCase]) -> DecisionTimes:
     spent = []
     for case in cases:
         began = thread_time()
-        decide([case.text], case.offer)
+        decide_thinking([case.text], case.tool_index)
         spent.append(1e6 * (thread_time() - began))
-    return Pace(median(spent) or 0.0, percentile(spent, 0.99) or 0.0)
+    return DecisionTimes(median(spent) or 0.0, percentile(spent, 0.99) or 0.0)
 
 
-def _conditions(cases: int, weights: Weights) -> tuple[tuple[str, str], ...]:
+def _describe_conditions(case_count: int, weights: Weights) -> tuple[tuple[str, str], ...]:
     return (
-        ("cases", f"{cases}; shipped threshold {weights.threshold:g}, not English {weights.abroad:g}"),
+        (
+            "cases",
+            f"{case_count}; shipped threshold {weights.threshold:g}, not English {weights.non_english_threshold:g}",
+        ),
         (
             "shipped",
             "the weights that come with the house; on the cases they were trained on, believe the folds",
@@ -223,7 +249,7 @@ def _conditions(cases: int, weights: Weights) -> tuple[tuple[str, str], ...]:
             "unknown",
             "nothing in the words to judge by: then a turn thinks if a tool is offered that needs it",
         ),
-        ("costs", COSTS),
+        ("costs", COSTS_NOTE),
         ("tokens", COUNTING_RULE),
-        ("load", machine.load_average()),
+        ("load", machine.describe_load()),
     )

@@ -15,41 +15,41 @@ from typing import Any
 
 from bot.agent import history
 from bot.agent.tool_matching import features as wording
-from bot.agent.tool_matching.ranking import ranked
-from bot.agent.tool_search import FOUND, Shelf, picked
+from bot.agent.tool_matching.ranking import rank_tools
+from bot.agent.tool_search import MAX_FOUND_TOOLS, SearchableTools, pick_tools
 from bot.bench.harness import machine
 from bot.bench.harness.statistics import median, percentile
-from bot.bench.policies.cases import Case, Described, read, read_tools
-from bot.bench.policies.output import grid
+from bot.bench.policies.cases import PolicyCase, ToolDescription, read_cases, read_tools
+from bot.bench.policies.output import format_grid
 from bot.errors import QuestionRefused
 from tools.base import Tool, ToolContext
 from tools.registry import discover
 
-SETS = (
+CASE_SETS = (
     ("cases.jsonl", "tools.json"),
     ("english.jsonl", "house-tools.json"),
     ("languages.jsonl", "house-tools.json"),
 )
-TOGETHER = "together"
-ENOUGH = 0.95
-DRAWN = 5  # times that other tools are drawn for the same ten
+ALL_SOURCES = "together"
+MIN_REACHED_SHARE = 0.95
+DRAWS = 5  # times that other tools are drawn for the same ten
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAMEL_CASE_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ToolSearchOptions:
     """`folders` of cases; so many tools are `registered` for each, and `room` tokens of a prompt are theirs."""
 
     folders: tuple[Path, ...]
-    registered: int = 200
-    room: int = 2000
+    registered_tools: int = 200
+    prompt_budget: int = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToolSearchScore:
     """How the cases of one source that need a tool fare, or of all of a set: shares, 0 to 1.
 
     `offered`: it stands in the prompt of a conversation that begins with the message; `found`: it is among
@@ -66,7 +66,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class SearchTimes:
     """Milliseconds of processor time: of an index, worked out once a set of tools, and of a search. `longest`
     is the 99th percentile. `tokens`: what the tools of a prompt take, estimated, in the middle.
     """
@@ -78,177 +78,205 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ToolSearchReport:
     """All figures of a run."""
 
-    told: tuple[Told, ...]
-    pace: Pace
+    told: tuple[ToolSearchScore, ...]
+    pace: SearchTimes
     conditions: tuple[tuple[str, str], ...]
 
     @property
-    def holds(self) -> bool:
+    def has_passed(self) -> bool:
         """Whether every set as a whole reaches what is wanted."""
-        return all(one.reached >= ENOUGH for one in self.told if one.source == TOGETHER)
+        return all(one.reached >= MIN_REACHED_SHARE for one in self.told if one.source == ALL_SOURCES)
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class _CaseResult:
     """One case: where the needed tool was, and what that took."""
 
     source: str
     is_offered: bool
-    place: int | None
-    search: float
-    tokens: int
+    rank: int | None
+    search_seconds: float
+    prompt_tokens: int
 
     @property
     def is_found(self) -> bool:
-        return self.place is not None and self.place < FOUND
+        return self.rank is not None and self.rank < MAX_FOUND_TOOLS
 
 
-def run(wish: Wish, say: Say = lambda line: None) -> Report:
+def run_tool_search(
+    options: ToolSearchOptions, print_line: PrintLine = lambda line: None
+) -> ToolSearchReport:
     """Judge what lies in the folders. Raises QuestionRefused if nothing does."""
-    pairs = [(folder, *pair) for folder in wish.folders for pair in SETS if (folder / pair[0]).exists()]
+    pairs = [
+        (folder, *pair) for folder in options.folders for pair in CASE_SETS if (folder / pair[0]).exists()
+    ]
     if not pairs:
-        raise QuestionRefused(f"No cases.jsonl with tools.json lies in {', '.join(map(str, wish.folders))}.")
-    pool: dict[str, Described] = {}
+        raise QuestionRefused(
+            f"No cases.jsonl with tools.json lies in {', '.join(map(str, options.folders))}."
+        )
+    pool: dict[str, ToolDescription] = {}
     for folder, _, tools in pairs:
         pool = read_tools(folder / tools) | pool
-    told = list[Told]()
-    all_judged = list[_Judged]()
+    told = list[ToolSearchScore]()
+    all_judged = list[_CaseResult]()
     guessed = 0
-    among = _Among(wish, pool)
+    among = _ToolPool(options, pool)
     for folder, name, tools in pairs:
-        say(f"judging: {folder / name}")
-        cases = [case for case in read(folder, name, tools) if case.needs_tools]
+        print_line(f"judging: {folder / name}")
+        cases = [case for case in read_cases(folder, name, tools) if case.needs_tools]
         own = read_tools(folder / tools)
         judged = [
-            _judge(case, among.shelf(case.tools, own, number % DRAWN), wish.room)
+            _judge_case(
+                case, among.build_tool_set(case.tool_names, own, number % DRAWS), options.prompt_budget
+            )
             for number, case in enumerate(cases)
         ]
-        told += _told(f"{folder.name}/{name}", judged)
+        told += _score_sources(f"{folder.name}/{name}", judged)
         all_judged += judged
-        guessed += sum(case.needed is None for case in cases)
-    return Report(tuple(told), _pace(among.indexed, all_judged), _conditions(wish, len(pool), guessed))
+        guessed += sum(case.needed_tool is None for case in cases)
+    return ToolSearchReport(
+        tuple(told),
+        _summarize_times(among.index_seconds, all_judged),
+        _describe_conditions(options, len(pool), guessed),
+    )
 
 
-class _Among:
+class _ToolPool:
     """The tools of cases among others: `pool` has those to draw from; `indexed` is what each index took, in
     seconds.
     """
 
-    def __init__(self, wish: Wish, pool: Mapping[str, Described]) -> None:
-        self.indexed: list[float] = []
-        self._registered = wish.registered
-        self._pool = pool
-        self._shelves: dict[tuple[tuple[str, ...], int], Shelf] = {}
+    def __init__(self, options: ToolSearchOptions, descriptions: Mapping[str, ToolDescription]) -> None:
+        self.index_seconds: list[float] = []
+        self._registered_tools = options.registered_tools
+        self._descriptions = descriptions
+        self._tool_sets: dict[tuple[tuple[str, ...], int], SearchableTools] = {}
 
-    def shelf(self, names: tuple[str, ...], own: Mapping[str, Described], draw: int) -> Shelf:
+    def build_tool_set(
+        self, tool_names: tuple[str, ...], case_tools: Mapping[str, ToolDescription], draw: int
+    ) -> SearchableTools:
         """These tools, others (the same for the same `draw`) and the house's."""
-        if (names, draw) not in self._shelves:
-            others = [name for name in sorted(self._pool) if name not in names]
-            more = min(len(others), max(0, self._registered - len(names)))
+        if (tool_names, draw) not in self._tool_sets:
+            others = [name for name in sorted(self._descriptions) if name not in tool_names]
+            more = min(len(others), max(0, self._registered_tools - len(tool_names)))
             drawn = random.Random(draw).sample(others, more)  # noqa: S311 - the same in every run, no secret
-            registered = [*(own[name] for name in names), *(self._pool[name] for name in drawn)]
-            tools = {tool.name: tool for tool in (*map(_tool, registered), *discover())}
-            self._shelves[names, draw] = shelf = Shelf(tools.values())
+            registered = [
+                *(case_tools[name] for name in tool_names),
+                *(self._descriptions[name] for name in drawn),
+            ]
+            tools = {tool.name: tool for tool in (*map(_to_tool, registered), *discover())}
+            self._tool_sets[tool_names, draw] = shelf = SearchableTools(tools.values())
             began = thread_time()
-            shelf.offer  # noqa: B018 - worked out here, so that it is measured
-            self.indexed.append(thread_time() - began)
-        return self._shelves[names, draw]
+            shelf.tool_index  # noqa: B018 - worked out here, so that it is measured
+            self.index_seconds.append(thread_time() - began)
+        return self._tool_sets[tool_names, draw]
 
 
-def _judge(case: Case, shelf: Shelf, room: int) -> _Judged:
-    needed = _named(case.needed or _nearest(case))
+def _judge_case(case: PolicyCase, tool_set: SearchableTools, prompt_budget: int) -> _CaseResult:
+    needed = _registered_name(case.needed_tool or _find_nearest_tool(case))
     began = thread_time()
-    found = [one.name for one in shelf.find(case.text)]
+    found = [one.name for one in tool_set.search(case.text)]
     searched = thread_time()
-    names = picked(shelf, [case.text], (), room)
-    tokens = sum(shelf.sizes[name] for name in names) // history.BYTES_A_TOKEN
+    names = pick_tools(tool_set, [case.text], (), prompt_budget)
+    tokens = sum(tool_set.prompt_chars[name] for name in names) // history.BYTES_PER_TOKEN
     place = found.index(needed) if needed in found else None
-    return _Judged(case.source, needed in names, place, searched - began, tokens)
+    return _CaseResult(case.source, needed in names, place, searched - began, tokens)
 
 
-def _nearest(case: Case) -> str:
+def _find_nearest_tool(case: PolicyCase) -> str:
     """The one of the case's own tools that fits best, where the case does not say which it needs."""
-    best = ranked(wording.read(case.text), case.offer, 1)
+    best = rank_tools(wording.extract_features(case.text), case.tool_index, 1)
     if best:
         return best[0][0]
-    return case.tools[0]
+    return case.tool_names[0]
 
 
-def _tool(one: Described) -> Tool:
-    return Tool(_named(one.name), one.description, dict(one.input_schema), _nothing, source="bench")
+def _to_tool(description: ToolDescription) -> Tool:
+    return Tool(
+        _registered_name(description.name),
+        description.description,
+        dict(description.input_schema),
+        _do_nothing,
+        source="bench",
+    )
 
 
-def _named(name: str) -> str:
+def _registered_name(name: str) -> str:
     """The name as a house would register it."""
-    return _HUMP.sub("_", name).lower()
+    return _CAMEL_CASE_HUMP.sub("_", name).lower()
 
 
-async def _nothing(arguments: Mapping[str, Any], context: ToolContext) -> None:
+async def _do_nothing(arguments: Mapping[str, Any], context: ToolContext) -> None:
     """Nothing is run here."""
 
 
-def _told(judged: str, cases: Sequence[_Judged]) -> Iterator[Told]:
-    sources = list(dict.fromkeys(case.source for case in cases))
-    for source in (*sources, TOGETHER):
-        own = [case for case in cases if source in (case.source, TOGETHER)]
-        yield Told(
-            judged,
+def _score_sources(label: str, results: Sequence[_CaseResult]) -> Iterator[ToolSearchScore]:
+    sources = list(dict.fromkeys(case.source for case in results))
+    for source in (*sources, ALL_SOURCES):
+        own = [case for case in results if source in (case.source, ALL_SOURCES)]
+        yield ToolSearchScore(
+            label,
             source,
             len(own),
-            offered=_share([case.is_offered for case in own]),
-            first=_share([case.place == 0 for case in own]),
-            found=_share([case.is_found for case in own]),
-            reached=_share([case.is_offered or case.is_found for case in own]),
+            offered=_share_of_hits([case.is_offered for case in own]),
+            first=_share_of_hits([case.rank == 0 for case in own]),
+            found=_share_of_hits([case.is_found for case in own]),
+            reached=_share_of_hits([case.is_offered or case.is_found for case in own]),
         )
 
 
-def _share(hits: Sequence[bool]) -> float:
+def _share_of_hits(hits: Sequence[bool]) -> float:
     if hits:
         return sum(hits) / len(hits)
     return 1.0
 
 
-def _pace(indexed: Sequence[float], cases: Sequence[_Judged]) -> Pace:
-    searches = [1e3 * case.search for case in cases]
-    return Pace(
-        median([1e3 * one for one in indexed]) or 0.0,
+def _summarize_times(index_seconds: Sequence[float], results: Sequence[_CaseResult]) -> SearchTimes:
+    searches = [1e3 * case.search_seconds for case in results]
+    return SearchTimes(
+        median([1e3 * one for one in index_seconds]) or 0.0,
         median(searches) or 0.0,
         percentile(searches, 0.99) or 0.0,
-        median([float(case.tokens) for case in cases]) or 0.0,
+        median([float(case.prompt_tokens) for case in results]) or 0.0,
     )
 
 
-def _conditions(wish: Wish, pool: int, guessed: int) -> tuple[tuple[str, str], ...]:
+def _describe_conditions(
+    options: ToolSearchOptions, pool_size: int, guessed_count: int
+) -> tuple[tuple[str, str], ...]:
     return (
         (
             "registered",
-            f"{min(wish.registered, pool)} tools a case: its own, and others drawn from {pool}, in every run the same",
+            f"{min(options.registered_tools, pool_size)} tools a case: its own, and others drawn from {pool_size}, in every run the same",
         ),
         ("beside them", "the house's own tools, which stand in every prompt; a case may need one of those"),
         (
             "in the prompt",
-            f"at most {wish.room} tokens; a conversation that begins with the message of the case",
+            f"at most {options.prompt_budget} tokens; a conversation that begins with the message of the case",
         ),
         (
             "found",
             "searched with the person's message as it is; a model would word its search, and in English",
         ),
-        ("needed", f"as the case says; {guessed} do not, and need the one of their own tools that fits best"),
-        ("load", machine.load_average()),
+        (
+            "needed",
+            f"as the case says; {guessed_count} do not, and need the one of their own tools that fits best",
+        ),
+        ("load", machine.describe_load()),
     )
 
 
-def lines(report: Report) -> Iterator[str]:
+def format_lines(report: ToolSearchReport) -> Iterator[str]:
     """A table of the figures, and below it the conditions."""
     head = ("needed tool, by source", "set", "cases", "in the prompt", "found first", "among five", "either")
     rows = [
-        (one.source, one.judged, str(one.cases), *(f"{100 * share:.1f} %" for share in _shares(one)))
+        (one.source, one.judged, str(one.cases), *(f"{100 * share:.1f} %" for share in _score_shares(one)))
         for one in report.told
     ]
-    yield from grid(head, rows)
+    yield from format_grid(head, rows)
     pace = report.pace
     yield f"index: {pace.index:.0f} ms of processor time, once a set of tools; in the prompt: {pace.tokens:.0f} tokens"
     yield f"search: {pace.search:.1f} ms of processor time, 99 of 100 within {pace.longest:.1f} ms"
@@ -257,10 +285,10 @@ def lines(report: Report) -> Iterator[str]:
         yield f"{name}: {text}"
 
 
-def _shares(one: Told) -> tuple[float, ...]:
-    return one.offered, one.first, one.found, one.reached
+def _score_shares(score: ToolSearchScore) -> tuple[float, ...]:
+    return score.offered, score.first, score.found, score.reached
 
 
-def as_json(report: Report) -> str:
+def format_json(report: ToolSearchReport) -> str:
     """The same for machines."""
     return json.dumps({**asdict(report), "conditions": dict(report.conditions)}, indent=1, ensure_ascii=False)

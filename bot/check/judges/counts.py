@@ -1,78 +1,88 @@
 """Judges what an endpoint counts: usage in both ways, cached and reasoning tokens, its own timings. Pure."""
 
-from bot.check.findings import Verdict, failed, passed, unknown, warned
-from bot.check.judges.server import release
-from bot.check.observations import NOT_THINKING, THINKING, Answer, Part, Seen
+from bot.check.findings import Verdict, fail_verdict, pass_verdict, unknown_verdict, warn_verdict
+from bot.check.judges.server import parse_release
+from bot.check.observations import NON_THINKING_CALLS, THINKING_CALLS, CallKind, Observations, ProbeResponse
 
-COUNTS_REASONING = (0, 28)
-_WHOLE: tuple[Part, ...] = ("plain", "tools, whole", "tools, thinking, whole", "results, whole")
-_STREAMS: tuple[Part, ...] = ("counting", "tools", "thought", "tools, thinking", "results")
+REASONING_COUNT_RELEASE = (0, 28)
+_WHOLE_CALLS: tuple[CallKind, ...] = ("plain", "tools, whole", "tools, thinking, whole", "results, whole")
+_STREAMED_CALLS: tuple[CallKind, ...] = ("counting", "tools", "thought", "tools, thinking", "results")
 
 
-def in_streams(seen: Seen) -> Verdict:
+def judge_stream_usage(observations: Observations) -> Verdict:
     """Usage at the end of a stream, and while it runs."""
-    answers = seen.good(*_STREAMS)
+    answers = observations.ok_responses(*_STREAMED_CALLS)
     if not answers:
-        return unknown(f"No stream came: {seen.why('counting')}.")
-    if any(answer.tokens is None for answer in answers):
-        return failed("Streams end without a count of their tokens.", "--enable-force-include-usage")
+        return unknown_verdict(f"No stream came: {observations.unknown_reason('counting')}.")
+    if any(answer.output_tokens is None for answer in answers):
+        return fail_verdict("Streams end without a count of their tokens.", "--enable-force-include-usage")
     blocks = [block for answer in answers for block in answer.blocks]
     running = any(block.tokens is not None for block in blocks)
-    if seen.refuses_ours is None and blocks and not running:
-        return warned("Counted at the end of a stream only.", "--enable-force-include-usage")
-    return passed("Counted at the end and with each block." if running else "Counted at the end of a stream.")
+    if observations.refuses_ours is None and blocks and not running:
+        return warn_verdict("Counted at the end of a stream only.", "--enable-force-include-usage")
+    return pass_verdict(
+        "Counted at the end and with each block." if running else "Counted at the end of a stream."
+    )
 
 
-def in_whole(seen: Seen) -> Verdict:
+def judge_whole_usage(observations: Observations) -> Verdict:
     """Usage of replies that are not streamed."""
-    answers = seen.good(*_WHOLE)
+    answers = observations.ok_responses(*_WHOLE_CALLS)
     if not answers:
-        return unknown(f"No whole reply came: {seen.why('plain')}.")
-    if any(answer.tokens is None for answer in answers):
-        return warned("Replies that are not streamed are not counted.", "let a proxy in front pass `usage`")
-    return passed("Counted.")
+        return unknown_verdict(f"No whole reply came: {observations.unknown_reason('plain')}.")
+    if any(answer.output_tokens is None for answer in answers):
+        return warn_verdict(
+            "Replies that are not streamed are not counted.", "let a proxy in front pass `usage`"
+        )
+    return pass_verdict("Counted.")
 
 
-def cached(seen: Seen) -> Verdict:
+def judge_cached_tokens(observations: Observations) -> Verdict:
     """How much of a prompt was in the cache."""
-    answers = _counted(seen, *NOT_THINKING, *THINKING)
+    answers = _counted_responses(observations, *NON_THINKING_CALLS, *THINKING_CALLS)
     if not answers:
-        return unknown("No reply was counted.")
-    if any(answer.cached is None for answer in answers):
-        return warned("What the cache had of a prompt is not told.", "--enable-prompt-tokens-details")
-    return passed("Told with each reply.")
+        return unknown_verdict("No reply was counted.")
+    if any(answer.cached_tokens is None for answer in answers):
+        return warn_verdict("What the cache had of a prompt is not told.", "--enable-prompt-tokens-details")
+    return pass_verdict("Told with each reply.")
 
 
-def reasoning(seen: Seen) -> Verdict:
+def judge_reasoning_tokens(observations: Observations) -> Verdict:
     """How much of a reply was thought."""
-    answers = _counted(seen, *THINKING) or _counted(seen, *NOT_THINKING)
+    answers = _counted_responses(observations, *THINKING_CALLS) or _counted_responses(
+        observations, *NON_THINKING_CALLS
+    )
     if not answers:
-        return unknown("No reply was counted.")
-    if all(answer.thought_tokens is not None for answer in answers):
-        return passed("Told with each reply.")
-    if any(leaks(answer) for answer in seen.good(*THINKING)):
-        return unknown("Thoughts come as text, so nobody can count them apart.")
-    number = release(seen)
-    if number is not None and number < COUNTS_REASONING:
-        return warned("Not counted before vLLM 0.28.", "vLLM 0.33 or newer")
-    return warned("Thoughts are not counted apart.", "--reasoning-parser gemma4")
+        return unknown_verdict("No reply was counted.")
+    if all(answer.reasoning_tokens is not None for answer in answers):
+        return pass_verdict("Told with each reply.")
+    if any(has_leaked_thoughts(answer) for answer in observations.ok_responses(*THINKING_CALLS)):
+        return unknown_verdict("Thoughts come as text, so nobody can count them apart.")
+    number = parse_release(observations)
+    if number is not None and number < REASONING_COUNT_RELEASE:
+        return warn_verdict("Not counted before vLLM 0.28.", "vLLM 0.33 or newer")
+    return warn_verdict("Thoughts are not counted apart.", "--reasoning-parser gemma4")
 
 
-def timings(seen: Seen) -> Verdict:
+def judge_timings(observations: Observations) -> Verdict:
     """The server's own clock, a reply."""
-    answers = seen.good(*_WHOLE)  # in a stream they come with the usage, and would be missed twice
+    answers = observations.ok_responses(
+        *_WHOLE_CALLS
+    )  # in a stream they come with the usage, and would be missed twice
     if not answers:
-        return unknown(f"No whole reply came: {seen.why('plain')}.")
+        return unknown_verdict(f"No whole reply came: {observations.unknown_reason('plain')}.")
     if any(answer.server is None for answer in answers):
-        return warned("The server does not tell its own times of a reply.", "--enable-per-request-metrics")
-    return passed("Queue, first token and generation are told with each reply.")
+        return warn_verdict(
+            "The server does not tell its own times of a reply.", "--enable-per-request-metrics"
+        )
+    return pass_verdict("Queue, first token and generation are told with each reply.")
 
 
-def leaks(answer: Answer) -> bool:
+def has_leaked_thoughts(response: ProbeResponse) -> bool:
     """Whether thoughts, or their markup, stand in the text of an answer."""
-    text = answer.text.lstrip()
+    text = response.text.lstrip()
     return "<|channel>" in text or "<channel|>" in text or text.startswith("thought\n")
 
 
-def _counted(seen: Seen, *parts: Part) -> tuple[Answer, ...]:
-    return tuple(answer for answer in seen.good(*parts) if answer.tokens is not None)
+def _counted_responses(observations: Observations, *kinds: CallKind) -> tuple[ProbeResponse, ...]:
+    return tuple(answer for answer in observations.ok_responses(*kinds) if answer.output_tokens is not None)

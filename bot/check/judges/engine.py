@@ -6,154 +6,170 @@ import re
 from itertools import pairwise
 from statistics import median
 
-from bot.check.findings import Verdict, failed, passed, unknown, warned
-from bot.check.judges.server import release
-from bot.check.observations import Answer, Seen
-from bot.check.prompts import LAST, ROOM
-from bot.domain import CANVAS
-from bot.llm.diagnostics import READS
+from bot.check.findings import Verdict, fail_verdict, pass_verdict, unknown_verdict, warn_verdict
+from bot.check.judges.server import parse_release
+from bot.check.observations import Observations, ProbeResponse
+from bot.check.prompts import LAST_NUMBER, MAX_OUTPUT_TOKENS
+from bot.domain import CANVAS_TOKENS
+from bot.llm.diagnostics import TYPED_READS_SINCE
 
 _DIFFUSION = "diffusion model"
 
 
-def cap(seen: Seen) -> Verdict:
+def judge_reply_length(observations: Observations) -> Verdict:
     """Whether replies end where they were not told to."""
-    answer = seen.answers.get("counting")
+    answer = observations.answers.get("counting")
     if answer is None or not answer.ok:
-        return unknown(f"No long reply came: {seen.why('counting')}.")
+        return unknown_verdict(f"No long reply came: {observations.unknown_reason('counting')}.")
     written = re.findall(r"\d+", answer.text)
-    if written[-1:] == [str(LAST)] and answer.finish != "length":
-        return passed("A reply of two canvases came to its end.")
-    length = "unknown" if answer.tokens is None else f"{answer.tokens}"
-    if answer.finish == "length" and (answer.tokens or 0) < ROOM:
-        return failed(
-            f"Replies are cut after {length} tokens, though {ROOM} were allowed.",
+    if written[-1:] == [str(LAST_NUMBER)] and answer.finish != "length":
+        return pass_verdict("A reply of two canvases came to its end.")
+    length = "unknown" if answer.output_tokens is None else f"{answer.output_tokens}"
+    if answer.finish == "length" and (answer.output_tokens or 0) < MAX_OUTPUT_TOKENS:
+        return fail_verdict(
+            f"Replies are cut after {length} tokens, though {MAX_OUTPUT_TOKENS} were allowed.",
             "no --override-generation-config with max_new_tokens; vLLM 0.24 or newer",
         )
-    return unknown(f"The reply was not what was asked for ({length} tokens, ended by {answer.finish}).")
+    return unknown_verdict(
+        f"The reply was not what was asked for ({length} tokens, ended by {answer.finish})."
+    )
 
 
-def temperature(seen: Seen) -> Verdict:
+def judge_temperature(observations: Observations) -> Verdict:
     """Refused by a diffusion model, taken by any other."""
-    answer = seen.answers.get("temperature")
+    answer = observations.answers.get("temperature")
     if answer is None:
-        return unknown(f"Not asked: {seen.why('temperature')}.")
+        return unknown_verdict(f"Not asked: {observations.unknown_reason('temperature')}.")
     if answer.ok:
-        return warned(
+        return warn_verdict(
             "A temperature of 0.5 is accepted: no DiffusionGemma, or vLLM before 0.26. The gateway sends none.",
             "serve a DiffusionGemma with vLLM 0.33 or newer",
         )
-    if answer.status == 400 and (_DIFFUSION in answer.words or "diffusion" in answer.words):
-        return passed("Refused, as diffusion models do; the gateway sends none.")
-    return unknown(f"Refused with other words (HTTP {answer.status}): {answer.words}")
+    if answer.status == 400 and (_DIFFUSION in answer.error_message or "diffusion" in answer.error_message):
+        return pass_verdict("Refused, as diffusion models do; the gateway sends none.")
+    return unknown_verdict(f"Refused with other words (HTTP {answer.status}): {answer.error_message}")
 
 
-def canvas(seen: Seen) -> Verdict:
+def judge_canvas(observations: Observations) -> Verdict:
     """Whether text comes a canvas at a time, and how long one is."""
-    answer = seen.answers.get("counting")
+    answer = observations.answers.get("counting")
     if answer is None or not answer.ok or not answer.blocks:
-        return unknown(f"No stream came: {seen.why('counting')}.")
+        return unknown_verdict(f"No stream came: {observations.unknown_reason('counting')}.")
     count = len(answer.blocks)
-    tokens = answer.tokens
+    tokens = answer.output_tokens
     if tokens is not None and tokens > 32 and count > tokens / 2:
-        return warned(
+        return warn_verdict(
             f"No diffusion model: {tokens} tokens came in {count} blocks, a token or two each. Canvases mean nothing.",
             "serve a DiffusionGemma",
         )
     if count < 2 or tokens is None:
-        return unknown("The reply was one block, or was not counted: how long a canvas is does not show.")
-    told = f"{tokens} tokens came in {count} blocks{_pace(answer)}{_steps(seen)}"
+        return unknown_verdict(
+            "The reply was one block, or was not counted: how long a canvas is does not show."
+        )
+    told = f"{tokens} tokens came in {count} blocks{_format_block_gap(answer)}{_format_denoising_steps(observations)}"
     first = answer.blocks[0].tokens
     # Where nothing is counted on the way, the length lies between what fills all blocks and what fills all
     # but one.
     least, most = (-(-tokens // count), (tokens - 1) // (count - 1)) if first is None else (first, first)
-    if least <= CANVAS <= most:
-        return passed(f"{told}: canvases of {CANVAS}.")
+    if least <= CANVAS_TOKENS <= most:
+        return pass_verdict(f"{told}: canvases of {CANVAS_TOKENS}.")
     length = f"{least} to {most}" if least != most else f"{least}"
-    return warned(f"{told}: a canvas is {length} tokens, and is counted as {CANVAS}.", "--diffusion-config")
+    return warn_verdict(
+        f"{told}: a canvas is {length} tokens, and is counted as {CANVAS_TOKENS}.", "--diffusion-config"
+    )
 
 
-def cache(seen: Seen) -> Verdict:
+def judge_prefix_cache(observations: Observations) -> Verdict:
     """What the prefix cache gives back: the same prompt, with thinking toggled, and to somebody else."""
-    first = seen.answers.get("tools")
-    same = seen.answers.get("tools, whole")
+    first = observations.answers.get("tools")
+    same = observations.answers.get("tools, whole")
     if first is None or same is None or not (first.ok and same.ok):
-        return unknown(f"No prompt was sent twice: {seen.why('tools, whole')}.")
-    if same.cached is None:
-        return unknown("What was cached is not told.")
-    if same.cached == 0:
-        return warned("The same prompt again: nothing of it was cached.", "no --no-enable-prefix-caching")
-    of = "" if same.prompt is None else f" of {same.prompt:,} tokens"
-    told = [f"the same prompt again: {same.cached:,}{of}"]
-    told += [f"{name}: {one.cached:,}" for name, one in _others(seen) if one.cached is not None]
-    again = seen.answers.get("tools, thinking, whole")
-    if again is not None and again.ok and again.cached == 0:
-        return warned(
+        return unknown_verdict(f"No prompt was sent twice: {observations.unknown_reason('tools, whole')}.")
+    if same.cached_tokens is None:
+        return unknown_verdict("What was cached is not told.")
+    if same.cached_tokens == 0:
+        return warn_verdict(
+            "The same prompt again: nothing of it was cached.", "no --no-enable-prefix-caching"
+        )
+    of = "" if same.prompt_tokens is None else f" of {same.prompt_tokens:,} tokens"
+    told = [f"the same prompt again: {same.cached_tokens:,}{of}"]
+    told += [
+        f"{name}: {one.cached_tokens:,}"
+        for name, one in _other_cached_responses(observations)
+        if one.cached_tokens is not None
+    ]
+    again = observations.answers.get("tools, thinking, whole")
+    if again is not None and again.ok and again.cached_tokens == 0:
+        return warn_verdict(
             f"{'; '.join(told)}. One lineage pushes the other out.", "more memory: --gpu-memory-utilization"
         )
-    if first.cached == 0:
-        return warned(
+    if first.cached_tokens == 0:
+        return warn_verdict(
             f"{'; '.join(told)}. Who shares only the head finds nothing, even the third.",
             "--prefix-cache-retention-interval 512",
         )
-    return passed(f"{'; '.join(told)}.")
+    return pass_verdict(f"{'; '.join(told)}.")
 
 
-def pictures(seen: Seen) -> Verdict:
+def judge_pictures(observations: Observations) -> Verdict:
     """Whether the model sees."""
-    answer = seen.answers.get("picture")
+    answer = observations.answers.get("picture")
     if answer is None:
-        return unknown(f"Not asked: {seen.why('picture')}.")
+        return unknown_verdict(f"Not asked: {observations.unknown_reason('picture')}.")
     if answer.ok:
-        return passed("Accepted.")
-    return warned(
-        f"Pictures are refused (HTTP {answer.status}): {answer.words}", "a model that sees, or TURN_IMAGES=0"
+        return pass_verdict("Accepted.")
+    return warn_verdict(
+        f"Pictures are refused (HTTP {answer.status}): {answer.error_message}",
+        "a model that sees, or TURN_IMAGES=0",
     )
 
 
-def typed_reads(seen: Seen) -> Verdict:
+def judge_typed_reads(observations: Observations) -> Verdict:
     """Whether a question can be answered in one denoising step."""
-    if seen.read is None:
-        return unknown(f"Not asked: {seen.why('read')}.")
-    if seen.read.ok and "answers" in seen.read.body:
-        return passed("Offered: one step instead of a canvas decides whether to think.")
-    number = release(seen)
-    if number is not None and number < READS:
-        return warned(
+    if observations.read is None:
+        return unknown_verdict(f"Not asked: {observations.unknown_reason('read')}.")
+    if observations.read.ok and "answers" in observations.read.body:
+        return pass_verdict("Offered: one step instead of a canvas decides whether to think.")
+    number = parse_release(observations)
+    if number is not None and number < TYPED_READS_SINCE:
+        return warn_verdict(
             "Not offered before vLLM 0.32; words alone decide whether to think.", "vLLM 0.33 or newer"
         )
-    if seen.read.status == 501:
-        return warned("Switched off; words alone decide whether to think.", "--logprobs-mode raw_logprobs")
-    return warned(
-        f"Not offered (HTTP {seen.read.status}); words alone decide whether to think.", "THINKING_READ=off"
+    if observations.read.status == 501:
+        return warn_verdict(
+            "Switched off; words alone decide whether to think.", "--logprobs-mode raw_logprobs"
+        )
+    return warn_verdict(
+        f"Not offered (HTTP {observations.read.status}); words alone decide whether to think.",
+        "THINKING_READ=off",
     )
 
 
-def _others(seen: Seen) -> list[tuple[str, Answer]]:
+def _other_cached_responses(observations: Observations) -> list[tuple[str, ProbeResponse]]:
     parts = {
         "a second person who shares its head": "counting",
         "a third": "tools",
         "thinking toggled": "thought",
         "and again": "tools, thinking, whole",
     }
-    asked = seen.answers
+    asked = observations.answers
     return [(name, asked[part]) for name, part in parts.items() if part in asked and asked[part].ok]  # type: ignore[index]
 
 
-def _pace(answer: Answer) -> str:
+def _format_block_gap(response: ProbeResponse) -> str:
     """Seconds between blocks; nothing where it is too short to mean anything."""
-    gaps = [later.after - earlier.after for earlier, later in pairwise(answer.blocks)]
+    gaps = [later.after_seconds - earlier.after_seconds for earlier, later in pairwise(response.blocks)]
     if gaps and median(gaps) >= 0.05:
         return f", {median(gaps):.1f} s apart"
     return ""
 
 
-def _steps(seen: Seen) -> str:
-    after = seen.crowd.before if seen.crowd else None
-    if seen.before is None or after is None:
+def _format_denoising_steps(observations: Observations) -> str:
+    after = observations.crowd.before if observations.crowd else None
+    if observations.before is None or after is None:
         steps = None
     else:
-        steps = after.steps_since(seen.before)
+        steps = after.steps_per_canvas_since(observations.before)
     if steps is None:
         return ""
     return f", {steps:.0f} denoising steps each by the server's count"

@@ -6,139 +6,149 @@ import ipaddress
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from bot.agent.sanitize import sendable
-from bot.check.findings import Verdict, failed, passed, unknown, warned
-from bot.check.observations import Seen, count
+from bot.agent.sanitize import to_sendable
+from bot.check.findings import Verdict, fail_verdict, pass_verdict, unknown_verdict, warn_verdict
+from bot.check.observations import Observations, parse_count
 from bot.llm import diagnostics as complaints
-from bot.llm.diagnostics import KNOWS_THE_MODEL, WANTED, Release
-from bot.llm.server_api import served
+from bot.llm.diagnostics import RECOMMENDED_RELEASE, SERVES_MODEL_SINCE, Release
+from bot.llm.server_api import parse_models
 
-LONGEST = 60  # characters of a name that are shown
+MAX_NAME_CHARACTERS = 60  # characters of a name that are shown
 
-_UPDATE = "use the image vllm/vllm-openai:v0.33.0 or newer, or pip install -U 'vllm>=0.33.0'"
+_UPDATE_FIX = "use the image vllm/vllm-openai:v0.33.0 or newer, or pip install -U 'vllm>=0.33.0'"
 
 
-def release(seen: Seen) -> Release | None:
+def parse_release(observations: Observations) -> Release | None:
     """The first two numbers of the version; None if it is not told, or means nothing."""
-    if seen.version and seen.version.ok:
-        told = seen.version.body.get("version")
+    if observations.version and observations.version.ok:
+        told = observations.version.body.get("version")
     else:
         told = None
     if isinstance(told, str):
-        return complaints.release(told)
+        return complaints.parse_release(told)
     return None
 
 
-def reachable(seen: Seen) -> Verdict:
+def judge_reachable(observations: Observations) -> Verdict:
     """Whether it answered, and to the end."""
-    if seen.version is None and seen.models is None:
-        return failed(f"Nothing that answers: {seen.why('models')}.", "start the server, or set MODEL_URL")
-    if seen.gone:
-        return failed(f"It did not come to the end: {seen.stopped}.", "see the server's log")
-    if seen.lost:
-        told = "; ".join(seen.lost.values())
-        return warned(
-            f"{len(seen.lost)} of {seen.calls} calls came to nothing: {told}.", "see the server's log"
+    if observations.version is None and observations.models is None:
+        return fail_verdict(
+            f"Nothing that answers: {observations.unknown_reason('models')}.",
+            "start the server, or set MODEL_URL",
         )
-    return passed(f"Answered {seen.calls} calls in {seen.seconds:.0f} s.")
+    if observations.gone:
+        return fail_verdict(f"It did not come to the end: {observations.stopped}.", "see the server's log")
+    if observations.lost:
+        told = "; ".join(observations.lost.values())
+        return warn_verdict(
+            f"{len(observations.lost)} of {observations.calls} calls came to nothing: {told}.",
+            "see the server's log",
+        )
+    return pass_verdict(f"Answered {observations.calls} calls in {observations.seconds:.0f} s.")
 
 
-def version(seen: Seen) -> Verdict:
+def judge_version(observations: Observations) -> Verdict:
     """Whether it is a release this was built for."""
-    number = release(seen)
-    if seen.version is None:
-        return unknown(f"Not told: {seen.why('version')}.")
+    number = parse_release(observations)
+    if observations.version is None:
+        return unknown_verdict(f"Not told: {observations.unknown_reason('version')}.")
     if number is None:
-        return unknown("It does not say which vLLM it is (no /version, or a build without a tag).")
-    told = f"vLLM {sendable(str(seen.version.body['version']))[:LONGEST]}"
-    if number < KNOWS_THE_MODEL:
-        return failed(f"{told} is older than the first release with this model, 0.24.0.", _UPDATE)
-    if number < WANTED:
-        return warned(f"{told}; 0.33.0 or newer is advised.", _UPDATE)
-    return passed(f"{told}.")
+        return unknown_verdict("It does not say which vLLM it is (no /version, or a build without a tag).")
+    told = f"vLLM {to_sendable(str(observations.version.body['version']))[:MAX_NAME_CHARACTERS]}"
+    if number < SERVES_MODEL_SINCE:
+        return fail_verdict(f"{told} is older than the first release with this model, 0.24.0.", _UPDATE_FIX)
+    if number < RECOMMENDED_RELEASE:
+        return warn_verdict(f"{told}; 0.33.0 or newer is advised.", _UPDATE_FIX)
+    return pass_verdict(f"{told}.")
 
 
-def model(seen: Seen) -> Verdict:
+def judge_model(observations: Observations) -> Verdict:
     """Whether the model that will be asked for is served."""
-    if seen.models is None or seen.models.status in {401, 403} or seen.models.status >= 500:
-        return unknown(f"Not told: {seen.why('models')}.")
-    names = [sendable(model.name) for model in served(seen.models.body)]
+    if (
+        observations.models is None
+        or observations.models.status in {401, 403}
+        or observations.models.status >= 500
+    ):
+        return unknown_verdict(f"Not told: {observations.unknown_reason('models')}.")
+    names = [to_sendable(model.name) for model in parse_models(observations.models.body)]
     if not names:
-        return failed(
-            f"The endpoint names no model (HTTP {seen.models.status}).", "MODEL_URL should end in /v1"
+        return fail_verdict(
+            f"The endpoint names no model (HTTP {observations.models.status}).", "MODEL_URL should end in /v1"
         )
-    shown = ", ".join(name[:LONGEST] for name in names[:5])
-    if seen.wanted_model is not None and seen.wanted_model not in names:
-        return failed(f"{seen.wanted_model} is not served, but {shown}.", f"MODEL_NAME={names[0]}")
-    return passed(f"Serves {shown}.")
+    shown = ", ".join(name[:MAX_NAME_CHARACTERS] for name in names[:5])
+    if observations.wanted_model is not None and observations.wanted_model not in names:
+        return fail_verdict(
+            f"{observations.wanted_model} is not served, but {shown}.", f"MODEL_NAME={names[0]}"
+        )
+    return pass_verdict(f"Serves {shown}.")
 
 
-def context(seen: Seen) -> Verdict:
+def judge_context(observations: Observations) -> Verdict:
     """Whether the longest prompt and its answer have room."""
-    if seen.models is None or not seen.models.ok:
-        return unknown(f"Not told: {seen.why('models')}.")
-    rows = served(seen.models.body)
-    wanted = [model for model in rows if model.name == seen.wanted_model] or rows
+    if observations.models is None or not observations.models.ok:
+        return unknown_verdict(f"Not told: {observations.unknown_reason('models')}.")
+    rows = parse_models(observations.models.body)
+    wanted = [model for model in rows if model.name == observations.wanted_model] or rows
     limit = wanted[0].context if wanted else None
     if limit is None:
-        return unknown("The endpoint does not tell how long a prompt may be (no max_model_len).")
-    if seen.needs_tokens is not None and limit < seen.needs_tokens:
-        return warned(
-            f"{limit:,} tokens are less than the longest prompt with its answer, {seen.needs_tokens:,}.",
-            f"--max-model-len {seen.needs_tokens} or more, or a smaller PROMPT_BUDGET",
+        return unknown_verdict("The endpoint does not tell how long a prompt may be (no max_model_len).")
+    if observations.needs_tokens is not None and limit < observations.needs_tokens:
+        return warn_verdict(
+            f"{limit:,} tokens are less than the longest prompt with its answer, {observations.needs_tokens:,}.",
+            f"--max-model-len {observations.needs_tokens} or more, or a smaller PROMPT_BUDGET",
         )
-    return passed(f"{limit:,} tokens.")
+    return pass_verdict(f"{limit:,} tokens.")
 
 
-def key(seen: Seen) -> Verdict:
+def judge_key(observations: Observations) -> Verdict:
     """Whether the door is shut where others can reach it."""
-    if seen.models is None:
-        return unknown(f"Not told: {seen.why('models')}.")
-    if seen.models.status in {401, 403}:
-        if seen.has_key:
+    if observations.models is None:
+        return unknown_verdict(f"Not told: {observations.unknown_reason('models')}.")
+    if observations.models.status in {401, 403}:
+        if observations.has_key:
             how = "The key is refused."
         else:
             how = "A key is wanted, and none is set."
-        return failed(how, "MODEL_API_KEY, the value of the server's --api-key")
-    if seen.has_key and (seen.keyless is None or not seen.keyless.ok):
-        if seen.keyless is None:
-            return unknown(f"Not told: {seen.why('key')}.")
-        return passed("A key is wanted for model calls; vLLM leaves /metrics and /tokenize open.")
-    if _is_loopback(seen.url):
-        return passed("No key is wanted, and none is needed: it was reached on this machine.")
-    return warned(
+        return fail_verdict(how, "MODEL_API_KEY, the value of the server's --api-key")
+    if observations.has_key and (observations.keyless is None or not observations.keyless.ok):
+        if observations.keyless is None:
+            return unknown_verdict(f"Not told: {observations.unknown_reason('key')}.")
+        return pass_verdict("A key is wanted for model calls; vLLM leaves /metrics and /tokenize open.")
+    if _is_loopback(observations.url):
+        return pass_verdict("No key is wanted, and none is needed: it was reached on this machine.")
+    return warn_verdict(
         "No key is wanted, though it is reached over a network.", "--api-key, and MODEL_API_KEY here"
     )
 
 
-def protocol(seen: Seen) -> Verdict:
+def judge_protocol(observations: Observations) -> Verdict:
     """What a server that is not vLLM lacks."""
-    if "plain" not in seen.answers:
-        return unknown(f"Not told: {seen.why('plain')}.")
-    first = seen.answers["plain"]
+    if "plain" not in observations.answers:
+        return unknown_verdict(f"Not told: {observations.unknown_reason('plain')}.")
+    first = observations.answers["plain"]
     if not first.ok:
-        return failed(
-            f"Model calls are refused (HTTP {first.status}): {first.words}",
+        return fail_verdict(
+            f"Model calls are refused (HTTP {first.status}): {first.error_message}",
             "what it says; MODEL_URL and MODEL_NAME",
         )
-    lacking = list(_lacking(seen))
+    lacking = list(_missing_features(observations))
     if not lacking:
-        return passed("Speaks vLLM's protocol.")
-    return warned(
+        return pass_verdict("Speaks vLLM's protocol.")
+    return warn_verdict(
         f"Lacks {', '.join(lacking)}.", "serve with vLLM 0.33, or let the proxy pass its routes and fields"
     )
 
 
-def _lacking(seen: Seen) -> Iterator[str]:
-    if seen.version is not None and not seen.version.ok:
+def _missing_features(observations: Observations) -> Iterator[str]:
+    if observations.version is not None and not observations.version.ok:
         yield "/version"
-    shown = seen.templates.get("off")
-    if shown is not None and count(shown.body, "count") is None:
+    shown = observations.templates.get("off")
+    if shown is not None and parse_count(shown.body, "count") is None:
         yield "/tokenize (prompts cannot be counted before they are sent)"
-    if seen.crowd is not None and seen.crowd.before is None:
+    if observations.crowd is not None and observations.crowd.before is None:
         yield "/metrics (counts cannot be held against the server's)"
-    if seen.refuses_ours is not None:
-        yield f"vLLM's fields, thinking and priority among them ({seen.refuses_ours})"
+    if observations.refuses_ours is not None:
+        yield f"vLLM's fields, thinking and priority among them ({observations.refuses_ours})"
 
 
 def _is_loopback(url: str) -> bool:

@@ -5,73 +5,79 @@ Pure.
 import hashlib
 import json
 
-from bot.check.findings import Verdict, failed, passed, unknown, warned
-from bot.check.observations import Route, Seen
-from bot.check.prompts import CONTROLS, RAW
+from bot.check.findings import Verdict, fail_verdict, pass_verdict, unknown_verdict, warn_verdict
+from bot.check.observations import Observations, RouteResponse
+from bot.check.prompts import CONTROL_TOKEN, RAW_CONTROL_COUNT
 
-_PINNED = "--chat-template tool_chat_template_gemma4.jinja, of the vLLM release"
+_TEMPLATE_FIX = "--chat-template tool_chat_template_gemma4.jinja, of the vLLM release"
 _EMPTY_THOUGHT = "<|channel>thought\n<channel|>"
 
 
-def fingerprint(seen: Seen) -> str | None:
+def template_fingerprint(observations: Observations) -> str | None:
     """Twelve digits that change when the template renders anything of ours in another way; None if it was not
     shown.
     """
-    if len(seen.templates) < 5 or not all(route.ok and _text(route) for route in seen.templates.values()):
+    if len(observations.templates) < 5 or not all(
+        route.ok and _rendered_text(route) for route in observations.templates.values()
+    ):
         return None
-    shown = {name: route.body.get("tokens") for name, route in seen.templates.items()}
+    shown = {name: route.body.get("tokens") for name, route in observations.templates.items()}
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def template(seen: Seen) -> Verdict:
+def judge_template(observations: Observations) -> Verdict:
     """Whether it is Gemma 4's, and which of those in the wild."""
-    mark = fingerprint(seen)
+    mark = template_fingerprint(observations)
     if mark is None:
-        return unknown(_hidden(seen))
-    history = _text(seen.templates["history"])
-    loop = _text(seen.templates["loop"])
-    if "<|turn>" not in _text(seen.templates["off"]):
-        return failed(f"It is not the template of Gemma 4 (fingerprint {mark}).", _PINNED)
+        return unknown_verdict(_hidden_reason(observations))
+    history = _rendered_text(observations.templates["history"])
+    loop = _rendered_text(observations.templates["loop"])
+    if "<|turn>" not in _rendered_text(observations.templates["off"]):
+        return fail_verdict(f"It is not the template of Gemma 4 (fingerprint {mark}).", _TEMPLATE_FIX)
     if "response:check_weather" not in loop:
-        return failed(f"Tool results are not rendered with their tool's name (fingerprint {mark}).", _PINNED)
-    if _switches(seen) and f"{_EMPTY_THOUGHT}first answer" not in history:
-        return warned(
+        return fail_verdict(
+            f"Tool results are not rendered with their tool's name (fingerprint {mark}).", _TEMPLATE_FIX
+        )
+    if _has_thinking_switch(observations) and f"{_EMPTY_THOUGHT}first answer" not in history:
+        return warn_verdict(
             "Answers of the history are rendered without the empty thought their prompts ended with, so that some "
             f"second turns find nothing in the cache (vllm#57610; fingerprint {mark}).",
-            _PINNED,
+            _TEMPLATE_FIX,
         )
-    return passed(f"Gemma 4's; {_traps(history, loop)} (fingerprint {mark}).")
+    return pass_verdict(f"Gemma 4's; {_describe_known_traps(history, loop)} (fingerprint {mark}).")
 
 
-def controls(seen: Seen) -> Verdict:
+def judge_control_tokens(observations: Observations) -> Verdict:
     """Whether a person's `<turn|>` ends a turn, and whether a defused one does."""
-    shown = seen.templates.get("history")
+    shown = observations.templates.get("history")
     if shown is not None and shown.ok:
         strings = shown.body.get("token_strs")
     else:
         strings = None
     if shown is None or not isinstance(strings, list):
-        return unknown(_hidden(seen))
-    real = strings.count(CONTROLS)
-    written = _text(shown).count(CONTROLS)
+        return unknown_verdict(_hidden_reason(observations))
+    real = strings.count(CONTROL_TOKEN)
+    written = _rendered_text(shown).count(CONTROL_TOKEN)
     if real > written:
-        return failed(
+        return fail_verdict(
             "Defused markup of a person's text becomes control tokens again: the tokenizer drops the character of no "
             "width that the gateway puts into it.",
             "the model's own tokenizer, without normalisation",
         )
     if real == written:
-        return passed("A person's markup would be real control tokens; what the gateway defuses stays text.")
-    if real == written - RAW:
-        return passed("A person's markup stays text, defused or not.")
-    return unknown("The tokens do not tell which markup is real.")
+        return pass_verdict(
+            "A person's markup would be real control tokens; what the gateway defuses stays text."
+        )
+    if real == written - RAW_CONTROL_COUNT:
+        return pass_verdict("A person's markup stays text, defused or not.")
+    return unknown_verdict("The tokens do not tell which markup is real.")
 
 
-def _switches(seen: Seen) -> bool:
-    return seen.templates["off"].body.get("tokens") != seen.templates["on"].body.get("tokens")
+def _has_thinking_switch(observations: Observations) -> bool:
+    return observations.templates["off"].body.get("tokens") != observations.templates["on"].body.get("tokens")
 
 
-def _traps(history: str, loop: str) -> str:
+def _describe_known_traps(history: str, loop: str) -> str:
     known = []
     if "description:" in loop + history and "None" in loop + history:
         known.append("a tool without description reads None")
@@ -84,7 +90,7 @@ def _traps(history: str, loop: str) -> str:
     return "none of the known traps"
 
 
-def _text(route: Route) -> str:
+def _rendered_text(route: RouteResponse) -> str:
     told = route.body.get("prompt_text")
     if isinstance(told, str):
         return told
@@ -94,7 +100,7 @@ def _text(route: Route) -> str:
     return ""
 
 
-def _hidden(seen: Seen) -> str:
-    if not seen.templates:
-        return f"The template does not show itself: {seen.why('template')}."
+def _hidden_reason(observations: Observations) -> str:
+    if not observations.templates:
+        return f"The template does not show itself: {observations.unknown_reason('template')}."
     return "There is no /tokenize that renders conversations."

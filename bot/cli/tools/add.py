@@ -7,23 +7,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.cli.tools.session import Desk
+from bot.cli.tools.session import ToolsSession
 from bot.errors import ChangeRefused, NeedsConfirming
 from bot.tool_registry import add_source as adding
 from bot.tool_registry import formatting as words
 from bot.tool_registry import openapi_sources as documents
 from bot.tool_registry import previews as offers
 from bot.tool_registry import secret_scanner as keys
-from bot.tool_registry.endpoint_params import name_of, schema_of
-from bot.tool_registry.openapi_sources import Looked
-from bot.tool_registry.previews import Offer, Wish
-from bot.usage.plain_text import plain
+from bot.tool_registry.endpoint_params import build_parameter_schema, suggest_name
+from bot.tool_registry.openapi_sources import DocumentPreview
+from bot.tool_registry.previews import SourcePreview, SourceRequest
+from bot.usage.plain_text import escape_for_terminal
 
-_BY_NAME = re.compile(r"\{[A-Za-z0-9_-]+\}")
+_SECRET_REFERENCE = re.compile(r"\{[A-Za-z0-9_-]+\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AddOptions:
     """What was asked for on the command line, word by word; one of `mcp`, `stdio` and `method` at most."""
 
     address: str
@@ -40,103 +40,115 @@ class Asked:
     confirmed: bool = False
 
 
-async def add(desk: Desk, asked: Asked) -> list[str]:
+async def add_tools(session: ToolsSession, options: AddOptions) -> list[str]:
     """Add it; the lines to print. Of a document without a pick only what there is to pick. Raises
     ChangeRefused.
     """
-    if asked.mcp + asked.stdio + (asked.method is not None) > 1:
+    if options.mcp + options.stdio + (options.method is not None) > 1:
         raise ChangeRefused("Take one of --mcp, --stdio and --endpoint.")
-    _of_its_kind(asked)
-    wish = _wish(desk, asked)
-    _bare_of_secrets(wish, confirmed=asked.confirmed)
-    if asked.mcp or asked.stdio:
-        offer = await offers.server(wish, await desk.secrets(), remote=asked.mcp)
-        return await _added(desk, offer, asked.pick)
-    if asked.method is not None:
-        if not asked.description:
+    _check_options(options)
+    wish = _build_request(session, options)
+    _refuse_plain_secrets(wish, confirmed=options.confirmed)
+    if options.mcp or options.stdio:
+        offer = await offers.preview_server(wish, await session.load_secrets(), is_remote=options.mcp)
+        return await _add_source(session, offer, options.pick)
+    if options.method is not None:
+        if not options.description:
             raise ChangeRefused("Say in --description what the endpoint does: the model reads it.")
-        return await _added(
-            desk, offers.endpoint(wish, asked.method, asked.description, schema_of(asked.parameters))
+        return await _add_source(
+            session,
+            offers.preview_endpoint(
+                wish, options.method, options.description, build_parameter_schema(options.parameters)
+            ),
         )
-    looked = await documents.look(wish, await desk.secrets())
-    if not asked.pick:
-        return list(_operations(looked))
-    return await _picked(desk, wish, looked, asked)
+    looked = await documents.preview_document(wish, await session.load_secrets())
+    if not options.pick:
+        return list(_format_operations(looked))
+    return await _add_operations(session, wish, looked, options)
 
 
-def _of_its_kind(asked: Asked) -> None:
+def _check_options(options: AddOptions) -> None:
     """Refuse what would be passed over in silence."""
-    is_endpoint = asked.method is not None
+    is_endpoint = options.method is not None
     for option, is_given, fits, kind in (
-        ("--environment", asked.environment, asked.stdio, "with --stdio"),
-        ("--home", asked.home, asked.stdio, "with --stdio"),
-        ("--header", asked.headers, not asked.stdio, "with a URL"),
-        ("--description", asked.description, is_endpoint, "with --endpoint"),
-        ("--parameter", asked.parameters, is_endpoint, "with --endpoint"),
-        ("--pick", asked.pick, not is_endpoint, "without --endpoint"),
+        ("--environment", options.environment, options.stdio, "with --stdio"),
+        ("--home", options.home, options.stdio, "with --stdio"),
+        ("--header", options.headers, not options.stdio, "with a URL"),
+        ("--description", options.description, is_endpoint, "with --endpoint"),
+        ("--parameter", options.parameters, is_endpoint, "with --endpoint"),
+        ("--pick", options.pick, not is_endpoint, "without --endpoint"),
     ):
         if is_given and not fits:
             raise ChangeRefused(f"{option} goes {kind} only.")
 
 
-async def _picked(desk: Desk, wish: Wish, looked: Looked, asked: Asked) -> list[str]:
-    chosen = documents.meant(looked.source, asked.pick)
-    hosts = documents.foreign(looked.source, chosen)
-    source = looked.source
-    if hosts and not asked.confirmed:
+async def _add_operations(
+    session: ToolsSession, request: SourceRequest, document_preview: DocumentPreview, options: AddOptions
+) -> list[str]:
+    chosen = documents.resolve_operations(document_preview.source, options.pick)
+    hosts = documents.find_unconfirmed_hosts(document_preview.source, chosen)
+    source = document_preview.source
+    if hosts and not options.confirmed:
         why = f"{source.name} is at {source.address}, but these calls would go to {', '.join(hosts)}."
         raise NeedsConfirming(why, ("Say --yes if they shall.",))
     if hosts:
-        source = documents.confirmed(source, hosts)
-    return await _added(desk, await documents.picked(source, looked.document, chosen, wish.private))
-
-
-async def _added(desk: Desk, offer: Offer, pick: Sequence[str] = ()) -> list[str]:
-    async with desk.acting() as act:
-        done = await adding.add(act, offer, pick or None)
-    return [*words.added(done), *(plain(one) for one in offer.reported)]
-
-
-def _operations(looked: Looked) -> Iterable[str]:
-    """What a document offers, and how to go on."""
-    for number, one in enumerate(documents.offered(looked.source), start=1):
-        summary = f" – {plain(one.summary)}" if one.summary else ""
-        yield f"{number}. {plain(one.operation)} · {one.method} {plain(one.path)}{summary}"
-    yield from (plain(one) for one in looked.reported)
-    yield "Nothing is added yet: say --pick with a name or a number, as often as you like, or --pick all."
-
-
-def _wish(desk: Desk, asked: Asked) -> Wish:
-    name = asked.name or (name_of(asked.address) if "://" in asked.address else "")
-    if not name:
-        raise ChangeRefused("Say --name: the tools' names will begin with it.")
-    return Wish(
-        name=name,
-        address=asked.address,
-        headers=dict(_pair("--header", one, ":") for one in asked.headers),
-        environment=dict(_pair("--environment", one, "=") for one in asked.environment),
-        home=str(Path(asked.home).absolute()) if asked.home else None,  # a gateway may run elsewhere
-        private=desk.where.private,
+        source = documents.with_confirmed_hosts(source, hosts)
+    return await _add_source(
+        session,
+        await documents.preview_operations(source, document_preview.document, chosen, request.private_hosts),
     )
 
 
-def _bare_of_secrets(wish: Wish, *, confirmed: bool) -> None:
+async def _add_source(
+    session: ToolsSession, preview: SourcePreview, selected_names: Sequence[str] = ()
+) -> list[str]:
+    async with session.open_action() as act:
+        done = await adding.register_source(act, preview, selected_names or None)
+    return [*words.format_add_result(done), *(escape_for_terminal(one) for one in preview.warnings)]
+
+
+def _format_operations(document_preview: DocumentPreview) -> Iterable[str]:
+    """What a document offers, and how to go on."""
+    for number, one in enumerate(documents.list_operations(document_preview.source), start=1):
+        summary = f" – {escape_for_terminal(one.summary)}" if one.summary else ""
+        yield f"{number}. {escape_for_terminal(one.operation)} · {one.method} {escape_for_terminal(one.path)}{summary}"
+    yield from (escape_for_terminal(one) for one in document_preview.warnings)
+    yield "Nothing is added yet: say --pick with a name or a number, as often as you like, or --pick all."
+
+
+def _build_request(session: ToolsSession, options: AddOptions) -> SourceRequest:
+    name = options.name or (suggest_name(options.address) if "://" in options.address else "")
+    if not name:
+        raise ChangeRefused("Say --name: the tools' names will begin with it.")
+    return SourceRequest(
+        name=name,
+        address=options.address,
+        headers=dict(_parse_pair("--header", one, ":") for one in options.headers),
+        environment=dict(_parse_pair("--environment", one, "=") for one in options.environment),
+        home=str(Path(options.home).absolute()) if options.home else None,  # a gateway may run elsewhere
+        private_hosts=session.tool_settings.private_hosts,
+    )
+
+
+def _refuse_plain_secrets(request: SourceRequest, *, confirmed: bool) -> None:
     """What is kept in the open, and shown in lists, shall hold no secret but by its name."""
-    for name, value in {**wish.headers, **wish.environment}.items():
-        if keys.holds_a_secret(_BY_NAME.sub("", value)) or (
-            keys.is_named_so(name) and not _BY_NAME.search(value)
+    for name, value in {**request.headers, **request.environment}.items():
+        if keys.has_likely_secret(_SECRET_REFERENCE.sub("", value)) or (
+            keys.is_secret_name(name) and not _SECRET_REFERENCE.search(value)
         ):
             why = f"The value of {name} looks like a secret and would be kept in the open."
             raise ChangeRefused(
                 f"{why} Keep it with `canvasgram tools secret set NAME` and write {{NAME}} here."
             )
-    if keys.holds_a_secret(wish.address) and not confirmed:
+    if keys.has_likely_secret(request.address) and not confirmed:
         why = "The address looks as if it held a secret; it would be kept in the open and shown in lists."
         raise NeedsConfirming(why, ("Say --yes if it may be.",))
 
 
-def _pair(option: str, text: str, between: str) -> tuple[str, str]:
-    name, found, value = text.partition(between)
+def _parse_pair(option: str, text: str, separator: str) -> tuple[str, str]:
+    name, found, value = text.partition(separator)
     if not found or not name.strip():
-        raise ChangeRefused(f"{option} is written as NAME{between} VALUE; a secret stands in it as {{name}}.")
+        raise ChangeRefused(
+            f"{option} is written as NAME{separator} VALUE; a secret stands in it as {{name}}."
+        )
     return name.strip(), value.strip()

@@ -10,54 +10,54 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.db import readonly as looking
-from bot.db.engine import Database, connected
+from bot.db.engine import Database, open_database
 from bot.db.people import people
 from bot.db.tools.audit import MACHINE
-from bot.settings import NO_BOT, load
-from bot.tool_registry.admin_actions import Act
-from bot.tool_registry.encryption import Sealer
-from bot.tool_registry.formatting import Name
-from bot.tool_registry.loader import Where, where
-from bot.tool_registry.tool_info import Own
+from bot.settings import NO_BOT_TOKEN, load_settings
+from bot.tool_registry.admin_actions import AdminAction
+from bot.tool_registry.encryption import SecretBox
+from bot.tool_registry.formatting import NameLookup
+from bot.tool_registry.loader import ToolSettings, build_tool_settings
+from bot.tool_registry.tool_info import BuiltinTools
 from tools.registry import discover
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ToolsSession:
     """An open database and what the settings say of tools; `own` are the house's own tools."""
 
     database: Database
-    where: Where
-    own: Own
+    tool_settings: ToolSettings
+    builtin_tools: BuiltinTools
 
     @property
-    def sealer(self) -> Sealer:
-        return Sealer(self.where.keys)
+    def secret_box(self) -> SecretBox:
+        return SecretBox(self.tool_settings.secret_keys)
 
     @contextlib.asynccontextmanager
-    async def acting(self) -> AsyncIterator[Act]:
+    async def open_action(self) -> AsyncIterator[AdminAction]:
         """One act of whoever sits here; it is committed when the block ends."""
         async with self.database.transaction() as tx:
-            yield Act(tx, MACHINE, time.time(), self.own)
+            yield AdminAction(tx, MACHINE, time.time(), self.builtin_tools)
 
-    async def secrets(self) -> Mapping[str, str]:
+    async def load_secrets(self) -> Mapping[str, str]:
         """Every secret, opened."""
-        async with self.database.reading() as tx:
-            return await self.sealer.opened(tx)
+        async with self.database.read_transaction() as tx:
+            return await self.secret_box.decrypt_all(tx)
 
-    async def named(self) -> Name:
+    async def load_name_lookup(self) -> NameLookup:
         """What people are called in lists."""
-        async with self.database.reading() as tx:
-            known = {one.id: one.name for one in await people.everyone(tx)}
+        async with self.database.read_transaction() as tx:
+            known = {one.id: one.name for one in await people.list_people(tx)}
         return lambda number: f"{known.get(number, 'person')} ({number})"
 
 
 @contextlib.asynccontextmanager
-async def opened(env_file: Path) -> AsyncIterator[Desk]:
+async def open_session(env_file: Path) -> AsyncIterator[ToolsSession]:
     """The desk, by the settings. Raises what is wrong with them, or that there is no database of this
     version.
     """
-    settings = load(env_file, telegram_token=NO_BOT)
-    looking.present(settings.database_url)
-    async with connected(settings.database_url) as database:
-        yield Desk(database, where(settings), {tool.name: tool for tool in discover()})
+    settings = load_settings(env_file, telegram_token=NO_BOT_TOKEN)
+    looking.check_readable(settings.database_url)
+    async with open_database(settings.database_url) as database:
+        yield ToolsSession(database, build_tool_settings(settings), {tool.name: tool for tool in discover()})

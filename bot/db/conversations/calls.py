@@ -12,14 +12,14 @@ from sqlalchemy import Column, ColumnElement, Row, and_, bindparam, case, insert
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.conversations.attachments import found_in, keep_found
+from bot.db.conversations.attachments import load_tool_images, store_tool_images
 from bot.db.tables import lanes, model_calls, tool_calls, turns
 from bot.domain import (
     CallOutcome,
+    CallPurpose,
     CallTimes,
     Image,
     Lane,
-    Purpose,
     Reply,
     ResultOutcome,
     ToolCall,
@@ -28,17 +28,17 @@ from bot.domain import (
 )
 
 # Statements of the way of every message are built once: building one costs more than running it.
-_CALL = ["turn", "step", "call_id"]
-_WANT = upsert(tool_calls).on_conflict_do_nothing(index_elements=_CALL)
-_REFUSED = upsert(tool_calls)
-_REFUSE = _REFUSED.on_conflict_do_update(
-    index_elements=_CALL,
-    set_={name: _REFUSED.excluded[name] for name in ("state", "outcome", "result", "ended_at")},
+_CALL_KEY = ["turn", "step", "call_id"]
+_INSERT_TOOL_CALL = upsert(tool_calls).on_conflict_do_nothing(index_elements=_CALL_KEY)
+_INSERT_REFUSED = upsert(tool_calls)
+_UPSERT_REFUSED = _INSERT_REFUSED.on_conflict_do_update(
+    index_elements=_CALL_KEY,
+    set_={name: _INSERT_REFUSED.excluded[name] for name in ("state", "outcome", "result", "ended_at")},
     where=tool_calls.c.outcome.is_(None),
 )
-_OPEN = insert(model_calls).returning(model_calls.c.id)
-_CLOSE = update(model_calls).where(model_calls.c.id == bindparam("which"))
-_PLAYED: tuple[Column[Any], ...] = (
+_INSERT_MODEL_CALL = insert(model_calls).returning(model_calls.c.id)
+_UPDATE_MODEL_CALL = update(model_calls).where(model_calls.c.id == bindparam("which"))
+_REPLY_COLUMNS: tuple[Column[Any], ...] = (
     model_calls.c.reply,
     model_calls.c.created_at,
     model_calls.c.completion_tokens,
@@ -47,7 +47,7 @@ _PLAYED: tuple[Column[Any], ...] = (
     model_calls.c.outcome,
 )
 
-BRAKE = "brake"  # the finish reason of a reply that our side closed
+BRAKE_FINISH_REASON = "brake"  # the finish reason of a reply that our side closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class NewCall:
 
     turn: int | None
     step: int
-    purpose: Purpose
+    purpose: CallPurpose
     again: str | None
     endpoint: str
     model: str
@@ -82,12 +82,12 @@ class StoredResult:
     call: ToolCall
     outcome: ResultOutcome | None
     text: str | None
-    began: bool = True
+    has_begun: bool = True
     images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
+class CallCompletion:
     """How an open row ends, to be stored with what follows from it in one transaction."""
 
     call: int
@@ -96,28 +96,33 @@ class Closing:
     error: str | None = None
 
 
-async def open_call(tx: AsyncConnection, new: NewCall, *, now: float) -> int:
+async def open_call(tx: AsyncConnection, new_call: NewCall, *, now: float) -> int:
     """Write down that a call is made; returns its id."""
-    made = await tx.execute(_OPEN, asdict(new) | {"created_at": now})
+    made = await tx.execute(_INSERT_MODEL_CALL, asdict(new_call) | {"created_at": now})
     return int(made.scalar_one())
 
 
-async def belong(tx: AsyncConnection, call: int, turn: int) -> None:
+async def assign_to_turn(tx: AsyncConnection, call: int, turn: int) -> None:
     """A call made before its turn began is this turn's."""
     await tx.execute(update(model_calls).where(model_calls.c.id == call).values(turn=turn))
 
 
-async def close_call(tx: AsyncConnection, closing: Closing, *, now: float) -> None:
+async def close_call(tx: AsyncConnection, completion: CallCompletion, *, now: float) -> None:
     """Write down what came of a call; unknown counts stay NULL, with the reason."""
-    row = {"which": closing.call, "outcome": closing.outcome, "error": closing.error, "ended_at": now}
-    if closing.reply and closing.reply.model:
-        answered_by = {"model": closing.reply.model}
+    row = {
+        "which": completion.call,
+        "outcome": completion.outcome,
+        "error": completion.error,
+        "ended_at": now,
+    }
+    if completion.reply and completion.reply.model:
+        answered_by = {"model": completion.reply.model}
     else:
         answered_by = {}
-    await tx.execute(_CLOSE, row | answered_by | _account(closing.reply))
+    await tx.execute(_UPDATE_MODEL_CALL, row | answered_by | _to_columns(completion.reply))
 
 
-def _account(reply: Reply | None) -> dict[str, object]:
+def _to_columns(reply: Reply | None) -> dict[str, object]:
     if reply is None:
         return {"usage_missing": "the call ended before anything came"}
     usage = reply.usage
@@ -128,22 +133,22 @@ def _account(reply: Reply | None) -> dict[str, object]:
         "completion_tokens": usage.completion_tokens,
         "reasoning_tokens": usage.reasoning_tokens,
         "usage_partial": usage.partial,
-        "usage_missing": usage.missing,
+        "usage_missing": usage.missing_reason,
         "created_at": times.created,
         "seat_at": times.seat,
         "first_block_at": times.first_block,
         "last_block_at": times.last_block,
         **({} if times.ended is None else {"ended_at": times.ended}),
-        "server_ms": json.dumps(dict(reply.server)) if reply.server else None,
+        "server_ms": json.dumps(dict(reply.server_timings)) if reply.server_timings else None,
         "blocks": reply.blocks,
         "finish_reason": reply.finish_reason,
         "request_id": reply.request_id,
         "fingerprint": reply.fingerprint,
-        "reply": _as_json(reply),
+        "reply": _to_json(reply),
     }
 
 
-def _as_json(reply: Reply) -> str:
+def _to_json(reply: Reply) -> str:
     kept = {
         "text": reply.text,
         "reasoning": reply.reasoning,
@@ -153,29 +158,29 @@ def _as_json(reply: Reply) -> str:
     return json.dumps(kept, ensure_ascii=False)
 
 
-async def abandon(
-    tx: AsyncConnection, turn: int | None, *, now: float, why: str = "the process ended"
+async def abandon_model_calls(
+    tx: AsyncConnection, turn: int | None, *, now: float, reason: str = "the process ended"
 ) -> None:
     """Model calls of a turn, or of none, whose end nobody saw failed, and what they took is unknown."""
     open_rows = (model_calls.c.turn == turn) & model_calls.c.outcome.is_(None)
-    lost = {"outcome": "failed", "error": why, "usage_missing": why, "ended_at": now}
+    lost = {"outcome": "failed", "error": reason, "usage_missing": reason, "ended_at": now}
     await tx.execute(update(model_calls).where(open_rows).values(lost))
 
 
-async def abandon_tools(tx: AsyncConnection, turn: int, *, now: float) -> None:
+async def abandon_tool_calls(tx: AsyncConnection, turn: int, *, now: float) -> None:
     """What came of tools whose end nobody saw is unknown; those that waited for a person have not run."""
     open_rows = (tool_calls.c.turn == turn) & tool_calls.c.outcome.is_(None)
     outcome = case((tool_calls.c.state == "wanted", "interrupted"), else_="unknown")
     await tx.execute(update(tool_calls).where(open_rows).values(state="done", outcome=outcome, ended_at=now))
 
 
-async def last_use(tx: AsyncConnection, endpoint: str) -> float | None:
+async def find_last_use(tx: AsyncConnection, endpoint: str) -> float | None:
     """When this endpoint was asked last (epoch seconds); None if it never was."""
     newest = select(model_calls.c.created_at).where(model_calls.c.endpoint == endpoint)
     return (await tx.execute(newest.order_by(model_calls.c.created_at.desc()).limit(1))).scalar_one_or_none()
 
 
-async def first_prompt(tx: AsyncConnection, turn: int) -> tuple[int | None, int | None]:
+async def find_first_prompt_tokens(tx: AsyncConnection, turn: int) -> tuple[int | None, int | None]:
     """Prompt tokens and cached tokens of a turn's first call, as the server counted them; None where it did
     not.
     """
@@ -195,28 +200,28 @@ async def first_prompt(tx: AsyncConnection, turn: int) -> tuple[int | None, int 
     return (None, None)
 
 
-def _played(turn: int) -> ColumnElement[bool]:
+def _is_turn_call(turn: int) -> ColumnElement[bool]:
     """The turn's own calls: a reading that was made before it began is no step of it."""
     return and_(model_calls.c.turn == turn, model_calls.c.purpose == "turn")
 
 
-async def replies(tx: AsyncConnection, turn: int) -> list[Reply]:
+async def load_replies(tx: AsyncConnection, turn: int) -> list[Reply]:
     """The replies of a turn's finished calls, in order, to be played again; those cut by our brake are such."""
-    finished = (model_calls.c.outcome == "ok") | (model_calls.c.finish_reason == BRAKE)
-    query = select(*_PLAYED).where(_played(turn), finished).order_by(model_calls.c.id)
-    return [_from_row(row) for row in await tx.execute(query)]
+    finished = (model_calls.c.outcome == "ok") | (model_calls.c.finish_reason == BRAKE_FINISH_REASON)
+    query = select(*_REPLY_COLUMNS).where(_is_turn_call(turn), finished).order_by(model_calls.c.id)
+    return [_to_reply(row) for row in await tx.execute(query)]
 
 
-async def cut_short(tx: AsyncConnection, turn: int) -> Reply | None:
+async def load_interrupted_reply(tx: AsyncConnection, turn: int) -> Reply | None:
     """What had come of the turn's newest call when the house went down in good order; None if it did not."""
-    query = select(*_PLAYED).where(_played(turn)).order_by(model_calls.c.id.desc()).limit(1)
+    query = select(*_REPLY_COLUMNS).where(_is_turn_call(turn)).order_by(model_calls.c.id.desc()).limit(1)
     newest = (await tx.execute(query)).one_or_none()
     if newest is None or newest.outcome != "cancelled" or newest.reply is None:
         return None
-    return _from_row(newest)
+    return _to_reply(newest)
 
 
-def _from_row(row: Row[Any]) -> Reply:
+def _to_reply(row: Row[Any]) -> Reply:
     """A reply with all that decides how its turn goes on."""
     kept = json.loads(row.reply)
     calls = tuple(ToolCall(**call) for call in kept["calls"])
@@ -225,7 +230,7 @@ def _from_row(row: Row[Any]) -> Reply:
     return Reply(kept["text"], kept["reasoning"], calls, kept["finish_reason"], usage, times, row.blocks)
 
 
-async def want(
+async def insert_tool_calls(
     tx: AsyncConnection,
     turn: int,
     step: int,
@@ -239,32 +244,34 @@ async def want(
 
     Those of a step that is done again after a restart are there already.
     """
-    rows = [_tool_row(turn, step, call, {"state": "running", "began_at": now}) for call in calls]
+    rows = [_build_tool_row(turn, step, call, {"state": "running", "began_at": now}) for call in calls]
     no = {"state": "done", "outcome": "refused", "began_at": now, "ended_at": now}
-    rows_refused = [_tool_row(turn, step, one.call, no | {"result": one.text}) for one in refused]
+    rows_refused = [_build_tool_row(turn, step, one.call, no | {"result": one.text}) for one in refused]
     if rows:
-        await tx.execute(_WANT, rows)
+        await tx.execute(_INSERT_TOOL_CALL, rows)
     if rows_refused:
-        await tx.execute(_REFUSE, rows_refused)
+        await tx.execute(_UPSERT_REFUSED, rows_refused)
 
 
-async def hold(tx: AsyncConnection, turn: int, step: int, calls: Iterable[ToolCall]) -> None:
+async def hold_tool_calls(tx: AsyncConnection, turn: int, step: int, calls: Iterable[ToolCall]) -> None:
     """Write down tools that a person has to allow before they run."""
-    rows = [_tool_row(turn, step, call, {"state": "wanted", "began_at": None}) for call in calls]
-    await tx.execute(_WANT, rows)
+    rows = [_build_tool_row(turn, step, call, {"state": "wanted", "began_at": None}) for call in calls]
+    await tx.execute(_INSERT_TOOL_CALL, rows)
 
 
-def _tool_row(turn: int, step: int, call: ToolCall, more: dict[str, object]) -> dict[str, object]:
+def _build_tool_row(
+    turn: int, step: int, call: ToolCall, state_columns: dict[str, object]
+) -> dict[str, object]:
     return {
         "turn": turn,
         "step": step,
         "call_id": call.id,
         "name": call.name,
         "arguments": call.arguments,
-    } | more
+    } | state_columns
 
 
-async def let_run(
+async def start_tool_calls(
     tx: AsyncConnection, turn: int, step: int, calls: Iterable[ToolCall], *, now: float
 ) -> None:
     """Calls that waited for a person are about to run."""
@@ -274,25 +281,27 @@ async def let_run(
     await tx.execute(begun.values(state="running", began_at=now))
 
 
-async def settle(tx: AsyncConnection, turn: int, step: int, result: ToolResult, *, now: float) -> None:
+async def store_tool_result(
+    tx: AsyncConnection, turn: int, step: int, result: ToolResult, *, now: float
+) -> None:
     """Write down what came of a tool call."""
     mine = (
         (tool_calls.c.turn == turn) & (tool_calls.c.step == step) & (tool_calls.c.call_id == result.call.id)
     )
-    whole = result.text if result.whole is None else result.whole
-    size = len(whole) if result.size is None else result.size
-    said = {"outcome": result.outcome, "result": result.text, "whole": result.whole, "size": size}
+    whole = result.text if result.full_text is None else result.full_text
+    size = len(whole) if result.full_length is None else result.full_length
+    said = {"outcome": result.outcome, "result": result.text, "whole": result.full_text, "size": size}
     await tx.execute(update(tool_calls).where(mine).values(state="done", ended_at=now, **said))
-    await keep_found(tx, turn, result)
+    await store_tool_images(tx, turn, result)
 
 
-async def number(tx: AsyncConnection, turn: int, step: int, call: str) -> int:
+async def find_result_number(tx: AsyncConnection, turn: int, step: int, call_id: str) -> int:
     """The number by which a result is gone on with."""
-    mine = (tool_calls.c.turn == turn) & (tool_calls.c.step == step) & (tool_calls.c.call_id == call)
+    mine = (tool_calls.c.turn == turn) & (tool_calls.c.step == step) & (tool_calls.c.call_id == call_id)
     return int((await tx.execute(select(tool_calls.c.id).where(mine))).scalar_one())
 
 
-async def whole(tx: AsyncConnection, lane: Lane, number: int) -> str | None:
+async def load_whole_result(tx: AsyncConnection, lane: Lane, number: int) -> str | None:
     """A result of the lane's current conversation that was cut, as it came; None if there is none of this
     number.
     """
@@ -302,10 +311,10 @@ async def whole(tx: AsyncConnection, lane: Lane, number: int) -> str | None:
     return (await tx.execute(query)).scalar_one_or_none()
 
 
-async def results(tx: AsyncConnection, turn: int) -> list[StoredResult]:
+async def load_tool_results(tx: AsyncConnection, turn: int) -> list[StoredResult]:
     """The tool calls of a turn, in order."""
     query = select(tool_calls).where(tool_calls.c.turn == turn).order_by(tool_calls.c.id)
-    images = await found_in(tx, [turn])
+    images = await load_tool_images(tx, [turn])
     return [
         StoredResult(
             row.step,

@@ -16,8 +16,8 @@ from bot.db.tables import lanes
 from bot.domain import Lane
 
 # Built once: building a statement costs more than running it.
-_FIND = select(lanes).where(lanes.c.lane == bindparam("key"))
-_FORGOTTEN: dict[str, Any] = {
+_SELECT_LANE = select(lanes).where(lanes.c.lane == bindparam("key"))
+_CLEARED_COLUMNS: dict[str, Any] = {
     "notes": None,
     "tools": None,
     "cut": None,
@@ -46,15 +46,15 @@ class Conversation:
     shortened: int | None = None
     told_cut: bool = False
     summary: str | None = None
-    ahead: str | None = None
-    upto: int | None = None
+    summary_ahead: str | None = None
+    summary_upto: int | None = None
     tools: tuple[str, ...] | None = None
-    over: bool = False
+    is_over: bool = False
 
 
 async def find(tx: AsyncConnection, lane: Lane) -> Conversation:
     """The lane's current conversation."""
-    found = (await tx.execute(_FIND, {"key": lane.key})).one_or_none()
+    found = (await tx.execute(_SELECT_LANE, {"key": lane.key})).one_or_none()
     if found is None:
         return Conversation()
     return Conversation(
@@ -75,38 +75,44 @@ async def begin(tx: AsyncConnection, lane: Lane, number: int, notes: str, tools:
     """The conversation's first turn: the chat's notes and tools are kept as they stand, so that its prompts
     begin alike.
     """
-    await _put(tx, lane, {"conversation": number, "notes": notes, "tools": json.dumps([*tools])})
+    await _upsert_lane(tx, lane, {"conversation": number, "notes": notes, "tools": json.dumps([*tools])})
 
 
-async def new(tx: AsyncConnection, lane: Lane) -> None:
+async def start_new(tx: AsyncConnection, lane: Lane) -> None:
     """A /new: later turns see nothing of the earlier ones."""
     number = (await find(tx, lane)).number + 1
-    await _put(tx, lane, {"conversation": number, **_FORGOTTEN})
+    await _upsert_lane(tx, lane, {"conversation": number, **_CLEARED_COLUMNS})
 
 
-async def cut(tx: AsyncConnection, lane: Lane, now: Conversation) -> None:
+async def store_cut(tx: AsyncConnection, lane: Lane, conversation: Conversation) -> None:
     """The prompt was cut: what it holds from now on, and the tools, the notes and the summary it begins with."""
     row: dict[str, Any] = {
-        "notes": now.notes,
-        "cut": now.cut,
-        "shortened": now.shortened,
-        "summary": now.summary,
+        "notes": conversation.notes,
+        "cut": conversation.cut,
+        "shortened": conversation.shortened,
+        "summary": conversation.summary,
     }
-    row |= {"summary_ahead": now.ahead, "summary_upto": now.upto, "tools": json.dumps(now.tools)}
+    row |= {
+        "summary_ahead": conversation.summary_ahead,
+        "summary_upto": conversation.summary_upto,
+        "tools": json.dumps(conversation.tools),
+    }
     await tx.execute(update(lanes).where(lanes.c.lane == lane.key).values(row))
 
 
-async def tell_cut(tx: AsyncConnection, lane: Lane) -> None:
+async def mark_cut_told(tx: AsyncConnection, lane: Lane) -> None:
     """The chat is told that something has left the prompt, and is not told again in this conversation."""
     await tx.execute(update(lanes).where(lanes.c.lane == lane.key).values(told_cut=True))
 
 
-async def tell_ahead(tx: AsyncConnection, lane: Lane, number: int, text: str, upto: int) -> None:
+async def store_summary_ahead(
+    tx: AsyncConnection, lane: Lane, number: int, text: str, last_turn: int
+) -> None:
     """A summary is ready for the next cut, unless the conversation it tells of is over."""
     here = (lanes.c.lane == lane.key) & (lanes.c.conversation == number)
-    await tx.execute(update(lanes).where(here).values(summary_ahead=text, summary_upto=upto))
+    await tx.execute(update(lanes).where(here).values(summary_ahead=text, summary_upto=last_turn))
 
 
-async def _put(tx: AsyncConnection, lane: Lane, row: dict[str, Any]) -> None:
+async def _upsert_lane(tx: AsyncConnection, lane: Lane, row: dict[str, Any]) -> None:
     made = upsert(lanes).values({"lane": lane.key, **row})
     await tx.execute(made.on_conflict_do_update(index_elements=["lane"], set_=row))

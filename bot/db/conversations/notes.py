@@ -17,8 +17,8 @@ from bot.db.tables import notes
 from bot.domain import Lane
 from tools.base import Note, ToolError
 
-MOST = 30
-LONGEST = 300
+MAX_NOTES = 30
+MAX_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +35,18 @@ async def add(tx: AsyncConnection, lane: Lane, text: str, *, author: str, person
     Raises ToolError when the lane has MOST notes, or the text is empty or longer than LONGEST characters.
     """
     text = text.strip()
-    if not text or len(text) > LONGEST:
-        raise ToolError(f"A note has 1 to {LONGEST} characters, this one has {len(text)}. Make it shorter.")
+    if not text or len(text) > MAX_CHARACTERS:
+        raise ToolError(
+            f"A note has 1 to {MAX_CHARACTERS} characters, this one has {len(text)}. Make it shorter."
+        )
     here = notes.c.lane == lane.key
     same = (await tx.execute(select(notes.c.number).where(here, notes.c.text == text))).scalar()
     if same is not None:
         return int(same)
     count, highest = (await tx.execute(select(func.count(), func.max(notes.c.number)).where(here))).one()
-    if count >= MOST:
+    if count >= MAX_NOTES:
         raise ToolError(
-            f"This chat has {MOST} notes, and no more fit. The person can delete some with /notes."
+            f"This chat has {MAX_NOTES} notes, and no more fit. The person can delete some with /notes."
         )
     number = (highest or 0) + 1
     row = {
@@ -59,7 +61,7 @@ async def add(tx: AsyncConnection, lane: Lane, text: str, *, author: str, person
     return number
 
 
-async def stored(tx: AsyncConnection, lane: Lane) -> list[StoredNote]:
+async def list_stored(tx: AsyncConnection, lane: Lane) -> list[StoredNote]:
     """The notes of the lane with their ids, the oldest first."""
     rows = await tx.execute(select(notes).where(notes.c.lane == lane.key).order_by(notes.c.number))
     return [
@@ -70,14 +72,14 @@ async def stored(tx: AsyncConnection, lane: Lane) -> list[StoredNote]:
     ]
 
 
-async def all_of(tx: AsyncConnection, lane: Lane) -> list[Note]:
+async def list_all(tx: AsyncConnection, lane: Lane) -> list[Note]:
     """The notes of the lane, the oldest first."""
-    return [one.note for one in await stored(tx, lane)]
+    return [one.note for one in await list_stored(tx, lane)]
 
 
-async def delete(tx: AsyncConnection, lane: Lane, note: int) -> int | None:
+async def delete(tx: AsyncConnection, lane: Lane, note_id: int) -> int | None:
     """Delete the note with this id; the number it had, or None if the lane has no such note."""
-    gone = delete_rows(notes).where(notes.c.lane == lane.key, notes.c.id == note).returning(notes.c.number)
+    gone = delete_rows(notes).where(notes.c.lane == lane.key, notes.c.id == note_id).returning(notes.c.number)
     return (await tx.execute(gone)).scalar()
 
 
@@ -108,5 +110,5 @@ class ChatNotes:
 
     async def all(self) -> list[Note]:
         """Every note of the chat, oldest first."""
-        async with self._database.reading() as tx:
-            return await all_of(tx, self._lane)
+        async with self._database.read_transaction() as tx:
+            return await list_all(tx, self._lane)

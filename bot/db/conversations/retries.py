@@ -6,7 +6,7 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.conversations import conversations
-from bot.db.conversations.turns import DEEP, messages_of
+from bot.db.conversations.turns import DEEP_REASON, load_messages
 from bot.db.tables import tool_calls, turns
 from bot.domain import Lane
 
@@ -21,11 +21,11 @@ class LastTurn:
 
     id: int
     texts: tuple[str, ...]
-    ran: tuple[str, ...]
+    ran_tools: tuple[str, ...]
     deep: bool
 
 
-async def last(tx: AsyncConnection, lane: Lane, *, before_item: int) -> LastTurn | None:
+async def find_last_turn(tx: AsyncConnection, lane: Lane, *, before_item: int) -> LastTurn | None:
     """The conversation's newest ended turn that an earlier item began."""
     number = (await conversations.find(tx, lane)).number
     query = (
@@ -37,12 +37,12 @@ async def last(tx: AsyncConnection, lane: Lane, *, before_item: int) -> LastTurn
     )
     turn = (await tx.execute(query)).scalar_one_or_none()
     if turn is not None:
-        return await _about(tx, turn)
+        return await _load_last_turn(tx, turn)
     return None
 
 
-async def _about(tx: AsyncConnection, turn: int) -> LastTurn:
-    stored = (await messages_of(tx, [turn]))[0]
+async def _load_last_turn(tx: AsyncConnection, turn: int) -> LastTurn:
+    stored = (await load_messages(tx, [turn]))[0]
     ran = (
         select(tool_calls.c.name)
         .distinct()
@@ -50,13 +50,13 @@ async def _about(tx: AsyncConnection, turn: int) -> LastTurn:
     )
     names = tuple((await tx.execute(ran.order_by(tool_calls.c.name))).scalars())
     asked = select(turns.c.id).where(
-        turns.c.id == turn, turns.c.endpoint == "fallback", turns.c.endpoint_why == DEEP
+        turns.c.id == turn, turns.c.endpoint == "fallback", turns.c.endpoint_why == DEEP_REASON
     )
     deep = (await tx.execute(asked)).one_or_none() is not None
     return LastTurn(turn, tuple(one.text for one in stored if one.role == "user"), names, deep)
 
 
-async def replace(tx: AsyncConnection, turn: int) -> None:
+async def mark_replaced(tx: AsyncConnection, turn: int) -> None:
     """A /retry takes this turn's place: it leaves the conversation, its rows stay."""
     await tx.execute(
         update(turns).where(turns.c.id == turn, turns.c.state == "ended").values(state="replaced")

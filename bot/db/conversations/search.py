@@ -12,14 +12,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db.tables import attachments, lanes, messages, tool_calls, turns
 from bot.domain import Lane
 
-MESSAGES = 4000
-DOCUMENTS = 20
-LONGEST_MESSAGE = 8000  # characters
-LONGEST_DOCUMENT = 500_000
+MAX_MESSAGES = 4000
+MAX_DOCUMENTS = 20
+MAX_MESSAGE_CHARACTERS = 8000  # characters
+MAX_DOCUMENT_CHARACTERS = 500_000
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class HistoryText:
     """Something said or sent. `source` says in words whose it is, such as `the user` or `document lease.pdf`."""
 
     source: str
@@ -27,7 +27,7 @@ class Said:
     text: str
 
 
-async def said(tx: AsyncConnection, lane: Lane, *, leave_out: str) -> list[Said]:
+async def load_messages(tx: AsyncConnection, lane: Lane, *, excluded_tool: str) -> list[HistoryText]:
     """What was said in the ended turns, the newest first, without results of the tool `leave_out`."""
     source = case(
         (messages.c.role == "user", "the user"),
@@ -36,14 +36,14 @@ async def said(tx: AsyncConnection, lane: Lane, *, leave_out: str) -> list[Said]
     )
     result_of = and_(tool_calls.c.turn == messages.c.turn, tool_calls.c.call_id == messages.c.call_id)
     query = (
-        select(source, messages.c.made_at, func.substr(messages.c.text, 1, LONGEST_MESSAGE))
+        select(source, messages.c.made_at, func.substr(messages.c.text, 1, MAX_MESSAGE_CHARACTERS))
         .select_from(messages.join(turns, messages.c.turn == turns.c.id).outerjoin(tool_calls, result_of))
-        .where(messages.c.text != "", tool_calls.c.name.is_distinct_from(leave_out))
+        .where(messages.c.text != "", tool_calls.c.name.is_distinct_from(excluded_tool))
     )
-    return await _read(tx, lane, query, ("ended",), MESSAGES)
+    return await _load_texts(tx, lane, query, ("ended",), MAX_MESSAGES)
 
 
-async def documents(tx: AsyncConnection, lane: Lane) -> list[Said]:
+async def load_documents(tx: AsyncConnection, lane: Lane) -> list[HistoryText]:
     """The texts of what was sent, the newest first; also in the turn that runs, whose prompt may hold only a
     part.
     """
@@ -51,7 +51,7 @@ async def documents(tx: AsyncConnection, lane: Lane) -> list[Said]:
         select(
             attachments.c.kind + " " + attachments.c.name,
             messages.c.made_at,
-            func.substr(attachments.c.text, 1, LONGEST_DOCUMENT),
+            func.substr(attachments.c.text, 1, MAX_DOCUMENT_CHARACTERS),
         )
         .select_from(
             attachments.join(messages, attachments.c.message == messages.c.id).join(
@@ -60,14 +60,15 @@ async def documents(tx: AsyncConnection, lane: Lane) -> list[Said]:
         )
         .where(attachments.c.text.is_not(None))
     )
-    return await _read(tx, lane, query, ("ended", "running"), DOCUMENTS)
+    return await _load_texts(tx, lane, query, ("ended", "running"), MAX_DOCUMENTS)
 
 
-async def _read(
-    tx: AsyncConnection, lane: Lane, query: Select[Any], states: tuple[str, ...], most: int
-) -> list[Said]:
+async def _load_texts(
+    tx: AsyncConnection, lane: Lane, query: Select[Any], states: tuple[str, ...], limit: int
+) -> list[HistoryText]:
     now = select(lanes.c.conversation).where(lanes.c.lane == lane.key).scalar_subquery()
     here = and_(turns.c.lane == lane.key, turns.c.conversation == now, turns.c.state.in_(states))
     return [
-        Said(*row) for row in await tx.execute(query.where(here).order_by(messages.c.id.desc()).limit(most))
+        HistoryText(*row)
+        for row in await tx.execute(query.where(here).order_by(messages.c.id.desc()).limit(limit))
     ]

@@ -4,19 +4,19 @@ import threading
 from pathlib import Path
 
 from bot.db.engine import Database
-from bot.db.maintenance.backup import faults
-from tools.threads import in_thread
+from bot.db.maintenance.backup import find_integrity_errors
+from tools.threads import run_in_thread
 
 
-async def care(database: Database, file: Path) -> list[str]:
+async def check_integrity(database: Database, file: Path) -> list[str]:
     """What is wrong with the database in `file`, in SQLite's own words; nothing if it is sound.
 
     Neither writers nor readers wait for the look through it. Raises StoreUnavailable while it cannot be
     written.
     """
-    await database.tidy()
+    await database.optimize()
     enough = threading.Event()
     try:
-        return await in_thread(faults, file, enough)
+        return await run_in_thread(find_integrity_errors, file, enough)
     finally:
         enough.set()  # cancelled, the thread ends at once

@@ -13,7 +13,7 @@ from sqlalchemy import Column, ColumnElement, and_, case, delete, exists, func, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.engine import Database
-from bot.db.queues.outbox_rows import written
+from bot.db.queues.outbox_rows import serialize_part
 from bot.db.tables import (
     approval_messages,
     approvals,
@@ -35,32 +35,36 @@ from bot.db.tables import (
 from bot.domain import Lane, Part
 from bot.errors import REFUSING
 
-BATCH = 50  # rows of one transaction
-_LOOK = 2000  # rows of one look, which holds no lock
+BATCH_ROWS = 50  # rows of one transaction
+_SCAN_ROWS = 2000  # rows of one look, which holds no lock
 
-EMPTY: Final = written(Part(""))
-MADE_UP: Final = "(made up)"
+EMPTY_BODY: Final = serialize_part(Part(""))
+INVENTED_TOOL_NAME: Final = "(made up)"
 """What a tool is called that there never was, once the name that the model gave it is forgotten."""
-_WORDLESS = {"notes": None, "summary": None, "summary_ahead": None, "summary_upto": None}
-_REMEMBERS = or_(lanes.c.notes.is_not(None), lanes.c.summary.is_not(None), lanes.c.summary_ahead.is_not(None))
-_OVER = inbox.c.state.in_(("done", "dead"))
-_SPEAKS = and_(outbox.c.body.is_not(None), outbox.c.body != EMPTY)
+_CLEARED_LANE_COLUMNS = {"notes": None, "summary": None, "summary_ahead": None, "summary_upto": None}
+_LANE_HAS_TEXT = or_(
+    lanes.c.notes.is_not(None), lanes.c.summary.is_not(None), lanes.c.summary_ahead.is_not(None)
+)
+_ITEM_IS_OVER = inbox.c.state.in_(("done", "dead"))
+_OUTBOX_HAS_TEXT = and_(outbox.c.body.is_not(None), outbox.c.body != EMPTY_BODY)
 # What admins are told with the endpoint's own words, which may repeat what it was sent.
-_QUOTES = f"%{REFUSING.format('___', '%')}"
+_ENDPOINT_QUOTE_PATTERN = f"%{REFUSING.format('___', '%')}"
 # Of a summary, or made before its turn began: a reply that is never read again.
-_LOOSE = and_(
+_IS_REPLY_WITHOUT_TURN = and_(
     model_calls.c.turn.is_(None), model_calls.c.outcome.is_not(None), model_calls.c.reply.is_not(None)
 )
 # What admins try out stays written down, but for the arguments.
-_TRIED = and_(audit.c.what == "tried", func.json_extract(audit.c.after, "$.arguments").is_not(None))
-_UNDER_WAY = ("running", "parked")
-_ENDED = turns.c.state.not_in((*_UNDER_WAY, "forgotten"))
+_IS_TRIAL_WITH_ARGUMENTS = and_(
+    audit.c.what == "tried", func.json_extract(audit.c.after, "$.arguments").is_not(None)
+)
+_ACTIVE_STATES = ("running", "parked")
+_TURN_IS_OVER = turns.c.state.not_in((*_ACTIVE_STATES, "forgotten"))
 
-_Wipe = Callable[[AsyncConnection, Sequence[Any], ColumnElement[bool]], Awaitable[None]]
+_WipeRows = Callable[[AsyncConnection, Sequence[Any], ColumnElement[bool]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class RetentionScope:
     """Whose texts are meant: a condition on each table that holds some by itself. The rest belongs to turns."""
 
     turns: ColumnElement[bool]
@@ -74,12 +78,12 @@ class Scope:
     lanes: ColumnElement[bool]
 
 
-def older(before: float) -> Scope:
+def build_age_scope(before: float) -> RetentionScope:
     """What was received or made before this moment (epoch seconds) and is over."""
     since = and_(
-        turns.c.lane == lanes.c.lane, or_(turns.c.received_at >= before, turns.c.state.in_(_UNDER_WAY))
+        turns.c.lane == lanes.c.lane, or_(turns.c.received_at >= before, turns.c.state.in_(_ACTIVE_STATES))
     )
-    return Scope(
+    return RetentionScope(
         turns=turns.c.received_at < before,
         inbox=inbox.c.received_at < before,
         outbox=and_(outbox.c.made_at < before, outbox.c.state.in_(("done", "failed", "unknown"))),
@@ -94,7 +98,7 @@ def older(before: float) -> Scope:
     )
 
 
-def of_lane(lane: Lane, person: int, *, item: int, asked_at: float) -> Scope:
+def build_lane_scope(lane: Lane, person: int, *, item: int, asked_at: float) -> RetentionScope:
     """What came before inbox item `item`, asked for at `asked_at`, in a lane of this person; nothing runs in
     it.
 
@@ -103,11 +107,13 @@ def of_lane(lane: Lane, person: int, *, item: int, asked_at: float) -> Scope:
     """
     answers = and_(outbox.c.lane == lane.key, or_(outbox.c.made_at <= asked_at, outbox.c.item < item))
     questions = select(approval_messages.c.outbox)  # their arguments may look alike, and are somebody else's
-    quoting = and_(outbox.c.item.is_(None), outbox.c.body.like(_QUOTES), outbox.c.id.not_in(questions))
+    quoting = and_(
+        outbox.c.item.is_(None), outbox.c.body.like(_ENDPOINT_QUOTE_PATTERN), outbox.c.id.not_in(questions)
+    )
     first = outbox.alias("first")
     copied = select(first.c.id).where(first.c.lane == lane.key)
     here = or_(inbox.c.lane == lane.key, and_(inbox.c.lane.is_(None), inbox.c.sender == person))
-    return Scope(
+    return RetentionScope(
         turns=and_(turns.c.lane == lane.key, turns.c.item < item),
         inbox=and_(here, inbox.c.id < item),
         outbox=or_(answers, outbox.c.copy_of.in_(copied), and_(quoting, outbox.c.made_at <= asked_at)),
@@ -120,21 +126,28 @@ def of_lane(lane: Lane, person: int, *, item: int, asked_at: float) -> Scope:
     )
 
 
-async def forget(database: Database, scope: Scope) -> None:
+async def forget(database: Database, scope: RetentionScope) -> None:
     """Delete every text in `scope`, and leave no trace of it in the database's files.
 
     Done again after a crash it goes on. Raises StoreUnavailable while the database cannot be written.
     """
-    await _sweep(database, turns.c.id, and_(scope.turns, _ENDED), _turns)
-    await _sweep(database, inbox.c.id, and_(scope.inbox, _OVER, inbox.c.body.is_not(None)), _inbox)
-    await _sweep(database, outbox.c.id, and_(scope.outbox, _SPEAKS), _outbox)
-    await _sweep(database, model_calls.c.id, and_(scope.calls, _LOOSE), _calls)
-    await _sweep(database, notes.c.id, scope.notes, _notes)
-    await _sweep(database, jobs.c.id, scope.jobs, _jobs)
-    await _sweep(database, audit.c.id, and_(scope.audit, _TRIED), _trials)
-    await _sweep(database, notices.c.subject, and_(scope.notices, notices.c.text.like(_QUOTES)), _notices)
-    await _sweep(database, lanes.c.lane, and_(scope.lanes, _REMEMBERS), _lanes)
-    await database.scrub()
+    await _wipe_in_batches(database, turns.c.id, and_(scope.turns, _TURN_IS_OVER), _wipe_turns)
+    await _wipe_in_batches(
+        database, inbox.c.id, and_(scope.inbox, _ITEM_IS_OVER, inbox.c.body.is_not(None)), _wipe_inbox
+    )
+    await _wipe_in_batches(database, outbox.c.id, and_(scope.outbox, _OUTBOX_HAS_TEXT), _wipe_outbox)
+    await _wipe_in_batches(database, model_calls.c.id, and_(scope.calls, _IS_REPLY_WITHOUT_TURN), _wipe_calls)
+    await _wipe_in_batches(database, notes.c.id, scope.notes, _wipe_notes)
+    await _wipe_in_batches(database, jobs.c.id, scope.jobs, _wipe_jobs)
+    await _wipe_in_batches(database, audit.c.id, and_(scope.audit, _IS_TRIAL_WITH_ARGUMENTS), _wipe_trials)
+    await _wipe_in_batches(
+        database,
+        notices.c.subject,
+        and_(scope.notices, notices.c.text.like(_ENDPOINT_QUOTE_PATTERN)),
+        _wipe_notices,
+    )
+    await _wipe_in_batches(database, lanes.c.lane, and_(scope.lanes, _LANE_HAS_TEXT), _wipe_lanes)
+    await database.truncate_wal()
 
 
 async def drop_waiting(tx: AsyncConnection, lane: Lane, *, before: int, now: float) -> None:
@@ -146,13 +159,13 @@ async def drop_waiting(tx: AsyncConnection, lane: Lane, *, before: int, now: flo
     await tx.execute(update(inbox).where(waits, inbox.c.kind != "house").values(dropped))
 
 
-async def forgetting(tx: AsyncConnection, lane: Lane) -> bool:
+async def is_forgetting(tx: AsyncConnection, lane: Lane) -> bool:
     """Whether this lane is being forgotten; no other work of the house's own is done in lanes."""
     waits = and_(inbox.c.kind == "house", inbox.c.lane == lane.key, inbox.c.state.in_(("new", "running")))
     return (await tx.execute(select(inbox.c.id).where(waits).limit(1))).one_or_none() is not None
 
 
-async def at_work(tx: AsyncConnection, lane: Lane, person: int, *, before: int) -> bool:
+async def has_running_work(tx: AsyncConnection, lane: Lane, person: int, *, before: int) -> bool:
     """Whether something outside of lanes that began before item `before` may still write down texts of this
     lane.
     """
@@ -166,7 +179,7 @@ async def at_work(tx: AsyncConnection, lane: Lane, person: int, *, before: int) 
     return (await tx.execute(runs)).one_or_none() is not None
 
 
-async def lanes_of(tx: AsyncConnection, chat: int) -> list[Lane]:
+async def list_lanes(tx: AsyncConnection, chat: int) -> list[Lane]:
     """Every lane of a chat that anything is kept of, the chat itself first."""
     found = {Lane(chat)}
     for column in (lanes.c.lane, turns.c.lane, notes.c.lane, jobs.c.lane, inbox.c.lane, outbox.c.lane):
@@ -177,23 +190,29 @@ async def lanes_of(tx: AsyncConnection, chat: int) -> list[Lane]:
     return sorted(found, key=lambda lane: lane.topic or 0)
 
 
-async def _sweep(database: Database, key: Column[Any], which: ColumnElement[bool], wipe: _Wipe) -> None:
+async def _wipe_in_batches(
+    database: Database, key: Column[Any], condition: ColumnElement[bool], wipe: _WipeRows
+) -> None:
     """Look for rows without a lock, and wipe those that are still meant a few at a time."""
     while True:
-        async with database.reading() as tx:
-            found = (await tx.execute(select(key).where(which).order_by(key).limit(_LOOK))).scalars().all()
-        for at in range(0, len(found), BATCH):
-            some = found[at : at + BATCH]
+        async with database.read_transaction() as tx:
+            found = (
+                (await tx.execute(select(key).where(condition).order_by(key).limit(_SCAN_ROWS)))
+                .scalars()
+                .all()
+            )
+        for at in range(0, len(found), BATCH_ROWS):
+            some = found[at : at + BATCH_ROWS]
             async with database.transaction() as tx:
-                await wipe(tx, some, and_(key.in_(some), which))
-        if len(found) < _LOOK:
+                await wipe(tx, some, and_(key.in_(some), condition))
+        if len(found) < _SCAN_ROWS:
             return
 
 
-async def _turns(tx: AsyncConnection, some: Sequence[int], which: ColumnElement[bool]) -> None:
+async def _wipe_turns(tx: AsyncConnection, ids: Sequence[int], condition: ColumnElement[bool]) -> None:
     """Turns lose all their words, and leave their conversation with them."""
     of = (
-        (await tx.execute(update(turns).where(which).values(state="forgotten").returning(turns.c.id)))
+        (await tx.execute(update(turns).where(condition).values(state="forgotten").returning(turns.c.id)))
         .scalars()
         .all()
     )
@@ -203,87 +222,95 @@ async def _turns(tx: AsyncConnection, some: Sequence[int], which: ColumnElement[
     await tx.execute(delete(tool_images).where(tool_images.c.turn.in_(of)))
     wordless = update(tool_calls).where(tool_calls.c.turn.in_(of))
     await tx.execute(wordless.values(arguments="{}", result=None, whole=None))
-    await _made_up(tx, of)
-    await _questions(tx, of)
-    await _calls(tx, of, model_calls.c.turn.in_(of))
-    await _inbox(tx, of, and_(inbox.c.turn.in_(of), _OVER))
-    await _outbox(tx, of, outbox.c.item.in_(select(turns.c.item).where(turns.c.id.in_(of))))
+    await _rename_invented_tools(tx, of)
+    await _wipe_questions(tx, of)
+    await _wipe_calls(tx, of, model_calls.c.turn.in_(of))
+    await _wipe_inbox(tx, of, and_(inbox.c.turn.in_(of), _ITEM_IS_OVER))
+    await _wipe_outbox(tx, of, outbox.c.item.in_(select(turns.c.item).where(turns.c.id.in_(of))))
     # What a conversation tells of its beginning goes with the first of its turns.
     mine = and_(
         turns.c.id.in_(of), turns.c.lane == lanes.c.lane, turns.c.conversation == lanes.c.conversation
     )
-    await tx.execute(update(lanes).where(exists().where(mine)).values(_WORDLESS))
+    await tx.execute(update(lanes).where(exists().where(mine)).values(_CLEARED_LANE_COLUMNS))
 
 
-async def _made_up(tx: AsyncConnection, of: Sequence[int]) -> None:
+async def _rename_invented_tools(tx: AsyncConnection, turn_ids: Sequence[int]) -> None:
     """The name of a tool that nobody offered, and that there is none of, is a word of the model's."""
     offered = func.json_each(turns.c.tools).table_valued("value")
     was_offered = exists().where(turns.c.id == tool_calls.c.turn, offered.c.value == tool_calls.c.name)
     known = or_(
         tool_calls.c.outcome != "refused", was_offered, exists().where(tools.c.name == tool_calls.c.name)
     )
-    await tx.execute(update(tool_calls).where(tool_calls.c.turn.in_(of), ~known).values(name=MADE_UP))
+    await tx.execute(
+        update(tool_calls).where(tool_calls.c.turn.in_(turn_ids), ~known).values(name=INVENTED_TOOL_NAME)
+    )
     names = select(func.json_group_array(tool_calls.c.name.distinct()))
-    used = names.where(tool_calls.c.turn == turns.c.id, tool_calls.c.name != MADE_UP).scalar_subquery()
-    await tx.execute(update(turns).where(turns.c.id.in_(of), turns.c.used != "[]").values(used=used))
+    used = names.where(
+        tool_calls.c.turn == turns.c.id, tool_calls.c.name != INVENTED_TOOL_NAME
+    ).scalar_subquery()
+    await tx.execute(update(turns).where(turns.c.id.in_(turn_ids), turns.c.used != "[]").values(used=used))
 
 
-async def _questions(tx: AsyncConnection, of: Sequence[int]) -> None:
+async def _wipe_questions(tx: AsyncConnection, turn_ids: Sequence[int]) -> None:
     """What people were asked about the calls of these turns, in whatever chat; that they were, and answered,
     stays.
     """
-    asked = select(approvals.c.id).where(approvals.c.turn.in_(of))
+    asked = select(approvals.c.id).where(approvals.c.turn.in_(turn_ids))
     put = select(approval_messages.c.outbox).where(approval_messages.c.approval.in_(asked))
-    await _outbox(tx, of, outbox.c.id.in_(put))
-    await tx.execute(update(approvals).where(approvals.c.turn.in_(of)).values(arguments="{}", binding=None))
-
-
-async def _inbox(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool]) -> None:
-    """An item that might have been put back in its place cannot be any more."""
-    gone = case((inbox.c.shape == "deep", func.coalesce(inbox.c.error, "forgotten")), else_=inbox.c.error)
-    await tx.execute(update(inbox).where(which).values(body=None, error=gone))
-
-
-async def _outbox(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool]) -> None:
-    """What stands in the chat stands; what waits for its first send is not sent; what is half shown is taken
-    back.
-    """
-    body = case((and_(outbox.c.state.in_(("done", "failed")), outbox.c.body.is_not(None)), EMPTY))
-    state = case((outbox.c.state == "new", "done"), else_=outbox.c.state)
-    await tx.execute(update(outbox).where(which).values(body=body, state=state, final=True, error=None))
-
-
-async def _calls(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool]) -> None:
-    """The endpoint's own words may repeat what it was sent; the house's before them stay."""
+    await _wipe_outbox(tx, turn_ids, outbox.c.id.in_(put))
     await tx.execute(
-        update(model_calls).where(which).values(reply=None, error=_unquoted(model_calls.c.error))
+        update(approvals).where(approvals.c.turn.in_(turn_ids)).values(arguments="{}", binding=None)
     )
 
 
-def _unquoted(text: Column[str]) -> ColumnElement[str]:
+async def _wipe_inbox(tx: AsyncConnection, _: Sequence[int], condition: ColumnElement[bool]) -> None:
+    """An item that might have been put back in its place cannot be any more."""
+    gone = case((inbox.c.shape == "deep", func.coalesce(inbox.c.error, "forgotten")), else_=inbox.c.error)
+    await tx.execute(update(inbox).where(condition).values(body=None, error=gone))
+
+
+async def _wipe_outbox(tx: AsyncConnection, _: Sequence[int], condition: ColumnElement[bool]) -> None:
+    """What stands in the chat stands; what waits for its first send is not sent; what is half shown is taken
+    back.
+    """
+    body = case((and_(outbox.c.state.in_(("done", "failed")), outbox.c.body.is_not(None)), EMPTY_BODY))
+    state = case((outbox.c.state == "new", "done"), else_=outbox.c.state)
+    await tx.execute(update(outbox).where(condition).values(body=body, state=state, final=True, error=None))
+
+
+async def _wipe_calls(tx: AsyncConnection, _: Sequence[int], condition: ColumnElement[bool]) -> None:
+    """The endpoint's own words may repeat what it was sent; the house's before them stay."""
+    await tx.execute(
+        update(model_calls).where(condition).values(reply=None, error=_strip_quote(model_calls.c.error))
+    )
+
+
+def _strip_quote(text: Column[str]) -> ColumnElement[str]:
     told = func.instr(text, "): ")
     return case((told > 0, func.substr(text, 1, told)), else_=text)
 
 
-async def _notes(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool]) -> None:
+async def _wipe_notes(tx: AsyncConnection, _: Sequence[int], condition: ColumnElement[bool]) -> None:
     """The prompt of a conversation shows its notes as they stood; it shall take them up anew."""
-    told = lanes.c.lane.in_(select(notes.c.lane).where(which))
+    told = lanes.c.lane.in_(select(notes.c.lane).where(condition))
     await tx.execute(update(lanes).where(told).values(notes=None))
-    await tx.execute(delete(notes).where(which))
+    await tx.execute(delete(notes).where(condition))
 
 
-async def _jobs(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool]) -> None:
-    await tx.execute(delete(jobs).where(which))
+async def _wipe_jobs(tx: AsyncConnection, _: Sequence[int], condition: ColumnElement[bool]) -> None:
+    await tx.execute(delete(jobs).where(condition))
 
 
-async def _trials(tx: AsyncConnection, _: Sequence[int], which: ColumnElement[bool]) -> None:
-    await tx.execute(update(audit).where(which).values(after=func.json_remove(audit.c.after, "$.arguments")))
+async def _wipe_trials(tx: AsyncConnection, _: Sequence[int], condition: ColumnElement[bool]) -> None:
+    await tx.execute(
+        update(audit).where(condition).values(after=func.json_remove(audit.c.after, "$.arguments"))
+    )
 
 
-async def _notices(tx: AsyncConnection, _: Sequence[str], which: ColumnElement[bool]) -> None:
+async def _wipe_notices(tx: AsyncConnection, _: Sequence[str], condition: ColumnElement[bool]) -> None:
     """The house's words before those of the endpoint stay."""
-    await tx.execute(update(notices).where(which).values(text=_unquoted(notices.c.text)))
+    await tx.execute(update(notices).where(condition).values(text=_strip_quote(notices.c.text)))
 
 
-async def _lanes(tx: AsyncConnection, _: Sequence[str], which: ColumnElement[bool]) -> None:
-    await tx.execute(update(lanes).where(which).values(_WORDLESS))
+async def _wipe_lanes(tx: AsyncConnection, _: Sequence[str], condition: ColumnElement[bool]) -> None:
+    await tx.execute(update(lanes).where(condition).values(_CLEARED_LANE_COLUMNS))

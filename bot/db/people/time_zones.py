@@ -17,7 +17,7 @@ async def put(tx: AsyncConnection, person: int, zone: str) -> None:
     await tx.execute(update(people).where(people.c.id == person).values(zone=zone))
 
 
-async def known(tx: AsyncConnection, person: int, name: str, *, now: float) -> None:
+async def ensure_person(tx: AsyncConnection, person: int, name: str, *, now: float) -> None:
     """Somebody whom the settings let in has a row of their own, which gives them no right the settings do
     not.
     """

@@ -8,11 +8,14 @@ from typing import Any
 
 from sqlalchemy import Row
 
-AT_ONCE = 8  # due tasks at work; most endpoints have fewer seats
+MAX_RUNNING_DUE_TASKS = 8  # due tasks at work; most endpoints have fewer seats
 
 
-def choose(
-    rows: Sequence[Row[Any]], busy: Mapping[str, float | None], stopping: set[int | None], now: float
+def choose_claimable(
+    rows: Sequence[Row[Any]],
+    busy_lanes: Mapping[str, float | None],
+    stopping_senders: set[int | None],
+    now: float,
 ) -> tuple[list[list[Row[Any]]], list[Row[Any]], float | None]:
     """Judge waiting rows (oldest first): groups to take, each /new that cuts its lane, when a held lane is
     ripe.
@@ -28,49 +31,49 @@ def choose(
     cutting = []
     ripe_at = None
     for lane, found in by_lane.items():
-        waiting_rows = _politely(found)
-        since = busy.get(lane)
-        group = _together(waiting_rows)
+        waiting_rows = _order_by_priority(found)
+        since = busy_lanes.get(lane)
+        group = _group_with_oldest(waiting_rows)
         ripe = group[-1].not_before
-        if lane in busy:
+        if lane in busy_lanes:
             group = []
         elif ripe is not None and ripe > now:
             ripe_at = min(ripe, ripe_at or ripe)
             continue
-        elif group[0].sender in stopping:
+        elif group[0].sender in stopping_senders:
             continue
         else:
             groups.append(group)
-            since = began(group[0])  # before a restart, if at all
-        cutting += _cuts(waiting_rows[len(group) :], since)
+            since = compute_begin_time(group[0])  # before a restart, if at all
+        cutting += _find_cut(waiting_rows[len(group) :], since)
     return groups, cutting, ripe_at
 
 
-def few_at_once(groups: list[list[Row[Any]]], running: Sequence[Row[Any]]) -> list[list[Row[Any]]]:
+def limit_due_tasks(groups: list[list[Row[Any]]], running_rows: Sequence[Row[Any]]) -> list[list[Row[Any]]]:
     """The groups without the due tasks that are too many at once: what people write would wait behind them
     all.
     """
     due = [group for group in groups if _is_due_task(group[0]) and group[0].turn is None]
-    room = max(0, AT_ONCE - sum(map(_is_due_task, running)))
+    room = max(0, MAX_RUNNING_DUE_TASKS - sum(map(_is_due_task, running_rows)))
     too_many = {group[0].id for group in due[room:]}
     if too_many:
         return [group for group in groups if group[0].id not in too_many]
     return groups
 
 
-def began(row: Row[Any]) -> float | None:
+def compute_begin_time(row: Row[Any]) -> float | None:
     """When an item was taken; once a person was asked, after the answer. None: it was not, yet."""
     taken: float | None = row.taken_at if row.agreed_at is None else row.retaken_at
     return taken
 
 
-def giving_way(running: Sequence[Row[Any]], waiting_rows: Sequence[Row[Any]]) -> dict[str, int]:
+def find_yielding_tasks(running_rows: Sequence[Row[Any]], waiting_rows: Sequence[Row[Any]]) -> dict[str, int]:
     """The due tasks that run where a message of a person waits, by lane."""
     written = {row.lane for row in waiting_rows if row.kind == "update"}
-    return {row.lane: row.id for row in running if row.lane in written and _is_due_task(row)}
+    return {row.lane: row.id for row in running_rows if row.lane in written and _is_due_task(row)}
 
 
-def _politely(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
+def _order_by_priority(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
     """The rows of a lane, due tasks behind what people wrote; not behind the house's own, such as a /forget."""
     held = list[Row[Any]]()
     found = list[Row[Any]]()
@@ -86,12 +89,14 @@ def _is_due_task(row: Row[Any]) -> bool:
     return bool(row.kind == "task" and row.job is not None)
 
 
-def _cuts(rows: Sequence[Row[Any]], began: float | None) -> list[Row[Any]]:
+def _find_cut(rows: Sequence[Row[Any]], begin_time: float | None) -> list[Row[Any]]:
     """The first /new among these rows that came after something had begun."""
-    return [row for row in rows if row.shape == "new" and began is not None and row.received_at >= began][:1]
+    return [
+        row for row in rows if row.shape == "new" and begin_time is not None and row.received_at >= begin_time
+    ][:1]
 
 
-def _together(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
+def _group_with_oldest(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
     """The oldest row of a lane and those answered with it: the rest of its turn, or the texts that follow it."""
     first = rows[0]
     if first.turn is not None:

@@ -12,11 +12,11 @@ from sqlalchemy import Row
 from bot.db.tables import outbox
 from bot.domain import Button, Lane, Part
 
-MOST_TRIES = 20  # times a question is sent while its outcome stays unknown: some minutes at least
+MAX_TRIES = 20  # times a question is sent while its outcome stays unknown: some minutes at least
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutboxRow:
     """A row as the sender sees it; `body` None: taken back. Nobody is asked about a notice that got lost.
 
     `may_repeat`: a question of ours, which rather comes twice than never. `more`: other rows of the lane were
@@ -31,11 +31,11 @@ class Outgoing:
     state: str
     message_id: int | None
     is_notice: bool
-    may_repeat: bool = False
-    more: bool = False
+    can_repeat: bool = False
+    has_more: bool = False
 
 
-SEEN = (
+OUTBOX_COLUMNS = (
     outbox.c.id,
     outbox.c.lane,
     outbox.c.reply_to,
@@ -51,30 +51,30 @@ SEEN = (
 """The columns `read` needs."""
 
 
-def read(row: Row[Any], *, more: bool = False) -> Outgoing:
+def to_outbox_row(row: Row[Any], *, has_more: bool = False) -> OutboxRow:
     """A row that was selected or returned with `SEEN`."""
-    return Outgoing(
+    return OutboxRow(
         id=row.id,
         lane=Lane.parse(row.lane),
         reply_to=row.reply_to,
-        body=None if row.body is None else _part(row.body),
+        body=None if row.body is None else _parse_part(row.body),
         final=row.final,
         state=row.state,
         message_id=row.message_id,
         is_notice=row.item is None and row.copy_of is None,
-        may_repeat=row.about is not None and row.tries < MOST_TRIES,
-        more=more,
+        can_repeat=row.about is not None and row.tries < MAX_TRIES,
+        has_more=has_more,
     )
 
 
-def written(part: Part | None) -> str | None:
+def serialize_part(part: Part | None) -> str | None:
     """A part as it is stored."""
     if part is None:
         return None
     return json.dumps(asdict(part), ensure_ascii=False)
 
 
-def _part(text: str) -> Part:
+def _parse_part(text: str) -> Part:
     stored = json.loads(text)
     return Part(
         text=stored["text"],

@@ -16,11 +16,11 @@ from bot.db.queues import outbox
 from bot.db.tables import inbox, turns
 from bot.domain import Lane
 
-_WAITS = and_(inbox.c.turn.is_not(None), inbox.c.state.in_(("parked", "new")))
+_IS_WAITING = and_(inbox.c.turn.is_not(None), inbox.c.state.in_(("parked", "new")))
 
 
 @dataclass(frozen=True, slots=True)
-class Waited:
+class WaitTimes:
     """The last time something of a turn waited for a person: asked, answered, taken up again (epoch seconds)."""
 
     asked_at: float
@@ -29,7 +29,7 @@ class Waited:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedTurn:
     """A turn that was ended where it waited; `spans` is what was measured of it."""
 
     item: int
@@ -37,7 +37,7 @@ class Ended:
     spans: str | None
 
 
-async def waited(tx: AsyncConnection, item: int) -> Waited | None:
+async def load_wait_times(tx: AsyncConnection, item: int) -> WaitTimes | None:
     """How long the item that began a turn has waited for a person before it was taken up again; None: it
     never did.
     """
@@ -45,10 +45,10 @@ async def waited(tx: AsyncConnection, item: int) -> Waited | None:
     asked_at, agreed_at, retaken_at = (await tx.execute(select(*columns).where(inbox.c.id == item))).one()
     if asked_at is None or agreed_at is None:
         return None
-    return Waited(asked_at, agreed_at, agreed_at if retaken_at is None else retaken_at)
+    return WaitTimes(asked_at, agreed_at, agreed_at if retaken_at is None else retaken_at)
 
 
-async def stopped(tx: AsyncConnection, items: Sequence[int]) -> bool:
+async def is_any_stopped(tx: AsyncConnection, items: Sequence[int]) -> bool:
     """Whether a /stop has met one of these items, which run."""
     met = select(inbox.c.id).where(inbox.c.id.in_(items), inbox.c.stopped.is_(True)).limit(1)
     return (await tx.execute(met)).one_or_none() is not None
@@ -73,20 +73,20 @@ async def resume(tx: AsyncConnection, turn: int, *, stopped: bool, now: float) -
     await tx.execute(mine.values(back))
 
 
-async def of_lane(tx: AsyncConnection, lane: Lane, *, before: int) -> list[int]:
+async def list_parked_turns(tx: AsyncConnection, lane: Lane, *, before: int) -> list[int]:
     """The parked turns of a lane that began before inbox item `before`."""
     here = and_(turns.c.lane == lane.key, turns.c.state == "parked", turns.c.item < before)
     return list((await tx.execute(select(turns.c.id).where(here).order_by(turns.c.id))).scalars())
 
 
-async def end(tx: AsyncConnection, person: int, *, why: str, now: float) -> list[Ended]:
+async def end_waiting_turns(tx: AsyncConnection, person: int, *, reason: str, now: float) -> list[EndedTurn]:
     """Turns of a person that wait, for somebody or to be taken up again, end without an answer."""
     theirs = and_(turns.c.person == person, or_(turns.c.state == "parked", turns.c.state == "running"))
     waiting = select(turns.c.id, turns.c.item, turns.c.lane).join(inbox, inbox.c.id == turns.c.item)
-    found = (await tx.execute(waiting.where(theirs, _WAITS))).all()
+    found = (await tx.execute(waiting.where(theirs, _IS_WAITING))).all()
     ended = []
     for turn, item, lane in found:
-        await stored.fail(tx, item, why=why, now=now)
+        await stored.fail(tx, item, reason=reason, now=now)
         await outbox.add(
             tx, item=item, lane=Lane.parse(lane), parts=(), now=now
         )  # what it has shown is taken back
@@ -98,7 +98,7 @@ async def end(tx: AsyncConnection, person: int, *, why: str, now: float) -> list
             agreed,
         )
         over = update(inbox).where(inbox.c.turn == turn, inbox.c.state.in_(("parked", "new")))
-        await tx.execute(over.values(state="done", done_at=now, error=why))
+        await tx.execute(over.values(state="done", done_at=now, error=reason))
         spans = (await tx.execute(select(inbox.c.spans).where(inbox.c.id == item))).scalar_one()
-        ended.append(Ended(item, Lane.parse(lane), spans))
+        ended.append(EndedTurn(item, Lane.parse(lane), spans))
     return ended

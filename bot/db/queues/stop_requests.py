@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.queues.inbox import ASKING
+from bot.db.queues.inbox import TURN_SHAPES
 from bot.db.tables import inbox
 from bot.domain import Lane
 
-_BEGUN = or_(inbox.c.state == "running", and_(inbox.c.state == "new", inbox.c.turn.is_not(None)))
-_WAITS = and_(inbox.c.state == "new", inbox.c.shape.in_(ASKING), inbox.c.turn.is_(None))
+_HAS_BEGUN = or_(inbox.c.state == "running", and_(inbox.c.state == "new", inbox.c.turn.is_not(None)))
+_IS_WAITING = and_(inbox.c.state == "new", inbox.c.shape.in_(TURN_SHAPES), inbox.c.turn.is_(None))
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class StopResult:
     """What a /stop met: a running turn, parked ones where none runs, waiting messages that it dropped, and
     those that still wait.
     """
@@ -28,7 +28,9 @@ class Stopped:
     parked: tuple[int, ...] = ()
 
 
-async def stop(tx: AsyncConnection, lane: Lane, *, before: int, now: float, parked: bool = False) -> Stopped:
+async def stop(
+    tx: AsyncConnection, lane: Lane, *, before: int, now: float, include_parked: bool = False
+) -> StopResult:
     """A /stop of item `before`: it concerns only what came earlier.
 
     The turn that runs, or goes on in a moment after a restart, is marked, and stays stopped. When there is
@@ -39,26 +41,26 @@ async def stop(tx: AsyncConnection, lane: Lane, *, before: int, now: float, park
     marked = update(inbox).values(stopped=True)
     # Whoever asks for those that are `parked` means one turn: of what has begun, that which runs before what
     # waits.
-    if parked:
+    if include_parked:
         met = (await tx.execute(marked.where(earlier, inbox.c.state == "running"))).rowcount
     else:
         met = 0
-    met = met or (await tx.execute(marked.where(earlier, _BEGUN))).rowcount
+    met = met or (await tx.execute(marked.where(earlier, _HAS_BEGUN))).rowcount
     dropped = 0
     waiting_turns = list[int]()
-    if not met and parked:
+    if not met and include_parked:
         theirs = select(inbox.c.turn).distinct().where(earlier, inbox.c.state == "parked")
         waiting_turns = list((await tx.execute(theirs)).scalars())
     if not met and not waiting_turns:
-        dropped = await drop(tx, lane, upto=before, now=now)
-    here = and_(inbox.c.lane == lane.key, _WAITS)
+        dropped = await drop_waiting(tx, lane, before=before, now=now)
+    here = and_(inbox.c.lane == lane.key, _IS_WAITING)
     still = (await tx.execute(select(func.count()).select_from(inbox).where(here))).scalar_one()
-    return Stopped(met > 0, dropped, int(still), tuple(waiting_turns))
+    return StopResult(met > 0, dropped, int(still), tuple(waiting_turns))
 
 
 async def stop_turn(tx: AsyncConnection, lane: Lane, item: int) -> bool | None:
     """The turn that began with this item is to stop: whether it runs, or goes on later; None: it is over."""
-    mine = and_(inbox.c.lane == lane.key, inbox.c.id == item, _BEGUN)
+    mine = and_(inbox.c.lane == lane.key, inbox.c.id == item, _HAS_BEGUN)
     met = await tx.execute(update(inbox).where(mine).values(stopped=True).returning(inbox.c.state))
     state = met.scalar_one_or_none()
     if state is None:
@@ -66,9 +68,9 @@ async def stop_turn(tx: AsyncConnection, lane: Lane, item: int) -> bool | None:
     return bool(state == "running")
 
 
-async def drop(tx: AsyncConnection, lane: Lane, *, upto: int, now: float) -> int:
+async def drop_waiting(tx: AsyncConnection, lane: Lane, *, before: int, now: float) -> int:
     """Drop the lane's waiting messages older than item `upto`; returns how many."""
-    mine = and_(inbox.c.lane == lane.key, inbox.c.id < upto, _WAITS)
+    mine = and_(inbox.c.lane == lane.key, inbox.c.id < before, _IS_WAITING)
     gone = await tx.execute(
         update(inbox).where(mine).values(state="done", done_at=now, error="dropped by the person")
     )

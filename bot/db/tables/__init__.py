@@ -20,10 +20,10 @@ from bot.db.tables.tools import (
     sources,
     tools,
 )
-from bot.db.tables.usage import ODD, accounts, durations, lives, model_calls, readings
+from bot.db.tables.usage import ODD_CALL_SQL, accounts, durations, lives, model_calls, readings
 
 __all__ = [
-    "ODD",
+    "ODD_CALL_SQL",
     "accounts",
     "allowances",
     "approval_messages",

@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, In
 from bot.db.tables.base import Id, metadata
 
 # What few calls are: something is not known of them, they did not end as they should, or they cost no canvas.
-ODD = (
+ODD_CALL_SQL = (
     "(prompt_tokens IS NULL OR cached_tokens IS NULL OR completion_tokens IS NULL OR reasoning_tokens IS NULL"
     " OR usage_partial OR outcome IS NULL OR outcome <> 'ok' OR purpose = 'decision' OR finish_reason = 'length')"
 )
@@ -63,7 +63,7 @@ model_calls = Table(
         ),
     ),
     Index("ix_model_calls_again", "turn", "again", sqlite_where=text("again IS NOT NULL")),
-    Index("ix_model_calls_odd", "turn", sqlite_where=text(ODD)),
+    Index("ix_model_calls_odd", "turn", sqlite_where=text(ODD_CALL_SQL)),
     Index("ix_model_calls_created_at", "created_at"),
     sqlite_autoincrement=True,
 )

@@ -14,14 +14,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db.tables import allowances, approval_messages, approvals, tool_calls
 from bot.domain import Lane
 
-Word = Literal["once", "here", "denied", "expired", "stopped"]
-Who = Literal["asker", "admins"]
+ApprovalAnswer = Literal["once", "here", "denied", "expired", "stopped"]
+ApproverKind = Literal["asker", "admins"]
 
-_OPEN = approvals.c.answer.is_(None)
+_IS_OPEN = approvals.c.answer.is_(None)
 
 
 @dataclass(frozen=True, slots=True)
-class NewQuestion:
+class NewApprovalQuestion:
     """A call that needs a person: `hash` is of its tool's definition, `binding` what an allowance would hold
     for.
     """
@@ -34,14 +34,14 @@ class NewQuestion:
     hash: str
     asker: int
     lane: Lane
-    who: Who
+    who: ApproverKind
     why: str
     binding: str | None
     expires_at: float
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ApprovalQuestion:
     """A stored question; `answer` None: it is open."""
 
     id: int
@@ -53,11 +53,11 @@ class Question:
     hash: str
     asker: int
     lane: Lane
-    who: Who
+    who: ApproverKind
     binding: str | None
     asked_at: float
     expires_at: float
-    answer: Word | None
+    answer: ApprovalAnswer | None
     answered_by: int | None
 
 
@@ -74,7 +74,7 @@ class Allowance:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AllowanceKey:
     """A call somebody makes, as an allowance may fit it."""
 
     person: int
@@ -84,90 +84,96 @@ class Call:
     binding: str
 
 
-async def ask(tx: AsyncConnection, new: NewQuestion, *, now: float) -> int:
+async def insert_question(tx: AsyncConnection, new_question: NewApprovalQuestion, *, now: float) -> int:
     """Store a question, and that its call waits for it; returns its id."""
-    row = asdict(new) | {"lane": new.lane.key, "asked_at": now}
+    row = asdict(new_question) | {"lane": new_question.lane.key, "asked_at": now}
     made = int((await tx.execute(insert(approvals).values(row).returning(approvals.c.id))).scalar_one())
     mine = and_(
-        tool_calls.c.turn == new.turn, tool_calls.c.step == new.step, tool_calls.c.call_id == new.call_id
+        tool_calls.c.turn == new_question.turn,
+        tool_calls.c.step == new_question.step,
+        tool_calls.c.call_id == new_question.call_id,
     )
     await tx.execute(update(tool_calls).where(mine).values(approval=made))
     return made
 
 
-async def told(tx: AsyncConnection, question: int, rows: Iterable[int]) -> None:
+async def link_messages(tx: AsyncConnection, question: int, outbox_rows: Iterable[int]) -> None:
     """These rows of the outbox put the question."""
-    for row in rows:
+    for row in outbox_rows:
         await tx.execute(insert(approval_messages).values(approval=question, outbox=row))
 
 
-async def messages(tx: AsyncConnection, question: int) -> list[int]:
+async def list_messages(tx: AsyncConnection, question: int) -> list[int]:
     """The rows of the outbox that put a question."""
     query = select(approval_messages.c.outbox).where(approval_messages.c.approval == question)
     return list((await tx.execute(query.order_by(approval_messages.c.outbox))).scalars())
 
 
-async def find(tx: AsyncConnection, question: int) -> Question | None:
+async def find(tx: AsyncConnection, question: int) -> ApprovalQuestion | None:
     """This question, if there is one."""
     row = (await tx.execute(select(approvals).where(approvals.c.id == question))).one_or_none()
     if row:
-        return _question(row)
+        return _to_question(row)
     return None
 
 
-async def of_turn(tx: AsyncConnection, turn: int) -> dict[tuple[int, str], Question]:
+async def load_of_turn(tx: AsyncConnection, turn: int) -> dict[tuple[int, str], ApprovalQuestion]:
     """The questions of a turn, by step and call."""
     rows = await tx.execute(select(approvals).where(approvals.c.turn == turn).order_by(approvals.c.id))
-    return {(row.step, row.call_id): _question(row) for row in rows}
+    return {(row.step, row.call_id): _to_question(row) for row in rows}
 
 
-async def open_questions(
+async def list_open(
     tx: AsyncConnection,
     *,
     turns: Sequence[int] | None = None,
     person: int | None = None,
-    until: float | None = None,
-) -> list[Question]:
+    expired_by: float | None = None,
+) -> list[ApprovalQuestion]:
     """Open questions: of these turns, asked for a person, expired by a moment; the oldest first."""
-    query = select(approvals).where(_OPEN).order_by(approvals.c.id)
+    query = select(approvals).where(_IS_OPEN).order_by(approvals.c.id)
     if turns is not None:
         query = query.where(approvals.c.turn.in_(turns))
     if person is not None:
         query = query.where(approvals.c.asker == person)
-    if until is not None:
-        query = query.where(approvals.c.expires_at <= until)
-    return [_question(row) for row in await tx.execute(query)]
+    if expired_by is not None:
+        query = query.where(approvals.c.expires_at <= expired_by)
+    return [_to_question(row) for row in await tx.execute(query)]
 
 
-async def next_expiry(tx: AsyncConnection) -> float | None:
+async def find_next_expiry(tx: AsyncConnection) -> float | None:
     """When the next open question expires (epoch seconds); None: none is open."""
     found: float | None = (
-        await tx.execute(select(func.min(approvals.c.expires_at)).where(_OPEN))
+        await tx.execute(select(func.min(approvals.c.expires_at)).where(_IS_OPEN))
     ).scalar_one()
     return found
 
 
-async def answer(tx: AsyncConnection, question: int, word: Word, by: int | None, *, now: float) -> bool:
+async def store_answer(
+    tx: AsyncConnection, question: int, answer: ApprovalAnswer, answered_by: int | None, *, now: float
+) -> bool:
     """Store the answer; False if there was one before. `by` None: nobody answered."""
-    mine = update(approvals).where(approvals.c.id == question, _OPEN)
-    return (await tx.execute(mine.values(answer=word, answered_by=by, answered_at=now))).rowcount > 0
+    mine = update(approvals).where(approvals.c.id == question, _IS_OPEN)
+    return (
+        await tx.execute(mine.values(answer=answer, answered_by=answered_by, answered_at=now))
+    ).rowcount > 0
 
 
-async def allow(tx: AsyncConnection, call: Call, *, until: float, by: int, now: float) -> None:
+async def allow(tx: AsyncConnection, key: AllowanceKey, *, until: float, given_by: int, now: float) -> None:
     """Such calls do not ask until then; one that is allowed already is allowed anew."""
-    await tx.execute(delete(allowances).where(_fits(call)))
-    row = asdict(call) | {"until": until, "given_by": by, "given_at": now}
+    await tx.execute(delete(allowances).where(_matches_key(key)))
+    row = asdict(key) | {"until": until, "given_by": given_by, "given_at": now}
     await tx.execute(insert(allowances).values(row))
 
 
-async def allowed_by(tx: AsyncConnection, call: Call, *, now: float) -> int | None:
+async def find_giver(tx: AsyncConnection, key: AllowanceKey, *, now: float) -> int | None:
     """Who has allowed such calls until later than now; None: nobody."""
-    found = select(allowances.c.given_by).where(_fits(call), allowances.c.until > now).limit(1)
+    found = select(allowances.c.given_by).where(_matches_key(key), allowances.c.until > now).limit(1)
     by: int | None = (await tx.execute(found)).scalar_one_or_none()
     return by
 
 
-async def allowances_of(tx: AsyncConnection, person: int | None, *, now: float) -> list[Allowance]:
+async def list_allowances(tx: AsyncConnection, person: int | None, *, now: float) -> list[Allowance]:
     """What is allowed to a person, in whatever chat, or to anybody (None); the newest first."""
     query = select(allowances).where(allowances.c.until > now).order_by(allowances.c.id.desc())
     if person is not None:
@@ -196,10 +202,10 @@ async def revoke_all(tx: AsyncConnection, *, person: int | None = None, chat: in
         await tx.execute(delete(allowances).where(allowances.c.chat == chat))
 
 
-def _fits(call: Call) -> Any:
-    return and_(*(allowances.c[name] == value for name, value in asdict(call).items()))
+def _matches_key(key: AllowanceKey) -> Any:
+    return and_(*(allowances.c[name] == value for name, value in asdict(key).items()))
 
 
-def _question(row: Row[Any]) -> Question:
-    told = {name: getattr(row, name) for name in Question.__slots__}
-    return Question(**told | {"lane": Lane.parse(row.lane)})
+def _to_question(row: Row[Any]) -> ApprovalQuestion:
+    told = {name: getattr(row, name) for name in ApprovalQuestion.__slots__}
+    return ApprovalQuestion(**told | {"lane": Lane.parse(row.lane)})

@@ -19,18 +19,18 @@ Via = Literal["telegram", "command"]
 
 
 @dataclass(frozen=True, slots=True)
-class By:
+class Actor:
     """Who makes a change: a person by number, None for whoever sits at the machine; and by which way."""
 
     person: int | None
     via: Via
 
 
-MACHINE = By(None, "command")
+MACHINE = Actor(None, "command")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AuditEntry:
     """One change as it was written down; `before` and `after` are what was said of it then, None: there was
     nothing.
     """
@@ -45,10 +45,10 @@ class Change:
     after: Any
 
 
-async def note(
+async def record(
     tx: AsyncConnection,
-    by: By,
-    what: str,
+    actor: Actor,
+    action: str,
     subject: str,
     *,
     change: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None],
@@ -56,35 +56,35 @@ async def note(
 ) -> None:
     """Write a change down: `what` was done to `subject`, and what was before and after."""
     before, after = change
-    row = {"at": now, "who": by.person, "via": by.via, "what": what, "subject": subject}
-    await tx.execute(insert(audit).values(row | {"before": _json(before), "after": _json(after)}))
+    row = {"at": now, "who": actor.person, "via": actor.via, "what": action, "subject": subject}
+    await tx.execute(insert(audit).values(row | {"before": _to_json(before), "after": _to_json(after)}))
 
 
-async def changes(
+async def list_entries(
     tx: AsyncConnection,
     *,
     since: float | None = None,
     until: float | None = None,
-    who: int | None = None,
-    most: int | None = None,
-) -> list[Change]:
+    person: int | None = None,
+    limit: int | None = None,
+) -> list[AuditEntry]:
     """The changes of a span of time (epoch seconds, `until` not included), the newest first."""
     query = select(audit).order_by(audit.c.id.desc())
     if since is not None:
         query = query.where(audit.c.at >= since)
     if until is not None:
         query = query.where(audit.c.at < until)
-    if who is not None:
-        query = query.where(audit.c.who == who)
-    return [_change(row) for row in await tx.execute(query if most is None else query.limit(most))]
+    if person is not None:
+        query = query.where(audit.c.who == person)
+    return [_to_entry(row) for row in await tx.execute(query if limit is None else query.limit(limit))]
 
 
-def _json(value: Mapping[str, Any] | None) -> str | None:
+def _to_json(value: Mapping[str, Any] | None) -> str | None:
     if value is None:
         return None
     return json.dumps(value, ensure_ascii=False)
 
 
-def _change(row: Row[Any]) -> Change:
+def _to_entry(row: Row[Any]) -> AuditEntry:
     before, after = (None if text is None else json.loads(text) for text in (row.before, row.after))
-    return Change(row.id, row.at, row.who, row.via, row.what, row.subject, before, after)
+    return AuditEntry(row.id, row.at, row.who, row.via, row.what, row.subject, before, after)

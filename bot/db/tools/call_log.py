@@ -23,7 +23,7 @@ _COLUMNS: tuple[Column[Any], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class ToolCallRecord:
     """One tool call; `arguments` are JSON as they came. `size` is in characters of the whole result.
 
     `outcome` None: it has not ended, `state` says how it stands. `answer` is a person's, None: nobody was
@@ -47,11 +47,11 @@ class Called:
     answered_at: float | None
 
 
-async def newest(tx: AsyncConnection, *, name: str | None = None, most: int) -> list[Called]:
+async def list_newest(tx: AsyncConnection, *, name: str | None = None, limit: int) -> list[ToolCallRecord]:
     """The newest calls, or those of one tool, the newest first."""
     joined = tool_calls.join(turns, _t.id == _c.turn).outerjoin(approvals, _a.id == _c.approval)
-    query = select(*_COLUMNS).select_from(joined).order_by(_c.id.desc()).limit(most)
+    query = select(*_COLUMNS).select_from(joined).order_by(_c.id.desc()).limit(limit)
     if name is not None:
         query = query.where(_c.name == name)
     rows: Iterable[Any] = await tx.execute(query)
-    return [Called(*row) for row in rows]
+    return [ToolCallRecord(*row) for row in rows]

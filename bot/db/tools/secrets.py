@@ -12,7 +12,7 @@ from bot.db.tables import secrets
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class SealedSecret:
     """A secret by its name; opened by catalogue.sealing only."""
 
     name: str
@@ -20,13 +20,13 @@ class Sealed:
     made_at: float
 
 
-async def all_of(tx: AsyncConnection) -> list[Sealed]:
+async def list_all(tx: AsyncConnection) -> list[SealedSecret]:
     """Every secret, by name."""
     rows = await tx.execute(select(secrets).order_by(secrets.c.name))
-    return [Sealed(row.name, row.sealed, row.made_at) for row in rows]
+    return [SealedSecret(row.name, row.sealed, row.made_at) for row in rows]
 
 
-async def put(tx: AsyncConnection, secret: Sealed) -> None:
+async def put(tx: AsyncConnection, secret: SealedSecret) -> None:
     """Keep a secret, in place of one of the same name."""
     row = asdict(secret)
     await tx.execute(insert(secrets).values(row).on_conflict_do_update(index_elements=["name"], set_=row))

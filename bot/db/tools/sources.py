@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import sources
 
-Kind = Literal["file", "openapi", "endpoint", "mcp_http", "mcp_stdio"]
+SourceKind = Literal["file", "openapi", "endpoint", "mcp_http", "mcp_stdio"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Source:
     """
 
     name: str
-    kind: Kind
+    kind: SourceKind
     address: str
     options: Mapping[str, Any] = field(default_factory=dict)
     enabled: bool = True
@@ -32,16 +32,16 @@ class Source:
     added_at: float = 0.0
 
 
-async def all_of(tx: AsyncConnection) -> list[Source]:
+async def list_all(tx: AsyncConnection) -> list[Source]:
     """Every source, by name."""
-    return [_source(row) for row in await tx.execute(select(sources).order_by(sources.c.name))]
+    return [_to_source(row) for row in await tx.execute(select(sources).order_by(sources.c.name))]
 
 
 async def find(tx: AsyncConnection, name: str) -> Source | None:
     """The source of this name."""
     row = (await tx.execute(select(sources).where(sources.c.name == name))).one_or_none()
     if row:
-        return _source(row)
+        return _to_source(row)
     return None
 
 
@@ -60,13 +60,13 @@ async def put(tx: AsyncConnection, source: Source) -> None:
     await tx.execute(insert(sources).values(row).on_conflict_do_update(index_elements=["name"], set_=row))
 
 
-async def enable(tx: AsyncConnection, name: str, *, enabled: bool) -> bool:
+async def set_enabled(tx: AsyncConnection, name: str, *, enabled: bool) -> bool:
     """Have a source work or rest; False if there is none of this name."""
     changed = await tx.execute(update(sources).where(sources.c.name == name).values(enabled=enabled))
     return bool(changed.rowcount)
 
 
-async def troubled(tx: AsyncConnection, troubles: Mapping[str, str | None]) -> None:
+async def store_troubles(tx: AsyncConnection, troubles: Mapping[str, str | None]) -> None:
     """Note why these sources do not work; None: they do."""
     if troubles:
         which = update(sources).where(sources.c.name == bindparam("which")).values(trouble=bindparam("why"))
@@ -78,7 +78,7 @@ async def remove(tx: AsyncConnection, name: str) -> bool:
     return bool((await tx.execute(delete(sources).where(sources.c.name == name))).rowcount)
 
 
-def _source(row: Row[Any]) -> Source:
+def _to_source(row: Row[Any]) -> Source:
     return Source(
         row.name,
         row.kind,

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import allowances, grants, tools
 
-Definition = Mapping[str, Any]
+ToolDefinition = Mapping[str, Any]
 """What a tool says of itself, as JSON; see tools.base.definition_of."""
 
 
@@ -30,30 +30,30 @@ class StoredTool:
 
     name: str
     source: str
-    definition: Definition = field(default_factory=dict)
+    definition: ToolDefinition = field(default_factory=dict)
     hash: str = ""
     enabled: bool = True
-    pending: Definition | None = None
+    pending: ToolDefinition | None = None
     flagged: str | None = None
     rule: Mapping[str, Any] | None = None
     changed_at: float = 0.0
 
     @property
-    def suspended(self) -> bool:
+    def is_suspended(self) -> bool:
         """Whether an admin has to look at it first."""
         return self.pending is not None or self.flagged is not None
 
 
-async def all_of(tx: AsyncConnection) -> list[StoredTool]:
+async def list_all(tx: AsyncConnection) -> list[StoredTool]:
     """Every tool that has a row, by name."""
-    return [_tool(row) for row in await tx.execute(select(tools).order_by(tools.c.name))]
+    return [_to_tool(row) for row in await tx.execute(select(tools).order_by(tools.c.name))]
 
 
 async def find(tx: AsyncConnection, name: str) -> StoredTool | None:
     """The row of this tool, if it has one."""
     row = (await tx.execute(select(tools).where(tools.c.name == name))).one_or_none()
     if row:
-        return _tool(row)
+        return _to_tool(row)
     return None
 
 
@@ -62,12 +62,12 @@ async def put(tx: AsyncConnection, tool: StoredTool) -> None:
     row: dict[str, Any] = {
         "name": tool.name,
         "source": tool.source,
-        "definition": _json(tool.definition),
+        "definition": _to_json(tool.definition),
         "hash": tool.hash,
         "enabled": tool.enabled,
-        "pending": None if tool.pending is None else _json(tool.pending),
+        "pending": None if tool.pending is None else _to_json(tool.pending),
         "flagged": tool.flagged,
-        "rule": None if tool.rule is None else _json(tool.rule),
+        "rule": None if tool.rule is None else _to_json(tool.rule),
         "changed_at": tool.changed_at,
     }
     await tx.execute(insert(tools).values(row).on_conflict_do_update(index_elements=["name"], set_=row))
@@ -80,7 +80,7 @@ async def remove(tx: AsyncConnection, names: list[str]) -> None:
     await tx.execute(delete(tools).where(tools.c.name.in_(names)))
 
 
-def _tool(row: Row[Any]) -> StoredTool:
+def _to_tool(row: Row[Any]) -> StoredTool:
     pending, rule = (json.loads(text) if text else None for text in (row.pending, row.rule))
     known = json.loads(row.definition)
     return StoredTool(
@@ -88,5 +88,5 @@ def _tool(row: Row[Any]) -> StoredTool:
     )
 
 
-def _json(value: Mapping[str, Any]) -> str:
+def _to_json(value: Mapping[str, Any]) -> str:
     return json.dumps(dict(value), ensure_ascii=False)

@@ -28,14 +28,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import accounts, durations, inbox, model_calls, outbox, tool_calls, turns
 
-_SETTLED = ("done", "failed", "unknown")
-_WAITING = exists().where(
-    outbox.c.item == turns.c.item, or_(~outbox.c.final, outbox.c.state.not_in(_SETTLED))
+_SETTLED_STATES = ("done", "failed", "unknown")
+_HAS_UNDELIVERED_PART = exists().where(
+    outbox.c.item == turns.c.item, or_(~outbox.c.final, outbox.c.state.not_in(_SETTLED_STATES))
 )
-_PART = and_(outbox.c.item == turns.c.item, outbox.c.body.is_not(None))
-_LAST = select(func.max(outbox.c.done_at)).where(_PART).scalar_subquery()
-_ENDED_OR_LAST = case((turns.c.ended_at < _LAST, _LAST), else_=turns.c.ended_at)
-_COURSE = select(
+_IS_PART = and_(outbox.c.item == turns.c.item, outbox.c.body.is_not(None))
+_LAST_DELIVERED_AT = select(func.max(outbox.c.done_at)).where(_IS_PART).scalar_subquery()
+_SETTLED_AT = case((turns.c.ended_at < _LAST_DELIVERED_AT, _LAST_DELIVERED_AT), else_=turns.c.ended_at)
+_SELECT_TIMESTAMPS = select(
     turns.c.id.label("turn"),
     turns.c.item,
     turns.c.received_at,
@@ -46,37 +46,40 @@ _COURSE = select(
     inbox.c.retaken_at,
     turns.c.began_at,
     turns.c.ended_at,
-    _ENDED_OR_LAST.label("settled_at"),
+    _SETTLED_AT.label("settled_at"),
     # A /forget may have come before the account.
     or_(turns.c.state == "failed", and_(turns.c.state == "forgotten", turns.c.ending == "failed")).label(
         "failed"
     ),
 ).join(inbox, inbox.c.id == turns.c.item)
-_IS_ONE = turns.c.item.in_(bindparam("items", expanding=True))
-_DELIVERED = _COURSE.where(_IS_ONE, turns.c.ended_at.is_not(None), ~_WAITING)
+_IS_REQUESTED_ITEM = turns.c.item.in_(bindparam("items", expanding=True))
+_SELECT_DELIVERED = _SELECT_TIMESTAMPS.where(
+    _IS_REQUESTED_ITEM, turns.c.ended_at.is_not(None), ~_HAS_UNDELIVERED_PART
+)
 # Two selects, each by its index: one with both conditions would read the whole inbox. Nobody works on parked
 # turns.
-_LEFT = union(
+_LEFTOVER_ITEMS = union(
     select(inbox.c.id).where(inbox.c.spans.is_not(None), inbox.c.state != "parked"),
     select(inbox.c.id).where(inbox.c.state.in_(("new", "running")), inbox.c.turn.is_not(None)),
 )
-_UNACCOUNTED = (
+_SELECT_UNACCOUNTED = (
     select(inbox.c.id, inbox.c.lane, inbox.c.spans, turns.c.ended_at.is_not(None).label("over"))
     .join(turns, turns.c.item == inbox.c.id)
-    .where(inbox.c.id.in_(_LEFT))
+    .where(inbox.c.id.in_(_LEFTOVER_ITEMS))
     .order_by(inbox.c.id)
 )
-_MEASURED = update(inbox).where(inbox.c.id == bindparam("of_item")).values(spans=bindparam("so_far"))
-_CLEAR = update(inbox).where(inbox.c.id.in_(bindparam("items", expanding=True))).values(spans=None)
-_KEEP = upsert(accounts).on_conflict_do_nothing(index_elements=["turn"])
-_NEW = upsert(durations)
-_COUNT = _NEW.on_conflict_do_update(
-    index_elements=["day", "kind", "bucket"], set_={"count": durations.c.count + _NEW.excluded.count}
+_UPDATE_SPANS = update(inbox).where(inbox.c.id == bindparam("of_item")).values(spans=bindparam("so_far"))
+_CLEAR_SPANS = update(inbox).where(inbox.c.id.in_(bindparam("items", expanding=True))).values(spans=None)
+_INSERT_ACCOUNT = upsert(accounts).on_conflict_do_nothing(index_elements=["turn"])
+_INSERT_DURATION = upsert(durations)
+_ADD_DURATION = _INSERT_DURATION.on_conflict_do_update(
+    index_elements=["day", "kind", "bucket"],
+    set_={"count": durations.c.count + _INSERT_DURATION.excluded.count},
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class TurnTimestamps:
     """A delivered turn's way through the house, as its rows tell it.
 
     `received_at`: getUpdates had returned its first message; `seen_at`: its lane was found busy; `asked_at`
@@ -100,17 +103,17 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True)
-class Unaccounted:
+class UnaccountedTurn:
     """A turn whose account is not made; `spans` is what was measured of it so far, as it is stored."""
 
     item: int
     lane: str
     spans: str | None
-    over: bool
+    is_over: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredBreakdown:
     """An account: seconds by column of the table, which add up to `whole`."""
 
     turn: int
@@ -120,7 +123,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class CallRow:
+class ModelCallRow:
     """A model call; tokens are the server's counts, None where it gave none. A reading of one step costs no
     canvas.
     """
@@ -135,7 +138,7 @@ class CallRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolRow:
+class ToolCallRow:
     """A tool call; `arguments` is JSON text, `result` what the model read."""
 
     name: str
@@ -145,7 +148,7 @@ class ToolRow:
 
 
 @dataclass(frozen=True, slots=True)
-class PartRow:
+class AnswerPartRow:
     """A message of the answer, and when it was first sent; None if that failed, or nobody knows."""
 
     message_id: int | None
@@ -153,66 +156,68 @@ class PartRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnRow:
+class AccountedTurn:
     """An accounted turn with all that belongs to it."""
 
     id: int
     ending: str
     received_at: float
-    account: Kept
-    calls: tuple[CallRow, ...]
-    tools: tuple[ToolRow, ...]
-    parts: tuple[PartRow, ...]
+    account: StoredBreakdown
+    calls: tuple[ModelCallRow, ...]
+    tools: tuple[ToolCallRow, ...]
+    parts: tuple[AnswerPartRow, ...]
 
 
-async def unaccounted(tx: AsyncConnection) -> list[Unaccounted]:
+async def list_unaccounted(tx: AsyncConnection) -> list[UnaccountedTurn]:
     """What earlier processes have left without an account, the oldest first."""
-    return [Unaccounted(*row) for row in await tx.execute(_UNACCOUNTED)]
+    return [UnaccountedTurn(*row) for row in await tx.execute(_SELECT_UNACCOUNTED)]
 
 
-async def courses(tx: AsyncConnection, items: Sequence[int]) -> list[Course]:
+async def load_timestamps(tx: AsyncConnection, items: Sequence[int]) -> list[TurnTimestamps]:
     """Of the turns that began with these items, those whose every message has reached Telegram or was given
     up.
     """
-    return [Course(**row._asdict()) for row in await tx.execute(_DELIVERED, {"items": list(items)})]
+    return [
+        TurnTimestamps(**row._asdict()) for row in await tx.execute(_SELECT_DELIVERED, {"items": list(items)})
+    ]
 
 
-async def measured(tx: AsyncConnection, spans: Mapping[int, str]) -> None:
+async def store_spans(tx: AsyncConnection, spans: Mapping[int, str]) -> None:
     """Store what was measured so far, by item."""
     if spans:
-        await tx.execute(_MEASURED, [{"of_item": item, "so_far": text} for item, text in spans.items()])
+        await tx.execute(_UPDATE_SPANS, [{"of_item": item, "so_far": text} for item, text in spans.items()])
 
 
-async def keep(
-    tx: AsyncConnection, made: Mapping[int, Kept], counts: Mapping[tuple[int, str, int], int]
+async def store_breakdowns(
+    tx: AsyncConnection, breakdowns: Mapping[int, StoredBreakdown], counts: Mapping[tuple[int, str, int], int]
 ) -> None:
     """Store accounts, by the first item of their turns, and add `counts` (by day, kind and bucket) to the
     durations.
 
     What was measured is not needed any more.
     """
-    if not made:
+    if not breakdowns:
         return
-    rows = [asdict(one) for one in made.values()]
-    await tx.execute(_KEEP, [row | row.pop("seconds") for row in rows])
+    rows = [asdict(one) for one in breakdowns.values()]
+    await tx.execute(_INSERT_ACCOUNT, [row | row.pop("seconds") for row in rows])
     numbers = [
         {"day": day, "kind": kind, "bucket": bucket, "count": n} for (day, kind, bucket), n in counts.items()
     ]
     if numbers:
-        await tx.execute(_COUNT, numbers)
-    await tx.execute(_CLEAR, {"items": [*made]})
+        await tx.execute(_ADD_DURATION, numbers)
+    await tx.execute(_CLEAR_SPANS, {"items": [*breakdowns]})
 
 
-async def delivered(tx: AsyncConnection, *, after: int = 0) -> list[TurnRow]:
+async def list_accounted_turns(tx: AsyncConnection, *, after: int = 0) -> list[AccountedTurn]:
     """The turns above `after` that have their account, in order."""
     query = select(turns.c.item, turns.c.ending, turns.c.received_at, accounts).join(
         accounts, accounts.c.turn == turns.c.id
     )
     rows = (await tx.execute(query.where(turns.c.id > after).order_by(turns.c.id))).all()
-    return [await _turn(tx, row) for row in rows]
+    return [await _load_turn(tx, row) for row in rows]
 
 
-async def settled(tx: AsyncConnection, update_id: int | None = None) -> bool:
+async def is_idle(tx: AsyncConnection, update_id: int | None = None) -> bool:
     """Whether nothing waits to be done or delivered, and this update, if one is named, has been stored."""
     busy = or_(
         exists().where(inbox.c.state.in_(("new", "running"))),
@@ -224,40 +229,41 @@ async def settled(tx: AsyncConnection, update_id: int | None = None) -> bool:
     return bool((await tx.execute(select(and_(known, not_(busy))))).scalar_one())
 
 
-async def accounted(tx: AsyncConnection) -> bool:
+async def is_all_accounted(tx: AsyncConnection) -> bool:
     """Whether every turn that has ended has its account."""
-    return (await tx.execute(_UNACCOUNTED.limit(1))).one_or_none() is None
+    return (await tx.execute(_SELECT_UNACCOUNTED.limit(1))).one_or_none() is None
 
 
-async def _turn(tx: AsyncConnection, row: Row[tuple[object, ...]]) -> TurnRow:
+async def _load_turn(tx: AsyncConnection, row: Row[tuple[object, ...]]) -> AccountedTurn:
     calls = select(model_calls).where(model_calls.c.turn == row.turn).order_by(model_calls.c.id)
     tools = select(tool_calls).where(tool_calls.c.turn == row.turn).order_by(tool_calls.c.id)
     parts = (
         select(outbox).where(outbox.c.item == row.item, outbox.c.body.is_not(None)).order_by(outbox.c.part)
     )
-    return TurnRow(
+    return AccountedTurn(
         row.turn,
         row.ending,
         row.received_at,
-        _kept(row),
-        tuple(_call(call) for call in await tx.execute(calls)),
+        _to_breakdown(row),
+        tuple(_to_call_row(call) for call in await tx.execute(calls)),
         tuple(
-            ToolRow(tool.name, tool.arguments, tool.outcome, tool.result) for tool in await tx.execute(tools)
+            ToolCallRow(tool.name, tool.arguments, tool.outcome, tool.result)
+            for tool in await tx.execute(tools)
         ),
-        tuple(PartRow(part.message_id, part.sent_at) for part in await tx.execute(parts)),
+        tuple(AnswerPartRow(part.message_id, part.sent_at) for part in await tx.execute(parts)),
     )
 
 
-def _kept(row: Row[tuple[object, ...]]) -> Kept:
+def _to_breakdown(row: Row[tuple[object, ...]]) -> StoredBreakdown:
     told = {"turn", "settled_at", "whole"}
     seconds = {
         name: value for name, value in row._asdict().items() if name in accounts.c and name not in told
     }
-    return Kept(row.turn, row.settled_at, row.whole, seconds)
+    return StoredBreakdown(row.turn, row.settled_at, row.whole, seconds)
 
 
-def _call(row: Row[tuple[object, ...]]) -> CallRow:
-    return CallRow(
+def _to_call_row(row: Row[tuple[object, ...]]) -> ModelCallRow:
+    return ModelCallRow(
         outcome=row.outcome,
         again=row.again,
         input_tokens=row.prompt_tokens,

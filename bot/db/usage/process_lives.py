@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import lives
 
-_LAST_SIGN = func.coalesce(lives.c.ended_at, lives.c.seen_at)
+_LAST_SEEN_AT = func.coalesce(lives.c.ended_at, lives.c.seen_at)
 
 
 async def begin(tx: AsyncConnection, *, began_at: float) -> int:
@@ -20,7 +20,7 @@ async def begin(tx: AsyncConnection, *, began_at: float) -> int:
     return int((await tx.execute(made)).scalar_one())
 
 
-async def beat(tx: AsyncConnection, life: int, *, now: float) -> None:
+async def record_heartbeat(tx: AsyncConnection, life: int, *, now: float) -> None:
     """It still lives."""
     await tx.execute(update(lives).where(lives.c.id == life).values(seen_at=now))
 
@@ -30,13 +30,13 @@ async def end(tx: AsyncConnection, life: int, *, now: float) -> None:
     await tx.execute(update(lives).where(lives.c.id == life).values(seen_at=now, ended_at=now))
 
 
-async def outages(tx: AsyncConnection, since: float) -> list[tuple[float, float]]:
+async def list_outages(tx: AsyncConnection, since: float) -> list[tuple[float, float]]:
     """The times without a process that ended after `since`, in order.
 
     One that followed a kill begins at the last heartbeat before it, so that the killed process may have lived
     a little longer than is known.
     """
     first = select(func.max(lives.c.id)).where(lives.c.began_at <= since).scalar_subquery()
-    query = select(lives.c.began_at, _LAST_SIGN.label("left_at")).order_by(lives.c.id)
+    query = select(lives.c.began_at, _LAST_SEEN_AT.label("left_at")).order_by(lives.c.id)
     found = (await tx.execute(query.where(lives.c.id >= func.coalesce(first, 0)))).all()
     return [(left.left_at, next_one.began_at) for left, next_one in pairwise(found)]

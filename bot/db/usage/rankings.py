@@ -10,9 +10,9 @@ from sqlalchemy import ColumnElement, Select, Subquery, and_, case, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import accounts, model_calls, tool_calls, turns
-from bot.db.usage.scope_filters import of_calls_alone, of_turns
+from bot.db.usage.scope_filters import build_turn_filter, build_turnless_call_filter
 from bot.db.usage.usage_sums import Scope
-from bot.domain import CANVAS, CallOutcome
+from bot.domain import CANVAS_TOKENS, CallOutcome
 
 Sort = Literal["tokens", "input", "cached", "output", "reasoning", "canvases", "seconds", "waited", "when"]
 _m = model_calls.c
@@ -73,7 +73,7 @@ class RankedTurn:
     seconds: float | None
 
 
-_CANVASES = case((_m.purpose != "decision", (_m.completion_tokens + (CANVAS - 1)) // CANVAS))
+_CANVASES = case((_m.purpose != "decision", (_m.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS))
 _CALL_SORTS: dict[Sort, ColumnElement[Any]] = {
     "tokens": case(
         (_m.prompt_tokens.is_(None), _m.completion_tokens),
@@ -90,7 +90,7 @@ _CALL_SORTS: dict[Sort, ColumnElement[Any]] = {
 }
 
 
-async def calls(tx: AsyncConnection, scope: Scope, sort: Sort, top: int) -> list[RankedCall]:
+async def rank_calls(tx: AsyncConnection, scope: Scope, sort: Sort, top: int) -> list[RankedCall]:
     """The `top` model calls by `sort`, of turns and of none."""
     by = _CALL_SORTS[sort]
     if scope.is_everything:
@@ -98,11 +98,11 @@ async def calls(tx: AsyncConnection, scope: Scope, sort: Sort, top: int) -> list
     else:
         of_some = [] if scope.model is None else [_m.model == scope.model]
         joined = select(_m.id, by.label("rank")).select_from(turns.join(model_calls, _m.turn == _t.id))
-        alone = select(_m.id, by.label("rank")).where(_m.turn.is_(None), *of_calls_alone(scope))
-        chosen = [joined.where(*of_turns(scope), *of_some), alone]
+        alone = select(_m.id, by.label("rank")).where(_m.turn.is_(None), *build_turnless_call_filter(scope))
+        chosen = [joined.where(*build_turn_filter(scope), *of_some), alone]
     found: list[tuple[int, Any]] = []
     for query in chosen:
-        found += [(row.id, row.rank) for row in await tx.execute(_most(query, by, _m.id, top))]
+        found += [(row.id, row.rank) for row in await tx.execute(_take_top(query, by, _m.id, top))]
     found.sort(key=lambda one: (one[1] is None, -(one[1] or 0), -one[0]))
     order = {call: place for place, (call, _) in enumerate(found[:top])}
     columns = (
@@ -135,24 +135,28 @@ async def calls(tx: AsyncConnection, scope: Scope, sort: Sort, top: int) -> list
     return sorted(rows, key=lambda one: order[one.call])
 
 
-async def ranked_turns(tx: AsyncConnection, scope: Scope, sort: Sort, top: int) -> list[RankedTurn]:
+async def rank_turns(tx: AsyncConnection, scope: Scope, sort: Sort, top: int) -> list[RankedTurn]:
     """The `top` turns by `sort`."""
-    spent = _spent(scope)
-    by = _turn_sort(sort, spent)
-    chosen = select(_t.id).select_from(_with_calls(spent, accounts_too=True)).where(*of_turns(scope))
+    spent = _build_call_sums(scope)
+    by = _build_turn_sort(sort, spent)
+    chosen = (
+        select(_t.id).select_from(_join_calls(spent, with_accounts=True)).where(*build_turn_filter(scope))
+    )
     if scope.model is not None:
         chosen = chosen.where(spent.c.turn.is_not(None))
-    ids = list((await tx.execute(_most(chosen, by, _t.id, top))).scalars())
+    ids = list((await tx.execute(_take_top(chosen, by, _t.id, top))).scalars())
     order = {turn: place for place, turn in enumerate(ids)}
-    rows = [RankedTurn(*row) for row in [tuple(one) for one in await tx.execute(_shown(ids))]]
+    rows = [RankedTurn(*row) for row in [tuple(one) for one in await tx.execute(_select_turns(ids))]]
     return sorted(rows, key=lambda one: order[one.turn])
 
 
-def _most(query: Select[Any], by: ColumnElement[Any], then: ColumnElement[Any], top: int) -> Select[Any]:
-    return query.order_by(by.desc().nulls_last(), then.desc()).limit(top)
+def _take_top(
+    query: Select[Any], sort_column: ColumnElement[Any], tie_breaker: ColumnElement[Any], top: int
+) -> Select[Any]:
+    return query.order_by(sort_column.desc().nulls_last(), tie_breaker.desc()).limit(top)
 
 
-def _spent(scope: Scope) -> Subquery:
+def _build_call_sums(scope: Scope) -> Subquery:
     """The sums of a turn's calls."""
     of_some = [] if scope.model is None else [_m.model == scope.model]
     return (
@@ -170,28 +174,28 @@ def _spent(scope: Scope) -> Subquery:
     )
 
 
-def _with_calls(spent: Subquery, *, accounts_too: bool) -> Any:
-    joined = turns.outerjoin(spent, spent.c.turn == _t.id)
-    if accounts_too:
+def _join_calls(call_sums: Subquery, *, with_accounts: bool) -> Any:
+    joined = turns.outerjoin(call_sums, call_sums.c.turn == _t.id)
+    if with_accounts:
         return joined.outerjoin(accounts, _a.turn == _t.id)
     return joined
 
 
-def _turn_sort(sort: Sort, spent: Subquery) -> ColumnElement[Any]:
+def _build_turn_sort(sort: Sort, call_sums: Subquery) -> ColumnElement[Any]:
     match sort:
         case "tokens":
-            return func.coalesce(spent.c.input, 0) + func.coalesce(spent.c.output, 0)
+            return func.coalesce(call_sums.c.input, 0) + func.coalesce(call_sums.c.output, 0)
         case "seconds":
             return _a.whole
         case "waited":
             return _a.lane_wait + _a.seat_wait
         case "when":
             return _t.received_at
-    column: ColumnElement[Any] = spent.c[sort]
+    column: ColumnElement[Any] = call_sums.c[sort]
     return column
 
 
-def _shown(ids: list[int]) -> Select[Any]:
+def _select_turns(ids: list[int]) -> Select[Any]:
     """These turns with the sums of all their calls."""
     told = and_(_m.prompt_tokens.is_not(None), _m.completion_tokens.is_not(None), _m.usage_partial.is_(False))
     ran = select(func.count()).where(tool_calls.c.turn == _t.id).scalar_subquery()

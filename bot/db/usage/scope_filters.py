@@ -13,9 +13,9 @@ _m = model_calls.c
 _t = turns.c
 
 
-def of_turns(scope: Scope) -> list[ColumnElement[bool]]:
+def build_turn_filter(scope: Scope) -> list[ColumnElement[bool]]:
     """Which turns: by their receipt, chat and person."""
-    found: list[ColumnElement[bool]] = between(_t.received_at, scope)
+    found: list[ColumnElement[bool]] = build_time_filter(_t.received_at, scope)
     if scope.chat is not None:
         found.append(or_(_t.lane == scope.chat, _t.lane.startswith(f"{scope.chat}:", autoescape=True)))
     if scope.user is not None:
@@ -23,25 +23,25 @@ def of_turns(scope: Scope) -> list[ColumnElement[bool]]:
     return found
 
 
-def with_model(scope: Scope) -> list[ColumnElement[bool]]:
+def build_turn_and_model_filter(scope: Scope) -> list[ColumnElement[bool]]:
     """The same, and where a model is meant only turns that asked it."""
     if scope.model is None:
-        return of_turns(scope)
+        return build_turn_filter(scope)
     asked = exists().where(_m.turn == _t.id, _m.model == scope.model)
-    return [*of_turns(scope), asked]
+    return [*build_turn_filter(scope), asked]
 
 
-def of_calls_alone(scope: Scope) -> list[ColumnElement[bool]]:
+def build_turnless_call_filter(scope: Scope) -> list[ColumnElement[bool]]:
     """Which calls without a turn."""
-    found = between(_m.created_at, scope)
-    if scope.is_of_turns:
+    found = build_time_filter(_m.created_at, scope)
+    if scope.is_turns_only:
         found.append(false())
     if scope.model is not None:
         found.append(_m.model == scope.model)
     return found
 
 
-def between(moment: ColumnElement[float], scope: Scope) -> list[ColumnElement[bool]]:
+def build_time_filter(column: ColumnElement[float], scope: Scope) -> list[ColumnElement[bool]]:
     """What lies in this span of time."""
-    first = [] if scope.since is None else [moment >= scope.since]
-    return first + ([] if scope.until is None else [moment < scope.until])
+    first = [] if scope.since is None else [column >= scope.since]
+    return first + ([] if scope.until is None else [column < scope.until])

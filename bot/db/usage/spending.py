@@ -11,32 +11,36 @@ from sqlalchemy import ColumnElement, and_, case, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import accounts, model_calls, people, turns
-from bot.db.usage.turn_steps import account
-from bot.domain import CANVAS, CallOutcome, Lane, Purpose, Which
+from bot.db.usage.turn_steps import load_breakdown
+from bot.domain import CANVAS_TOKENS, CallOutcome, CallPurpose, EndpointRole, Lane
 
-_CANVASES = (model_calls.c.completion_tokens + (CANVAS - 1)) // CANVAS
-_BEGAN = case((model_calls.c.purpose == "decision", model_calls.c.created_at), else_=model_calls.c.seat_at)
-_COST = case((model_calls.c.purpose != "decision", _CANVASES))  # a reading is one step, and costs no canvas
+_CANVASES = (model_calls.c.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS
+_CALL_BEGAN_AT = case(
+    (model_calls.c.purpose == "decision", model_calls.c.created_at), else_=model_calls.c.seat_at
+)
+_CANVAS_COST = case(
+    (model_calls.c.purpose != "decision", _CANVASES)
+)  # a reading is one step, and costs no canvas
 
-_UNSURE = or_(
+_IS_PARTLY_UNKNOWN = or_(
     model_calls.c.prompt_tokens.is_(None),
     model_calls.c.completion_tokens.is_(None),
     model_calls.c.usage_partial.is_(True),
 )
-_COUNTED = (
+_CALL_SUM_COLUMNS = (
     func.count(model_calls.c.id).label("calls"),
     func.sum(model_calls.c.prompt_tokens).label("inputs"),
     func.sum(model_calls.c.completion_tokens).label("outputs"),
-    func.sum(_COST).label("canvases"),
-    func.sum(case((_UNSURE, 1), else_=0)).label("gaps"),
+    func.sum(_CANVAS_COST).label("canvases"),
+    func.sum(case((_IS_PARTLY_UNKNOWN, 1), else_=0)).label("gaps"),
 )
-_SECONDS = func.coalesce(accounts.c.whole, turns.c.ended_at - turns.c.received_at)
-_TOOK = (func.count(turns.c.id), func.coalesce(func.sum(_SECONDS), 0.0))
-_WITH_ACCOUNTS = turns.outerjoin(accounts, accounts.c.turn == turns.c.id)
+_TURN_SECONDS = func.coalesce(accounts.c.whole, turns.c.ended_at - turns.c.received_at)
+_TURN_SUM_COLUMNS = (func.count(turns.c.id), func.coalesce(func.sum(_TURN_SECONDS), 0.0))
+_TURNS_WITH_ACCOUNTS = turns.outerjoin(accounts, accounts.c.turn == turns.c.id)
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class SpendingSums:
     """Sums over model calls. Tokens are None when no call told; `whole` False: some did not, it was at least
     so much.
 
@@ -50,18 +54,18 @@ class Spent:
     output_tokens: int | None
     canvases: int | None
     seconds: float
-    whole: bool
+    is_complete: bool
 
 
 @dataclass(frozen=True, slots=True)
-class CallSpent:
+class CallSpending:
     """One model call of a turn; `again` says why its step was asked once more, `outcome` None: it still runs.
 
     `seconds` go from its seat to its end (a decision has none, and goes from its making), `waited` is the
     wait for the seat; None where a time is not known.
     """
 
-    purpose: Purpose
+    purpose: CallPurpose
     again: str | None
     model: str
     thinking: bool
@@ -74,7 +78,7 @@ class CallSpent:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnSpent:
+class TurnSpending:
     """An ended turn in its details: what was decided about it, and its calls in order.
 
     `endpoint_why` says why it was answered where it was; None: there was one endpoint. `account` is its
@@ -83,32 +87,32 @@ class TurnSpent:
 
     id: int
     thinking: bool
-    why: str
-    endpoint: Which
+    thinking_why: str
+    endpoint: EndpointRole
     endpoint_why: str | None
     seconds: float
-    calls: tuple[CallSpent, ...]
+    calls: tuple[CallSpending, ...]
     account: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedSpender:
     """A person or a chat, by `name`, and what it took."""
 
     name: str
-    spent: Spent
+    spending: SpendingSums
 
 
 @dataclass(frozen=True, slots=True)
-class Everybody:
+class SpendingOverview:
     """What everybody took together, and the people and the chats that took the most canvases, most first."""
 
-    whole: Spent
-    people: tuple[Ranked, ...]
-    chats: tuple[Ranked, ...]
+    total: SpendingSums
+    people: tuple[RankedSpender, ...]
+    chats: tuple[RankedSpender, ...]
 
 
-async def newest(tx: AsyncConnection, lane: Lane) -> int | None:
+async def find_newest_turn(tx: AsyncConnection, lane: Lane) -> int | None:
     """The lane's newest ended turn."""
     ended = select(turns.c.id).where(turns.c.lane == lane.key, turns.c.ended_at.is_not(None))
     return (
@@ -116,17 +120,17 @@ async def newest(tx: AsyncConnection, lane: Lane) -> int | None:
     ).scalar_one_or_none()
 
 
-async def of_turn(tx: AsyncConnection, turn: int) -> Spent:
+async def sum_turn(tx: AsyncConnection, turn: int) -> SpendingSums:
     """What a turn took in all."""
-    return await _spent(tx, turns.c.id == turn)
+    return await _load_sums(tx, turns.c.id == turn)
 
 
-async def since(tx: AsyncConnection, person: int, begin: float) -> Spent:
+async def sum_person(tx: AsyncConnection, person: int, begin: float) -> SpendingSums:
     """What all turns of a person took that began at `begin` (epoch seconds) or later."""
-    return await _spent(tx, and_(turns.c.person == person, turns.c.began_at >= begin))
+    return await _load_sums(tx, and_(turns.c.person == person, turns.c.began_at >= begin))
 
 
-async def details(tx: AsyncConnection, lane: Lane, turn: int) -> TurnSpent | None:
+async def load_details(tx: AsyncConnection, lane: Lane, turn: int) -> TurnSpending | None:
     """An ended turn call by call; None if the lane has no such turn."""
     mine = select(turns).where(turns.c.id == turn, turns.c.lane == lane.key, turns.c.ended_at.is_not(None))
     found = (await tx.execute(mine)).one_or_none()
@@ -139,15 +143,15 @@ async def details(tx: AsyncConnection, lane: Lane, turn: int) -> TurnSpent | Non
         model_calls.c.thinking,
         model_calls.c.prompt_tokens,
         model_calls.c.cached_tokens,
-        _COST.label("canvases"),
-        (model_calls.c.ended_at - _BEGAN).label("seconds"),
+        _CANVAS_COST.label("canvases"),
+        (model_calls.c.ended_at - _CALL_BEGAN_AT).label("seconds"),
         (model_calls.c.seat_at - model_calls.c.created_at).label("waited"),
         model_calls.c.outcome,
     )
     rows = await tx.execute(select(*columns).where(model_calls.c.turn == turn).order_by(model_calls.c.id))
-    calls = tuple(CallSpent(**row._asdict()) for row in rows)
-    kept = await account(tx, turn)
-    return TurnSpent(
+    calls = tuple(CallSpending(**row._asdict()) for row in rows)
+    kept = await load_breakdown(tx, turn)
+    return TurnSpending(
         turn,
         found.thinking,
         found.thinking_why,
@@ -159,71 +163,75 @@ async def details(tx: AsyncConnection, lane: Lane, turn: int) -> TurnSpent | Non
     )
 
 
-async def everybody(tx: AsyncConnection, begin: float, most: int) -> Everybody:
+async def load_overview(tx: AsyncConnection, begin: float, limit: int) -> SpendingOverview:
     """What all turns took that were received at `begin` (epoch seconds) or later, and who took most."""
-    shares = await _shares(tx, begin)
-    persons, lanes = (_ranked(_together(shares, place), most) for place in (0, 1))
-    names = await _names(tx, [int(one.name) for one in persons])
-    named = tuple(Ranked(names.get(int(one.name), one.name), one.spent) for one in persons)
-    return Everybody(_sum(list(shares.values())), named, lanes)
+    shares = await _load_shares(tx, begin)
+    persons, lanes = (_rank_spenders(_sum_by_key(shares, place), limit) for place in (0, 1))
+    names = await _load_names(tx, [int(one.name) for one in persons])
+    named = tuple(RankedSpender(names.get(int(one.name), one.name), one.spending) for one in persons)
+    return SpendingOverview(_add_up(list(shares.values())), named, lanes)
 
 
-def _together(shares: Mapping[tuple[int, str], Spent], place: int) -> dict[str, Spent]:
+def _sum_by_key(shares: Mapping[tuple[int, str], SpendingSums], key_index: int) -> dict[str, SpendingSums]:
     """What those of one person, or of one lane, took."""
-    found: dict[str, list[Spent]] = {}
+    found: dict[str, list[SpendingSums]] = {}
     for key, spent in shares.items():
-        found.setdefault(str(key[place]), []).append(spent)
-    return {name: _sum(some) for name, some in found.items()}
+        found.setdefault(str(key[key_index]), []).append(spent)
+    return {name: _add_up(some) for name, some in found.items()}
 
 
-def _ranked(spent: Mapping[str, Spent], most: int) -> tuple[Ranked, ...]:
+def _rank_spenders(sums_by_name: Mapping[str, SpendingSums], limit: int) -> tuple[RankedSpender, ...]:
     ordered = sorted(
-        spent.items(), key=lambda one: (one[1].canvases is None, -(one[1].canvases or 0), one[0])
+        sums_by_name.items(), key=lambda one: (one[1].canvases is None, -(one[1].canvases or 0), one[0])
     )
-    return tuple(Ranked(name, one) for name, one in ordered[:most])
+    return tuple(RankedSpender(name, one) for name, one in ordered[:limit])
 
 
-def _sum(some: Sequence[Spent]) -> Spent:
-    return Spent(
-        sum(one.turns for one in some),
-        sum(one.calls for one in some),
-        _known(one.input_tokens for one in some),
-        _known(one.output_tokens for one in some),
-        _known(one.canvases for one in some),
-        sum(one.seconds for one in some),
-        whole=all(one.whole for one in some),
+def _add_up(sums: Sequence[SpendingSums]) -> SpendingSums:
+    return SpendingSums(
+        sum(one.turns for one in sums),
+        sum(one.calls for one in sums),
+        _sum_known(one.input_tokens for one in sums),
+        _sum_known(one.output_tokens for one in sums),
+        _sum_known(one.canvases for one in sums),
+        sum(one.seconds for one in sums),
+        is_complete=all(one.is_complete for one in sums),
     )
 
 
-def _known(counts: Iterable[int | None]) -> int | None:
+def _sum_known(counts: Iterable[int | None]) -> int | None:
     told = [one for one in counts if one is not None]
     if told:
         return sum(told)
     return None
 
 
-async def _names(tx: AsyncConnection, ids: Sequence[int]) -> dict[int, str]:
+async def _load_names(tx: AsyncConnection, ids: Sequence[int]) -> dict[int, str]:
     rows = await tx.execute(select(people.c.id, people.c.name).where(people.c.id.in_(ids)))
     return {row.id: row.name for row in rows}
 
 
-async def _spent(tx: AsyncConnection, which: ColumnElement[bool]) -> Spent:
+async def _load_sums(tx: AsyncConnection, condition: ColumnElement[bool]) -> SpendingSums:
     counted = (
-        select(*_COUNTED).select_from(turns.join(model_calls, model_calls.c.turn == turns.c.id)).where(which)
+        select(*_CALL_SUM_COLUMNS)
+        .select_from(turns.join(model_calls, model_calls.c.turn == turns.c.id))
+        .where(condition)
     )
     calls, inputs, outputs, canvases, gaps = (await tx.execute(counted)).one()
-    count, seconds = (await tx.execute(select(*_TOOK).select_from(_WITH_ACCOUNTS).where(which))).one()
-    return Spent(count, calls, inputs, outputs, canvases, seconds, whole=not gaps)
+    count, seconds = (
+        await tx.execute(select(*_TURN_SUM_COLUMNS).select_from(_TURNS_WITH_ACCOUNTS).where(condition))
+    ).one()
+    return SpendingSums(count, calls, inputs, outputs, canvases, seconds, is_complete=not gaps)
 
 
-async def _shares(tx: AsyncConnection, begin: float) -> dict[tuple[int, str], Spent]:
+async def _load_shares(tx: AsyncConnection, begin: float) -> dict[tuple[int, str], SpendingSums]:
     """What each person took in each lane; turn by turn first, in the order of their rows, which needs no
     sorting.
     """
     oldest = select(func.min(turns.c.id)).where(turns.c.received_at >= begin).scalar_subquery()
     keys = (turns.c.person, turns.c.lane)
     since = (turns.c.id >= oldest, turns.c.received_at >= begin)
-    a_turn = select(model_calls.c.turn, *_COUNTED).where(model_calls.c.turn >= oldest)
+    a_turn = select(model_calls.c.turn, *_CALL_SUM_COLUMNS).where(model_calls.c.turn >= oldest)
     one = a_turn.group_by(model_calls.c.turn).subquery()
     sums = [func.sum(column) for column in list(one.c)[1:]]
     counted = (
@@ -234,8 +242,10 @@ async def _shares(tx: AsyncConnection, begin: float) -> dict[tuple[int, str], Sp
     )
     calls = {(row[0], row[1]): tuple(row[2:]) for row in await tx.execute(counted)}
     shares = {}
-    took = select(*keys, *_TOOK).select_from(_WITH_ACCOUNTS).where(*since).group_by(*keys)
+    took = select(*keys, *_TURN_SUM_COLUMNS).select_from(_TURNS_WITH_ACCOUNTS).where(*since).group_by(*keys)
     for person, lane, count, seconds in await tx.execute(took):
         called, inputs, outputs, canvases, gaps = calls.get((person, lane), (0, None, None, None, 0))
-        shares[person, lane] = Spent(count, called, inputs, outputs, canvases, seconds, whole=not gaps)
+        shares[person, lane] = SpendingSums(
+            count, called, inputs, outputs, canvases, seconds, is_complete=not gaps
+        )
     return shares

@@ -11,7 +11,7 @@ from sqlalchemy import Select, null, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import accounts, approvals, inbox, messages, model_calls, outbox, tool_calls, turns
-from bot.db.usage.usage_sums import Seconds
+from bot.db.usage.usage_sums import BreakdownColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class PartStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TurnMessage:
     """A message of the conversation, with its text."""
 
     role: str
@@ -81,7 +81,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class TurnSteps:
     """A turn step by step. `account` is empty until it is settled; `said` is empty unless texts were asked
     for.
     """
@@ -103,11 +103,11 @@ class Steps:
     calls: tuple[CallStep, ...]
     tools: tuple[ToolStep, ...]
     parts: tuple[PartStep, ...]
-    said: tuple[Said, ...]
+    said: tuple[TurnMessage, ...]
 
 
-_CALL = tuple(model_calls.c[name] for name in CallStep.__slots__)
-_TURN = (
+_CALL_COLUMNS = tuple(model_calls.c[name] for name in CallStep.__slots__)
+_TURN_COLUMNS = (
     *(
         turns.c.id,
         turns.c.lane,
@@ -128,28 +128,30 @@ _TURN = (
 )
 
 
-async def steps(tx: AsyncConnection, turn: int, *, texts: bool) -> Steps | None:
+async def load_steps(tx: AsyncConnection, turn: int, *, with_texts: bool) -> TurnSteps | None:
     """The turn, or None if there is none of this id."""
-    query = select(*_TURN, turns.c.item).select_from(turns.outerjoin(inbox, inbox.c.id == turns.c.item))
+    query = select(*_TURN_COLUMNS, turns.c.item).select_from(
+        turns.outerjoin(inbox, inbox.c.id == turns.c.item)
+    )
     row = (await tx.execute(query.where(turns.c.id == turn))).one_or_none()
     if row is None:
         return None
-    calls = select(*_CALL).where(model_calls.c.turn == turn).order_by(model_calls.c.id)
+    calls = select(*_CALL_COLUMNS).where(model_calls.c.turn == turn).order_by(model_calls.c.id)
     parts = select(outbox.c.state, outbox.c.made_at, outbox.c.sent_at, outbox.c.done_at)
     parts = parts.where(outbox.c.item == row.item, outbox.c.body.is_not(None)).order_by(outbox.c.part)
-    return Steps(
-        **dict(zip(Steps.__slots__, row[: len(_TURN)], strict=False)),
-        account=await account(tx, turn),
-        calls=tuple(CallStep(*one) for one in await _rows(tx, calls)),
-        tools=await _tools(tx, turn, texts=texts),
-        parts=tuple(PartStep(*one) for one in await _rows(tx, parts)),
-        said=await _said(tx, turn) if texts else (),
+    return TurnSteps(
+        **dict(zip(TurnSteps.__slots__, row[: len(_TURN_COLUMNS)], strict=False)),
+        account=await load_breakdown(tx, turn),
+        calls=tuple(CallStep(*one) for one in await _load_rows(tx, calls)),
+        tools=await _load_tools(tx, turn, with_texts=with_texts),
+        parts=tuple(PartStep(*one) for one in await _load_rows(tx, parts)),
+        said=await _load_messages(tx, turn) if with_texts else (),
     )
 
 
-async def account(tx: AsyncConnection, turn: int) -> dict[str, float]:
+async def load_breakdown(tx: AsyncConnection, turn: int) -> dict[str, float]:
     """The seconds of a turn by kind; empty while it is not settled."""
-    kinds: tuple[str, ...] = get_args(Seconds)
+    kinds: tuple[str, ...] = get_args(BreakdownColumn)
     query = select(*(accounts.c[kind] for kind in kinds)).where(accounts.c.turn == turn)
     row = (await tx.execute(query)).one_or_none()
     if row is None:
@@ -157,19 +159,19 @@ async def account(tx: AsyncConnection, turn: int) -> dict[str, float]:
     return dict(zip(kinds, row, strict=True))
 
 
-async def _tools(tx: AsyncConnection, turn: int, *, texts: bool) -> tuple[ToolStep, ...]:
+async def _load_tools(tx: AsyncConnection, turn: int, *, with_texts: bool) -> tuple[ToolStep, ...]:
     columns: list[Any] = [tool_calls.c[name] for name in ("step", "name", "outcome", "began_at", "ended_at")]
-    columns += [tool_calls.c.arguments, tool_calls.c.result] if texts else [null(), null()]
+    columns += [tool_calls.c.arguments, tool_calls.c.result] if with_texts else [null(), null()]
     columns += [approvals.c.asked_at, approvals.c.answered_at, approvals.c.answer]
     asked = tool_calls.outerjoin(approvals, approvals.c.id == tool_calls.c.approval)
     query = select(*columns).select_from(asked).where(tool_calls.c.turn == turn).order_by(tool_calls.c.id)
-    return tuple(ToolStep(*one) for one in await _rows(tx, query))
+    return tuple(ToolStep(*one) for one in await _load_rows(tx, query))
 
 
-async def _said(tx: AsyncConnection, turn: int) -> tuple[Said, ...]:
+async def _load_messages(tx: AsyncConnection, turn: int) -> tuple[TurnMessage, ...]:
     query = select(messages.c.role, messages.c.text, messages.c.made_at).where(messages.c.turn == turn)
-    return tuple(Said(*one) for one in await _rows(tx, query.order_by(messages.c.id)))
+    return tuple(TurnMessage(*one) for one in await _load_rows(tx, query.order_by(messages.c.id)))
 
 
-async def _rows(tx: AsyncConnection, query: Select[Any]) -> list[tuple[Any, ...]]:
+async def _load_rows(tx: AsyncConnection, query: Select[Any]) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in await tx.execute(query)]

@@ -6,10 +6,10 @@ A sum stands beside how many were known, so that unknown never becomes nought.
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-DAY = 86_400  # seconds; days are UTC
-Key: TypeAlias = str | int | None
-Group = Literal["day", "chat", "user", "model", "purpose"]
-Seconds = Literal[
+DAY_SECONDS = 86_400  # seconds; days are UTC
+GroupKey: TypeAlias = str | int | None
+GroupBy = Literal["day", "chat", "user", "model", "purpose"]
+BreakdownColumn = Literal[
     "whole",
     "intake",
     "lane_wait",
@@ -42,15 +42,17 @@ class Scope:
         return self == Scope()
 
     @property
-    def is_of_turns(self) -> bool:
+    def is_turns_only(self) -> bool:
         """Whether only calls of turns can be meant."""
         return self.chat is not None or self.user is not None
 
     @property
-    def is_of_days(self) -> bool:
+    def is_whole_days(self) -> bool:
         """Whether it is whole days of everybody, for which durations are kept counted."""
         borders = [one for one in (self.since, self.until) if one is not None]
-        return not self.is_of_turns and self.model is None and all(one % DAY == 0 for one in borders)
+        return (
+            not self.is_turns_only and self.model is None and all(one % DAY_SECONDS == 0 for one in borders)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class CallSums:
     brake of its thinking. `busy` and `waited` are seconds with and for a seat.
     """
 
-    key: Key
+    key: GroupKey
     calls: int
     input: int
     input_known: int
@@ -97,7 +99,7 @@ class TurnSums:
     thought.
     """
 
-    key: Key
+    key: GroupKey
     turns: int
     thinking: int
     empty: int
@@ -112,7 +114,7 @@ class TurnSums:
 class ToolSums:
     """Tool calls of one outcome (None: not ended) in a group; `seconds` are over the `timed` ones."""
 
-    key: Key
+    key: GroupKey
     outcome: str | None
     calls: int
     timed: int
@@ -120,23 +122,23 @@ class ToolSums:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedSums:
+class ApprovalSums:
     """Tool calls of a group about which a person was asked, by the answer (None: not given yet).
 
     `waited` are the seconds until then, of those that were answered.
     """
 
-    key: Key
+    key: GroupKey
     answer: str | None
     calls: int
     waited: float
 
 
 @dataclass(frozen=True, slots=True)
-class AgainSums:
+class RetrySums:
     """How many calls of a group were made for this reason, which would not have been needed otherwise."""
 
-    key: Key
+    key: GroupKey
     again: str
     calls: int
 

@@ -3,12 +3,12 @@
 from bot.errors import CanvasgramError
 
 
-class Unclear(CanvasgramError):
+class UnclearTime(CanvasgramError):
     """Words for a time that cannot be understood, or not be meant; the text says why, and how it may be said.
 
     `told`: it is known what is wrong; else the words are just no words for a time.
     """
 
-    def __init__(self, text: str, *, told: bool = True) -> None:
+    def __init__(self, text: str, *, has_reason: bool = True) -> None:
         super().__init__(text)
-        self.told = told
+        self.has_reason = has_reason

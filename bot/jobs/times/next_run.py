@@ -5,15 +5,15 @@ from datetime import tzinfo
 from typing import Literal
 
 from bot.jobs.times import rrules as rules
-from bot.jobs.times.rrules import Rule
+from bot.jobs.times.rrules import RecurrenceRule
 
-LATE = 300.0  # seconds after which a due time counts as missed
+LATE_SECONDS = 300.0  # seconds after which a due time counts as missed
 
-Missed = Literal["once", "skip"]
+MissedPolicy = Literal["once", "skip"]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """What becomes of a job now: the due time to be done (None: none), when it is due next (None: never
     again).
 
@@ -25,17 +25,19 @@ class Plan:
     left_out: bool = False
 
 
-def plan(next_due: float, rule: Rule | None, where: tzinfo, missed: Missed, now: float) -> Plan:
+def plan_run(
+    next_due: float, rule: RecurrenceRule | None, tz: tzinfo, missed: MissedPolicy, now: float
+) -> RunPlan:
     """What becomes of a job whose `next_due` is not later than `now`.
 
     Of several due times that were missed only the last is done, and only if the job wants that.
     """
     if rule is None:
-        return Plan(next_due if _wanted(next_due, missed, now) else None, None)
-    last = rules.latest(rule, where, next_due, now)
-    following = rules.next_after(rule, where, max(now, last))
-    return Plan(last if _wanted(last, missed, now) else None, following, left_out=last > next_due)
+        return RunPlan(next_due if _is_wanted(next_due, missed, now) else None, None)
+    last = rules.find_latest(rule, tz, next_due, now)
+    following = rules.find_next(rule, tz, max(now, last))
+    return RunPlan(last if _is_wanted(last, missed, now) else None, following, left_out=last > next_due)
 
 
-def _wanted(due: float, missed: Missed, now: float) -> bool:
-    return missed == "once" or now - due <= LATE
+def _is_wanted(due: float, missed: MissedPolicy, now: float) -> bool:
+    return missed == "once" or now - due <= LATE_SECONDS

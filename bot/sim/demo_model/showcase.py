@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from bot.sim.demo_model.story import STORY
-from bot.sim.vllm.script import ChatRequest, call_text, text_of, thought
+from bot.sim.vllm.script import ChatRequest, format_thought, format_tool_call, message_text
 
-SHOWCASE: tuple[str, ...] = (
+SHOWCASE_QUESTIONS: tuple[str, ...] = (
     "What time is it in Tokyo?",
     "Compare the time in Tokyo and New York",
     "What is 2^100 / 7, exactly?",
@@ -31,13 +31,13 @@ _ZONES = {
     "delhi": "Asia/Kolkata",
     "los angeles": "America/Los_Angeles",
 }
-_STAMP = re.compile(r"^\[\w{3} \d{4}-\d\d-\d\d [^\]]*\]\s*")
-_DATA = re.compile(r"\[data:.*?\[end of data\]", re.DOTALL)
-_CLOCK = re.compile(
+_TIME_STAMP = re.compile(r"^\[\w{3} \d{4}-\d\d-\d\d [^\]]*\]\s*")
+_DATA_SECTION = re.compile(r"\[data:.*?\[end of data\]", re.DOTALL)
+_CLOCK_RESULT = re.compile(
     r"^(?P<day>\w+), (?P<date>[\d-]+) (?P<time>\d\d:\d\d)\S* in .+\(UTC(?P<sign>[+-])(?P<h>\d\d):(?P<m>\d\d)\)"
 )
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
-_TIDES = (
+_TIDES_ANSWER = (
     "The Moon pulls a little harder on the side of the Earth that faces it, and a little less hard on the far side, so "
     "the sea bulges on both. The Earth turns beneath these two bulges, which is why most coasts have high water twice "
     "in about 25 hours. When the Sun pulls along the same line, at full and new Moon, tides are at their highest."
@@ -45,28 +45,28 @@ _TIDES = (
 _THOUGHT = (
     "One of the questions I can show something for. Is a tool needed? I take the shortest way to an answer."
 )
-_ELSE = (
+_FALLBACK_ANSWER = (
     "I am a *simulated* model: the gateway, its tools and this chat are real, but nothing here can really think. "
     "With a real DiffusionGemma behind it, this would be its answer.\n\nThis is what I can show:\n"
 )
 
 
-class _Result(NamedTuple):
+class _ToolResult(NamedTuple):
     """A tool call of this turn and what came of it."""
 
     name: str
     text: str
 
 
-Topic = Callable[[re.Match[str], Sequence[_Result], frozenset[str]], str]
+TopicAnswer = Callable[[re.Match[str], Sequence[_ToolResult], frozenset[str]], str]
 
 
-def showcase(request: ChatRequest) -> str:
+def answer_showcase(request: ChatRequest) -> str:
     """Raw Gemma text for the newest question that is known, or an honest list of what there is to see."""
     offered = frozenset(tool["function"]["name"] for tool in request.tools)
-    results = _results(request)
-    text = _ELSE + "\n".join(f"- {question}" for question in SHOWCASE)
-    for question in reversed([_question(asked) for asked in request.asked]):
+    results = _tool_results(request)
+    text = _FALLBACK_ANSWER + "\n".join(f"- {question}" for question in SHOWCASE_QUESTIONS)
+    for question in reversed([_clean_question(asked) for asked in request.user_texts]):
         known = next(
             ((topic, found) for pattern, topic in _TOPICS if (found := pattern.search(question))), None
         )
@@ -75,72 +75,76 @@ def showcase(request: ChatRequest) -> str:
             text = topic(found, results, offered)
             break
     if request.thinking:
-        return thought(_THOUGHT, request) + text
+        return format_thought(_THOUGHT, request) + text
     return text
 
 
-def _question(text: str) -> str:
+def _clean_question(text: str) -> str:
     """What the person typed, without the house's time stamp and the words of others."""
-    return _STAMP.sub("", _DATA.sub("", text).strip()).strip()
+    return _TIME_STAMP.sub("", _DATA_SECTION.sub("", text).strip()).strip()
 
 
-def _results(request: ChatRequest) -> Sequence[_Result]:
+def _tool_results(request: ChatRequest) -> Sequence[_ToolResult]:
     names = {
         call["id"]: call["function"]["name"]
-        for message in request.rounds
+        for message in request.round_messages
         for call in message.get("tool_calls") or ()
     }
     return [
-        _Result(names.get(message.get("tool_call_id"), "unknown"), text_of(message))
-        for message in request.rounds
+        _ToolResult(names.get(message.get("tool_call_id"), "unknown"), message_text(message))
+        for message in request.round_messages
         if message["role"] == "tool"
     ]
 
 
-def _call(name: str, offered: frozenset[str], *arguments: Mapping[str, str]) -> str:
-    if name not in offered:
+def _call_tool(name: str, tool_names: frozenset[str], *arguments: Mapping[str, str]) -> str:
+    if name not in tool_names:
         return f"I would ask the tool `{name}` for that, but it is not offered to me here."
-    return "".join(call_text(name, given) for given in arguments)
+    return "".join(format_tool_call(name, given) for given in arguments)
 
 
-def _hello(_: re.Match[str], _results: Sequence[_Result], _offered: frozenset[str]) -> str:
-    tries = "\n".join(f"- {question}" for question in SHOWCASE[:3])
+def _greet(_: re.Match[str], _results: Sequence[_ToolResult], _tool_names: frozenset[str]) -> str:
+    tries = "\n".join(f"- {question}" for question in SHOWCASE_QUESTIONS[:3])
     return f"Hello! I am a simulated model behind a real gateway. Try one of these:\n{tries}"
 
 
-def _time(found: re.Match[str], results: Sequence[_Result], offered: frozenset[str]) -> str:
-    places = [place.strip(" ?.!") for place in re.split(r",| and ", found["places"]) if place.strip(" ?.!")]
+def _answer_time(match: re.Match[str], results: Sequence[_ToolResult], tool_names: frozenset[str]) -> str:
+    places = [place.strip(" ?.!") for place in re.split(r",| and ", match["places"]) if place.strip(" ?.!")]
     if not results:
-        return _call("clock", offered, *({"zone": _ZONES.get(place.lower(), place)} for place in places))
-    read = [_CLOCK.match(result.text) for result in results]
+        return _call_tool(
+            "clock", tool_names, *({"zone": _ZONES.get(place.lower(), place)} for place in places)
+        )
+    read = [_CLOCK_RESULT.match(result.text) for result in results]
     lines = [
         f"In **{place}** it is {clock['time']} on {clock['day']}, {clock['date']}." if clock else result.text
         for place, clock, result in zip(places, read, results, strict=False)
     ]
     if len(read) == 2 and read[0] and read[1]:
-        lines.append(_difference(places, read[0], read[1]))
+        lines.append(_describe_difference(places, read[0], read[1]))
     return "\n".join(lines)
 
 
-def _difference(places: Sequence[str], first: re.Match[str], second: re.Match[str]) -> str:
-    hours = (_offset(first) - _offset(second)) / 60
+def _describe_difference(places: Sequence[str], first: re.Match[str], second: re.Match[str]) -> str:
+    hours = (_offset_minutes(first) - _offset_minutes(second)) / 60
     if not hours:
         return "\nBoth clocks show the same."
     ahead, behind = places[:2] if hours > 0 else (places[1], places[0])
     return f"\n{ahead} is {abs(hours):g} hours ahead of {behind}."
 
 
-def _offset(clock: re.Match[str]) -> int:
+def _offset_minutes(clock: re.Match[str]) -> int:
     minutes = int(clock["h"]) * 60 + int(clock["m"])
     if clock["sign"] == "-":
         return -minutes
     return minutes
 
 
-def _arithmetic(found: re.Match[str], results: Sequence[_Result], offered: frozenset[str]) -> str:
-    expression = _THOUSANDS.sub("", found["sum"].strip(" =?.,"))
+def _answer_arithmetic(
+    match: re.Match[str], results: Sequence[_ToolResult], tool_names: frozenset[str]
+) -> str:
+    expression = _THOUSANDS.sub("", match["sum"].strip(" =?.,"))
     if not results:
-        return _call("calculate", offered, {"expression": expression})
+        return _call_tool("calculate", tool_names, {"expression": expression})
     told = results[-1].text
     if not re.match(r"-?\d", told):
         return f"`{expression}`: {told}"
@@ -149,25 +153,25 @@ def _arithmetic(found: re.Match[str], results: Sequence[_Result], offered: froze
     return f"`{expression}` is exactly\n\n```\n{exact}\n```{rounded}"
 
 
-def _remember(found: re.Match[str], results: Sequence[_Result], offered: frozenset[str]) -> str:
-    note = found["note"].strip(" .!")
+def _answer_remember(match: re.Match[str], results: Sequence[_ToolResult], tool_names: frozenset[str]) -> str:
+    note = match["note"].strip(" .!")
     if not results:
-        return _call("remember", offered, {"note": f"The person says: {note}."})
+        return _call_tool("remember", tool_names, {"note": f"The person says: {note}."})
     return f"Noted: {note}. {results[-1].text}"
 
 
-def _recall(_: re.Match[str], results: Sequence[_Result], offered: frozenset[str]) -> str:
+def _answer_recall(_: re.Match[str], results: Sequence[_ToolResult], tool_names: frozenset[str]) -> str:
     if not results:
-        return _call("recall", offered, {})
+        return _call_tool("recall", tool_names, {})
     notes = results[-1].text
     if not re.match(r"\d+\. ", notes):
         return f"{notes} Tell me something with “Remember that …”."
     return f"This is what I was asked to keep:\n\n{notes}"
 
 
-def _remind(found: re.Match[str], results: Sequence[_Result], offered: frozenset[str]) -> str:
+def _answer_remind(match: re.Match[str], results: Sequence[_ToolResult], tool_names: frozenset[str]) -> str:
     if not results:
-        return _call("schedule", offered, {"when": found["when"], "text": found["text"].strip(" .!")})
+        return _call_tool("schedule", tool_names, {"when": match["when"], "text": match["text"].strip(" .!")})
     told = results[-1].text
     if "time zone is unknown" in told:
         return "In which city are you? Say it again with that, such as: Remind me tomorrow at 9 in Paris to call Anna."
@@ -176,36 +180,36 @@ def _remind(found: re.Match[str], results: Sequence[_Result], offered: frozenset
     return told
 
 
-def _page(found: re.Match[str], results: Sequence[_Result], offered: frozenset[str]) -> str:
+def _answer_page(match: re.Match[str], results: Sequence[_ToolResult], tool_names: frozenset[str]) -> str:
     if not results:
-        return _call("fetch_page", offered, {"url": found["url"].rstrip(".,!?)")})
+        return _call_tool("fetch_page", tool_names, {"url": match["url"].rstrip(".,!?)")})
     text = results[-1].text
     shown = text if len(text) <= 600 else f"{text[:600].rstrip()} …"
     return "This is how the page begins:\n\n> " + shown.replace("\n", "\n> ")
 
 
-def _tides(_: re.Match[str], _results: Sequence[_Result], _offered: frozenset[str]) -> str:
-    return _TIDES
+def _answer_tides(_: re.Match[str], _results: Sequence[_ToolResult], _tool_names: frozenset[str]) -> str:
+    return _TIDES_ANSWER
 
 
-def _story(_: re.Match[str], _results: Sequence[_Result], _offered: frozenset[str]) -> str:
+def _answer_story(_: re.Match[str], _results: Sequence[_ToolResult], _tool_names: frozenset[str]) -> str:
     return STORY
 
 
-_TOPICS: tuple[tuple[re.Pattern[str], Topic], ...] = tuple(
+_TOPICS: tuple[tuple[re.Pattern[str], TopicAnswer], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), topic)
     for pattern, topic in (
-        (r"\b(story|lighthouse)\b", _story),
-        (r"\btides?\b", _tides),
-        (r"\bremind me (?P<when>.+?) to (?P<text>.+)", _remind),
-        (r"\bremember (?:that )?(?P<note>(?!.*about me).+)", _remember),
-        (r"(?P<url>https?://\S+)", _page),
-        (r"\btime\b.*?\bin (?P<places>.+)", _time),
-        (r"\b(know|remember\w*|notes?)\b.*\b(about )?me\b", _recall),
+        (r"\b(story|lighthouse)\b", _answer_story),
+        (r"\btides?\b", _answer_tides),
+        (r"\bremind me (?P<when>.+?) to (?P<text>.+)", _answer_remind),
+        (r"\bremember (?:that )?(?P<note>(?!.*about me).+)", _answer_remember),
+        (r"(?P<url>https?://\S+)", _answer_page),
+        (r"\btime\b.*?\bin (?P<places>.+)", _answer_time),
+        (r"\b(know|remember\w*|notes?)\b.*\b(about )?me\b", _answer_recall),
         (
             r"(?:what(?: i|')s|how much is|calculate|compute|work out)\s+(?P<sum>[\d(√-](?:[\d\s+*/^().,!%-]|\bof\b)*)",
-            _arithmetic,
+            _answer_arithmetic,
         ),
-        (r"^\W*(hello|hi|hey|good (morning|day|evening))\b", _hello),
+        (r"^\W*(hello|hi|hey|good (morning|day|evening))\b", _greet),
     )
 )

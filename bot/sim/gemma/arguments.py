@@ -9,91 +9,91 @@ from typing import Any
 
 DELIMITER = '<|"|>'
 _BLANKS = " ,\n\t"
-_NOTHING = object()
+_MISSING = object()
 
 Schema = Mapping[str, Any]
 Pairs = list[tuple[str, Any]]
 
 
-class _Reader:
+class _ArgumentReader:
     """A place in the text of an argument list; `cut` means that the text may go on later."""
 
-    def __init__(self, text: str, *, cut: bool) -> None:
+    def __init__(self, text: str, *, is_partial: bool) -> None:
         self._text = text
-        self._at = 0
-        self._cut = cut
+        self._position = 0
+        self._is_partial = is_partial
 
-    def pairs(self, closing: str) -> Pairs:
+    def read_pairs(self, closing: str) -> Pairs:
         found: Pairs = []
-        while not self._ended(closing):
-            colon = self._text.find(":", self._at)
+        while not self._consume_end(closing):
+            colon = self._text.find(":", self._position)
             if colon < 0:
-                self._at = len(self._text)
+                self._position = len(self._text)
                 break
-            key = self._text[self._at : colon].strip()
+            key = self._text[self._position : colon].strip()
             key = key.removeprefix(DELIMITER).removesuffix(DELIMITER)
-            self._at = colon + 1
-            value = self._value()
-            if value is not _NOTHING:
+            self._position = colon + 1
+            value = self._read_value()
+            if value is not _MISSING:
                 found.append((key, value))
         return found
 
-    def _ended(self, closing: str) -> bool:
-        while self._at < len(self._text) and self._text[self._at] in _BLANKS:
-            self._at += 1
-        if self._at >= len(self._text):
+    def _consume_end(self, closing: str) -> bool:
+        while self._position < len(self._text) and self._text[self._position] in _BLANKS:
+            self._position += 1
+        if self._position >= len(self._text):
             return True
-        if closing and self._text[self._at] == closing:
-            self._at += 1
+        if closing and self._text[self._position] == closing:
+            self._position += 1
             return True
         return False
 
-    def _value(self) -> Any:
-        while self._at < len(self._text) and self._text[self._at] in " \n\t":
-            self._at += 1
-        if self._text.startswith(DELIMITER, self._at):
-            return self._string()
-        opener = self._text[self._at : self._at + 1]
+    def _read_value(self) -> Any:
+        while self._position < len(self._text) and self._text[self._position] in " \n\t":
+            self._position += 1
+        if self._text.startswith(DELIMITER, self._position):
+            return self._read_string()
+        opener = self._text[self._position : self._position + 1]
         if opener == "{":
-            self._at += 1
-            return dict(self.pairs("}"))
+            self._position += 1
+            return dict(self.read_pairs("}"))
         if opener == "[":
-            self._at += 1
-            return self._list()
-        return self._bare()
+            self._position += 1
+            return self._read_list()
+        return self._read_bare_value()
 
-    def _string(self) -> str:
-        start = self._at + len(DELIMITER)
+    def _read_string(self) -> str:
+        start = self._position + len(DELIMITER)
         end = self._text.find(DELIMITER, start)
         # A string that is never closed swallows everything behind it.
-        self._at = len(self._text) if end < 0 else end + len(DELIMITER)
+        self._position = len(self._text) if end < 0 else end + len(DELIMITER)
         if end < 0:
             return self._text[start:]
         return self._text[start:end]
 
-    def _list(self) -> list[Any]:
+    def _read_list(self) -> list[Any]:
         items = []
-        while not self._ended("]"):
-            item = self._value()
-            if item is not _NOTHING:
+        while not self._consume_end("]"):
+            item = self._read_value()
+            if item is not _MISSING:
                 items.append(item)
         return items
 
-    def _bare(self) -> Any:
-        start = self._at
-        while self._at < len(self._text) and self._text[self._at] not in ",}]":
-            self._at += 1
-        if self._at >= len(self._text):
-            if self._cut:
-                return _NOTHING
+    def _read_bare_value(self) -> Any:
+        start = self._position
+        while self._position < len(self._text) and self._text[self._position] not in ",}]":
+            self._position += 1
+        if self._position >= len(self._text):
+            if self._is_partial:
+                return _MISSING
             return self._text[start:].strip()
-        if self._at == start:
-            self._at = len(self._text)
-            return _NOTHING
-        return self._text[start : self._at].strip()
+        if self._position == start:
+            self._position = len(self._text)
+            return _MISSING
+        return self._text[start : self._position].strip()
 
 
-def read(text: str, schema: Schema, *, cut: bool = False) -> Pairs:
+def parse_arguments(text: str, schema: Schema, *, is_partial: bool = False) -> Pairs:
     """The key and value pairs of `text`, a key given twice included; values have the schema's types where
     they fit.
     """
@@ -101,15 +101,18 @@ def read(text: str, schema: Schema, *, cut: bool = False) -> Pairs:
     if body.endswith("}") or (body.endswith(")") and body.count("(") < body.count(")")):
         body = body[:-1]
     properties = schema.get("properties") or {}
-    return [(key, _typed(value, properties.get(key))) for key, value in _Reader(body, cut=cut).pairs("")]
+    return [
+        (key, _convert(value, properties.get(key)))
+        for key, value in _ArgumentReader(body, is_partial=is_partial).read_pairs("")
+    ]
 
 
-def as_json(pairs: Pairs) -> str:
+def to_json(pairs: Pairs) -> str:
     """The pairs as the endpoint writes them; of a key given twice the last value stays."""
     return json.dumps(dict(pairs), ensure_ascii=False)
 
 
-def safe_prefix(pairs: Pairs, schema: Schema) -> str:
+def stable_json_prefix(pairs: Pairs, schema: Schema) -> str:
     """What a stream may already say of unfinished arguments: all but a last value that could still change its
     type.
     """
@@ -118,12 +121,12 @@ def safe_prefix(pairs: Pairs, schema: Schema) -> str:
     *done, (key, value) = dict(pairs).items()
     head = "".join(f"{_dump(name)}: {_dump(item)}, " for name, item in done)
     properties = schema.get("properties") or {}
-    steady = not properties or _kinds(properties.get(key, {})) == {"string"}
+    steady = not properties or _allowed_types(properties.get(key, {})) == {"string"}
     tail = _dump(value)[:-1] if isinstance(value, str) and steady else ""
     return f"{{{head}{_dump(key)}: {tail}"
 
 
-def unrepeated(pairs: Pairs) -> Pairs:
+def drop_repeated_keys(pairs: Pairs) -> Pairs:
     """The pairs in front of the first key that was there already."""
     seen: set[str] = set()
     for place, (key, _) in enumerate(pairs):
@@ -137,85 +140,85 @@ def _dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _typed(value: Any, schema: Schema | None) -> Any:
+def _convert(value: Any, schema: Schema | None) -> Any:
     if not isinstance(schema, Mapping):
         return value
     if isinstance(value, str):
-        return _fitted(value, _kinds(schema))
+        return _convert_text(value, _allowed_types(schema))
     if isinstance(value, list):
-        return [_typed(item, schema.get("items")) for item in value]
+        return [_convert(item, schema.get("items")) for item in value]
     properties = schema.get("properties") or {}
-    return {key: _typed(item, properties.get(key)) for key, item in value.items()}
+    return {key: _convert(item, properties.get(key)) for key, item in value.items()}
 
 
-def _kinds(schema: Schema) -> set[str]:
+def _allowed_types(schema: Schema) -> set[str]:
     kind = schema.get("type")
     kinds = {kind} if isinstance(kind, str) else set(kind or ())
     for branch in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
-        kinds |= _kinds(branch)
+        kinds |= _allowed_types(branch)
     return kinds or {"string"}
 
 
-def _fitted(text: str, kinds: set[str]) -> Any:
+def _convert_text(text: str, allowed_types: set[str]) -> Any:
     """The first kind that fits, from the narrowest to the widest."""
     for kind in ("null", "integer", "number", "boolean", "object", "array"):
-        if kind in kinds or (kind == "null" and kinds != {"string"}):
-            value = _READ[kind](text)
-            if value is not _NOTHING:
+        if kind in allowed_types or (kind == "null" and allowed_types != {"string"}):
+            value = _CONVERTERS[kind](text)
+            if value is not _MISSING:
                 return value
-    if "string" in kinds:
+    if "string" in allowed_types:
         return text
     return _from_json(text, object)
 
 
-def _null(text: str) -> Any:
+def _to_null(text: str) -> Any:
     if text.lower() == "null":
         return None
-    return _NOTHING
+    return _MISSING
 
 
-def _integer(text: str) -> Any:
+def _to_integer(text: str) -> Any:
     try:
         return int(text)
     except ValueError:
-        return _NOTHING
+        return _MISSING
 
 
-def _number(text: str) -> Any:
+def _to_number(text: str) -> Any:
     try:
         value = float(text)
     except ValueError:
-        return _NOTHING
+        return _MISSING
     if value != value or value in (float("inf"), float("-inf")):
-        return _NOTHING
+        return _MISSING
     if value.is_integer():
         return int(value)
     return value
 
 
-def _boolean(text: str) -> Any:
-    return {"true": True, "false": False}.get(text.lower(), _NOTHING)
+def _to_boolean(text: str) -> Any:
+    return {"true": True, "false": False}.get(text.lower(), _MISSING)
 
 
-def _from_json(text: str, kind: type) -> Any:
+def _from_json(text: str, python_type: type) -> Any:
     try:
         value = json.loads(text)
     except ValueError:
-        value = _NOTHING
-    if kind is object:
-        if value is _NOTHING:
+        value = _MISSING
+    if python_type is object:
+        if value is _MISSING:
             return text
         return value
-    if isinstance(value, kind):
+    if isinstance(value, python_type):
         return value
-    return _NOTHING
+    return _MISSING
 
 
-_READ: Mapping[str, Any] = {
-    "null": _null,
-    "integer": _integer,
-    "number": _number,
-    "boolean": _boolean,
+_CONVERTERS: Mapping[str, Any] = {
+    "null": _to_null,
+    "integer": _to_integer,
+    "number": _to_number,
+    "boolean": _to_boolean,
     "object": lambda text: _from_json(text, dict),
     "array": lambda text: _from_json(text, list),
 }

@@ -8,29 +8,29 @@ with all its markup.
 
 import re
 
-from bot.sim.gemma.parser import Delta, Parsed, Schemas, Stream, parse_whole
-from bot.sim.gemma.tokens import SPELLED
+from bot.sim.gemma.parser import Delta, ParsedReply, Schemas, StreamParser, parse_reply
+from bot.sim.gemma.tokens import SPELLED_OUT_MARK
 
-_ROUND = re.compile(r"<\|tool_call>call:\w+\(.*", re.DOTALL)
+_ROUND_BRACKET_CALL = re.compile(r"<\|tool_call>call:\w+\(.*", re.DOTALL)
 _ONE_CALL = re.compile(r"<\|tool_call>(?:(?!<\|tool_call>).)*<tool_call\|>", re.DOTALL)
 
 
-class OldStream(Stream):
+class OldStreamParser(StreamParser):
     """Streamed parsing that was made for one token at a time and gets a canvas."""
 
     def feed(self, text: str) -> Delta:
-        text = _ROUND.sub("", text)
-        if _mixed(text):
-            return Delta(content=text.replace(SPELLED, ""))
+        text = _ROUND_BRACKET_CALL.sub("", text)
+        if _is_mixed(text):
+            return Delta(content=text.replace(SPELLED_OUT_MARK, ""))
         return super().feed(text)
 
 
-def old_parse_whole(text: str, schemas: Schemas | None) -> Parsed:
+def parse_reply_old(text: str, schemas: Schemas | None) -> ParsedReply:
     """Parsing of a reply that is not streamed."""
-    return parse_whole(_ROUND.sub("", text), schemas)
+    return parse_reply(_ROUND_BRACKET_CALL.sub("", text), schemas)
 
 
-def _mixed(text: str) -> bool:
+def _is_mixed(text: str) -> bool:
     if "<|tool_call>" in text:
         return not _ONE_CALL.fullmatch(text)
     return "<channel|>" in text and not text.endswith("<channel|>")

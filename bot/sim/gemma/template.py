@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.sim.gemma.tokens import IMAGE
+from bot.sim.gemma.tokens import IMAGE_MARKER
 
 OPEN_THOUGHT = "<|channel>thought\n"
 EMPTY_THOUGHT = f"{OPEN_THOUGHT}<channel|>"
@@ -19,7 +19,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class TemplateInput:
     """What the template is given: messages and tools as they came, and the switches of the request."""
 
     messages: Sequence[Json]
@@ -31,101 +31,101 @@ class Conversation:
     keeps_empty_thoughts: bool = True
 
 
-def render(conversation: Conversation) -> str:
+def render_prompt(template_input: TemplateInput) -> str:
     """The prompt text, from `<bos>` to the place where the model goes on."""
-    messages = list(conversation.messages)
+    messages = list(template_input.messages)
     if messages and messages[0]["role"] in ("system", "developer"):
         first = messages[0]
     else:
         first = None
     parts = ["<bos>"]
-    if first or conversation.tools or conversation.thinking:
-        parts.append(_head(first, conversation))
+    if first or template_input.tools or template_input.thinking:
+        parts.append(_system_turn(first, template_input))
     turns = [message for message in messages if message is not first]
     after = None
     for place, message in enumerate(turns):
         if message["role"] != "tool":
-            text, after = _turn(turns, place, conversation)
+            text, after = _message_turn(turns, place, template_input)
             parts.append(text)
-    if conversation.continue_last:
+    if template_input.continue_last:
         # What stands open ends in no blank: the template trims the text, and the server trims the prompt.
         return "".join(parts).removesuffix("<turn|>\n").rstrip()
-    if conversation.generate:
-        parts.append(_generation_prompt(after, thinking=conversation.thinking))
+    if template_input.generate:
+        parts.append(_generation_prompt(after, thinking=template_input.thinking))
     return "".join(parts)
 
 
-def _head(first: Json | None, conversation: Conversation) -> str:
-    thinking = "<|think|>\n" if conversation.thinking else ""
-    if first:
-        text = "".join(f"{piece.strip()} " for piece in _texts(first["content"]))
+def _system_turn(system_message: Json | None, template_input: TemplateInput) -> str:
+    thinking = "<|think|>\n" if template_input.thinking else ""
+    if system_message:
+        text = "".join(f"{piece.strip()} " for piece in _text_pieces(system_message["content"]))
     else:
         text = ""
-    tools = "".join(f"<|tool>{_declaration(tool['function'])}<tool|>" for tool in conversation.tools)
+    tools = "".join(f"<|tool>{_declaration(tool['function'])}<tool|>" for tool in template_input.tools)
     return f"<|turn>system\n{thinking}{text}{tools}<turn|>\n"
 
 
-def _generation_prompt(after: str | None, *, thinking: bool) -> str:
-    if after == "call":
+def _generation_prompt(last_ending: str | None, *, thinking: bool) -> str:
+    if last_ending == "call":
         return ""
-    if after == "response":
+    if last_ending == "response":
         if thinking:
             return OPEN_THOUGHT
         return ""
     return "<|turn>model\n" + ("" if thinking else EMPTY_THOUGHT)
 
 
-def _turn(turns: Sequence[Json], place: int, conversation: Conversation) -> tuple[str, str | None]:
+def _message_turn(turns: Sequence[Json], index: int, template_input: TemplateInput) -> tuple[str, str | None]:
     """One message with the tool results behind it, and what it ended in: a `call`, a `response` or nothing
     special.
     """
-    message = turns[place]
+    message = turns[index]
     role = {"assistant": "model", "developer": "system"}.get(message["role"], message["role"])
-    goes_on = role == "model" and _neighbour(turns, place, -1) == "assistant"
+    goes_on = role == "model" and _neighbour_role(turns, index, -1) == "assistant"
     parts = ["\n" if goes_on else f"<|turn>{role}\n"]
     if role == "model":
-        parts.append(_thought(turns, place, conversation, goes_on=goes_on))
+        parts.append(_thought(turns, index, template_input, continues=goes_on))
     calls = message.get("tool_calls") or ()
-    parts.extend(_call(call["function"]) for call in calls)
-    results = list(_results(turns, place)) if calls else []
+    parts.extend(_tool_call(call["function"]) for call in calls)
+    results = list(_tool_responses(turns, index)) if calls else []
     parts.extend(results)
-    content = _content(message.get("content"), model=role == "model")
+    content = _content(message.get("content"), from_model=role == "model")
     parts.append(content)
     if calls and not results:
         return "".join([*parts, "<|tool_response>"]), "call"
     if content.strip() or not results:
-        merges = role == "model" and _neighbour(turns, place, 1) == "assistant"
+        merges = role == "model" and _neighbour_role(turns, index, 1) == "assistant"
         parts.append("" if merges else "<turn|>\n")
     return "".join(parts), "response" if results else None
 
 
-def _neighbour(turns: Sequence[Json], place: int, step: int) -> str | None:
-    place += step
-    while 0 <= place < len(turns):
-        if turns[place]["role"] != "tool":
-            return str(turns[place]["role"])
-        place += step
+def _neighbour_role(turns: Sequence[Json], index: int, step: int) -> str | None:
+    index += step
+    while 0 <= index < len(turns):
+        if turns[index]["role"] != "tool":
+            return str(turns[index]["role"])
+        index += step
     return None
 
 
-def _thought(turns: Sequence[Json], place: int, conversation: Conversation, *, goes_on: bool) -> str:
-    message = turns[place]
+def _thought(turns: Sequence[Json], index: int, template_input: TemplateInput, *, continues: bool) -> str:
+    message = turns[index]
     reasoning = message.get("reasoning") or message.get("reasoning_content")
-    current = all(turn["role"] != "user" for turn in turns[place:])
-    if reasoning and (current or conversation.preserve_thinking):
+    current = all(turn["role"] != "user" for turn in turns[index:])
+    if reasoning and (current or template_input.preserve_thinking):
         return f"{OPEN_THOUGHT}{reasoning}\n<channel|>"
-    if conversation.thinking or goes_on or not conversation.keeps_empty_thoughts:
+    if template_input.thinking or continues or not template_input.keeps_empty_thoughts:
         return ""
     return EMPTY_THOUGHT
 
 
-def _call(function: Json) -> str:
-    arguments = _arguments(function["arguments"])
-    pairs = ",".join(f"{key}:{_value(value)}" for key, value in _by_name(arguments))
+def _tool_call(function: Json) -> str:
+    arguments = _parse_arguments(function["arguments"])
+    pairs = ",".join(f"{key}:{_format_value(value)}" for key, value in _sort_by_name(arguments))
     return f"<|tool_call>call:{function['name']}{{{pairs}}}<tool_call|>"
 
 
-def _arguments(raw: object) -> Json:
+def _parse_arguments(raw: object) -> Json:
     """Broken JSON and anything but an object are read as no arguments at all, without a word."""
     try:
         value = json.loads(raw) if isinstance(raw, str) else raw
@@ -136,19 +136,19 @@ def _arguments(raw: object) -> Json:
     return {}
 
 
-def _results(turns: Sequence[Json], place: int) -> Iterator[str]:
-    names = {call.get("id"): call["function"]["name"] for call in turns[place]["tool_calls"]}
-    for result in turns[place + 1 :]:
+def _tool_responses(turns: Sequence[Json], index: int) -> Iterator[str]:
+    names = {call.get("id"): call["function"]["name"] for call in turns[index]["tool_calls"]}
+    for result in turns[index + 1 :]:
         if result["role"] != "tool":
             return
         name = names.get(result.get("tool_call_id"), "unknown")
-        text = "".join(_texts(result.get("content")))
-        images = IMAGE * sum(piece == IMAGE for piece in _pieces(result.get("content")))
+        text = "".join(_text_pieces(result.get("content")))
+        images = IMAGE_MARKER * sum(piece == IMAGE_MARKER for piece in _content_pieces(result.get("content")))
         yield f"<|tool_response>response:{name}{{value:{_QUOTE}{text}{_QUOTE}}}<tool_response|>{images}"
 
 
-def _content(content: object, *, model: bool) -> str:
-    trimmed = (_without_thoughts(piece) if model else piece for piece in _pieces(content))
+def _content(content: object, *, from_model: bool) -> str:
+    trimmed = (_without_thoughts(piece) if from_model else piece for piece in _content_pieces(content))
     return "".join(piece.strip() for piece in trimmed)
 
 
@@ -156,17 +156,17 @@ def _without_thoughts(text: str) -> str:
     return "".join(part.split("<|channel>")[0] for part in text.split("<channel|>"))
 
 
-def _texts(content: object) -> Iterator[str]:
-    return (piece for piece in _pieces(content) if piece != IMAGE)
+def _text_pieces(content: object) -> Iterator[str]:
+    return (piece for piece in _content_pieces(content) if piece != IMAGE_MARKER)
 
 
-def _pieces(content: object) -> Iterator[str]:
+def _content_pieces(content: object) -> Iterator[str]:
     if isinstance(content, str):
         yield content
     elif isinstance(content, list):
         for part in content:
             if part.get("type") == "image_url":
-                yield IMAGE
+                yield IMAGE_MARKER
             else:
                 yield str(part.get("text", ""))
 
@@ -174,7 +174,7 @@ def _pieces(content: object) -> Iterator[str]:
 def _declaration(function: Json) -> str:
     description = function.get("description")
     parameters = function.get("parameters")
-    text = f"declaration:{function['name']}{{description:{_quoted(description)}"
+    text = f"declaration:{function['name']}{{description:{_quote(description)}"
     return text + (f",parameters:{{{_schema(parameters)}}}}}" if parameters else "}")
 
 
@@ -183,23 +183,23 @@ def _schema(schema: Json) -> str:
     if schema.get("properties"):
         parts.append(f"properties:{{{_properties(schema['properties'])}}}")
     if schema.get("required"):
-        parts.append(f"required:{_value(list(schema['required']))}")
+        parts.append(f"required:{_format_value(list(schema['required']))}")
     if schema.get("type"):
-        parts.append(f"type:{_quoted(_kind(schema))}")
+        parts.append(f"type:{_quote(_type_name(schema))}")
     return ",".join(parts)
 
 
 def _properties(properties: Json) -> str:
-    return ",".join(f"{name}:{{{_property(schema)}}}" for name, schema in _by_name(properties))
+    return ",".join(f"{name}:{{{_property(schema)}}}" for name, schema in _sort_by_name(properties))
 
 
 def _property(schema: Json) -> str:
     parts = []
     if schema.get("description"):
-        parts.append(f"description:{_quoted(schema['description'])}")
-    kind = _kind(schema)
+        parts.append(f"description:{_quote(schema['description'])}")
+    kind = _type_name(schema)
     if kind == "STRING" and schema.get("enum"):
-        parts.append(f"enum:{_value(schema['enum'])}")
+        parts.append(f"enum:{_format_value(schema['enum'])}")
     if kind == "ARRAY" and schema.get("items"):
         parts.append(f"items:{{{_items(schema['items'])}}}")
     if schema.get("nullable"):
@@ -207,41 +207,41 @@ def _property(schema: Json) -> str:
     if kind == "OBJECT":
         parts.append(f"properties:{{{_properties(schema.get('properties') or {})}}}")
         if schema.get("required"):
-            parts.append(f"required:{_value(list(schema['required']))}")
-    return ",".join([*parts, f"type:{_quoted(kind)}"])
+            parts.append(f"required:{_format_value(list(schema['required']))}")
+    return ",".join([*parts, f"type:{_quote(kind)}"])
 
 
 def _items(items: Json) -> str:
     parts = []
-    for key, value in _by_name(items):
+    for key, value in _sort_by_name(items):
         if key == "properties":
             parts.append(f"properties:{{{_properties(value)}}}")
         elif key == "type":
-            parts.append(f"type:{_quoted(str(value).upper())}")
+            parts.append(f"type:{_quote(str(value).upper())}")
         elif value is not None:
-            parts.append(f"{key}:{_value(value)}")
+            parts.append(f"{key}:{_format_value(value)}")
     return ",".join(parts)
 
 
-def _kind(schema: Json) -> str:
+def _type_name(schema: Json) -> str:
     return str(schema.get("type", "")).upper()
 
 
-def _value(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, str):
-        return _quoted(value)
+        return _quote(value)
     if isinstance(value, bool) or value is None:
         return json.dumps(value)
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{key}:{_value(item)}" for key, item in _by_name(value)) + "}"
+        return "{" + ",".join(f"{key}:{_format_value(item)}" for key, item in _sort_by_name(value)) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(_value(item) for item in value) + "]"
+        return "[" + ",".join(_format_value(item) for item in value) + "]"
     return str(value)
 
 
-def _quoted(value: object) -> str:
+def _quote(value: object) -> str:
     return f"{_QUOTE}{value}{_QUOTE}"
 
 
-def _by_name(values: Json) -> list[tuple[str, Any]]:
+def _sort_by_name(values: Json) -> list[tuple[str, Any]]:
     return sorted(values.items(), key=lambda item: str(item[0]).lower())

@@ -13,8 +13,8 @@ COUNTING_RULE = (
     " punctuation marks; up to three other characters with the blank before them; a run of line breaks; a run of"
     " blanks. English prose comes to about four and a half characters a token. An image is 280."
 )
-BLOCK = 32
-IMAGE = "<|image|>"
+CACHE_BLOCK_TOKENS = 32
+IMAGE_MARKER = "<|image|>"
 IMAGE_TOKENS = 280
 
 CONTROL_IDS = {
@@ -33,49 +33,49 @@ CONTROL_IDS = {
     "<channel|>": 101,
     "<|turn>": 105,
     "<turn|>": 106,
-    IMAGE: 258_880,
+    IMAGE_MARKER: 258_880,
 }
 # A NUL before a control token means the model spelled it with ordinary characters.
-SPELLED = "\x00"
+SPELLED_OUT_MARK = "\x00"
 
-_CONTROL = "|".join(re.escape(name) for name in CONTROL_IDS)
-_TOKEN = rf"{SPELLED}.|{_CONTROL}| ?[A-Za-z]{{1,6}}|\d|[!-/:;=>?@\[-`{{-~]{{1,3}}|<| ?[^\x00-\x7f]{{1,3}}|\n+|[^\S\n]+|."
-_TOKENS = re.compile(_TOKEN, re.DOTALL)
-_BLOCKS = re.compile(f"(?:{_TOKEN}){{1,{BLOCK}}}", re.DOTALL)
-_CONTROLS = re.compile(f"(?<!{SPELLED})({_CONTROL})")
+_CONTROL_REGEX = "|".join(re.escape(name) for name in CONTROL_IDS)
+_TOKEN_REGEX = rf"{SPELLED_OUT_MARK}.|{_CONTROL_REGEX}| ?[A-Za-z]{{1,6}}|\d|[!-/:;=>?@\[-`{{-~]{{1,3}}|<| ?[^\x00-\x7f]{{1,3}}|\n+|[^\S\n]+|."
+_TOKEN_PATTERN = re.compile(_TOKEN_REGEX, re.DOTALL)
+_BLOCK_PATTERN = re.compile(f"(?:{_TOKEN_REGEX}){{1,{CACHE_BLOCK_TOKENS}}}", re.DOTALL)
+_CONTROL_PATTERN = re.compile(f"(?<!{SPELLED_OUT_MARK})({_CONTROL_REGEX})")
 
 _FIRST_ORDINARY_ID = 512
-_ORDINARY_IDS = 258_000
+_ORDINARY_ID_COUNT = 258_000
 
 
 def tokenize(text: str) -> list[str]:
     """The tokens of `text`, in order; joined they are `text` again."""
-    return _TOKENS.findall(text)
+    return _TOKEN_PATTERN.findall(text)
 
 
 def count_tokens(text: str) -> int:
     """How many tokens `text` is, by `COUNTING_RULE`."""
-    return len(_TOKENS.findall(spread(text)))
+    return len(_TOKEN_PATTERN.findall(expand_images(text)))
 
 
-def blocks_of(text: str) -> tuple[list[str], int]:
+def split_blocks(text: str) -> tuple[list[str], int]:
     """`text` cut every 32 tokens, and its count of tokens: the cheap way to both."""
-    blocks = _BLOCKS.findall(spread(text))
+    blocks = _BLOCK_PATTERN.findall(expand_images(text))
     if not blocks:
         return [], 0
-    return blocks, BLOCK * (len(blocks) - 1) + len(_TOKENS.findall(blocks[-1]))
+    return blocks, CACHE_BLOCK_TOKENS * (len(blocks) - 1) + len(_TOKEN_PATTERN.findall(blocks[-1]))
 
 
-def spread(text: str) -> str:
+def expand_images(text: str) -> str:
     """`text` with every image as long as it is."""
-    return text.replace(IMAGE, IMAGE * IMAGE_TOKENS)
+    return text.replace(IMAGE_MARKER, IMAGE_MARKER * IMAGE_TOKENS)
 
 
-def segments(text: str) -> Iterable[tuple[str, bool]]:
+def split_control_tokens(text: str) -> Iterable[tuple[str, bool]]:
     """`text` as (piece, is a control token), without empty pieces; spelled-out control tokens are plain text."""
-    for place, piece in enumerate(_CONTROLS.split(text)):
+    for place, piece in enumerate(_CONTROL_PATTERN.split(text)):
         if piece:
-            yield (piece, True) if place % 2 else (piece.replace(SPELLED, ""), False)
+            yield (piece, True) if place % 2 else (piece.replace(SPELLED_OUT_MARK, ""), False)
 
 
 def token_id(token: str) -> int:
@@ -83,4 +83,4 @@ def token_id(token: str) -> int:
     known = CONTROL_IDS.get(token)
     if known is not None:
         return known
-    return _FIRST_ORDINARY_ID + zlib.crc32(token.encode()) % _ORDINARY_IDS
+    return _FIRST_ORDINARY_ID + zlib.crc32(token.encode()) % _ORDINARY_ID_COUNT

@@ -11,12 +11,12 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_POLICY = (
+_CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {
-    "content-security-policy": _POLICY,
+    "content-security-policy": _CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
@@ -25,7 +25,7 @@ _HEADERS = {
 }
 
 
-class Guard:
+class PageGuard:
     """The ASGI app around `app`, which sees paths below `/<token>`."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
@@ -41,13 +41,13 @@ class Guard:
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        refused = self._refused(scope)
+        refused = self._find_refusal(scope)
         if refused is not None:
             await PlainTextResponse(refused[1], refused[0])(scope, receive, send_guarded)
             return
-        await self._app({**scope, "path": self._below(scope["path"])}, receive, send_guarded)
+        await self._app({**scope, "path": self._strip_token(scope["path"])}, receive, send_guarded)
 
-    def _refused(self, scope: Scope) -> tuple[int, str] | None:
+    def _find_refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         port = scope["server"][1]
@@ -66,5 +66,5 @@ class Guard:
                 return 415, "JSON is wanted."
         return None
 
-    def _below(self, path: str) -> str:
+    def _strip_token(self, path: str) -> str:
         return path.removeprefix(f"/{self._token}")

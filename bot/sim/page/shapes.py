@@ -2,49 +2,49 @@
 
 from typing import Any
 
-from bot.sim.telegram.events import Event
+from bot.sim.telegram.events import ChatEvent
 
 Json = dict[str, Any]
 
-_QUOTED = 120  # characters shown of a message that is replied to
+_MAX_QUOTE_CHARACTERS = 120  # characters shown of a message that is replied to
 
 
-def event_shown(event: Event, person: int) -> Json:
+def to_event_json(event: ChatEvent, person_id: int) -> Json:
     """The data of an event as `person` sees it, by its kind."""
     data = event.data or {}
     match event.kind:
         case "message" | "edited":
-            return message_shown(data, person)
+            return to_message_json(data, person_id)
         case "draft":
-            return {"draft": draft_shown(data) if data else None}
+            return {"draft": to_draft_json(data) if data else None}
         case "answer":
             return {"id": event.message_id, "text": data.get("text") or ""}
         case _:
             return {"id": event.message_id, **data}
 
 
-def message_shown(raw: Json, person: int, reactions: list[str] | None = None) -> Json:
+def to_message_json(raw: Json, person_id: int, reactions: list[str] | None = None) -> Json:
     """One message as `person` sees it; `reactions` are left out where an event does not carry them."""
     shown: Json = {
         "id": raw["message_id"],
-        "mine": raw["from"]["id"] == person,
+        "mine": raw["from"]["id"] == person_id,
         "date": raw["date"],
         "edited": "edit_date" in raw,
         "text": raw.get("text", raw.get("caption", "")),
         "entities": raw.get("entities") or raw.get("caption_entities") or [],
         "buttons": raw.get("reply_markup", {}).get("inline_keyboard", []),
-        "reply": _quoted(raw["reply_to_message"]) if "reply_to_message" in raw else None,
+        "reply": _to_quote_json(raw["reply_to_message"]) if "reply_to_message" in raw else None,
     }
     if reactions is None:
         return shown
     return shown | {"reactions": reactions}
 
 
-def draft_shown(data: Json) -> Json:
+def to_draft_json(data: Json) -> Json:
     """A message in the making, shown for `seconds`."""
     return {name: data[name] for name in ("text", "entities", "can_stop", "seconds")}
 
 
-def _quoted(raw: Json) -> Json:
+def _to_quote_json(raw: Json) -> Json:
     text = str(raw.get("text", raw.get("caption", "")))
-    return {"id": raw["message_id"], "name": raw["from"]["first_name"], "text": text[:_QUOTED]}
+    return {"id": raw["message_id"], "name": raw["from"]["first_name"], "text": text[:_MAX_QUOTE_CHARACTERS]}

@@ -6,14 +6,14 @@ Owns all state but the queue of updates; says what is visible to a person. Metho
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from bot.sim.telegram.events import Changes, Clock, Event
-from bot.sim.telegram.flood_limits import FloodGate, Limits
-from bot.sim.telegram.params import Json, Params, Refusal, bad_request
+from bot.sim.telegram.events import ChangeNotifier, ChatEvent, Clock
+from bot.sim.telegram.flood_limits import FloodGate, FloodLimits
+from bot.sim.telegram.params import Json, Params, TelegramRefusal, bad_request
 from bot.sim.telegram.updates import UpdateQueue
 
 DRAFT_SECONDS = 30.0
 TYPING_SECONDS = 5.0
-TAP_SECONDS = 150.0
+MAX_TAP_SECONDS = 150.0
 
 
 @dataclass(slots=True)
@@ -54,18 +54,18 @@ class ChatMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class ChatDraft:
     """A message in the making; seen until `until` (Unix time of the simulator) or until a message arrives."""
 
     draft_id: int
     text: str
     entities: tuple[Json, ...]
     can_stop: bool
-    keep_on_stop: bool
+    keeps_on_stop: bool
     thread_id: int
-    until: float
+    expires_at: float
 
-    def as_data(self) -> Json:
+    def to_data(self) -> Json:
         return {
             "draft_id": self.draft_id,
             "text": self.text,
@@ -82,7 +82,7 @@ class Tap:
     update_id: int
     query_id: str
     message_id: int
-    at: float
+    tapped_at: float
     chat_id: int
     answer: Json | None = None
 
@@ -97,8 +97,8 @@ class Chat:
         self.is_blocked = False
         self._clock = clock
         self._messages: dict[int, ChatMessage] = {}
-        self._draft: Draft | None = None
-        self._typing: tuple[str, float] = ("", 0.0)
+        self._draft: ChatDraft | None = None
+        self._chat_action: tuple[str, float] = ("", 0.0)
 
     @property
     def id(self) -> int:
@@ -114,60 +114,60 @@ class Chat:
         return [message for message in self._messages.values() if not message.deleted]
 
     @property
-    def from_bot(self) -> list[ChatMessage]:
+    def bot_messages(self) -> list[ChatMessage]:
         """The visible messages of the bot, in order."""
         return [message for message in self.messages if message.from_bot]
 
     @property
-    def deleted(self) -> list[ChatMessage]:
+    def deleted_messages(self) -> list[ChatMessage]:
         return [message for message in self._messages.values() if message.deleted]
 
     @property
-    def draft(self) -> Draft | None:
+    def draft(self) -> ChatDraft | None:
         """The draft being shown, if any."""
-        if self._draft and self._draft.until > self._clock.now():
+        if self._draft and self._draft.expires_at > self._clock.now():
             return self._draft
         return None
 
     @property
-    def typing(self) -> str:
+    def chat_action(self) -> str:
         """The action being shown, such as `typing`; empty for none."""
-        action, until = self._typing
+        action, until = self._chat_action
         if until > self._clock.now():
             return action
         return ""
 
-    def find(self, message_id: int) -> ChatMessage | None:
+    def find_message(self, message_id: int) -> ChatMessage | None:
         """A message that is there and not deleted."""
         message = self._messages.get(message_id)
         if message and not message.deleted:
             return message
         return None
 
-    def add(self, message: ChatMessage) -> None:
+    def add_message(self, message: ChatMessage) -> None:
         """A message arrives; the bot's own ends its draft and its typing."""
         self._messages[message.message_id] = message
         if message.from_bot:
-            self._typing = ("", 0.0)
+            self._chat_action = ("", 0.0)
             if self._draft and self._draft.thread_id == message.raw.get("message_thread_id", 0):
                 self._draft = None
 
-    def show_draft(self, draft: Draft | None) -> None:
+    def show_draft(self, draft: ChatDraft | None) -> None:
         self._draft = draft
 
     def show_action(self, action: str) -> None:
-        self._typing = (action, self._clock.now() + TYPING_SECONDS)
+        self._chat_action = (action, self._clock.now() + TYPING_SECONDS)
 
 
 class World:
     """Everything one bot's Telegram knows."""
 
-    def __init__(self, bot: Json, limits: Limits) -> None:
+    def __init__(self, bot: Json, limits: FloodLimits) -> None:
         self.bot = bot
         self.clock = Clock()
-        self.changes = Changes()
-        self.gate = FloodGate(limits, self.clock.now)
-        self.updates = UpdateQueue(self.clock, self.changes, paced=limits.paced_polls)
+        self.changes = ChangeNotifier()
+        self.flood_gate = FloodGate(limits, self.clock.now)
+        self.updates = UpdateQueue(self.clock, self.changes, throttled=limits.throttles_polls)
         self.chats: dict[int, Chat] = {}
         self.taps: dict[str, Tap] = {}
         self.commands: dict[str, list[Json]] = {}
@@ -177,50 +177,50 @@ class World:
     def next_message_id(self) -> int:
         return next(self._message_ids)
 
-    def today(self) -> int:
+    def unix_seconds(self) -> int:
         """Now, in whole seconds of Unix time."""
         return int(self.clock.now())
 
-    def chat_of(self, params: Params) -> Chat:
+    def find_chat(self, params: Params) -> Chat:
         """The chat a call names by id or by @username."""
         name = params.text("chat_id").strip()
         if not name:
             raise bad_request("chat_id is empty")
         if name.startswith("@"):
-            chat = self._named(name)
+            chat = self._find_by_username(name)
         else:
             chat = self.chats.get(params.integer("chat_id"))
         if chat is None or not chat.is_known:
             raise bad_request("chat not found")
         return chat
 
-    def writable_chat_of(self, params: Params) -> Chat:
+    def find_writable_chat(self, params: Params) -> Chat:
         """The same, and the bot may write there."""
-        chat = self.chat_of(params)
+        chat = self.find_chat(params)
         if chat.is_blocked:
-            raise Refusal(403, _KICKED if not chat.is_private else _BLOCKED)
+            raise TelegramRefusal(403, _KICKED_FROM_GROUP if not chat.is_private else _BLOCKED_BY_USER)
         return chat
 
     def post(self, chat: Chat, message: ChatMessage) -> None:
         """A message becomes visible."""
-        chat.add(message)
-        self.changes.tell(Event("message", chat.id, message.message_id, message.raw))
+        chat.add_message(message)
+        self.changes.notify(ChatEvent("message", chat.id, message.message_id, message.raw))
 
     def edit(self, chat: Chat, message: ChatMessage, raw: Json) -> None:
         """A message becomes another."""
         message.edits.append(message.raw)
-        message.raw = {**raw, "edit_date": self.today()}
-        self.changes.tell(Event("edited", chat.id, message.message_id, message.raw))
+        message.raw = {**raw, "edit_date": self.unix_seconds()}
+        self.changes.notify(ChatEvent("edited", chat.id, message.message_id, message.raw))
 
     def delete(self, chat: Chat, message: ChatMessage) -> None:
         message.deleted = True
-        self.changes.tell(Event("deleted", chat.id, message.message_id))
+        self.changes.notify(ChatEvent("deleted", chat.id, message.message_id))
 
-    def _named(self, name: str) -> Chat | None:
+    def _find_by_username(self, name: str) -> Chat | None:
         return next(
             (chat for chat in self.chats.values() if "@" + chat.raw.get("username", "") == name), None
         )
 
 
-_BLOCKED = "Forbidden: bot was blocked by the user"
-_KICKED = "Forbidden: bot was kicked from the group chat"
+_BLOCKED_BY_USER = "Forbidden: bot was blocked by the user"
+_KICKED_FROM_GROUP = "Forbidden: bot was kicked from the group chat"

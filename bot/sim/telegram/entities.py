@@ -13,11 +13,11 @@ from bot.sim.telegram.links import LinkInvalid, check_link
 from bot.sim.telegram.params import Json, bad_request
 
 MAX_ENTITIES = 100
-TEXT_UNITS = 4096
-CAPTION_UNITS = 1024
+MAX_TEXT_UNITS = 4096
+MAX_CAPTION_UNITS = 1024
 
 _MAX_BYTES = 1 << 15
-_STYLES = frozenset(
+_ENTITY_TYPES = frozenset(
     (
         "bold",
         "italic",
@@ -31,19 +31,19 @@ _STYLES = frozenset(
     )
 ).union(("text_link", "text_mention", "custom_emoji", "date_time"))
 # Telegram finds these by itself and ignores them in a request.
-_FOUND = frozenset(
+_DETECTED_TYPES = frozenset(
     ("mention", "hashtag", "cashtag", "bot_command", "url", "email", "phone_number", "bank_card_number")
 )
 _KEPT_FIELDS = ("language", "url", "user", "custom_emoji_id", "unix_time", "date_time_format")
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
-_BLANK = (
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+_BLANK_CHARACTERS = (
     " \t\n\v\f\r\u00a0\u1680\u180e\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b\u200c"
     "\u200d\u200e\u200f\u202e\u202f\u205f\u2800\u3000\ufffc"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Formatted:
+class FormattedText:
     """A text as Telegram stores it, with entities as they are returned; `units` is its length in UTF-16
     units.
     """
@@ -54,68 +54,68 @@ class Formatted:
 
     @property
     def is_blank(self) -> bool:
-        return not self.text.strip(_BLANK)
+        return not self.text.strip(_BLANK_CHARACTERS)
 
 
-def utf16_units(text: str) -> int:
+def count_utf16_units(text: str) -> int:
     """Length in UTF-16 units, the measure of all Telegram's limits and offsets."""
     if text.isascii():
         return len(text)
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def format_text(text: str, entities: Any) -> Formatted:
+def format_text(text: str, entities: Any) -> FormattedText:
     """Check and clean; raises Refusal (400) with Telegram's words."""
     if len(text.encode()) > _MAX_BYTES:
         raise bad_request("Text is too long")
     if isinstance(entities, list):
-        kept = [_entity(entity) for entity in entities]
+        kept = [_parse_entity(entity) for entity in entities]
     else:
         kept = []
     spans = [entity for entity in kept if entity is not None]
     for span in spans:
         _check_span(span)
     spans = [span for span in spans if span["length"] > 0]
-    units = utf16_units(text)
+    units = count_utf16_units(text)
     if spans:
         _check_bounds(text, units, spans)
-    if _CONTROL.search(text):
-        text, spans = _clean(text, spans)
+    if _CONTROL_CHARACTERS.search(text):
+        text, spans = _replace_control_characters(text, spans)
     text, spans = _trim(text, spans)
     spans.sort(key=lambda span: (span["offset"], -span["length"]))
-    return Formatted(text, tuple(spans[:MAX_ENTITIES]), utf16_units(text))
+    return FormattedText(text, tuple(spans[:MAX_ENTITIES]), count_utf16_units(text))
 
 
-def _entity(given: Any) -> Json | None:
-    if not isinstance(given, dict):
-        raise _unreadable("expected an Object")
-    entity = {name: _whole(given, name) for name in ("offset", "length")}
-    kind = given.get("type")
+def _parse_entity(raw: Any) -> Json | None:
+    if not isinstance(raw, dict):
+        raise _unreadable_entity("expected an Object")
+    entity = {name: _read_integer(raw, name) for name in ("offset", "length")}
+    kind = raw.get("type")
     if not isinstance(kind, str):
-        raise _unreadable('Can\'t find field "type"')
-    if kind in _FOUND:
+        raise _unreadable_entity('Can\'t find field "type"')
+    if kind in _DETECTED_TYPES:
         return None
-    if kind not in _STYLES:
-        raise _unreadable("Unsupported type specified")
-    if kind == "text_link" and not isinstance(given.get("url"), str):
-        raise _unreadable('Can\'t find field "url"')
-    if kind == "text_mention" and not isinstance(given.get("user"), dict):
-        raise _unreadable('Can\'t find field "user"')
-    extra = {name: given[name] for name in _KEPT_FIELDS if given.get(name) is not None}
+    if kind not in _ENTITY_TYPES:
+        raise _unreadable_entity("Unsupported type specified")
+    if kind == "text_link" and not isinstance(raw.get("url"), str):
+        raise _unreadable_entity('Can\'t find field "url"')
+    if kind == "text_mention" and not isinstance(raw.get("user"), dict):
+        raise _unreadable_entity('Can\'t find field "user"')
+    extra = {name: raw[name] for name in _KEPT_FIELDS if raw.get(name) is not None}
     return {"offset": entity["offset"], "length": entity["length"], "type": kind, **extra}
 
 
-def _whole(given: Json, name: str) -> int:
-    value = given.get(name)
+def _read_integer(raw: Json, name: str) -> int:
+    value = raw.get(name)
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise _unreadable(f'Can\'t find field "{name}"')
+        raise _unreadable_entity(f'Can\'t find field "{name}"')
     try:
         return int(value)
     except ValueError:
-        raise _unreadable(f'Field "{name}" must be of type Number') from None
+        raise _unreadable_entity(f'Field "{name}" must be of type Number') from None
 
 
-def _unreadable(reason: str) -> Exception:
+def _unreadable_entity(reason: str) -> Exception:
     return bad_request(f"can't parse MessageEntity: {reason}")
 
 
@@ -132,7 +132,7 @@ def _check_span(span: Json) -> None:
 
 
 def _check_bounds(text: str, units: int, spans: list[Json]) -> None:
-    borders = None if text.isascii() else _borders(text)
+    borders = None if text.isascii() else _character_borders(text)
     for span in sorted(spans, key=lambda span: (span["offset"], -span["length"])):
         start = span["offset"]
         end = span["offset"] + span["length"]
@@ -140,7 +140,7 @@ def _check_bounds(text: str, units: int, spans: list[Json]) -> None:
             raise bad_request(f"entity begins after the end of the text at UTF-16 offset {start}")
         if borders is not None and start not in borders:
             raise bad_request(
-                f"entity begins in a middle of a UTF-16 symbol at byte offset {_bytes_to(text, start)}"
+                f"entity begins in a middle of a UTF-16 symbol at byte offset {_byte_offset(text, start)}"
             )
         if end > units:
             raise bad_request(
@@ -149,11 +149,11 @@ def _check_bounds(text: str, units: int, spans: list[Json]) -> None:
         if borders is not None and end not in borders:
             raise bad_request(
                 f"entity beginning at UTF-16 offset {start} ends in a middle of a UTF-16 symbol"
-                f" at byte offset {_bytes_to(text, end)}"
+                f" at byte offset {_byte_offset(text, end)}"
             )
 
 
-def _borders(text: str) -> frozenset[int]:
+def _character_borders(text: str) -> frozenset[int]:
     position = 0
     borders = {0}
     for character in text:
@@ -162,22 +162,22 @@ def _borders(text: str) -> frozenset[int]:
     return frozenset(borders)
 
 
-def _bytes_to(text: str, units: int) -> int:
+def _byte_offset(text: str, units: int) -> int:
     """Bytes of UTF-8 up to and with the character that a UTF-16 offset falls into."""
     before = text.encode("utf-16-le")[: 2 * (units + 1)].decode("utf-16-le", "ignore")
     return len(before.encode())
 
 
-def _clean(text: str, spans: list[Json]) -> tuple[str, list[Json]]:
+def _replace_control_characters(text: str, spans: list[Json]) -> tuple[str, list[Json]]:
     """Carriage returns vanish, other control characters become spaces."""
-    gone = [position for position, unit in enumerate(_units(text)) if unit == "\r"]
-    moved = [_moved(span, lambda at: at - sum(1 for position in gone if position < at)) for span in spans]
-    return _CONTROL.sub(lambda c: "" if c[0] == "\r" else " ", text), [
+    gone = [position for position, unit in enumerate(_utf16_characters(text)) if unit == "\r"]
+    moved = [_move_span(span, lambda at: at - sum(1 for position in gone if position < at)) for span in spans]
+    return _CONTROL_CHARACTERS.sub(lambda c: "" if c[0] == "\r" else " ", text), [
         span for span in moved if span["length"] > 0
     ]
 
 
-def _units(text: str) -> list[str]:
+def _utf16_characters(text: str) -> list[str]:
     return [
         unit for character in text for unit in (character if ord(character) <= 0xFFFF else character + "\x00")
     ]
@@ -188,18 +188,18 @@ def _trim(text: str, spans: list[Json]) -> tuple[str, list[Json]]:
     stripped = text.rstrip(" \n")
     if stripped != text:
         text = stripped
-        end = utf16_units(stripped)
-        spans = [_moved(span, lambda at: min(at, end)) for span in spans]
+        end = count_utf16_units(stripped)
+        spans = [_move_span(span, lambda at: min(at, end)) for span in spans]
         spans = [span for span in spans if span["length"] > 0]
     first = min((span["offset"] for span in spans), default=len(text))
     lead = min(len(text) - len(text.lstrip(" \n")), first)
     if lead:
         text = text[lead:]
-        spans = [_moved(span, lambda at: at - lead) for span in spans]
+        spans = [_move_span(span, lambda at: at - lead) for span in spans]
     return text, spans
 
 
-def _moved(span: Json, to: Any) -> Json:
-    start = to(span["offset"])
-    end = to(span["offset"] + span["length"])
+def _move_span(span: Json, move: Any) -> Json:
+    start = move(span["offset"])
+    end = move(span["offset"] + span["length"])
     return {**span, "offset": start, "length": end - start}

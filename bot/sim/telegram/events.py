@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from bot.sim.telegram.params import Json, Params, Refusal
+from bot.sim.telegram.params import Json, Params, TelegramRefusal
 
 T = TypeVar("T")
-EventKind = Literal["message", "edited", "deleted", "draft", "typing", "reaction", "answer", "lost"]
+ChatEventKind = Literal["message", "edited", "deleted", "draft", "typing", "reaction", "answer", "lost"]
 
 
 class Clock:
@@ -30,7 +30,7 @@ class Clock:
 
 
 @dataclass(slots=True)
-class Call:
+class BotApiCall:
     """One call of the Bot API. Times are of `time.monotonic`; `left` is when its answer had been written out.
 
     `outcome` is ok, refused, cut (connection closed without an answer) or hung; `updates` are the ids a
@@ -39,14 +39,14 @@ class Call:
 
     method: str
     params: Params
-    arrived: float
+    arrived_at: float
     outcome: Literal["open", "ok", "refused", "cut", "hung"] = "open"
     status: int | None = None
     description: str = ""
     result: object = None
-    left: float | None = None
-    updates: tuple[int, ...] = ()
-    unreadable: Refusal | None = None
+    answered_at: float | None = None
+    update_ids: tuple[int, ...] = ()
+    refusal: TelegramRefusal | None = None
 
     @property
     def chat_id(self) -> int:
@@ -59,12 +59,12 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ChatEvent:
     """A change in a chat. `data` is what a client would show: the message, the draft (None: gone), the
     action, the reactions or the answer to a tap. `lost` tells a slow listener that it missed events and
     should look afresh."""
 
-    kind: EventKind
+    kind: ChatEventKind
     chat_id: int
     message_id: int | None = None
     data: Json | None = None
@@ -75,40 +75,40 @@ class Subscription:
     """Events as they come, of one chat or of all; iterate over it. Holds `size` at most, then says `lost`."""
 
     chat_id: int | None
-    size: int
-    _queue: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
+    max_events: int
+    _queue: asyncio.Queue[ChatEvent] = field(default_factory=asyncio.Queue)
 
-    def offer(self, event: Event) -> None:
+    def put(self, event: ChatEvent) -> None:
         if self.chat_id not in (None, event.chat_id):
             return
-        if self._queue.qsize() >= self.size:
+        if self._queue.qsize() >= self.max_events:
             while not self._queue.empty():
                 self._queue.get_nowait()
-            event = Event("lost", event.chat_id)
+            event = ChatEvent("lost", event.chat_id)
         self._queue.put_nowait(event)
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
+    async def __aiter__(self) -> AsyncIterator[ChatEvent]:
         while True:
             yield await self._queue.get()
 
 
-class Changes:
+class ChangeNotifier:
     """Wakes whoever waits when something has changed."""
 
     def __init__(self) -> None:
         self._waiters: set[asyncio.Future[None]] = set()
         self._subscriptions: set[Subscription] = set()
 
-    def tell(self, event: Event | None = None) -> None:
+    def notify(self, event: ChatEvent | None = None) -> None:
         """Something changed; `event` says what, if a listener could show it."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
         if event is not None:
             for subscription in self._subscriptions:
-                subscription.offer(event)
+                subscription.put(event)
 
-    async def until(self, predicate: Callable[[], T], timeout: float) -> T:  # noqa: ASYNC109 - the whole point here
+    async def wait_until(self, predicate: Callable[[], T], timeout: float) -> T:  # noqa: ASYNC109 - the whole point here
         """The first true value of `predicate`, asked again after each change; TimeoutError after `timeout`
         seconds.
         """
@@ -123,8 +123,8 @@ class Changes:
         return found
 
     @contextmanager
-    def subscribe(self, chat_id: int | None, size: int) -> Iterator[Subscription]:
-        subscription = Subscription(chat_id, size)
+    def subscribe(self, chat_id: int | None, max_events: int) -> Iterator[Subscription]:
+        subscription = Subscription(chat_id, max_events)
         self._subscriptions.add(subscription)
         try:
             yield subscription

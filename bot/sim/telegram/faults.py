@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from bot.sim.telegram.events import Call
+from bot.sim.telegram.events import BotApiCall
 
-_HTML = (
+_ERROR_PAGE = (
     "<html>\r\n<head><title>{0}</title></head>\r\n<body>\r\n<center><h1>{0}</h1></center>\r\n"
     "<hr><center>nginx/1.18.0</center>\r\n</body>\r\n</html>\r\n"
 )
@@ -21,20 +21,20 @@ _PHRASES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class BotApiFault:
     """One way to fail. `takes_effect`: the call is carried out all the same. `end` is what the caller gets:
     the method's own answer, another one (`status`, `description`, `retry_after`, or an HTML page), a closed
     connection, or nothing at all. `before` and `after` are seconds waited before and after the call is
     carried out."""
 
-    end: Literal["answer", "error", "cut", "silence"] = "answer"
+    ending: Literal["answer", "error", "cut", "silence"] = "answer"
     takes_effect: bool = True
     status: int = 200
     description: str = ""
     retry_after: int = 0
-    page: str = ""
-    before: float = 0.0
-    after: float = 0.0
+    html_page: str = ""
+    seconds_before: float = 0.0
+    seconds_after: float = 0.0
 
     @classmethod
     def flood(cls, retry_after: int) -> Self:
@@ -51,8 +51,8 @@ class Fault:
     def server_error(cls, status: int = 502, *, html: bool = True, takes_effect: bool = False) -> Self:
         """A 5xx, as a web server's page or as Telegram's JSON."""
         phrase = _PHRASES.get(status, "Internal Server Error")
-        page = _HTML.format(f"{status} {phrase}") if html else ""
-        return cls("error", takes_effect=takes_effect, status=status, description=phrase, page=page)
+        page = _ERROR_PAGE.format(f"{status} {phrase}") if html else ""
+        return cls("error", takes_effect=takes_effect, status=status, description=phrase, html_page=page)
 
     @classmethod
     def drop(cls) -> Self:
@@ -68,8 +68,8 @@ class Fault:
     def slow(cls, seconds: float, *, after_effect: bool = False) -> Self:
         """A late answer; `after_effect` says whether the call is carried out at once or late, too."""
         if after_effect:
-            return cls(after=seconds)
-        return cls(before=seconds)
+            return cls(seconds_after=seconds)
+        return cls(seconds_before=seconds)
 
     @classmethod
     def hang(cls, *, after_effect: bool = False) -> Self:
@@ -78,34 +78,34 @@ class Fault:
 
 
 @dataclass(slots=True, eq=False)
-class Injection:
+class FaultInjection:
     """A fault waiting for its calls; `left` None means for ever, `hits` counts those it has struck."""
 
-    fault: Fault
+    fault: BotApiFault
     method: str | None
     chat_id: int | None
-    when: Callable[[Call], bool] | None
-    left: int | None
+    when: Callable[[BotApiCall], bool] | None
+    remaining: int | None
     skip: int = 0
-    hits: int = 0
+    hit_count: int = 0
 
-    def strikes(self, call: Call) -> bool:
+    def take_call(self, call: BotApiCall) -> bool:
         """Whether this call is struck; counts it if so."""
-        if self.left == 0 or not self._concerns(call):
+        if self.remaining == 0 or not self._matches(call):
             return False
         if self.skip:
             self.skip -= 1
             return False
-        if self.left is not None:
-            self.left -= 1
-        self.hits += 1
+        if self.remaining is not None:
+            self.remaining -= 1
+        self.hit_count += 1
         return True
 
     def lift(self) -> None:
         """No further call is struck."""
-        self.left = 0
+        self.remaining = 0
 
-    def _concerns(self, call: Call) -> bool:
+    def _matches(self, call: BotApiCall) -> bool:
         return (
             (self.method is None or self.method.lower() == call.method.lower())
             and (self.chat_id is None or self.chat_id == call.chat_id)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class FloodRate:
     """`count` messages every `seconds`; `burst` of them may come at once."""
 
     count: float
@@ -19,7 +19,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FloodLimits:
     """What may be sent: overall, to one private chat, to one group, as drafts to one chat (None = unlimited).
 
     The first disregard costs at least `penalty` seconds, each further one twice as long up to
@@ -28,30 +28,30 @@ class Limits:
     comes late.
     """
 
-    overall: Rate | None = Rate(30, 1, 30)
-    private: Rate | None = Rate(1, 1, 4)
-    group: Rate | None = Rate(20, 60, 20)
-    drafts: Rate | None = Rate(2, 1, 10)
-    penalty: float = 3.0
-    longest_penalty: float = 300.0
-    calm: float = 60.0
-    paced_polls: bool = False
+    overall: FloodRate | None = FloodRate(30, 1, 30)
+    private: FloodRate | None = FloodRate(1, 1, 4)
+    group: FloodRate | None = FloodRate(20, 60, 20)
+    drafts: FloodRate | None = FloodRate(2, 1, 10)
+    penalty_seconds: float = 3.0
+    max_penalty_seconds: float = 300.0
+    calm_seconds: float = 60.0
+    throttles_polls: bool = False
 
     @classmethod
-    def none(cls) -> "Limits":
+    def unlimited(cls) -> "FloodLimits":
         """No limit at all, for measuring."""
         return cls(overall=None, private=None, group=None, drafts=None)
 
 
 @dataclass(slots=True)
 class _Bucket:
-    rate: Rate
+    rate: FloodRate
     tokens: float
     counted_at: float
     closed_until: float = -math.inf
     strikes: int = 0
 
-    def fill(self, now: float) -> None:
+    def refill(self, now: float) -> None:
         gained = (now - self.counted_at) * self.rate.count / self.rate.seconds
         self.tokens = min(self.rate.burst, self.tokens + gained)
         self.counted_at = now
@@ -64,7 +64,7 @@ class _Bucket:
 class FloodGate:
     """Lets messages through or names the seconds to wait. `now` gives seconds of any steady clock."""
 
-    limits: Limits
+    limits: FloodLimits
     now: Callable[[], float]
     _buckets: dict[str, _Bucket] = field(default_factory=dict)
 
@@ -77,9 +77,9 @@ class FloodGate:
         """Counts one draft to this chat; 0 lets it through, else whole seconds to wait."""
         return self._take({f"draft {chat_id}": self.limits.drafts})
 
-    def _take(self, wanted: dict[str, Rate | None]) -> int:
+    def _take(self, rates: dict[str, FloodRate | None]) -> int:
         now = self.now()
-        buckets = [self._bucket(name, rate, now) for name, rate in wanted.items() if rate is not None]
+        buckets = [self._bucket(name, rate, now) for name, rate in rates.items() if rate is not None]
         closed = [bucket for bucket in buckets if not bucket.is_open(now)]
         if closed:
             return max(self._refuse(bucket, now) for bucket in closed)
@@ -87,17 +87,17 @@ class FloodGate:
             bucket.tokens -= 1
         return 0
 
-    def _bucket(self, name: str, rate: Rate, now: float) -> _Bucket:
+    def _bucket(self, name: str, rate: FloodRate, now: float) -> _Bucket:
         bucket = self._buckets.get(name)
         if bucket is None:
             bucket = self._buckets[name] = _Bucket(rate, rate.burst, now)
-        bucket.fill(now)
+        bucket.refill(now)
         return bucket
 
     def _refuse(self, bucket: _Bucket, now: float) -> int:
-        if now > bucket.closed_until + self.limits.calm:
+        if now > bucket.closed_until + self.limits.calm_seconds:
             bucket.strikes = 0
-        penalty = min(self.limits.penalty * 2**bucket.strikes, self.limits.longest_penalty)
+        penalty = min(self.limits.penalty_seconds * 2**bucket.strikes, self.limits.max_penalty_seconds)
         until_token = (1 - bucket.tokens) * bucket.rate.seconds / bucket.rate.count
         bucket.strikes += 1
         wait = max(1, math.ceil(max(penalty, until_token)))

@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from starlette.types import Receive, Scope, Send
 
 from bot.sim.telegram.chats import World
-from bot.sim.telegram.events import Call
-from bot.sim.telegram.faults import Fault, Injection
-from bot.sim.telegram.methods import method_table
-from bot.sim.telegram.params import Json, Params, Refusal, read_params
-from bot.sim.telegram.updates import Pending
+from bot.sim.telegram.events import BotApiCall
+from bot.sim.telegram.faults import BotApiFault, FaultInjection
+from bot.sim.telegram.methods import build_method_table
+from bot.sim.telegram.params import Json, Params, TelegramRefusal, read_params
+from bot.sim.telegram.updates import PendingUpdate
 
 _CALL_PATH = re.compile(r"/bot([^/]*)/([^/]*)/?")
 _FILE_PATH = re.compile(r"/file/bot([^/]*)/files/(.+)")
 _TOKEN = re.compile(r"[1-9][0-9]*:[A-Za-z0-9_-]+")
-_KEPT_CALLS = 20_000
+_MAX_LOGGED_CALLS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BotApiResponse:
     """What goes back over HTTP; `batch` are the updates in it."""
 
     status: int
@@ -35,166 +35,170 @@ class Answer:
     content_type: bytes = b"application/json"
     description: str = ""
     result: object = None
-    batch: tuple[Pending, ...] = ()
+    updates: tuple[PendingUpdate, ...] = ()
 
 
-class Front:
+class BotApiApp:
     """The ASGI app of one bot. `latency` is the seconds every answer takes to travel."""
 
     def __init__(self, world: World, token: str, latency: float) -> None:
         self.latency = latency
-        self.calls: deque[Call] = deque(maxlen=_KEPT_CALLS)
-        self.injections: list[Injection] = []
-        self.fetched: dict[int, float] = {}
+        self.calls: deque[BotApiCall] = deque(maxlen=_MAX_LOGGED_CALLS)
+        self.injections: list[FaultInjection] = []
+        self.fetch_times: dict[int, float] = {}
         self._world = world
         self._token = token
-        self._methods = method_table()
-        self._lines: set[_Line] = set()
+        self._methods = build_method_table()
+        self._connections: set[_Connection] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         arrived = time.monotonic()
-        body = await _read(receive)
+        body = await _read_body(receive)
         path = scope["path"]
         if named := _FILE_PATH.fullmatch(path):
-            await _write(send, self._file(named[1], named[2]))
+            await _write_response(send, self._file_response(named[1], named[2]))
         elif named := _CALL_PATH.fullmatch(path):
-            line = _Line(receive, send)
-            self._lines.add(line)
+            line = _Connection(receive, send)
+            self._connections.add(line)
             try:
-                await self._handle(line, _call(named[2], arrived, scope, body), named[1])
+                await self._handle(line, _parse_call(named[2], arrived, scope, body), named[1])
             finally:
-                self._lines.discard(line)
+                self._connections.discard(line)
         else:
-            await _write(send, _error(404, "Not Found"))
+            await _write_response(send, _error_response(404, "Not Found"))
 
-    def hang_up(self) -> None:
+    def cut_connections(self) -> None:
         """Cut every connection with an open call, such as a long poll."""
-        for line in self._lines:
+        for line in self._connections:
             line.close()
 
-    async def _handle(self, line: "_Line", call: Call, token: str) -> None:
-        self.calls.append(call)
-        fault = next((i.fault for i in self.injections if i.strikes(call)), None) or Fault()
-        self._world.changes.tell()
+    async def _handle(self, connection: "_Connection", api_call: BotApiCall, token: str) -> None:
+        self.calls.append(api_call)
+        fault = next((i.fault for i in self.injections if i.take_call(api_call)), None) or BotApiFault()
+        self._world.changes.notify()
         if token != self._token:
             if _TOKEN.fullmatch(token):
-                answer = _error(401, "Unauthorized")
+                answer = _error_response(401, "Unauthorized")
             else:
-                answer = _error(404, "Not Found")
+                answer = _error_response(404, "Not Found")
         else:
-            answer = await self._carry_out(line, call, fault)
+            answer = await self._carry_out(connection, api_call, fault)
         if self.latency:
             await asyncio.sleep(self.latency)
-        await self._finish(line, call, fault, answer)
-        self._world.changes.tell()
+        await self._send_response(connection, api_call, fault, answer)
+        self._world.changes.notify()
 
-    async def _carry_out(self, line: "_Line", call: Call, fault: Fault) -> Answer:
-        if fault.before:
-            await asyncio.sleep(fault.before)
-        answer = _faulty(fault)
+    async def _carry_out(
+        self, connection: "_Connection", api_call: BotApiCall, fault: BotApiFault
+    ) -> BotApiResponse:
+        if fault.seconds_before:
+            await asyncio.sleep(fault.seconds_before)
+        answer = _fault_response(fault)
         if fault.takes_effect:
-            own = await self._answer(line, call)
-            answer = own if fault.end != "error" else answer
-        if fault.after:
-            await asyncio.sleep(fault.after)
+            own = await self._call_method(connection, api_call)
+            answer = own if fault.ending != "error" else answer
+        if fault.seconds_after:
+            await asyncio.sleep(fault.seconds_after)
         return answer
 
-    async def _answer(self, line: "_Line", call: Call) -> Answer:
-        name = call.method.lower()
+    async def _call_method(self, connection: "_Connection", api_call: BotApiCall) -> BotApiResponse:
+        name = api_call.method.lower()
         try:
-            if call.unreadable:
-                raise call.unreadable
+            if api_call.refusal:
+                raise api_call.refusal
             if name == "getupdates":
-                return await self._updates(line, call.params)
+                return await self._get_updates(connection, api_call.params)
             method = self._methods.get(name)
             if method is None:
-                return _error(404, "Not Found: method not found")
-            result = method(self._world, call.params)
-        except Refusal as refusal:
-            return _error(refusal.status, refusal.description, refusal.parameters)
-        return Answer(200, _encode({"ok": True, "result": result}), result=result)
+                return _error_response(404, "Not Found: method not found")
+            result = method(self._world, api_call.params)
+        except TelegramRefusal as refusal:
+            return _error_response(refusal.status, refusal.description, refusal.parameters)
+        return BotApiResponse(200, _encode_json({"ok": True, "result": result}), result=result)
 
-    async def _updates(self, line: "_Line", params: Params) -> Answer:
+    async def _get_updates(self, connection: "_Connection", params: Params) -> BotApiResponse:
         queue = self._world.updates
         try:
-            queue.allow(params.json("allowed_updates"))
+            queue.set_allowed_kinds(params.json("allowed_updates"))
         except ValueError:
-            queue.allow(None)  # unreadable: the kinds asked for before stay
+            queue.set_allowed_kinds(None)  # unreadable: the kinds asked for before stay
         batch = await queue.poll(
             params.integer("offset"),
             params.integer("limit", 100),
             params.integer("timeout"),
-            line.wait_for_hang_up,
+            connection.wait_for_disconnect,
         )
         body = b'{"ok":true,"result":[' + b",\n".join(update.body for update in batch) + b"]}"
-        return Answer(200, body, batch=tuple(batch))
+        return BotApiResponse(200, body, updates=tuple(batch))
 
-    async def _finish(self, line: "_Line", call: Call, fault: Fault, answer: Answer) -> None:
-        if fault.end == "silence":
-            call.outcome = "hung"
-            await line.wait_for_hang_up()
-        elif fault.end == "cut" or line.is_hung_up:
-            call.outcome = "cut"
-            await line.cut()
+    async def _send_response(
+        self, connection: "_Connection", api_call: BotApiCall, fault: BotApiFault, response: BotApiResponse
+    ) -> None:
+        if fault.ending == "silence":
+            api_call.outcome = "hung"
+            await connection.wait_for_disconnect()
+        elif fault.ending == "cut" or connection.is_disconnected:
+            api_call.outcome = "cut"
+            await connection.close_and_wait()
         else:
-            call.status = answer.status
-            call.description = answer.description
-            call.result = answer.result
-            call.updates = tuple(update.update_id for update in answer.batch)
-            await _write(line.send, answer)
-            call.left = time.monotonic()
-            call.outcome = "ok" if answer.status == 200 else "refused"
-            self._world.updates.sent(answer.batch)
-            for update_id in call.updates:
-                self.fetched.setdefault(update_id, call.left)
+            api_call.status = response.status
+            api_call.description = response.description
+            api_call.result = response.result
+            api_call.update_ids = tuple(update.update_id for update in response.updates)
+            await _write_response(connection.send, response)
+            api_call.answered_at = time.monotonic()
+            api_call.outcome = "ok" if response.status == 200 else "refused"
+            self._world.updates.mark_sent(response.updates)
+            for update_id in api_call.update_ids:
+                self.fetch_times.setdefault(update_id, api_call.answered_at)
 
-    def _file(self, token: str, file_id: str) -> Answer:
+    def _file_response(self, token: str, file_id: str) -> BotApiResponse:
         if token == self._token:
             content = self._world.files.get(file_id)
         else:
             content = None
         if content is not None:
-            return Answer(200, content, b"application/octet-stream")
-        return _error(404, "Not Found")
+            return BotApiResponse(200, content, b"application/octet-stream")
+        return _error_response(404, "Not Found")
 
 
-class _Line:
+class _Connection:
     """The connection a call came over."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self.send = send
-        self.is_hung_up = False
+        self.is_disconnected = False
         self._receive = receive
 
-    async def wait_for_hang_up(self) -> None:
+    async def wait_for_disconnect(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self.is_hung_up = True
+        self.is_disconnected = True
 
     def close(self) -> None:
         """Close the connection without a word: ASGI has no such message, so this asks uvicorn's transport."""
         cycle = self.send.__self__  # type: ignore[attr-defined] # uvicorn's request cycle, in all its HTTP protocols
         cycle.transport.close()
 
-    async def cut(self) -> None:
+    async def close_and_wait(self) -> None:
         """Close the connection and see it closed, lest uvicorn miss an answer."""
-        if not self.is_hung_up:
+        if not self.is_disconnected:
             self.close()
-            await self.wait_for_hang_up()
+            await self.wait_for_disconnect()
 
 
-def _call(method: str, arrived: float, scope: Scope, body: bytes) -> Call:
+def _parse_call(method: str, arrived_at: float, scope: Scope, body: bytes) -> BotApiCall:
     content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
     try:
         params = read_params(scope["query_string"], content_type.decode("latin-1"), body)
-    except Refusal as refusal:
-        return Call(method, Params({}), arrived, unreadable=refusal)
-    return Call(method, params, arrived)
+    except TelegramRefusal as refusal:
+        return BotApiCall(method, Params({}), arrived_at, refusal=refusal)
+    return BotApiCall(method, params, arrived_at)
 
 
-async def _read(receive: Receive) -> bytes:
+async def _read_body(receive: Receive) -> bytes:
     message = await receive()
     body: bytes = message.get("body", b"")
     while message.get("more_body"):
@@ -203,25 +207,27 @@ async def _read(receive: Receive) -> bytes:
     return body
 
 
-async def _write(send: Send, answer: Answer) -> None:
-    headers = [(b"content-type", answer.content_type), (b"content-length", b"%d" % len(answer.body))]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+async def _write_response(send: Send, response: BotApiResponse) -> None:
+    headers = [(b"content-type", response.content_type), (b"content-length", b"%d" % len(response.body))]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})
 
 
-def _error(status: int, description: str, parameters: Json | None = None) -> Answer:
+def _error_response(status: int, description: str, parameters: Json | None = None) -> BotApiResponse:
     extra = {"parameters": parameters} if parameters else {}
     body = {"ok": False, "error_code": status, "description": description, **extra}
-    return Answer(status, _encode(body), description=description)
+    return BotApiResponse(status, _encode_json(body), description=description)
 
 
-def _faulty(fault: Fault) -> Answer:
-    if fault.page:
-        return Answer(fault.status, fault.page.encode(), b"text/html", description=fault.description)
-    return _error(
+def _fault_response(fault: BotApiFault) -> BotApiResponse:
+    if fault.html_page:
+        return BotApiResponse(
+            fault.status, fault.html_page.encode(), b"text/html", description=fault.description
+        )
+    return _error_response(
         fault.status, fault.description, {"retry_after": fault.retry_after} if fault.retry_after else None
     )
 
 
-def _encode(body: Json) -> bytes:
+def _encode_json(body: Json) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

@@ -5,18 +5,18 @@ from typing import Any
 from bot.sim.telegram.links import LinkInvalid, check_link
 from bot.sim.telegram.params import Json, Params, bad_request
 
-CALLBACK_BYTES = 64
-COPY_CHARACTERS = 256
+MAX_CALLBACK_BYTES = 64
+MAX_COPY_CHARACTERS = 256
 MAX_BUTTONS = 100
 
-_OTHER_MARKUP = ("keyboard", "remove_keyboard", "force_reply")
-_OTHER_ACTIONS = (
+_OTHER_MARKUP_KINDS = ("keyboard", "remove_keyboard", "force_reply")
+_OTHER_BUTTON_ACTIONS = (
     "web_app", "login_url", "switch_inline_query", "switch_inline_query_current_chat",
     "switch_inline_query_chosen_chat", "callback_game", "pay",
 )  # fmt: skip
 
 
-def inline_keyboard(params: Params, *, only_inline: bool = False) -> Json | None:
+def parse_inline_keyboard(params: Params, *, only_inline: bool = False) -> Json | None:
     """The inline keyboard a call asks for, None for none. Raises Refusal (400) on anything Telegram would not
     take.
     """
@@ -29,16 +29,16 @@ def inline_keyboard(params: Params, *, only_inline: bool = False) -> Json | None
     if not isinstance(markup, dict):
         raise bad_request("object expected as reply markup")
     if "inline_keyboard" in markup:
-        return _checked(markup["inline_keyboard"])
-    if only_inline or not any(name in markup for name in _OTHER_MARKUP):
+        return _check_rows(markup["inline_keyboard"])
+    if only_inline or not any(name in markup for name in _OTHER_MARKUP_KINDS):
         raise bad_request("inline keyboard expected")
     return None
 
 
-def _checked(rows: Any) -> Json | None:
+def _check_rows(rows: Any) -> Json | None:
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
         raise bad_request('field "inline_keyboard" of the InlineKeyboardMarkup must be an Array of Arrays')
-    keyboard = [[_button(button) for button in row] for row in rows if row]
+    keyboard = [[_check_button(button) for button in row] for row in rows if row]
     if sum(map(len, keyboard)) > MAX_BUTTONS:
         raise bad_request("reply markup is too long")
     if keyboard:
@@ -46,40 +46,40 @@ def _checked(rows: Any) -> Json | None:
     return None
 
 
-def _button(button: Any) -> Json:
+def _check_button(button: Any) -> Json:
     if not isinstance(button, dict):
-        raise _unreadable("expected an Object")
+        raise _unreadable_button("expected an Object")
     text = button.get("text")
     if not isinstance(text, str) or not text.strip():
-        raise _unreadable('Field "text" must be a non-empty String')
+        raise _unreadable_button('Field "text" must be a non-empty String')
     if "url" in button:
-        return {**button, "url": _button_link(button["url"])}
+        return {**button, "url": _check_button_url(button["url"])}
     if "callback_data" in button:
-        _check_data(button["callback_data"])
+        _check_callback_data(button["callback_data"])
     elif "copy_text" in button:
-        _check_copy(button["copy_text"])
-    elif not any(action in button for action in _OTHER_ACTIONS):
-        raise _unreadable("Text buttons are unallowed in the inline keyboard")
+        _check_copy_text(button["copy_text"])
+    elif not any(action in button for action in _OTHER_BUTTON_ACTIONS):
+        raise _unreadable_button("Text buttons are unallowed in the inline keyboard")
     return dict(button)
 
 
-def _check_data(data: Any) -> None:
-    if not isinstance(data, str) or not 0 < len(data.encode(errors="replace")) <= CALLBACK_BYTES:
+def _check_callback_data(data: Any) -> None:
+    if not isinstance(data, str) or not 0 < len(data.encode(errors="replace")) <= MAX_CALLBACK_BYTES:
         raise bad_request("BUTTON_DATA_INVALID")
 
 
-def _check_copy(copy: Any) -> None:
+def _check_copy_text(copy: Any) -> None:
     text = copy.get("text") if isinstance(copy, dict) else None
-    if not isinstance(text, str) or not 0 < len(text) <= COPY_CHARACTERS:
+    if not isinstance(text, str) or not 0 < len(text) <= MAX_COPY_CHARACTERS:
         raise bad_request("BUTTON_COPY_TEXT_INVALID")
 
 
-def _button_link(url: Any) -> str:
+def _check_button_url(url: Any) -> str:
     try:
         return check_link(str(url))
     except LinkInvalid as reason:
         raise bad_request(f"inline keyboard button URL '{url}' is invalid: {reason}") from None
 
 
-def _unreadable(reason: str) -> Exception:
+def _unreadable_button(reason: str) -> Exception:
     return bad_request(f"can't parse inline keyboard button: {reason}")

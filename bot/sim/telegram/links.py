@@ -4,11 +4,11 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
-_HOST = re.compile(r"(?:[A-Za-z0-9.\-_!$,~*'();&+=\u0080-\U0010ffff]|%[0-9a-fA-F]{2})*")
-_USER = re.compile(r"(?:[A-Za-z0-9.\-_!$,~*'();&+=:\u0080-\U0010ffff]|%[0-9a-fA-F]{2})*")
+_HOST_CHARACTERS = re.compile(r"(?:[A-Za-z0-9.\-_!$,~*'();&+=\u0080-\U0010ffff]|%[0-9a-fA-F]{2})*")
+_USER_CHARACTERS = re.compile(r"(?:[A-Za-z0-9.\-_!$,~*'();&+=:\u0080-\U0010ffff]|%[0-9a-fA-F]{2})*")
 _BROKEN_PERCENT = re.compile(r"%(?![0-9a-fA-F]{2})")
-_INNER_HOST = re.compile(r"[A-Za-z0-9\-_]*")
-_UNSAFE = re.compile(r"[\x00-\x20]")
+_INTERNAL_HOST = re.compile(r"[A-Za-z0-9\-_]*")
+_UNSAFE_CHARACTERS = re.compile(r"[\x00-\x20]")
 
 
 class LinkInvalid(Exception):
@@ -16,7 +16,7 @@ class LinkInvalid(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Address:
+class _Url:
     scheme: str
     user: str
     host: str
@@ -38,25 +38,25 @@ def check_link(url: str) -> str:
     for scheme in ("tg", "ton", "tonsite"):
         if url.lower().startswith(scheme + ":"):
             rest = url[len(scheme) + 1 :]
-            return _inner_link(scheme, rest.removeprefix("//"))
-    address = _parse(url)
+            return _check_internal_link(scheme, rest.removeprefix("//"))
+    address = _parse_url(url)
     if "." not in address.host and not address.is_ipv6:
         raise LinkInvalid("Wrong HTTP URL")
     return str(address)
 
 
-def _inner_link(scheme: str, link: str) -> str:
-    address = _parse(link)
+def _check_internal_link(scheme: str, link: str) -> str:
+    address = _parse_url(link)
     plain = address.scheme == "http" and not address.user and not address.port and not address.is_ipv6
     if not plain or link.lower().startswith("http://"):
         raise LinkInvalid(f"Wrong {scheme} URL")
-    if scheme != "tonsite" and not _INNER_HOST.fullmatch(address.host):
+    if scheme != "tonsite" and not _INTERNAL_HOST.fullmatch(address.host):
         raise LinkInvalid("Unallowed characters in URL host")
     rest = address.rest[1:] if address.rest.startswith("/?") else address.rest
     return f"{scheme}://{address.host}{rest}"
 
 
-def _parse(url: str) -> _Address:
+def _parse_url(url: str) -> _Url:
     scheme = "http"
     after = url
     if written := re.match(r"([^:/?#@\[\]]*)://", url):
@@ -65,22 +65,22 @@ def _parse(url: str) -> _Address:
         if scheme not in ("http", "https"):
             raise LinkInvalid("Unsupported URL protocol")
     where = re.split(r"[/?#]", after, maxsplit=1)[0]
-    place, port = _port(where)
+    place, port = _split_port(where)
     user, _, host = place.rpartition("@")
     _check_host(user, host)
     rest = after[len(where) :].rstrip("\x00\t\n\v\f\r ") or "/"
     rest = rest if rest.startswith("/") else "/" + rest
-    return _Address(scheme, user, host.lower(), port, _UNSAFE.sub(lambda c: f"%{ord(c[0]):02X}", rest))
+    return _Url(scheme, user, host.lower(), port, _UNSAFE_CHARACTERS.sub(lambda c: f"%{ord(c[0]):02X}", rest))
 
 
-def _port(where: str) -> tuple[str, int]:
-    written = re.search(r"(?<=.):([^:\]@]*)$", where, re.DOTALL)
+def _split_port(authority: str) -> tuple[str, int]:
+    written = re.search(r"(?<=.):([^:\]@]*)$", authority, re.DOTALL)
     if written is None:
-        return where, 0
+        return authority, 0
     digits = written[1]
     if not re.fullmatch(r"-?[0-9]+", digits) or not 0 < int(digits) <= 65535:
         raise LinkInvalid("Wrong port number specified in the URL")
-    return where[: written.start()], int(digits)
+    return authority[: written.start()], int(digits)
 
 
 def _check_host(user: str, host: str) -> None:
@@ -94,11 +94,11 @@ def _check_host(user: str, host: str) -> None:
         raise LinkInvalid("URL host is empty")
     if host == ".":
         raise LinkInvalid("Host is invalid")
-    _check_letters(host, "host", _HOST)
-    _check_letters(user, "userinfo", _USER)
+    _check_characters(host, "host", _HOST_CHARACTERS)
+    _check_characters(user, "userinfo", _USER_CHARACTERS)
 
 
-def _check_letters(part: str, name: str, allowed: re.Pattern[str]) -> None:
+def _check_characters(part: str, name: str, allowed: re.Pattern[str]) -> None:
     if allowed.fullmatch(part):
         return
     good = allowed.match(part)

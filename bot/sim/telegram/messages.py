@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 
-from bot.sim.telegram.chats import DRAFT_SECONDS, Chat, ChatMessage, Draft, World
-from bot.sim.telegram.entities import CAPTION_UNITS, TEXT_UNITS, Formatted, format_text
-from bot.sim.telegram.events import Event
-from bot.sim.telegram.keyboards import inline_keyboard
-from bot.sim.telegram.params import Json, Params, Refusal, bad_request
+from bot.sim.telegram.chats import DRAFT_SECONDS, Chat, ChatDraft, ChatMessage, World
+from bot.sim.telegram.entities import MAX_CAPTION_UNITS, MAX_TEXT_UNITS, FormattedText, format_text
+from bot.sim.telegram.events import ChatEvent
+from bot.sim.telegram.keyboards import parse_inline_keyboard
+from bot.sim.telegram.params import Json, Params, TelegramRefusal, bad_request
 
-_DELETABLE_SECONDS = 48 * 3600
+_MAX_DELETABLE_SECONDS = 48 * 3600
 _NOT_MODIFIED = (
     "message is not modified: specified new message content and reply markup are exactly the same as a current"
     " content and reply markup of the message"
 )
-_ACTIONS = frozenset(
+_CHAT_ACTIONS = frozenset(
     (
         "typing",
         "upload_photo",
@@ -24,23 +24,23 @@ _ACTIONS = frozenset(
         "upload_document",
     )
 ).union(("choose_sticker", "find_location", "record_video_note", "upload_video_note"))
-_REACTIONS = frozenset(
+_KNOWN_REACTIONS = frozenset(
     "❤👍👎🔥🥰👏😁🤔🤯😱🤬😢🎉🤩🤮💩🙏👌🕊🤡🥱🥴😍🐳🌚🌭💯🤣⚡🍌🏆💔🤨😐"
     "🍓🍾💋🖕😈😴😭🤓👻👀🎃🙈😇😨🤝✍🤗🫡🎅🎄☃💅🤪🗿🆒💘🙉🦄😘💊🙊😎👾🤷😡"
 ) | {"❤\u200d🔥", "👨\u200d💻", "🤷\u200d♂", "🤷\u200d♀"}
 
 
 def send_message(world: World, params: Params) -> Json:
-    text = _text(params, "message is too long")
-    return _send(world, params, lambda raw: raw | _content("text", text) | _previews(params))
+    text = _read_text(params, "message is too long")
+    return _send_new(world, params, lambda raw: raw | _content_fields("text", text) | _preview_fields(params))
 
 
 def send_photo(world: World, params: Params) -> Json:
     given = params.files.get("photo")
     if given is None and not params.text("photo"):
         raise bad_request("there is no photo in the request")
-    caption = _formatted(params, "caption", "caption_entities")
-    if caption.units > CAPTION_UNITS:
+    caption = _read_formatted(params, "caption", "caption_entities")
+    if caption.units > MAX_CAPTION_UNITS:
         raise bad_request("message caption is too long")
     if given is None:
         file_id = params.text("photo")
@@ -49,77 +49,77 @@ def send_photo(world: World, params: Params) -> Json:
     if given is not None:
         world.files[file_id] = given
     size = {"file_id": file_id, "file_unique_id": "u-" + file_id, "width": 640, "height": 480}
-    return _send(world, params, lambda raw: raw | {"photo": [size]} | _content("caption", caption))
+    return _send_new(world, params, lambda raw: raw | {"photo": [size]} | _content_fields("caption", caption))
 
 
 def edit_message_text(world: World, params: Params) -> Json:
-    text = _text(params, "MESSAGE_TOO_LONG")
-    keyboard = inline_keyboard(params, only_inline=True)
-    chat, message = _own_message(world, params)
+    text = _read_text(params, "MESSAGE_TOO_LONG")
+    keyboard = parse_inline_keyboard(params, only_inline=True)
+    chat, message = _find_own_message(world, params)
     if "text" not in message.raw:
         raise bad_request("there is no text in the message to edit")
     raw = {
         name: value for name, value in message.raw.items() if name not in ("text", "entities", "reply_markup")
     }
-    raw |= _content("text", text) | _previews(params)
-    return _edit(world, chat, message, raw | ({"reply_markup": keyboard} if keyboard else {}))
+    raw |= _content_fields("text", text) | _preview_fields(params)
+    return _apply_edit(world, chat, message, raw | ({"reply_markup": keyboard} if keyboard else {}))
 
 
 def edit_message_reply_markup(world: World, params: Params) -> Json:
-    keyboard = inline_keyboard(params, only_inline=True)
-    chat, message = _own_message(world, params)
+    keyboard = parse_inline_keyboard(params, only_inline=True)
+    chat, message = _find_own_message(world, params)
     raw = {name: value for name, value in message.raw.items() if name != "reply_markup"}
-    return _edit(world, chat, message, raw | ({"reply_markup": keyboard} if keyboard else {}))
+    return _apply_edit(world, chat, message, raw | ({"reply_markup": keyboard} if keyboard else {}))
 
 
 def delete_message(world: World, params: Params) -> bool:
-    chat = world.chat_of(params)
-    message = chat.find(params.integer("message_id"))
+    chat = world.find_chat(params)
+    message = chat.find_message(params.integer("message_id"))
     if message is None:
         raise bad_request("message to delete not found")
     if not chat.is_private and not message.from_bot:
         raise bad_request("message can't be deleted")
-    if world.today() - message.raw["date"] > _DELETABLE_SECONDS:
+    if world.unix_seconds() - message.raw["date"] > _MAX_DELETABLE_SECONDS:
         raise bad_request("message can't be deleted for everyone")
     world.delete(chat, message)
     return True
 
 
 def send_message_draft(world: World, params: Params) -> bool:
-    chat = world.writable_chat_of(params)
+    chat = world.find_writable_chat(params)
     if not chat.is_private:
         raise bad_request("TEXTDRAFT_PEER_INVALID")
     draft_id = params.integer("draft_id")
     if not draft_id:
         raise bad_request("draft_id must be non-zero")
-    text = _formatted(params, "text", "entities")
-    if text.units > TEXT_UNITS:
+    text = _read_formatted(params, "text", "entities")
+    if text.units > MAX_TEXT_UNITS:
         raise bad_request("MESSAGE_TOO_LONG")
-    thread_id = _thread(chat, params)
-    _hold_back(world.gate.wait_for_draft(chat.id))
+    thread_id = _read_thread(chat, params)
+    _refuse_flood(world.flood_gate.wait_for_draft(chat.id))
     until = world.clock.now() + DRAFT_SECONDS
     can_stop = params.flag("can_stop")
     keep = params.flag("keep_on_stop")
-    draft = Draft(draft_id, text.text, text.entities, can_stop, keep, thread_id, until)
+    draft = ChatDraft(draft_id, text.text, text.entities, can_stop, keep, thread_id, until)
     chat.show_draft(draft)
-    world.changes.tell(Event("draft", chat.id, data=draft.as_data()))
+    world.changes.notify(ChatEvent("draft", chat.id, data=draft.to_data()))
     return True
 
 
 def send_chat_action(world: World, params: Params) -> bool:
-    chat = world.writable_chat_of(params)
+    chat = world.find_writable_chat(params)
     action = params.text("action")
-    if action not in _ACTIONS:
+    if action not in _CHAT_ACTIONS:
         raise bad_request("wrong parameter action in request")
-    _thread(chat, params)
+    _read_thread(chat, params)
     chat.show_action(action)
-    world.changes.tell(Event("typing", chat.id, data={"action": action}))
+    world.changes.notify(ChatEvent("typing", chat.id, data={"action": action}))
     return True
 
 
 def set_message_reaction(world: World, params: Params) -> bool:
-    chat = world.writable_chat_of(params)
-    message = chat.find(params.integer("message_id"))
+    chat = world.find_writable_chat(params)
+    message = chat.find_message(params.integer("message_id"))
     if message is None:
         raise bad_request("message to react not found")
     try:
@@ -129,38 +129,38 @@ def set_message_reaction(world: World, params: Params) -> bool:
         raise bad_request("REACTION_INVALID") from None
     if len(wanted) > 1:
         raise bad_request("REACTIONS_TOO_MANY")
-    if not _REACTIONS.issuperset(wanted):
+    if not _KNOWN_REACTIONS.issuperset(wanted):
         raise bad_request("REACTION_INVALID")
     message.reactions = wanted
-    world.changes.tell(Event("reaction", chat.id, message.message_id, {"reactions": wanted}))
+    world.changes.notify(ChatEvent("reaction", chat.id, message.message_id, {"reactions": wanted}))
     return True
 
 
-def _formatted(params: Params, text: str, entities: str) -> Formatted:
+def _read_formatted(params: Params, text_name: str, entities_name: str) -> FormattedText:
     mode = params.text("parse_mode").lower()
     if mode in ("markdown", "markdownv2", "html"):
         raise bad_request("parse_mode is not simulated; send entities")
     if mode not in ("", "none"):
         raise bad_request("unsupported parse_mode")
     try:
-        given = params.json(entities)
+        given = params.json(entities_name)
     except ValueError:
         given = None  # as the real server: entities that are no JSON are no entities
-    return format_text(params.text(text), given)
+    return format_text(params.text(text_name), given)
 
 
-def _text(params: Params, too_long: str) -> Formatted:
+def _read_text(params: Params, too_long_reason: str) -> FormattedText:
     if not params.text("text"):
         raise bad_request("message text is empty")
-    text = _formatted(params, "text", "entities")
+    text = _read_formatted(params, "text", "entities")
     if text.is_blank:
         raise bad_request("text must be non-empty")
-    if text.units > TEXT_UNITS:
-        raise bad_request(too_long)
+    if text.units > MAX_TEXT_UNITS:
+        raise bad_request(too_long_reason)
     return text
 
 
-def _content(name: str, text: Formatted) -> Json:
+def _content_fields(name: str, text: FormattedText) -> Json:
     if text.entities:
         entities = {"caption_entities" if name == "caption" else "entities": list(text.entities)}
     else:
@@ -168,7 +168,7 @@ def _content(name: str, text: Formatted) -> Json:
     return ({name: text.text} if text.text else {}) | entities
 
 
-def _previews(params: Params) -> Json:
+def _preview_fields(params: Params) -> Json:
     try:
         options = params.json("link_preview_options")
     except ValueError:
@@ -180,18 +180,18 @@ def _previews(params: Params) -> Json:
     return {}
 
 
-def _send(world: World, params: Params, fill: Callable[[Json], Json]) -> Json:
-    chat = world.chat_of(params)
-    keyboard = inline_keyboard(params)
-    thread_id = _thread(chat, params)
-    reply = _replied(chat, params)
-    world.writable_chat_of(params)
-    _hold_back(world.gate.wait_for_message(chat.id))
+def _send_new(world: World, params: Params, fill: Callable[[Json], Json]) -> Json:
+    chat = world.find_chat(params)
+    keyboard = parse_inline_keyboard(params)
+    thread_id = _read_thread(chat, params)
+    reply = _reply_fields(chat, params)
+    world.find_writable_chat(params)
+    _refuse_flood(world.flood_gate.wait_for_message(chat.id))
     raw: Json = {
         "message_id": world.next_message_id(),
         "from": world.bot,
         "chat": chat.raw,
-        "date": world.today(),
+        "date": world.unix_seconds(),
     }
     if thread_id:
         raw |= {"message_thread_id": thread_id, "is_topic_message": True}
@@ -202,14 +202,14 @@ def _send(world: World, params: Params, fill: Callable[[Json], Json]) -> Json:
     return raw
 
 
-def _thread(chat: Chat, params: Params) -> int:
+def _read_thread(chat: Chat, params: Params) -> int:
     thread_id = params.integer("message_thread_id")
     if thread_id and thread_id not in chat.topics:
         raise bad_request("message thread not found")
     return thread_id
 
 
-def _replied(chat: Chat, params: Params) -> Json:
+def _reply_fields(chat: Chat, params: Params) -> Json:
     try:
         reply = params.json("reply_parameters") or {}
     except ValueError:
@@ -219,39 +219,39 @@ def _replied(chat: Chat, params: Params) -> Json:
     message_id = reply.get("message_id") or params.integer("reply_to_message_id")
     if not message_id:
         return {}
-    message = chat.find(message_id) if isinstance(message_id, int) else None
+    message = chat.find_message(message_id) if isinstance(message_id, int) else None
     if message is not None:
         shown = {name: value for name, value in message.raw.items() if name != "reply_to_message"}
-        return {"reply_to_message": shown} | ({"quote": _quote(reply)} if reply.get("quote") else {})
+        return {"reply_to_message": shown} | ({"quote": _quote_fields(reply)} if reply.get("quote") else {})
     if reply.get("allow_sending_without_reply") or params.flag("allow_sending_without_reply"):
         return {}
     raise bad_request("message to be replied not found")
 
 
-def _quote(reply: Json) -> Json:
+def _quote_fields(reply: Json) -> Json:
     return {"text": reply["quote"], "position": reply.get("quote_position", 0), "is_manual": True}
 
 
-def _own_message(world: World, params: Params) -> tuple[Chat, ChatMessage]:
-    chat = world.chat_of(params)
+def _find_own_message(world: World, params: Params) -> tuple[Chat, ChatMessage]:
+    chat = world.find_chat(params)
     if not params.integer("message_id"):
         raise bad_request("message identifier is not specified")
-    message = chat.find(params.integer("message_id"))
+    message = chat.find_message(params.integer("message_id"))
     if message is None:
         raise bad_request("message to edit not found")
     if not message.from_bot:
         raise bad_request("message can't be edited")
-    return world.writable_chat_of(params), message
+    return world.find_writable_chat(params), message
 
 
-def _edit(world: World, chat: Chat, message: ChatMessage, raw: Json) -> Json:
-    _hold_back(world.gate.wait_for_message(chat.id))
+def _apply_edit(world: World, chat: Chat, message: ChatMessage, raw: Json) -> Json:
+    _refuse_flood(world.flood_gate.wait_for_message(chat.id))
     if all(raw.get(name) == message.raw.get(name) for name in ("text", "entities", "reply_markup")):
         raise bad_request(_NOT_MODIFIED)
     world.edit(chat, message, raw)
     return message.raw
 
 
-def _hold_back(seconds: int) -> None:
+def _refuse_flood(seconds: int) -> None:
     if seconds:
-        raise Refusal(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds)
+        raise TelegramRefusal(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds)

@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bot.sim.telegram import messages
-from bot.sim.telegram.chats import TAP_SECONDS, World
-from bot.sim.telegram.events import Event
+from bot.sim.telegram.chats import MAX_TAP_SECONDS, World
+from bot.sim.telegram.events import ChatEvent
 from bot.sim.telegram.params import Json, Params, bad_request
 
-_COMMAND = re.compile(r"[a-z0-9_]{1,32}")
+_COMMAND_NAME = re.compile(r"[a-z0-9_]{1,32}")
 _MAX_COMMANDS = 100
-_MAX_ANSWER = 200
+_MAX_ANSWER_CHARACTERS = 200
 
 
-def method_table() -> Mapping[str, Callable[[World, Params], object]]:
+def build_method_table() -> Mapping[str, Callable[[World, Params], object]]:
     """Methods by name in lower case, as Telegram ignores case; getUpdates waits and is not among them."""
     named: dict[str, Callable[[World, Params], object]] = {
         "getMe": lambda world, _: world.bot,
@@ -52,8 +52,8 @@ def set_webhook(world: World, params: Params) -> bool:
 
 def get_webhook_info(world: World, params: Params) -> Json:
     updates = world.updates
-    if updates.allowed:
-        allowed = {"allowed_updates": sorted(updates.allowed)}
+    if updates.allowed_kinds:
+        allowed = {"allowed_updates": sorted(updates.allowed_kinds)}
     else:
         allowed = {}
     pending = len(updates.pending_ids)
@@ -66,27 +66,27 @@ def get_webhook_info(world: World, params: Params) -> Json:
 
 
 def set_my_commands(world: World, params: Params) -> bool:
-    commands = _listed(params, "commands")
+    commands = _read_list(params, "commands")
     if len(commands) > _MAX_COMMANDS:
         raise bad_request("BOT_COMMANDS_TOO_MUCH")
     for command in commands:
-        if not isinstance(command, dict) or not _COMMAND.fullmatch(
+        if not isinstance(command, dict) or not _COMMAND_NAME.fullmatch(
             str(command.get("command", "")).removeprefix("/")
         ):
             raise bad_request("BOT_COMMAND_INVALID")
         if not 1 <= len(str(command.get("description", ""))) <= 256:
             raise bad_request("BOT_COMMAND_DESCRIPTION_INVALID")
-    world.commands[_scope(params)] = commands
-    world.changes.tell()
+    world.commands[_command_scope(params)] = commands
+    world.changes.notify()
     return True
 
 
 def get_my_commands(world: World, params: Params) -> list[Json]:
-    return world.commands.get(_scope(params), [])
+    return world.commands.get(_command_scope(params), [])
 
 
 def get_chat(world: World, params: Params) -> Json:
-    chat = world.chat_of(params)
+    chat = world.find_chat(params)
     gifts = dict.fromkeys(
         ("unlimited_gifts", "limited_gifts", "unique_gifts", "premium_subscription", "gifts_from_channels"),
         False,
@@ -95,11 +95,11 @@ def get_chat(world: World, params: Params) -> Json:
 
 
 def leave_chat(world: World, params: Params) -> bool:
-    chat = world.chat_of(params)
+    chat = world.find_chat(params)
     if chat.is_private:
         raise bad_request("chat member status can't be changed in private chats")
     chat.is_blocked = True
-    world.changes.tell()
+    world.changes.notify()
     return True
 
 
@@ -118,21 +118,21 @@ def get_file(world: World, params: Params) -> Json:
 
 def answer_callback_query(world: World, params: Params) -> bool:
     tap = world.taps.get(params.text("callback_query_id"))
-    if tap is None or world.clock.now() > tap.at + TAP_SECONDS:
+    if tap is None or world.clock.now() > tap.tapped_at + MAX_TAP_SECONDS:
         raise bad_request("query is too old and response timeout expired or query ID is invalid")
     text = params.text("text")
-    if len(text) > _MAX_ANSWER:
+    if len(text) > _MAX_ANSWER_CHARACTERS:
         raise bad_request("MESSAGE_TOO_LONG")
     tap.answer = {"text": text, "show_alert": params.flag("show_alert")}
-    world.changes.tell(Event("answer", tap.chat_id, tap.message_id, tap.answer))
+    world.changes.notify(ChatEvent("answer", tap.chat_id, tap.message_id, tap.answer))
     return True
 
 
-def _scope(params: Params) -> str:
+def _command_scope(params: Params) -> str:
     return f"{params.text('scope')} {params.text('language_code')}"
 
 
-def _listed(params: Params, name: str) -> list[Any]:
+def _read_list(params: Params, name: str) -> list[Any]:
     try:
         value = params.json(name) or []
     except ValueError:

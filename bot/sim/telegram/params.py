@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 Json = dict[str, Any]
 
 
-class Refusal(Exception):
+class TelegramRefusal(Exception):
     """An error answer: HTTP status, Telegram's description, and `parameters` such as retry_after in seconds."""
 
     def __init__(self, status: int, description: str, **parameters: int) -> None:
@@ -23,12 +23,12 @@ class Refusal(Exception):
         self.parameters = parameters
 
 
-def bad_request(reason: str) -> Refusal:
+def bad_request(reason: str) -> TelegramRefusal:
     """A 400 in Telegram's spelling: the reason starts in lower case unless it is a code like
     BUTTON_DATA_INVALID.
     """
     is_code = len(reason) > 1 and (reason[1] == "_" or reason[1].isupper())
-    return Refusal(400, "Bad Request: " + (reason if is_code else reason[:1].lower() + reason[1:]))
+    return TelegramRefusal(400, "Bad Request: " + (reason if is_code else reason[:1].lower() + reason[1:]))
 
 
 class Params(dict[str, Any]):
@@ -76,17 +76,17 @@ class Params(dict[str, Any]):
 
 def read_params(query: bytes, content_type: str, body: bytes) -> Params:
     """Parameters from the address and the body: form-urlencoded, multipart/form-data or JSON."""
-    values: Json = dict(_pairs(query))
+    values: Json = dict(_parse_pairs(query))
     files: dict[str, bytes] = {}
     if not body:
         return Params(values)
     if content_type.startswith("multipart/form-data"):
-        fields, files = _parts(content_type, body)
+        fields, files = _parse_multipart(content_type, body)
         values.update(fields)
     elif content_type.startswith("application/json"):
-        values.update(_object(body))
+        values.update(_parse_object(body))
     else:
-        values.update(_pairs(body))
+        values.update(_parse_pairs(body))
     return Params(values, files)
 
 
@@ -97,12 +97,12 @@ def _refuse_broken_unicode(text: str) -> None:
         raise bad_request("strings must be encoded in UTF-8") from None
 
 
-def _pairs(encoded: bytes) -> list[tuple[str, str]]:
+def _parse_pairs(encoded: bytes) -> list[tuple[str, str]]:
     # Broken UTF-8 survives as lone surrogates, so that `Params.text` can refuse it by name.
     return parse_qsl(encoded.decode("latin-1"), keep_blank_values=True, errors="surrogateescape")
 
 
-def _object(body: bytes) -> Json:
+def _parse_object(body: bytes) -> Json:
     try:
         decoded = json.loads(body)
     except ValueError:
@@ -112,7 +112,7 @@ def _object(body: bytes) -> Json:
     return decoded
 
 
-def _parts(content_type: str, body: bytes) -> tuple[Json, dict[str, bytes]]:
+def _parse_multipart(content_type: str, body: bytes) -> tuple[Json, dict[str, bytes]]:
     fields: Json = {}
     files: dict[str, bytes] = {}
     whole = BytesParser(policy=HTTP).parsebytes(

@@ -9,17 +9,26 @@ from typing import Any, TypeVar
 
 from bot.http_server import serve
 from bot.sim.telegram.chats import Chat, World
-from bot.sim.telegram.events import Call, Event, Subscription
-from bot.sim.telegram.faults import Fault, Injection
-from bot.sim.telegram.flood_limits import Limits, Rate
-from bot.sim.telegram.http import Front
-from bot.sim.telegram.people import Person, Place
+from bot.sim.telegram.events import BotApiCall, ChatEvent, Subscription
+from bot.sim.telegram.faults import BotApiFault, FaultInjection
+from bot.sim.telegram.flood_limits import FloodLimits, FloodRate
+from bot.sim.telegram.http import BotApiApp
+from bot.sim.telegram.people import ChatThread, SimulatedPerson
 
-__all__ = ["BotApi", "Call", "Event", "Fault", "Limits", "Person", "Place", "Rate"]
+__all__ = [
+    "BotApi",
+    "BotApiCall",
+    "BotApiFault",
+    "ChatEvent",
+    "ChatThread",
+    "FloodLimits",
+    "FloodRate",
+    "SimulatedPerson",
+]
 
 T = TypeVar("T")
 
-PATIENCE = 30.0  # seconds until a wait for what never comes is given up; the machine may be busy
+MAX_WAIT_SECONDS = 30.0  # seconds until a wait for what never comes is given up; the machine may be busy
 
 
 class BotApi:
@@ -31,7 +40,7 @@ class BotApi:
         self,
         token: str = "123456:SIM",  # noqa: S107 - of a bot that exists here only
         username: str = "canvasgram_sim_bot",
-        limits: Limits | None = None,
+        limits: FloodLimits | None = None,
         latency: float = 0.0,
     ) -> None:
         self.token = token
@@ -47,29 +56,29 @@ class BotApi:
             "can_read_all_group_messages": False,
             "supports_inline_queries": False,
         }
-        self._world = World(bot, limits or Limits())
-        self._front = self.app = Front(self._world, token, latency)
-        self._people: dict[int, Person] = {}
-        self.calls = self._front.calls
+        self._world = World(bot, limits or FloodLimits())
+        self._app = self.app = BotApiApp(self._world, token, latency)
+        self._people: dict[int, SimulatedPerson] = {}
+        self.calls = self._app.calls
         self.updates = self._world.updates
         self.clock = self._world.clock
 
     @asynccontextmanager
-    async def served(self, port: int = 0) -> AsyncIterator[str]:
+    async def serve_on_loopback(self, port: int = 0) -> AsyncIterator[str]:
         """Serve `app` on loopback while the block runs; yields the URL. Calls still open at its end are cut."""
         async with serve(self.app, port=port) as url:
             try:
                 yield url
             finally:
-                self._front.hang_up()
+                self._app.cut_connections()
 
     @property
     def latency(self) -> float:
-        return self._front.latency
+        return self._app.latency
 
     @latency.setter
     def latency(self, seconds: float) -> None:
-        self._front.latency = seconds
+        self._app.latency = seconds
 
     @property
     def commands(self) -> list[dict[str, Any]]:
@@ -78,7 +87,7 @@ class BotApi:
 
     def person(
         self, user_id: int, first_name: str = "Ann", *, username: str = "", language: str = "en"
-    ) -> Person:
+    ) -> SimulatedPerson:
         """Someone with this id; the same person each time. The bot can write to them once they have written
         to it.
         """
@@ -87,55 +96,57 @@ class BotApi:
             user = {"id": user_id, "is_bot": False, **names, "language_code": language}
             chat = Chat({"id": user_id, "type": "private", **names}, self.clock)
             self._world.chats[user_id] = chat
-            self._people[user_id] = Person(self._world, user, Place(chat))
+            self._people[user_id] = SimulatedPerson(self._world, user, ChatThread(chat))
         return self._people[user_id]
 
-    def group(self, chat_id: int, title: str, *, added_by: Person, privacy: bool = True) -> Place:
+    def add_group(
+        self, chat_id: int, title: str, *, added_by: SimulatedPerson, privacy_mode: bool = True
+    ) -> ChatThread:
         """A supergroup that `added_by` has just put the bot into; its id is negative."""
         chat = Chat({"id": chat_id, "type": "supergroup", "title": title}, self.clock)
         self._world.chats[chat_id] = chat
-        place = Place(chat, privacy=privacy)
-        added_by.meet_bot(place, "left", "member")
+        place = ChatThread(chat, privacy_mode=privacy_mode)
+        added_by.change_bot_status(place, "left", "member")
         return place
 
     def chat(self, chat_id: int) -> Chat:
         """A chat as its people see it; KeyError for one that does not exist."""
         return self._world.chats[chat_id]
 
-    def calls_of(self, method: str, chat_id: int | None = None) -> list[Call]:
+    def calls_of(self, method: str, chat_id: int | None = None) -> list[BotApiCall]:
         """The calls of a method so far, of one chat if named."""
         return [call for call in self.calls if call.method == method and chat_id in (None, call.chat_id)]
 
     def fetched_at(self, update_id: int) -> float | None:
         """When the first answer carrying this update had left, by `time.monotonic`; None if none has."""
-        return self._front.fetched.get(update_id)
+        return self._app.fetch_times.get(update_id)
 
-    def inject(
+    def inject_fault(
         self,
-        fault: Fault,
+        fault: BotApiFault,
         method: str | None = None,
         *,
         chat_id: int | None = None,
-        when: Callable[[Call], bool] | None = None,
+        when: Callable[[BotApiCall], bool] | None = None,
         times: int | None = 1,
         skip: int = 0,
-    ) -> Injection:
+    ) -> FaultInjection:
         """Let the next `times` calls (None: all) fail that are of this method and chat and satisfy `when`,
         after letting `skip` of them through. Given several, the first injected that concerns a call
         strikes."""
-        injection = Injection(fault, method, chat_id, when, times, skip)
-        self._front.injections.append(injection)
+        injection = FaultInjection(fault, method, chat_id, when, times, skip)
+        self._app.injections.append(injection)
         return injection
 
-    def push(self, raw: Mapping[str, Any] | bytes, update_id: int | None = None) -> int:
+    def push_update(self, raw: Mapping[str, Any] | bytes, update_id: int | None = None) -> int:
         """Queue an update of any content, also malformed: a mapping, or bytes sent exactly as they are."""
         return self.updates.put_raw(raw, update_id)
 
-    async def until(self, predicate: Callable[[], T], timeout: float = PATIENCE) -> T:  # noqa: ASYNC109 - it is a wait
+    async def wait_until(self, predicate: Callable[[], T], timeout: float = MAX_WAIT_SECONDS) -> T:  # noqa: ASYNC109 - it is a wait
         """The first true value of `predicate`, asked again after each change; TimeoutError after `timeout`
         seconds.
         """
-        return await self._world.changes.until(predicate, timeout)
+        return await self._world.changes.wait_until(predicate, timeout)
 
     def subscribe(
         self, chat_id: int | None = None, *, size: int = 1000

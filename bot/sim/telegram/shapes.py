@@ -3,82 +3,86 @@
 import re
 from collections.abc import Iterator
 
-from bot.sim.telegram.entities import TEXT_UNITS, utf16_units
+from bot.sim.telegram.entities import MAX_TEXT_UNITS, count_utf16_units
 from bot.sim.telegram.params import Json
 
 _COMMAND = re.compile(r"(?<!\S)/[A-Za-z0-9_]{1,32}(?:@\w+)?")
-_LINK = re.compile(r"https?://\S+")
+_WEB_LINK = re.compile(r"https?://\S+")
 
 
-def worded(text: str) -> Json:
+def text_fields(text: str) -> Json:
     """A text with the commands and links Telegram finds in it."""
     found = [("bot_command", match) for match in _COMMAND.finditer(text)]
-    found += [("url", match) for match in _LINK.finditer(text)]
+    found += [("url", match) for match in _WEB_LINK.finditer(text)]
     entities: list[Json] = [
-        {"type": kind, "offset": utf16_units(text[: match.start()]), "length": utf16_units(match[0])}
+        {
+            "type": kind,
+            "offset": count_utf16_units(text[: match.start()]),
+            "length": count_utf16_units(match[0]),
+        }
         for kind, match in found
     ]
     return {"text": text} | ({"entities": entities} if entities else {})
 
 
-def captioned(caption: str) -> Json:
+def caption_fields(caption: str) -> Json:
     if caption:
         return {"caption": caption}
     return {}
 
 
-def sized_photo(file_id: str, size: int = 0) -> list[Json]:
-    return [{**stored(file_id, size), "width": 640, "height": 480}]
+def photo_sizes(file_id: str, size: int = 0) -> list[Json]:
+    return [{**file_fields(file_id, size), "width": 640, "height": 480}]
 
 
-def identified(file_id: str) -> Json:
+def file_id_fields(file_id: str) -> Json:
     return {"file_id": file_id, "file_unique_id": "u-" + file_id}
 
 
-def stored(file_id: str, size: int, media_type: str = "") -> Json:
+def file_fields(file_id: str, size: int, media_type: str = "") -> Json:
     """A file with its size in bytes, and its media type if that is known; both are left out where they are
     not.
     """
     told = {"mime_type": media_type} if media_type else {}
-    return identified(file_id) | told | ({"file_size": size} if size else {})
+    return file_id_fields(file_id) | told | ({"file_size": size} if size else {})
 
 
-def sticker(file_id: str, emoji: str) -> Json:
+def sticker_fields(file_id: str, emoji: str) -> Json:
     shape = {"type": "regular", "emoji": emoji, "width": 512, "height": 512}
-    return identified(file_id) | shape | {"is_animated": False, "is_video": False}
+    return file_id_fields(file_id) | shape | {"is_animated": False, "is_video": False}
 
 
-def origin(source: Json | str, date: int) -> Json:
+def forward_origin(sender: Json | str, date: int) -> Json:
     """Where a forwarded message comes from: a user, or the name of someone who hides theirs."""
-    if isinstance(source, str):
-        return {"type": "hidden_user", "date": date, "sender_user_name": source}
-    return {"type": "user", "date": date, "sender_user": source}
+    if isinstance(sender, str):
+        return {"type": "hidden_user", "date": date, "sender_user_name": sender}
+    return {"type": "user", "date": date, "sender_user": sender}
 
 
-def quoted(raw: Json, quote: str | None) -> Json:
+def reply_fields(raw: Json, quote: str | None) -> Json:
     """The fields of a reply to a message, with the words quoted from it if any."""
     shown = {name: value for name, value in raw.items() if name != "reply_to_message"}
     if quote is None:
         return {"reply_to_message": shown}
     text = str(raw.get("text", raw.get("caption", "")))
-    position = utf16_units(text[: max(0, text.find(quote))])
+    position = count_utf16_units(text[: max(0, text.find(quote))])
     return {"reply_to_message": shown, "quote": {"text": quote, "position": position, "is_manual": True}}
 
 
-def addresses_bot(raw: Json, bot: Json) -> bool:
+def is_heard_by_bot(raw: Json, bot: Json) -> bool:
     """Whether a bot in privacy mode hears this message: a command, a mention, or a reply to it."""
     text = str(raw.get("text", raw.get("caption", "")))
     replied = raw.get("reply_to_message", {}).get("from", {}).get("id")
     return text.startswith("/") or f"@{bot['username']}" in text or replied == bot["id"]
 
 
-def cut(text: str) -> Iterator[str]:
+def split_text(text: str) -> Iterator[str]:
     """A long text as a client sends it: messages of at most 4096 UTF-16 units."""
     start = 0
     units = 0
     for position, character in enumerate(text):
-        width = utf16_units(character)
-        if units + width > TEXT_UNITS:
+        width = count_utf16_units(character)
+        if units + width > MAX_TEXT_UNITS:
             yield text[start:position]
             start = position
             units = 0

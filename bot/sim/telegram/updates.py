@@ -13,15 +13,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bot.sim.telegram.events import Changes, Clock
-from bot.sim.telegram.params import Json, Refusal
+from bot.sim.telegram.events import ChangeNotifier, Clock
+from bot.sim.telegram.params import Json, TelegramRefusal
 
-DAY = 86_400.0
-LONGEST_POLL = 50.0
-_BATCH_BYTES = 4 << 20
-_REMEMBERED = 10_000
-_FUTURE = 10  # an offset further ahead than this is of another age and confirms nothing
-_NOT_BY_DEFAULT = frozenset({"chat_member", "message_reaction", "message_reaction_count"})
+UPDATE_LIFETIME_SECONDS = 86_400.0
+MAX_POLL_SECONDS = 50.0
+_MAX_BATCH_BYTES = 4 << 20
+_MAX_REMEMBERED_UPDATES = 10_000
+_MAX_OFFSET_AHEAD = 10  # an offset further ahead than this is of another age and confirms nothing
+_OPT_IN_KINDS = frozenset({"chat_member", "message_reaction", "message_reaction_count"})
 _OTHER_POLLER = "terminated by other getUpdates request; make sure that only one bot instance is running"
 _WEBHOOK_SET = "terminated by setWebhook request"
 _WEBHOOK_ACTIVE = (
@@ -30,29 +30,29 @@ _WEBHOOK_ACTIVE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingUpdate:
     """An update as it will be sent. `expires` is Unix time; `again` marks a repetition that no offset
     confirms.
     """
 
     update_id: int
     body: bytes
-    expires: float
-    again: bool = False
+    expires_at: float
+    is_repeat: bool = False
 
 
 class UpdateQueue:
     """The updates of one bot."""
 
-    def __init__(self, clock: Clock, changes: Changes, *, paced: bool) -> None:
+    def __init__(self, clock: Clock, changes: ChangeNotifier, *, throttled: bool) -> None:
         self._clock = clock
         self._changes = changes
-        self._paced = paced
-        self._pending: deque[Pending] = deque()
-        self._seen: dict[int, bytes] = {}
+        self._throttled = throttled
+        self._pending: deque[PendingUpdate] = deque()
+        self._bodies: dict[int, bytes] = {}
         self._next_id = random.randrange(100_000_000, 900_000_000)  # noqa: S311 - a number, not a secret
-        self._allowed: frozenset[str] | None = None
-        self._waiting: asyncio.Future[str] | None = None
+        self._allowed_kinds: frozenset[str] | None = None
+        self._poll_waiter: asyncio.Future[str] | None = None
         self._last_poll = (-1, 0.0)
         self._next_conflict = 0.0
         self.webhook_url = ""
@@ -66,25 +66,33 @@ class UpdateQueue:
     @property
     def is_polled(self) -> bool:
         """Whether a long poll waits right now."""
-        return self._waiting is not None
+        return self._poll_waiter is not None
 
     @property
-    def allowed(self) -> frozenset[str] | None:
+    def allowed_kinds(self) -> frozenset[str] | None:
         """The kinds asked for, None for the default set."""
-        return self._allowed
+        return self._allowed_kinds
 
-    def put(self, kind: str, payload: Json, lifetime: float = DAY, sent_at: float | None = None) -> int:
+    def put(
+        self,
+        kind: str,
+        payload: Json,
+        lifetime_seconds: float = UPDATE_LIFETIME_SECONDS,
+        sent_at: float | None = None,
+    ) -> int:
         """Queue an update; expires `lifetime` seconds after `sent_at` (Unix time). A kind not asked for is
         dropped.
         """
         update_id = self._take_id()
-        if self._allowed is not None:
-            wanted = kind in self._allowed
+        if self._allowed_kinds is not None:
+            wanted = kind in self._allowed_kinds
         else:
-            wanted = kind not in _NOT_BY_DEFAULT
+            wanted = kind not in _OPT_IN_KINDS
         if wanted:
-            expires = (self._clock.now() if sent_at is None else sent_at) + lifetime
-            self._append(Pending(update_id, _encode({"update_id": update_id, kind: payload}), expires))
+            expires = (self._clock.now() if sent_at is None else sent_at) + lifetime_seconds
+            self._append(
+                PendingUpdate(update_id, _encode_json({"update_id": update_id, kind: payload}), expires)
+            )
         return update_id
 
     def put_raw(self, raw: Mapping[str, Any] | bytes, update_id: int | None = None) -> int:
@@ -95,78 +103,87 @@ class UpdateQueue:
         else:
             given = raw.get("update_id", update_id)
             update_id = given if isinstance(given, int) else self._take_id()
-            body = _encode({"update_id": update_id, **raw})
-        self._append(Pending(update_id, body, self._clock.now() + DAY))
+            body = _encode_json({"update_id": update_id, **raw})
+        self._append(PendingUpdate(update_id, body, self._clock.now() + UPDATE_LIFETIME_SECONDS))
         return update_id
 
     def repeat(self, update_id: int) -> None:
         """Deliver an update once more whatever was confirmed, as after a lost confirmation; KeyError if long
         gone.
         """
-        self._append(Pending(update_id, self._seen[update_id], self._clock.now() + DAY, again=True))
+        self._append(
+            PendingUpdate(
+                update_id,
+                self._bodies[update_id],
+                self._clock.now() + UPDATE_LIFETIME_SECONDS,
+                is_repeat=True,
+            )
+        )
 
-    def restart_ids(self, at: int) -> None:
+    def restart_ids(self, next_id: int) -> None:
         """Go on counting from `at`, as Telegram does somewhere at random after a week of silence."""
-        self._next_id = at
+        self._next_id = next_id
 
-    def allow(self, kinds: Any) -> None:
+    def set_allowed_kinds(self, kinds: Any) -> None:
         """Remember the kinds asked for; an empty list means the default set, anything unreadable changes
         nothing.
         """
         if isinstance(kinds, list) and all(isinstance(kind, str) for kind in kinds):
-            self._allowed = frozenset(kind.lower() for kind in kinds) or None
+            self._allowed_kinds = frozenset(kind.lower() for kind in kinds) or None
 
     def set_webhook(self, url: str) -> None:
         self.webhook_url = url
         if url:
-            self._end_waiting(_WEBHOOK_SET)
+            self._end_poll(_WEBHOOK_SET)
 
     def drop_all(self) -> None:
         self._pending.clear()
-        self._changes.tell()
+        self._changes.notify()
 
     async def poll(
-        self, offset: int, limit: int, seconds: float, hung_up: Callable[[], Awaitable[object]]
-    ) -> list[Pending]:
+        self, offset: int, limit: int, seconds: float, wait_for_disconnect: Callable[[], Awaitable[object]]
+    ) -> list[PendingUpdate]:
         """One getUpdates: confirm, then wait up to `seconds` for updates or until `hung_up` returns (client
         gone).
         """
         if self.webhook_url:
-            raise await self._conflict(_WEBHOOK_ACTIVE)
-        limit, seconds = self._pace(
-            offset, limit if 1 <= limit <= 100 else 100, min(max(seconds, 0.0), LONGEST_POLL)
+            raise await self._build_conflict(_WEBHOOK_ACTIVE)
+        limit, seconds = self._throttle(
+            offset, limit if 1 <= limit <= 100 else 100, min(max(seconds, 0.0), MAX_POLL_SECONDS)
         )
-        self._end_waiting(_OTHER_POLLER)
+        self._end_poll(_OTHER_POLLER)
         self._confirm(offset)
-        batch = self._batch(offset, limit)
+        batch = self._build_batch(offset, limit)
         if batch or not seconds:
             return batch
-        ended = await self._wait(seconds, hung_up)
+        ended = await self._wait_for_updates(seconds, wait_for_disconnect)
         if ended:
-            raise await self._conflict(ended)
-        return self._batch(offset, limit)
+            raise await self._build_conflict(ended)
+        return self._build_batch(offset, limit)
 
-    def sent(self, batch: Iterable[Pending]) -> None:
+    def mark_sent(self, batch: Iterable[PendingUpdate]) -> None:
         """The answer with these updates has left."""
         for update in batch:
-            if update.again and update in self._pending:
+            if update.is_repeat and update in self._pending:
                 self._pending.remove(update)
 
-    def _pace(self, offset: int, limit: int, seconds: float) -> tuple[int, float]:
+    def _throttle(self, offset: int, limit: int, seconds: float) -> tuple[int, float]:
         last_offset, last_time = self._last_poll
         self._last_poll = (offset, self._clock.now())
         since = self._last_poll[1] - last_time
-        if not self._paced or offset != last_offset or since >= 3:
+        if not self._throttled or offset != last_offset or since >= 3:
             return limit, seconds
         return (1 if since < 0.5 else limit), max(seconds, 3.0)
 
-    async def _wait(self, seconds: float, hung_up: Callable[[], Awaitable[object]]) -> str:
+    async def _wait_for_updates(
+        self, seconds: float, wait_for_disconnect: Callable[[], Awaitable[object]]
+    ) -> str:
         waiting: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._waiting = waiting
-        self._changes.tell()
+        self._poll_waiter = waiting
+        self._changes.notify()
         try:
             async with asyncio.TaskGroup() as tasks:
-                watch = tasks.create_task(self._end_when(hung_up, waiting))
+                watch = tasks.create_task(self._end_on_disconnect(wait_for_disconnect, waiting))
                 try:
                     async with asyncio.timeout(seconds):
                         return await waiting
@@ -175,70 +192,74 @@ class UpdateQueue:
                 finally:
                     watch.cancel()
         finally:
-            if self._waiting is waiting:
-                self._waiting = None
-                self._changes.tell()
+            if self._poll_waiter is waiting:
+                self._poll_waiter = None
+                self._changes.notify()
 
-    async def _end_when(self, hung_up: Callable[[], Awaitable[object]], waiting: asyncio.Future[str]) -> None:
-        await hung_up()
+    async def _end_on_disconnect(
+        self, wait_for_disconnect: Callable[[], Awaitable[object]], waiting: asyncio.Future[str]
+    ) -> None:
+        await wait_for_disconnect()
         if not waiting.done():
             waiting.set_result("")
 
-    def _end_waiting(self, conflict: str) -> None:
-        waiting = self._waiting
-        self._waiting = None
+    def _end_poll(self, conflict: str) -> None:
+        waiting = self._poll_waiter
+        self._poll_waiter = None
         if waiting is not None and not waiting.done():
             waiting.set_result(conflict)
 
-    async def _conflict(self, reason: str) -> Refusal:
+    async def _build_conflict(self, reason: str) -> TelegramRefusal:
         now = self._clock.now()
-        if self._paced and now < self._next_conflict:
+        if self._throttled and now < self._next_conflict:
             await asyncio.sleep(3)
         else:
             self._next_conflict = now + 3
-        return Refusal(409, f"Conflict: {reason}")
+        return TelegramRefusal(409, f"Conflict: {reason}")
 
     def _take_id(self) -> int:
         update_id = self._next_id
         self._next_id = self._next_id + 1
         return update_id
 
-    def _append(self, update: Pending) -> None:
+    def _append(self, update: PendingUpdate) -> None:
         self._pending.append(update)
-        self._seen[update.update_id] = update.body
-        if len(self._seen) > _REMEMBERED:
-            del self._seen[next(iter(self._seen))]
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result("")
-        self._changes.tell()
+        self._bodies[update.update_id] = update.body
+        if len(self._bodies) > _MAX_REMEMBERED_UPDATES:
+            del self._bodies[next(iter(self._bodies))]
+        if self._poll_waiter is not None and not self._poll_waiter.done():
+            self._poll_waiter.set_result("")
+        self._changes.notify()
 
     def _confirm(self, offset: int) -> None:
         self._forget_expired()
         if offset < 0:
             while len(self._pending) > -offset:
                 self._pending.popleft()
-        elif offset <= self._next_id + _FUTURE and any(update.update_id < offset for update in self._pending):
-            self._pending = deque(u for u in self._pending if u.again or u.update_id >= offset)
-            self._changes.tell()
+        elif offset <= self._next_id + _MAX_OFFSET_AHEAD and any(
+            update.update_id < offset for update in self._pending
+        ):
+            self._pending = deque(u for u in self._pending if u.is_repeat or u.update_id >= offset)
+            self._changes.notify()
 
     def _forget_expired(self) -> None:
         now = self._clock.now()
-        if any(update.expires <= now for update in self._pending):
-            self._pending = deque(update for update in self._pending if update.expires > now)
+        if any(update.expires_at <= now for update in self._pending):
+            self._pending = deque(update for update in self._pending if update.expires_at > now)
 
-    def _batch(self, offset: int, limit: int) -> list[Pending]:
-        batch: list[Pending] = []
+    def _build_batch(self, offset: int, limit: int) -> list[PendingUpdate]:
+        batch: list[PendingUpdate] = []
         size = 0
-        stale = 0 < offset <= self._next_id + _FUTURE
+        stale = 0 < offset <= self._next_id + _MAX_OFFSET_AHEAD
         for update in self._pending:
-            if stale and update.update_id < offset and not update.again:
+            if stale and update.update_id < offset and not update.is_repeat:
                 continue
             size += len(update.body)
-            if len(batch) == limit or (batch and size > _BATCH_BYTES):
+            if len(batch) == limit or (batch and size > _MAX_BATCH_BYTES):
                 break
             batch.append(update)
         return batch
 
 
-def _encode(update: Json) -> bytes:
+def _encode_json(update: Json) -> bytes:
     return json.dumps(update, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

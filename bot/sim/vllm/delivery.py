@@ -14,51 +14,53 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from bot.sim.vllm.engine import ConnectionCut, Engine, EngineDied
-from bot.sim.vllm.errors import DEAD
-from bot.sim.vllm.metrics import Metrics
-from bot.sim.vllm.request import Job
-from bot.sim.vllm.response import Answer
-from bot.sim.vllm.sse import DONE, KEEP_ALIVE, dumps, line
+from bot.sim.vllm.errors import ENGINE_DEAD
+from bot.sim.vllm.metrics import EngineMetrics
+from bot.sim.vllm.request import EngineJob
+from bot.sim.vllm.response import CompletionEncoder
+from bot.sim.vllm.sse import DONE, KEEP_ALIVE, dump_json, format_event
 
 Json = dict[str, Any]
-CUT = "canvasgram.cut"
+CUT_SCOPE_KEY = "canvasgram.cut"
 """Where in the scope the way to cut the connection is found."""
 
 
-class Delivery(Response):
+class CompletionResponse(Response):
     """The response to an accepted request. `done` is called when its log is complete."""
 
-    def __init__(self, engine: Engine, job: Job, answer: Answer, done: Callable[[], None]) -> None:
+    def __init__(
+        self, engine: Engine, job: EngineJob, encoder: CompletionEncoder, on_done: Callable[[], None]
+    ) -> None:
         super().__init__()
         self._engine = engine
         self._job = job
-        self._answer = answer
-        self._done = done
+        self._encoder = encoder
+        self._on_done = on_done
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with asyncio.TaskGroup() as tasks:
-            serving = tasks.create_task(self._serve(scope[CUT], send), name="completion")
+            serving = tasks.create_task(self._serve(scope[CUT_SCOPE_KEY], send), name="completion")
             if self._engine.profile.frees_on_abort:
-                watching = tasks.create_task(_watch(receive, serving), name="client")
+                watching = tasks.create_task(_cancel_on_disconnect(receive, serving), name="client")
                 serving.add_done_callback(lambda _: watching.cancel())
 
-    async def _serve(self, cut: Callable[[], Awaitable[None]], send: Send) -> None:
+    async def _serve(self, cut_connection: Callable[[], Awaitable[None]], send: Send) -> None:
         log = self._job.log
         try:
             if self._job.chat.body.get("stream"):
-                await self._stream(send)
+                await self._send_stream(send)
             else:
-                await self._whole(send)
+                await self._send_whole(send)
         except ConnectionCut:
-            await cut()
+            await cut_connection()
         except asyncio.CancelledError:
-            log.cancelled = log.finished is None
+            log.cancelled = log.finished_at is None
             raise
         finally:
-            self._close()
+            self._complete_log()
 
-    async def _stream(self, send: Send) -> None:
-        await send(self._start(200, "text/event-stream; charset=utf-8"))
+    async def _send_stream(self, send: Send) -> None:
+        await send(self._start_message(200, "text/event-stream; charset=utf-8"))
         end = b""
         try:
             async with aclosing(
@@ -66,34 +68,34 @@ class Delivery(Response):
             ) as canvases:
                 async for canvas in canvases:
                     if canvas is None:
-                        await send(_body(KEEP_ALIVE, more=True))
+                        await send(_body_message(KEEP_ALIVE, has_more=True))
                         continue
-                    said = b"".join(map(line, self._answer.chunks(canvas)))
-                    if canvas.last:
+                    said = b"".join(map(format_event, self._encoder.encode_canvas(canvas)))
+                    if canvas.is_last:
                         end = said
                     else:
-                        await send(_body(said, more=True))
-            self._close()
-            end += b"".join(map(line, self._answer.tail()))
+                        await send(_body_message(said, has_more=True))
+            self._complete_log()
+            end += b"".join(map(format_event, self._encoder.encode_tail()))
         except EngineDied:
-            end = line(DEAD.body)
+            end = format_event(ENGINE_DEAD.body)
         # Sent last, so that a client who has read the end finds its seat free and its log complete.
-        await send(_body(end + DONE))
+        await send(_body_message(end + DONE))
 
-    async def _whole(self, send: Send) -> None:
+    async def _send_whole(self, send: Send) -> None:
         try:
             async with aclosing(self._engine.generate(self._job, None)) as canvases:
                 texts = [canvas.text async for canvas in canvases if canvas]
-            self._close()
+            self._complete_log()
             status = 200
-            body = self._answer.whole("".join(texts))
+            body = self._encoder.encode_whole("".join(texts))
         except EngineDied:
-            status = DEAD.status
-            body = DEAD.body
-        await send(self._start(status, "application/json"))
-        await send(_body(dumps(body)))
+            status = ENGINE_DEAD.status
+            body = ENGINE_DEAD.body
+        await send(self._start_message(status, "application/json"))
+        await send(_body_message(dump_json(body)))
 
-    def _start(self, status: int, content_type: str) -> Message:
+    def _start_message(self, status: int, content_type: str) -> Message:
         self._job.log.status = status
         headers = [(b"content-type", content_type.encode())]
         if self._engine.profile.request_ids:
@@ -101,32 +103,38 @@ class Delivery(Response):
             headers.append((b"x-request-id", wanted.encode()))
         return {"type": "http.response.start", "status": status, "headers": headers}
 
-    def _close(self) -> None:
+    def _complete_log(self) -> None:
         """Complete the log, once."""
         log = self._job.log
-        if log.finished is None:
-            log.finished = monotonic()
-            _measure(self._engine.metrics, self._job)
-            self._done()
+        if log.finished_at is None:
+            log.finished_at = monotonic()
+            _observe_times(self._engine.metrics, self._job)
+            self._on_done()
 
 
-def _body(data: bytes, *, more: bool = False) -> Message:
-    return {"type": "http.response.body", "body": data, "more_body": more}
+def _body_message(data: bytes, *, has_more: bool = False) -> Message:
+    return {"type": "http.response.body", "body": data, "more_body": has_more}
 
 
-async def _watch(receive: Receive, serving: asyncio.Task[None]) -> None:
+async def _cancel_on_disconnect(receive: Receive, serving: asyncio.Task[None]) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     serving.cancel()
 
 
-def _measure(metrics: Metrics, job: Job) -> None:
+def _observe_times(metrics: EngineMetrics, job: EngineJob) -> None:
     log = job.log
-    if log.finished is None or log.first is None or log.seated is None or log.cancelled or not job.output:
+    if (
+        log.finished_at is None
+        or log.first_canvas_at is None
+        or log.seated_at is None
+        or log.cancelled
+        or not job.output
+    ):
         return
-    metrics.finished[job.output.finish] += 1
-    metrics.measure("time_to_first_token_seconds", log.first - log.received)
-    metrics.measure("e2e_request_latency_seconds", log.finished - log.received)
-    metrics.measure("request_queue_time_seconds", log.seated - log.received)
-    metrics.measure("request_prefill_time_seconds", log.first - log.seated)
-    metrics.measure("request_decode_time_seconds", log.finished - log.first)
+    metrics.finished[job.output.finish_reason] += 1
+    metrics.observe("time_to_first_token_seconds", log.first_canvas_at - log.received_at)
+    metrics.observe("e2e_request_latency_seconds", log.finished_at - log.received_at)
+    metrics.observe("request_queue_time_seconds", log.seated_at - log.received_at)
+    metrics.observe("request_prefill_time_seconds", log.first_canvas_at - log.seated_at)
+    metrics.observe("request_decode_time_seconds", log.finished_at - log.first_canvas_at)

@@ -13,7 +13,7 @@ from bot.sim.vllm.profile import Profile
 Json = dict[str, Any]
 
 
-class Refusal(Exception):
+class VllmRefusal(Exception):
     """An answer other than 200: HTTP status, message, type and the parameter it is about."""
 
     def __init__(
@@ -33,27 +33,29 @@ class Refusal(Exception):
         }
 
 
-BUSY = Refusal(
+ENGINE_BUSY = VllmRefusal(
     503,
     "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.",
     "Service Unavailable",
 )
-DEAD = Refusal(500, "The server had an error while processing your request.", "InternalServerError")
+ENGINE_DEAD = VllmRefusal(
+    500, "The server had an error while processing your request.", "InternalServerError"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerInfo:
     """What the checks need to know of the server."""
 
     model: str
-    context: int
+    context_tokens: int
     profile: Profile
 
 
-def parse(raw: bytes, content_type: str) -> Json:
+def parse_body(raw: bytes, content_type: str) -> Json:
     """The JSON object of a request body."""
     if content_type.partition(";")[0].strip().lower() != "application/json":
-        raise unsupported("application/json")
+        raise unsupported_media_type("application/json")
     try:
         body = json.loads(raw)
     except ValueError as error:
@@ -65,36 +67,38 @@ def parse(raw: bytes, content_type: str) -> Json:
             "msg": "JSON decode error",
             "input": "<dict of 0 items>",
         }
-        raise invalid({**detail, "ctx": problem}) from None
+        raise invalid_body({**detail, "ctx": problem}) from None
     if not isinstance(body, dict):
-        raise invalid({"type": "dict_type", "loc": "body", "msg": "Input should be a valid dictionary"})
+        raise invalid_body({"type": "dict_type", "loc": "body", "msg": "Input should be a valid dictionary"})
     return body
 
 
-def check_model(body: Json, server: Server) -> None:
+def check_model(body: Json, server_info: ServerInfo) -> None:
     """Only the served name is known; none at all means it too."""
     model = body.get("model")
-    if model not in (None, server.model):
-        message = f"The model `{model}` does not exist. Valid aliases: {server.model}."
-        raise Refusal(404, message, "NotFoundError", "model")
+    if model not in (None, server_info.model):
+        message = f"The model `{model}` does not exist. Valid aliases: {server_info.model}."
+        raise VllmRefusal(404, message, "NotFoundError", "model")
 
 
-def unsupported(wanted: str) -> Refusal:
+def unsupported_media_type(media_type: str) -> VllmRefusal:
     """A body of another kind than the route takes."""
-    return Refusal(
-        400, f"1 validation error:\n  Unsupported Media Type: Only '{wanted}' is allowed", "Bad Request"
+    return VllmRefusal(
+        400, f"1 validation error:\n  Unsupported Media Type: Only '{media_type}' is allowed", "Bad Request"
     )
 
 
-def invalid(detail: Mapping[str, Any], count: int = 1) -> Refusal:
+def invalid_body(detail: Mapping[str, Any], error_count: int = 1) -> VllmRefusal:
     """A body of the wrong shape; `detail` says where (`loc`) and how."""
-    noun = "error" if count == 1 else "errors"
-    return Refusal(400, f"{count} validation {noun}:\n  {dict(detail)}", "Bad Request", str(detail["loc"]))
+    noun = "error" if error_count == 1 else "errors"
+    return VllmRefusal(
+        400, f"{error_count} validation {noun}:\n  {dict(detail)}", "Bad Request", str(detail["loc"])
+    )
 
 
-def missing(place: str, holder: object) -> Refusal:
+def missing_field(location: str, parent: object) -> VllmRefusal:
     """A field that is not there."""
-    size = len(holder) if isinstance(holder, dict) else 0
-    return invalid(
-        {"type": "missing", "loc": place, "msg": "Field required", "input": f"<dict of {size} items>"}
+    size = len(parent) if isinstance(parent, dict) else 0
+    return invalid_body(
+        {"type": "missing", "loc": location, "msg": "Field required", "input": f"<dict of {size} items>"}
     )

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Kind = Literal[
+EndpointFaultKind = Literal[
     "busy",  # 503 before anything is read
     "unauthorized",  # 401
     # The engine dies: 500, open streams get an error line, then /health 503, then connections are cut
@@ -18,43 +18,43 @@ Kind = Literal[
 
 
 @dataclass(slots=True)
-class Fault:
+class EndpointFault:
     """What goes wrong, how often (None: for ever), how far into the reply, and for which share of requests."""
 
-    kind: Kind
+    kind: EndpointFaultKind
     times: int | None = 1
     after_canvases: int = 0
     seconds: float = 0.0
     rate: float = 1.0
 
 
-class Faults:
+class EndpointFaultQueue:
     """The faults to come. Each request takes the first one that applies to it; `rate` is drawn from a seeded
     source.
     """
 
     def __init__(self, seed: int = 0) -> None:
-        self._coming: list[Fault] = []
-        self._chance = random.Random(seed)  # noqa: S311 — repeatable tests, no secret
+        self._faults: list[EndpointFault] = []
+        self._random = random.Random(seed)  # noqa: S311 — repeatable tests, no secret
 
-    def add(self, fault: Fault) -> None:
+    def add(self, fault: EndpointFault) -> None:
         """Let it happen from the next request on."""
-        if fault.kind not in get_args(Kind):
-            raise ValueError(f"unknown fault {fault.kind!r}; one of {', '.join(get_args(Kind))}")
-        self._coming.append(fault)
+        if fault.kind not in get_args(EndpointFaultKind):
+            raise ValueError(f"unknown fault {fault.kind!r}; one of {', '.join(get_args(EndpointFaultKind))}")
+        self._faults.append(fault)
 
     def clear(self) -> None:
         """Nothing goes wrong any more."""
-        self._coming.clear()
+        self._faults.clear()
 
-    def take(self) -> Fault | None:
+    def take(self) -> EndpointFault | None:
         """The fault of the request that came just now."""
-        for fault in self._coming:
-            if fault.rate < 1 and self._chance.random() >= fault.rate:
+        for fault in self._faults:
+            if fault.rate < 1 and self._random.random() >= fault.rate:
                 continue
             if fault.times is not None:
                 fault.times -= 1
                 if fault.times <= 0:
-                    self._coming.remove(fault)
+                    self._faults.remove(fault)
             return fault
         return None

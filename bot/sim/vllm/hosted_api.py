@@ -8,9 +8,9 @@ here.
 from collections.abc import Mapping
 from typing import Any
 
-from bot.sim.vllm.errors import Json, Refusal
+from bot.sim.vllm.errors import Json, VllmRefusal
 from bot.sim.vllm.request import Canvas
-from bot.sim.vllm.response import Answer
+from bot.sim.vllm.response import CompletionEncoder
 
 _FIELDS = frozenset(
     (
@@ -39,37 +39,37 @@ _FIELDS = frozenset(
 )
 _STREAM_FIELDS = frozenset({"include_usage", "include_obfuscation"})
 _MESSAGE_FIELDS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", "refusal", "audio"})
-_CHOICE = ("index", "delta", "message", "logprobs", "finish_reason")
-_SAID = ("role", "content", "refusal", "tool_calls")
-_USAGE = ("prompt_tokens", "completion_tokens", "total_tokens")
+_CHOICE_KEYS = ("index", "delta", "message", "logprobs", "finish_reason")
+_MESSAGE_KEYS = ("role", "content", "refusal", "tool_calls")
+_USAGE_KEYS = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
-def unauthorized() -> Json:
+def build_unauthorized_body() -> Json:
     """The body of 401."""
-    return _body("Incorrect API key provided.", "invalid_api_key", None)
+    return _error_body("Incorrect API key provided.", "invalid_api_key", None)
 
 
-def plain_refusal(refusal: Refusal) -> Json:
+def build_refusal_body(refusal: VllmRefusal) -> Json:
     """A refusal as this API words it."""
     codes = {"UnknownParameter": "unknown_parameter", "NotFoundError": "model_not_found"}
-    return _body(refusal.message, codes.get(refusal.kind), refusal.param)
+    return _error_body(refusal.message, codes.get(refusal.kind), refusal.param)
 
 
-def check_hosted(body: Json) -> None:
+def check_hosted_fields(body: Json) -> None:
     """No field is ignored: what this API does not know, it refuses."""
-    _known(body, _FIELDS, "")
-    _known(body.get("stream_options") or {}, _STREAM_FIELDS, "stream_options.")
+    _check_known_fields(body, _FIELDS, "")
+    _check_known_fields(body.get("stream_options") or {}, _STREAM_FIELDS, "stream_options.")
     for place, message in enumerate(body["messages"]):
-        _known(message, _MESSAGE_FIELDS, f"messages[{place}].")
+        _check_known_fields(message, _MESSAGE_FIELDS, f"messages[{place}].")
 
 
-class HostedAnswer(Answer):
+class HostedCompletionEncoder(CompletionEncoder):
     """An answer of vLLM's, stripped to what every such API gives."""
 
-    def chunks(self, canvas: Canvas) -> list[Json]:
+    def encode_canvas(self, canvas: Canvas) -> list[Json]:
         """The last words and the end are two chunks, as people are used to."""
-        plain = [self._plain(chunk) for chunk in super().chunks(canvas)]
-        if canvas.last:
+        plain = [self._strip_vllm_fields(chunk) for chunk in super().encode_canvas(canvas)]
+        if canvas.is_last:
             words = plain[-1]
             choice = words["choices"][0]
             if choice["delta"]:
@@ -77,45 +77,47 @@ class HostedAnswer(Answer):
                 plain[-1:] = [spoken, {**words, "choices": [{**choice, "delta": {}}]}]
         return plain
 
-    def tail(self) -> list[Json]:
+    def encode_tail(self) -> list[Json]:
         """The usage chunk, if it is wanted."""
-        return [self._plain(chunk) for chunk in super().tail()]
+        return [self._strip_vllm_fields(chunk) for chunk in super().encode_tail()]
 
-    def whole(self, text: str) -> Json:
+    def encode_whole(self, text: str) -> Json:
         """The body of an answer that is not streamed."""
-        return self._plain(super().whole(text))
+        return self._strip_vllm_fields(super().encode_whole(text))
 
-    def _plain(self, said: Json) -> Json:
-        plain = {key: said[key] for key in ("id", "object", "created", "model")}
+    def _strip_vllm_fields(self, body: Json) -> Json:
+        plain = {key: body[key] for key in ("id", "object", "created", "model")}
         plain |= {"service_tier": "default", "system_fingerprint": "fp_simulated"}
-        plain["choices"] = [_choice(choice) for choice in said["choices"]]
-        usage = said.get("usage")
-        return {**plain, "usage": _usage(usage) if usage else None}
+        plain["choices"] = [_strip_choice(choice) for choice in body["choices"]]
+        usage = body.get("usage")
+        return {**plain, "usage": _strip_usage(usage) if usage else None}
 
 
-def _known(values: Mapping[str, Any], names: frozenset[str], where: str) -> None:
+def _check_known_fields(values: Mapping[str, Any], names: frozenset[str], prefix: str) -> None:
     for name in values:
         if name not in names:
-            raise Refusal(400, f"Unknown parameter: '{where}{name}'.", "UnknownParameter", f"{where}{name}")
+            raise VllmRefusal(
+                400, f"Unknown parameter: '{prefix}{name}'.", "UnknownParameter", f"{prefix}{name}"
+            )
 
 
-def _body(message: str, code: str | None, param: str | None) -> Json:
+def _error_body(message: str, code: str | None, param: str | None) -> Json:
     return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}}
 
 
-def _choice(choice: Json) -> Json:
-    kept = {key: choice[key] for key in _CHOICE if key in choice}
+def _strip_choice(choice: Json) -> Json:
+    kept = {key: choice[key] for key in _CHOICE_KEYS if key in choice}
     for key in ("delta", "message"):
         if key in kept:
-            kept[key] = {name: kept[key][name] for name in _SAID if name in kept[key]}
+            kept[key] = {name: kept[key][name] for name in _MESSAGE_KEYS if name in kept[key]}
     return kept
 
 
-def _usage(usage: Json) -> Json:
+def _strip_usage(usage: Json) -> Json:
     prompt = usage.get("prompt_tokens_details") or {}
     completion = usage.get("completion_tokens_details") or {}
     return {
-        **{name: usage[name] for name in _USAGE},
+        **{name: usage[name] for name in _USAGE_KEYS},
         "prompt_tokens_details": {"cached_tokens": prompt.get("cached_tokens", 0), "audio_tokens": 0},
         "completion_tokens_details": {
             "reasoning_tokens": completion.get("reasoning_tokens", 0),

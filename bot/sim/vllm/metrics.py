@@ -7,11 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-_FINISHES = ("stop", "length", "abort", "error", "repetition")
+_FINISH_REASONS = ("stop", "length", "abort", "error", "repetition")
 
 
 @dataclass(slots=True)
-class Metrics:
+class EngineMetrics:
     """Running totals since the server started, in tokens, requests and seconds."""
 
     prompt_tokens: int = 0
@@ -23,28 +23,28 @@ class Metrics:
     rejected: int = 0
     finished: Counter[str] = field(default_factory=Counter)
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    measured: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
 
-    def canvas(self, width: int, steps: int) -> None:
+    def count_canvas(self, width: int, steps: int) -> None:
         """One canvas was committed: its steps count the commit, its tokens the tail behind the end too."""
         self.steps += steps + 1
         self.positions += width * (steps + 1)
         self.committed += width
 
-    def read(self, canvases: int, width: int = 16) -> None:
+    def count_read(self, canvases: int, width: int = 16) -> None:
         """So many small canvases were looked at after a single step."""
         self.steps += canvases
         self.positions += width * canvases
         self.committed += width * canvases
 
-    def measure(self, name: str, seconds: float) -> None:
+    def observe(self, name: str, seconds: float) -> None:
         """Add to a histogram."""
         self.seconds[name] += seconds
-        self.measured[name] += 1
+        self.counts[name] += 1
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class EngineLoad:
     """The requests of this moment, and what the prefix cache was asked for so far."""
 
     running: int
@@ -53,23 +53,23 @@ class Load:
     hits: int
 
 
-def exposition(metrics: Metrics, load: Load, model: str, *, diffusion: bool) -> str:
+def render_exposition(metrics: EngineMetrics, load: EngineLoad, model: str, *, has_diffusion: bool) -> str:
     """The page in Prometheus' text format."""
     lines = [*_gauges(load, model), *_counters(metrics, load, model), *_histograms(metrics, model)]
-    if diffusion:
+    if has_diffusion:
         lines.extend(_diffusion(metrics, model))
     return "\n".join(lines) + "\n"
 
 
-def _gauges(load: Load, model: str) -> Iterator[str]:
+def _gauges(load: EngineLoad, model: str) -> Iterator[str]:
     yield from _family("num_requests_running", "gauge", model, load.running)
     yield from _family("num_requests_waiting", "gauge", model, load.waiting)
     reasons: dict[str, float] = {"capacity": load.waiting, "deferred": 0}
-    yield from _split("num_requests_waiting_by_reason", "gauge", model, "reason", reasons)
+    yield from _labelled_family("num_requests_waiting_by_reason", "gauge", model, "reason", reasons)
     yield from _family("kv_cache_usage_perc", "gauge", model, 0)
 
 
-def _counters(metrics: Metrics, load: Load, model: str) -> Iterator[str]:
+def _counters(metrics: EngineMetrics, load: EngineLoad, model: str) -> Iterator[str]:
     totals = {
         "prefix_cache_queries_total": load.queries,
         "prefix_cache_hits_total": load.hits,
@@ -80,21 +80,21 @@ def _counters(metrics: Metrics, load: Load, model: str) -> Iterator[str]:
     }
     for name, value in totals.items():
         yield from _family(name, "counter", model, value)
-    finished: dict[str, float] = {reason: metrics.finished[reason] for reason in _FINISHES}
-    yield from _split("request_success_total", "counter", model, "finished_reason", finished)
+    finished: dict[str, float] = {reason: metrics.finished[reason] for reason in _FINISH_REASONS}
+    yield from _labelled_family("request_success_total", "counter", model, "finished_reason", finished)
     rejected: dict[str, float] = {"max_num_queued_reqs": metrics.rejected, "max_num_queued_tokens": 0}
-    yield from _split("admission_rejections_total", "counter", model, "reason", rejected)
+    yield from _labelled_family("admission_rejections_total", "counter", model, "reason", rejected)
 
 
-def _histograms(metrics: Metrics, model: str) -> Iterator[str]:
-    for name, count in metrics.measured.items():
+def _histograms(metrics: EngineMetrics, model: str) -> Iterator[str]:
+    for name, count in metrics.counts.items():
         yield f"# TYPE vllm:{name} histogram"
         yield _sample(f"{name}_bucket", count, {"engine": "0", "le": "+Inf", "model_name": model})
         yield _sample(f"{name}_count", count, {"engine": "0", "model_name": model})
         yield _sample(f"{name}_sum", metrics.seconds[name], {"engine": "0", "model_name": model})
 
 
-def _diffusion(metrics: Metrics, model: str) -> Iterator[str]:
+def _diffusion(metrics: EngineMetrics, model: str) -> Iterator[str]:
     yield from _family("diffusion_num_denoising_steps_total", "counter", model, metrics.steps)
     yield from _family("diffusion_num_canvas_positions_total", "counter", model, metrics.positions)
     yield from _family("diffusion_num_committed_tokens_total", "counter", model, metrics.committed)
@@ -105,7 +105,7 @@ def _family(name: str, kind: str, model: str, value: float) -> Iterator[str]:
     yield _sample(name, value, {"engine": "0", "model_name": model})
 
 
-def _split(name: str, kind: str, model: str, label: str, values: dict[str, float]) -> Iterator[str]:
+def _labelled_family(name: str, kind: str, model: str, label: str, values: dict[str, float]) -> Iterator[str]:
     yield f"# TYPE vllm:{name} {kind}"
     for key, value in values.items():
         yield _sample(name, value, {"engine": "0", "model_name": model, label: key})

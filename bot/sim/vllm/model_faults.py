@@ -9,33 +9,35 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from bot.sim.vllm.script import Brain, ChatRequest, Reply
+from bot.sim.vllm.script import Brain, ChatRequest, ScriptedReply
 
-_CALL = re.compile(r"<\|tool_call>call:(?P<name>\w+)\{(?P<inside>.*?)\}<tool_call\|>", re.DOTALL)
+_TOOL_CALL = re.compile(r"<\|tool_call>call:(?P<name>\w+)\{(?P<inside>.*?)\}<tool_call\|>", re.DOTALL)
 
 
-def slipping(brain: Brain, rate: float, *, slips: Sequence[str] | None = None, seed: int = 0) -> Brain:
+def with_model_faults(
+    brain: Brain, rate: float, *, fault_names: Sequence[str] | None = None, seed: int = 0
+) -> Brain:
     """`brain`, but a share `rate` of its replies is broken in one of the ways `slips` names (all of `SLIPS`)."""
-    wanted = [SLIPS[name] for name in slips or SLIPS]
+    wanted = [MODEL_FAULTS[name] for name in fault_names or MODEL_FAULTS]
     chance = random.Random(seed)  # noqa: S311 — repeatable tests, no secret
 
-    def broken(request: ChatRequest) -> str | Reply:
+    def broken(request: ChatRequest) -> str | ScriptedReply:
         said = brain(request)
         if chance.random() >= rate:
             return said
         slip = chance.choice(wanted)
-        if isinstance(said, Reply):
+        if isinstance(said, ScriptedReply):
             return replace(said, text=slip(said.text))
         return slip(said)
 
     return broken
 
 
-def _inside(change: Callable[[re.Match[str]], str]) -> Callable[[str], str]:
-    return lambda text: _CALL.sub(change, text)
+def _rewrite_calls(rewrite: Callable[[re.Match[str]], str]) -> Callable[[str], str]:
+    return lambda text: _TOOL_CALL.sub(rewrite, text)
 
 
-def _cut(text: str) -> str:
+def _cut_last_call(text: str) -> str:
     """The turn ends in the middle of its last call."""
     start = text.rfind("<|tool_call>")
     if start < 0:
@@ -43,25 +45,27 @@ def _cut(text: str) -> str:
     return text[: start + (len(text) - start) * 2 // 3]
 
 
-def _key_twice(call: re.Match[str]) -> str:
+def _repeat_first_key(call: re.Match[str]) -> str:
     key, _, _ = call["inside"].partition(":")
     return f'<|tool_call>call:{call["name"]}{{{key}:<|"|>no, wait<|"|>,{call["inside"]}}}<tool_call|>'
 
 
-SLIPS: Mapping[str, Callable[[str], str]] = {
+MODEL_FAULTS: Mapping[str, Callable[[str], str]] = {
     "empty turn": lambda _: "",
     "answer as thought": lambda text: f"thought\n{text}",
     "call without its opener": lambda text: text.replace("<|tool_call>", "").replace("<tool_call|>", ""),
-    "round brackets": _inside(lambda call: f"<|tool_call>call:{call['name']}({call['inside']})<tool_call|>"),
-    "assigned": _inside(
+    "round brackets": _rewrite_calls(
+        lambda call: f"<|tool_call>call:{call['name']}({call['inside']})<tool_call|>"
+    ),
+    "assigned": _rewrite_calls(
         lambda call: f"<|tool_call>call:{call['name']}({call['inside'].replace(':', '=')})<tool_call|>"
     ),
     "plain quotes": lambda text: text.replace('<|"|>', '"'),
     "name of the prefix": lambda text: text.replace("<|tool_call>call:", "<|tool_call>:call:"),
-    "unknown name": _inside(
+    "unknown name": _rewrite_calls(
         lambda call: f"<|tool_call>call:{call['name']}_v2{{{call['inside']}}}<tool_call|>"
     ),
-    "unfinished call": _cut,
-    "key twice": _inside(_key_twice),
+    "unfinished call": _cut_last_call,
+    "key twice": _rewrite_calls(_repeat_first_key),
     "thought left open": lambda text: f"<|channel>thought\nhm {text}",
 }

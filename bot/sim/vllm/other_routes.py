@@ -16,42 +16,44 @@ from starlette.routing import Route
 
 from bot.sim.vllm import typed_reads as decisions
 from bot.sim.vllm.engine import Engine, EngineDied
-from bot.sim.vllm.errors import DEAD, Json, Refusal, Server, check_model, parse
-from bot.sim.vllm.hosted_api import plain_refusal
-from bot.sim.vllm.metrics import exposition
+from bot.sim.vllm.errors import ENGINE_DEAD, Json, ServerInfo, VllmRefusal, check_model, parse_body
+from bot.sim.vllm.hosted_api import build_refusal_body
+from bot.sim.vllm.metrics import render_exposition
 from bot.sim.vllm.tokenize import Tokenizer
-from bot.sim.vllm.transcription import Sound, Transcribe, sound_of
-from bot.sim.vllm.typed_reads import Judge, Question
+from bot.sim.vllm.transcription import AudioUpload, Transcriber, parse_audio_form
+from bot.sim.vllm.typed_reads import Judge, TypedQuestion
 
-_UNABLE = Refusal(501, "The model does not support the Decisions API", "NotImplementedError")
-_GONE = 499
+_DECISIONS_UNSUPPORTED = VllmRefusal(
+    501, "The model does not support the Decisions API", "NotImplementedError"
+)
+_CLIENT_CLOSED_STATUS = 499
 
 
 @dataclass(frozen=True, slots=True)
-class SideParts:
+class OtherRouteDependencies:
     """What these routes work with: who answers typed questions, who hears, and the logs of both."""
 
     engine: Engine
-    server: Server
+    server_info: ServerInfo
     judge: Judge
-    transcribe: Transcribe
-    asked: Callable[[Sequence[Question]], None]
-    heard: Callable[[Sound], None]
+    transcribe: Transcriber
+    log_questions: Callable[[Sequence[TypedQuestion]], None]
+    log_audio: Callable[[AudioUpload], None]
 
 
-class SideRoutes:
+class OtherRoutes:
     """The routes, for a Starlette application."""
 
-    def __init__(self, parts: SideParts) -> None:
-        self._parts = parts
-        self._engine = parts.engine
-        self._server = parts.server
-        self._tokenizer = Tokenizer(parts.server)
+    def __init__(self, dependencies: OtherRouteDependencies) -> None:
+        self._dependencies = dependencies
+        self._engine = dependencies.engine
+        self._server_info = dependencies.server_info
+        self._tokenizer = Tokenizer(dependencies.server_info)
         self._created = int(time())
 
-    def table(self) -> list[Route]:
+    def build_routes(self) -> list[Route]:
         """The routes this profile has."""
-        release = self._server.profile.release
+        release = self._server_info.profile.release
         everywhere = [
             Route("/v1/models", self._models, methods=["GET"]),
             Route("/v1/audio/transcriptions", self._transcriptions, methods=["POST"]),
@@ -69,13 +71,13 @@ class SideRoutes:
             vllm.append(Route("/v1/systemone", self._systemone, methods=["POST"]))
         if release >= (0, 33):
             vllm.append(Route("/v1/decisions", self._decisions, methods=["POST"]))
-        if self._server.profile.hosted:
+        if self._server_info.profile.hosted:
             return everywhere
         return everywhere + vllm
 
     async def _models(self, _: HttpRequest) -> Response:
-        listed = {"id": self._server.model, "object": "model", "created": self._created}
-        if self._server.profile.hosted:
+        listed = {"id": self._server_info.model, "object": "model", "created": self._created}
+        if self._server_info.profile.hosted:
             return JSONResponse({"object": "list", "data": [{**listed, "owned_by": "somebody"}]})
         permission = {
             "id": f"modelperm-{secrets.token_hex(8)}",
@@ -96,13 +98,13 @@ class SideRoutes:
             "owned_by": "vllm",
             "root": "simulated",
             "parent": None,
-            "max_model_len": self._server.context,
+            "max_model_len": self._server_info.context_tokens,
             "permission": [permission],
         }
         return JSONResponse({"object": "list", "data": [model]})
 
     async def _version(self, _: HttpRequest) -> Response:
-        return JSONResponse({"version": self._server.profile.version})
+        return JSONResponse({"version": self._server_info.profile.version})
 
     async def _health(self, _: HttpRequest) -> Response:
         return Response(status_code=200 if self._engine.died_at is None else 503)
@@ -110,110 +112,125 @@ class SideRoutes:
     async def _load(self, _: HttpRequest) -> Response:
         load = self._engine.load
         return JSONResponse(
-            {"server_load": load.running + load.waiting if self._server.profile.load_tracking else 0}
+            {"server_load": load.running + load.waiting if self._server_info.profile.load_tracking else 0}
         )
 
     async def _metrics(self, _: HttpRequest) -> Response:
-        diffusion = self._server.profile.diffusion_checks
-        text = exposition(self._engine.metrics, self._engine.load, self._server.model, diffusion=diffusion)
+        diffusion = self._server_info.profile.diffusion_checks
+        text = render_exposition(
+            self._engine.metrics, self._engine.load, self._server_info.model, has_diffusion=diffusion
+        )
         return PlainTextResponse(text, media_type="text/plain; version=1.0.0")
 
-    async def _tokenize(self, http: HttpRequest) -> Response:
+    async def _tokenize(self, http_request: HttpRequest) -> Response:
         try:
-            return JSONResponse(self._tokenizer.tokenize(await _json(http)))
-        except Refusal as refusal:
-            return refused(refusal)
+            return JSONResponse(self._tokenizer.tokenize(await _read_json(http_request)))
+        except VllmRefusal as refusal:
+            return refusal_response(refusal)
 
-    async def _detokenize(self, http: HttpRequest) -> Response:
+    async def _detokenize(self, http_request: HttpRequest) -> Response:
         try:
-            return JSONResponse(self._tokenizer.detokenize((await _json(http)).get("tokens") or ()))
-        except Refusal as refusal:
-            return refused(refusal)
+            return JSONResponse(
+                self._tokenizer.detokenize((await _read_json(http_request)).get("tokens") or ())
+            )
+        except VllmRefusal as refusal:
+            return refusal_response(refusal)
 
-    async def _transcriptions(self, http: HttpRequest) -> Response:
+    async def _transcriptions(self, http_request: HttpRequest) -> Response:
         try:
-            sound = sound_of(await http.body(), http.headers.get("content-type", ""))
-        except Refusal as refusal:
-            return JSONResponse(plain_refusal(refusal), refusal.status)
-        self._parts.heard(sound)
-        return JSONResponse({"text": self._parts.transcribe(sound)})
+            sound = parse_audio_form(await http_request.body(), http_request.headers.get("content-type", ""))
+        except VllmRefusal as refusal:
+            return JSONResponse(build_refusal_body(refusal), refusal.status)
+        self._dependencies.log_audio(sound)
+        return JSONResponse({"text": self._dependencies.transcribe(sound)})
 
-    async def _systemone(self, http: HttpRequest) -> Response:
+    async def _systemone(self, http_request: HttpRequest) -> Response:
         try:
-            body = await self._admitted(http)
-            questions = decisions.systemone_questions(body)
-            usage = await self._read(http, body, questions)
-        except Refusal as refusal:
-            return refused(refusal)
-        chances = [decisions.shares(question, self._parts.judge) for question in questions]
+            body = await self._admit_read(http_request)
+            questions = decisions.parse_systemone_questions(body)
+            usage = await self._run_read(http_request, body, questions)
+        except VllmRefusal as refusal:
+            return refusal_response(refusal)
+        chances = [
+            decisions.compute_probabilities(question, self._dependencies.judge) for question in questions
+        ]
         names = [question.name for question in questions]
-        answers = map(decisions.systemone_answer, questions, chances)
+        answers = map(decisions.build_systemone_answer, questions, chances)
         told = {
             "id": f"decision-{secrets.token_hex(8)}",
             "object": "structured_decision",
             "created": int(time()),
-            "model": self._server.model,
+            "model": self._server_info.model,
             "answers": dict(zip(names, answers, strict=True)),
             "usage": {key: usage[key] for key in ("input_tokens", "output_tokens")},
-            "diagnostics": {name: decisions.diagnostics() for name in names},
+            "diagnostics": {name: decisions.build_diagnostics() for name in names},
         }
         return JSONResponse({**told, "joint": None})
 
-    async def _decisions(self, http: HttpRequest) -> Response:
+    async def _decisions(self, http_request: HttpRequest) -> Response:
         try:
-            body = await self._admitted(http)
-            questions = decisions.decisions_questions(body)
-            usage = await self._read(http, body, questions)
-        except Refusal as refusal:
-            return refused(refusal)
-        chances = [decisions.shares(question, self._parts.judge) for question in questions]
-        answers = list(map(decisions.decisions_answer, questions, chances))
-        return JSONResponse({"model": self._server.model, "answers": answers, "usage": usage})
+            body = await self._admit_read(http_request)
+            questions = decisions.parse_decisions_questions(body)
+            usage = await self._run_read(http_request, body, questions)
+        except VllmRefusal as refusal:
+            return refusal_response(refusal)
+        chances = [
+            decisions.compute_probabilities(question, self._dependencies.judge) for question in questions
+        ]
+        answers = list(map(decisions.build_decisions_answer, questions, chances))
+        return JSONResponse({"model": self._server_info.model, "answers": answers, "usage": usage})
 
-    async def _admitted(self, http: HttpRequest) -> Json:
-        if not self._server.profile.logprobs:
-            raise _UNABLE
+    async def _admit_read(self, http_request: HttpRequest) -> Json:
+        if not self._server_info.profile.logprobs:
+            raise _DECISIONS_UNSUPPORTED
         if self._engine.died_at is not None:
-            raise DEAD
-        body = await _json(http)
-        check_model(body, self._server)
+            raise ENGINE_DEAD
+        body = await _read_json(http_request)
+        check_model(body, self._server_info)
         return body
 
-    async def _read(self, http: HttpRequest, body: Json, questions: Sequence[Question]) -> Json:
+    async def _run_read(
+        self, http_request: HttpRequest, body: Json, questions: Sequence[TypedQuestion]
+    ) -> Json:
         """Let the model read, unless the client goes first; returns the usage."""
-        self._parts.asked(questions)
-        prompt = decisions.read_prompt(questions, body.get("instructions"))
-        step = self._engine.read(prompt, decisions.reads(questions), int(body.get("priority") or 0))
+        self._dependencies.log_questions(questions)
+        prompt = decisions.build_read_prompt(questions, body.get("instructions"))
+        step = self._engine.read_once(
+            prompt, decisions.count_read_canvases(questions), int(body.get("priority") or 0)
+        )
         try:
             async with asyncio.TaskGroup() as tasks:
                 reading = tasks.create_task(step, name="read")
-                watching = tasks.create_task(_watch(http, reading), name="client")
+                watching = tasks.create_task(_cancel_on_disconnect(http_request, reading), name="client")
                 reading.add_done_callback(lambda _: watching.cancel())
         except* EngineDied:
-            raise DEAD from None
+            raise ENGINE_DEAD from None
         if reading.cancelled():
-            raise Refusal(_GONE, "Client disconnected")
+            raise VllmRefusal(_CLIENT_CLOSED_STATUS, "Client disconnected")
         tokens, cached = reading.result()
-        told = decisions.SLOTS * len(questions)
+        told = decisions.ANSWER_POSITIONS * len(questions)
         return {
             "input_tokens": tokens,
-            "input_tokens_details": {"cached_tokens": cached.hit, "cache_write_tokens": cached.created},
+            "input_tokens_details": {
+                "cached_tokens": cached.hit_tokens,
+                "cache_write_tokens": cached.created_tokens,
+            },
             "output_tokens": told,
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": tokens + told,
         }
 
 
-def refused(refusal: Refusal) -> Response:
+def refusal_response(refusal: VllmRefusal) -> Response:
     """A refusal as vLLM sends it."""
     return JSONResponse(refusal.body, refusal.status)
 
 
-async def _json(http: HttpRequest) -> Json:
-    return parse(await http.body(), http.headers.get("content-type", ""))
+async def _read_json(http_request: HttpRequest) -> Json:
+    return parse_body(await http_request.body(), http_request.headers.get("content-type", ""))
 
 
-async def _watch(http: HttpRequest, reading: asyncio.Task[object]) -> None:
-    while (await http.receive())["type"] != "http.disconnect":
+async def _cancel_on_disconnect(http_request: HttpRequest, reading: asyncio.Task[object]) -> None:
+    while (await http_request.receive())["type"] != "http.disconnect":
         pass
     reading.cancel()

@@ -9,31 +9,33 @@ from typing import Any
 Calls = Sequence[tuple[str, Mapping[str, Any]]]
 Json = Mapping[str, Any]
 
-_CALL = re.compile(r"\bCall (?P<tool>\w+) once for each of these \w+, side by side: (?P<things>[^.]+)\.")
-_WORD = re.compile(r"\banswer with the one word (?P<word>\w+)", re.IGNORECASE)
-_COUNT = re.compile(r"\bWrite the numbers from (?P<first>\d{1,5}) to (?P<last>\d{1,5})\b")
-_TIMES = re.compile(r"\bWhat is (?P<left>\d{1,6}) times (?P<right>\d{1,6})\?")
+_CALL_REQUEST = re.compile(
+    r"\bCall (?P<tool>\w+) once for each of these \w+, side by side: (?P<things>[^.]+)\."
+)
+_WORD_REQUEST = re.compile(r"\banswer with the one word (?P<word>\w+)", re.IGNORECASE)
+_COUNT_REQUEST = re.compile(r"\bWrite the numbers from (?P<first>\d{1,5}) to (?P<last>\d{1,5})\b")
+_MULTIPLY_REQUEST = re.compile(r"\bWhat is (?P<left>\d{1,6}) times (?P<right>\d{1,6})\?")
 
 
-def obeyed(asked: str, tools: Sequence[Json], *, told: bool) -> str | Calls | None:
+def answer_plain_request(text: str, tools: Sequence[Json], *, has_tool_results: bool) -> str | Calls | None:
     """The text or the calls wanted; None if nothing known is asked. `told`: the tools have answered already."""
-    wanted = None if told else _CALL.search(asked)
+    wanted = None if has_tool_results else _CALL_REQUEST.search(text)
     if wanted:
-        return _calls(wanted, tools)
-    return next((write(found) for pattern, write in _TEXTS if (found := pattern.search(asked))), None)
+        return _build_calls(wanted, tools)
+    return next((write(found) for pattern, write in _TEXT_WRITERS if (found := pattern.search(text))), None)
 
 
-def _calls(wanted: re.Match[str], tools: Sequence[Json]) -> Calls | None:
+def _build_calls(match: re.Match[str], tools: Sequence[Json]) -> Calls | None:
     offered = {tool["function"]["name"]: tool["function"] for tool in tools}
-    function = offered.get(wanted["tool"])
+    function = offered.get(match["tool"])
     if function is None:
         return None
     keys = list((function.get("parameters") or {}).get("properties") or {"thing": {}})
-    return [(wanted["tool"], {keys[0]: thing.strip()}) for thing in wanted["things"].split(",")]
+    return [(match["tool"], {keys[0]: thing.strip()}) for thing in match["things"].split(",")]
 
 
-_TEXTS: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = (
-    (_COUNT, lambda found: " ".join(map(str, range(int(found["first"]), int(found["last"]) + 1)))),
-    (_TIMES, lambda found: str(int(found["left"]) * int(found["right"]))),
-    (_WORD, lambda found: found["word"]),
+_TEXT_WRITERS: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = (
+    (_COUNT_REQUEST, lambda found: " ".join(map(str, range(int(found["first"]), int(found["last"]) + 1)))),
+    (_MULTIPLY_REQUEST, lambda found: str(int(found["left"]) * int(found["right"]))),
+    (_WORD_REQUEST, lambda found: found["word"]),
 )

@@ -9,15 +9,15 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bot.sim.gemma.tokens import BLOCK
+from bot.sim.gemma.tokens import CACHE_BLOCK_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
-class Cached:
+class CacheLookup:
     """Tokens found in the cache, and tokens newly put there."""
 
-    hit: int
-    created: int
+    hit_tokens: int
+    created_tokens: int
 
 
 class PrefixCache:
@@ -32,10 +32,10 @@ class PrefixCache:
         self.queries = 0
         self.hits = 0
 
-    def admit(self, blocks: Sequence[str], tokens: int, salt: str = "") -> Cached:
+    def admit(self, blocks: Sequence[str], token_count: int, salt: str = "") -> CacheLookup:
         """Look a prompt up, then remember it. `blocks` hold 32 tokens each, but for the last."""
         # The last token is always computed, so a block that ends the prompt is never served.
-        keys = _chain(blocks[: max(0, tokens - 1) // BLOCK], salt)
+        keys = _chain_keys(blocks[: max(0, token_count - 1) // CACHE_BLOCK_TOKENS], salt)
         shared = next((place for place, key in enumerate(keys) if key not in self._blocks), len(keys))
         kept = next((n for n in range(shared, 0, -1) if self._dense or self._blocks[keys[n - 1]]), 0)
         self._remember(keys)
@@ -43,14 +43,14 @@ class PrefixCache:
             if end:
                 self._blocks[keys[end - 1]] = True
         self._trim()
-        self.queries += tokens
-        self.hits += kept * BLOCK
-        return Cached(kept * BLOCK, (len(keys) - kept) * BLOCK)
+        self.queries += token_count
+        self.hits += kept * CACHE_BLOCK_TOKENS
+        return CacheLookup(kept * CACHE_BLOCK_TOKENS, (len(keys) - kept) * CACHE_BLOCK_TOKENS)
 
     def extend(self, blocks: Sequence[str], salt: str = "") -> None:
         """Remember a prompt together with its reply: only a dense cache can serve generated tokens again."""
         if self._dense:
-            self._remember(_chain(blocks[:-1], salt))
+            self._remember(_chain_keys(blocks[:-1], salt))
             self._trim()
 
     def _remember(self, keys: Sequence[int]) -> None:
@@ -64,6 +64,6 @@ class PrefixCache:
             self._blocks.popitem(last=False)
 
 
-def _chain(blocks: Sequence[str], salt: str) -> list[int]:
+def _chain_keys(blocks: Sequence[str], salt: str) -> list[int]:
     key = hash(salt)
     return [key := hash((key, block)) for block in blocks]

@@ -27,9 +27,9 @@ class Timing:
         return cls()
 
     @classmethod
-    def canvas(cls, seconds: float, prefill_tokens_per_s: float = inf) -> Self:
+    def canvas(cls, canvas_seconds: float, prefill_tokens_per_s: float = inf) -> Self:
         """So many seconds a canvas, whatever the prompt."""
-        return cls(prefill_tokens_per_s, canvas_seconds=seconds)
+        return cls(prefill_tokens_per_s, canvas_seconds=canvas_seconds)
 
     @classmethod
     def spark(cls) -> Self:

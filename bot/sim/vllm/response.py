@@ -8,15 +8,15 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from bot.sim.gemma.old_parser import OldStream, old_parse_whole
-from bot.sim.gemma.parser import Delta, Parsed, Schemas, Stream, parse_whole, reasoning_flags
+from bot.sim.gemma.old_parser import OldStreamParser, parse_reply_old
+from bot.sim.gemma.parser import Delta, ParsedReply, Schemas, StreamParser, flag_reasoning_tokens, parse_reply
 from bot.sim.gemma.template import OPEN_THOUGHT
-from bot.sim.gemma.tokens import SPELLED
+from bot.sim.gemma.tokens import SPELLED_OUT_MARK
 from bot.sim.vllm.profile import Profile
-from bot.sim.vllm.request import Canvas, Job, Request
+from bot.sim.vllm.request import Canvas, EngineJob, RequestRecord
 from bot.sim.vllm.sse import (
-    Head,
-    Usage,
+    CompletionHead,
+    SimUsage,
     completion_json,
     delta_json,
     last_choice,
@@ -29,20 +29,20 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ReplyOptions:
     """What of a request concerns the form of its answer."""
 
     streamed: bool
-    usage: bool
-    running_usage: bool
-    reasoning: bool
-    parallel: bool
+    include_usage: bool
+    include_running_usage: bool
+    include_reasoning: bool
+    allows_parallel_calls: bool
     schemas: Schemas | None
-    named: bool
-    chosen: bool
+    names_tool: bool
+    requires_tool: bool
 
     @classmethod
-    def of(cls, body: Json, profile: Profile) -> "Options":
+    def from_body(cls, body: Json, profile: Profile) -> "ReplyOptions":
         """Read them from a checked body."""
         stream = body.get("stream_options") or {}
         asked = bool(stream.get("include_usage"))
@@ -50,145 +50,156 @@ class Options:
         tools = None if choice == "none" else body.get("tools")
         return cls(
             streamed=bool(body.get("stream")),
-            usage=asked or profile.force_usage,
-            running_usage=profile.force_usage or (asked and bool(stream.get("continuous_usage_stats"))),
-            reasoning=body.get("include_reasoning") is not False,
-            parallel=body.get("parallel_tool_calls") is not False,
+            include_usage=asked or profile.force_usage,
+            include_running_usage=profile.force_usage
+            or (asked and bool(stream.get("continuous_usage_stats"))),
+            include_reasoning=body.get("include_reasoning") is not False,
+            allows_parallel_calls=body.get("parallel_tool_calls") is not False,
             schemas={t["function"]["name"]: t["function"].get("parameters") or {} for t in tools}
             if tools
             else None,
-            named=isinstance(choice, dict),
-            chosen=isinstance(choice, dict) or choice == "required",
+            names_tool=isinstance(choice, dict),
+            requires_tool=isinstance(choice, dict) or choice == "required",
         )
 
 
-class Answer:
+class CompletionEncoder:
     """One reply on its way out. Ask for `chunks` canvas by canvas and then for the `tail`, or once for the
     `whole`.
     """
 
-    def __init__(self, job: Job, head: Head, options: Options, profile: Profile) -> None:
+    def __init__(self, job: EngineJob, head: CompletionHead, options: ReplyOptions, profile: Profile) -> None:
         self._job = job
         self._head = head
         self._options = options
         self._profile = profile
-        make = OldStream if profile.old_parser else Stream
+        make = OldStreamParser if profile.old_parser else StreamParser
         self._inside_thought = job.chat.inside_thought and profile.reasoning_parser
         self._parser = make(options.schemas, inside_thought=self._inside_thought)
-        self._flags: list[bool] | None = None
-        self._begun = False
+        self._reasoning_flags: list[bool] | None = None
+        self._has_begun = False
         # A stream whose usage is lost has none at all, neither running nor at its end.
-        self._usage = not (job.fault and job.fault.kind == "no_usage")
+        self._sends_usage = not (job.fault and job.fault.kind == "no_usage")
 
-    def chunks(self, canvas: Canvas) -> list[Json]:
+    def encode_canvas(self, canvas: Canvas) -> list[Json]:
         """The chunks one canvas makes: the role in front of the first, none for a canvas without anything to
         say.
         """
-        chunks = [] if self._begun else [self._role()]
-        self._begun = True
-        delta = self._parser.feed(self._parsed(canvas.text))
-        if canvas.last:
+        chunks = [] if self._has_begun else [self._role_chunk()]
+        self._has_begun = True
+        delta = self._parser.feed(self._mask_thought_markup(canvas.text))
+        if canvas.is_last:
             delta.calls.extend(self._parser.finish().calls)
-            return [*chunks, self._last(self._wanted(delta))]
-        delta = self._wanted(delta)
-        if not delta.empty:
-            choice = middle_choice(delta_json(delta, last=False))
-            chunks.append(self._head.chunk([choice], **self._running(), kv_transfer_params=None))
+            return [*chunks, self._last_chunk(self._filter_delta(delta))]
+        delta = self._filter_delta(delta)
+        if not delta.is_empty:
+            choice = middle_choice(delta_json(delta, is_last=False))
+            chunks.append(self._head.build_chunk([choice], **self._running_usage(), kv_transfer_params=None))
         return chunks
 
-    def tail(self) -> list[Json]:
+    def encode_tail(self) -> list[Json]:
         """The usage chunk, if it is wanted."""
-        if not self._options.usage or not self._usage:
+        if not self._options.include_usage or not self._sends_usage:
             return []
-        usage = self._final().final(self._profile, streamed=True)
+        usage = self._total_usage().to_final_json(self._profile, streamed=True)
         if self._profile.request_metrics:
-            more = {"metrics": timings(self._job.log)}
+            more = {"metrics": request_timings(self._job.log)}
         else:
             more = {}
-        return [self._head.chunk([], usage=usage, system_fingerprint=self._head.fingerprint, **more)]
+        return [self._head.build_chunk([], usage=usage, system_fingerprint=self._head.fingerprint, **more)]
 
-    def whole(self, text: str) -> Json:
+    def encode_whole(self, text: str) -> Json:
         """The body of an answer that is not streamed."""
-        parse = old_parse_whole if self._profile.old_parser else parse_whole
+        parse = parse_reply_old if self._profile.old_parser else parse_reply
         parsed = parse(text, self._options.schemas)
         if not self._profile.reasoning_parser and parsed.reasoning:
-            parsed = Parsed("", f"{OPEN_THOUGHT}{parsed.reasoning}\n<channel|>{parsed.content}", parsed.calls)
-        calls = parsed.calls if self._options.parallel else parsed.calls[:1]
-        parsed = Parsed(parsed.reasoning if self._options.reasoning else "", parsed.content, calls)
-        finish = self._finish(called=bool(calls))
-        message = message_json(parsed, chosen=self._options.chosen)
+            parsed = ParsedReply(
+                "", f"{OPEN_THOUGHT}{parsed.reasoning}\n<channel|>{parsed.content}", parsed.calls
+            )
+        calls = parsed.calls if self._options.allows_parallel_calls else parsed.calls[:1]
+        parsed = ParsedReply(
+            parsed.reasoning if self._options.include_reasoning else "", parsed.content, calls
+        )
+        finish = self._finish_reason(has_calls=bool(calls))
+        message = message_json(parsed, requires_tool=self._options.requires_tool)
         assert self._job.output
         if self._profile.whole_usage:
-            usage = self._final().final(self._profile, streamed=False)
+            usage = self._total_usage().to_final_json(self._profile, streamed=False)
         else:
             usage = None
         body = completion_json(self._head, message, finish, self._job.output.stop_reason, usage)
         if self._profile.request_metrics:
-            body["metrics"] = {**timings(self._job.log), "speculative_decoding": None}
+            body["metrics"] = {**request_timings(self._job.log), "speculative_decoding": None}
         return body
 
-    def _parsed(self, text: str) -> str:
+    def _mask_thought_markup(self, text: str) -> str:
         """What the parser gets to see: without one for thoughts, their markup is text like any other."""
         if self._profile.reasoning_parser:
             return text
-        return re.sub(r"<\|channel>|<channel\|>", lambda token: SPELLED + token[0], text)
+        return re.sub(r"<\|channel>|<channel\|>", lambda token: SPELLED_OUT_MARK + token[0], text)
 
-    def _wanted(self, delta: Delta) -> Delta:
-        if self._options.parallel:
+    def _filter_delta(self, delta: Delta) -> Delta:
+        if self._options.allows_parallel_calls:
             calls = delta.calls
         else:
             calls = [call for call in delta.calls if call.index == 0]
-        return Delta(delta.reasoning if self._options.reasoning else "", delta.content, calls)
+        return Delta(delta.reasoning if self._options.include_reasoning else "", delta.content, calls)
 
-    def _role(self) -> Json:
-        usage = self._running(nothing_yet=True)
-        return self._head.chunk([role_choice()], **usage, prompt_token_ids=None, prompt_text=None)
+    def _role_chunk(self) -> Json:
+        usage = self._running_usage(is_first_chunk=True)
+        return self._head.build_chunk([role_choice()], **usage, prompt_token_ids=None, prompt_text=None)
 
-    def _last(self, delta: Delta) -> Json:
+    def _last_chunk(self, delta: Delta) -> Json:
         assert self._job.output
-        finish = self._finish(called=bool(self._parser.called))
-        choice = last_choice(delta_json(delta, last=True), finish, self._job.output.stop_reason)
-        if self._options.usage:
+        finish = self._finish_reason(has_calls=bool(self._parser.call_count))
+        choice = last_choice(delta_json(delta, is_last=True), finish, self._job.output.stop_reason)
+        if self._options.include_usage:
             print_here = {}
         else:
             print_here = {"system_fingerprint": self._head.fingerprint}
-        return self._head.chunk([choice], **self._running(), **print_here, kv_transfer_params=None)
+        return self._head.build_chunk(
+            [choice], **self._running_usage(), **print_here, kv_transfer_params=None
+        )
 
-    def _finish(self, *, called: bool) -> str:
+    def _finish_reason(self, *, has_calls: bool) -> str:
         assert self._job.output
-        finish = self._job.output.finish
+        finish = self._job.output.finish_reason
         hides_the_cut = self._profile.old_parser and not self._options.streamed and finish == "length"
-        if called and not self._options.named and (finish == "stop" or hides_the_cut):
+        if has_calls and not self._options.names_tool and (finish == "stop" or hides_the_cut):
             finish = "tool_calls"
         self._job.log.finish_reason = finish
         return finish
 
-    def _running(self, *, nothing_yet: bool = False) -> Json:
-        if not self._options.running_usage or not self._usage:
+    def _running_usage(self, *, is_first_chunk: bool = False) -> Json:
+        if not self._options.include_running_usage or not self._sends_usage:
             return {}
-        completion = 0 if nothing_yet else self._job.log.completion_tokens
-        return {"usage": self._final().running(self._profile, completion, self._reasoning(completion))}
+        completion = 0 if is_first_chunk else self._job.log.completion_tokens
+        return {
+            "usage": self._total_usage().to_running_json(
+                self._profile, completion, self._count_reasoning_tokens(completion)
+            )
+        }
 
-    def _final(self) -> Usage:
+    def _total_usage(self) -> SimUsage:
         log = self._job.log
-        reasoning = self._reasoning(log.completion_tokens)
-        return Usage(
+        reasoning = self._count_reasoning_tokens(log.completion_tokens)
+        return SimUsage(
             log.prompt_tokens, log.completion_tokens, log.cached_tokens, log.created_tokens, reasoning
         )
 
-    def _reasoning(self, until: int) -> int:
-        if self._flags is None:
+    def _count_reasoning_tokens(self, token_count: int) -> int:
+        if self._reasoning_flags is None:
             assert self._job.output
             inside = self._options.streamed and self._inside_thought
-            self._flags = reasoning_flags(self._job.output.tokens, inside_thought=inside)
-        return sum(self._flags[:until])
+            self._reasoning_flags = flag_reasoning_tokens(self._job.output.tokens, inside_thought=inside)
+        return sum(self._reasoning_flags[:token_count])
 
 
-def timings(log: Request) -> Json:
+def request_timings(log: RequestRecord) -> Json:
     """The server's own times of one request; the first token's time starts at the seat."""
-    received, seated = log.received, log.seated or log.received
-    first = log.first or seated
-    end = log.finished or first
+    received, seated = log.received_at, log.seated_at or log.received_at
+    first = log.first_canvas_at or seated
+    end = log.finished_at or first
     spent = (end - seated) or 1e-9
     return {
         "time_to_first_token_ms": (first - seated) * 1000,

@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.sim.vllm.plain_requests import obeyed
+from bot.sim.vllm.plain_requests import answer_plain_request
 
 Json = Mapping[str, Any]
 
-_PIECE = re.compile(r"@@(say|tool|tools|think|b64|repeat|loop|slow|empty|crash)(?::(.*?))?@@", re.DOTALL)
+_SCRIPT_PIECE = re.compile(
+    r"@@(say|tool|tools|think|b64|repeat|loop|slow|empty|crash)(?::(.*?))?@@", re.DOTALL
+)
 _QUOTE = '<|"|>'
-_LONGEST_TOKEN = 7
+_MAX_TOKEN_CHARACTERS = 7
 _DEFAULT_THOUGHT = "Let me think about it."
 
 
@@ -33,13 +35,13 @@ class ChatRequest:
     prompt: str
     max_tokens: int
     body: dict[str, Any]
-    continuing: bool = False
+    is_continuation: bool = False
 
     @property
-    def so_far(self) -> str:
+    def open_text(self) -> str:
         """The text of the message left open, as the prompt has it: without blanks around it."""
-        if self.continuing:
-            return text_of(self.messages[-1]).strip()
+        if self.is_continuation:
+            return message_text(self.messages[-1]).strip()
         return ""
 
     @property
@@ -50,18 +52,18 @@ class ChatRequest:
         return self.prompt.endswith("<|channel>thought\n")
 
     @property
-    def asked(self) -> Sequence[str]:
+    def user_texts(self) -> Sequence[str]:
         """The texts of the user messages since the last answer, oldest first."""
         texts: list[str] = []
         for message in reversed(self.messages):
             if message["role"] == "user":
-                texts.append(text_of(message))
+                texts.append(message_text(message))
             elif texts:
                 break
         return texts[::-1]
 
     @property
-    def rounds(self) -> Sequence[Json]:
+    def round_messages(self) -> Sequence[Json]:
         """The messages since the last user message: calls and their results."""
         last = max((n for n, message in enumerate(self.messages) if message["role"] == "user"), default=-1)
         return self.messages[last + 1 :]
@@ -69,22 +71,22 @@ class ChatRequest:
     @property
     def step(self) -> int:
         """How many rounds of tool calls there were since the last user message."""
-        return sum(bool(message.get("tool_calls")) for message in self.rounds)
+        return sum(bool(message.get("tool_calls")) for message in self.round_messages)
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ScriptedReply:
     """Raw text, seconds added to every canvas, and whether the engine dies of it."""
 
     text: str
-    delay: float = 0.0
-    crash: bool = False
+    canvas_delay: float = 0.0
+    crashes_engine: bool = False
 
 
-Brain = Callable[[ChatRequest], str | Reply]
+Brain = Callable[[ChatRequest], str | ScriptedReply]
 
 
-def text_of(message: Json) -> str:
+def message_text(message: Json) -> str:
     """The text of a message, its parts joined."""
     content = message.get("content")
     if isinstance(content, list):
@@ -92,22 +94,22 @@ def text_of(message: Json) -> str:
     return content or ""
 
 
-def call_text(name: str, arguments: Json) -> str:
+def format_tool_call(name: str, arguments: Json) -> str:
     """A tool call as the model writes it, keys in the order given."""
-    pairs = ",".join(f"{key}:{_argument(value)}" for key, value in arguments.items())
+    pairs = ",".join(f"{key}:{_format_argument(value)}" for key, value in arguments.items())
     return f"<|tool_call>call:{name}{{{pairs}}}<tool_call|>"
 
 
-def thought(text: str, request: ChatRequest) -> str:
+def format_thought(text: str, request: ChatRequest) -> str:
     """A thought as the model writes it: without the opener where the prompt has opened the channel already."""
     return ("" if request.inside_thought else "<|channel>thought\n") + f"{text}\n<channel|>"
 
 
-def said(*replies: str | Reply) -> Brain:
+def reply_with(*replies: str | ScriptedReply) -> Brain:
     """A brain that gives one reply a request, in this order, and repeats the last."""
     left = list(replies)
 
-    def brain(_: ChatRequest) -> str | Reply:
+    def brain(_: ChatRequest) -> str | ScriptedReply:
         if len(left) > 1:
             return left.pop(0)
         return left[0]
@@ -116,19 +118,19 @@ def said(*replies: str | Reply) -> Brain:
 
 
 @dataclass(slots=True)
-class _Step:
+class _ScriptStep:
     name: str
     argument: str
-    thought: str | None = None
+    thought_text: str | None = None
 
 
 @dataclass(slots=True)
 class _Script:
-    steps: list[_Step] = field(default_factory=list)
-    delay: float = 0.0
+    steps: list[_ScriptStep] = field(default_factory=list)
+    canvas_delay: float = 0.0
 
 
-def scripted(request: ChatRequest) -> Reply:
+def scripted_brain(request: ChatRequest) -> ScriptedReply:
     """Write what `@@name:argument@@` pieces of the newest user message that has any ask for; without any, do
     what it asks plainly (`endpoint_obeying`), else echo it.
 
@@ -138,109 +140,117 @@ def scripted(request: ChatRequest) -> Reply:
     last one again and again. A message left open goes on where it stopped: what it has of the text is not
     written again.
     """
-    script = next((found for text in reversed(request.asked) if (found := _read(text)).steps), None)
+    script = next(
+        (found for text in reversed(request.user_texts) if (found := _parse_script(text)).steps), None
+    )
     if script is None:
-        delay = max((_read(text).delay for text in request.asked), default=0.0)
-        return Reply(_rest(_with_thought(_plainly(request), None, request), request), delay)
+        delay = max((_parse_script(text).canvas_delay for text in request.user_texts), default=0.0)
+        return ScriptedReply(
+            _remaining_text(_prepend_thought(_answer_plainly(request), None, request), request), delay
+        )
     step = script.steps[min(request.step, len(script.steps) - 1)]
-    text = _WRITE[step.name](step.argument, request)
-    if step.name not in ("b64", "empty", "crash") or step.thought is not None:
-        text = _with_thought(text, step.thought, request)
-    return Reply(_rest(text, request), script.delay, crash=step.name == "crash")
+    text = _STEP_WRITERS[step.name](step.argument, request)
+    if step.name not in ("b64", "empty", "crash") or step.thought_text is not None:
+        text = _prepend_thought(text, step.thought_text, request)
+    return ScriptedReply(
+        _remaining_text(text, request), script.canvas_delay, crashes_engine=step.name == "crash"
+    )
 
 
-def _read(text: str) -> _Script:
+def _parse_script(text: str) -> _Script:
     script = _Script()
     waiting: str | None = None
-    for name, argument in _PIECE.findall(text):
+    for name, argument in _SCRIPT_PIECE.findall(text):
         if name == "slow":
-            script.delay = float(argument) / 1000
+            script.canvas_delay = float(argument) / 1000
         elif name == "think":
             waiting = argument
         else:
-            script.steps.append(_Step(name, argument, waiting))
+            script.steps.append(_ScriptStep(name, argument, waiting))
             waiting = None
     return script
 
 
-def _with_thought(text: str, wanted: str | None, request: ChatRequest) -> str:
-    if request.so_far:
+def _prepend_thought(text: str, thought_text: str | None, request: ChatRequest) -> str:
+    if request.open_text:
         return text  # it was thought before the message began
-    wanted = _DEFAULT_THOUGHT if wanted is None and request.thinking else wanted
-    if wanted is None:
+    thought_text = _DEFAULT_THOUGHT if thought_text is None and request.thinking else thought_text
+    if thought_text is None:
         return text
-    return thought(wanted, request) + text
+    return format_thought(thought_text, request) + text
 
 
-def _rest(text: str, request: ChatRequest) -> str:
+def _remaining_text(text: str, request: ChatRequest) -> str:
     """What is left to write of `text`; all of it where the message left open says something else."""
-    if request.so_far:
-        return text.lstrip().removeprefix(request.so_far)
+    if request.open_text:
+        return text.lstrip().removeprefix(request.open_text)
     return text
 
 
-def _plainly(request: ChatRequest) -> str:
+def _answer_plainly(request: ChatRequest) -> str:
     """What is asked in plain words, the newest first; else an echo."""
-    told = any(message["role"] == "tool" for message in request.rounds)
-    for asked in reversed(request.asked):
-        wanted = obeyed(asked, request.tools, told=told)
+    told = any(message["role"] == "tool" for message in request.round_messages)
+    for asked in reversed(request.user_texts):
+        wanted = answer_plain_request(asked, request.tools, has_tool_results=told)
         if wanted is not None:
             if isinstance(wanted, str):
                 return wanted
-            return "".join(call_text(*call) for call in wanted)
+            return "".join(format_tool_call(*call) for call in wanted)
     return _echo(request)
 
 
 def _echo(request: ChatRequest) -> str:
-    results = [message for message in request.rounds if message["role"] == "tool"]
+    results = [message for message in request.round_messages if message["role"] == "tool"]
     if not results:
-        return f"echo: {request.asked[-1] if request.asked else ''}"
-    names = {call.get("id"): call["function"]["name"] for call in _calls(request.rounds)}
+        return f"echo: {request.user_texts[-1] if request.user_texts else ''}"
+    names = {call.get("id"): call["function"]["name"] for call in _tool_calls(request.round_messages)}
     name = names.get(results[-1].get("tool_call_id"), "unknown")
-    return f"tool said: response:{name}{{value:{_QUOTE}{text_of(results[-1])}{_QUOTE}}}"
+    return f"tool said: response:{name}{{value:{_QUOTE}{message_text(results[-1])}{_QUOTE}}}"
 
 
-def _calls(messages: Sequence[Json]) -> Iterator[Json]:
+def _tool_calls(messages: Sequence[Json]) -> Iterator[Json]:
     return (call for message in messages for call in message.get("tool_calls") or ())
 
 
-def _one_call(argument: str, _: ChatRequest) -> str:
+def _write_call(argument: str, _: ChatRequest) -> str:
     name, _blank, arguments = argument.partition(" ")
-    return call_text(name, json.loads(arguments or "{}"))
+    return format_tool_call(name, json.loads(arguments or "{}"))
 
 
-def _many_calls(argument: str, _: ChatRequest) -> str:
-    return "".join(call_text(call["name"], call.get("arguments") or {}) for call in json.loads(argument))
+def _write_calls(argument: str, _: ChatRequest) -> str:
+    return "".join(
+        format_tool_call(call["name"], call.get("arguments") or {}) for call in json.loads(argument)
+    )
 
 
-def _repeat(argument: str, _: ChatRequest) -> str:
+def _write_repeated(argument: str, _: ChatRequest) -> str:
     times, _blank, text = argument.partition(" ")
     return text * int(times)
 
 
-def _loop(argument: str, request: ChatRequest) -> str:
+def _write_loop(argument: str, request: ChatRequest) -> str:
     word = argument or "again "
-    once = -(-_LONGEST_TOKEN // len(word))  # repetitions that are a token at least
-    return word * (once * (request.max_tokens + 1) + len(request.so_far))
+    once = -(-_MAX_TOKEN_CHARACTERS // len(word))  # repetitions that are a token at least
+    return word * (once * (request.max_tokens + 1) + len(request.open_text))
 
 
-_WRITE: Mapping[str, Callable[[str, ChatRequest], str]] = {
+_STEP_WRITERS: Mapping[str, Callable[[str, ChatRequest], str]] = {
     "say": lambda argument, _: argument,
-    "tool": _one_call,
-    "tools": _many_calls,
+    "tool": _write_call,
+    "tools": _write_calls,
     "b64": lambda argument, _: base64.b64decode(argument).decode(),
-    "repeat": _repeat,
-    "loop": _loop,
+    "repeat": _write_repeated,
+    "loop": _write_loop,
     "empty": lambda *_: "",
     "crash": lambda *_: "",
 }
 
 
-def _argument(value: object) -> str:
+def _format_argument(value: object) -> str:
     if isinstance(value, str):
         return f"{_QUOTE}{value}{_QUOTE}"
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{key}:{_argument(item)}" for key, item in value.items()) + "}"
+        return "{" + ",".join(f"{key}:{_format_argument(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(_argument(item) for item in value) + "]"
+        return "[" + ",".join(_format_argument(item) for item in value) + "]"
     return json.dumps(value)

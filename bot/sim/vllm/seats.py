@@ -5,52 +5,52 @@ import heapq
 from collections.abc import Callable
 from itertools import count
 
-Place = asyncio.Future[None]
+SeatWaiter = asyncio.Future[None]
 
 
-class Seats:
+class EngineSeats:
     """So many sequences at once, the others in order of priority (lower first) and arrival.
 
     `changed` is called whenever somebody comes, sits down or goes.
     """
 
-    def __init__(self, size: int, changed: Callable[[], None]) -> None:
+    def __init__(self, size: int, on_change: Callable[[], None]) -> None:
         self.size = size
         self.running = 0
-        self.peak = 0
-        self._changed = changed
-        self._order = count()
-        self._queue: list[tuple[int, int, Place]] = []
+        self.peak_running = 0
+        self._on_change = on_change
+        self._arrivals = count()
+        self._queue: list[tuple[int, int, SeatWaiter]] = []
 
     @property
     def waiting(self) -> int:
         """How many have no seat yet."""
         return sum(not place.done() for _, _, place in self._queue)
 
-    def enter(self, priority: int) -> Place | None:
+    def enter(self, priority: int) -> SeatWaiter | None:
         """Take a seat (None), or a place in the queue that is done when a seat is free."""
         place = None
         if self.running < self.size:
-            self._sit()
+            self._occupy_seat()
         else:
             place = asyncio.get_running_loop().create_future()
-            heapq.heappush(self._queue, (priority, next(self._order), place))
-        self._changed()
+            heapq.heappush(self._queue, (priority, next(self._arrivals), place))
+        self._on_change()
         return place
 
-    def leave(self, place: Place | None) -> None:
+    def leave(self, waiter: SeatWaiter | None) -> None:
         """Give the seat back, or the place in the queue."""
-        if place is not None and not place.done():
-            place.cancel()
+        if waiter is not None and not waiter.done():
+            waiter.cancel()
         else:
             self.running -= 1
         while self._queue and self.running < self.size:
             _, _, first = heapq.heappop(self._queue)
             if not first.done():
-                self._sit()
+                self._occupy_seat()
                 first.set_result(None)
-        self._changed()
+        self._on_change()
 
-    def _sit(self) -> None:
+    def _occupy_seat(self) -> None:
         self.running += 1
-        self.peak = max(self.peak, self.running)
+        self.peak_running = max(self.peak_running, self.running)

@@ -13,44 +13,52 @@ from time import monotonic
 from starlette.types import ASGIApp
 
 from bot.sim.gemma.tokens import COUNTING_RULE, count_tokens
-from bot.sim.vllm.chat_route import Front, Parts
+from bot.sim.vllm.chat_route import ChatRouteDependencies, EndpointApp
 from bot.sim.vllm.engine import Engine
-from bot.sim.vllm.errors import Server
-from bot.sim.vllm.faults import Fault, Faults, Kind
-from bot.sim.vllm.model_faults import slipping
-from bot.sim.vllm.other_routes import SideParts
+from bot.sim.vllm.errors import ServerInfo
+from bot.sim.vllm.faults import EndpointFault, EndpointFaultKind, EndpointFaultQueue
+from bot.sim.vllm.model_faults import with_model_faults
+from bot.sim.vllm.other_routes import OtherRouteDependencies
 from bot.sim.vllm.profile import Profile, Timing
-from bot.sim.vllm.request import Request
-from bot.sim.vllm.script import Brain, ChatRequest, Reply, call_text, said, scripted, thought
-from bot.sim.vllm.transcription import Sound, Transcribe, by_size
-from bot.sim.vllm.typed_reads import Judge, Question, by_words
+from bot.sim.vllm.request import RequestRecord
+from bot.sim.vllm.script import (
+    Brain,
+    ChatRequest,
+    ScriptedReply,
+    format_thought,
+    format_tool_call,
+    reply_with,
+    scripted_brain,
+)
+from bot.sim.vllm.transcription import AudioUpload, Transcriber, transcribe_by_size
+from bot.sim.vllm.typed_reads import Judge, TypedQuestion, judge_by_words
 
 __all__ = [
     "COUNTING_RULE",
+    "AudioUpload",
     "Brain",
     "ChatRequest",
-    "Endpoint",
     "Profile",
-    "Question",
-    "Reply",
-    "Request",
-    "Sound",
+    "RequestRecord",
+    "ScriptedReply",
+    "SimulatedEndpoint",
     "Timing",
-    "call_text",
+    "TypedQuestion",
     "count_tokens",
-    "said",
-    "scripted",
-    "slipping",
-    "thought",
+    "format_thought",
+    "format_tool_call",
+    "reply_with",
+    "scripted_brain",
+    "with_model_faults",
 ]
 
 # The log forgets its older half when it is full, so that a long demo does not grow.
-_LOG_SIZE = 4000
-PATIENCE = 30.0  # seconds until a wait for what never comes is given up; the machine may be busy
+_MAX_LOG_ENTRIES = 4000
+MAX_WAIT_SECONDS = 30.0  # seconds until a wait for what never comes is given up; the machine may be busy
 
 
 @dataclass(eq=False)
-class Endpoint:
+class SimulatedEndpoint:
     """One server with one model. All state is here, so any number of them may live side by side.
 
     `context` is max_model_len in tokens; without `api_key` none is wanted; `seed` draws the faults that have
@@ -64,32 +72,34 @@ class Endpoint:
     model: str = "diffusiongemma"
     context: int = 65536
     api_key: str | None = None
-    brain: Brain = scripted
-    judge: Judge = by_words
-    transcribe: Transcribe = by_size
+    brain: Brain = scripted_brain
+    judge: Judge = judge_by_words
+    transcribe: Transcriber = transcribe_by_size
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self.requests: list[Request] = []
-        self.questions: list[Question] = []
-        self.sounds: list[Sound] = []
+        self.requests: list[RequestRecord] = []
+        self.typed_questions: list[TypedQuestion] = []
+        self.audio_uploads: list[AudioUpload] = []
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
-        self._engine = Engine(self.profile, self.timing, self.seats, self._think, self._changed)
-        self._faults = Faults(self.seed)
-        server = Server(self.model, self.context, self.profile)
+        self._engine = Engine(self.profile, self.timing, self.seats, self._ask_brain, self._wake_waiters)
+        self._faults = EndpointFaultQueue(self.seed)
+        server = ServerInfo(self.model, self.context, self.profile)
         # Brain, judge and ear are looked up at every request: a test may change those of a running endpoint.
-        side = SideParts(
+        side = OtherRouteDependencies(
             engine=self._engine,
-            server=server,
+            server_info=server,
             judge=lambda question: self.judge(question),
             transcribe=lambda sound: self.transcribe(sound),
-            asked=self._asked,
-            heard=self._heard,
+            log_questions=self._log_questions,
+            log_audio=self._log_audio,
         )
-        self._front = Front(
-            Parts(self._engine, self._faults, server, side, self.api_key, self._log, self._changed)
+        self._app = EndpointApp(
+            ChatRouteDependencies(
+                self._engine, self._faults, server, side, self.api_key, self._log_request, self._wake_waiters
+            )
         )
-        self.app: ASGIApp = self._front
+        self.app: ASGIApp = self._app
 
     @property
     def running(self) -> int:
@@ -104,7 +114,7 @@ class Endpoint:
     @property
     def peak_running(self) -> int:
         """The most requests that ever ran at once."""
-        return self._engine.seats.peak
+        return self._engine.seats.peak_running
 
     @property
     def prompt_tokens(self) -> int:
@@ -121,9 +131,9 @@ class Endpoint:
         """Tokens given out, end tokens included."""
         return self._engine.metrics.generated_tokens
 
-    def fault(
+    def inject_fault(
         self,
-        kind: Kind,
+        kind: EndpointFaultKind,
         *,
         times: int | None = 1,
         after_canvases: int = 0,
@@ -135,22 +145,22 @@ class Endpoint:
         Kinds: busy, unauthorized, crash, reset, error_line, silent, slow, no_usage. Raises ValueError for
         others.
         """
-        self._faults.add(Fault(kind, times, after_canvases, seconds, rate))
+        self._faults.add(EndpointFault(kind, times, after_canvases, seconds, rate))
 
     def heal(self) -> None:
         """No more faults, the door is open, and a dead engine starts again with an empty cache."""
         self._faults.clear()
-        self._front.loading_until = self._front.refusing_until = 0.0
+        self._app.loading_until = self._app.refusing_until = 0.0
         if self._engine.died_at is not None:
             self._engine.revive()
 
-    def loading(self, seconds: float) -> None:
+    def simulate_loading(self, seconds: float) -> None:
         """Answer everything with 503 for so long, as a proxy does in front of a server that loads its model."""
-        self._front.loading_until = monotonic() + seconds
+        self._app.loading_until = monotonic() + seconds
 
-    def refuse(self, seconds: float) -> None:
+    def refuse_connections(self, seconds: float) -> None:
         """Cut every connection at once for so long. (For a port nobody listens on, stop serving the app.)"""
-        self._front.refusing_until = monotonic() + seconds
+        self._app.refusing_until = monotonic() + seconds
 
     def hold(self) -> None:
         """No canvas is finished from now on, until `release`; needs a running loop."""
@@ -160,13 +170,13 @@ class Endpoint:
         """Go on after `hold`."""
         self._engine.release()
 
-    def until(self, predicate: Callable[[], bool], timeout: float = PATIENCE) -> Awaitable[None]:
+    def wait_until(self, predicate: Callable[[], bool], timeout: float = MAX_WAIT_SECONDS) -> Awaitable[None]:
         """Wait until `predicate()` is true, asked again whenever a count or the log changes; else
         TimeoutError.
         """
-        return asyncio.wait_for(self._until(predicate), timeout)
+        return asyncio.wait_for(self._wait_until(predicate), timeout)
 
-    async def _until(self, predicate: Callable[[], bool]) -> None:
+    async def _wait_until(self, predicate: Callable[[], bool]) -> None:
         if predicate():
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -177,24 +187,24 @@ class Endpoint:
         finally:
             self._waiters.remove(waiter)
 
-    def _changed(self) -> None:
+    def _wake_waiters(self) -> None:
         for predicate, done in self._waiters:
             if not done.done() and predicate():
                 done.set_result(None)
 
-    def _log(self, request: Request) -> None:
-        if len(self.requests) >= _LOG_SIZE:
-            del self.requests[: _LOG_SIZE // 2]
+    def _log_request(self, request: RequestRecord) -> None:
+        if len(self.requests) >= _MAX_LOG_ENTRIES:
+            del self.requests[: _MAX_LOG_ENTRIES // 2]
         self.requests.append(request)
-        self._changed()
+        self._wake_waiters()
 
-    def _asked(self, questions: Sequence[Question]) -> None:
-        self.questions = [*self.questions, *questions][-_LOG_SIZE:]
-        self._changed()
+    def _log_questions(self, questions: Sequence[TypedQuestion]) -> None:
+        self.typed_questions = [*self.typed_questions, *questions][-_MAX_LOG_ENTRIES:]
+        self._wake_waiters()
 
-    def _heard(self, sound: Sound) -> None:
-        self.sounds = [*self.sounds, sound][-_LOG_SIZE:]
-        self._changed()
+    def _log_audio(self, audio: AudioUpload) -> None:
+        self.audio_uploads = [*self.audio_uploads, audio][-_MAX_LOG_ENTRIES:]
+        self._wake_waiters()
 
-    def _think(self, request: ChatRequest) -> str | Reply:
+    def _ask_brain(self, request: ChatRequest) -> str | ScriptedReply:
         return self.brain(request)

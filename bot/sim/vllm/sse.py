@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.sim.gemma.parser import CallPiece, Delta, Parsed
+from bot.sim.gemma.parser import Delta, ParsedReply, ToolCallDelta
 from bot.sim.vllm.profile import Profile
 
 Json = dict[str, Any]
@@ -20,30 +20,30 @@ KEEP_ALIVE = b": keep-alive\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class SimUsage:
     """The server's count of one request, in tokens."""
 
-    prompt: int
-    completion: int
-    cached: int
-    created: int
-    reasoning: int
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    created_tokens: int
+    reasoning_tokens: int
 
-    def running(self, profile: Profile, completion: int, reasoning: int) -> Json:
+    def to_running_json(self, profile: Profile, completion_so_far: int, reasoning_so_far: int) -> Json:
         """What a chunk in mid-stream says."""
-        counts = {"prompt_tokens": self.prompt, "total_tokens": self.prompt + completion}
+        counts = {"prompt_tokens": self.prompt_tokens, "total_tokens": self.prompt_tokens + completion_so_far}
         if profile.counts_reasoning:
-            details = {"completion_tokens_details": {"reasoning_tokens": reasoning}}
+            details = {"completion_tokens_details": {"reasoning_tokens": reasoning_so_far}}
         else:
             details = {}
-        return {**counts, "completion_tokens": completion, **details}
+        return {**counts, "completion_tokens": completion_so_far, **details}
 
-    def final(self, profile: Profile, *, streamed: bool) -> Json:
+    def to_final_json(self, profile: Profile, *, streamed: bool) -> Json:
         """What the end says; only an answer that is not streamed has the nulls."""
-        usage = self.running(profile, self.completion, self.reasoning)
+        usage = self.to_running_json(profile, self.completion_tokens, self.reasoning_tokens)
         details: Json | None = None
         if profile.prompt_details:
-            details = {"cached_tokens": self.cached, "created_cache_tokens": self.created}
+            details = {"cached_tokens": self.cached_tokens, "created_cache_tokens": self.created_tokens}
             details |= {} if streamed else {"multimodal_tokens": None}
         if details is None and streamed:
             return usage
@@ -55,7 +55,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class CompletionHead:
     """What every chunk of a reply repeats."""
 
     id: str
@@ -63,24 +63,24 @@ class Head:
     model: str
     fingerprint: str
 
-    def chunk(self, choices: Sequence[Json], **more: object) -> Json:
+    def build_chunk(self, choices: Sequence[Json], **fields: object) -> Json:
         """One chunk, `more` behind the choices."""
         kind = "chat.completion.chunk"
         first = {"id": self.id, "object": kind, "created": self.created, "model": self.model}
-        return {**first, "choices": choices, **more}
+        return {**first, "choices": choices, **fields}
 
 
-def new_id(wanted: str | None = None) -> str:
+def new_completion_id(request_id: str | None = None) -> str:
     """The id of a completion: the request's own, or 16 hex digits."""
-    return f"chatcmpl-{wanted or secrets.token_hex(8)}"
+    return f"chatcmpl-{request_id or secrets.token_hex(8)}"
 
 
-def line(value: Mapping[str, Any]) -> bytes:
+def format_event(value: Mapping[str, Any]) -> bytes:
     """One event of the stream."""
-    return b"data: " + dumps(value) + b"\n\n"
+    return b"data: " + dump_json(value) + b"\n\n"
 
 
-def dumps(value: object) -> bytes:
+def dump_json(value: object) -> bytes:
     """Compact JSON, as the server writes it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -100,9 +100,9 @@ def middle_choice(delta: Json) -> Json:
     return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None, "token_ids": None}
 
 
-def last_choice(delta: Json, finish: str, stop_reason: int | str | None) -> Json:
+def last_choice(delta: Json, finish_reason: str, stop_reason: int | str | None) -> Json:
     """The choice that ends the stream."""
-    reasons = {"finish_reason": finish, "stop_reason": stop_reason}
+    reasons = {"finish_reason": finish_reason, "stop_reason": stop_reason}
     return {
         "index": 0,
         "delta": delta,
@@ -113,7 +113,7 @@ def last_choice(delta: Json, finish: str, stop_reason: int | str | None) -> Json
     }
 
 
-def delta_json(delta: Delta, *, last: bool) -> Json:
+def delta_json(delta: Delta, *, is_last: bool) -> Json:
     """What a chunk says; a call gets its id with its name. In the last chunk a name never stands without
     arguments.
     """
@@ -123,28 +123,28 @@ def delta_json(delta: Delta, *, last: bool) -> Json:
     if delta.reasoning:
         said["reasoning"] = delta.reasoning
     if delta.calls:
-        said["tool_calls"] = [_piece(call, last=last) for call in delta.calls]
+        said["tool_calls"] = [_tool_call_json(call, is_last=is_last) for call in delta.calls]
     return said
 
 
-def _piece(call: CallPiece, *, last: bool) -> Json:
-    arguments = "" if call.arguments is None and last else call.arguments
+def _tool_call_json(call: ToolCallDelta, *, is_last: bool) -> Json:
+    arguments = "" if call.arguments is None and is_last else call.arguments
     function = {"name": call.name, "arguments": arguments}
     said = {key: value for key, value in function.items() if value is not None}
     if call.name is None:
         return {"index": call.index, "function": said}
-    return {"id": _call_id(), "type": "function", "index": call.index, "function": said}
+    return {"id": _new_call_id(), "type": "function", "index": call.index, "function": said}
 
 
-def _call_id() -> str:
+def _new_call_id() -> str:
     return f"chatcmpl-tool-{secrets.token_hex(8)}"
 
 
-def message_json(parsed: Parsed, *, chosen: bool) -> Json:
+def message_json(parsed: ParsedReply, *, requires_tool: bool) -> Json:
     """The message of an answer that is not streamed. `chosen`: tool_choice named a tool, or asked for one."""
     message: Json = {
         "role": "assistant",
-        "content": "" if chosen and parsed.calls else parsed.content or None,
+        "content": "" if requires_tool and parsed.calls else parsed.content or None,
         "refusal": None,
         "annotations": None,
         "audio": None,
@@ -152,21 +152,21 @@ def message_json(parsed: Parsed, *, chosen: bool) -> Json:
     }
     if parsed.calls:
         message["tool_calls"] = [
-            {"id": _call_id(), "type": "function", "function": {"name": name, "arguments": arguments}}
+            {"id": _new_call_id(), "type": "function", "function": {"name": name, "arguments": arguments}}
             for name, arguments in parsed.calls
         ]
     return {**message, "reasoning": parsed.reasoning or None}
 
 
 def completion_json(
-    head: Head, message: Json, finish: str, stop_reason: int | str | None, usage: Json | None
+    head: CompletionHead, message: Json, finish_reason: str, stop_reason: int | str | None, usage: Json | None
 ) -> Json:
     """The body of an answer that is not streamed; per-request metrics are added by who measured them."""
     choice = {
         "index": 0,
         "message": message,
         "logprobs": None,
-        "finish_reason": finish,
+        "finish_reason": finish_reason,
         "stop_reason": stop_reason,
         "token_ids": None,
         "routed_experts": None,

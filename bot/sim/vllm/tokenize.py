@@ -7,14 +7,14 @@ Owns the ids it has given out, so that `/detokenize` can read them again.
 from collections.abc import Iterable
 from typing import Any
 
-from bot.sim.gemma.template import Conversation, render
-from bot.sim.gemma.tokens import CONTROL_IDS, spread, token_id, tokenize
-from bot.sim.vllm.errors import Json, Refusal, Server, check_model
+from bot.sim.gemma.template import TemplateInput, render_prompt
+from bot.sim.gemma.tokens import CONTROL_IDS, expand_images, token_id, tokenize
+from bot.sim.vllm.errors import Json, ServerInfo, VllmRefusal, check_model
 from bot.sim.vllm.profile import Profile
-from bot.sim.vllm.validation import check_continuing
+from bot.sim.vllm.validation import check_continuation
 
 
-def conversation_of(body: Json, profile: Profile) -> Conversation:
+def to_template_input(body: Json, profile: Profile) -> TemplateInput:
     """What of a request the template gets to see."""
     options = body.get("chat_template_kwargs") or {}
     effort = body.get("reasoning_effort")
@@ -23,7 +23,7 @@ def conversation_of(body: Json, profile: Profile) -> Conversation:
         thinking = profile.thinking
     if thinking is None:
         thinking = profile.thinking or effort not in (None, "none")
-    return Conversation(
+    return TemplateInput(
         messages=body["messages"],
         tools=body.get("tools") or (),
         thinking=bool(thinking),
@@ -39,28 +39,28 @@ class Tokenizer:
     out.
     """
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._texts = {number: name for name, number in CONTROL_IDS.items()}
+    def __init__(self, server_info: ServerInfo) -> None:
+        self._server_info = server_info
+        self._text_by_id = {number: name for name, number in CONTROL_IDS.items()}
 
     def tokenize(self, body: Json) -> Json:
         """Answer `POST /tokenize`: a prompt, or messages with tools and template arguments."""
-        check_model(body, self._server)
-        text = self._text(body)
-        if self._server.profile.defuses:
+        check_model(body, self._server_info)
+        text = self._rendered_text(body)
+        if self._server_info.profile.defuses:
             seen = text
         else:
             seen = text.replace("\u200b", "")
-        tokens = tokenize(spread(seen))
+        tokens = tokenize(expand_images(seen))
         ids = [token_id(token) for token in tokens]
-        self._texts.update(zip(ids, tokens, strict=True))
+        self._text_by_id.update(zip(ids, tokens, strict=True))
         if body.get("return_token_strs"):
             strings = [token.replace(" ", "▁") for token in tokens]
         else:
             strings = None
         answer = {
             "count": len(ids),
-            "max_model_len": self._server.context,
+            "max_model_len": self._server_info.context_tokens,
             "tokens": ids,
             "token_strs": strings,
         }
@@ -70,18 +70,18 @@ class Tokenizer:
 
     def detokenize(self, ids: Iterable[Any]) -> Json:
         """Answer `POST /detokenize`; an id that means nothing is left out."""
-        return {"prompt": "".join(self._texts.get(number, "") for number in ids)}
+        return {"prompt": "".join(self._text_by_id.get(number, "") for number in ids)}
 
-    def _text(self, body: Json) -> str:
+    def _rendered_text(self, body: Json) -> str:
         if "messages" not in body:
             return str(body.get("prompt", ""))
         if not body["messages"]:
-            raise Refusal(
+            raise VllmRefusal(
                 400, "Cannot apply chat template to an empty conversation. Provide at least one message."
             )
-        check_continuing(body, self._server)
+        check_continuation(body, self._server_info)
         # This route knows reasoning by one of its names only.
         plain = [
             {key: value for key, value in m.items() if key != "reasoning_content"} for m in body["messages"]
         ]
-        return render(conversation_of({**body, "messages": plain}, self._server.profile))
+        return render_prompt(to_template_input({**body, "messages": plain}, self._server_info.profile))

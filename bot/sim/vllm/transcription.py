@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from email.parser import BytesParser
 from email.policy import HTTP
 
-from bot.sim.vllm.errors import missing, unsupported
+from bot.sim.vllm.errors import missing_field, unsupported_media_type
 
 
 @dataclass(frozen=True, slots=True)
-class Sound:
+class AudioUpload:
     """A file somebody wants the text of, and the model that was asked for."""
 
     name: str
@@ -21,25 +21,25 @@ class Sound:
     model: str
 
 
-Transcribe = Callable[[Sound], str]
+Transcriber = Callable[[AudioUpload], str]
 
 
-def by_size(sound: Sound) -> str:
+def transcribe_by_size(audio: AudioUpload) -> str:
     """The ear without imagination."""
-    return f"a sound of {len(sound.data)} bytes"
+    return f"a sound of {len(audio.data)} bytes"
 
 
-def sound_of(raw: bytes, content_type: str) -> Sound:
+def parse_audio_form(raw: bytes, content_type: str) -> AudioUpload:
     """The sound of a form with the fields `file` and `model`; raises Refusal when there is none."""
     if not content_type.startswith("multipart/form-data"):
-        raise unsupported("multipart/form-data")
+        raise unsupported_media_type("multipart/form-data")
     form = BytesParser(policy=HTTP).parsebytes(b"content-type: " + content_type.encode() + b"\r\n\r\n" + raw)
     parts = {part.get_param("name", header="content-disposition"): part for part in form.iter_parts()}
     file = parts.get("file")
     if file is None or not file.get_filename():
-        raise missing("body.file", parts)
+        raise missing_field("body.file", parts)
     asked = parts.get("model")
     model = asked.get_content().strip() if asked is not None else ""
     data = file.get_payload(decode=True)
     assert isinstance(data, bytes)
-    return Sound(str(file.get_filename()), file.get_content_type(), data, model)
+    return AudioUpload(str(file.get_filename()), file.get_content_type(), data, model)

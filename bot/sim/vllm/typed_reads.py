@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from itertools import starmap
 from typing import Any
 
-from bot.sim.gemma.template import Conversation, render
-from bot.sim.vllm.errors import Json, Refusal, invalid, missing
+from bot.sim.gemma.template import TemplateInput, render_prompt
+from bot.sim.vllm.errors import Json, VllmRefusal, invalid_body, missing_field
 
-READ_CANVAS = 16  # positions denoised in one step
-SLOTS = 2  # positions of an answer, and the tokens it is counted as
-_QUESTIONS = 64
-_OPTIONS = 26
-_LEVELS = 10
+READ_CANVAS_POSITIONS = 16  # positions denoised in one step
+ANSWER_POSITIONS = 2  # positions of an answer, and the tokens it is counted as
+_MAX_QUESTIONS = 64
+_MAX_OPTIONS = 26
+_MAX_LEVELS = 10
 _LABEL_MASS = 0.98  # what a model that means to answer puts on the labels; the rest is other words
-_WORDS = re.compile(r"\w{3,}")
+_WORD_PATTERN = re.compile(r"\w{3,}")
 _SYSTEMONE_FIELDS = {"type", "instructions", "criteria"}
 _DECISIONS_FIELDS = {"model", "input", "questions", "joint", "cache_salt", "safety_identifier"}
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TypedQuestion:
     """One question about `state`. `kind` is noul (options yes and no), choice or score; each option has its
     meaning.
     """
@@ -39,107 +39,113 @@ class Question:
     state: str
 
 
-Judge = Callable[[Question], Sequence[float]]
+Judge = Callable[[TypedQuestion], Sequence[float]]
 
 
-def by_words(question: Question) -> tuple[float, ...]:
+def judge_by_words(question: TypedQuestion) -> tuple[float, ...]:
     """The judge without a will of its own: an option weighs what it shares in words with the state."""
-    state = _words(question.state)
+    state = _split_words(question.state)
     if question.kind == "noul":
-        asked = _words(question.instructions) or {""}
+        asked = _split_words(question.instructions) or {""}
         yes = len(asked & state) / len(asked)
         return (0.05 + 0.9 * yes, 0.95 - 0.9 * yes)
     told = (
-        _words(f"{name} {meaning}") for name, meaning in zip(question.options, question.meanings, strict=True)
+        _split_words(f"{name} {meaning}")
+        for name, meaning in zip(question.options, question.meanings, strict=True)
     )
     return tuple(1.0 + 8.0 * len(words & state) for words in told)
 
 
-def systemone_questions(body: Json) -> tuple[Question, ...]:
+def parse_systemone_questions(body: Json) -> tuple[TypedQuestion, ...]:
     """The questions of `/v1/systemone`; raises Refusal as the server does."""
     for name in ("state", "questions"):
         if body.get(name) is None:
-            raise missing(f"body.{name}", body)
+            raise missing_field(f"body.{name}", body)
     if isinstance(body["state"], str):
         state = body["state"]
     else:
         state = json.dumps(body["state"], ensure_ascii=False)
     asked = body["questions"]
     if not isinstance(asked, dict) or not asked:
-        raise invalid(
+        raise invalid_body(
             {"type": "dict_type", "loc": "body.questions", "msg": "Input should be a valid dictionary"}
         )
-    _check_count(asked)
-    return tuple(_systemone(name, question, state) for name, question in asked.items())
+    _check_question_count(asked)
+    return tuple(_parse_systemone_question(name, question, state) for name, question in asked.items())
 
 
-def decisions_questions(body: Json) -> tuple[Question, ...]:
+def parse_decisions_questions(body: Json) -> tuple[TypedQuestion, ...]:
     """The questions of `/v1/decisions`, which takes no field it does not know; raises Refusal as the server
     does.
     """
     for name in ("model", "input", "questions"):
         if body.get(name) is None:
-            raise missing(f"body.{name}", body)
+            raise missing_field(f"body.{name}", body)
     for name in body.keys() - _DECISIONS_FIELDS:
-        raise _extra(f"body.{name}")
+        raise _extra_field(f"body.{name}")
     if isinstance(body["input"], str):
         state = body["input"]
     else:
         state = _message_text(body["input"])
-    _check_count(body["questions"])
-    return tuple(_decision(place, question, state) for place, question in enumerate(body["questions"]))
+    _check_question_count(body["questions"])
+    return tuple(
+        _parse_decisions_question(place, question, state) for place, question in enumerate(body["questions"])
+    )
 
 
-def read_prompt(questions: Sequence[Question], instructions: str | None) -> str:
+def build_read_prompt(questions: Sequence[TypedQuestion], instructions: str | None) -> str:
     """What the model sees: the state, then every question with its options."""
     lines = [questions[0].state]
     for question in questions:
-        lines += ["", f"Question: {question.instructions}", *map(": ".join, _labelled(question))]
+        lines += ["", f"Question: {question.instructions}", *map(": ".join, _option_labels(question))]
     messages = [{"role": "user", "content": "\n".join(lines)}]
     if instructions:
         messages.insert(0, {"role": "system", "content": instructions})
-    return render(Conversation(messages))
+    return render_prompt(TemplateInput(messages))
 
 
-def reads(questions: Sequence[Question]) -> int:
+def count_read_canvases(questions: Sequence[TypedQuestion]) -> int:
     """How many canvases hold the answers."""
-    return -(-len(questions) * SLOTS // READ_CANVAS)
+    return -(-len(questions) * ANSWER_POSITIONS // READ_CANVAS_POSITIONS)
 
 
-def shares(question: Question, judge: Judge) -> tuple[float, ...]:
+def compute_probabilities(question: TypedQuestion, judge: Judge) -> tuple[float, ...]:
     """The judge's weights as probabilities."""
     weights = [max(0.0, float(weight)) for weight in judge(question)]
     total = sum(weights) or 1.0
     return tuple(weight / total for weight in weights)
 
 
-def systemone_answer(question: Question, chances: Sequence[float]) -> Json:
+def build_systemone_answer(question: TypedQuestion, probabilities: Sequence[float]) -> Json:
     """One answer of `/v1/systemone`."""
-    best = max(range(len(chances)), key=chances.__getitem__)
-    confidence = chances[best] * _LABEL_MASS
+    best = max(range(len(probabilities)), key=probabilities.__getitem__)
+    confidence = probabilities[best] * _LABEL_MASS
     if question.kind == "noul":
-        told: Json = {"noul": chances[0], "probabilities": {"yes": chances[0], "no": chances[1]}}
+        told: Json = {
+            "noul": probabilities[0],
+            "probabilities": {"yes": probabilities[0], "no": probabilities[1]},
+        }
     elif question.kind == "choice":
         told = {
             "choice": question.options[best],
-            "probabilities": dict(zip(question.options, chances, strict=True)),
+            "probabilities": dict(zip(question.options, probabilities, strict=True)),
         }
     else:
-        places = [str(place) for place in range(len(chances))]
+        places = [str(place) for place in range(len(probabilities))]
         told = {
-            "score": sum(place * chance for place, chance in enumerate(chances)),
+            "score": sum(place * chance for place, chance in enumerate(probabilities)),
             "legend": dict(zip(places, question.options, strict=True)),
-            "probabilities": dict(zip(places, chances, strict=True)),
+            "probabilities": dict(zip(places, probabilities, strict=True)),
         }
     return {"type": question.kind, **told, "confidence": confidence}
 
 
-def decisions_answer(question: Question, chances: Sequence[float]) -> Json:
+def build_decisions_answer(question: TypedQuestion, probabilities: Sequence[float]) -> Json:
     """One answer of `/v1/decisions`."""
     if question.kind == "noul":
-        return {"type": "predicate", "name": question.name, "probability": chances[0]}
-    told = systemone_answer(question, chances)
-    options = list(zip(question.options, chances, strict=True))
+        return {"type": "predicate", "name": question.name, "probability": probabilities[0]}
+    told = build_systemone_answer(question, probabilities)
+    options = list(zip(question.options, probabilities, strict=True))
     if question.kind == "choice":
         told["probabilities"] = [{"value": value, "probability": chance} for value, chance in options]
     else:
@@ -151,99 +157,105 @@ def decisions_answer(question: Question, chances: Sequence[float]) -> Json:
     return {**told, "name": question.name}
 
 
-def diagnostics() -> Json:
+def build_diagnostics() -> Json:
     """What `/v1/systemone` says of how sure a reading is."""
     return {"label_mass": _LABEL_MASS, "argmax_is_label": True}
 
 
-def _words(text: str) -> set[str]:
-    return set(_WORDS.findall(text.casefold()))
+def _split_words(text: str) -> set[str]:
+    return set(_WORD_PATTERN.findall(text.casefold()))
 
 
-def _labelled(question: Question) -> list[tuple[str, ...]]:
+def _option_labels(question: TypedQuestion) -> list[tuple[str, ...]]:
     return [tuple(filter(None, pair)) for pair in zip(question.options, question.meanings, strict=True)]
 
 
-def _check_count(questions: Any) -> None:
+def _check_question_count(questions: Any) -> None:
     if not questions:
-        raise invalid(
+        raise invalid_body(
             {"type": "too_short", "loc": "body.questions", "msg": "List should have at least 1 item"}
         )
-    if len(questions) > _QUESTIONS:
-        raise Refusal(400, f"questions: at most {_QUESTIONS} for this model")
+    if len(questions) > _MAX_QUESTIONS:
+        raise VllmRefusal(400, f"questions: at most {_MAX_QUESTIONS} for this model")
 
 
-def _extra(place: str) -> Refusal:
-    return invalid({"type": "extra_forbidden", "loc": place, "msg": "Extra inputs are not permitted"})
+def _extra_field(location: str) -> VllmRefusal:
+    return invalid_body({"type": "extra_forbidden", "loc": location, "msg": "Extra inputs are not permitted"})
 
 
-def _systemone(name: str, question: Any, state: str) -> Question:
+def _parse_systemone_question(name: str, question: Any, state: str) -> TypedQuestion:
     where = f"body.questions.{name}"
     if not isinstance(question, dict) or "type" not in question:
-        raise missing(f"{where}.type", question)
+        raise missing_field(f"{where}.type", question)
     for field in question.keys() - _SYSTEMONE_FIELDS:
-        raise _extra(f"{where}.{field}")
-    if question["type"] not in _CRITERIA:
-        raise Refusal(400, f"unknown question type {question['type']!r}; supported: {sorted(_CRITERIA)}")
-    options = _CRITERIA[question["type"]](repr(name), question.get("criteria"))
-    return _question(name, question["type"], question.get("instructions"), options, state)
+        raise _extra_field(f"{where}.{field}")
+    if question["type"] not in _OPTION_PARSERS:
+        raise VllmRefusal(
+            400, f"unknown question type {question['type']!r}; supported: {sorted(_OPTION_PARSERS)}"
+        )
+    options = _OPTION_PARSERS[question["type"]](repr(name), question.get("criteria"))
+    return _build_question(name, question["type"], question.get("instructions"), options, state)
 
 
-def _decision(place: int, question: Any, state: str) -> Question:
-    where = f"body.questions.{place}"
+def _parse_decisions_question(index: int, question: Any, state: str) -> TypedQuestion:
+    where = f"body.questions.{index}"
     for field in ("type", "instructions"):
         if not isinstance(question, dict) or field not in question:
-            raise missing(f"{where}.{field}", question)
+            raise missing_field(f"{where}.{field}", question)
     kinds = {"predicate": ("noul", "criteria"), "choice": ("choice", "choices"), "score": ("score", "levels")}
     if question["type"] not in kinds:
-        raise invalid(
+        raise invalid_body(
             {"type": "union_tag_invalid", "loc": where, "msg": f"Input tag {question['type']!r} is unknown"}
         )
     kind, listed = kinds[question["type"]]
     for field in question.keys() - {"type", "instructions", "name", listed}:
-        raise _extra(f"{where}.{field}")
+        raise _extra_field(f"{where}.{field}")
     key = "value" if kind == "choice" else "label"
     options = [(str(one[key]), str(one.get("description") or "")) for one in question.get(listed) or ()]
     if kind != "noul" and len(options) < 2:
-        raise invalid(
+        raise invalid_body(
             {"type": "too_short", "loc": f"{where}.{listed}", "msg": "List should have at least 2 items"}
         )
-    return _question(question.get("name"), kind, question["instructions"], options or _noul("", None), state)
+    return _build_question(
+        question.get("name"), kind, question["instructions"], options or _noul_options("", None), state
+    )
 
 
-def _question(
+def _build_question(
     name: str | None, kind: str, instructions: object, options: Sequence[tuple[str, str]], state: str
-) -> Question:
-    most = {"choice": _OPTIONS, "score": _LEVELS, "noul": 2}[kind]
+) -> TypedQuestion:
+    most = {"choice": _MAX_OPTIONS, "score": _MAX_LEVELS, "noul": 2}[kind]
     if len(options) > most:
-        raise Refusal(400, f"question {name!r}: at most {most} options for this model")
+        raise VllmRefusal(400, f"question {name!r}: at most {most} options for this model")
     names, meanings = zip(*options, strict=True)
-    return Question(name, kind, str(instructions or ""), names, meanings, state)
+    return TypedQuestion(name, kind, str(instructions or ""), names, meanings, state)
 
 
-def _noul(name: str, criteria: object) -> list[tuple[str, str]]:
+def _noul_options(name: str, criteria: object) -> list[tuple[str, str]]:
     if criteria is not None and not (isinstance(criteria, Mapping) and criteria.keys() <= {"true", "false"}):
-        raise Refusal(400, f"question {name}: noul criteria must be an object with true and false")
+        raise VllmRefusal(400, f"question {name}: noul criteria must be an object with true and false")
     told = criteria or {}
     return [("yes", str(told.get("true") or "")), ("no", str(told.get("false") or ""))]
 
 
-def _choice(name: str, criteria: object) -> list[tuple[str, str]]:
+def _choice_options(name: str, criteria: object) -> list[tuple[str, str]]:
     if not isinstance(criteria, Mapping) or not criteria:
-        raise Refusal(400, f"question {name}: choice criteria must map option names to a description or null")
+        raise VllmRefusal(
+            400, f"question {name}: choice criteria must map option names to a description or null"
+        )
     return list(starmap(lambda option, meaning: (str(option), str(meaning or "")), criteria.items()))
 
 
-def _score(name: str, criteria: object) -> list[tuple[str, str]]:
+def _score_options(name: str, criteria: object) -> list[tuple[str, str]]:
     if not isinstance(criteria, list) or len(criteria) < 2:
-        raise Refusal(400, f"question {name}: score criteria must be an ordered list of levels")
+        raise VllmRefusal(400, f"question {name}: score criteria must be an ordered list of levels")
     return [(str(level), "") for level in criteria]
 
 
-_CRITERIA: Mapping[str, Callable[[str, object], list[tuple[str, str]]]] = {
-    "noul": _noul,
-    "choice": _choice,
-    "score": _score,
+_OPTION_PARSERS: Mapping[str, Callable[[str, object], list[tuple[str, str]]]] = {
+    "noul": _noul_options,
+    "choice": _choice_options,
+    "score": _score_options,
 }
 
 
@@ -256,7 +268,7 @@ def _message_text(messages: Any) -> str:
         else:
             parts = content
         if any(part.get("type") == "input_image" for part in parts):
-            raise invalid(
+            raise invalid_body(
                 {"type": "value_error", "loc": "body.input", "msg": "Decisions supports text input only"}
             )
         texts += [str(part.get("text", "")) for part in parts]

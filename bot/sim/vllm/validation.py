@@ -6,52 +6,62 @@ Pure: each check looks at a request body and raises `Refusal`. Unknown fields pa
 import re
 from collections.abc import Callable
 
-from bot.sim.vllm.errors import Json, Refusal, Server, check_model, invalid, missing
-from bot.sim.vllm.images import check_pictures
+from bot.sim.vllm.errors import Json, ServerInfo, VllmRefusal, check_model, invalid_body, missing_field
+from bot.sim.vllm.images import check_images
 
-_UNSUPPORTED = (
+_SAMPLING_MESSAGE = (
     "The temperature, min_p, seed, min_tokens, logit_bias, bad_words, and allowed_token_ids sampling parameters are not"
     " yet supported with diffusion models."
 )
-_STRUCTURED = (
+_STRUCTURED_OUTPUT_MESSAGE = (
     "Structured outputs are not yet supported for diffusion language models. Remove the structured output constraint"
     " (e.g. `response_format`, `structured_outputs`) from the request."
 )
-_TEMPLATE = (
+_CHAT_TEMPLATE_MESSAGE = (
     "Chat template is passed with request, but --trust-request-chat-template is not set. Refused request with untrusted"
     " chat template."
 )
-_NO_TOOLS = "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely."
-_NO_PARSER = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
-_CHOICE = 'Only named tools, "none", "auto" or "required" are supported.'
-_BOTH = "Cannot set both `continue_final_message` and `add_generation_prompt` to True."
-_NOT_ASKED = "continue_final_message and add_generation_prompt are not compatible."
-_NOTHING_OPEN = 'continue_final_message is set but the final message has no "content" to continue!'
-_SALT = "Parameter 'cache_salt' must be at most 128 characters and must not contain '@', '/', '\\\\', or NUL."
-_CANVAS = "diffusion_canvas_length must be a positive integer no larger than the served canvas."
-_BAD_SALT = re.compile(r"[@/\\\x00]")
+_EMPTY_TOOLS_MESSAGE = (
+    "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely."
+)
+_TOOL_PARSER_MESSAGE = (
+    '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
+)
+_TOOL_CHOICE_MESSAGE = 'Only named tools, "none", "auto" or "required" are supported.'
+_CONTINUE_AND_ADD_MESSAGE = "Cannot set both `continue_final_message` and `add_generation_prompt` to True."
+_CONTINUE_UNASKED_MESSAGE = "continue_final_message and add_generation_prompt are not compatible."
+_NOTHING_TO_CONTINUE_MESSAGE = (
+    'continue_final_message is set but the final message has no "content" to continue!'
+)
+_CACHE_SALT_MESSAGE = (
+    "Parameter 'cache_salt' must be at most 128 characters and must not contain '@', '/', '\\\\', or NUL."
+)
+_CANVAS_LENGTH_MESSAGE = (
+    "diffusion_canvas_length must be a positive integer no larger than the served canvas."
+)
+_CACHE_SALT_FORBIDDEN = re.compile(r"[@/\\\x00]")
 
 
-def check_chat(body: Json, server: Server) -> None:
+def check_chat(body: Json, server_info: ServerInfo) -> None:
     """Everything that is looked at before the prompt is rendered, in the server's order."""
-    for check in _CHAT:
-        check(body, server)
+    for check in _CHAT_CHECKS:
+        check(body, server_info)
 
 
-def check_length(tokens: int, server: Server) -> None:
+def check_length(prompt_tokens: int, server_info: ServerInfo) -> None:
     """A prompt that leaves no room for an answer; the number named is the limit and one, not the real length."""
-    if tokens >= server.context:
-        least = server.context + 1
-        raise Refusal(
+    if prompt_tokens >= server_info.context_tokens:
+        least = server_info.context_tokens + 1
+        raise VllmRefusal(
             400,
-            f"This model's maximum context length is {server.context} tokens. However, your prompt contains at least"
+            f"This model's maximum context length is {server_info.context_tokens} tokens. However, your prompt contains at least"
             f" {least} input tokens, which exceeds this limit even without any output tokens. Please reduce the length"
             f" of the input prompt. (parameter=input_tokens, value={least})",
             param="input_tokens",
         )
 
 
-def wanted_tokens(body: Json) -> int | None:
+def requested_max_tokens(body: Json) -> int | None:
     """The limit the request asks for, under either of its names."""
     limit = body.get("max_completion_tokens")
     limit = body.get("max_tokens") if limit is None else limit
@@ -60,21 +70,21 @@ def wanted_tokens(body: Json) -> int | None:
     return int(limit)
 
 
-def check_sampling(body: Json, server: Server) -> None:
+def check_sampling(body: Json, server_info: ServerInfo) -> None:
     """What a diffusion model cannot do; looked at last, after the prompt."""
-    if not server.profile.diffusion_checks:
+    if not server_info.profile.diffusion_checks:
         return
-    if _wants_sampling(body):
-        raise Refusal(400, _UNSUPPORTED)
+    if _has_sampling_fields(body):
+        raise VllmRefusal(400, _SAMPLING_MESSAGE)
     wanted = (body.get("response_format") or {}).get("type", "text")
     if wanted != "text" or body.get("structured_outputs"):
-        raise Refusal(400, _STRUCTURED)
+        raise VllmRefusal(400, _STRUCTURED_OUTPUT_MESSAGE)
     length = (body.get("vllm_xargs") or {}).get("diffusion_canvas_length", 1)
-    if not isinstance(length, int) or not 0 < length <= server.profile.canvas:
-        raise Refusal(400, f"{_CANVAS} (parameter=extra_args)", param="extra_args")
+    if not isinstance(length, int) or not 0 < length <= server_info.profile.canvas:
+        raise VllmRefusal(400, f"{_CANVAS_LENGTH_MESSAGE} (parameter=extra_args)", param="extra_args")
 
 
-def _wants_sampling(body: Json) -> bool:
+def _has_sampling_fields(body: Json) -> bool:
     if body.get("temperature") not in (None, 1) or body.get("seed") is not None:
         return True
     if any((body.get(name) or 0) > 0 for name in ("min_p", "min_tokens")):
@@ -82,123 +92,135 @@ def _wants_sampling(body: Json) -> bool:
     return any(body.get(name) for name in ("logit_bias", "bad_words", "allowed_token_ids"))
 
 
-def _messages(body: Json, _: Server) -> None:
+def _check_messages(body: Json, _: ServerInfo) -> None:
     messages = body.get("messages")
     if messages is None:
-        raise missing("body.messages", body)
+        raise missing_field("body.messages", body)
     if not isinstance(messages, list):
-        raise invalid({"type": "list_type", "loc": "body.messages", "msg": "Input should be a valid list"})
+        raise invalid_body(
+            {"type": "list_type", "loc": "body.messages", "msg": "Input should be a valid list"}
+        )
     for place, message in enumerate(messages):
         where = f"body.messages.{place}"
         if not isinstance(message, dict) or "role" not in message:
-            raise missing(f"{where}.role", message)
-        _message(message, where)
+            raise missing_field(f"{where}.role", message)
+        _check_message(message, where)
 
 
-def _message(message: Json, where: str) -> None:
+def _check_message(message: Json, location: str) -> None:
     if message["role"] == "user" and message.get("content") is None:
-        detail = {"type": "string_type", "loc": f"{where}.content", "msg": "Input should be a valid string"}
-        raise invalid({**detail, "input": None}, 19)
+        detail = {
+            "type": "string_type",
+            "loc": f"{location}.content",
+            "msg": "Input should be a valid string",
+        }
+        raise invalid_body({**detail, "input": None}, 19)
     for place, call in enumerate(message.get("tool_calls") or ()):
-        at = f"{where}.tool_calls.{place}"
+        at = f"{location}.tool_calls.{place}"
         if "id" not in call or "type" not in call:
-            raise invalid({"type": "missing", "loc": f"{at}.id", "msg": "Field required"}, 5)
+            raise invalid_body({"type": "missing", "loc": f"{at}.id", "msg": "Field required"}, 5)
         if call.get("function", {}).get("arguments") is None:
             detail = {
                 "type": "string_type",
                 "loc": f"{at}.function.arguments",
                 "msg": "Input should be a valid string",
             }
-            raise invalid(detail, 3)
+            raise invalid_body(detail, 3)
 
 
-def _tools(body: Json, server: Server) -> None:
+def _check_tools(body: Json, server_info: ServerInfo) -> None:
     tools = body.get("tools")
-    if tools == [] and server.profile.diffusion_checks:
-        raise Refusal(400, f"{_NO_TOOLS} (parameter=tools)", param="tools")
+    if tools == [] and server_info.profile.diffusion_checks:
+        raise VllmRefusal(400, f"{_EMPTY_TOOLS_MESSAGE} (parameter=tools)", param="tools")
     for place, tool in enumerate(tools or ()):
         function = tool.get("function") if isinstance(tool, dict) else None
         if not isinstance(function, dict):
-            raise missing(f"body.tools.{place}.function", tool)
+            raise missing_field(f"body.tools.{place}.function", tool)
         if "name" not in function:
-            raise missing(f"body.tools.{place}.function.name", function)
+            raise missing_field(f"body.tools.{place}.function.name", function)
 
 
-def _tool_parser(body: Json, server: Server) -> None:
-    if body.get("tools") and body.get("tool_choice") in (None, "auto") and not server.profile.tool_parser:
-        raise Refusal(400, _NO_PARSER)
+def _check_tool_parser(body: Json, server_info: ServerInfo) -> None:
+    if (
+        body.get("tools")
+        and body.get("tool_choice") in (None, "auto")
+        and not server_info.profile.tool_parser
+    ):
+        raise VllmRefusal(400, _TOOL_PARSER_MESSAGE)
 
 
-def _tool_choice(body: Json, _: Server) -> None:
+def _check_tool_choice(body: Json, _: ServerInfo) -> None:
     choice = body.get("tool_choice")
     if choice in (None, "none") or (choice == "auto" and not body.get("tools")):
         return
     if isinstance(choice, str) and choice not in ("auto", "required"):
-        raise Refusal(400, f"Invalid value for `tool_choice`: {choice}! {_CHOICE}")
+        raise VllmRefusal(400, f"Invalid value for `tool_choice`: {choice}! {_TOOL_CHOICE_MESSAGE}")
     if not body.get("tools"):
-        raise Refusal(400, "When using `tool_choice`, `tools` must be set.")
+        raise VllmRefusal(400, "When using `tool_choice`, `tools` must be set.")
     names = {tool["function"]["name"] for tool in body["tools"]}
     if isinstance(choice, dict) and choice.get("function", {}).get("name") not in names:
-        raise Refusal(400, "The tool specified in `tool_choice` does not match any of the specified `tools`")
+        raise VllmRefusal(
+            400, "The tool specified in `tool_choice` does not match any of the specified `tools`"
+        )
 
 
-def _fields(body: Json, _: Server) -> None:
+def _check_fields(body: Json, _: ServerInfo) -> None:
     stop = body.get("stop")
     if isinstance(stop, list) and len(stop) > 4:
         message = f"List should have at most 4 items after validation, not {len(stop)}"
-        raise invalid({"type": "too_long", "loc": "body.stop", "msg": message}, 2)
+        raise invalid_body({"type": "too_long", "loc": "body.stop", "msg": message}, 2)
     if body.get("stream_options") and not body.get("stream"):
         message = "Stream options can only be defined when `stream=True`. (parameter=stream_options)"
-        raise Refusal(400, message, param="stream_options")
+        raise VllmRefusal(400, message, param="stream_options")
     if body.get("chat_template") is not None:
-        raise Refusal(400, _TEMPLATE)
+        raise VllmRefusal(400, _CHAT_TEMPLATE_MESSAGE)
     salt = body.get("cache_salt")
-    if salt is not None and (len(salt) > 128 or _BAD_SALT.search(salt)):
-        raise Refusal(400, f"{_SALT} (parameter=cache_salt)", param="cache_salt")
+    if salt is not None and (len(salt) > 128 or _CACHE_SALT_FORBIDDEN.search(salt)):
+        raise VllmRefusal(400, f"{_CACHE_SALT_MESSAGE} (parameter=cache_salt)", param="cache_salt")
 
 
-def _limits(body: Json, server: Server) -> None:
-    limit = wanted_tokens(body)
+def _check_limits(body: Json, server_info: ServerInfo) -> None:
+    limit = requested_max_tokens(body)
     if limit is not None and limit < 1:
         message = f"max_tokens must be at least 1, got {limit}. (parameter=max_tokens, value={limit})"
-        raise Refusal(400, message, param="max_tokens")
-    if limit is not None and limit > server.context:
+        raise VllmRefusal(400, message, param="max_tokens")
+    if limit is not None and limit > server_info.context_tokens:
         message = (
-            f"max_tokens={limit} cannot be greater than max_model_len={server.context}. Please request fewer output"
+            f"max_tokens={limit} cannot be greater than max_model_len={server_info.context_tokens}. Please request fewer output"
             f" tokens. (parameter=max_tokens, value={limit})"
         )
-        raise Refusal(400, message, param="max_tokens")
+        raise VllmRefusal(400, message, param="max_tokens")
 
 
-def check_continuing(body: Json, _: Server) -> None:
+def check_continuation(body: Json, _: ServerInfo) -> None:
     """The last message is left open only where no new one is begun; begun it is, unless the request says
     otherwise.
     """
     if not body.get("continue_final_message"):
         return
     if body.get("add_generation_prompt"):
-        raise Refusal(400, _BOTH)
+        raise VllmRefusal(400, _CONTINUE_AND_ADD_MESSAGE)
     if body.get("add_generation_prompt") is None:
-        raise Refusal(400, _NOT_ASKED)
+        raise VllmRefusal(400, _CONTINUE_UNASKED_MESSAGE)
     if body["messages"][-1].get("content") is None:
-        raise Refusal(400, _NOTHING_OPEN)
+        raise VllmRefusal(400, _NOTHING_TO_CONTINUE_MESSAGE)
 
 
-def _conversation(body: Json, _: Server) -> None:
+def _check_not_empty(body: Json, _: ServerInfo) -> None:
     if not body["messages"]:
         message = "Cannot apply chat template to an empty conversation. Provide at least one message."
-        raise Refusal(400, message)
+        raise VllmRefusal(400, message)
 
 
-_CHAT: tuple[Callable[[Json, Server], None], ...] = (
-    _messages,
-    _tools,
-    _fields,
-    _tool_choice,
+_CHAT_CHECKS: tuple[Callable[[Json, ServerInfo], None], ...] = (
+    _check_messages,
+    _check_tools,
+    _check_fields,
+    _check_tool_choice,
     check_model,
-    _tool_parser,
-    _conversation,
-    check_continuing,
-    check_pictures,
-    _limits,
+    _check_tool_parser,
+    _check_not_empty,
+    check_continuation,
+    check_images,
+    _check_limits,
 )

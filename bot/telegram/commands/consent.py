@@ -9,120 +9,139 @@ from functools import partial
 
 from bot.db.conversations import chat_settings as chats
 from bot.db.conversations import turns
-from bot.db.conversations.chat_settings import KINDS, Consent, Kind
+from bot.db.conversations.chat_settings import CONTENT_KINDS, Consent, ContentKind
 from bot.db.engine import Transaction
 from bot.db.queues import inbox, outbox
 from bot.domain import Button, InboxItem, Part
-from bot.telegram.actions import TOO_OLD, Answer, Call, say
-from bot.turns.endpoints import Endpoint, button, may_go, question, seal
+from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, reply_text
+from bot.turns.endpoints import (
+    ModelEndpoint,
+    build_consent_question,
+    can_send_to,
+    format_consent_data,
+    hash_host,
+)
 
-NO_SECOND = "No second model is set up here."
+NO_FALLBACK = "No second model is set up here."
 HOW_TO = "Write your message behind it, as in: /deep compare these two contracts"
-DEEP = "For /deep"
+DEEP_REASON = "For /deep"
 
-_ANSWERS: dict[str, frozenset[Kind]] = {
+_ANSWER_KINDS: dict[str, frozenset[ContentKind]] = {
     "text": frozenset({"text"}),
-    "all": frozenset(KINDS),
+    "all": frozenset(CONTENT_KINDS),
     "no": frozenset(),
 }
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
-async def answered_deep(
-    tx: Transaction, item: InboxItem, second: Endpoint | None, chat: int, words: str
+async def can_answer_deep(
+    tx: Transaction, item: InboxItem, fallback: ModelEndpoint | None, chat: int, text: str
 ) -> bool:
     """Whether a /deep with these words is answered now: it has begun a turn, or nothing stands against one."""
-    if await turns.begun(tx, item.id):
+    if await turns.has_turn(tx, item.id):
         return True
-    return second is not None and bool(words) and may_go(second, await chats.consent(tx, chat, second.host))
+    return (
+        fallback is not None
+        and bool(text)
+        and can_send_to(fallback, await chats.load_consent(tx, chat, fallback.host))
+    )
 
 
-async def deep(call: Call) -> Answer:
+async def handle_deep(context: ActionContext) -> ActionResult:
     """A /deep that cannot be answered yet: says why, or asks the chat."""
-    second = call.reach.second
+    second = context.deps.fallback_endpoint
     if second is None:
-        return say(NO_SECOND)
-    if not call.words:
-        return say(HOW_TO)
-    if (await _consent(call, second)).kinds == frozenset():
-        return say(
+        return reply_text(NO_FALLBACK)
+    if not context.args:
+        return reply_text(HOW_TO)
+    if (await _load_consent(context, second)).kinds == frozenset():
+        return reply_text(
             f"This chat said no to {second.host}, so I did not send this there. /consent changes that."
         )
-    await chats.ask_consent(call.tx, call.lane.chat, second.host)
+    await chats.mark_consent_asked(context.tx, context.lane.chat, second.host)
     # Not as the answer of its item: that place belongs to the turn, once the chat has agreed.
-    asked = question(second, DEEP, item=call.item.id)
-    await outbox.add(call.tx, item=None, lane=call.lane, parts=(asked,), now=call.now)
-    return Answer(then=(partial(call.reach.wake_sender, call.lane),))
+    asked = build_consent_question(second, DEEP_REASON, item=context.item.id)
+    await outbox.add(context.tx, item=None, lane=context.lane, parts=(asked,), now=context.now)
+    return ActionResult(after_commit=(partial(context.deps.wake_sender, context.lane),))
 
 
-async def show(call: Call) -> Answer:
+async def handle_consent(context: ActionContext) -> ActionResult:
     """/consent: what may go to the second endpoint, with buttons to change it."""
-    second = call.reach.second
+    second = context.deps.fallback_endpoint
     if second is None:
-        return say(NO_SECOND)
-    if not second.is_outside:
-        return say(f"The second model is at {second.host}, on our own network; nothing leaves it.")
-    return Answer(parts=(_page(second, await _consent(call, second)),))
+        return reply_text(NO_FALLBACK)
+    if not second.is_external:
+        return reply_text(f"The second model is at {second.host}, on our own network; nothing leaves it.")
+    return ActionResult(parts=(_build_page(second, await _load_consent(context, second)),))
 
 
-async def tapped(call: Call) -> Answer:
+async def handle_consent_button(context: ActionContext) -> ActionResult:
     """A button of the question or of /consent; `call.words` is an answer or a kind, an item, and for which
     host.
     """
-    second = call.reach.second
-    (wish, item, sealed, *_) = [*call.words.split(":"), "", ""]
-    if second is None or sealed != seal(second.host) or not _NUMBER.fullmatch(item):
-        return TOO_OLD
-    if wish in _ANSWERS:
-        return await _answer(call, second, _ANSWERS[wish], int(item))
-    kinds = (await _consent(call, second)).kinds or frozenset[Kind]()
-    if wish not in KINDS or not kinds:
-        return TOO_OLD
-    await chats.give_consent(call.tx, call.lane.chat, second.host, kinds ^ {wish})
-    return Answer(toast="Changed.", redraw=_page(second, await _consent(call, second)))
+    second = context.deps.fallback_endpoint
+    (wish, item, sealed, *_) = [*context.args.split(":"), "", ""]
+    if second is None or sealed != hash_host(second.host) or not _NUMBER.fullmatch(item):
+        return BUTTON_EXPIRED
+    if wish in _ANSWER_KINDS:
+        return await _apply_answer(context, second, _ANSWER_KINDS[wish], int(item))
+    kinds = (await _load_consent(context, second)).kinds or frozenset[ContentKind]()
+    if wish not in CONTENT_KINDS or not kinds:
+        return BUTTON_EXPIRED
+    await chats.store_consent(context.tx, context.lane.chat, second.host, kinds ^ {wish})
+    return ActionResult(
+        toast="Changed.", replacement=_build_page(second, await _load_consent(context, second))
+    )
 
 
-async def _answer(call: Call, second: Endpoint, kinds: frozenset[Kind], item: int) -> Answer:
+async def _apply_answer(
+    context: ActionContext, fallback: ModelEndpoint, kinds: frozenset[ContentKind], item: int
+) -> ActionResult:
     """The chat has said what may go there: what waited for that goes on, the /deep `item` (0: none) included."""
-    await chats.give_consent(call.tx, call.lane.chat, second.host, kinds)
+    await chats.store_consent(context.tx, context.lane.chat, fallback.host, kinds)
     if kinds and item:
-        await inbox.put_back(call.tx, item, call.lane, now=call.now)
+        await inbox.requeue(context.tx, item, context.lane, now=context.now)
     if item and not kinds:
         unanswered = " Send it without /deep, and I answer it here."
     else:
         unanswered = ""
-    redraw = Part(f"{_told(second, kinds)} /consent changes that.{unanswered}")
-    then = (call.reach.wake_worker, partial(call.reach.turns.go_on, call.lane))
-    return Answer(toast="Agreed." if kinds else "Nothing goes there.", redraw=redraw, then=then)
+    redraw = Part(f"{_format_consent(fallback, kinds)} /consent changes that.{unanswered}")
+    then = (context.deps.wake_worker, partial(context.deps.turns.wake, context.lane))
+    return ActionResult(
+        toast="Agreed." if kinds else "Nothing goes there.", replacement=redraw, after_commit=then
+    )
 
 
-async def _consent(call: Call, second: Endpoint) -> Consent:
-    return await chats.consent(call.tx, call.lane.chat, second.host)
+async def _load_consent(context: ActionContext, fallback: ModelEndpoint) -> Consent:
+    return await chats.load_consent(context.tx, context.lane.chat, fallback.host)
 
 
-def _page(second: Endpoint, consent: Consent) -> Part:
+def _build_page(fallback: ModelEndpoint, consent: Consent) -> Part:
     """What /consent shows."""
-    if not consent.given:
-        return replace(question(second, "If the second model answers"), text=_told(second, frozenset()))
-    kinds = consent.kinds or frozenset[Kind]()
+    if not consent.is_given:
+        return replace(
+            build_consent_question(fallback, "If the second model answers"),
+            text=_format_consent(fallback, frozenset()),
+        )
+    kinds = consent.kinds or frozenset[ContentKind]()
     toggles = tuple(
-        Button(f"{'Keep back' if kind in kinds else 'Also send'} {kind}", button(kind, second))
-        for kind in KINDS
+        Button(f"{'Keep back' if kind in kinds else 'Also send'} {kind}", format_consent_data(kind, fallback))
+        for kind in CONTENT_KINDS
         if kind != "text"
     )
-    withdraw = (Button("Send nothing there", button("no", second)),)
-    return Part(_told(second, kinds), buttons=(toggles, withdraw))
+    withdraw = (Button("Send nothing there", format_consent_data("no", fallback)),)
+    return Part(_format_consent(fallback, kinds), buttons=(toggles, withdraw))
 
 
-def _told(second: Endpoint, kinds: frozenset[Kind]) -> str:
+def _format_consent(fallback: ModelEndpoint, kinds: frozenset[ContentKind]) -> str:
     if not kinds:
-        return f"Nothing of this chat goes to {second.host}."
-    kept_back = [kind for kind in KINDS if kind not in kinds]
-    stays = f"; {_listed(kept_back)} stay here" if kept_back else ""
-    return f"The {_listed([kind for kind in KINDS if kind in kinds])} of this chat may go to {second.host}{stays}."
+        return f"Nothing of this chat goes to {fallback.host}."
+    kept_back = [kind for kind in CONTENT_KINDS if kind not in kinds]
+    stays = f"; {_join_kinds(kept_back)} stay here" if kept_back else ""
+    return f"The {_join_kinds([kind for kind in CONTENT_KINDS if kind in kinds])} of this chat may go to {fallback.host}{stays}."
 
 
-def _listed(kinds: Sequence[Kind]) -> str:
+def _join_kinds(kinds: Sequence[ContentKind]) -> str:
     *first, last = kinds
     if first:
         return f"{', '.join(first)} and {last}"

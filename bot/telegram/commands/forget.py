@@ -8,57 +8,69 @@ from bot.db.maintenance import retention
 from bot.db.queues import inbox, jobs
 from bot.db.queues import stop_requests as stopping
 from bot.domain import Button, Lane, Part
-from bot.telegram.actions import TOO_OLD, Answer, Call, say
+from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, reply_text
 
-DELETED = (
+FORGET_QUESTION = (
     "Shall I forget this chat, in all its topics? I stop what runs, drop what waits, and delete for good:\n"
     "• what you wrote and sent, and what Telegram told me with it\n"
     "• my answers, thoughts and summaries\n"
     "• what tools were asked, and what they found\n"
     "• all notes, and what I was to say or do later"
 )
-STAYS = (
+KEPT_NOTICE = (
     "What stays: figures without words (when, how long, how many tokens, which tools), your name, that you are let in, "
     "and your settings here. What you see in this Telegram chat stays with Telegram until you delete it there."
 )
-COPY = "A copy of my database holds all that until {day}; then it is deleted, too."
-NO_COPY = "There is no copy of my database that I made; copies made by others are beyond my reach."
+BACKUP_NOTICE = "A copy of my database holds all that until {day}; then it is deleted, too."
+NO_BACKUP_NOTICE = "There is no copy of my database that I made; copies made by others are beyond my reach."
 YES = "forget:yes"
 NO = "forget:no"
 
 
-async def ask(call: Call) -> Answer:
+async def handle_forget(context: ActionContext) -> ActionResult:
     """/forget."""
-    until = call.reach.copies_until()
+    until = context.deps.backups_kept_until()
     if until is None:
-        copy = NO_COPY
+        copy = NO_BACKUP_NOTICE
     else:
-        copy = COPY.format(day=f"{datetime.fromtimestamp(until, UTC):%-d %B %Y}")
-    return say("\n\n".join((DELETED, STAYS, copy)), (Button("Forget it all", YES), Button("Keep it", NO)))
+        copy = BACKUP_NOTICE.format(day=f"{datetime.fromtimestamp(until, UTC):%-d %B %Y}")
+    return reply_text(
+        "\n\n".join((FORGET_QUESTION, KEPT_NOTICE, copy)),
+        (Button("Forget it all", YES), Button("Keep it", NO)),
+    )
 
 
-async def tapped(call: Call) -> Answer:
+async def handle_forget_button(context: ActionContext) -> ActionResult:
     """A button of the question."""
-    if call.words == "no":
-        return Answer(toast="Nothing is deleted.", redraw=Part("I keep this chat as it is."))
-    if call.words != "yes":
-        return TOO_OLD
-    if await retention.forgetting(call.tx, call.lane):
-        return Answer(toast="I am at it.")
-    await jobs.remove_all(call.tx, call.person)  # what came due from now on would not be forgotten
-    lanes = await retention.lanes_of(call.tx, call.lane.chat)
+    if context.args == "no":
+        return ActionResult(toast="Nothing is deleted.", replacement=Part("I keep this chat as it is."))
+    if context.args != "yes":
+        return BUTTON_EXPIRED
+    if await retention.is_forgetting(context.tx, context.lane):
+        return ActionResult(toast="I am at it.")
+    await jobs.remove_all(context.tx, context.person)  # what came due from now on would not be forgotten
+    lanes = await retention.list_lanes(context.tx, context.lane.chat)
     woken = list[Lane]()
     for lane in lanes:
-        woken += await call.reach.approvals.forget(call.tx, lane, before=call.item.id, now=call.now)
-        await stopping.stop(call.tx, lane, before=call.item.id, now=call.now)
-        await retention.drop_waiting(call.tx, lane, before=call.item.id, now=call.now)
-        body = {"job": "forget", "person": call.person, "asked_at": call.now, "tell": lane == call.lane}
-        await inbox.add(call.tx, kind="house", lane=lane, sender=None, body=body, now=call.now)
-    cuts = tuple(partial(call.reach.turns.stop, lane, call.item.id) for lane in lanes)
+        woken += await context.deps.approvals.forget_lane(
+            context.tx, lane, before=context.item.id, now=context.now
+        )
+        await stopping.stop(context.tx, lane, before=context.item.id, now=context.now)
+        await retention.drop_waiting(context.tx, lane, before=context.item.id, now=context.now)
+        body = {
+            "job": "forget",
+            "person": context.person,
+            "asked_at": context.now,
+            "tell": lane == context.lane,
+        }
+        await inbox.add(context.tx, kind="house", lane=lane, sender=None, body=body, now=context.now)
+    cuts = tuple(partial(context.deps.turns.stop, lane, context.item.id) for lane in lanes)
     wakes: tuple[Callable[[], object], ...] = (
-        call.reach.wake_worker,
-        *(partial(call.reach.wake_sender, lane) for lane in woken),
+        context.deps.wake_worker,
+        *(partial(context.deps.wake_sender, lane) for lane in woken),
     )
-    return Answer(
-        toast="I forget this chat.", redraw=Part("I am forgetting this chat."), then=(*cuts, *wakes)
+    return ActionResult(
+        toast="I forget this chat.",
+        replacement=Part("I am forgetting this chat."),
+        after_commit=(*cuts, *wakes),
     )

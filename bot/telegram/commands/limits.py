@@ -10,28 +10,28 @@ from typing import Any
 
 from bot.db.engine import Transaction
 from bot.db.people import limits, people
-from bot.db.people.limits import EVERYBODY, Rule
-from bot.db.people.people import Standing
-from bot.telegram.actions import Answer, Call, pages, part, say
+from bot.db.people.limits import EVERYBODY, QuotaRule
+from bot.db.people.people import RoleOrBlocked
+from bot.telegram.actions import ActionContext, ActionResult, build_pages, build_part, reply_text
 
-DAY = 86_400  # a day begins at midnight UTC
+DAY_SECONDS = 86_400  # a day begins at midnight UTC
 HOW_TO = (
     "Use /limits NUMBER 200 for one person, /limits all 200 for every member; none in place of 200 lifts a limit, "
     "default takes back what was set."
 )
 
-_SETTING = re.compile(r"(all|[1-9][0-9]{0,15}) (none|default|[0-9]{1,9})", re.ASCII)
+_LIMIT_PATTERN = re.compile(r"(all|[1-9][0-9]{0,15}) (none|default|[0-9]{1,9})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class QuotaUsage:
     """What somebody has used of today's canvases (estimated); `limit` None: they may use as many as they
     like.
     """
 
     used: int
     limit: int | None
-    ends_in: float
+    resets_in_seconds: float
 
     @property
     def is_used_up(self) -> bool:
@@ -39,99 +39,113 @@ class Share:
         return self.limit is not None and self.used >= self.limit
 
     @property
-    def again(self) -> str:
+    def reset_text(self) -> str:
         """When the count begins anew, in words."""
-        minutes = max(1, round(self.ends_in / 60))
+        minutes = max(1, round(self.resets_in_seconds / 60))
         hours, minutes = divmod(minutes, 60)
         spans = [f"{hours} h"] if hours else []
         return f"at 00:00 UTC, in {' '.join(spans + [f'{minutes} min'] * bool(minutes))}"
 
 
-async def limit_of(tx: Transaction, person: int, standing: Standing | None, a_day: int | None) -> int | None:
+async def load_limit(
+    tx: Transaction, person: int, role: RoleOrBlocked | None, default_per_day: int | None
+) -> int | None:
     """What a person may use a day; `a_day` is what the settings give a member."""
-    own, everybody = await limits.rules_for(tx, person)
+    own, everybody = await limits.find_rules(tx, person)
     if own is not None:
         return own.canvases
-    if standing == "admin":
+    if role == "admin":
         return None
     if everybody is not None:
         return everybody.canvases
-    return a_day
+    return default_per_day
 
 
-async def share(tx: Transaction, person: int, limit: int | None, *, now: float) -> Share:
+async def load_quota_usage(tx: Transaction, person: int, limit: int | None, *, now: float) -> QuotaUsage:
     """How a person stands today."""
-    begin = now - now % DAY
-    return Share(await limits.used(tx, person, begin), limit, begin + DAY - now)
+    begin = now - now % DAY_SECONDS
+    return QuotaUsage(await limits.count_used_canvases(tx, person, begin), limit, begin + DAY_SECONDS - now)
 
 
-async def show(call: Call) -> Answer:
+async def handle_limits(context: ActionContext) -> ActionResult:
     """/limits, and what may follow it."""
-    if not call.words:
-        return await _standing(call)
-    if call.standing != "admin":
-        return say("Admins set limits; /limits alone shows yours.")
-    found = _SETTING.fullmatch(" ".join(call.words.lower().split()))
+    if not context.args:
+        return await _show_current(context)
+    if context.role != "admin":
+        return reply_text("Admins set limits; /limits alone shows yours.")
+    found = _LIMIT_PATTERN.fullmatch(" ".join(context.args.lower().split()))
     if found:
-        return await _set(call, found[1], found[2])
-    return say(HOW_TO)
+        return await _set_limit(context, found[1], found[2])
+    return reply_text(HOW_TO)
 
 
-async def _standing(call: Call) -> Answer:
-    limit = await limit_of(call.tx, call.person, call.standing, call.reach.canvases_a_day)
-    mine = await share(call.tx, call.person, limit, now=call.now)
+async def _show_current(context: ActionContext) -> ActionResult:
+    limit = await load_limit(context.tx, context.person, context.role, context.deps.canvases_per_day)
+    mine = await load_quota_usage(context.tx, context.person, limit, now=context.now)
     if mine.limit is None:
-        line = f"You have used {canvases(mine.used)} today, estimated; you have no limit."
+        line = f"You have used {format_canvases(mine.used)} today, estimated; you have no limit."
     else:
-        line = f"You have used {mine.used} of your {canvases(mine.limit)} of today, estimated; anew {mine.again}."
-    if call.standing != "admin":
-        return say(line)
-    rules = await limits.rules(call.tx)
+        line = f"You have used {mine.used} of your {format_canvases(mine.limit)} of today, estimated; anew {mine.reset_text}."
+    if context.role != "admin":
+        return reply_text(line)
+    rules = await limits.list_rules(context.tx)
     everybody = next((rule for rule in rules if rule.person == EVERYBODY), None)
-    entries = ["", _line("Every member", everybody or Rule(EVERYBODY, call.reach.canvases_a_day))]
-    entries += [_line(await _name(call, rule.person), rule) for rule in rules if rule.person != EVERYBODY]
-    return Answer(parts=pages(line, [(one, ()) for one in [*entries, "", HOW_TO]], in_a_row=1))
-
-
-async def _set(call: Call, whom: str, wish: str) -> Answer:
-    person = EVERYBODY if whom == "all" else int(whom)
-    before, _ = await limits.rules_for(call.tx, person)
-    if wish == "default":
-        await limits.remove(call.tx, person)
-        _, everybody = await limits.rules_for(call.tx, person)
-        rule = everybody or Rule(person, call.reach.canvases_a_day)
-        if person in call.reach.access.admins():
-            rule = Rule(person, None)
-    else:
-        rule = Rule(person, None if wish == "none" else int(wish))
-        await limits.put(call.tx, person, rule.canvases, by=call.person, now=call.now)
-    after = None if wish == "default" else rule
-    await call.note(
-        "set a limit", "every member" if whom == "all" else f"person {person}", _told(before), _told(after)
+    entries = [
+        "",
+        _format_line("Every member", everybody or QuotaRule(EVERYBODY, context.deps.canvases_per_day)),
+    ]
+    entries += [
+        _format_line(await _load_name(context, rule.person), rule)
+        for rule in rules
+        if rule.person != EVERYBODY
+    ]
+    return ActionResult(
+        parts=build_pages(line, [(one, ()) for one in [*entries, "", HOW_TO]], buttons_per_row=1)
     )
-    told = part(f"{_line(await _name(call, person), rule)}.")
-    return Answer(parts=(told,), then=(call.reach.limits_changed,))
 
 
-def _told(rule: Rule | None) -> dict[str, Any] | None:
+async def _set_limit(context: ActionContext, target: str, value: str) -> ActionResult:
+    person = EVERYBODY if target == "all" else int(target)
+    before, _ = await limits.find_rules(context.tx, person)
+    if value == "default":
+        await limits.remove(context.tx, person)
+        _, everybody = await limits.find_rules(context.tx, person)
+        rule = everybody or QuotaRule(person, context.deps.canvases_per_day)
+        if person in context.deps.access.list_admins():
+            rule = QuotaRule(person, None)
+    else:
+        rule = QuotaRule(person, None if value == "none" else int(value))
+        await limits.put(context.tx, person, rule.canvases, set_by=context.person, now=context.now)
+    after = None if value == "default" else rule
+    await context.record_audit(
+        "set a limit",
+        "every member" if target == "all" else f"person {person}",
+        _to_audit_record(before),
+        _to_audit_record(after),
+    )
+    told = build_part(f"{_format_line(await _load_name(context, person), rule)}.")
+    return ActionResult(parts=(told,), after_commit=(context.deps.on_limits_changed,))
+
+
+def _to_audit_record(rule: QuotaRule | None) -> dict[str, Any] | None:
     """A limit as the audit tells it."""
     if rule is None:
         return None
     return {"canvases a day": rule.canvases}
 
 
-async def _name(call: Call, person: int) -> str:
+async def _load_name(context: ActionContext, person: int) -> str:
     if person == EVERYBODY:
         return "Every member"
-    known = await people.find(call.tx, person)
+    known = await people.find(context.tx, person)
     return f"{known.name if known else 'Person'} · {person}"
 
 
-def _line(who: str, rule: Rule) -> str:
-    return f"{who}: {'no limit' if rule.canvases is None else f'{canvases(rule.canvases)} a day'}"
+def _format_line(name: str, rule: QuotaRule) -> str:
+    return f"{name}: {'no limit' if rule.canvases is None else f'{format_canvases(rule.canvases)} a day'}"
 
 
-def canvases(count: int) -> str:
+def format_canvases(count: int) -> str:
     """A count of canvases in words."""
     if count == 1:
         return "1 canvas"

@@ -3,18 +3,20 @@
 from collections.abc import Sequence
 
 from bot.domain import Button, Part
-from bot.telegram.actions import PAGE, units
+from bot.telegram.actions import MAX_PAGE_UNITS, count_utf16_units
 
-Rows = tuple[tuple[Button, ...], ...]
+ButtonRows = tuple[tuple[Button, ...], ...]
 
 
-def parts(lines: Sequence[str], buttons: Rows = ()) -> tuple[Part, ...]:
+def build_parts(lines: Sequence[str], buttons: ButtonRows = ()) -> tuple[Part, ...]:
     """Long texts as several messages, the buttons under the last."""
     texts = []
     text = ""
     for line in lines:
-        for piece in [line[at : at + PAGE // 2] for at in range(0, len(line), PAGE // 2)] or [""]:
-            if text and units(f"{text}\n{piece}") > PAGE:
+        for piece in [
+            line[at : at + MAX_PAGE_UNITS // 2] for at in range(0, len(line), MAX_PAGE_UNITS // 2)
+        ] or [""]:
+            if text and count_utf16_units(f"{text}\n{piece}") > MAX_PAGE_UNITS:
                 texts.append(text)
                 text = piece
             else:
@@ -23,8 +25,8 @@ def parts(lines: Sequence[str], buttons: Rows = ()) -> tuple[Part, ...]:
     return (*(Part(one) for one in texts[:-1]), Part(texts[-1], buttons=buttons))
 
 
-def cut(text: str) -> str:
+def truncate_text(text: str) -> str:
     """A text as one message at most."""
-    if units(text) <= PAGE:
+    if count_utf16_units(text) <= MAX_PAGE_UNITS:
         return text
-    return f"{text[: PAGE // 2]}\n…"
+    return f"{text[: MAX_PAGE_UNITS // 2]}\n…"

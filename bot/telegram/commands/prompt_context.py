@@ -2,42 +2,44 @@
 
 from collections.abc import Iterator
 
-from bot.telegram.actions import Answer, Call, say
-from bot.telegram.commands.usage_summary import short
-from bot.turns.context_window import Composition
+from bot.telegram.actions import ActionContext, ActionResult, reply_text
+from bot.telegram.commands.usage_summary import abbreviate_count
+from bot.turns.context_window import PromptBreakdown
 
-MOST = 40  # parts that are told one by one
+MAX_LISTED_PARTS = 40  # parts that are told one by one
 
 
-async def show(call: Call) -> Answer:
+async def handle_context(context: ActionContext) -> ActionResult:
     """/context."""
-    return say("\n".join(lines(await call.reach.composition(call.tx, call.lane))))
+    return reply_text(
+        "\n".join(format_prompt_breakdown(await context.deps.load_prompt_breakdown(context.tx, context.lane)))
+    )
 
 
-def lines(made: Composition) -> Iterator[str]:
+def format_prompt_breakdown(breakdown: PromptBreakdown) -> Iterator[str]:
     """The parts of the next prompt, beside what the server counted for the last one."""
     yield "My next prompt, tokens estimated:"
-    for label, tokens in made.parts[:MOST]:
-        yield f"{label}: {short(tokens)}"
-    if more := made.parts[MOST:]:
-        yield f"{len(more)} more: {short(sum(tokens for _, tokens in more))}"
-    yield f"Together: {short(made.total)} of {short(made.budget)}, and what you write"
-    yield f"Last time the server counted: {_last(made)}"
-    if made.left_out_turns:
-        if made.left_out_turns == 1:
+    for label, tokens in breakdown.parts[:MAX_LISTED_PARTS]:
+        yield f"{label}: {abbreviate_count(tokens)}"
+    if more := breakdown.parts[MAX_LISTED_PARTS:]:
+        yield f"{len(more)} more: {abbreviate_count(sum(tokens for _, tokens in more))}"
+    yield f"Together: {abbreviate_count(breakdown.total_tokens)} of {abbreviate_count(breakdown.prompt_budget)}, and what you write"
+    yield f"Last time the server counted: {_format_last(breakdown)}"
+    if breakdown.left_out_turns:
+        if breakdown.left_out_turns == 1:
             turns = "1 turn has"
         else:
-            turns = f"{made.left_out_turns} turns have"
+            turns = f"{breakdown.left_out_turns} turns have"
         yield f"{turns} left the prompt; I can look them up."
 
 
-def _last(made: Composition) -> str:
-    if made.last_prompt is None:
+def _format_last(breakdown: PromptBreakdown) -> str:
+    if breakdown.last_prompt_tokens is None:
         return "unknown"
-    return f"{short(made.last_prompt)}, {'cached unknown' if made.last_cached is None else _cached(made.last_cached)}"
+    return f"{abbreviate_count(breakdown.last_prompt_tokens)}, {'cached unknown' if breakdown.last_cached_tokens is None else _format_cached(breakdown.last_cached_tokens)}"
 
 
-def _cached(tokens: int) -> str:
+def _format_cached(tokens: int) -> str:
     if tokens:
-        return f"{short(tokens)} of it cached"
+        return f"{abbreviate_count(tokens)} of it cached"
     return "nothing of it cached"

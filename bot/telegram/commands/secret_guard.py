@@ -8,30 +8,30 @@ from typing import Any
 
 from bot import logs
 from bot.db.queues import inbox
-from bot.telegram.actions import Answer, Call, part
+from bot.telegram.actions import ActionContext, ActionResult, build_part
 from bot.telegram.commands import tool_tasks as errands
-from bot.tool_registry.secret_scanner import holds_a_secret
+from bot.tool_registry.secret_scanner import has_likely_secret
 
-TOLD = (
-    "Your message looks as if it held a secret, so I did not use it: I keep nothing of it and delete it here. Enter "
+SECRET_NOTICE = (
+    "Your message looks as if it held a secret, so I did not use it: I keep nothing of it and delete it here. Enter "  # noqa: S105
     "secrets on the machine, with `canvasgram tools secret set NAME`, and name them in a header as {NAME}: `canvasgram "
     "tools add --help`. If somebody else may have seen it, have it replaced where it came from."
 )
 
 
-def is_secret(words: str) -> bool:
+def has_secret(args: str) -> bool:
     """Whether what follows /tools must not be used or kept: any word of /tools secret, and what looks like a
     key.
     """
-    return words.lower().split(maxsplit=1)[:1] == ["secret"] or holds_a_secret(words)
+    return args.lower().split(maxsplit=1)[:1] == ["secret"] or has_likely_secret(args)
 
 
-async def unsay(call: Call) -> Answer:
+async def delete_secret_message(context: ActionContext) -> ActionResult:
     """Keep nothing of the message, have it deleted, and say what to do instead."""
-    message: dict[str, Any] = call.item.body.get("message") or call.item.body["edited_message"]
-    logs.hide(
-        word for word in str(message.get("text", message.get("caption"))).split() if holds_a_secret(word)
+    message: dict[str, Any] = context.item.body.get("message") or context.item.body["edited_message"]
+    logs.hide_secrets(
+        word for word in str(message.get("text", message.get("caption"))).split() if has_likely_secret(word)
     )
-    await inbox.forget_body(call.tx, [call.item.id])
-    sent = await errands.write(call, "unsay", {"message": message["message_id"]})
-    return Answer(parts=(part(TOLD),), then=sent.then)
+    await inbox.forget_body(context.tx, [context.item.id])
+    sent = await errands.write_tool_task(context, "unsay", {"message": message["message_id"]})
+    return ActionResult(parts=(build_part(SECRET_NOTICE),), after_commit=sent.after_commit)

@@ -3,53 +3,55 @@ come.
 """
 
 from bot.db.conversations import chat_settings as chats
-from bot.db.conversations.chat_settings import THINK, Think
+from bot.db.conversations.chat_settings import THINK_MODES, ThinkMode
 from bot.domain import Button, Part
-from bot.telegram.actions import TOO_OLD, Answer, Call, part, say
+from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, build_part, reply_text
 
 HOW_TO = "Use /think auto, /think on or /think off; /think alone shows how it stands."
-_WAYS: dict[Think, str] = {
+_MODE_LABELS: dict[ThinkMode, str] = {
     "auto": "when tools or several steps ask for it",
     "on": "before every answer, which takes longer",
     "off": "never",
 }
 
 
-async def think(call: Call) -> Answer:
+async def handle_think(context: ActionContext) -> ActionResult:
     """/think, and the word that may follow it."""
-    if not call.words:
-        return Answer(parts=(_standing(call, await chats.think(call.tx, call.lane)),))
-    wanted = _wanted(call.words.lower())
+    if not context.args:
+        return ActionResult(
+            parts=(_build_settings_part(context, await chats.load_think_mode(context.tx, context.lane)),)
+        )
+    wanted = _parse_mode(context.args.lower())
     if wanted is None:
-        return say(HOW_TO)
-    await chats.set_think(call.tx, call.lane, wanted)
-    return say(_changed(wanted))
+        return reply_text(HOW_TO)
+    await chats.set_think_mode(context.tx, context.lane, wanted)
+    return reply_text(_format_changed(wanted))
 
 
-async def tapped(call: Call) -> Answer:
+async def handle_think_button(context: ActionContext) -> ActionResult:
     """A button of /think."""
-    wanted = _wanted(call.words)
+    wanted = _parse_mode(context.args)
     if wanted is None:
-        return TOO_OLD
-    await chats.set_think(call.tx, call.lane, wanted)
-    return Answer(toast=_changed(wanted), redraw=_standing(call, wanted))
+        return BUTTON_EXPIRED
+    await chats.set_think_mode(context.tx, context.lane, wanted)
+    return ActionResult(toast=_format_changed(wanted), replacement=_build_settings_part(context, wanted))
 
 
-def _wanted(word: str) -> Think | None:
-    return next((one for one in THINK if one == word), None)
+def _parse_mode(word: str) -> ThinkMode | None:
+    return next((one for one in THINK_MODES if one == word), None)
 
 
-def _changed(wanted: Think) -> str:
-    return f"Thinking from your next message on: {_WAYS[wanted]}."
+def _format_changed(mode: ThinkMode) -> str:
+    return f"Thinking from your next message on: {_MODE_LABELS[mode]}."
 
 
-def _standing(call: Call, chosen: Think | None) -> Part:
-    house = call.reach.thinking
-    if chosen is None:
+def _build_settings_part(context: ActionContext, mode: ThinkMode | None) -> Part:
+    house = context.deps.default_thinking
+    if mode is None:
         now = f"{house}, as the house does"
     else:
-        now = f"{chosen} (the house: {house})"
-    lines = [f"Thinking in this chat: {now}.", *(f"{way}: {what}" for way, what in _WAYS.items())]
-    held = chosen or house
-    buttons = tuple(Button(f"✓ {way}" if way == held else way, f"think:{way}") for way in THINK)
-    return part("\n".join(lines), buttons)
+        now = f"{mode} (the house: {house})"
+    lines = [f"Thinking in this chat: {now}.", *(f"{way}: {what}" for way, what in _MODE_LABELS.items())]
+    held = mode or house
+    buttons = tuple(Button(f"✓ {way}" if way == held else way, f"think:{way}") for way in THINK_MODES)
+    return build_part("\n".join(lines), buttons)

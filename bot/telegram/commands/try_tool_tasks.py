@@ -7,63 +7,71 @@ from bot.db.engine import Database, Transaction
 from bot.db.queues import inbox
 from bot.domain import Part
 from bot.errors import ChangeRefused
-from bot.telegram.best_effort_calls import Gestures
-from bot.telegram.commands.long_text import parts
-from bot.telegram.commands.tool_tasks import Errand, Finish, telling
+from bot.telegram.best_effort_calls import BestEffortCalls
+from bot.telegram.commands.long_text import build_parts
+from bot.telegram.commands.tool_tasks import FinishTask, ToolTask, finish_with
 from bot.tool_registry import refresh as refreshing
 from bot.tool_registry import try_tool as trying
-from bot.tool_registry.loader import Where
-from bot.tool_registry.registry import Catalogue
+from bot.tool_registry.loader import ToolSettings
+from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.try_tool import Trial
-from bot.usage.plain_text import plain
+from bot.usage.plain_text import escape_for_terminal
 
-AGAIN = "The gateway stopped while {name} ran; what it did is unknown. I do not run it again by myself."
+NOT_REPEATED = (
+    "The gateway stopped while {name} ran; what it did is unknown. I do not run it again by myself."
+)
 NOT_DELETED = "I could not delete your message with the secret: delete it yourself, please."
-WELL = "All sources are as they should be."
+ALL_SOURCES_FINE = "All sources are as they should be."
 
 
-class Trials:
+class TryToolTasks:
     """What runs them."""
 
-    def __init__(self, database: Database, catalogue: Catalogue, where: Where, gestures: Gestures) -> None:
+    def __init__(
+        self,
+        database: Database,
+        registry: ToolRegistry,
+        tool_settings: ToolSettings,
+        best_effort_calls: BestEffortCalls,
+    ) -> None:
         self._database = database
-        self._catalogue = catalogue
-        self._where = where
-        self._gestures = gestures
+        self._registry = registry
+        self._tool_settings = tool_settings
+        self._best_effort_calls = best_effort_calls
 
-    def by_name(self) -> Mapping[str, Callable[[Errand], Awaitable[Finish]]]:
+    def get_handlers(self) -> Mapping[str, Callable[[ToolTask], Awaitable[FinishTask]]]:
         """The errands, by what is to be done."""
-        return {"try": self._try, "reload": self._reload, "unsay": self._unsay}
+        return {"try": self._try_tool, "reload": self._reload_sources, "unsay": self._delete_message}
 
-    async def _try(self, errand: Errand) -> Finish:
-        name, *arguments = errand.words.split(maxsplit=1)
-        tool = self._catalogue.get(name)
+    async def _try_tool(self, task: ToolTask) -> FinishTask:
+        name, *arguments = task.args.split(maxsplit=1)
+        tool = self._registry.get(name)
         if tool is None:
             raise ChangeRefused(f"{name[:80]} cannot be used now; /tools shows how it stands.")
-        if errand.item.attempt > 1 and not tool.repeatable:
-            raise ChangeRefused(AGAIN.format(name=name))
+        if task.item.attempt > 1 and not tool.repeatable:
+            raise ChangeRefused(NOT_REPEATED.format(name=name))
         if not tool.repeatable:
             async with self._database.transaction() as tx:
-                await inbox.surely_taken(tx, errand.item.id)
-        trial = Trial(tool, arguments[0] if arguments else "", errand.person, errand.name, errand.lane)
-        tried = await trying.run(self._database, trial)
+                await inbox.count_attempt(tx, task.item.id)
+        trial = Trial(tool, arguments[0] if arguments else "", task.person, task.name, task.lane)
+        tried = await trying.run_trial(self._database, trial)
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
-            await trying.note(tx, errand.by, tried, now=time.time())
-            return parts([plain(line) for line in trying.told(tried)])
+            await trying.record_trial(tx, task.actor, tried, now=time.time())
+            return build_parts([escape_for_terminal(line) for line in trying.format_trial_result(tried)])
 
         return finish
 
-    async def _reload(self, errand: Errand) -> Finish:
-        troubles = await refreshing.refresh(self._database, self._where)
-        troubles += await self._catalogue.reload()
-        troubles += await self._catalogue.ask_servers()
-        lines = [plain(one) for one in troubles] or [WELL]
-        return telling(*lines, f"{len(self._catalogue.tools)} tools can be used now.")
+    async def _reload_sources(self, task: ToolTask) -> FinishTask:
+        troubles = await refreshing.refresh_documents(self._database, self._tool_settings)
+        troubles += await self._registry.reload_files()
+        troubles += await self._registry.refresh_listings()
+        lines = [escape_for_terminal(one) for one in troubles] or [ALL_SOURCES_FINE]
+        return finish_with(*lines, f"{len(self._registry.tools)} tools can be used now.")
 
-    async def _unsay(self, errand: Errand) -> Finish:
-        deleted = await self._gestures.delete(errand.lane, int(errand.item.body["message"]))
-        await self._database.scrub()
+    async def _delete_message(self, task: ToolTask) -> FinishTask:
+        deleted = await self._best_effort_calls.delete_message(task.lane, int(task.item.body["message"]))
+        await self._database.truncate_wal()
         if deleted:
-            return telling()
-        return telling(NOT_DELETED)
+            return finish_with()
+        return finish_with(NOT_DELETED)

@@ -6,11 +6,11 @@ Waits for nothing: it says what is wanted, the sender brings it about.
 from dataclasses import replace
 
 from bot.domain import Button, Lane, Part
-from bot.telegram.delivery.progress import Showing
+from bot.telegram.delivery.progress import TurnProgress
 from bot.telegram.delivery.sender import Sender
-from bot.telegram.formatting.render import render
+from bot.telegram.formatting.render import render_markdown
 
-_NOTHING = "(This answer holds nothing that can be shown.)"
+_EMPTY_ANSWER = "(This answer holds nothing that can be shown.)"
 
 
 class ChatChannel:
@@ -18,41 +18,43 @@ class ChatChannel:
 
     def __init__(self, sender: Sender, lane: Lane, item: int, *, silent: bool) -> None:
         self._sender = sender
-        self._showing = Showing(lane, item, silent, sender.limits)
+        self._progress = TurnProgress(lane, item, silent, sender.limits)
 
     def begin(self) -> None:
         """Show a sign of life unless something is shown within 300 ms."""
-        self._showing.begin(self._sender.now)
-        self._sender.show(self._showing)
+        self._progress.begin(self._sender.now)
+        self._sender.show(self._progress)
 
     def show(self, text: str) -> None:
         """Latest snapshot (Markdown) of an answer still being written."""
-        self._showing.text = text
-        self._showing.line = None
-        self._showing.place = None
-        self._sender.show(self._showing)
+        self._progress.text = text
+        self._progress.status = None
+        self._progress.queue_status = None
+        self._sender.show(self._progress)
 
-    def status(self, line: str | None) -> None:
+    def show_status(self, line: str | None) -> None:
         """One line that says why the person waits, below what is shown; None takes it back."""
-        self._showing.line = line
-        self._sender.show(self._showing)
+        self._progress.status = line
+        self._sender.show(self._progress)
 
-    def queue(self, line: str | None) -> None:
+    def show_queue_place(self, line: str | None) -> None:
         """The place in line: in the draft where there is one, else as `status`. None: it has come to the
         person.
         """
-        self._showing.queue(line, self._sender.now)
-        self._sender.show(self._showing)
+        self._progress.set_queue_status(line, self._sender.now)
+        self._sender.show(self._progress)
 
-    def parts(
+    def render_parts(
         self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
     ) -> tuple[Part, ...]:
         """The final text as parts: the first notifies unless silent, the last has the buttons."""
-        pieces = [Part(piece.text, piece.entities) for piece in render(text)] or [Part(_NOTHING)]
+        pieces = [Part(piece.text, piece.entities) for piece in render_markdown(text)] or [
+            Part(_EMPTY_ANSWER)
+        ]
         parts = [replace(part, silent=silent or number > 0) for number, part in enumerate(pieces)]
         return (*parts[:-1], replace(parts[-1], buttons=buttons))
 
     def end(self) -> None:
         """The final parts are stored (committed): deliver them, and show nothing else of this turn."""
-        self._showing.is_over = True
-        self._sender.wake(self._showing.lane)
+        self._progress.is_over = True
+        self._sender.wake(self._progress.lane)

@@ -10,128 +10,140 @@ from collections.abc import Awaitable
 from functools import partial
 
 from bot.db.queues import outbox
-from bot.db.queues.outbox_rows import Outgoing
+from bot.db.queues.outbox_rows import OutboxRow
 from bot.domain import Lane
-from bot.telegram.delivery.lane_calls import LaneCalls, Office
-from bot.telegram.delivery.progress import Showing, Wait
-from bot.telegram.delivery.progress_calls import Presenter
-from bot.telegram.outcomes import Delivered, NotDelivered, Outcome, Refused, Unknown
+from bot.telegram.delivery.lane_calls import DeliveryContext, LaneCalls
+from bot.telegram.delivery.progress import TurnProgress, WaitUntil
+from bot.telegram.delivery.progress_calls import ProgressSender
+from bot.telegram.outcomes import (
+    DeliveryFailure,
+    DeliveryOutcome,
+    DeliveryRefusal,
+    DeliverySuccess,
+    UnknownDelivery,
+)
 
 _log = logging.getLogger(__name__)
 
 
-class Courier:
+class LaneSender:
     """The one owner of a lane's calls; `due`: something is stored for it, `showing`: what its running turn
     shows.
     """
 
-    def __init__(self, lane: Lane, office: Office) -> None:
+    def __init__(self, lane: Lane, context: DeliveryContext) -> None:
         self.lane = lane
-        self.due = False
-        self.showing: Showing | None = None
-        self._office = office
-        self._calls = LaneCalls(lane, office)
-        self._presenter = Presenter(self._calls)
-        self._woken = asyncio.Event()
+        self.is_due = False
+        self.progress: TurnProgress | None = None
+        self._context = context
+        self._calls = LaneCalls(lane, context)
+        self._progress_sender = ProgressSender(self._calls)
+        self._wake_event = asyncio.Event()
 
     def wake(self) -> None:
         """Look again at what there is to do."""
-        self._woken.set()
+        self._wake_event.set()
 
     async def run(self) -> None:
         """Work until there is nothing left; raises Stopping where it would have to wait while the sender
         stops.
         """
         while True:
-            self._calls.track.rest("own" if self.due else None)
-            self._woken.clear()
-            if self.due:
+            self._calls.timeline.set_base("own" if self.is_due else None)
+            self._wake_event.clear()
+            if self.is_due:
                 await self._deliver_next()
-            elif self.showing is not None and not self.showing.is_over and not self._office.pace.is_stopped:
-                await self._show(self.showing)
-            elif self.showing is not None and (left := self.showing.left):
-                await self._presenter.clear(self.showing, left)
-            elif not await self._calls.all_written():
+            elif (
+                self.progress is not None
+                and not self.progress.is_over
+                and not self._context.rate_queue.is_stopped
+            ):
+                await self._show_progress(self.progress)
+            elif self.progress is not None and (left := self.progress.leftover_status):
+                await self._progress_sender.clear_status(self.progress, left)
+            elif not await self._calls.flush_writes():
                 return
 
-    async def _show(self, showing: Showing) -> None:
-        match step := showing.next(self._office.pace.now):
+    async def _show_progress(self, progress: TurnProgress) -> None:
+        match step := progress.get_next_step(self._context.rate_queue.now):
             case None:
-                await self._woken.wait()
-            case Wait(until):
-                await self._until(until)
+                await self._wake_event.wait()
+            case WaitUntil(until):
+                await self._wait_until(until)
             case _:
-                await self._presenter.present(showing, step)
+                await self._progress_sender.send(progress, step)
 
-    async def _until(self, moment: float) -> None:
+    async def _wait_until(self, deadline: float) -> None:
         try:
-            async with asyncio.timeout(moment - self._office.pace.now):
-                await self._woken.wait()
+            async with asyncio.timeout(deadline - self._context.rate_queue.now):
+                await self._wake_event.wait()
         except TimeoutError:
             return
 
     async def _deliver_next(self) -> None:
         """Bring the oldest stored message one call further."""
-        await self._calls.turn()
-        self.due = False
-        row = await self._office.ledger.write(partial(outbox.take, lane=self.lane))
+        await self._calls.acquire_rate()
+        self.is_due = False
+        row = await self._context.write_queue.write(partial(outbox.take, lane=self.lane))
         if row is None:
-            self._office.pace.give_back(self.lane.chat)
+            self._context.rate_queue.refund(self.lane.chat)
             return
-        self.due |= row.more
-        if self.showing is not None:
-            self.showing.settled(row.id)
-        await self._settle(row, await self._delivered(row))
+        self.is_due |= row.has_more
+        if self.progress is not None:
+            self.progress.mark_final(row.id)
+        await self._record_outcome(row, await self._start_call(row))
 
-    def _delivered(self, row: Outgoing) -> Awaitable[Outcome]:
+    def _start_call(self, row: OutboxRow) -> Awaitable[DeliveryOutcome]:
         """The call that makes Telegram show what this row wants."""
-        wire = self._office.wire
+        wire = self._context.client
         if row.message_id is None:
             assert row.body is not None
-            return self._calls.attempt(row.body, partial(wire.send, reply_to=row.reply_to))
+            return self._calls.attempt(row.body, partial(wire.send_message, reply_to=row.reply_to))
         if row.body is None:
-            return self._calls.delete(row.message_id)
-        if self.showing and self.showing.stands(row.id) == row.body:
-            self._office.pace.give_back(self.lane.chat)
-            return _shown_already()
-        return self._calls.attempt(row.body, partial(wire.edit, message_id=row.message_id))
+            return self._calls.delete_message(row.message_id)
+        if self.progress and self.progress.get_shown_part(row.id) == row.body:
+            self._context.rate_queue.refund(self.lane.chat)
+            return _skip_call()
+        return self._calls.attempt(row.body, partial(wire.edit_message, message_id=row.message_id))
 
-    async def _settle(self, row: Outgoing, outcome: Outcome) -> None:
+    async def _record_outcome(self, row: OutboxRow, outcome: DeliveryOutcome) -> None:
         """Write down what came of the call, and say whether the row is due again."""
-        post = self._calls.post
-        now = self._office.clock()
+        post = self._calls.enqueue_write
+        now = self._context.clock()
         is_first = row.state == "sending"
         match outcome:
-            case Delivered(message_id):
-                self._calls.succeeded()
-                if is_first and self.showing is not None:
-                    self.showing.interrupted()
+            case DeliverySuccess(message_id):
+                self._calls.reset_failures()
+                if is_first and self.progress is not None:
+                    self.progress.forget_draft()
                 stands = message_id or row.message_id
-                post(partial(outbox.stands, row=row.id, message_id=stands, body=row.body, now=now))
-            case Unknown(why) if is_first and not row.may_repeat:
-                self.due = True  # the person will be asked
-                post(partial(outbox.unknown, row=row.id, why=why, now=now))
-            case NotDelivered() | Unknown():
-                self.due = True
+                post(partial(outbox.mark_shown, row=row.id, message_id=stands, body=row.body, now=now))
+            case UnknownDelivery(why) if is_first and not row.can_repeat:
+                self.is_due = True  # the person will be asked
+                post(partial(outbox.mark_unknown, row=row.id, reason=why, now=now))
+            case DeliveryFailure() | UnknownDelivery():
+                self.is_due = True
                 if is_first:
-                    post(partial(outbox.released, row=row.id, why=outcome.why))
-                _log.info("a call failed; trying again", extra={"action": "sender.again", "why": outcome.why})
+                    post(partial(outbox.release, row=row.id, reason=outcome.detail))
+                _log.info(
+                    "a call failed; trying again", extra={"action": "sender.again", "why": outcome.detail}
+                )
                 await self._calls.back_off(outcome)
-            case Refused("gone") if not is_first:
-                self.due = True
-                post(partial(outbox.gone, row=row.id))
-            case Refused():
-                post(partial(outbox.failed, row=row.id, why=outcome.why, body=row.body, now=now))
-                await self._tell(row, outcome)
+            case DeliveryRefusal("gone") if not is_first:
+                self.is_due = True
+                post(partial(outbox.mark_missing, row=row.id))
+            case DeliveryRefusal():
+                post(partial(outbox.mark_failed, row=row.id, reason=outcome.detail, body=row.body, now=now))
+                await self._report_refusal(row, outcome)
 
-    async def _tell(self, row: Outgoing, refused: Refused) -> None:
-        if refused.kind == "blocked":
-            await self._office.on_blocked(self.lane)
+    async def _report_refusal(self, row: OutboxRow, refusal: DeliveryRefusal) -> None:
+        if refusal.kind == "blocked":
+            await self._context.on_blocked(self.lane)
         elif not row.is_notice:  # a notice about a notice would never end
-            await self._office.on_trouble(
-                "telegram.refused", f"Telegram refused a message of ours: {refused.why}"
+            await self._context.on_trouble(
+                "telegram.refused", f"Telegram refused a message of ours: {refusal.detail}"
             )
 
 
-async def _shown_already() -> Outcome:
-    return Delivered()
+async def _skip_call() -> DeliveryOutcome:
+    return DeliverySuccess()

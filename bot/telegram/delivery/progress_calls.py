@@ -6,118 +6,135 @@ Nothing here is tried again for its own sake: the latest snapshot is, when its t
 from functools import partial
 
 from bot.db.queues import outbox
-from bot.db.queues.outbox_rows import Outgoing
+from bot.db.queues.outbox_rows import OutboxRow
 from bot.telegram.delivery.lane_calls import LaneCalls
-from bot.telegram.delivery.progress import Change, Open, Showing, Sign, Standing, TakeBack
-from bot.telegram.outcomes import Delivered, NotDelivered, Outcome, Refused, Unknown
+from bot.telegram.delivery.progress import (
+    DeleteMessage,
+    EditMessage,
+    MessageState,
+    SendMessage,
+    SendTyping,
+    TurnProgress,
+)
+from bot.telegram.outcomes import (
+    DeliveryFailure,
+    DeliveryOutcome,
+    DeliveryRefusal,
+    DeliverySuccess,
+    UnknownDelivery,
+)
 
-Call = Sign | Open | Change | TakeBack
+ProgressCall = SendTyping | SendMessage | EditMessage | DeleteMessage
 
 
-class Presenter:
+class ProgressSender:
     """Of one lane, for whatever turn runs there."""
 
     def __init__(self, calls: LaneCalls) -> None:
         self._calls = calls
-        self._office = calls.office
+        self._context = calls.context
 
-    async def present(self, showing: Showing, step: Call) -> None:
+    async def send(self, progress: TurnProgress, step: ProgressCall) -> None:
         """Make this call, if there is room for it."""
-        pace = self._office.pace
-        if wait := pace.show(self._calls.lane.chat):
-            showing.hold(pace.now + wait)
+        pace = self._context.rate_queue
+        if wait := pace.try_spend_progress(self._calls.lane.chat):
+            progress.hold(pace.now + wait)
             return
-        match outcome := await self._made(showing, step):
-            case Delivered():
-                self._calls.succeeded()
-            case Refused("blocked"):
-                showing.is_over = True
+        match outcome := await self._make_call(progress, step):
+            case DeliverySuccess():
+                self._calls.reset_failures()
+            case DeliveryRefusal("blocked"):
+                progress.is_over = True
             case _:
-                showing.hold(pace.now + self._calls.pause(outcome))
+                progress.hold(pace.now + self._calls.record_failure(outcome))
 
-    async def clear(self, showing: Showing, left: Standing) -> None:
+    async def clear_status(self, progress: TurnProgress, message: MessageState) -> None:
         """Take back, in one attempt, the line of a turn that ended without a text."""
-        await self._calls.turn()
-        await self._take_back(showing, left)
-        left.is_line = False
+        await self._calls.acquire_rate()
+        await self._delete_message(progress, message)
+        message.is_status = False
 
-    async def _made(self, showing: Showing, step: Call) -> Outcome:
+    async def _make_call(self, progress: TurnProgress, step: ProgressCall) -> DeliveryOutcome:
         match step:
-            case Open():
-                return await self._open(showing, step)
-            case Change():
-                return await self._change(step)
-            case TakeBack(standing):
-                return await self._take_back(showing, standing)
-            case Sign(line):
-                with self._calls.track.at("Telegram"):
-                    outcome, is_draft = await self._office.wire.sign(self._calls.where, showing.item, line)
-                if isinstance(outcome, Delivered):
+            case SendMessage():
+                return await self._send_part(progress, step)
+            case EditMessage():
+                return await self._edit_message(step)
+            case DeleteMessage(standing):
+                return await self._delete_message(progress, standing)
+            case SendTyping(line):
+                with self._calls.timeline.measure("Telegram"):
+                    outcome, is_draft = await self._context.client.send_typing(
+                        self._calls.target_lane, progress.item, line
+                    )
+                if isinstance(outcome, DeliverySuccess):
                     says = line if is_draft else ""
                 else:
                     says = None
-                showing.signed(self._office.pace.now, draft=is_draft, says=says)
+                progress.record_typing(self._context.rate_queue.now, is_draft=is_draft, draft_text=says)
                 return outcome
 
-    async def _open(self, showing: Showing, step: Open) -> Outcome:
+    async def _send_part(self, progress: TurnProgress, step: SendMessage) -> DeliveryOutcome:
         """Send a part for the first time; after a restart it may have been sent already."""
-        row = await self._office.ledger.write(
+        row = await self._context.write_queue.write(
             partial(
                 outbox.open_part,
-                item=showing.item,
+                item=progress.item,
                 part=step.number,
                 lane=self._calls.lane,
-                body=None if step.is_line else step.part,
-                now=self._office.clock(),
+                body=None if step.is_status else step.part,
+                now=self._context.clock(),
             )
         )
         if row.final or row.state != "sending":
-            self._office.pace.give_back(self._calls.lane.chat)
-            showing.is_over |= row.final
-            showing.standing.append(Standing(row.id, row.message_id))
-            return Delivered()
-        outcome = await self._calls.attempt(step.part, self._office.wire.send)
-        self._opened(row, step, outcome)
-        if isinstance(outcome, Delivered):
-            now = self._office.pace.now
-            showing.standing.append(Standing(row.id, outcome.message_id, step.part, now, step.is_line))
-            showing.interrupted()
-        elif isinstance(outcome, Refused) or (isinstance(outcome, Unknown) and not step.is_line):
-            showing.standing.append(Standing(row.id, None))
+            self._context.rate_queue.refund(self._calls.lane.chat)
+            progress.is_over |= row.final
+            progress.messages.append(MessageState(row.id, row.message_id))
+            return DeliverySuccess()
+        outcome = await self._calls.attempt(step.part, self._context.client.send_message)
+        self._record_first_send(row, step, outcome)
+        if isinstance(outcome, DeliverySuccess):
+            now = self._context.rate_queue.now
+            progress.messages.append(MessageState(row.id, outcome.message_id, step.part, now, step.is_status))
+            progress.forget_draft()
+        elif isinstance(outcome, DeliveryRefusal) or (
+            isinstance(outcome, UnknownDelivery) and not step.is_status
+        ):
+            progress.messages.append(MessageState(row.id, None))
         return outcome
 
-    def _opened(self, row: Outgoing, step: Open, outcome: Outcome) -> None:
+    def _record_first_send(self, row: OutboxRow, step: SendMessage, outcome: DeliveryOutcome) -> None:
         """Write down what came of a first send."""
-        post = self._calls.post
-        now = self._office.clock()
+        post = self._calls.enqueue_write
+        now = self._context.clock()
         match outcome:
-            case Delivered(message_id):
-                post(partial(outbox.stands, row=row.id, message_id=message_id, body=step.part, now=now))
-            case NotDelivered(why):
-                post(partial(outbox.released, row=row.id, why=why))
-            case Unknown() if step.is_line:
-                post(partial(outbox.gone, row=row.id))
-            case Unknown(why):
-                post(partial(outbox.unknown, row=row.id, why=why, now=now))
-            case Refused(_, why):
-                post(partial(outbox.failed, row=row.id, why=why, body=row.body, now=now))
+            case DeliverySuccess(message_id):
+                post(partial(outbox.mark_shown, row=row.id, message_id=message_id, body=step.part, now=now))
+            case DeliveryFailure(why):
+                post(partial(outbox.release, row=row.id, reason=why))
+            case UnknownDelivery() if step.is_status:
+                post(partial(outbox.mark_missing, row=row.id))
+            case UnknownDelivery(why):
+                post(partial(outbox.mark_unknown, row=row.id, reason=why, now=now))
+            case DeliveryRefusal(_, why):
+                post(partial(outbox.mark_failed, row=row.id, reason=why, body=row.body, now=now))
 
-    async def _change(self, step: Change) -> Outcome:
-        standing = step.standing
+    async def _edit_message(self, step: EditMessage) -> DeliveryOutcome:
+        standing = step.message
         assert standing.message_id is not None
-        standing.at = self._office.pace.now
-        edit = partial(self._office.wire.edit, message_id=standing.message_id)
+        standing.called_at = self._context.rate_queue.now
+        edit = partial(self._context.client.edit_message, message_id=standing.message_id)
         outcome = await self._calls.attempt(step.part, edit)
-        if isinstance(outcome, Delivered):
+        if isinstance(outcome, DeliverySuccess):
             standing.part = step.part
-            standing.is_line = step.is_line
+            standing.is_status = step.is_status
         return outcome
 
-    async def _take_back(self, showing: Showing, standing: Standing) -> Outcome:
-        assert standing.message_id is not None
-        outcome = await self._calls.delete(standing.message_id)
-        standing.at = self._office.pace.now
-        if isinstance(outcome, Delivered):
-            self._calls.post(partial(outbox.gone, row=standing.row))
-            showing.standing.remove(standing)
+    async def _delete_message(self, progress: TurnProgress, message: MessageState) -> DeliveryOutcome:
+        assert message.message_id is not None
+        outcome = await self._calls.delete_message(message.message_id)
+        message.called_at = self._context.rate_queue.now
+        if isinstance(outcome, DeliverySuccess):
+            self._calls.enqueue_write(partial(outbox.mark_missing, row=message.row))
+            progress.messages.remove(message)
         return outcome

@@ -7,20 +7,20 @@ queue.
 import asyncio
 import time
 
-from bot.telegram.delivery.rate_budget import Budget, Limits
+from bot.telegram.delivery.rate_budget import RateBudget, RateLimits
 
 
-class Stopping(Exception):
+class SenderStopped(Exception):
     """The sender stops: what waits is left to the next start."""
 
 
-class Pace:
+class RateQueue:
     """One budget, waited for by many lanes."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: RateLimits) -> None:
         self.limits = limits
-        self._budget = Budget(limits)
-        self._queue = asyncio.Lock()
+        self._budget = RateBudget(limits)
+        self._lock = asyncio.Lock()
         self._stopped = asyncio.Event()
 
     @property
@@ -36,41 +36,44 @@ class Pace:
         """From now on nobody waits."""
         self._stopped.set()
 
-    async def turn(self, chat: int) -> None:
+    async def acquire(self, chat: int) -> None:
         """Wait until a call that must arrive may be made, and count it."""
         while True:
-            while wait := self._budget.wait_in_chat(chat, self.now):
+            while wait := self._budget.get_chat_wait_seconds(chat, self.now):
                 await self.sleep(wait)
-            async with self._queue:
-                while wait := self._budget.wait_overall(self.now):
+            async with self._lock:
+                while wait := self._budget.get_overall_wait_seconds(self.now):
                     await self.sleep(wait)
-                if not self._budget.wait_in_chat(chat, self.now):
+                if not self._budget.get_chat_wait_seconds(chat, self.now):
                     self._budget.spend(chat, self.now)
                     return
 
-    async def stopped(self) -> None:
+    async def wait_until_stopped(self) -> None:
         """Wait until the sender stops."""
         await self._stopped.wait()
 
-    def give_back(self, chat: int) -> None:
+    def refund(self, chat: int) -> None:
         """The call was not made after all."""
-        self._budget.give_back(chat, self.now)
+        self._budget.refund(chat, self.now)
 
-    def show(self, chat: int) -> float:
+    def try_spend_progress(self, chat: int) -> float:
         """Count a call that only shows progress and return 0, or the seconds until it may be asked for again."""
         now = self.now
-        wait = max(self._budget.wait_in_chat(chat, now, show=True), self._budget.wait_overall(now, show=True))
+        wait = max(
+            self._budget.get_chat_wait_seconds(chat, now, is_progress=True),
+            self._budget.get_overall_wait_seconds(now, is_progress=True),
+        )
         if not wait:
-            self._budget.spend(chat, now, show=True)
+            self._budget.spend(chat, now, is_progress=True)
         return wait
 
-    def again(self, chat: int) -> None:
+    def spend(self, chat: int) -> None:
         """Count a call that follows another without a wait."""
         self._budget.spend(chat, self.now)
 
-    def cool(self, chat: int, seconds: float) -> None:
+    def back_off(self, chat: int, seconds: float) -> None:
         """Let this chat alone; chats refused at the same time do not come back at the same time."""
-        self._budget.cool(chat, seconds + 0.2 + (chat * 40503 % 1000) / 1250, self.now)
+        self._budget.back_off(chat, seconds + 0.2 + (chat * 40503 % 1000) / 1250, self.now)
 
     async def sleep(self, seconds: float) -> None:
         """Wait; raises Stopping when the sender stops meanwhile."""
@@ -82,4 +85,4 @@ class Pace:
                     await self._stopped.wait()
             except TimeoutError:
                 return
-        raise Stopping
+        raise SenderStopped

@@ -6,39 +6,43 @@ Pure; a border between telegramify-markdown's output and our pieces.
 import re
 from typing import Any
 
-from bot.telegram.formatting.links import is_web
-from bot.telegram.formatting.splitter import Piece, part
+from bot.telegram.formatting.links import is_web_url
+from bot.telegram.formatting.splitter import Piece, slice_piece
 
 Entity = dict[str, Any]
 
 # underline comes from headings only, which are bold already; spoilers and custom emoji are never meant by a
 # model
-_UNITS = "utf-16-le"
-_LINE_END = "\n".encode(_UNITS)
+_UTF16 = "utf-16-le"
+_LINE_END = "\n".encode(_UTF16)
 _LANGUAGE = re.compile(r"[\w+#.-]{1,32}")
-_NO_LINK = "https://no.link"
-_KINDS = ("bold", "italic", "strikethrough", "code", "pre", "text_link", "blockquote")
+_PLACEHOLDER_URL = "https://no.link"
+_ALLOWED_TYPES = ("bold", "italic", "strikethrough", "code", "pre", "text_link", "blockquote")
 
 
-def adapted(text: str, entities: list[Entity]) -> Piece:
+def adapt_entities(text: str, entities: list[Entity]) -> Piece:
     """The text with the entities Telegram takes; code stands on lines of its own, below the words behind its
     fence.
     """
-    kept = [entity for entity in entities if entity["type"] in _KINDS and is_web(entity.get("url", _NO_LINK))]
-    units = text.encode(_UNITS)
+    kept = [
+        entity
+        for entity in entities
+        if entity["type"] in _ALLOWED_TYPES and is_web_url(entity.get("url", _PLACEHOLDER_URL))
+    ]
+    units = text.encode(_UTF16)
     codes = [entity for entity in kept if entity["type"] == "pre"]
     for code in sorted(codes, key=lambda entity: -int(entity["offset"])):
         start = code["offset"]
         end = code["offset"] + code["length"]
         if units[end * 2 : end * 2 + 2] not in (b"", _LINE_END):
-            units = _inserted(units, kept, end, "\n")
+            units = _insert_text(units, kept, end, "\n")
         begun = start > 0 and units[start * 2 - 2 : start * 2] != _LINE_END
-        units = _inserted(units, kept, start, "\n" * begun + _title(code))
-    whole = units.decode(_UNITS)
-    return part(Piece(whole, tuple(kept)), 0, len(whole.rstrip()))
+        units = _insert_text(units, kept, start, "\n" * begun + _pop_title(code))
+    whole = units.decode(_UTF16)
+    return slice_piece(Piece(whole, tuple(kept)), 0, len(whole.rstrip()))
 
 
-def _title(code: Entity) -> str:
+def _pop_title(code: Entity) -> str:
     """What stands behind a fence and is not its language, as a line: a file name, or code that slipped up
     there.
     """
@@ -50,12 +54,12 @@ def _title(code: Entity) -> str:
     return ""
 
 
-def _inserted(units: bytes, entities: list[Entity], at: int, text: str) -> bytes:
+def _insert_text(units: bytes, entities: list[Entity], offset: int, text: str) -> bytes:
     """Put text before the unit `at`; entities behind it move, entities around it grow."""
-    added = text.encode(_UNITS)
+    added = text.encode(_UTF16)
     for entity in entities:
-        if entity["offset"] >= at:
+        if entity["offset"] >= offset:
             entity["offset"] += len(added) // 2
-        elif entity["offset"] + entity["length"] > at:
+        elif entity["offset"] + entity["length"] > offset:
             entity["length"] += len(added) // 2
-    return units[: at * 2] + added + units[at * 2 :]
+    return units[: offset * 2] + added + units[offset * 2 :]

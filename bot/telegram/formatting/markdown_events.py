@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import pyromark
 from telegramify_markdown.converter import STANDARD_OPTIONS
 
-_RAW = ("Code", "InlineMath", "DisplayMath", "InlineHtml", "Html")
-_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+_RAW_EVENTS = ("Code", "InlineMath", "DisplayMath", "InlineHtml", "Html")
+_LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
 
-class Event(NamedTuple):
+class MarkdownEvent(NamedTuple):
     """One event of the parser, with its range in UTF-8 bytes of the source.
 
     `name` is Start, End, or what a leaf is (Text, Code, InlineMath, InlineHtml, …); `kind` what starts or
@@ -31,11 +31,11 @@ class Event(NamedTuple):
     start: int
     end: int
 
-    def opens(self, *kinds: str) -> bool:
+    def is_start_of(self, *kinds: str) -> bool:
         """Whether a construct of one of these kinds begins here."""
         return self.kind in kinds and self.name == "Start"
 
-    def closes(self, *kinds: str) -> bool:
+    def is_end_of(self, *kinds: str) -> bool:
         """Whether a construct of one of these kinds ends here."""
         return self.kind in kinds and self.name == "End"
 
@@ -49,33 +49,35 @@ class Edit:
     text: str
 
 
-def parse(source: str) -> tuple[Event, ...]:
+def parse_markdown(source: str) -> tuple[MarkdownEvent, ...]:
     """The events of a document in order; never raises on text that UTF-8 can hold."""
-    return tuple(_event(payload, where["start"], where["end"]) for payload, where in _read(source))
+    return tuple(
+        _build_event(payload, where["start"], where["end"]) for payload, where in _read_events(source)
+    )
 
 
-def _read(source: str) -> Iterator[tuple[Any, Any]]:
+def _read_events(source: str) -> Iterator[tuple[Any, Any]]:
     return pyromark.events_with_range(source, options=STANDARD_OPTIONS)
 
 
-def _event(payload: Any, start: int, end: int) -> Event:
+def _build_event(payload: Any, start: int, end: int) -> MarkdownEvent:
     if type(payload) is str:
-        return Event(payload, "", None, start, end)
+        return MarkdownEvent(payload, "", None, start, end)
     ((name, value),) = payload.items()
     if name not in ("Start", "End"):
-        return Event(name, "", value, start, end)
+        return MarkdownEvent(name, "", value, start, end)
     if type(value) is str:
-        return Event(name, value, None, start, end)
+        return MarkdownEvent(name, value, None, start, end)
     ((kind, details),) = value.items()
-    return Event(name, kind, details, start, end)
+    return MarkdownEvent(name, kind, details, start, end)
 
 
-def is_line_break(event: Event) -> bool:
+def is_line_break(event: MarkdownEvent) -> bool:
     """Whether this is `<br>`, the only way to break a line within a table."""
-    return event.name == "InlineHtml" and _BREAK.fullmatch(event.value) is not None
+    return event.name == "InlineHtml" and _LINE_BREAK.fullmatch(event.value) is not None
 
 
-def edited(source: str, edits: Iterable[Edit]) -> str:
+def apply_edits(source: str, edits: Iterable[Edit]) -> str:
     """The source after all edits; they must not overlap."""
     raw = source.encode()
     parts: list[bytes] = []
@@ -86,20 +88,22 @@ def edited(source: str, edits: Iterable[Edit]) -> str:
     return b"".join((*parts, raw[at:])).decode()
 
 
-def verbatim(events: Iterable[Event]) -> list[tuple[int, int]]:
+def find_verbatim_ranges(events: Iterable[MarkdownEvent]) -> list[tuple[int, int]]:
     """Where a backslash would be shown instead of escaping: code, math, autolinks and raw HTML, as ranges in
     order.
     """
-    return sorted((event.start, event.end) for event in events if event.name in _RAW or _is_raw_start(event))
+    return sorted(
+        (event.start, event.end) for event in events if event.name in _RAW_EVENTS or _is_raw_start(event)
+    )
 
 
-def _is_raw_start(event: Event) -> bool:
-    if event.opens("Link"):
+def _is_raw_start(event: MarkdownEvent) -> bool:
+    if event.is_start_of("Link"):
         return event.value["link_type"] in ("Autolink", "Email")
-    return event.opens("CodeBlock")
+    return event.is_start_of("CodeBlock")
 
 
-def outside(length: int, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def find_gaps(length: int, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """What of 0 to `length` lies in none of the ordered ranges."""
     gaps: list[tuple[int, int]] = []
     at = 0
@@ -112,7 +116,7 @@ def outside(length: int, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, i
     return gaps
 
 
-def blocks(source: str) -> list[str]:
+def split_blocks(source: str) -> list[str]:
     """The document's outermost blocks, each with the blank lines after it; together they are the document.
 
     What the parser keeps for itself (definitions of links) is a block too.
@@ -120,7 +124,7 @@ def blocks(source: str) -> list[str]:
     raw = source.encode()
     borders = {0, len(raw)}
     end = 0
-    for start, stop in (*_outermost(source), (len(raw), len(raw))):
+    for start, stop in (*_find_outermost_ranges(source), (len(raw), len(raw))):
         first = raw.rfind(b"\n", 0, start) + 1 if start < len(raw) else start
         kept = raw[end:first]
         if kept.strip():
@@ -130,9 +134,9 @@ def blocks(source: str) -> list[str]:
     return [raw[start:end].decode() for start, end in pairwise(sorted(borders))]
 
 
-def _outermost(source: str) -> Iterator[tuple[int, int]]:
+def _find_outermost_ranges(source: str) -> Iterator[tuple[int, int]]:
     depth = 0
-    for payload, where in _read(source):
+    for payload, where in _read_events(source):
         if "Start" in payload or payload == "Rule":
             if depth == 0:
                 yield where["start"], where["end"]

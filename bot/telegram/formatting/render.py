@@ -12,19 +12,19 @@ from contextlib import suppress
 
 from telegramify_markdown import RenderConfig, convert
 
-from bot.telegram.formatting.entities import adapted
-from bot.telegram.formatting.loss_check import lost
-from bot.telegram.formatting.markdown_events import Event, blocks, parse
-from bot.telegram.formatting.markdown_guards import Unguarded, guarded, with_dollars
-from bot.telegram.formatting.partial import snapshot
-from bot.telegram.formatting.splitter import Block, Piece, joined, pack, utf16_len
-from bot.telegram.formatting.tables import is_table, laid_out
+from bot.telegram.formatting.entities import adapt_entities
+from bot.telegram.formatting.loss_check import has_lost_words
+from bot.telegram.formatting.markdown_events import MarkdownEvent, parse_markdown, split_blocks
+from bot.telegram.formatting.markdown_guards import GuardPassesExceeded, convert_latex, guard_markdown
+from bot.telegram.formatting.partial import cut_unfinished
+from bot.telegram.formatting.splitter import MarkdownBlock, Piece, append_block, pack_blocks, utf16_len
+from bot.telegram.formatting.tables import is_table, lay_out_table
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Piece", "plain", "render", "snapshot", "utf16_len"]
+__all__ = ["Piece", "cut_unfinished", "render_markdown", "split_plain", "utf16_len"]
 
-LIMIT = 3800
+MAX_PIECE_UNITS = 3800
 """UTF-16 units a piece: room below Telegram's 4096 for a line of our own."""
 
 _LINE_END = re.compile("\r\n|[\r\u2028\u2029]")
@@ -42,22 +42,26 @@ _SYMBOLS = {
 }
 
 
-class Lossy(Exception):
+class WordsLost(Exception):
     """Formatting this block would hide a word of it."""
 
 
-def render(markdown: str, *, limit: int = LIMIT, first_limit: int | None = None) -> tuple[Piece, ...]:
+def render_markdown(
+    markdown: str, *, limit: int = MAX_PIECE_UNITS, first_limit: int | None = None
+) -> tuple[Piece, ...]:
     """Formatted pieces of at most `limit` UTF-16 units, the first of at most `first_limit`, and 100 entities
     each.
 
     No piece is empty: text in which nothing is visible gives no pieces at all.
     """
-    return pack(_glued(_rendered(with_dollars(_clean(markdown)))), limit, first_limit)
+    return pack_blocks(_join_leads(_render_blocks(convert_latex(_clean(markdown)))), limit, first_limit)
 
 
-def plain(markdown: str, *, limit: int = LIMIT, first_limit: int | None = None) -> tuple[Piece, ...]:
+def split_plain(
+    markdown: str, *, limit: int = MAX_PIECE_UNITS, first_limit: int | None = None
+) -> tuple[Piece, ...]:
     """The text as it is written, split only: what to send when Telegram refuses the formatted pieces."""
-    return pack([Block(Piece(_clean(markdown)))], limit, first_limit)
+    return pack_blocks([MarkdownBlock(Piece(_clean(markdown)))], limit, first_limit)
 
 
 def _clean(markdown: str) -> str:
@@ -68,47 +72,47 @@ def _clean(markdown: str) -> str:
     return _CONTROL.sub(" ", _LINE_END.sub("\n", whole))
 
 
-def _rendered(source: str) -> Iterator[tuple[Block, bool]]:
+def _render_blocks(source: str) -> Iterator[tuple[MarkdownBlock, bool]]:
     """Each block, and whether it leads to the next one."""
-    config = _config()
+    config = _build_config()
     gap = ""
-    for text, events in _parsed(source):
-        content = _content(text, events, config)
+    for text, events in _parse_blocks(source):
+        content = _render_content(text, events, config)
         if content.text:
-            yield Block(content, gap, _is_solid(events)), _is_lead(events, content)
+            yield MarkdownBlock(content, gap, _is_solid(events)), _is_lead(events, content)
             gap = "\n\n" if text.endswith("\n\n") else "\n"
 
 
-def _parsed(source: str) -> Iterator[tuple[str, tuple[Event, ...]]]:
+def _parse_blocks(source: str) -> Iterator[tuple[str, tuple[MarkdownEvent, ...]]]:
     """The blocks; HTML becomes the blocks it is once its tags are text."""
-    for text in blocks(source):
-        events = parse(text)
-        if not events or not events[0].opens("HtmlBlock"):
+    for text in split_blocks(source):
+        events = parse_markdown(text)
+        if not events or not events[0].is_start_of("HtmlBlock"):
             yield text, events
             continue
-        with suppress(Unguarded):
-            text = guarded(text, events)[0]
-        yield from ((block, parse(block)) for block in blocks(text))
+        with suppress(GuardPassesExceeded):
+            text = guard_markdown(text, events)[0]
+        yield from ((block, parse_markdown(block)) for block in split_blocks(text))
 
 
-def _is_solid(events: tuple[Event, ...]) -> bool:
-    return any(event.opens("CodeBlock", "Table") for event in events[:1])
+def _is_solid(events: tuple[MarkdownEvent, ...]) -> bool:
+    return any(event.is_start_of("CodeBlock", "Table") for event in events[:1])
 
 
-def _is_lead(events: tuple[Event, ...], content: Piece) -> bool:
+def _is_lead(events: tuple[MarkdownEvent, ...], content: Piece) -> bool:
     """A heading, or a line that ends in a colon: alone at the end of a message it would look cut off."""
-    return any(event.opens("Heading") for event in events[:1]) or (
+    return any(event.is_start_of("Heading") for event in events[:1]) or (
         content.text.endswith(":") and len(content.text) < 300
     )
 
 
-def _glued(rendered: Iterable[tuple[Block, bool]]) -> Iterator[Block]:
-    lead: Block | None = None
-    for block, leads in rendered:
+def _join_leads(rendered_blocks: Iterable[tuple[MarkdownBlock, bool]]) -> Iterator[MarkdownBlock]:
+    lead: MarkdownBlock | None = None
+    for block, leads in rendered_blocks:
         if lead is None:
             whole = block
         else:
-            whole = Block(joined(lead.content, block), lead.gap, block.solid)
+            whole = MarkdownBlock(append_block(lead.content, block), lead.gap, block.is_solid)
         lead = whole if leads else None
         if not leads:
             yield whole
@@ -116,33 +120,33 @@ def _glued(rendered: Iterable[tuple[Block, bool]]) -> Iterator[Block]:
         yield lead
 
 
-def _content(source: str, events: tuple[Event, ...], config: RenderConfig) -> Piece:
+def _render_content(source: str, events: tuple[MarkdownEvent, ...], config: RenderConfig) -> Piece:
     try:
         if is_table(events):
-            return _table(source, events)
-        return _formatted(source, events, config)
+            return _render_table(source, events)
+        return _render_formatted(source, events, config)
     except Exception as error:  # noqa: BLE001 the library may stumble over anything; the text itself can always be shown
         log.info("a block is shown as written: %s", type(error).__name__, extra={"action": "markup.plain"})
         return Piece(source.strip("\n"))
 
 
-def _table(source: str, events: tuple[Event, ...]) -> Piece:
-    cells, piece = laid_out(source)
-    if lost(source, events, cells):
-        raise Lossy
+def _render_table(source: str, events: tuple[MarkdownEvent, ...]) -> Piece:
+    cells, piece = lay_out_table(source)
+    if has_lost_words(source, events, cells):
+        raise WordsLost
     return piece
 
 
-def _formatted(source: str, events: tuple[Event, ...], config: RenderConfig) -> Piece:
-    safe, read = guarded(source, events)
+def _render_formatted(source: str, events: tuple[MarkdownEvent, ...], config: RenderConfig) -> Piece:
+    safe, read = guard_markdown(source, events)
     text, found = convert(safe, latex_escape=False, config=config)
-    piece = adapted(text, [entity.to_dict() for entity in found])
-    if lost(safe, read, piece.text):
-        raise Lossy
+    piece = adapt_entities(text, [entity.to_dict() for entity in found])
+    if has_lost_words(safe, read, piece.text):
+        raise WordsLost
     return piece
 
 
-def _config() -> RenderConfig:
+def _build_config() -> RenderConfig:
     config = RenderConfig.isolated()
     config.cite_expandable = False
     for name, symbol in _SYMBOLS.items():

@@ -10,15 +10,20 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-MOST_ENTITIES = 100
+MAX_ENTITIES = 100
 """Telegram silently ignores every entity of a message after its hundredth."""
 
-CARRIERS = ("text_link", "pre")
+CARRIER_TYPES = ("text_link", "pre")
 """Entities that hold something the text does not: never dropped, the text is cut instead."""
 
 _IMPORTANCE = ("text_link", "pre", "blockquote", "code", "bold", "italic", "strikethrough")
-_BORDERS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"[.!?…]\s+|[。！？]"), re.compile(r"\s"))
-_NEVER_SEEN = "\u2800\u3164\u115f\u1160\uffa0\ufffc\u034f"
+_BREAK_PATTERNS = (
+    re.compile(r"\n\s*\n"),
+    re.compile(r"\n"),
+    re.compile(r"[.!?…]\s+|[。！？]"),
+    re.compile(r"\s"),
+)
+_INVISIBLE_CHARS = "\u2800\u3164\u115f\u1160\uffa0\ufffc\u034f"
 _JOINER = "\u200d"
 
 
@@ -33,14 +38,14 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class MarkdownBlock:
     """What should stay together: its content, what parts it from the block before, whether it is code or a
     table.
     """
 
     content: Piece
     gap: str = "\n\n"
-    solid: bool = False
+    is_solid: bool = False
 
 
 def utf16_len(text: str) -> int:
@@ -50,12 +55,14 @@ def utf16_len(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def visible(text: str) -> bool:
+def is_visible(text: str) -> bool:
     """Whether a person would see anything; Telegram refuses a message without."""
-    return any(char not in _NEVER_SEEN and unicodedata.category(char)[0] in "LMNPS" for char in text)
+    return any(char not in _INVISIBLE_CHARS and unicodedata.category(char)[0] in "LMNPS" for char in text)
 
 
-def pack(blocks: Iterable[Block], limit: int, first_limit: int | None = None) -> tuple[Piece, ...]:
+def pack_blocks(
+    blocks: Iterable[MarkdownBlock], limit: int, first_limit: int | None = None
+) -> tuple[Piece, ...]:
     """Fill pieces of at most `limit` UTF-16 units (the first: `first_limit`) with blocks, cutting only the
     too long.
 
@@ -65,26 +72,26 @@ def pack(blocks: Iterable[Block], limit: int, first_limit: int | None = None) ->
     current = Piece("")
     for block in blocks:
         room = limit if pieces or first_limit is None else first_limit
-        whole = joined(current, block)
+        whole = append_block(current, block)
         if _fits(whole, room):
             current = whole
             continue
         # a long block may begin in the rest of a piece, code and tables only when next to nothing stands
         # there
-        if utf16_len(current.text) > room // (8 if block.solid else 2):
+        if utf16_len(current.text) > room // (8 if block.is_solid else 2):
             pieces.append(current)
             whole = block.content
             room = limit
         while not _fits(whole, room):
-            head, whole = _cut(whole, room)
+            head, whole = _split_piece(whole, room)
             pieces.append(head)
             room = limit
         current = whole
-    trimmed = (_trimmed(piece) for piece in (*pieces, current))
-    return tuple(_capped(piece) for piece in trimmed if visible(piece.text))
+    trimmed = (_trim(piece) for piece in (*pieces, current))
+    return tuple(_cap_entities(piece) for piece in trimmed if is_visible(piece.text))
 
 
-def part(piece: Piece, start: int, end: int) -> Piece:
+def slice_piece(piece: Piece, start: int, end: int) -> Piece:
     """The piece's characters `start` to `end`, entities clipped to it."""
     first = utf16_len(piece.text[:start])
     last = first + utf16_len(piece.text[start:end])
@@ -97,7 +104,7 @@ def part(piece: Piece, start: int, end: int) -> Piece:
     return Piece(piece.text[start:end], tuple(entities))
 
 
-def joined(current: Piece, block: Block) -> Piece:
+def append_block(current: Piece, block: MarkdownBlock) -> Piece:
     """The block's content after the piece; its gap only where there is something to stand apart from."""
     if not current.text:
         return block.content
@@ -107,52 +114,52 @@ def joined(current: Piece, block: Block) -> Piece:
     return Piece(text + block.content.text, (*current.entities, *moved))
 
 
-def _fits(piece: Piece, room: int) -> bool:
-    carriers = sum(entity["type"] in CARRIERS for entity in piece.entities)
-    return utf16_len(piece.text) <= room and carriers <= MOST_ENTITIES
+def _fits(piece: Piece, max_units: int) -> bool:
+    carriers = sum(entity["type"] in CARRIER_TYPES for entity in piece.entities)
+    return utf16_len(piece.text) <= max_units and carriers <= MAX_ENTITIES
 
 
-def _cut(piece: Piece, room: int) -> tuple[Piece, Piece]:
+def _split_piece(piece: Piece, max_units: int) -> tuple[Piece, Piece]:
     """The longest good beginning of at most `room` units and 100 carriers, and the rest; both hold some text."""
-    carriers = sorted(entity["offset"] for entity in piece.entities if entity["type"] in CARRIERS)
-    if len(carriers) > MOST_ENTITIES:
-        room = min(room, carriers[MOST_ENTITIES])
-    at = _border(piece.text, _index(piece.text, room))
-    return part(piece, 0, at), part(piece, at, len(piece.text))
+    carriers = sorted(entity["offset"] for entity in piece.entities if entity["type"] in CARRIER_TYPES)
+    if len(carriers) > MAX_ENTITIES:
+        max_units = min(max_units, carriers[MAX_ENTITIES])
+    at = _find_border(piece.text, _count_chars_within(piece.text, max_units))
+    return slice_piece(piece, 0, at), slice_piece(piece, at, len(piece.text))
 
 
-def _index(text: str, units: int) -> int:
+def _count_chars_within(text: str, units: int) -> int:
     """How many characters fit into so many UTF-16 units; at least one."""
     head = text[:units].encode("utf-16-le")[: units * 2]
     return max(1, len(head.decode("utf-16-le", "ignore")))
 
 
-def _border(text: str, most: int) -> int:
+def _find_border(text: str, max_chars: int) -> int:
     """Where to cut, at most at `most`: after a paragraph, line, sentence or word, if it can be in the second
     half.
     """
-    for least, border in product((most // 2, 1), _BORDERS):
-        ends = [found.end() for found in border.finditer(text, least, most)]
+    for least, border in product((max_chars // 2, 1), _BREAK_PATTERNS):
+        ends = [found.end() for found in border.finditer(text, least, max_chars)]
         if ends:
             return ends[-1]
-    for at in range(most, max(0, most - 64), -1):
-        if not _belongs(text, at):
+    for at in range(max_chars, max(0, max_chars - 64), -1):
+        if not _is_joined_to_previous(text, at):
             return at
-    return most
+    return max_chars
 
 
-def _belongs(text: str, at: int) -> bool:
+def _is_joined_to_previous(text: str, index: int) -> bool:
     """Whether the character is drawn together with the one before: marks, joined emoji, skin tones, flags,
     Hangul.
     """
-    before = text[at - 1]
-    char = text[at]
+    before = text[index - 1]
+    char = text[index]
     if _JOINER in (before, char) or unicodedata.category(char) in ("Mn", "Me", "Mc"):
         return True
     if "\U0001f3fb" <= char <= "\U0001f3ff" or "\U000e0020" <= char <= "\U000e007f":
         return True
     if _is_flag_letter(char):
-        return _flag_letters_before(text, at) % 2 == 1
+        return _count_flag_letters_before(text, index) % 2 == 1
     return "\u1160" <= char <= "\u11ff" and "\u1100" <= before <= "\u11ff"
 
 
@@ -160,31 +167,31 @@ def _is_flag_letter(char: str) -> bool:
     return "\U0001f1e6" <= char <= "\U0001f1ff"
 
 
-def _flag_letters_before(text: str, at: int) -> int:
-    start = at
+def _count_flag_letters_before(text: str, index: int) -> int:
+    start = index
     while start > 0 and _is_flag_letter(text[start - 1]):
         start -= 1
-    return at - start
+    return index - start
 
 
-def _trimmed(piece: Piece) -> Piece:
+def _trim(piece: Piece) -> Piece:
     """Without what Telegram trims: white space at the end, and at the start unless it is code."""
     end = len(piece.text.rstrip())
     start = len(piece.text) - len(piece.text.lstrip())
     code = (entity["offset"] for entity in piece.entities if entity["type"] == "pre")
     start = min(start, min(code, default=start))
-    return part(piece, start, max(start, end))
+    return slice_piece(piece, start, max(start, end))
 
 
-def _capped(piece: Piece) -> Piece:
+def _cap_entities(piece: Piece) -> Piece:
     """At most 100 entities: the important kinds first, then the earlier ones, in order of place."""
-    kept = sorted(piece.entities, key=lambda entity: (_rank(entity["type"]), entity["offset"]))[
-        :MOST_ENTITIES
+    kept = sorted(piece.entities, key=lambda entity: (_rank_entity(entity["type"]), entity["offset"]))[
+        :MAX_ENTITIES
     ]
     return Piece(piece.text, tuple(sorted(kept, key=lambda entity: (entity["offset"], -entity["length"]))))
 
 
-def _rank(kind: str) -> int:
+def _rank_entity(kind: str) -> int:
     if kind in _IMPORTANCE:
         return _IMPORTANCE.index(kind)
     return len(_IMPORTANCE)

@@ -7,20 +7,20 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bot.attachments.reader import Reader
+from bot.attachments.reader import AttachmentReader
 from bot.attachments.transcription import Transcriber
 from bot.domain import Attachment
 from bot.errors import AttachmentUnusable
-from bot.telegram.incoming.attachments import Enclosure
-from bot.telegram.incoming.downloads import MOST_BYTES, TOO_LARGE, Files
-from bot.telegram.incoming.user_message import Found, Letter
-from bot.usage.timers import Watch
+from bot.telegram.incoming.attachments import MediaItem
+from bot.telegram.incoming.downloads import FILE_TOO_LARGE, MAX_BYTES, FileDownloader
+from bot.telegram.incoming.user_message import IncomingMessage, MediaContent
+from bot.usage.timers import TurnTimer
 
-AT_ONCE = 3  # of one turn: one place of the reader's is always left to other chats
-NO_SOUND = "sound is not understood here; please write it as text"
-NO_PICTURES = "pictures are not looked at here"
+MAX_CONCURRENT = 3  # of one turn: one place of the reader's is always left to other chats
+SOUND_UNSUPPORTED = "sound is not understood here; please write it as text"
+IMAGES_UNSUPPORTED = "pictures are not looked at here"
 
-_ENDINGS = {
+_EXTENSIONS = {
     "audio/ogg": "ogg",
     "video/mp4": "mp4",
     "audio/mpeg": "mp3",
@@ -30,89 +30,93 @@ _ENDINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Gathering:
+class AttachmentLoader:
     """`most` pictures of a turn are looked at; without a `transcriber` sound is not understood.
 
     Documents and transcripts share about `room` bytes of a turn's messages.
     """
 
-    files: Files
-    reader: Reader
+    downloader: FileDownloader
+    reader: AttachmentReader
     transcriber: Transcriber | None
-    most: int
-    room: int
+    max_images: int
+    max_text_bytes: int
 
-    def foreseen(self, letters: Sequence[Letter]) -> list[Letter]:
+    def mark_unusable(self, messages: Sequence[IncomingMessage]) -> list[IncomingMessage]:
         """The letters with what is known before anything is fetched: why some of what came will not be used."""
-        judged = list[Letter]()
+        judged = list[IncomingMessage]()
         pictures = 0
-        for one in letters:
-            pictures += one.enclosure is not None and one.enclosure.kind == "picture"
-            if one.enclosure:
-                why = self._ruled_out(one.enclosure, pictures)
+        for one in messages:
+            pictures += one.media is not None and one.media.kind == "picture"
+            if one.media:
+                why = self._find_rejection_reason(one.media, pictures)
             else:
                 why = None
-            judged.append(replace(one, why=why) if why else one)
+            judged.append(replace(one, unusable_reason=why) if why else one)
         return judged
 
-    def _ruled_out(self, enclosure: Enclosure, pictures: int) -> str | None:
-        if enclosure.size > MOST_BYTES:
-            return TOO_LARGE
-        if enclosure.kind == "sound" and self.transcriber is None:
-            return NO_SOUND
-        if enclosure.kind == "picture" and pictures > self.most:
-            return self._too_many
+    def _find_rejection_reason(self, media: MediaItem, image_count: int) -> str | None:
+        if media.size_bytes > MAX_BYTES:
+            return FILE_TOO_LARGE
+        if media.kind == "sound" and self.transcriber is None:
+            return SOUND_UNSUPPORTED
+        if media.kind == "picture" and image_count > self.max_images:
+            return self._too_many_reason
         return None
 
     @property
-    def _too_many(self) -> str:
-        if not self.most:
-            return NO_PICTURES
-        if self.most == 1:
+    def _too_many_reason(self) -> str:
+        if not self.max_images:
+            return IMAGES_UNSUPPORTED
+        if self.max_images == 1:
             pictures = "1 picture is"
         else:
-            pictures = f"{self.most} pictures are"
+            pictures = f"{self.max_images} pictures are"
         return f"no more than {pictures} looked at in one go"
 
-    async def gathered(self, letters: Sequence[Letter], watch: Watch) -> list[Letter]:
+    async def load(self, messages: Sequence[IncomingMessage], turn_timer: TurnTimer) -> list[IncomingMessage]:
         """The letters with what was made of all that came with them; `watch` measures what that takes."""
-        places = asyncio.Semaphore(AT_ONCE)
+        places = asyncio.Semaphore(MAX_CONCURRENT)
         async with asyncio.TaskGroup() as tasks:
-            work = [tasks.create_task(self._one(letter, places, watch)) for letter in letters]
-        return self._bounded([task.result() for task in work])
+            work = [tasks.create_task(self._load_one(letter, places, turn_timer)) for letter in messages]
+        return self._drop_excess_images([task.result() for task in work])
 
-    async def _one(self, letter: Letter, places: asyncio.Semaphore, watch: Watch) -> Letter:
-        if letter.enclosure is None or not letter.wanting:
-            return letter
+    async def _load_one(
+        self, message: IncomingMessage, slots: asyncio.Semaphore, turn_timer: TurnTimer
+    ) -> IncomingMessage:
+        if message.media is None or not message.needs_fetch:
+            return message
         try:
-            async with places:
-                with watch.beside("Telegram"):
-                    body = await self.files.fetch(letter.enclosure.file_id)
-                return replace(letter, found=await self._read(letter.enclosure, body, watch))
+            async with slots:
+                with turn_timer.measure_parallel("Telegram"):
+                    body = await self.downloader.fetch(message.media.file_id)
+                return replace(message, content=await self._read_media(message.media, body, turn_timer))
         except AttachmentUnusable as unusable:
-            return replace(letter, why=str(unusable))
+            return replace(message, unusable_reason=str(unusable))
 
-    async def _read(self, enclosure: Enclosure, body: bytes, watch: Watch) -> Found:
-        match enclosure.kind:
+    async def _read_media(self, media: MediaItem, body: bytes, turn_timer: TurnTimer) -> MediaContent:
+        match media.kind:
             case "picture":
-                return await self.reader.picture(body, enclosure.name)
+                return await self.reader.read_image(body, media.name)
             case "file":
-                return await self.reader.file(body, enclosure.name)
+                return await self.reader.read_file(body, media.name)
         assert self.transcriber is not None
-        kind = enclosure.media_type
-        name = enclosure.name or f"sound.{_ENDINGS.get(kind, 'ogg')}"
-        with watch.beside("tools"):
-            text = await self.transcriber.transcript(body, name, kind)
-        return Attachment("sound", enclosure.name, kind, text=text)
+        kind = media.media_type
+        name = media.name or f"sound.{_EXTENSIONS.get(kind, 'ogg')}"
+        with turn_timer.measure_parallel("tools"):
+            text = await self.transcriber.transcribe(body, name, kind)
+        return Attachment("sound", media.name, kind, text=text)
 
-    def _bounded(self, letters: Sequence[Letter]) -> list[Letter]:
+    def _drop_excess_images(self, messages: Sequence[IncomingMessage]) -> list[IncomingMessage]:
         """Files may turn out to be pictures, too: those beyond the bound are left out."""
-        kept = list[Letter]()
+        kept = list[IncomingMessage]()
         pictures = 0
-        for one in letters:
-            is_picture = isinstance(one.found, Attachment) and one.found.kind == "image"
+        for one in messages:
+            is_picture = isinstance(one.content, Attachment) and one.content.kind == "image"
             pictures += is_picture
             kept.append(
-                replace(one, found=None, why=self._too_many) if is_picture and pictures > self.most else one
+                replace(one, content=None, unusable_reason=self._too_many_reason)
+                if is_picture and pictures > self.max_images
+                else one
             )
         return kept

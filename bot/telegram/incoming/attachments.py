@@ -8,20 +8,20 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bot.attachments.images import AREA
+from bot.attachments.images import MAX_AREA
 
-LONGEST_NAME = 40  # characters of a file's name; its end tells more than its middle
-_ENDING = 12
+MAX_NAME_CHARS = 40  # characters of a file's name; its end tells more than its middle
+_NAME_END_CHARS = 12
 
-_PICTURES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
-_SOUNDS = {"voice": "voice message", "video_note": "video message", "audio": "file"}
+_IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
+_SOUND_NOUNS = {"voice": "voice message", "video_note": "video message", "audio": "file"}
 _OGG = "audio/ogg"
 _MP4 = "video/mp4"
 _MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,60}")
 
 
 @dataclass(frozen=True, slots=True)
-class Enclosure:
+class MediaItem:
     """Something that Telegram keeps as `file_id`. `word` is what people call it, `name` what the file is
     called.
 
@@ -29,69 +29,71 @@ class Enclosure:
     """
 
     kind: Literal["picture", "file", "sound"]
-    word: str
+    noun: str
     file_id: str
     name: str = ""
     media_type: str = ""
-    size: int = 0
-    seconds: int = 0
-    own: bool = False
+    size_bytes: int = 0
+    duration_seconds: int = 0
+    is_own_voice: bool = False
 
     @property
     def label(self) -> str:
         """What it is, with its name if it has one."""
-        return f"{self.word} {self.name}".rstrip()
+        return f"{self.noun} {self.name}".rstrip()
 
 
-def enclosed(message: dict[str, Any]) -> Enclosure | None:
+def extract_media(message: dict[str, Any]) -> MediaItem | None:
     """What came with a message, if it is of a kind that may be of use; a message never has more than one."""
     photo = message.get("photo")
     if isinstance(photo, list):
-        return _photo([size for size in photo if isinstance(size, dict)])
-    if "animation" in message and _type(message["animation"]) not in _PICTURES:
+        return _parse_photo([size for size in photo if isinstance(size, dict)])
+    if "animation" in message and _read_media_type(message["animation"]) not in _IMAGE_TYPES:
         return None
-    for key, word in _SOUNDS.items():
+    for key, word in _SOUND_NOUNS.items():
         if key in message:
-            return _sound(key, word, message[key])
-    return _document(message.get("document"))
+            return _parse_sound(key, word, message[key])
+    return _parse_document(message.get("document"))
 
 
-def _photo(sizes: list[dict[str, Any]]) -> Enclosure | None:
+def _parse_photo(sizes: list[dict[str, Any]]) -> MediaItem | None:
     """The smallest size that has all the points the model can see, else the largest there is."""
-    sizes = sorted((size for size in sizes if _text(size, "file_id")), key=_points)
-    best = next((size for size in sizes if _points(size) >= AREA), sizes[-1] if sizes else None)
+    sizes = sorted((size for size in sizes if _read_text(size, "file_id")), key=_count_pixels)
+    best = next((size for size in sizes if _count_pixels(size) >= MAX_AREA), sizes[-1] if sizes else None)
     if best is None:
         return None
-    return Enclosure("picture", "photo", _text(best, "file_id"), "", "image/jpeg", _number(best, "file_size"))
+    return MediaItem(
+        "picture", "photo", _read_text(best, "file_id"), "", "image/jpeg", _read_number(best, "file_size")
+    )
 
 
-def _points(size: dict[str, Any]) -> int:
-    return _number(size, "width") * _number(size, "height")
+def _count_pixels(size: dict[str, Any]) -> int:
+    return _read_number(size, "width") * _read_number(size, "height")
 
 
-def _document(raw: object) -> Enclosure | None:
-    if not isinstance(raw, dict) or not _text(raw, "file_id"):
+def _parse_document(raw: object) -> MediaItem | None:
+    if not isinstance(raw, dict) or not _read_text(raw, "file_id"):
         return None
-    media_type = _type(raw)
-    name = clean_name(_text(raw, "file_name"))
-    told = (_text(raw, "file_id"), name, media_type, _number(raw, "file_size"))
-    if media_type in _PICTURES:
-        return Enclosure("picture", "picture", *told)
-    return Enclosure("sound" if media_type.startswith("audio/") else "file", "file", *told)
+    media_type = _read_media_type(raw)
+    name = clean_name(_read_text(raw, "file_name"))
+    told = (_read_text(raw, "file_id"), name, media_type, _read_number(raw, "file_size"))
+    if media_type in _IMAGE_TYPES:
+        return MediaItem("picture", "picture", *told)
+    return MediaItem("sound" if media_type.startswith("audio/") else "file", "file", *told)
 
 
-def _sound(key: str, word: str, raw: object) -> Enclosure | None:
-    if not isinstance(raw, dict) or not _text(raw, "file_id"):
+def _parse_sound(key: str, noun: str, raw: object) -> MediaItem | None:
+    if not isinstance(raw, dict) or not _read_text(raw, "file_id"):
         return None
-    return Enclosure(
+    return MediaItem(
         "sound",
-        word,
-        _text(raw, "file_id"),
-        clean_name(_text(raw, "file_name")),
-        _type(raw) or (_MP4 if key == "video_note" else _OGG),
-        _number(raw, "file_size"),
-        _number(raw, "duration"),
-        own=key != "audio",
+        noun,
+        _read_text(raw, "file_id"),
+        clean_name(_read_text(raw, "file_name")),
+        _read_media_type(raw) or (_MP4 if key == "video_note" else _OGG),
+        _read_number(raw, "file_size"),
+        _read_number(raw, "duration"),
+        is_own_voice=key != "audio",
     )
 
 
@@ -99,27 +101,27 @@ def clean_name(name: str) -> str:
     """A file's name in one short line of visible letters."""
     visible = "".join(" " if unicodedata.category(letter)[0] in "CZ" else letter for letter in name)
     whole = " ".join(visible.split())
-    if len(whole) <= LONGEST_NAME:
+    if len(whole) <= MAX_NAME_CHARS:
         return whole
-    return f"{whole[: LONGEST_NAME - _ENDING - 1].rstrip()}…{whole[-_ENDING:].lstrip()}"
+    return f"{whole[: MAX_NAME_CHARS - _NAME_END_CHARS - 1].rstrip()}…{whole[-_NAME_END_CHARS:].lstrip()}"
 
 
-def _type(raw: object) -> str:
+def _read_media_type(raw: object) -> str:
     """The media type, if it is one: the sender's program names it, and it goes into the head of a request."""
-    named = _text(raw, "mime_type").lower()
+    named = _read_text(raw, "mime_type").lower()
     if _MEDIA_TYPE.fullmatch(named):
         return named
     return ""
 
 
-def _text(raw: object, key: str) -> str:
+def _read_text(raw: object, key: str) -> str:
     value = raw.get(key) if isinstance(raw, dict) else None
     if isinstance(value, str):
         return value
     return ""
 
 
-def _number(raw: dict[str, Any], key: str) -> int:
+def _read_number(raw: dict[str, Any], key: str) -> int:
     value = raw.get(key)
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value

@@ -8,13 +8,13 @@ from typing import Any
 
 from telegram.constants import MessageType
 
-from bot.agent.prompt import data_block
-from bot.agent.sanitize import sendable
-from bot.telegram.incoming.attachments import enclosed
+from bot.agent.prompt import build_data_block
+from bot.agent.sanitize import to_sendable
+from bot.telegram.incoming.attachments import extract_media
 
-LONGEST_QUOTE = 2000  # characters; what is quoted is usually in the conversation already
+MAX_QUOTE_CHARS = 2000  # characters; what is quoted is usually in the conversation already
 
-_KINDS = {
+_KIND_NOUNS = {
     "photo": "photos",
     "live_photo": "photos",
     "voice": "voice messages",
@@ -38,84 +38,86 @@ _KINDS = {
     "giveaway_winners": "giveaways",
     "rich_message": "rich messages",
 }
-_EVENTS = {kind.value for kind in MessageType} - _KINDS.keys()
+_EVENT_KEYS = {kind.value for kind in MessageType} - _KIND_NOUNS.keys()
 
 
-def entered(message: dict[str, Any], *, block: str = "", spoken: str = "") -> str:
+def format_message(message: dict[str, Any], *, media_block: str = "", transcript: str = "") -> str:
     """The text of a message for the prompt; what it quotes, replies to or forwards stands in blocks of data.
 
     `block` is one of what came with it, `spoken` what was said in it.
     """
-    text = "\n".join(words for words in (spoken, said(message)) if words)
-    forwarded = _object(message, "forward_origin")
+    text = "\n".join(words for words in (transcript, extract_text(message)) if words)
+    forwarded = _get_object(message, "forward_origin")
     if forwarded:
-        own = data_block(f"message forwarded from {_origin(forwarded)}", text or "(no words)")
+        own = build_data_block(f"message forwarded from {_find_origin_name(forwarded)}", text or "(no words)")
     else:
         own = text
-    return "\n".join(piece for piece in (_quoted(message), block, own) if piece)
+    return "\n".join(piece for piece in (_format_quote(message), media_block, own) if piece)
 
 
-def kind_of(message: dict[str, Any]) -> str | None:
+def describe_kind(message: dict[str, Any]) -> str | None:
     """What a message without text is, in a plural word for people; None for an event that needs no answer."""
-    found = next((word for key, word in _KINDS.items() if key in message), None)
-    return found or (None if _EVENTS & message.keys() else "this kind of message")
+    found = next((word for key, word in _KIND_NOUNS.items() if key in message), None)
+    return found or (None if _EVENT_KEYS & message.keys() else "this kind of message")
 
 
-def said(message: dict[str, Any]) -> str:
+def extract_text(message: dict[str, Any]) -> str:
     """The words of a message: its text, or what stands under a picture or a file."""
     text = message.get("text", message.get("caption"))
     if isinstance(text, str):
-        return sendable(text)
+        return to_sendable(text)
     return ""
 
 
-def _quoted(message: dict[str, Any]) -> str | None:
-    replied = _object(message, "reply_to_message") or _object(message, "external_reply")
+def _format_quote(message: dict[str, Any]) -> str | None:
+    replied = _get_object(message, "reply_to_message") or _get_object(message, "external_reply")
     if not replied:
         return None
-    part = _object(message, "quote").get("text")
-    text = part if isinstance(part, str) else said(replied)
+    part = _get_object(message, "quote").get("text")
+    text = part if isinstance(part, str) else extract_text(replied)
     if not text:
-        kind = next((word for key, word in _KINDS.items() if key in replied), None)
-        if enclosed(replied):
+        kind = next((word for key, word in _KIND_NOUNS.items() if key in replied), None)
+        if extract_media(replied):
             seen = "which you see only where they stand in this conversation"
         else:
             seen = "which you cannot see"
         text = f"({kind}, {seen})" if kind else ""
     if not text:
         return None
-    if len(text) > LONGEST_QUOTE:
-        text = text[:LONGEST_QUOTE] + " …"
+    if len(text) > MAX_QUOTE_CHARS:
+        text = text[:MAX_QUOTE_CHARS] + " …"
     what = "quoted part of " if isinstance(part, str) else ""
-    return data_block(f"{what}the message this replies to, written by {_writer(replied)}", text)
+    return build_data_block(
+        f"{what}the message this replies to, written by {_find_author_name(replied)}", text
+    )
 
 
-def _writer(message: dict[str, Any]) -> str:
-    writer = _object(message, "from")
+def _find_author_name(message: dict[str, Any]) -> str:
+    writer = _get_object(message, "from")
     if writer.get("is_bot"):
         return "you"
-    return _name(writer) or _origin(_object(message, "origin"))
+    return _read_first_name(writer) or _find_origin_name(_get_object(message, "origin"))
 
 
-def _origin(origin: dict[str, Any]) -> str:
+def _find_origin_name(origin: dict[str, Any]) -> str:
     """Who first wrote a forwarded message: a person, someone who hides, or a chat."""
     hidden = origin.get("sender_user_name")
-    chat = _object(origin, "sender_chat") or _object(origin, "chat")
+    chat = _get_object(origin, "sender_chat") or _get_object(origin, "chat")
     title = chat.get("title")
-    told = _name(_object(origin, "sender_user")) or hidden or title
+    told = _read_first_name(_get_object(origin, "sender_user")) or hidden or title
     if isinstance(told, str) and told.strip():
         return told
     return "someone"
 
 
-def _name(user: dict[str, Any]) -> str:
+def _read_first_name(user: dict[str, Any]) -> str:
     name = user.get("first_name")
     if isinstance(name, str):
         return name
     return ""
 
 
-def _object(message: dict[str, Any], key: str) -> dict[str, Any]:
+def _get_object(message: dict[str, Any], key: str) -> dict[str, Any]:
     value = message.get(key)
     if isinstance(value, dict):
         return value

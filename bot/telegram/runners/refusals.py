@@ -4,57 +4,61 @@ last.
 
 from bot.db.people import people
 from bot.db.queues import admin_notices as notices
-from bot.telegram.actions import Answer, Call, say
+from bot.telegram.actions import ActionContext, ActionResult, reply_text
 from bot.telegram.incoming import prompt_text as entering
-from bot.telegram.incoming.update import Visit
-from bot.telegram.rate_limit import Allowance
+from bot.telegram.incoming.update import ParsedUpdate
+from bot.telegram.rate_limit import RateLimiter
 
 PRIVATE_ONLY = "I only work in private chats for now."
-MINUTE = 60.0
+NOTICE_INTERVAL_SECONDS = 60.0
 
 
-class Refusals:
+class RefusalReplies:
     """The lines; `most_waiting` is the bound of a person's waiting messages."""
 
-    def __init__(self, most_waiting: int) -> None:
-        self._most_waiting = most_waiting
-        self._overflows = Allowance(times=1, seconds=MINUTE)
-        self._albums = Allowance(times=1, seconds=MINUTE)
+    def __init__(self, max_waiting: int) -> None:
+        self._max_waiting = max_waiting
+        self._overflow_limiter = RateLimiter(max_calls=1, window_seconds=NOTICE_INTERVAL_SECONDS)
+        self._album_limiter = RateLimiter(max_calls=1, window_seconds=NOTICE_INTERVAL_SECONDS)
 
-    async def membership(self, visit: Visit, call: Call) -> Answer:
+    async def handle_membership(self, update: ParsedUpdate, context: ActionContext) -> ActionResult:
         """Somebody blocked or unblocked the bot, or brought it into a group."""
-        if visit.membership:
-            status = visit.membership.new_chat_member.status
+        if update.membership:
+            status = update.membership.new_chat_member.status
         else:
             status = ""
-        if visit.chat == "private":
-            await people.set_reachable(call.tx, call.person, reachable=status != "kicked")
-        elif visit.chat != "channel" and status in {"member", "administrator"}:
-            return await self.group(call)
-        return Answer()
+        if update.chat_type == "private":
+            await people.set_reachable(context.tx, context.person, reachable=status != "kicked")
+        elif update.chat_type != "channel" and status in {"member", "administrator"}:
+            return await self.refuse_group(context)
+        return ActionResult()
 
-    async def group(self, call: Call) -> Answer:
+    async def refuse_group(self, context: ActionContext) -> ActionResult:
         """A group is told once that it will hear nothing."""
-        told = await notices.news(call.tx, f"group {call.lane.chat}", PRIVATE_ONLY, now=call.now)
+        told = await notices.record_if_changed(
+            context.tx, f"group {context.lane.chat}", PRIVATE_ONLY, now=context.now
+        )
         if told:
-            return say(PRIVATE_ONLY)
-        return Answer()
+            return reply_text(PRIVATE_ONLY)
+        return ActionResult()
 
-    async def message(self, visit: Visit, call: Call) -> Answer:
+    async def refuse_message(self, update: ParsedUpdate, context: ActionContext) -> ActionResult:
         """A message beyond the bound, or of a kind the bot cannot read."""
-        if visit.item.shape == "overflow":
-            return self._overflow(call)
-        kind = entering.kind_of(call.item.body["message"])
-        album = visit.message.media_group_id if visit.message else None  # of videos, which are no pictures
-        if kind is None or (album and not self._albums.take((call.lane.key, album), call.now)):
-            return Answer()
-        return say(f"I cannot read {kind} yet. Please write it to me as text.")
+        if update.item.shape == "overflow":
+            return self._refuse_overflow(context)
+        kind = entering.describe_kind(context.item.body["message"])
+        album = update.message.media_group_id if update.message else None  # of videos, which are no pictures
+        if kind is None or (
+            album and not self._album_limiter.try_acquire((context.lane.key, album), context.now)
+        ):
+            return ActionResult()
+        return reply_text(f"I cannot read {kind} yet. Please write it to me as text.")
 
-    def _overflow(self, call: Call) -> Answer:
-        if not self._overflows.take(call.lane.key, call.now):
-            return Answer()
-        if self._most_waiting > 1:
-            count = f"{self._most_waiting} messages"
+    def _refuse_overflow(self, context: ActionContext) -> ActionResult:
+        if not self._overflow_limiter.try_acquire(context.lane.key, context.now):
+            return ActionResult()
+        if self._max_waiting > 1:
+            count = f"{self._max_waiting} messages"
         else:
             count = "a message"
-        return say(f"You already have {count} waiting; I did not take this one. Send it again later.")
+        return reply_text(f"You already have {count} waiting; I did not take this one. Send it again later.")

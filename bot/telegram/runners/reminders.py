@@ -9,28 +9,30 @@ from bot.db.engine import Database, Transaction
 from bot.db.queues import inbox, jobs, outbox
 from bot.domain import InboxItem, Lane, Part
 from bot.jobs.times import formatting as saying
-from bot.jobs.times.errors import Unclear
-from bot.jobs.times.next_run import LATE
-from bot.jobs.user_jobs import ZONE_NEEDED, Diary, Owner, ZoneUnknown
+from bot.jobs.times.errors import UnclearTime
+from bot.jobs.times.next_run import LATE_SECONDS
+from bot.jobs.user_jobs import ZONE_NEEDED, JobOwner, UserJobs, ZoneUnknown
 from bot.telegram.access import Access
 
-ZONE = "In which time zone are you? Send /zone and a city, such as /zone Berlin; then I set this reminder."
+ZONE_QUESTION = (
+    "In which time zone are you? Send /zone and a city, such as /zone Berlin; then I set this reminder."
+)
 
 
-class Reminders:
+class ReminderRunner:
     """`wake_sender` is called for the lane that has something to read."""
 
     def __init__(
         self,
         database: Database,
         access: Access,
-        diary: Diary,
+        user_jobs: UserJobs,
         wake_sender: Callable[[Lane], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._access = access
-        self._diary = diary
+        self._user_jobs = user_jobs
         self._wake_sender = wake_sender
         self._clock = clock
 
@@ -38,60 +40,60 @@ class Reminders:
         [item] = items
         assert item.lane is not None
         if item.job is None:
-            await self._keep(item, item.lane)
+            await self._store_new(item, item.lane)
         else:
-            await self._tell(item, item.lane)
+            await self._send_due(item, item.lane)
         self._wake_sender(item.lane)
 
-    async def _tell(self, item: InboxItem, lane: Lane) -> None:
+    async def _send_due(self, item: InboxItem, lane: Lane) -> None:
         """A due reminder; of somebody who lost access all jobs are gone."""
         person = int(item.body["person"])
         now = self._clock()
-        is_in = self._access.standing(person) in {"admin", "member"}
+        is_in = self._access.get_role(person) in {"admin", "member"}
         async with self._database.transaction() as tx:
             if not is_in:
                 await jobs.remove_all(tx, person)
             elif item.job is not None and (job := await jobs.find(tx, item.job)) is not None:
-                text = f"⏰ {item.body['texts'][0]}{lateness(item, job.zone, now)}"
+                text = f"⏰ {item.body['texts'][0]}{format_lateness(item, job.zone, now)}"
                 await outbox.add(tx, item=item.id, lane=lane, parts=(Part(text),), now=now)
-            await inbox.done(tx, [item.id], now=now)
+            await inbox.mark_done(tx, [item.id], now=now)
 
-    async def _keep(self, item: InboxItem, lane: Lane) -> None:
-        owner = Owner(int(item.body["person"]), str(item.body["name"]), lane)
+    async def _store_new(self, item: InboxItem, lane: Lane) -> None:
+        owner = JobOwner(int(item.body["person"]), str(item.body["name"]), lane)
         try:
             said_at = float(item.body.get("said_at", item.received_at))
-            when, text = await self._diary.split(owner.person, str(item.body["words"]), said_at)
+            when, text = await self._user_jobs.parse_line(owner.person, str(item.body["words"]), said_at)
             async with self._database.transaction() as tx:
-                kept = await self._diary.keep(tx, owner, "reminder", when, text)
-                await self._answer(tx, item, lane, kept)
+                kept = await self._user_jobs.add_job(tx, owner, "reminder", when, text)
+                await self._reply(tx, item, lane, kept)
         except ZoneUnknown:
-            await self._refuse(item, lane, ZONE, error=ZONE_NEEDED)
-        except Unclear as error:
+            await self._refuse(item, lane, ZONE_QUESTION, error=ZONE_NEEDED)
+        except UnclearTime as error:
             await self._refuse(item, lane, str(error))
-        self._diary.look()
+        self._user_jobs.wake_scheduler()
 
-    async def _refuse(self, item: InboxItem, lane: Lane, why: str, error: str | None = None) -> None:
+    async def _refuse(self, item: InboxItem, lane: Lane, reason: str, error: str | None = None) -> None:
         async with self._database.transaction() as tx:
-            await self._answer(tx, item, lane, Part(why))
+            await self._reply(tx, item, lane, Part(reason))
             if error is not None:
-                await inbox.note(tx, item.id, error)
+                await inbox.store_error(tx, item.id, error)
 
-    async def _answer(self, tx: Transaction, item: InboxItem, lane: Lane, part: Part) -> None:
+    async def _reply(self, tx: Transaction, item: InboxItem, lane: Lane, part: Part) -> None:
         now = self._clock()
         await outbox.add(tx, item=item.id, lane=lane, parts=(part,), now=now)
-        await inbox.done(tx, [item.id], now=now)
+        await inbox.mark_done(tx, [item.id], now=now)
 
 
-def lateness(item: InboxItem, zone: str, now: float) -> str:
+def format_lateness(item: InboxItem, zone: str, now: float) -> str:
     """What stands below something that is done long after it was due; nothing if it is not."""
     missed = float(item.body.get("late", 0.0))
     due_at = item.due_at or 0.0
     late = max(missed, now - due_at)  # it may also have waited after it was written down
-    if late <= LATE:
+    if late <= LATE_SECONDS:
         return ""
     away = ", while I was away" if missed else ""
     if item.body.get("left_out"):
         more = " Earlier times were missed, too, and are left out."
     else:
         more = ""
-    return f"\n\n(This was due {saying.moment(due_at, zone)}, {saying.ago(late)} ago{away}.{more})"
+    return f"\n\n(This was due {saying.format_time(due_at, zone)}, {saying.format_duration(late)} ago{away}.{more})"

@@ -14,86 +14,90 @@ from bot.db.conversations import attachments, turns
 from bot.db.engine import Database
 from bot.db.queues import inbox, jobs, outbox
 from bot.db.queues.jobs import Job
-from bot.db.queues.parked_items import Ended
-from bot.domain import TASKS, Attachment, InboxItem, Lane
-from bot.telegram.access import NOT_LET_IN, Access
-from bot.telegram.actions import Turns
-from bot.telegram.runners.reminders import lateness
-from bot.turns.start import Ask
+from bot.db.queues.parked_items import EndedTurn
+from bot.domain import TASKS_PRIORITY, Attachment, InboxItem, Lane
+from bot.telegram.access import ACCESS_LOST, Access
+from bot.telegram.actions import TurnService
+from bot.telegram.runners.reminders import format_lateness
+from bot.turns.start import TurnRequest
 
-DUE = "[This is a task you were asked to do at this time. Do it now; do not schedule it again.] "
+DUE_TASK_PREFIX = "[This is a task you were asked to do at this time. Do it now; do not schedule it again.] "
 """Stands before the text of a due task, for the model."""
 
-GONE = "its job was deleted"
-SHOWN = 60  # characters of a task that its answer begins with
+JOB_DELETED = "its job was deleted"
+MAX_PREVIEW_CHARS = 60  # characters of a task that its answer begins with
 
 
-class Tasks:
+class TaskRunner:
     """Gives tasks to turns. `ended` hears of one that had begun, and ends here without an answer."""
 
     def __init__(
         self,
         database: Database,
         access: Access,
-        turns: Turns,
-        ended: Callable[[Ended], None],
+        turns: TurnService,
+        on_ended: Callable[[EndedTurn], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._access = access
         self._turns = turns
-        self._ended = ended
+        self._on_ended = on_ended
         self._clock = clock
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
         assert item.lane is not None
         person = int(item.body["person"])
-        if self._access.standing(person) not in {"admin", "member"}:
-            await self._end(item, item.lane, person, NOT_LET_IN)
+        if self._access.get_role(person) not in {"admin", "member"}:
+            await self._end_unanswered(item, item.lane, person, ACCESS_LOST)
             return
         texts = tuple(item.body["texts"])
-        came = await self._came(item.body.get("turn"))
+        came = await self._load_attachments(item.body.get("turn"))
         deep = bool(item.body.get("deep"))
         goes_on = bool(item.body.get("goes_on"))
-        ask = Ask(items, item.lane, person, str(item.body["name"]), texts, came, deep=deep, goes_on=goes_on)
+        ask = TurnRequest(
+            items, item.lane, person, str(item.body["name"]), texts, came, deep=deep, is_continuation=goes_on
+        )
         if item.job is None:
             await self._turns.run(ask)
-        elif (job := await self._job(item)) is not None:
-            await self._turns.run(due(ask, item, job, self._clock()))
+        elif (job := await self._find_job(item)) is not None:
+            await self._turns.run(build_due_request(ask, item, job, self._clock()))
         else:
-            await self._end(item, item.lane, person, GONE)
+            await self._end_unanswered(item, item.lane, person, JOB_DELETED)
 
-    async def _job(self, item: InboxItem) -> Job | None:
+    async def _find_job(self, item: InboxItem) -> Job | None:
         """The job whose due time this is, while it is there."""
-        async with self._database.reading() as tx:
+        async with self._database.read_transaction() as tx:
             return await jobs.find(tx, item.job or 0)
 
-    async def _end(self, item: InboxItem, lane: Lane, person: int, why: str) -> None:
+    async def _end_unanswered(self, item: InboxItem, lane: Lane, person: int, reason: str) -> None:
         """What a turn that gave way has shown is taken back."""
         now = self._clock()
         async with self._database.transaction() as tx:
-            has_begun = await turns.fail(tx, item.id, why=why, now=now)
+            has_begun = await turns.fail(tx, item.id, reason=reason, now=now)
             if has_begun:
                 await outbox.add(tx, item=item.id, lane=lane, parts=(), now=now)
-            if why == NOT_LET_IN:
+            if reason == ACCESS_LOST:
                 await jobs.remove_all(tx, person)
-            await inbox.done(tx, [item.id], now=now)
+            await inbox.mark_done(tx, [item.id], now=now)
         if has_begun:
-            self._ended(Ended(item.id, lane, item.measured))
+            self._on_ended(EndedTurn(item.id, lane, item.stored_spans))
 
-    async def _came(self, turn: int | None) -> tuple[tuple[Attachment, ...], ...]:
+    async def _load_attachments(self, turn: int | None) -> tuple[tuple[Attachment, ...], ...]:
         """What came with the messages of a turn."""
         if turn is None:
             return ()
-        async with self._database.reading() as tx:
-            return await attachments.of_turn(tx, turn)
+        async with self._database.read_transaction() as tx:
+            return await attachments.load_of_turn(tx, turn)
 
 
-def due(ask: Ask, item: InboxItem, job: Job, now: float) -> Ask:
+def build_due_request(request: TurnRequest, item: InboxItem, job: Job, now: float) -> TurnRequest:
     """The turn of a due task: people go before it, and its answer says what it is about."""
-    [text] = ask.texts
-    shown = text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
-    late = lateness(item, job.zone, now).strip()
+    [text] = request.texts
+    shown = text if len(text) <= MAX_PREVIEW_CHARS else f"{text[: MAX_PREVIEW_CHARS - 1]}…"
+    late = format_lateness(item, job.zone, now).strip()
     preface = "\n\n".join(piece for piece in (f"🤖 {' '.join(shown.split())}", late) if piece)
-    return replace(ask, texts=(DUE + text,), preface=f"{preface}\n\n", priority=TASKS)
+    return replace(
+        request, texts=(DUE_TASK_PREFIX + text,), preface=f"{preface}\n\n", priority=TASKS_PRIORITY
+    )

@@ -20,7 +20,7 @@ from bot.agent.tool_matching import stems
     ],
 )
 def test_names_are_parted_and_accents_gone(text: str, words: list[str]) -> None:
-    assert stems.words(text) == words
+    assert stems.split_words(text) == words
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_short_words_numbers_and_other_letters_stay(word: str) -> None:
 
 
 def test_words_weigh_what_they_tell() -> None:
-    assert [stems.weight(word) for word in ("the", "42", "calculate", "km", "umbrella")] == [
+    assert [stems.weigh_word(word) for word in ("the", "42", "calculate", "km", "umbrella")] == [
         0,
         0,
         0.35,
@@ -53,9 +53,9 @@ def test_words_weigh_what_they_tell() -> None:
 
 @given(st.text(max_size=80))
 def test_any_text_has_words_with_stems(text: str) -> None:
-    for word in stems.words(text):
+    for word in stems.split_words(text):
         assert stems.stem(word)
-        assert 0 <= stems.weight(word) <= 1
+        assert 0 <= stems.weigh_word(word) <= 1
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_any_text_has_words_with_stems(text: str) -> None:
     ],
 )
 def test_english_is_known_by_its_everyday_words(text: str, english: bool) -> None:
-    assert ideas.is_english(stems.words(text)) is english
+    assert ideas.is_english(stems.split_words(text)) is english
 
 
 @pytest.mark.parametrize(
@@ -85,17 +85,17 @@ def test_english_is_known_by_its_everyday_words(text: str, english: bool) -> Non
     ],
 )
 def test_words_of_other_languages_get_english_names(text: str, names: list[str]) -> None:
-    known = ideas.read("# remark\nweather rain : wetter kar 下雨 طقس\n\n")
-    assert ideas.named(stems.words(text), known) == names
+    known = ideas.parse_concepts("# remark\nweather rain : wetter kar 下雨 طقس\n\n")
+    assert ideas.find_english_names(stems.split_words(text), known) == names
 
 
 def test_words_of_one_line_are_near_each_other() -> None:
-    known = ideas.read("movie film cinema :\nfilm photo : bild")
-    assert known.near["film"] == {"movi", "cinema", "photo"}
-    assert "film" not in known.near["film"]
+    known = ideas.parse_concepts("movie film cinema :\nfilm photo : bild")
+    assert known.related_stems["film"] == {"movi", "cinema", "photo"}
+    assert "film" not in known.related_stems["film"]
 
 
 def test_every_shipped_line_has_an_english_name() -> None:
-    known = ideas.ideas()
-    assert len(known.named) > 1000
-    assert all(name.isascii() for name in known.named.values())
+    known = ideas.load_concepts()
+    assert len(known.english_names) > 1000
+    assert all(name.isascii() for name in known.english_names.values())

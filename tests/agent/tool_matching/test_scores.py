@@ -9,19 +9,26 @@ from hypothesis import strategies as st
 
 from bot.agent.tool_matching import features as wording
 from bot.agent.tool_matching import scores as matching
-from bot.agent.tool_matching.classifier import Judgement, Weights, chance, from_json, shipped, to_json
-from bot.agent.tool_matching.index import Offer, index
+from bot.agent.tool_matching.classifier import (
+    LogisticModel,
+    Weights,
+    format_weights,
+    load_weights,
+    parse_weights,
+    to_probability,
+)
+from bot.agent.tool_matching.index import ToolIndex, build_index
 
 
 @dataclass(frozen=True)
-class Made:
+class FakeTool:
     name: str
     description: str
     input_schema: dict[str, Any] = field(default_factory=dict)
     thinking: Any = "may"
 
 
-AREA = Made(
+AREA = FakeTool(
     "triangle_area",
     "Work out the area of a triangle.",
     {
@@ -33,7 +40,7 @@ AREA = Made(
         "required": ["base", "height", "unit"],
     },
 )
-FILMS = Made(
+FILMS = FakeTool(
     "find_movies",
     "Find movies by actor.",
     {"properties": {"actor": {"type": "string"}}, "required": ["actor"]},
@@ -41,13 +48,13 @@ FILMS = Made(
 
 
 @pytest.fixture
-def offer() -> Offer:
-    return index([FILMS, AREA])
+def offer() -> ToolIndex:
+    return build_index([FILMS, AREA])
 
 
-def numbers(text: str, offer: Offer) -> dict[str, float]:
-    said = wording.read(text)
-    return matching.features(said, matching.matches(said, offer))
+def compute_features(text: str, tool_index: ToolIndex) -> dict[str, float]:
+    said = wording.extract_features(text)
+    return matching.build_features(said, matching.match_tools(said, tool_index))
 
 
 @pytest.mark.parametrize(
@@ -60,12 +67,12 @@ def numbers(text: str, offer: Offer) -> dict[str, float]:
         ("how many inches", "triangle_area"),
     ],
 )
-def test_the_tool_that_fits_best_comes_first(offer: Offer, text: str, best: str) -> None:
-    assert matching.matches(wording.read(text), offer)[0].tool.name == best
+def test_the_tool_that_fits_best_comes_first(offer: ToolIndex, text: str, best: str) -> None:
+    assert matching.match_tools(wording.extract_features(text), offer)[0].tool.name == best
 
 
-def test_nothing_in_common_is_nothing(offer: Offer) -> None:
-    found = numbers("Why do cats purr?", offer)
+def test_nothing_in_common_is_nothing(offer: ToolIndex) -> None:
+    found = compute_features("Why do cats purr?", offer)
     assert (found["hit"], found["title"], found["about"], found["score"]) == (0, 0, 0, 0)
     assert found["rest"] > 0
 
@@ -85,66 +92,76 @@ schemas = st.recursive(
 @settings(max_examples=60)
 @given(st.dictionaries(st.sampled_from(["properties", "required", "type"]), schemas))
 def test_a_schema_of_any_shape_is_held_against(schema: dict[str, Any]) -> None:
-    offer = index([Made("anything", "Do anything.", schema), AREA])
-    assert matching.matches(wording.read("area of a triangle"), offer)[0].tool.name == "triangle_area"
+    offer = build_index([FakeTool("anything", "Do anything.", schema), AREA])
+    assert (
+        matching.match_tools(wording.extract_features("area of a triangle"), offer)[0].tool.name
+        == "triangle_area"
+    )
 
 
-def test_the_numbers_a_tool_needs_are_looked_for(offer: Offer) -> None:
-    none, one, both = (numbers(f"triangle area {given}", offer) for given in ("", "3", "3 and 4"))
+def test_the_numbers_a_tool_needs_are_looked_for(offer: ToolIndex) -> None:
+    none, one, both = (compute_features(f"triangle area {given}", offer) for given in ("", "3", "3 and 4"))
     assert [found["no_number"] for found in (none, one, both)] == [1, 0, 0]
     assert [found["numbers_given"] for found in (none, one, both)] == [0, 0.5, 1]
 
 
-def test_names_and_quotes_count_as_given(offer: Offer) -> None:
-    assert numbers("movies with Bogart", offer)["names_given"] == 1
-    assert numbers('movies with "bogart"', offer)["names_given"] == 1
-    assert numbers("movies with someone", offer)["no_name"] == 1
+def test_names_and_quotes_count_as_given(offer: ToolIndex) -> None:
+    assert compute_features("movies with Bogart", offer)["names_given"] == 1
+    assert compute_features('movies with "bogart"', offer)["names_given"] == 1
+    assert compute_features("movies with someone", offer)["no_name"] == 1
 
 
-def test_a_choice_of_a_tool_is_seen(offer: Offer) -> None:
-    assert numbers("triangle area in inches", offer)["choice"] == 1
+def test_a_choice_of_a_tool_is_seen(offer: ToolIndex) -> None:
+    assert compute_features("triangle area in inches", offer)["choice"] == 1
 
 
 def test_words_all_tools_have_tell_less() -> None:
-    offer = index([Made("lamp_red", "Red lamp."), Made("lamp_blue", "Blue lamp.")])
+    offer = build_index([FakeTool("lamp_red", "Red lamp."), FakeTool("lamp_blue", "Blue lamp.")])
     assert offer.rarity["lamp"] < offer.rarity["blu"]
 
 
-def test_a_sign_counts_only_where_a_tool_has_its_word(offer: Offer) -> None:
-    assert numbers("https://example.org", offer)["hit"] == 0
+def test_a_sign_counts_only_where_a_tool_has_its_word(offer: ToolIndex) -> None:
+    assert compute_features("https://example.org", offer)["hit"] == 0
     assert (
-        numbers("https://example.org", index([Made("read_page", "Read a web page by its url.")]))["hit"] > 0
+        compute_features(
+            "https://example.org", build_index([FakeTool("read_page", "Read a web page by its url.")])
+        )["hit"]
+        > 0
     )
 
 
 def test_a_message_that_is_not_english_has_no_forms() -> None:
-    said = wording.read("Wie wird das Wetter?")
-    assert (said.forms, said.english, said.readable) == ({}, False, True)
+    said = wording.extract_features("Wie wird das Wetter?")
+    assert (said.sentence_features, said.is_english, said.is_readable) == ({}, False, True)
 
 
 def test_only_the_beginning_of_a_long_message_is_read() -> None:
-    assert "umbrella" not in wording.read("x " * wording.LENGTH + "umbrella").stems
+    assert "umbrella" not in wording.extract_features("x " * wording.MAX_CHARS + "umbrella").stems
 
 
 def test_the_lower_of_two_judgements_counts() -> None:
-    good, bad = Judgement(3.0, {}), Judgement(-3.0, {})
-    assert Weights(good, bad, 0.5, 0.5).needs({}) == Weights(bad, good, 0.5, 0.5).needs({}) == chance(-3.0)
+    good, bad = LogisticModel(3.0, {}), LogisticModel(-3.0, {})
+    assert (
+        Weights(good, bad, 0.5, 0.5).tool_chance({})
+        == Weights(bad, good, 0.5, 0.5).tool_chance({})
+        == to_probability(-3.0)
+    )
 
 
 def test_a_feature_that_is_missing_counts_as_its_mean() -> None:
-    judgement = Judgement(1.0, {"here": (2.0, 0.5), "gone": (9.0, 9.0)})
-    assert judgement.logit({"here": 4.0, "strange": 7.0}) == 2.0
+    judgement = LogisticModel(1.0, {"here": (2.0, 0.5), "gone": (9.0, 9.0)})
+    assert judgement.compute_logit({"here": 4.0, "strange": 7.0}) == 2.0
 
 
 def test_weights_survive_being_written() -> None:
-    assert from_json(to_json(shipped())) == shipped()
+    assert parse_weights(format_weights(load_weights())) == load_weights()
 
 
 def test_english_and_other_languages_have_their_own_thresholds() -> None:
-    weights = Weights(Judgement(0, {}), Judgement(0, {}), 0.5, 0.25)
-    assert (weights.least(True), weights.least(False)) == (0.5, 0.25)
+    weights = Weights(LogisticModel(0, {}), LogisticModel(0, {}), 0.5, 0.25)
+    assert (weights.threshold_for(True), weights.threshold_for(False)) == (0.5, 0.25)
 
 
 @pytest.mark.parametrize("logit", [-1e9, 1e9])
 def test_extremes_stay_probabilities(logit: float) -> None:
-    assert 0 < chance(logit) < 1
+    assert 0 < to_probability(logit) < 1

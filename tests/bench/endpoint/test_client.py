@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bot.bench.endpoint import simulated as direct_simulated
-from bot.bench.endpoint.client import Target, asking, calling, find
+from bot.bench.endpoint.client import BenchTarget, build_request, find_target, open_client
 from bot.errors import EndpointAway, EndpointRefused, ServerAway
 from bot.http_server import serve
 from bot.sim.vllm.server import Timing
@@ -22,7 +22,7 @@ async def test_a_server_without_a_model_is_named() -> None:
 
     async with serve(Starlette(routes=[Route("/v1/models", none)])) as url:
         with pytest.raises(ServerAway, match="serves no model"):
-            await find(f"{url}/v1", None)
+            await find_target(f"{url}/v1", None)
 
 
 @pytest.mark.parametrize(
@@ -36,12 +36,15 @@ async def test_a_server_without_a_model_is_named() -> None:
 async def test_whole_replies_fail_in_words(
     fault: str | None, model: str, error: type[Exception], words: str
 ) -> None:
-    endpoint = direct_simulated.simulated(Timing.instant())
+    endpoint = direct_simulated.build_simulated_endpoint(Timing.instant())
     if fault:
-        endpoint.fault(fault, times=None)  # type: ignore[arg-type]  # a plain str
-    async with serve(endpoint.app) as url, calling(Target(f"{url}/v1", "k", model, None, "0.33.0")) as caller:
+        endpoint.inject_fault(fault, times=None)  # type: ignore[arg-type]  # a plain str
+    async with (
+        serve(endpoint.app) as url,
+        open_client(BenchTarget(f"{url}/v1", "k", model, None, "0.33.0")) as caller,
+    ):
         with pytest.raises(error, match=words):
-            await caller.call(asking("hello", 256), streamed=False)
+            await caller.call(build_request("hello", 256), streamed=False)
 
 
 async def test_a_whole_reply_that_cannot_be_read_or_never_comes_is_named(
@@ -56,11 +59,11 @@ async def test_a_whole_reply_that_cannot_be_read_or_never_comes_is_named(
 
     app = Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])
     async with serve(app) as url:
-        async with calling(Target(f"{url}/v1", None, "m", None, None)) as caller:
+        async with open_client(BenchTarget(f"{url}/v1", None, "m", None, None)) as caller:
             with pytest.raises(EndpointAway, match="cannot be read"):
-                await caller.call(asking("hello", 256), streamed=False)
+                await caller.call(build_request("hello", 256), streamed=False)
         monkeypatch.setattr("bot.bench.endpoint.client.SILENCE", 0.05)
         silent.set()
-        async with calling(Target(f"{url}/v1", None, "m", None, None)) as caller:
+        async with open_client(BenchTarget(f"{url}/v1", None, "m", None, None)) as caller:
             with pytest.raises(EndpointAway, match=r"silent for 0\.05 s"):
-                await caller.call(asking("hello", 256), streamed=False)
+                await caller.call(build_request("hello", 256), streamed=False)

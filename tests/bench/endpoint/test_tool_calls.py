@@ -6,7 +6,7 @@ from bot.bench.endpoint import tool_calls as direct_tools
 from bot.domain import CallTimes, ToolCall, Usage
 from bot.domain import Reply as ModelReply
 
-WEATHER = direct_tools.CASES[0]
+WEATHER = direct_tools.TOOL_CALL_CASES[0]
 LISBON = '{"place": "Lisbon"}'
 
 
@@ -29,11 +29,11 @@ LISBON = '{"place": "Lisbon"}'
 def test_a_single_call_is_judged(calls: list[tuple[str, str]], finish: str, verdict: str) -> None:
     made = tuple(ToolCall(str(place), *call) for place, call in enumerate(calls))
     reply = ModelReply("", "", made, finish, Usage(), CallTimes(0.0))
-    assert direct_tools.judged(reply, WEATHER, direct_tools.offered().tools) == verdict
+    assert direct_tools.judge_reply(reply, WEATHER, direct_tools.build_toolbox().tools) == verdict
 
 
 def test_every_case_can_be_fulfilled() -> None:
-    tools = direct_tools.offered().tools
-    for case in direct_tools.CASES:
-        assert case.tool in tools
-        assert all(text in str(case.call[key]).lower() for key, text in case.must.items())
+    tools = direct_tools.build_toolbox().tools
+    for case in direct_tools.TOOL_CALL_CASES:
+        assert case.tool_name in tools
+        assert all(text in str(case.arguments[key]).lower() for key, text in case.required_texts.items())

@@ -11,13 +11,13 @@ from bot.bench.harness import machine
 def test_the_file_system_is_that_of_the_nearest_mount(tmp_path: Path):
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/a / ext4 rw 0 0\ntmpfs {tmp_path}/quick tmpfs rw 0 0\n")
-    assert machine.file_system(tmp_path, mounts) == "ext4"
-    assert machine.file_system(tmp_path / "quick" / "below", mounts) == "tmpfs: no real disk"
-    assert machine.file_system(tmp_path, tmp_path / "no such file") == "unknown"
+    assert machine.find_file_system(tmp_path, mounts) == "ext4"
+    assert machine.find_file_system(tmp_path / "quick" / "below", mounts) == "tmpfs: no real disk"
+    assert machine.find_file_system(tmp_path, tmp_path / "no such file") == "unknown"
 
 
 def test_the_conditions_name_machine_versions_and_disk(tmp_path: Path):
-    said = dict(machine.conditions(tmp_path))
+    said = dict(machine.describe_machine(tmp_path))
     assert list(said) == ["machine", "versions", "database"]
     assert re.search(r"\d+ cores", said["machine"])
     assert "python-telegram-bot 22" in said["versions"]
@@ -25,10 +25,10 @@ def test_the_conditions_name_machine_versions_and_disk(tmp_path: Path):
 
 
 def test_the_load_is_unknown_where_the_machine_does_not_tell(monkeypatch: pytest.MonkeyPatch):
-    assert re.fullmatch(r"\d+\.\d \d+\.\d \d+\.\d", machine.load_average())
+    assert re.fullmatch(r"\d+\.\d \d+\.\d \d+\.\d", machine.describe_load())
 
     def silent() -> None:
         raise OSError
 
     monkeypatch.setattr("os.getloadavg", silent)
-    assert machine.load_average() == "unknown"
+    assert machine.describe_load() == "unknown"

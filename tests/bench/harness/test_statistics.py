@@ -5,24 +5,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.bench.harness.statistics import (
-    Limit,
-    Report,
-    Row,
-    Value,
-    at_most,
+    FigureLimit,
+    FigureRow,
+    FigureValue,
+    LoadReport,
+    count_overlap,
+    limit_to,
+    limit_to_answer,
+    limit_to_memory_loop,
     median,
-    most_at_once,
+    order_rounds,
     percentile,
-    rounds,
-    times,
-    wanted,
 )
 
 SECONDS = st.floats(0, 1e6)
 
 
-def row(ours: Value, limit: Limit | None, memory: Value = None) -> Row:
-    return Row("key", "label", "ms", {"ours": ours, "memory": memory}, limit)
+def row(ours: FigureValue, limit: FigureLimit | None, memory: FigureValue = None) -> FigureRow:
+    return FigureRow("key", "label", "ms", {"ours": ours, "memory": memory}, limit)
 
 
 def test_a_percentile_lies_between_its_neighbours():
@@ -41,40 +41,40 @@ def test_a_percentile_is_never_outside_of_what_was_measured(values: list[float],
 
 
 def test_calls_that_touch_do_not_overlap():
-    assert most_at_once([(0, 1), (1, 2)]) == 1
-    assert most_at_once([(0, 3), (1, 2), (1.5, 4), (3, 5)]) == 3
-    assert most_at_once([]) == 0
+    assert count_overlap([(0, 1), (1, 2)]) == 1
+    assert count_overlap([(0, 3), (1, 2), (1.5, 4), (3, 5)]) == 3
+    assert count_overlap([]) == 0
 
 
 @given(st.lists(st.tuples(SECONDS, SECONDS).map(lambda pair: (min(pair), max(pair))), max_size=30))
 def test_the_most_at_once_is_found_where_a_call_begins(spans: list[tuple[float, float]]):
     real = [(begin, end) for begin, end in spans if begin < end]
     expected = max((sum(b <= begin < e for b, e in real) for begin, _ in real), default=0)
-    assert most_at_once(real) == expected
+    assert count_overlap(real) == expected
 
 
 def test_rounds_go_there_and_back_again():
-    assert rounds(("bare", "ours"), 3) == [("bare", "ours"), ("ours", "bare"), ("bare", "ours")]
+    assert order_rounds(("bare", "ours"), 3) == [("bare", "ours"), ("ours", "bare"), ("bare", "ours")]
 
 
 @pytest.mark.parametrize(
     ("ours", "limit", "verdict"),
     [
-        (1.5, at_most(1.5), "ok"),
-        (1.51, at_most(1.5), "over"),
-        (20.0, times(2, 10.0), "ok"),
-        (20.1, times(2, 10.0), "over"),
-        (25.0, times(2, 10.0, 5), "ok"),
-        (25.1, times(2, 10.0, 5), "over"),
-        (True, wanted(value=True), "ok"),
-        (False, wanted(value=True), "over"),
-        (True, wanted(value=False), "over"),
-        (None, at_most(1), ""),
+        (1.5, limit_to(1.5), "ok"),
+        (1.51, limit_to(1.5), "over"),
+        (20.0, limit_to_memory_loop(2, 10.0), "ok"),
+        (20.1, limit_to_memory_loop(2, 10.0), "over"),
+        (25.0, limit_to_memory_loop(2, 10.0, 5), "ok"),
+        (25.1, limit_to_memory_loop(2, 10.0, 5), "over"),
+        (True, limit_to_answer(value=True), "ok"),
+        (False, limit_to_answer(value=True), "over"),
+        (True, limit_to_answer(value=False), "over"),
+        (None, limit_to(1), ""),
         (1.0, None, ""),
-        (1.0, times(2, None), ""),
+        (1.0, limit_to_memory_loop(2, None), ""),
     ],
 )
-def test_a_verdict_follows_from_figure_and_limit(ours: Value, limit: Limit | None, verdict: str):
+def test_a_verdict_follows_from_figure_and_limit(ours: FigureValue, limit: FigureLimit | None, verdict: str):
     assert row(ours, limit).verdict == verdict
 
 
@@ -86,5 +86,5 @@ def test_a_ratio_needs_two_numbers():
 
 
 def test_a_report_holds_unless_a_limit_is_missed():
-    assert Report((row(1.0, at_most(1)), row(9.0, None), row(None, at_most(1)))).holds
-    assert not Report((row(1.0, at_most(1)), row(2.0, at_most(1)))).holds
+    assert LoadReport((row(1.0, limit_to(1)), row(9.0, None), row(None, limit_to(1)))).has_passed
+    assert not LoadReport((row(1.0, limit_to(1)), row(2.0, limit_to(1)))).has_passed

@@ -9,21 +9,29 @@ import pytest
 
 from bot.bench import output as table
 from bot.bench.harness import bots
-from bot.bench.harness.bots import BenchFailed, Where
-from bot.bench.harness.stage import staged
-from bot.bench.harness.statistics import Row
-from bot.bench.harness.workload import Model
+from bot.bench.harness.bots import BenchFailed, BotEnvironment
+from bot.bench.harness.stage import open_stage
+from bot.bench.harness.statistics import FigureRow
+from bot.bench.harness.workload import ProseBrain
 from bot.bench.load import run as load
-from bot.bench.load.run import Wish
+from bot.bench.load.run import LoadOptions
 from bot.errors import QuestionRefused
-from bot.sim.vllm.server import Endpoint
+from bot.sim.vllm.server import SimulatedEndpoint
 
 
-async def measured(tmp_path: Path, section: str) -> dict[str, Row]:
+async def measure_section(tmp_path: Path, section: str) -> dict[str, FigureRow]:
     """The rows of one section, measured as briefly as possible."""
     said: list[str] = []
-    wish = Wish(messages=5, starts=1, trials=1, turns=3, patience=2.5, only=(section,), folder=tmp_path)
-    report = await load.run(wish, said.append)
+    wish = LoadOptions(
+        messages=5,
+        starts=1,
+        trials=1,
+        turns=3,
+        fault_wait_seconds=2.5,
+        only_sections=(section,),
+        folder=tmp_path,
+    )
+    report = await load.run_load(wish, said.append)
     assert said == [f"measuring: {section}"]
     assert {"machine", "versions", "database", "load before", "load after", "tokens"} <= dict(
         report.conditions
@@ -32,7 +40,7 @@ async def measured(tmp_path: Path, section: str) -> dict[str, Row]:
     return {row.key: row for row in report.rows}
 
 
-def numbers(row: Row) -> list[float]:
+def positive_values(row: FigureRow) -> list[float]:
     """What all three bots gave; every one of them a number above zero."""
     values = [row.values[name] for name in ("bare", "memory", "ours")]
     assert all(isinstance(value, float | int) and value > 0 for value in values), row
@@ -40,51 +48,51 @@ def numbers(row: Row) -> list[float]:
 
 
 async def test_own_time_and_processor_time_of_all_three(tmp_path: Path):
-    rows = await measured(tmp_path, "own")
+    rows = await measure_section(tmp_path, "own")
     assert list(rows) == ["own_p50", "own_p95", "far_p50", "cpu", "after"]
     for key in ("own_p50", "own_p95", "far_p50", "after"):
-        assert len(numbers(rows[key])) == 3
+        assert len(positive_values(rows[key])) == 3
     limit = rows["far_p50"].limit
     assert limit is not None
-    assert limit.most == pytest.approx(2 * numbers(rows["own_p50"])[1] + 5)
-    bare, memory, ours = numbers(rows["far_p50"])
+    assert limit.maximum == pytest.approx(2 * positive_values(rows["own_p50"])[1] + 5)
+    bare, memory, ours = positive_values(rows["far_p50"])
     assert memory > 80 > bare, "it waits for Telegram to have taken its typing"
     assert ours < 1000
 
 
 async def test_starts_and_memory_of_all_three(tmp_path: Path):
-    rows = await measured(tmp_path, "start")
+    rows = await measure_section(tmp_path, "start")
     for row in rows.values():
-        bare, memory, ours = numbers(row)
+        bare, memory, ours = positive_values(row)
         assert bare < memory
         assert bare < ours
 
 
 async def test_a_crowd_is_let_through_to_the_model_by_seats(tmp_path: Path):
-    rows = await measured(tmp_path, "crowd")
-    assert numbers(rows["crowd_calls"]) == [12, 12, 4]
-    assert min(numbers(rows["crowd_wall"])) >= 7 * 0.16
+    rows = await measure_section(tmp_path, "crowd")
+    assert positive_values(rows["crowd_calls"]) == [12, 12, 4]
+    assert min(positive_values(rows["crowd_wall"])) >= 7 * 0.16
 
 
 async def test_first_words_of_a_long_answer(tmp_path: Path):
-    bare, memory, ours = numbers((await measured(tmp_path, "words"))["first_words"])
+    bare, memory, ours = positive_values((await measure_section(tmp_path, "words"))["first_words"])
     assert bare >= 3 * 1.6
     assert 1.6 <= memory < bare
     assert 1.6 <= ours < bare
 
 
 async def test_prompts_are_counted(tmp_path: Path):
-    rows = await measured(tmp_path, "tokens")
+    rows = await measure_section(tmp_path, "tokens")
     assert rows["first_prompt"].verdict == "ok"
     assert rows["first_tools"].values["memory"] == 0
     assert rows["reasoning"].values["ours"] == 0
-    assert numbers(rows["prefill"])[2] > 0
+    assert positive_values(rows["prefill"])[2] > 0
     assert rows["largest"].values["bare"] == rows["first_prompt"].values["bare"]
     assert rows["reasoning"].label == "3 turns: reasoning share of output"
 
 
 async def test_faults_end_well_for_ours_and_not_for_the_memory_loop(tmp_path: Path):
-    rows = await measured(tmp_path, "faults")
+    rows = await measure_section(tmp_path, "faults")
     assert [row.verdict for row in rows.values()] == ["ok"] * 4
     assert {key: row.values["memory"] for key, row in rows.items()} == {
         "killed": False,
@@ -96,7 +104,7 @@ async def test_faults_end_well_for_ours_and_not_for_the_memory_loop(tmp_path: Pa
 
 async def test_an_unknown_section_is_named():
     with pytest.raises(QuestionRefused, match="There is no section speed; there are own, start"):
-        await load.run(Wish(only=("speed",)))
+        await load.run_load(LoadOptions(only_sections=("speed",)))
 
 
 async def test_what_is_done_is_kept_when_it_is_stopped(
@@ -104,60 +112,62 @@ async def test_what_is_done_is_kept_when_it_is_stopped(
 ) -> None:
     stop = asyncio.Event()
 
-    async def quick(wish: Wish, folder: Path) -> list[Row]:
-        return [Row("own", "own time", "ms", {"ours": 1.0})]
+    async def quick(wish: LoadOptions, folder: Path) -> list[FigureRow]:
+        return [FigureRow("own", "own time", "ms", {"ours": 1.0})]
 
-    async def endless(wish: Wish, folder: Path) -> list[Row]:
+    async def endless(wish: LoadOptions, folder: Path) -> list[FigureRow]:
         stop.set()
         await asyncio.Event().wait()
         return []
 
     monkeypatch.setattr(load, "SECTIONS", {"own": quick, "start": endless, "crowd": quick})
-    report = await load.run(Wish(only=("own", "start", "crowd"), folder=tmp_path), stop=stop)
-    assert ([row.key for row in report.rows], report.whole) == (["own"], False)
-    assert next(table.lines(report)).startswith("NOT WHOLE: It was stopped by hand.")
-    assert json.loads(table.as_json(report))["whole"] is False
+    report = await load.run_load(
+        LoadOptions(only_sections=("own", "start", "crowd"), folder=tmp_path), stop=stop
+    )
+    assert ([row.key for row in report.rows], report.is_complete) == (["own"], False)
+    assert next(table.format_lines(report)).startswith("NOT WHOLE: It was stopped by hand.")
+    assert json.loads(table.format_json(report))["whole"] is False
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(QuestionRefused, match="nowhere is no folder"):
-        await load.run(Wish(only=("start",), folder=tmp_path / "nowhere"))
+        await load.run_load(LoadOptions(only_sections=("start",), folder=tmp_path / "nowhere"))
     (tmp_path / "file").touch(0o600)
     with pytest.raises(QuestionRefused, match="file is no folder"):
-        await load.run(Wish(only=("start",), folder=tmp_path / "file"))
+        await load.run_load(LoadOptions(only_sections=("start",), folder=tmp_path / "file"))
 
 
 async def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(BenchFailed, match=r"needs aiohttp: .*canvasgram\[bench\]"):
-        await load.run(Wish())
+        await load.run_load(LoadOptions())
 
 
 async def test_a_bot_that_ends_by_itself_is_quoted(tmp_path: Path):
-    running = await bots.start(
-        "ours", Where("no token", "http://127.0.0.1:9", "http://127.0.0.1:9", tmp_path)
+    running = await bots.start_bot(
+        "ours", BotEnvironment("no token", "http://127.0.0.1:9", "http://127.0.0.1:9", tmp_path)
     )
     with pytest.raises(
         BenchFailed, match="ours ended by itself with code 2: TELEGRAM_TOKEN must be the token"
     ):
         await running.watch()
-    assert running.cpu() is None
-    assert running.memory() == bots.Memory(None, None)
+    assert running.read_cpu_seconds() is None
+    assert running.read_memory() == bots.ProcessMemory(None, None)
     await running.kill()
 
 
 async def test_a_bot_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    async with staged("bare", tmp_path, Endpoint(brain=Model())) as stage:
+    async with open_stage("bare", tmp_path, SimulatedEndpoint(brain=ProseBrain())) as stage:
         with pytest.raises(BenchFailed, match="bare loop was not started"):
-            _ = stage.running
+            _ = stage.process
         await stage.start()
         stage.endpoint.hold()
         monkeypatch.setattr("bot.bench.harness.stage.PATIENCE", 0.2)
         with pytest.raises(BenchFailed, match=r"bare loop did not answer question 1 within 0\.2 s"):
             await stage.ask(1, 0)
         with pytest.raises(BenchFailed, match="did not answer question 1"):
-            stage.timed(-1, 1, 0)
+            stage.read_times(-1, 1, 0)
 
 
 async def test_nothing_of_this_machines_settings_reaches_a_bot(
@@ -165,6 +175,6 @@ async def test_nothing_of_this_machines_settings_reaches_a_bot(
 ):
     monkeypatch.setenv("TELEGRAM_TOKEN", "1:of-somebody")
     monkeypatch.setenv("MODEL_SEATS", "wrong")
-    async with staged("ours", tmp_path, Endpoint(brain=Model())) as stage:
+    async with open_stage("ours", tmp_path, SimulatedEndpoint(brain=ProseBrain())) as stage:
         await stage.start()
-        assert (await stage.ask(1, 0)).own > 0
+        assert (await stage.ask(1, 0)).own_seconds > 0

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from bot.bench.harness.stage import Timed
-from bot.bench.harness.workload import Model
+from bot.bench.harness.stage import AnswerTimes
+from bot.bench.harness.workload import ProseBrain
 from bot.bench.load import large_ledger as ledger
 from bot.bench.load import run as load
 from bot.bench.load import soak
-from bot.bench.load.run import Wish
-from bot.bench.load.soak import Moment, Run
+from bot.bench.load.run import LoadOptions
+from bot.bench.load.soak import SoakAnswer, SoakRun
 from bot.errors import QuestionRefused
 
 
 def test_a_ledger_is_filled_with_ended_turns(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "ledger.db"
-    ledger.fill(file, 400)
+    ledger.fill_database(file, 400)
     with closing(sqlite3.connect(file)) as connection:
         counts = {
             table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
@@ -46,38 +46,38 @@ def test_a_ledger_is_filled_with_ended_turns(tmp_path: Path) -> None:
 
 async def test_both_ledgers_are_measured_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger, "CHATS", 2)
-    wish = Wish(messages=5, only=("ledger",), folder=tmp_path, calls=400)
-    report = await load.run(wish)
+    wish = LoadOptions(messages=5, only_sections=("ledger",), folder=tmp_path, ledger_calls=400)
+    report = await load.run_load(wish)
     rows = {row.key: row for row in report.rows}
     assert all(isinstance(row.values["ours"], float) and row.values["ours"] > 0 for row in rows.values()), (
         rows
     )
     limit = rows["ledger_slower"].limit
     assert limit is not None
-    assert limit.most == 1.1
+    assert limit.maximum == 1.1
     summed = rows["ledger_report"]
     assert (summed.label, summed.unit) == ("report of 400 calls", "s")
     assert summed.limit is not None
-    assert summed.limit.most == 2
+    assert summed.limit.maximum == 2
     assert rows["ledger_full"].label == "ledger of 400 calls: own time, p50"
     assert "ledger" in dict(report.conditions)
 
 
 def test_what_the_large_one_is_of_the_small_one() -> None:
     taken = {
-        "empty": [Timed(0.0, 0.0, 0.010, 0.0)] * 3,
-        "full": [Timed(0.0, 0.0, 0.012, 0.0)] * 3,
+        "empty": [AnswerTimes(0.0, 0.0, 0.010, 0.0)] * 3,
+        "full": [AnswerTimes(0.0, 0.0, 0.012, 0.0)] * 3,
     }
-    rows = {row.key: row for row in ledger.rows(taken, {"empty": 2.0, "full": 2.1}, 1_000_000)}
+    rows = {row.key: row for row in ledger.build_rows(taken, {"empty": 2.0, "full": 2.1}, 1_000_000)}
     assert rows["ledger_cpu"].values["ours"] == pytest.approx(1.05)
-    unknown = ledger.rows(taken, {"empty": 0.0, "full": 0.0}, 1_000_000)
+    unknown = ledger.build_rows(taken, {"empty": 0.0, "full": 0.0}, 1_000_000)
     assert unknown[-1].values["ours"] is None
     assert rows["ledger_slower"].values["ours"] == pytest.approx(1.2)
     assert rows["ledger_slower"].verdict == "over"
 
 
 async def test_a_soak_counts_what_came_of_every_message(tmp_path: Path) -> None:
-    report = await load.run(Wish(only=("soak",), folder=tmp_path, soak=0.03))
+    report = await load.run_load(LoadOptions(only_sections=("soak",), folder=tmp_path, soak_minutes=0.03))
     rows = {row.key: row.values["ours"] for row in report.rows}
     assert (rows["soak_answers"] or 0) >= soak.CHATS
     assert (rows["soak_lost"], rows["soak_copies"], rows["soak_order"]) == (0, 0, 0)
@@ -89,35 +89,35 @@ async def test_a_message_without_an_answer_is_lost_and_the_next_is_written(
 ) -> None:
     monkeypatch.setattr(soak, "LOST", 0.5)
     monkeypatch.setattr(soak, "CHATS", 1)
-    monkeypatch.setattr(Model, "__call__", lambda self, request: "I would rather not say.")
-    rows = {row.key: row for row in await soak.measure(tmp_path, 0.001)}
+    monkeypatch.setattr(ProseBrain, "__call__", lambda self, request: "I would rather not say.")
+    rows = {row.key: row for row in await soak.measure_soak(tmp_path, 0.001)}
     assert rows["soak_lost"].values["ours"] == 1
     assert rows["soak_lost"].verdict == "over"
     assert rows["soak_last_p50"].values["ours"] is None
 
 
 def test_wrongs_are_told_apart() -> None:
-    run = Run(
-        asked={0: [1, 2, 3], 1: [11, 12, 13]},
-        answered={0: [1, 3], 1: [11, 13, 12, 12]},
-        moments=[Moment(1.0, 0.2), Moment(59.0, 0.4)],
-        memory=[(float(at), 100.0 + at) for at in range(0, 60, 5)],
+    run = SoakRun(
+        question_numbers={0: [1, 2, 3], 1: [11, 12, 13]},
+        answer_numbers={0: [1, 3], 1: [11, 13, 12, 12]},
+        answers=[SoakAnswer(1.0, 0.2), SoakAnswer(59.0, 0.4)],
+        memory_samples=[(float(at), 100.0 + at) for at in range(0, 60, 5)],
     )
-    found = {row.key: row.values["ours"] for row in soak.rows(run, 1)}
+    found = {row.key: row.values["ours"] for row in soak.build_rows(run, 1)}
     assert (found["soak_lost"], found["soak_copies"], found["soak_order"]) == (1, 1, 1)
     assert [found["soak_first_p50"], found["soak_last_p50"]] == pytest.approx([200, 400])
     assert found["soak_memory_growth"] == pytest.approx(3600)
-    assert soak.growth([(0.0, 1.0)]) is None
-    assert soak.growth([(1.0, 1.0)] * 4) is None
+    assert soak.memory_growth([(0.0, 1.0)]) is None
+    assert soak.memory_growth([(1.0, 1.0)] * 4) is None
 
 
 def test_what_a_run_measures() -> None:
-    assert "soak" not in Wish().sections
-    assert {"ledger", "soak"} <= set(Wish(soak=1).sections)
-    assert not {"ledger", "soak"} & set(Wish(soak=1, quick=True).sections)
-    assert Wish(only=("own",)).sections == ("own",)
+    assert "soak" not in LoadOptions().sections
+    assert {"ledger", "soak"} <= set(LoadOptions(soak_minutes=1).sections)
+    assert not {"ledger", "soak"} & set(LoadOptions(soak_minutes=1, quick=True).sections)
+    assert LoadOptions(only_sections=("own",)).sections == ("own",)
 
 
 async def test_a_soak_without_a_length_is_refused() -> None:
     with pytest.raises(QuestionRefused, match="--soak MINUTES"):
-        await load.run(Wish(only=("soak",)))
+        await load.run_load(LoadOptions(only_sections=("soak",)))

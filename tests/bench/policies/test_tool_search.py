@@ -8,9 +8,15 @@ from typer.testing import CliRunner
 
 from bot.__main__ import cli
 from bot.bench.policies import tool_search as tools
-from bot.bench.policies.tool_search import TOGETHER, Pace, Report, Told, Wish
+from bot.bench.policies.tool_search import (
+    ALL_SOURCES,
+    SearchTimes,
+    ToolSearchOptions,
+    ToolSearchReport,
+    ToolSearchScore,
+)
 from bot.errors import QuestionRefused
-from tests.support.many_tools import many
+from tests.support.many_tools import make_many_tools
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "thinking"
 LANGUAGES = {"de", "fr", "es", "it", "pt", "ru", "tr", "ar", "zh", "ja"}
@@ -22,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("company")
     described = {
         tool.name: {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}
-        for tool in many()
+        for tool in make_many_tools()
     }
     described["listPayDays"] = {"name": "listPayDays", "description": "When wages come.", "parameters": {}}
     cases = [
@@ -42,8 +48,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_among_two_hundred_tools_messages_in_eleven_languages_reach_the_one_they_need(folder: Path) -> None:
-    report = tools.run(Wish((FIXTURES, folder)))
-    together = {one.judged: one for one in report.told if one.source == TOGETHER}
+    report = tools.run_tool_search(ToolSearchOptions((FIXTURES, folder)))
+    together = {one.judged: one for one in report.told if one.source == ALL_SOURCES}
     assert together["thinking/english.jsonl"].reached >= 0.95
     assert together["thinking/languages.jsonl"].reached >= 0.95
     assert {one.source for one in report.told} >= {"en", *LANGUAGES}
@@ -52,33 +58,36 @@ def test_among_two_hundred_tools_messages_in_eleven_languages_reach_the_one_they
 
 
 def test_cases_that_do_not_say_what_they_need_need_what_fits_best(folder: Path) -> None:
-    report = tools.run(Wish((folder,), registered=50))
+    report = tools.run_tool_search(ToolSearchOptions((folder,), registered_tools=50))
     [one, together] = report.told
     assert (one.source, one.cases, one.reached, one.found) == ("company", 4, 0.75, 0.75)
-    assert together.source == TOGETHER
-    assert not report.holds
+    assert together.source == ALL_SOURCES
+    assert not report.has_passed
     assert dict(report.conditions)["needed"].startswith("as the case says; 2 do not")
 
 
 def test_a_folder_without_cases_is_named(tmp_path: Path) -> None:
     with pytest.raises(QuestionRefused, match="No cases"):
-        tools.run(Wish((tmp_path,)))
+        tools.run_tool_search(ToolSearchOptions((tmp_path,)))
 
 
-REPORT = Report(
-    (Told("set", "en", 74, 0.93, 0.68, 0.93, 0.973), Told("set", TOGETHER, 74, 0.93, 0.68, 0.93, 0.973)),
-    Pace(21.4, 0.66, 1.2, 1039.0),
+REPORT = ToolSearchReport(
+    (
+        ToolSearchScore("set", "en", 74, 0.93, 0.68, 0.93, 0.973),
+        ToolSearchScore("set", ALL_SOURCES, 74, 0.93, 0.68, 0.93, 0.973),
+    ),
+    SearchTimes(21.4, 0.66, 1.2, 1039.0),
     (("load", "1.0"),),
 )
 
 
 def test_the_table_says_what_was_found() -> None:
-    told = "\n".join(tools.lines(REPORT))
+    told = "\n".join(tools.format_lines(REPORT))
     assert "en                      set     74         93.0 %       68.0 %      93.0 %  97.3 %" in told
     assert "index: 21 ms of processor time, once a set of tools; in the prompt: 1039 tokens" in told
     assert "search: 0.7 ms of processor time, 99 of 100 within 1.2 ms" in told
     assert told.endswith("load: 1.0")
-    assert REPORT.holds
+    assert REPORT.has_passed
 
 
 def test_the_command_prints_json_and_fails_where_too_few_are_reached(folder: Path) -> None:

@@ -16,10 +16,10 @@ import pytest
 from sqlalchemy import func, insert, select, text
 from sqlalchemy.dialects.sqlite import dialect
 
-from bot.db.engine import Database, Transaction, file_of
+from bot.db.engine import Database, Transaction, parse_database_path
 from bot.db.maintenance import backup as room
-from bot.db.maintenance.backup import Shelf, faults, made_at
-from bot.db.maintenance.integrity import care
+from bot.db.maintenance.backup import BackupDirectory, find_integrity_errors, read_made_at
+from bot.db.maintenance.integrity import check_integrity
 from bot.db.queues import inbox
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import notices
@@ -30,56 +30,58 @@ FIRST = "canvasgram-20261118T110640Z.db"
 
 
 @pytest.fixture
-def shelf(database_url: str, tmp_path: Path) -> Shelf:
-    return Shelf(file_of(database_url), tmp_path / "backups", keep=2)
+def shelf(database_url: str, tmp_path: Path) -> BackupDirectory:
+    return BackupDirectory(parse_database_path(database_url), tmp_path / "backups", max_backups=2)
 
 
-async def say(database: Database, number: int, size: int = 1) -> None:
+async def insert_notice(database: Database, number: int, size: int = 1) -> None:
     async with database.transaction() as tx:
         await tx.execute(insert(notices).values(subject=f"{number}", text="x" * size, told_at=0.0))
 
 
-def said(file: Path) -> int:
+def count_notices(file: Path) -> int:
     with closing(sqlite3.connect(file)) as connection:
         return int(connection.execute("SELECT count(*) FROM notices").fetchone()[0])
 
 
 async def test_a_backup_is_one_sound_private_file_with_all_that_was_committed(
-    database: Database, shelf: Shelf
+    database: Database, shelf: BackupDirectory
 ):
-    await say(database, 1)
-    made = await shelf.add(now=NOW)
+    await insert_notice(database, 1)
+    made = await shelf.make_backup(now=NOW)
     assert made.name == FIRST
-    assert (made_at(made), shelf.newest()) == (NOW, NOW)
+    assert (read_made_at(made), shelf.find_newest_time()) == (NOW, NOW)
     assert [one.name for one in shelf.folder.iterdir()] == [FIRST]
     assert stat.S_IMODE(made.stat().st_mode) == 0o600
     assert stat.S_IMODE(shelf.folder.stat().st_mode) == 0o700
-    assert (said(made), faults(made)) == (1, [])
+    assert (count_notices(made), find_integrity_errors(made)) == (1, [])
     assert [one.name for one in shelf.folder.iterdir()] == [FIRST]  # to open it made no file beside it
 
 
-async def test_only_the_newest_few_are_kept_and_the_old_expire(shelf: Shelf, database: Database):
+async def test_only_the_newest_few_are_kept_and_the_old_expire(shelf: BackupDirectory, database: Database):
     shelf.folder.mkdir()
     (shelf.folder / "canvasgram-notes.db").touch()  # somebody else's
-    assert shelf.newest() is None
-    made = [await shelf.add(now=NOW + number) for number in range(3)]
-    assert shelf.backups() == made[1:]
+    assert shelf.find_newest_time() is None
+    made = [await shelf.make_backup(now=NOW + number) for number in range(3)]
+    assert shelf.list_backups() == made[1:]
     shelf.expire(before=NOW + 2)
-    assert shelf.backups() == made[2:]
+    assert shelf.list_backups() == made[2:]
     assert (shelf.folder / "canvasgram-notes.db").exists()
 
 
-async def test_people_write_while_a_backup_is_made_and_it_holds_one_moment(database: Database, shelf: Shelf):
+async def test_people_write_while_a_backup_is_made_and_it_holds_one_moment(
+    database: Database, shelf: BackupDirectory
+):
     for number in range(4):
-        await say(database, number, 4_000_000)
+        await insert_notice(database, number, 4_000_000)
     written = 0
     async with asyncio.TaskGroup() as tasks:
-        making = tasks.create_task(shelf.add(now=NOW))
+        making = tasks.create_task(shelf.make_backup(now=NOW))
         while not making.done():
-            await say(database, 100 + written)
+            await insert_notice(database, 100 + written)
             written += 1
     assert written > 3  # a copy that begins again with every commit would not have come to its end
-    assert 4 <= said(making.result()) < 4 + written
+    assert 4 <= count_notices(making.result()) < 4 + written
 
 
 async def test_a_folder_that_cannot_be_written_is_named(
@@ -87,30 +89,32 @@ async def test_a_folder_that_cannot_be_written_is_named(
 ):
     (tmp_path / "file").touch()
     with pytest.raises(BackupFailed, match=r"in .*/file/inside: Not a directory\."):
-        await Shelf(file_of(database_url), tmp_path / "file" / "inside", 2).add(now=NOW)
-    assert Shelf(file_of(database_url), tmp_path / "nowhere", 2).backups() == []
+        await BackupDirectory(parse_database_path(database_url), tmp_path / "file" / "inside", 2).make_backup(
+            now=NOW
+        )
+    assert BackupDirectory(parse_database_path(database_url), tmp_path / "nowhere", 2).list_backups() == []
 
 
-class Usage(NamedTuple):
+class DiskUsage(NamedTuple):
     total: int
     used: int
     free: int
 
 
 async def test_a_disk_without_room_is_left_alone_and_older_backups_stay(
-    database: Database, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    database: Database, shelf: BackupDirectory, monkeypatch: pytest.MonkeyPatch
 ):
-    older = await shelf.add(now=NOW)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10, 9, 1))
+    older = await shelf.make_backup(now=NOW)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: DiskUsage(10, 9, 1))
     with pytest.raises(BackupFailed, match=os.strerror(errno.ENOSPC)):
-        await shelf.add(now=NOW + 1)
+        await shelf.make_backup(now=NOW + 1)
     assert list(shelf.folder.iterdir()) == [older]
 
 
 async def test_a_disk_that_fills_up_meanwhile_leaves_nothing_behind(
-    database: Database, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    database: Database, shelf: BackupDirectory, monkeypatch: pytest.MonkeyPatch
 ):
-    await say(database, 1, 4_000_000)
+    await insert_notice(database, 1, 4_000_000)
     connect: Callable[..., sqlite3.Connection] = sqlite3.connect
 
     def narrow(file: object, **options: object) -> sqlite3.Connection:
@@ -121,13 +125,13 @@ async def test_a_disk_that_fills_up_meanwhile_leaves_nothing_behind(
 
     monkeypatch.setattr(sqlite3, "connect", narrow)
     with pytest.raises(BackupFailed, match="disk is full"):
-        await shelf.add(now=NOW)
+        await shelf.make_backup(now=NOW)
     assert list(shelf.folder.iterdir()) == []
 
 
-async def test_a_backup_that_is_broken_off_leaves_nothing_behind(database: Database, shelf: Shelf):
-    await say(database, 1, 20_000_000)
-    making = asyncio.get_running_loop().create_task(shelf.add(now=NOW))
+async def test_a_backup_that_is_broken_off_leaves_nothing_behind(database: Database, shelf: BackupDirectory):
+    await insert_notice(database, 1, 20_000_000)
+    making = asyncio.get_running_loop().create_task(shelf.make_backup(now=NOW))
     async with asyncio.timeout(30):
         while not list(shelf.folder.glob(".*")):  # noqa: ASYNC110  # another thread makes it
             await asyncio.sleep(0)
@@ -136,20 +140,20 @@ async def test_a_backup_that_is_broken_off_leaves_nothing_behind(database: Datab
     async with asyncio.timeout(30):
         while list(shelf.folder.iterdir()):  # noqa: ASYNC110
             await asyncio.sleep(0)
-    assert shelf.backups() == []
+    assert shelf.list_backups() == []
 
 
 async def test_what_a_killed_attempt_has_left_counts_for_nothing_and_is_swept_away(
-    database: Database, shelf: Shelf
+    database: Database, shelf: BackupDirectory
 ):
     shelf.folder.mkdir()
     (shelf.folder / f".{FIRST}.partial").write_bytes(b"half a copy")
-    assert shelf.backups() == []
-    made = await shelf.add(now=NOW + 1)
+    assert shelf.list_backups() == []
+    made = await shelf.make_backup(now=NOW + 1)
     assert list(shelf.folder.iterdir()) == [made]
 
 
-def spoil(file: Path) -> None:
+def corrupt_page(file: Path) -> None:
     """Write over a page in the middle of a database."""
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -161,31 +165,31 @@ def spoil(file: Path) -> None:
 
 
 async def test_a_damaged_database_makes_no_backup_and_its_care_says_what_is_wrong(
-    database: Database, shelf: Shelf
+    database: Database, shelf: BackupDirectory
 ):
-    await say(database, 1)
-    assert await care(database, shelf.file) == []
-    spoil(shelf.file)
+    await insert_notice(database, 1)
+    assert await check_integrity(database, shelf.database_file) == []
+    corrupt_page(shelf.database_file)
     with pytest.raises(BackupFailed, match="not sound"):
-        await shelf.add(now=NOW)
-    assert shelf.backups() == []
-    assert await care(database, shelf.file) != []
-    assert faults(Path(__file__)) == ["file is not a database"]
+        await shelf.make_backup(now=NOW)
+    assert shelf.list_backups() == []
+    assert await check_integrity(database, shelf.database_file) != []
+    assert find_integrity_errors(Path(__file__)) == ["file is not a database"]
 
 
-async def test_care_lets_sqlite_learn_and_merges_the_log(database: Database, shelf: Shelf):
+async def test_care_lets_sqlite_learn_and_merges_the_log(database: Database, shelf: BackupDirectory):
     for number in range(30):
-        await say(database, number, 10_000)
-    assert Path(f"{shelf.file}-wal").stat().st_size > 100_000
-    before = shelf.file.stat().st_size
-    assert await care(database, shelf.file) == []
-    assert shelf.file.stat().st_size > before
-    async with database.reading() as tx:
+        await insert_notice(database, number, 10_000)
+    assert Path(f"{shelf.database_file}-wal").stat().st_size > 100_000
+    before = shelf.database_file.stat().st_size
+    assert await check_integrity(database, shelf.database_file) == []
+    assert shelf.database_file.stat().st_size > before
+    async with database.read_transaction() as tx:
         assert (await tx.execute(select(func.count()).select_from(notices))).scalar_one() == 30
 
 
 async def test_what_care_learns_never_hides_the_few_rows_of_a_queue_that_wait(
-    database: Database, shelf: Shelf
+    database: Database, shelf: BackupDirectory
 ):
     done = [
         {"kind": "update", "shape": "text", "lane": "7", "state": "done", "received_at": 1.0}
@@ -202,7 +206,7 @@ async def test_what_care_learns_never_hides_the_few_rows_of_a_queue_that_wait(
 
     async with database.transaction() as tx:
         assert await reads_all(tx)
-    assert await care(database, shelf.file) == []
+    assert await check_integrity(database, shelf.database_file) == []
     async with database.transaction() as tx:
         assert not await reads_all(tx)
         learnt = (await tx.execute(text("SELECT DISTINCT tbl FROM sqlite_stat1"))).scalars().all()
@@ -210,14 +214,14 @@ async def test_what_care_learns_never_hides_the_few_rows_of_a_queue_that_wait(
 
 
 def test_a_look_that_is_to_end_ends(database_url: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(room, "_LOOK", 1)
+    monkeypatch.setattr(room, "_PROGRESS_INTERVAL_STEPS", 1)
     enough = threading.Event()
     enough.set()
-    assert faults(file_of(database_url), enough) == ["interrupted"]
+    assert find_integrity_errors(parse_database_path(database_url), enough) == ["interrupted"]
 
 
 def test_a_copy_without_a_stamp_in_its_name_is_as_old_as_its_file(tmp_path: Path):
     copy = tmp_path / "house.db.before-0003.bak"
     copy.touch()
     os.utime(copy, (NOW, NOW))
-    assert made_at(copy) == NOW
+    assert read_made_at(copy) == NOW

@@ -6,14 +6,14 @@ import pytest
 
 from bot.db.engine import Database
 from bot.db.people import limits
-from bot.db.people.limits import EVERYBODY, Rule
+from bot.db.people.limits import EVERYBODY, QuotaRule
 from bot.db.tables import model_calls, turns
 
 DAY = 86_400.0
 TODAY = 100 * DAY
 
 
-async def spend(
+async def store_turn(
     database: Database, *calls: dict[str, Any], person: int = 5, began_at: float = TODAY + 1
 ) -> None:
     async with database.transaction() as tx:
@@ -45,41 +45,41 @@ async def spend(
             await tx.execute(model_calls.insert().values(made | call))
 
 
-async def used(database: Database, person: int = 5) -> int:
-    async with database.reading() as tx:
-        return await limits.used(tx, person, TODAY)
+async def count_used(database: Database, person: int = 5) -> int:
+    async with database.read_transaction() as tx:
+        return await limits.count_used_canvases(tx, person, TODAY)
 
 
 @pytest.mark.parametrize(("tokens", "canvases"), [(0, 0), (1, 1), (256, 1), (257, 2), (1024, 4)])
 async def test_a_call_costs_the_canvases_it_filled_or_began(database: Database, tokens: int, canvases: int):
-    await spend(database, {"completion_tokens": tokens})
-    assert await used(database) == canvases
+    await store_turn(database, {"completion_tokens": tokens})
+    assert await count_used(database) == canvases
 
 
 async def test_a_call_that_was_not_counted_costs_the_blocks_it_sent(database: Database):
-    await spend(database, {"blocks": 3}, {"outcome": "failed"})
-    assert await used(database) == 3
+    await store_turn(database, {"blocks": 3}, {"outcome": "failed"})
+    assert await count_used(database) == 3
 
 
 async def test_readings_other_people_and_other_days_cost_nothing(database: Database):
-    await spend(database, {"completion_tokens": 300, "purpose": "decision"})
-    await spend(database, {"completion_tokens": 300}, person=6)
-    await spend(database, {"completion_tokens": 300}, began_at=TODAY - 1)
-    assert await used(database) == 0
+    await store_turn(database, {"completion_tokens": 300, "purpose": "decision"})
+    await store_turn(database, {"completion_tokens": 300}, person=6)
+    await store_turn(database, {"completion_tokens": 300}, began_at=TODAY - 1)
+    assert await count_used(database) == 0
 
 
 async def test_a_call_of_today_counts_in_a_turn_of_yesterday(database: Database):
-    await spend(database, {"completion_tokens": 300, "created_at": TODAY + 5}, began_at=TODAY - 60)
-    assert await used(database) == 2
+    await store_turn(database, {"completion_tokens": 300, "created_at": TODAY + 5}, began_at=TODAY - 60)
+    assert await count_used(database) == 2
 
 
 async def test_what_is_set_is_set_anew_and_taken_back(database: Database):
     async with database.transaction() as tx:
-        assert await limits.rules_for(tx, 5) == (None, None)
-        await limits.put(tx, EVERYBODY, 100, by=1, now=0.0)
-        await limits.put(tx, 5, 200, by=1, now=0.0)
-        await limits.put(tx, 5, None, by=1, now=1.0)
-        assert await limits.rules_for(tx, 5) == (Rule(5, None), Rule(EVERYBODY, 100))
-        assert await limits.rules_for(tx, 6) == (None, Rule(EVERYBODY, 100))
+        assert await limits.find_rules(tx, 5) == (None, None)
+        await limits.put(tx, EVERYBODY, 100, set_by=1, now=0.0)
+        await limits.put(tx, 5, 200, set_by=1, now=0.0)
+        await limits.put(tx, 5, None, set_by=1, now=1.0)
+        assert await limits.find_rules(tx, 5) == (QuotaRule(5, None), QuotaRule(EVERYBODY, 100))
+        assert await limits.find_rules(tx, 6) == (None, QuotaRule(EVERYBODY, 100))
         await limits.remove(tx, EVERYBODY)
-        assert await limits.rules(tx) == [Rule(5, None)]
+        assert await limits.list_rules(tx) == [QuotaRule(5, None)]

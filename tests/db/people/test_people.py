@@ -15,169 +15,171 @@ NOW = 1_000_000.0
 HOUR = 3600.0
 
 
-async def redeem(database: Database, code: str, person: int, now: float = NOW) -> str | None:
+async def redeem_invite(database: Database, code: str, person: int, now: float = NOW) -> str | None:
     async with database.transaction() as tx:
-        return await people.redeem(tx, code, person, f"P{person}", now=now)
+        return await people.redeem_invite(tx, code, person, f"P{person}", now=now)
 
 
-async def offer(
+async def insert_invite(
     database: Database, role: people.Role = "member", minutes: float = 60, now: float = NOW
 ) -> str:
     async with database.transaction() as tx:
-        return await people.offer(tx, role, minutes, made_by=1, now=now)
+        return await people.insert_invite(tx, role, minutes, made_by=1, now=now)
 
 
-async def put(database: Database, person: int, role: people.Standing, by: int | None = 1) -> None:
+async def put_person(database: Database, person: int, role: people.RoleOrBlocked, by: int | None = 1) -> None:
     async with database.transaction() as tx:
-        await people.put(tx, person, f"P{person}", role, by=by, now=NOW)
+        await people.put(tx, person, f"P{person}", role, let_in_by=by, now=NOW)
 
 
-async def role_of(database: Database, person: int) -> str | None:
-    async with database.reading() as tx:
+async def find_role(database: Database, person: int) -> str | None:
+    async with database.read_transaction() as tx:
         found = await people.find(tx, person)
         return found.role if found else None
 
 
 async def test_a_link_lets_one_person_in_even_when_many_open_it_at_once(database: Database):
-    code = await people.invite(database, "member", minutes=15)
-    async with database.reading() as tx:
+    code = await people.create_invite(database, "member", minutes=15)
+    async with database.read_transaction() as tx:
         expires = (await tx.execute(select(invites.c.expires_at))).scalar_one()
-    roles = await asyncio.gather(*(redeem(database, code, person, now=expires - 1) for person in range(1, 9)))
+    roles = await asyncio.gather(
+        *(redeem_invite(database, code, person, now=expires - 1) for person in range(1, 9))
+    )
     assert sorted(roles, key=str) == [None] * 7 + ["member"]
-    async with database.reading() as tx:
-        assert [person.name for person in await people.everyone(tx)] == [f"P{roles.index('member') + 1}"]
+    async with database.read_transaction() as tx:
+        assert [person.name for person in await people.list_people(tx)] == [f"P{roles.index('member') + 1}"]
 
 
 async def test_a_code_is_stored_as_a_hash_only(database: Database):
-    code = await offer(database)
-    async with database.reading() as tx:
+    code = await insert_invite(database)
+    async with database.read_transaction() as tx:
         stored = (await tx.execute(select(invites))).one()
     assert code not in map(str, stored)
     assert stored.role == "member"
 
 
 async def test_an_old_or_unknown_link_lets_nobody_in(database: Database):
-    code = await offer(database, minutes=60)
-    assert await redeem(database, code, 5, now=NOW + HOUR) is None
-    assert await redeem(database, code + "x", 5) is None
-    assert await redeem(database, "\ud800", 5) is None
-    assert await role_of(database, 5) is None
+    code = await insert_invite(database, minutes=60)
+    assert await redeem_invite(database, code, 5, now=NOW + HOUR) is None
+    assert await redeem_invite(database, code + "x", 5) is None
+    assert await redeem_invite(database, "\ud800", 5) is None
+    assert await find_role(database, 5) is None
 
 
 async def test_used_and_old_codes_are_forgotten_when_the_next_is_made(database: Database):
-    await redeem(database, await offer(database), 5)
-    await offer(database, minutes=1)
-    await offer(database, now=NOW + HOUR)
-    async with database.reading() as tx:
+    await redeem_invite(database, await insert_invite(database), 5)
+    await insert_invite(database, minutes=1)
+    await insert_invite(database, now=NOW + HOUR)
+    async with database.read_transaction() as tx:
         assert len((await tx.execute(select(invites))).all()) == 1
 
 
 async def test_a_link_raises_a_member_to_admin(database: Database):
-    await put(database, 5, "member")
-    assert await redeem(database, await offer(database, "admin"), 5) == "admin"
-    assert await role_of(database, 5) == "admin"
+    await put_person(database, 5, "member")
+    assert await redeem_invite(database, await insert_invite(database, "admin"), 5) == "admin"
+    assert await find_role(database, 5) == "admin"
 
 
 @pytest.mark.parametrize("role", ["admin", "member"])
 async def test_whoever_has_the_rights_already_does_not_use_a_link_up(database: Database, role: people.Role):
-    await put(database, 5, role)
-    code = await offer(database)
-    assert await redeem(database, code, 5) == role
-    assert await redeem(database, code, 6) == "member"
-    assert await role_of(database, 5) == role
+    await put_person(database, 5, role)
+    code = await insert_invite(database)
+    assert await redeem_invite(database, code, 5) == role
+    assert await redeem_invite(database, code, 6) == "member"
+    assert await find_role(database, 5) == role
 
 
 async def test_a_blocked_person_stays_blocked_and_does_not_use_a_link_up(database: Database):
-    await put(database, 5, "blocked")
-    code = await offer(database)
-    assert await redeem(database, code, 5) is None
-    assert await role_of(database, 5) == "blocked"
-    assert await redeem(database, code, 6) == "member"
+    await put_person(database, 5, "blocked")
+    code = await insert_invite(database)
+    assert await redeem_invite(database, code, 5) is None
+    assert await find_role(database, 5) == "blocked"
+    assert await redeem_invite(database, code, 6) == "member"
 
 
 async def test_a_guest_becomes_a_member_by_a_link(database: Database):
-    await put(database, 5, "member", by=None)
-    assert await redeem(database, await offer(database), 5) == "member"
-    async with database.reading() as tx:
+    await put_person(database, 5, "member", by=None)
+    assert await redeem_invite(database, await insert_invite(database), 5) == "member"
+    async with database.read_transaction() as tx:
         found = await people.find(tx, 5)
     assert found == people.Person(5, "P5", "member", guest=False)
 
 
-async def knock(database: Database, person: int, now: float) -> tuple[str | None, float] | None:
+async def register_stranger(database: Database, person: int, now: float) -> tuple[str | None, float] | None:
     async with database.transaction() as tx:
-        return await people.knock(tx, person, f"P{person}", now=now)
+        return await people.register_stranger(tx, person, f"P{person}", now=now)
 
 
 async def test_a_stranger_is_told_a_code_once_and_of_it_again_after_ten_minutes(database: Database):
-    told = await knock(database, 5, NOW)
+    told = await register_stranger(database, 5, NOW)
     assert told is not None
     code, good_until = told
     assert code is not None
     assert len(code) == 8
     assert code.isalpha()
     assert good_until == NOW + HOUR
-    assert await knock(database, 5, NOW + 599) is None
-    assert await knock(database, 5, NOW + 601) == (None, NOW + HOUR)
-    assert await knock(database, 5, NOW + 700) is None
-    after = await knock(database, 5, NOW + HOUR + 1)
+    assert await register_stranger(database, 5, NOW + 599) is None
+    assert await register_stranger(database, 5, NOW + 601) == (None, NOW + HOUR)
+    assert await register_stranger(database, 5, NOW + 700) is None
+    after = await register_stranger(database, 5, NOW + HOUR + 1)
     assert after is not None
     assert after[0] not in {None, code}
 
 
 async def test_a_code_names_its_stranger_for_an_hour_however_it_is_typed(database: Database):
-    told = await knock(database, 5, NOW)
+    told = await register_stranger(database, 5, NOW)
     assert told is not None
     assert told[0] is not None
     typed = f" {told[0][:4].lower()}-{told[0][4:]} "
-    async with database.reading() as tx:
-        assert await people.stranger_of(tx, typed, now=NOW + HOUR - 1) == people.Stranger(
+    async with database.read_transaction() as tx:
+        assert await people.find_stranger_by_code(tx, typed, now=NOW + HOUR - 1) == people.Stranger(
             5, "P5", NOW, NOW + HOUR
         )
-        assert await people.stranger_of(tx, typed, now=NOW + HOUR) is None
-        assert await people.stranger_of(tx, "", now=NOW) is None
+        assert await people.find_stranger_by_code(tx, typed, now=NOW + HOUR) is None
+        assert await people.find_stranger_by_code(tx, "", now=NOW) is None
         assert told[0] not in map(str, (await tx.execute(select(strangers))).one())
 
 
 async def test_fifty_strangers_are_kept_and_the_oldest_make_room(database: Database):
     for person in range(1, 53):
-        await knock(database, person, NOW + person)
-    async with database.reading() as tx:
-        assert [one.id for one in await people.waiting(tx)] == list(range(52, 2, -1))
+        await register_stranger(database, person, NOW + person)
+    async with database.read_transaction() as tx:
+        assert [one.id for one in await people.list_strangers(tx)] == list(range(52, 2, -1))
 
 
 async def test_whoever_gets_a_role_is_no_stranger_any_more(database: Database):
-    await knock(database, 5, NOW)
-    await put(database, 5, "member")
-    async with database.reading() as tx:
-        assert await people.waiting(tx) == []
-        assert await people.stranger(tx, 5) is None
+    await register_stranger(database, 5, NOW)
+    await put_person(database, 5, "member")
+    async with database.read_transaction() as tx:
+        assert await people.list_strangers(tx) == []
+        assert await people.find_stranger(tx, 5) is None
 
 
 async def test_people_are_listed_admins_first_and_the_blocked_last(database: Database):
-    await put(database, 1, "blocked")
-    await put(database, 2, "member", by=None)
-    await put(database, 3, "admin")
-    async with database.reading() as tx:
-        listed = [(person.id, person.guest) for person in await people.everyone(tx)]
+    await put_person(database, 1, "blocked")
+    await put_person(database, 2, "member", by=None)
+    await put_person(database, 3, "admin")
+    async with database.read_transaction() as tx:
+        listed = [(person.id, person.guest) for person in await people.list_people(tx)]
         assert listed == [(3, False), (2, True), (1, False)]
 
 
 async def test_reachable_admins_are_told_apart(database: Database):
-    await put(database, 1, "admin")
-    await put(database, 2, "admin")
+    await put_person(database, 1, "admin")
+    await put_person(database, 2, "admin")
     async with database.transaction() as tx:
         await people.set_reachable(tx, 1, reachable=False)
-    async with database.reading() as tx:
-        assert await people.admins(tx) == [1, 2]
-        assert await people.admins(tx, reachable=True) == [2]
-        assert await people.unreachable(tx) == {1}
+    async with database.read_transaction() as tx:
+        assert await people.list_admins(tx) == [1, 2]
+        assert await people.list_admins(tx, reachable_only=True) == [2]
+        assert await people.list_unreachable(tx) == {1}
 
 
 async def test_a_removed_person_has_no_role(database: Database):
-    await put(database, 1, "member")
+    await put_person(database, 1, "member")
     async with database.transaction() as tx:
         await people.remove(tx, 1)
-    assert await role_of(database, 1) is None
+    assert await find_role(database, 1) is None
 
 
 async def test_lanes_at_work_are_those_in_which_something_runs_for_a_person(database: Database):
@@ -192,4 +194,4 @@ async def test_lanes_at_work_are_those_in_which_something_runs_for_a_person(data
         for sender, lane, state in rows:
             row = {"kind": "update", "shape": "text", "sender": sender, "lane": lane, "state": state}
             await tx.execute(inbox_table.insert().values(row | {"received_at": NOW}))
-        assert set(await people.lanes_at_work(tx, 5)) == {Lane(5), Lane(5, 7)}
+        assert set(await people.list_busy_lanes(tx, 5)) == {Lane(5), Lane(5, 7)}

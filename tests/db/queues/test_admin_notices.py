@@ -4,25 +4,30 @@ from sqlalchemy import select
 
 from bot.db.engine import Database
 from bot.db.people import people
-from bot.db.queues.admin_notices import Notices, news
+from bot.db.queues.admin_notices import AdminNotices, record_if_changed
 from bot.db.tables import outbox
 from bot.domain import Lane
 
 NOW = 1000.0
 
 
-async def tell(database: Database, notices: Notices, subject: str, text: str) -> tuple[Lane, ...]:
+async def notify_admins(
+    database: Database, notices: AdminNotices, subject: str, text: str
+) -> tuple[Lane, ...]:
     async with database.transaction() as tx:
-        return await notices.tell(tx, subject, text, now=NOW)
+        return await notices.notify(tx, subject, text, now=NOW)
 
 
 async def test_every_reachable_admin_is_told_silently(database: Database):
     async with database.transaction() as tx:
         for person, role in ((1, "admin"), (2, "member"), (3, "admin")):
-            await people.put(tx, person, "P", role, by=0, now=NOW)  # type: ignore[arg-type]  # a plain str
+            await people.put(tx, person, "P", role, let_in_by=0, now=NOW)  # type: ignore[arg-type]  # a plain str
         await people.set_reachable(tx, 3, reachable=False)
-    assert await tell(database, Notices({7}), "endpoint", "The endpoint is down.") == (Lane(1), Lane(7))
-    async with database.reading() as tx:
+    assert await notify_admins(database, AdminNotices({7}), "endpoint", "The endpoint is down.") == (
+        Lane(1),
+        Lane(7),
+    )
+    async with database.read_transaction() as tx:
         rows = (await tx.execute(select(outbox).order_by(outbox.c.id))).all()
     assert [(row.item, row.lane, row.final) for row in rows] == [(None, "1", True), (None, "7", True)]
     assert all('"silent": true' in row.body and "The endpoint is down." in row.body for row in rows)
@@ -30,28 +35,28 @@ async def test_every_reachable_admin_is_told_silently(database: Database):
 
 async def test_an_admin_by_settings_who_blocked_the_bot_is_left_alone(database: Database):
     async with database.transaction() as tx:
-        await people.put(tx, 7, "P", "member", by=0, now=NOW)
+        await people.put(tx, 7, "P", "member", let_in_by=0, now=NOW)
         await people.set_reachable(tx, 7, reachable=False)
-    assert await tell(database, Notices({7}), "endpoint", "down") == ()
+    assert await notify_admins(database, AdminNotices({7}), "endpoint", "down") == ()
 
 
 async def test_a_subject_is_told_again_only_when_it_changes(database: Database):
-    notices = Notices({7})
+    notices = AdminNotices({7})
     told = [
-        await tell(database, notices, subject, text)
+        await notify_admins(database, notices, subject, text)
         for subject, text in (("a", "down"), ("a", "down"), ("b", "down"), ("a", "up"), ("a", "down"))
     ]
     assert [bool(lanes) for lanes in told] == [True, False, True, True, True]
 
 
 async def test_a_long_notice_is_cut_to_one_message(database: Database):
-    await tell(database, Notices({7}), "a", "x" * 10_000)
-    async with database.reading() as tx:
+    await notify_admins(database, AdminNotices({7}), "a", "x" * 10_000)
+    async with database.read_transaction() as tx:
         body = (await tx.execute(select(outbox.c.body))).scalar_one()
     assert len(body) < 4096
 
 
 async def test_news_are_noted_once(database: Database):
     async with database.transaction() as tx:
-        assert await news(tx, "group -1", "told", now=NOW)
-        assert not await news(tx, "group -1", "told", now=NOW + 1)
+        assert await record_if_changed(tx, "group -1", "told", now=NOW)
+        assert not await record_if_changed(tx, "group -1", "told", now=NOW + 1)

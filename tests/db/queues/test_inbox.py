@@ -10,8 +10,8 @@ from sqlalchemy import select
 from bot.db.engine import Database
 from bot.db.queues import inbox
 from bot.db.queues import stop_requests as stopping
-from bot.db.queues.inbox import Arrival, Claimed
-from bot.db.queues.stop_requests import Stopped
+from bot.db.queues.inbox import ClaimResult, IncomingUpdate
+from bot.db.queues.stop_requests import StopResult
 from bot.db.tables import inbox as table
 from bot.domain import Lane
 from bot.telegram.incoming import envelope
@@ -19,89 +19,95 @@ from bot.telegram.incoming import envelope
 LANE, OTHER = Lane(1), Lane(2, 7)
 
 
-def arrival(number: int, **changes: Any) -> Arrival:
+def build_update(number: int, **changes: Any) -> IncomingUpdate:
     plain = {"update_id": number, "shape": "text", "lane": LANE, "sender": 5, "body": "{}", "stale": False}
-    return Arrival(**{**plain, "not_before": None, **changes})
+    return IncomingUpdate(**{**plain, "not_before": None, **changes})
 
 
-async def store(database: Database, *arrivals: Arrival) -> None:
+async def store(database: Database, *incoming: IncomingUpdate) -> None:
     async with database.transaction() as tx:
-        await inbox.store(tx, arrivals, now=100.0)
+        await inbox.store(tx, incoming, now=100.0)
 
 
-async def claim(database: Database, now: float = 100.0) -> Claimed:
+async def claim(database: Database, now: float = 100.0) -> ClaimResult:
     async with database.transaction() as tx:
         return await inbox.claim(tx, now=now)
 
 
-def updates(claimed: Claimed) -> list[list[int]]:
-    return [[item.id for item in group] for group in claimed.groups]
+def list_ids(result: ClaimResult) -> list[list[int]]:
+    return [[item.id for item in group] for group in result.groups]
 
 
 async def finish(database: Database, *ids: int) -> None:
     async with database.transaction() as tx:
-        await inbox.done(tx, ids, now=101.0)
+        await inbox.mark_done(tx, ids, now=101.0)
 
 
 async def test_what_waits_together_in_a_lane_is_taken_together_and_lanes_are_apart(database: Database):
-    await store(database, arrival(1), arrival(2, lane=OTHER), arrival(3))
-    assert updates(await claim(database)) == [[1, 3], [2]]
+    await store(database, build_update(1), build_update(2, lane=OTHER), build_update(3))
+    assert list_ids(await claim(database)) == [[1, 3], [2]]
 
 
 async def test_a_busy_lane_waits_and_control_items_do_not(database: Database):
-    await store(database, arrival(1))
+    await store(database, build_update(1))
     await claim(database)
-    await store(database, arrival(2), arrival(3, shape="stop", lane=None))
-    assert updates(await claim(database)) == [[3]]
+    await store(database, build_update(2), build_update(3, shape="stop", lane=None))
+    assert list_ids(await claim(database)) == [[3]]
     await finish(database, 1, 3)
-    assert updates(await claim(database)) == [[2]]
+    assert list_ids(await claim(database)) == [[2]]
 
 
 async def test_a_duplicate_update_is_passed_over(database: Database):
-    await store(database, arrival(1, body='{"n": 1}'))
-    await store(database, arrival(1, body='{"n": 2}'), arrival(2, body='{"n": 3}'))
+    await store(database, build_update(1, body='{"n": 1}'))
+    await store(database, build_update(1, body='{"n": 2}'), build_update(2, body='{"n": 3}'))
     [group] = (await claim(database)).groups
     assert [item.body for item in group] == [{"n": 1}, {"n": 3}]
 
 
 async def test_other_shapes_and_ages_are_not_joined(database: Database):
-    await store(database, arrival(1, stale=True), arrival(2), arrival(3, shape="command"), arrival(4))
+    await store(
+        database,
+        build_update(1, stale=True),
+        build_update(2),
+        build_update(3, shape="command"),
+        build_update(4),
+    )
     for group in ([1], [2], [3], [4]):
-        assert updates(await claim(database)) == [group]
+        assert list_ids(await claim(database)) == [group]
         await finish(database, *group)
 
 
 async def test_a_part_of_a_paste_waits_for_the_rest(database: Database):
-    await store(database, arrival(1, not_before=101.5))
+    await store(database, build_update(1, not_before=101.5))
     held = await claim(database, now=100.0)
-    assert (held.groups, held.ripe_at) == ((), 101.5)
-    assert updates(await claim(database, now=101.5)) == [[1]]
-    await store(database, arrival(2, lane=OTHER, not_before=103.0), arrival(3, lane=OTHER))
-    assert updates(await claim(database, now=102.0)) == [[2, 3]]
+    assert (held.groups, held.held_until) == ((), 101.5)
+    assert list_ids(await claim(database, now=101.5)) == [[1]]
+    await store(database, build_update(2, lane=OTHER, not_before=103.0), build_update(3, lane=OTHER))
+    assert list_ids(await claim(database, now=102.0)) == [[2, 3]]
 
 
 async def test_a_waiting_new_cuts_into_its_busy_lane(database: Database):
-    await store(database, arrival(1))
+    await store(database, build_update(1))
     await claim(database)
-    await store(database, arrival(2), arrival(3, shape="new"))
-    assert (await claim(database)).cutting == ((LANE, 3),)
+    await store(database, build_update(2), build_update(3, shape="new"))
+    assert (await claim(database)).cutting_items == ((LANE, 3),)
 
 
 async def test_what_ran_at_a_crash_is_new_again_with_the_same_companions(database: Database):
-    await store(database, arrival(1), arrival(2))
+    await store(database, build_update(1), build_update(2))
     await claim(database)
     async with database.transaction() as tx:
         await tx.execute(table.update().where(table.c.id <= 2).values(turn=9))
-    await store(database, arrival(3))
+    await store(database, build_update(3))
     async with database.transaction() as tx:
         await inbox.recover(tx, now=101.0)
     again = await claim(database)
-    assert updates(again) == [[1, 2]]
+    assert list_ids(again) == [[1, 2]]
     assert {item.attempt for item in again.groups[0]} == {2}
 
 
 async def test_what_was_stored_long_before_a_start_is_stale(database: Database):
-    await store(database, arrival(1))
+    await store(database, build_update(1))
     async with database.transaction() as tx:
         await inbox.recover(tx, now=701.0)
     [[item]] = (await claim(database)).groups
@@ -109,44 +115,50 @@ async def test_what_was_stored_long_before_a_start_is_stale(database: Database):
 
 
 async def test_stop_marks_what_runs_and_leaves_what_waits(database: Database):
-    await store(database, arrival(1))
+    await store(database, build_update(1))
     await claim(database)
-    await store(database, arrival(2), arrival(3, shape="stop", lane=None))
+    await store(database, build_update(2), build_update(3, shape="stop", lane=None))
     async with database.transaction() as tx:
-        assert await stopping.stop(tx, LANE, before=3, now=101.0) == Stopped(
+        assert await stopping.stop(tx, LANE, before=3, now=101.0) == StopResult(
             running=True, dropped=0, waiting=1
         )
-        assert await stopping.drop(tx, LANE, upto=3, now=101.0) == 1
+        assert await stopping.drop_waiting(tx, LANE, before=3, now=101.0) == 1
 
 
 async def test_stop_with_nothing_running_drops_what_came_before_it_only(database: Database):
-    await store(database, arrival(1), arrival(2, shape="stop", lane=None), arrival(3))
+    await store(database, build_update(1), build_update(2, shape="stop", lane=None), build_update(3))
     async with database.transaction() as tx:
-        assert await stopping.stop(tx, LANE, before=2, now=101.0) == Stopped(
+        assert await stopping.stop(tx, LANE, before=2, now=101.0) == StopResult(
             running=False, dropped=1, waiting=1
         )
-        await inbox.done(tx, [2], now=101.0)
-    assert updates(await claim(database)) == [[3]]
+        await inbox.mark_done(tx, [2], now=101.0)
+    assert list_ids(await claim(database)) == [[3]]
 
 
 async def test_texts_wait_until_it_is_known_what_a_stop_drops(database: Database):
     await store(
         database,
-        arrival(1),
-        arrival(2, shape="stop", lane=None),
-        arrival(3),
-        arrival(4, lane=OTHER, sender=6),
+        build_update(1),
+        build_update(2, shape="stop", lane=None),
+        build_update(3),
+        build_update(4, lane=OTHER, sender=6),
     )
-    assert updates(await claim(database)) == [[2], [4]]
-    assert updates(await claim(database)) == []
+    assert list_ids(await claim(database)) == [[2], [4]]
+    assert list_ids(await claim(database)) == []
     await finish(database, 2)
-    assert updates(await claim(database)) == [[1, 3]]
+    assert list_ids(await claim(database)) == [[1, 3]]
 
 
 async def test_waiting_messages_are_counted_by_person(database: Database):
-    await store(database, arrival(1), arrival(2, sender=6), arrival(3), arrival(4, shape="command"))
+    await store(
+        database,
+        build_update(1),
+        build_update(2, sender=6),
+        build_update(3),
+        build_update(4, shape="command"),
+    )
     async with database.transaction() as tx:
-        assert await inbox.waiting(tx, {5, 6, 7}) == {5: 2, 6: 1}
+        assert await inbox.count_waiting(tx, {5, 6, 7}) == {5: 2, 6: 1}
 
 
 async def test_the_house_can_write_work_down(database: Database):
@@ -157,7 +169,7 @@ async def test_the_house_can_write_work_down(database: Database):
     assert (item.id, item.kind, item.body) == (made, "task", {"texts": ["ü"]})
     async with database.transaction() as tx:
         await inbox.forget_body(tx, [made])
-        await inbox.dead(tx, [made], error="why", now=102.0)
+        await inbox.mark_dead(tx, [made], error="why", now=102.0)
         row = (await tx.execute(select(table))).one()
     assert (row.state, row.error, row.body) == ("dead", "why", None)
 
@@ -181,7 +193,7 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_any_update_can_be_read_for_storing(update: object):
-    read = envelope.read(update, 1000.0)
+    read = envelope.read_envelope(update, 1000.0)
     assert read is None or json.loads(read.body) == update
 
 
@@ -191,9 +203,9 @@ async def test_updates_no_database_could_hold_are_stored_all_the_same(database: 
         "from": {"id": -(2**70)},
         "text": "half a pair \ud800",
     }
-    odd = envelope.read({"update_id": 5, "message": message}, 1000.0)
+    odd = envelope.read_envelope({"update_id": 5, "message": message}, 1000.0)
     assert odd is not None
-    assert envelope.read({"update_id": 2**70}, 1000.0) is None
+    assert envelope.read_envelope({"update_id": 2**70}, 1000.0) is None
     await store(database, odd)
     [[item]] = (await claim(database)).groups
     assert item.body["message"] == message
@@ -208,7 +220,7 @@ def test_an_envelope_tells_lane_shape_and_age():
         }
 
     def shape(now: float = 1000.0, **changes: object) -> tuple[object, ...]:
-        read = envelope.read(message(**changes), now)
+        read = envelope.read_envelope(message(**changes), now)
         assert read is not None
         return read.shape, read.lane, read.stale, read.not_before
 
@@ -226,6 +238,8 @@ def test_an_envelope_tells_lane_shape_and_age():
     assert shape(text=None, photo=[{"file_id": "p"}]) == ("text", here, False, None)
     assert shape(text=None, photo=[{"file_id": "p"}], media_group_id="m") == ("text", here, False, 1001.0)
     assert shape(chat={"id": -7, "type": "group"}) == ("other", None, False, None)
-    assert envelope.read({"update_id": 1, "callback_query": {"from": {"id": 6}}}, 0.0) == Arrival(
+    assert envelope.read_envelope(
+        {"update_id": 1, "callback_query": {"from": {"id": 6}}}, 0.0
+    ) == IncomingUpdate(
         1, "tap", None, 6, '{"update_id":1,"callback_query":{"from":{"id":6}}}', stale=False, not_before=None
     )

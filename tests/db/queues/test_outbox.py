@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.engine import Database
 from bot.db.queues import outbox
-from bot.db.queues.outbox import SENT_AGAIN, UNSURE
-from bot.db.queues.outbox_rows import MOST_TRIES, Outgoing
+from bot.db.queues.outbox import SENT_AGAIN_TEXT, UNSURE_TEXT
+from bot.db.queues.outbox_rows import MAX_TRIES, OutboxRow
 from bot.db.tables import outbox as rows
 from bot.domain import Button, Lane, Part
 
@@ -24,68 +24,70 @@ RICH = Part(
 )
 
 
-async def add(tx: AsyncConnection, *texts: str, item: int | None = 1, lane: Lane = ANN) -> list[int]:
+async def add_texts(tx: AsyncConnection, *texts: str, item: int | None = 1, lane: Lane = ANN) -> list[int]:
     return await outbox.add(
         tx, item=item, lane=lane, parts=[Part(one) for one in texts], reply_to=50, now=10.0
     )
 
 
-async def opened(tx: AsyncConnection, part: int = 0, body: Part | None = BLOCK, item: int = 1) -> Outgoing:
+async def open_part(
+    tx: AsyncConnection, part: int = 0, body: Part | None = BLOCK, item: int = 1
+) -> OutboxRow:
     return await outbox.open_part(tx, item=item, part=part, lane=ANN, body=body, now=9.0)
 
 
-async def stored(tx: AsyncConnection) -> list[Row[Any]]:
+async def load_rows(tx: AsyncConnection) -> list[Row[Any]]:
     return list((await tx.execute(select(rows).order_by(rows.c.id))).all())
 
 
-def texts(found: list[Row[Any]]) -> list[str | None]:
-    return [None if row.body is None else json.loads(row.body)["text"] for row in found]
+def list_texts(stored_rows: list[Row[Any]]) -> list[str | None]:
+    return [None if row.body is None else json.loads(row.body)["text"] for row in stored_rows]
 
 
 async def test_a_part_comes_back_as_it_was_stored(database: Database):
     async with database.transaction() as tx:
         (row,) = await outbox.add(tx, item=4, lane=BEN, parts=[RICH], reply_to=50, now=10.0)
         taken = await outbox.take(tx, BEN)
-    assert taken == Outgoing(row, BEN, 50, RICH, True, "sending", None, is_notice=False)
+    assert taken == OutboxRow(row, BEN, 50, RICH, True, "sending", None, is_notice=False)
 
 
 async def test_rows_of_a_lane_are_taken_in_order_and_only_once(database: Database):
     async with database.transaction() as tx:
-        first, second = await add(tx, "one", "two")
-        (other,) = await add(tx, "elsewhere", item=2, lane=BEN)
-        assert await outbox.due(tx) == [ANN, BEN]
+        first, second = await add_texts(tx, "one", "two")
+        (other,) = await add_texts(tx, "elsewhere", item=2, lane=BEN)
+        assert await outbox.list_due_lanes(tx) == [ANN, BEN]
         taken = [await outbox.take(tx, lane) for lane in (ANN, ANN, ANN, BEN)]
         assert [row and row.id for row in taken] == [first, second, None, other]
         assert [row and row.reply_to for row in taken] == [50, None, None, 50]
-        assert [row and row.more for row in taken] == [True, False, None, False]
-        assert await outbox.due(tx) == []
+        assert [row and row.has_more for row in taken] == [True, False, None, False]
+        assert await outbox.list_due_lanes(tx) == []
 
 
 async def test_notices_are_many_and_ask_nothing(database: Database):
     async with database.transaction() as tx:
-        await add(tx, "one", item=None)
-        await add(tx, "two", item=None)
+        await add_texts(tx, "one", item=None)
+        await add_texts(tx, "two", item=None)
         taken = await outbox.take(tx, ANN)
         assert taken is not None
         assert taken.is_notice
-        await outbox.unknown(tx, taken.id, "lost", now=11.0)
-        assert texts(await stored(tx)) == ["one", "two"]
+        await outbox.mark_unknown(tx, taken.id, "lost", now=11.0)
+        assert list_texts(await load_rows(tx)) == ["one", "two"]
 
 
 async def test_a_question_that_was_being_sent_at_a_crash_is_sent_again_but_not_for_ever(database: Database):
     async with database.transaction() as tx:
-        (row,) = await add(tx, "the answer")
+        (row,) = await add_texts(tx, "the answer")
         await outbox.take(tx, ANN)
-        await outbox.found_sending(tx, now=11.0)
+        await outbox.recover(tx, now=11.0)
         question = await outbox.take(tx, ANN)
         assert question is not None
-        assert (question.body and question.body.text, question.may_repeat) == (UNSURE, True)
-        await outbox.found_sending(tx, now=12.0)
+        assert (question.body and question.body.text, question.can_repeat) == (UNSURE_TEXT, True)
+        await outbox.recover(tx, now=12.0)
         again = await outbox.take(tx, ANN)
         assert again == question
-        await tx.execute(rows.update().values(tries=MOST_TRIES))
-        await outbox.found_sending(tx, now=13.0)
-        assert [(one.id == row, one.state) for one in await stored(tx)] == [
+        await tx.execute(rows.update().values(tries=MAX_TRIES))
+        await outbox.recover(tx, now=13.0)
+        assert [(one.id == row, one.state) for one in await load_rows(tx)] == [
             (True, "unknown"),
             (False, "unknown"),
         ]
@@ -93,68 +95,68 @@ async def test_a_question_that_was_being_sent_at_a_crash_is_sent_again_but_not_f
 
 async def test_a_row_that_stands_as_wanted_is_done(database: Database):
     async with database.transaction() as tx:
-        (row,) = await add(tx, "one")
+        (row,) = await add_texts(tx, "one")
         await outbox.take(tx, ANN)
-        await outbox.stands(tx, row, message_id=5, body=Part("one"), now=12.0)
-        (found,) = await stored(tx)
+        await outbox.mark_shown(tx, row, message_id=5, body=Part("one"), now=12.0)
+        (found,) = await load_rows(tx)
     assert (found.state, found.message_id, found.sent_at, found.done_at) == ("done", 5, 12.0, 12.0)
 
 
 async def test_what_a_turn_showed_becomes_the_answer(database: Database):
     async with database.transaction() as tx:
-        shown = await opened(tx)
+        shown = await open_part(tx)
         assert (shown.state, shown.final, shown.body) == ("sending", False, BLOCK)
-        await outbox.stands(tx, shown.id, message_id=5, body=BLOCK, now=9.5)
-        assert not await outbox.due(tx)
-        again = await opened(tx, body=Part("another block"))
+        await outbox.mark_shown(tx, shown.id, message_id=5, body=BLOCK, now=9.5)
+        assert not await outbox.list_due_lanes(tx)
+        again = await open_part(tx, body=Part("another block"))
         assert (again.state, again.message_id, again.body) == ("open", 5, BLOCK)
-        assert (await add(tx, "the answer", "goes on"))[0] == shown.id
+        assert (await add_texts(tx, "the answer", "goes on"))[0] == shown.id
         taken = await outbox.take(tx, ANN)
         assert taken is not None
         assert (taken.state, taken.message_id, taken.body) == ("open", 5, Part("the answer"))
-        await outbox.stands(tx, shown.id, message_id=5, body=Part("the answer"), now=12.0)
-        first = (await stored(tx))[0]
+        await outbox.mark_shown(tx, shown.id, message_id=5, body=Part("the answer"), now=12.0)
+        first = (await load_rows(tx))[0]
     assert (first.state, first.sent_at, first.done_at) == ("done", 9.5, 12.0)
 
 
 async def test_an_answer_stored_first_is_not_opened_by_a_late_block(database: Database):
     async with database.transaction() as tx:
-        await add(tx, "the answer")
-        late = await opened(tx)
+        await add_texts(tx, "the answer")
+        late = await open_part(tx)
     assert (late.state, late.final, late.body) == ("new", True, Part("the answer"))
 
 
 async def test_an_answer_that_overtakes_its_first_block_is_due_afterwards(database: Database):
     async with database.transaction() as tx:
-        shown = await opened(tx)
-        await add(tx, "the answer")
-        assert not await outbox.due(tx)
-        await outbox.stands(tx, shown.id, message_id=5, body=BLOCK, now=11.0)
-        assert await outbox.due(tx)
+        shown = await open_part(tx)
+        await add_texts(tx, "the answer")
+        assert not await outbox.list_due_lanes(tx)
+        await outbox.mark_shown(tx, shown.id, message_id=5, body=BLOCK, now=11.0)
+        assert await outbox.list_due_lanes(tx)
 
 
 async def test_superfluous_parts_are_taken_back(database: Database):
     async with database.transaction() as tx:
         for part in range(4):
-            await opened(tx, part)
-        await outbox.stands(tx, 1, message_id=5, body=BLOCK, now=9.5)
-        await outbox.stands(tx, 2, message_id=6, body=BLOCK, now=9.5)
-        await outbox.released(tx, 3, "refused connection")
-        await add(tx, "short")
-        found = await stored(tx)
-        assert texts(found) == ["short", None, None, None]
+            await open_part(tx, part)
+        await outbox.mark_shown(tx, 1, message_id=5, body=BLOCK, now=9.5)
+        await outbox.mark_shown(tx, 2, message_id=6, body=BLOCK, now=9.5)
+        await outbox.release(tx, 3, "refused connection")
+        await add_texts(tx, "short")
+        found = await load_rows(tx)
+        assert list_texts(found) == ["short", None, None, None]
         assert [row.state for row in found] == ["open", "open", "done", "sending"]
-        await outbox.stands(tx, 2, message_id=6, body=None, now=12.0)
-        assert (await stored(tx))[1].state == "done"
-        await outbox.unknown(tx, 4, "lost", now=12.0)
-        assert len(await stored(tx)) == 4
+        await outbox.mark_shown(tx, 2, message_id=6, body=None, now=12.0)
+        assert (await load_rows(tx))[1].state == "done"
+        await outbox.mark_unknown(tx, 4, "lost", now=12.0)
+        assert len(await load_rows(tx)) == 4
 
 
 async def test_an_answer_without_parts_takes_everything_back(database: Database):
     async with database.transaction() as tx:
-        shown = await opened(tx)
-        await outbox.stands(tx, shown.id, message_id=5, body=BLOCK, now=9.5)
-        assert await add(tx) == []
+        shown = await open_part(tx)
+        await outbox.mark_shown(tx, shown.id, message_id=5, body=BLOCK, now=9.5)
+        assert await add_texts(tx) == []
         taken = await outbox.take(tx, ANN)
     assert taken is not None
     assert (taken.message_id, taken.body) == (5, None)
@@ -162,51 +164,51 @@ async def test_an_answer_without_parts_takes_everything_back(database: Database)
 
 async def test_doubt_about_a_block_is_said_when_the_answer_is_stored(database: Database):
     async with database.transaction() as tx:
-        shown = await opened(tx)
-        await outbox.unknown(tx, shown.id, "lost", now=9.5)
-        assert len(await stored(tx)) == 1
-        await add(tx, "the answer")
-        await add(tx, "the answer")
-        assert texts(await stored(tx)) == ["the answer", UNSURE]
+        shown = await open_part(tx)
+        await outbox.mark_unknown(tx, shown.id, "lost", now=9.5)
+        assert len(await load_rows(tx)) == 1
+        await add_texts(tx, "the answer")
+        await add_texts(tx, "the answer")
+        assert list_texts(await load_rows(tx)) == ["the answer", UNSURE_TEXT]
         assert await outbox.send_again(tx, shown.id, lane=ANN, now=13.0)
         assert not await outbox.send_again(tx, shown.id, lane=ANN, now=13.0)
-        assert texts(await stored(tx)) == ["the answer", SENT_AGAIN, "the answer"]
+        assert list_texts(await load_rows(tx)) == ["the answer", SENT_AGAIN_TEXT, "the answer"]
 
 
 async def test_only_what_is_in_doubt_can_be_sent_again(database: Database):
     async with database.transaction() as tx:
-        shown = await opened(tx)
-        await outbox.unknown(tx, shown.id, "lost", now=9.5)
+        shown = await open_part(tx)
+        await outbox.mark_unknown(tx, shown.id, "lost", now=9.5)
         assert not await outbox.send_again(tx, shown.id, lane=ANN, now=13.0)
-        await add(tx, "the answer")
+        await add_texts(tx, "the answer")
         assert not await outbox.send_again(tx, shown.id, lane=BEN, now=13.0)
         assert not await outbox.send_again(tx, 999, lane=ANN, now=13.0)
-        (known,) = await add(tx, "another", item=2)
+        (known,) = await add_texts(tx, "another", item=2)
         assert not await outbox.send_again(tx, known, lane=ANN, now=13.0)
 
 
 async def test_after_a_crash_what_was_being_sent_is_in_doubt_and_a_line_is_forgotten(database: Database):
     async with database.transaction() as tx:
-        await add(tx, "the answer")
+        await add_texts(tx, "the answer")
         await outbox.take(tx, ANN)
-        await opened(tx, item=2, body=None)
-        await opened(tx, item=3)
-        await outbox.found_sending(tx, now=20.0)
-        found = await stored(tx)
+        await open_part(tx, item=2, body=None)
+        await open_part(tx, item=3)
+        await outbox.recover(tx, now=20.0)
+        found = await load_rows(tx)
         assert [(row.item, row.state) for row in found] == [(1, "unknown"), (3, "unknown"), (None, "new")]
-        assert await outbox.due(tx) == [ANN]
+        assert await outbox.list_due_lanes(tx) == [ANN]
 
 
 async def test_a_message_that_is_gone_is_forgotten_unless_something_final_is_wanted_of_it(database: Database):
     async with database.transaction() as tx:
         for part, body in enumerate((None, BLOCK, BLOCK)):
-            await opened(tx, part, body)
-            await outbox.stands(tx, part + 1, message_id=5 + part, body=body, now=9.5)
-        await outbox.gone(tx, 1)
-        await add(tx, "the", "answer")
-        await outbox.gone(tx, 2)
-        await outbox.gone(tx, 3)
-        found = await stored(tx)
+            await open_part(tx, part, body)
+            await outbox.mark_shown(tx, part + 1, message_id=5 + part, body=body, now=9.5)
+        await outbox.mark_missing(tx, 1)
+        await add_texts(tx, "the", "answer")
+        await outbox.mark_missing(tx, 2)
+        await outbox.mark_missing(tx, 3)
+        found = await load_rows(tx)
     assert [(row.part, row.state, row.message_id) for row in found] == [
         (1, "new", None),
         (2, "done", None),
@@ -217,22 +219,22 @@ async def test_a_message_that_is_gone_is_forgotten_unless_something_final_is_wan
 async def test_a_refusal_concerns_only_what_was_refused(database: Database):
     async with database.transaction() as tx:
         for part in range(3):
-            await opened(tx, part)
-        await outbox.failed(tx, 1, "refused early", body=BLOCK, now=1.0)
-        assert (await stored(tx))[0].state == "failed"
-        await add(tx, "block", "answer", "more")
-        await outbox.failed(tx, 2, "refused late", body=BLOCK, now=1.0)
-        await outbox.stands(tx, 3, message_id=5, body=BLOCK, now=11.0)
-        await outbox.failed(tx, 3, "refused an edit", body=BLOCK, now=1.0)
-        assert [row.state for row in await stored(tx)] == ["new", "new", "open"]
-        await outbox.failed(tx, 3, "refused for good", body=Part("more"), now=1.0)
-        assert (await stored(tx))[2].state == "failed"
+            await open_part(tx, part)
+        await outbox.mark_failed(tx, 1, "refused early", body=BLOCK, now=1.0)
+        assert (await load_rows(tx))[0].state == "failed"
+        await add_texts(tx, "block", "answer", "more")
+        await outbox.mark_failed(tx, 2, "refused late", body=BLOCK, now=1.0)
+        await outbox.mark_shown(tx, 3, message_id=5, body=BLOCK, now=11.0)
+        await outbox.mark_failed(tx, 3, "refused an edit", body=BLOCK, now=1.0)
+        assert [row.state for row in await load_rows(tx)] == ["new", "new", "open"]
+        await outbox.mark_failed(tx, 3, "refused for good", body=Part("more"), now=1.0)
+        assert (await load_rows(tx))[2].state == "failed"
 
 
 async def test_an_answer_may_be_replaced_after_it_was_delivered(database: Database):
     async with database.transaction() as tx:
-        (row,) = await add(tx, "one")
+        (row,) = await add_texts(tx, "one")
         await outbox.take(tx, ANN)
-        await outbox.stands(tx, row, message_id=5, body=Part("one"), now=11.0)
-        await add(tx, "two")
-        assert [one.state for one in await stored(tx)] == ["open"]
+        await outbox.mark_shown(tx, row, message_id=5, body=Part("one"), now=11.0)
+        await add_texts(tx, "two")
+        assert [one.state for one in await load_rows(tx)] == ["open"]

@@ -8,7 +8,7 @@ from sqlalchemy import insert, update
 from bot.db.engine import Database
 from bot.db.tables import accounts, inbox, model_calls, outbox, turns
 from bot.db.usage import ended
-from bot.db.usage.ended import INTERVALS, SETTLED_BY, Lookout, Waiting
+from bot.db.usage.ended import INTERVALS, MAX_SETTLE_SECONDS, EndedWatcher, QueueDepths
 
 TURN = {"lane": "7", "person": 7, "conversation": 1, "tools": "[]", "thinking": False, "thinking_why": ""}
 CALL = {"step": 1, "purpose": "turn", "endpoint": "e", "model": "m", "thinking": False, "tools_offered": 0}
@@ -19,36 +19,36 @@ def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ended, "_PAGE", 2)
 
 
-async def put(database: Database, table: Any, **row: Any) -> None:
+async def insert_row(database: Database, table: Any, **row: Any) -> None:
     async with database.transaction() as tx:
         await tx.execute(insert(table).values(row))
 
 
-async def change(database: Database, table: Any, number: int, **row: Any) -> None:
+async def update_row(database: Database, table: Any, number: int, **row: Any) -> None:
     async with database.transaction() as tx:
         await tx.execute(update(table).where(table.c.id == number).values(row))
 
 
-async def calls(lookout: Lookout) -> list[int]:
-    return [row.id for row in (await lookout.look(now=0.0)).calls]
+async def poll_call_ids(lookout: EndedWatcher) -> list[int]:
+    return [row.id for row in (await lookout.poll(now=0.0)).calls]
 
 
 async def test_calls_are_told_once_in_whatever_order_they_end(database: Database):
-    await put(database, model_calls, **CALL, created_at=1.0, outcome="ok")
-    lookout = Lookout(database)
+    await insert_row(database, model_calls, **CALL, created_at=1.0, outcome="ok")
+    lookout = EndedWatcher(database)
     await lookout.begin()
     for _ in range(5):
-        await put(database, model_calls, **CALL, created_at=1.0)
-    assert await calls(lookout) == []
-    await change(database, model_calls, 4, outcome="ok")
-    await change(database, model_calls, 6, outcome="ok")
-    assert await calls(lookout) == [4, 6]
-    await change(database, model_calls, 2, outcome="cut")
-    assert await calls(lookout) == [2]
+        await insert_row(database, model_calls, **CALL, created_at=1.0)
+    assert await poll_call_ids(lookout) == []
+    await update_row(database, model_calls, 4, outcome="ok")
+    await update_row(database, model_calls, 6, outcome="ok")
+    assert await poll_call_ids(lookout) == [4, 6]
+    await update_row(database, model_calls, 2, outcome="cut")
+    assert await poll_call_ids(lookout) == [2]
     for number in (3, 5):
-        await change(database, model_calls, number, outcome="ok")
-    assert await calls(lookout) == [3, 5]
-    assert await calls(lookout) == []
+        await update_row(database, model_calls, number, outcome="ok")
+    assert await poll_call_ids(lookout) == [3, 5]
+    assert await poll_call_ids(lookout) == []
 
 
 async def test_a_turn_that_was_under_way_is_told_when_it_ends_and_its_account_when_it_is_made(
@@ -56,34 +56,34 @@ async def test_a_turn_that_was_under_way_is_told_when_it_ends_and_its_account_wh
 ):
     for item in (1, 2):
         row = {"item": item, "received_at": 1.0, "began_at": 1.0}
-        await put(database, turns, **TURN, **row, state="ended", ending="answered", ended_at=2.0)
-    await put(database, turns, **TURN, item=3, received_at=1.0, began_at=1.0, state="running")
+        await insert_row(database, turns, **TURN, **row, state="ended", ending="answered", ended_at=2.0)
+    await insert_row(database, turns, **TURN, item=3, received_at=1.0, began_at=1.0, state="running")
     waits = {"kind": "update", "shape": "text", "lane": "7", "received_at": 1.0}
-    await put(database, inbox, **waits, id=2, state="done", turn=2)
-    await put(database, outbox, item=2, lane="7", final=True, state="new", made_at=1.0)
-    await put(database, inbox, **waits, id=3, state="new", turn=3)
-    lookout = Lookout(database)
+    await insert_row(database, inbox, **waits, id=2, state="done", turn=2)
+    await insert_row(database, outbox, item=2, lane="7", final=True, state="new", made_at=1.0)
+    await insert_row(database, inbox, **waits, id=3, state="new", turn=3)
+    lookout = EndedWatcher(database)
     await lookout.begin()
-    assert await lookout.waiting() == Waiting(1, 1)
-    assert (await lookout.look(now=3.0)).turns == ()
-    await change(database, turns, 3, ending="stopped", ended_at=5.0)
+    assert await lookout.count_waiting() == QueueDepths(1, 1)
+    assert (await lookout.poll(now=3.0)).turns == ()
+    await update_row(database, turns, 3, ending="stopped", ended_at=5.0)
     seconds = dict.fromkeys(INTERVALS, 0.0)
     for turn in (2, 3):
-        await put(database, accounts, turn=turn, settled_at=6.0, **seconds | {"whole": float(turn)})
-    found = await lookout.look(now=6.0)
+        await insert_row(database, accounts, turn=turn, settled_at=6.0, **seconds | {"whole": float(turn)})
+    found = await lookout.poll(now=6.0)
     assert [row.ending for row in found.turns] == ["stopped"]
     assert [row.whole for row in found.accounts] == [2.0, 3.0]
-    again = await lookout.look(now=6.0)
+    again = await lookout.poll(now=6.0)
     assert (again.turns, again.accounts) == ((), ())
 
 
 async def test_a_turn_without_an_account_is_not_waited_for_for_ever(database: Database):
-    lookout = Lookout(database)
+    lookout = EndedWatcher(database)
     await lookout.begin()
     for item in (1, 2, 3):
         row = {"item": item, "received_at": 1.0, "began_at": 1.0, "ended_at": 5.0}
-        await put(database, turns, **TURN, **row, state="ended", ending="limit")
-    assert (await lookout.look(now=10.0)).accounts == ()
-    assert (await lookout.look(now=10.0 + SETTLED_BY)).accounts == ()
-    await put(database, accounts, turn=1, settled_at=6.0, **dict.fromkeys(INTERVALS, 1.0))
-    assert (await lookout.look(now=10.0 + SETTLED_BY)).accounts == ()
+        await insert_row(database, turns, **TURN, **row, state="ended", ending="limit")
+    assert (await lookout.poll(now=10.0)).accounts == ()
+    assert (await lookout.poll(now=10.0 + MAX_SETTLE_SECONDS)).accounts == ()
+    await insert_row(database, accounts, turn=1, settled_at=6.0, **dict.fromkeys(INTERVALS, 1.0))
+    assert (await lookout.poll(now=10.0 + MAX_SETTLE_SECONDS)).accounts == ()

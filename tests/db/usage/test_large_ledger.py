@@ -4,36 +4,38 @@ from pathlib import Path
 
 import pytest
 
-from bot.db.readonly import looked_at
+from bot.db.readonly import open_readonly
 from bot.usage import queries as answers
-from bot.usage.histogram import ERROR
-from bot.usage.queries import answered
-from bot.usage.report import Question, Report
-from tests.support.large_ledger import fill
+from bot.usage.histogram import MAX_RELATIVE_ERROR
+from bot.usage.queries import load_report
+from bot.usage.report import ReportQuery, UsageReport
+from tests.support.large_ledger import fill_database
 
 CALLS = 600
 
 
-async def asked(file: Path) -> Report:
-    async with looked_at(f"sqlite+aiosqlite:///{file}") as database:
-        return await answered(database, Question())
+async def build_report(file: Path) -> UsageReport:
+    async with open_readonly(f"sqlite+aiosqlite:///{file}") as database:
+        return await load_report(database, ReportQuery())
 
 
 async def test_percentiles_from_counts_are_within_their_error_of_the_exact_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     file = tmp_path / "crowded.db"
-    fill(file, CALLS)
-    exact = await asked(file)
+    fill_database(file, CALLS)
+    exact = await build_report(file)
     monkeypatch.setattr(answers, "EXACT", 0)
-    counted = await asked(file)
-    assert (exact.method, counted.method) == ("exact", "buckets")
-    assert exact.whole.calls == counted.whole.calls
-    assert exact.whole.calls is not None
-    assert exact.whole.calls.calls == CALLS
-    assert set(exact.whole.spreads) == set(counted.whole.spreads)
-    for kind, spread in exact.whole.spreads.items():
-        other = counted.whole.spreads[kind]
+    counted = await build_report(file)
+    assert (exact.percentile_method, counted.percentile_method) == ("exact", "buckets")
+    assert exact.total.calls == counted.total.calls
+    assert exact.total.calls is not None
+    assert exact.total.calls.calls == CALLS
+    assert set(exact.total.percentiles) == set(counted.total.percentiles)
+    for kind, spread in exact.total.percentiles.items():
+        other = counted.total.percentiles[kind]
         assert other.count == spread.count
         for share in ("p50", "p95", "p99"):
-            assert getattr(other, share) == pytest.approx(getattr(spread, share), rel=ERROR * 1.001)
+            assert getattr(other, share) == pytest.approx(
+                getattr(spread, share), rel=MAX_RELATIVE_ERROR * 1.001
+            )

@@ -6,30 +6,34 @@ from bot.db.engine import Database
 from bot.db.usage import rankings
 from bot.db.usage.rankings import RankedCall, RankedTurn, Sort
 from bot.db.usage.usage_sums import Scope
-from tests.support.usage_rows import NOON, Ledger
+from tests.support.usage_rows import NOON, UsageRows
 
 
 @pytest.fixture
-def ledger(database: Database) -> Ledger:
-    return Ledger(database)
+def ledger(database: Database) -> UsageRows:
+    return UsageRows(database)
 
 
-async def calls(database: Database, sort: Sort, scope: Scope | None = None, top: int = 9) -> list[RankedCall]:
-    async with database.reading() as tx:
-        return await rankings.calls(tx, scope or Scope(), sort, top)
+async def rank_calls(
+    database: Database, sort: Sort, scope: Scope | None = None, top: int = 9
+) -> list[RankedCall]:
+    async with database.read_transaction() as tx:
+        return await rankings.rank_calls(tx, scope or Scope(), sort, top)
 
 
-async def turns(database: Database, sort: Sort, scope: Scope | None = None, top: int = 9) -> list[RankedTurn]:
-    async with database.reading() as tx:
-        return await rankings.ranked_turns(tx, scope or Scope(), sort, top)
+async def rank_turns(
+    database: Database, sort: Sort, scope: Scope | None = None, top: int = 9
+) -> list[RankedTurn]:
+    async with database.read_transaction() as tx:
+        return await rankings.rank_turns(tx, scope or Scope(), sort, top)
 
 
-async def test_the_call_that_burned_most_is_first_with_its_place(database: Database, ledger: Ledger):
-    turn = await ledger.turn(lane="5:7")
-    await ledger.call(turn)
-    big = await ledger.call(turn, prompt_tokens=1_000_000, again="empty", usage_partial=True)
-    unknown = await ledger.call(None, prompt_tokens=None, seat_at=None, outcome=None, ended_at=None)
-    first, second, last = await calls(database, "tokens")
+async def test_the_call_that_burned_most_is_first_with_its_place(database: Database, ledger: UsageRows):
+    turn = await ledger.add_turn(lane="5:7")
+    await ledger.add_call(turn)
+    big = await ledger.add_call(turn, prompt_tokens=1_000_000, again="empty", usage_partial=True)
+    unknown = await ledger.add_call(None, prompt_tokens=None, seat_at=None, outcome=None, ended_at=None)
+    first, second, last = await rank_calls(database, "tokens")
     assert (first.call, first.turn, first.chat, first.user, first.input) == (big, turn, "5:7", 5, 1_000_000)
     assert (first.again, first.partial, first.canvases, first.waited, first.seconds) == (
         "empty",
@@ -40,48 +44,50 @@ async def test_the_call_that_burned_most_is_first_with_its_place(database: Datab
     )
     assert second.input == 1000
     assert (last.call, last.turn, last.user, last.seconds, last.outcome) == (unknown, None, None, None, None)
-    assert [one.call for one in await calls(database, "tokens", top=1)] == [big]
+    assert [one.call for one in await rank_calls(database, "tokens", top=1)] == [big]
 
 
 @pytest.mark.parametrize(
     "sort", ["input", "cached", "output", "reasoning", "canvases", "seconds", "waited", "when"]
 )
-async def test_calls_are_ranked_by_each_of_their_figures(database: Database, ledger: Ledger, sort: Sort):
-    turn = await ledger.turn()
-    small = await ledger.call(turn)
+async def test_calls_are_ranked_by_each_of_their_figures(database: Database, ledger: UsageRows, sort: Sort):
+    turn = await ledger.add_turn()
+    small = await ledger.add_call(turn)
     more = {"prompt_tokens": 2000, "cached_tokens": 900, "completion_tokens": 900, "reasoning_tokens": 9}
-    large = await ledger.call(turn, **more, created_at=NOON + 1.5, seat_at=NOON + 3.0, ended_at=NOON + 9.0)
-    assert [one.call for one in await calls(database, sort)] == [large, small]
+    large = await ledger.add_call(
+        turn, **more, created_at=NOON + 1.5, seat_at=NOON + 3.0, ended_at=NOON + 9.0
+    )
+    assert [one.call for one in await rank_calls(database, sort)] == [large, small]
 
 
-async def test_a_call_that_told_half_ranks_by_what_it_told(database: Database, ledger: Ledger):
-    turn = await ledger.turn()
-    plain = await ledger.call(turn)
-    half = await ledger.call(turn, prompt_tokens=9000, completion_tokens=None)
-    other = await ledger.call(turn, prompt_tokens=None, completion_tokens=8000)
-    nothing = await ledger.call(turn, prompt_tokens=None, completion_tokens=None)
-    assert [one.call for one in await calls(database, "tokens")] == [half, other, plain, nothing]
+async def test_a_call_that_told_half_ranks_by_what_it_told(database: Database, ledger: UsageRows):
+    turn = await ledger.add_turn()
+    plain = await ledger.add_call(turn)
+    half = await ledger.add_call(turn, prompt_tokens=9000, completion_tokens=None)
+    other = await ledger.add_call(turn, prompt_tokens=None, completion_tokens=8000)
+    nothing = await ledger.add_call(turn, prompt_tokens=None, completion_tokens=None)
+    assert [one.call for one in await rank_calls(database, "tokens")] == [half, other, plain, nothing]
 
 
-async def test_calls_are_chosen_by_person_model_and_time(database: Database, ledger: Ledger):
-    mine = await ledger.call(await ledger.turn())
-    await ledger.call(await ledger.turn(person=6, lane="6"), model="other")
-    alone = await ledger.call(None, purpose="warmup")
-    assert [one.call for one in await calls(database, "input", Scope(user=5))] == [mine]
-    assert {one.call for one in await calls(database, "input", Scope(model="m"))} == {mine, alone}
-    assert await calls(database, "input", Scope(since=NOON + 100)) == []
+async def test_calls_are_chosen_by_person_model_and_time(database: Database, ledger: UsageRows):
+    mine = await ledger.add_call(await ledger.add_turn())
+    await ledger.add_call(await ledger.add_turn(person=6, lane="6"), model="other")
+    alone = await ledger.add_call(None, purpose="warmup")
+    assert [one.call for one in await rank_calls(database, "input", Scope(user=5))] == [mine]
+    assert {one.call for one in await rank_calls(database, "input", Scope(model="m"))} == {mine, alone}
+    assert await rank_calls(database, "input", Scope(since=NOON + 100)) == []
 
 
-async def test_a_turn_is_ranked_with_the_sums_of_its_calls(database: Database, ledger: Ledger):
-    one = await ledger.turn()
+async def test_a_turn_is_ranked_with_the_sums_of_its_calls(database: Database, ledger: UsageRows):
+    one = await ledger.add_turn()
     for _ in range(2):
-        await ledger.call(one)
-    await ledger.tool(one)
-    await ledger.account(one, lane_wait=0.5, seat_wait=1.0, own=2.0)
-    other = await ledger.turn(ended_at=None, ending=None)
-    await ledger.call(other, prompt_tokens=None, completion_tokens=None)
-    bare = await ledger.turn()
-    first, second, third = await turns(database, "tokens")
+        await ledger.add_call(one)
+    await ledger.add_tool_call(one)
+    await ledger.add_account(one, lane_wait=0.5, seat_wait=1.0, own=2.0)
+    other = await ledger.add_turn(ended_at=None, ending=None)
+    await ledger.add_call(other, prompt_tokens=None, completion_tokens=None)
+    bare = await ledger.add_turn()
+    first, second, third = await rank_turns(database, "tokens")
     assert (first.turn, first.calls, first.input, first.output, first.canvases) == (one, 2, 2000, 600, 4)
     assert (first.counted, first.tools, first.waited, first.seconds) == (True, 1, 1.5, 3.5)
     assert (second.turn, second.calls, second.input, second.counted) == (bare, 0, None, True)
@@ -94,12 +100,12 @@ async def test_a_turn_is_ranked_with_the_sums_of_its_calls(database: Database, l
     )
 
 
-async def test_a_turn_says_whether_all_its_calls_told_what_was_cached(database: Database, ledger: Ledger):
-    whole, part = await ledger.turn(), await ledger.turn()
+async def test_a_turn_says_whether_all_its_calls_told_what_was_cached(database: Database, ledger: UsageRows):
+    whole, part = await ledger.add_turn(), await ledger.add_turn()
     for turn in (whole, part):
-        await ledger.call(turn)
-    await ledger.call(part, purpose="decision", cached_tokens=None)
-    first, second = await turns(database, "tokens")
+        await ledger.add_call(turn)
+    await ledger.add_call(part, purpose="decision", cached_tokens=None)
+    first, second = await rank_turns(database, "tokens")
     assert (first.turn, first.counted, first.cached, first.cached_counted) == (part, True, 250, False)
     assert (second.turn, second.cached_counted) == (whole, True)
 
@@ -107,22 +113,22 @@ async def test_a_turn_says_whether_all_its_calls_told_what_was_cached(database: 
 @pytest.mark.parametrize(
     "sort", ["tokens", "input", "cached", "output", "reasoning", "canvases", "seconds", "waited", "when"]
 )
-async def test_turns_are_ranked_by_each_of_their_figures(database: Database, ledger: Ledger, sort: Sort):
+async def test_turns_are_ranked_by_each_of_their_figures(database: Database, ledger: UsageRows, sort: Sort):
     small, large, nothing = (
-        await ledger.turn(),
-        await ledger.turn(received_at=NOON + 1),
-        await ledger.turn(received_at=NOON - 1),
+        await ledger.add_turn(),
+        await ledger.add_turn(received_at=NOON + 1),
+        await ledger.add_turn(received_at=NOON - 1),
     )
-    await ledger.call(small)
-    await ledger.account(small, own=1.0)
+    await ledger.add_call(small)
+    await ledger.add_account(small, own=1.0)
     more = {"prompt_tokens": 2000, "cached_tokens": 900, "completion_tokens": 900, "reasoning_tokens": 9}
-    await ledger.call(large, **more)
-    await ledger.account(large, own=1.0, seat_wait=1.0)
-    assert [one.turn for one in await turns(database, sort)] == [large, small, nothing]
+    await ledger.add_call(large, **more)
+    await ledger.add_account(large, own=1.0, seat_wait=1.0)
+    assert [one.turn for one in await rank_turns(database, sort)] == [large, small, nothing]
 
 
-async def test_turns_are_chosen_by_the_model_they_asked(database: Database, ledger: Ledger):
-    asked = await ledger.turn()
-    await ledger.call(asked, model="big")
-    await ledger.call(await ledger.turn())
-    assert [one.turn for one in await turns(database, "tokens", Scope(model="big"))] == [asked]
+async def test_turns_are_chosen_by_the_model_they_asked(database: Database, ledger: UsageRows):
+    asked = await ledger.add_turn()
+    await ledger.add_call(asked, model="big")
+    await ledger.add_call(await ledger.add_turn())
+    assert [one.turn for one in await rank_turns(database, "tokens", Scope(model="big"))] == [asked]

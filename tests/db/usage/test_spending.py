@@ -6,13 +6,13 @@ from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.tables import accounts, model_calls, turns
 from bot.db.usage import spending as usage
-from bot.db.usage.spending import CallSpent, Spent, TurnSpent
+from bot.db.usage.spending import CallSpending, SpendingSums, TurnSpending
 from bot.domain import Lane
 
 LANE = Lane(5)
 
 
-async def turn(
+async def store_turn(
     database: Database, item: int, *calls: tuple[int | None, int | None, bool], **changes: Any
 ) -> None:
     row = {"item": item, "lane": LANE.key, "person": 5, "conversation": 1, "state": "ended", "tools": "[]"}
@@ -34,60 +34,60 @@ async def turn(
             )
 
 
-async def last(database: Database, lane: Lane = LANE) -> Spent | None:
-    async with database.reading() as tx:
-        newest = await usage.newest(tx, lane)
-        return None if newest is None else await usage.of_turn(tx, newest)
+async def sum_last_turn(database: Database, lane: Lane = LANE) -> SpendingSums | None:
+    async with database.read_transaction() as tx:
+        newest = await usage.find_newest_turn(tx, lane)
+        return None if newest is None else await usage.sum_turn(tx, newest)
 
 
-async def since(database: Database, person: int = 5, begin: float = 0.0) -> Spent:
-    async with database.reading() as tx:
-        return await usage.since(tx, person, begin)
+async def sum_person(database: Database, person: int = 5, begin: float = 0.0) -> SpendingSums:
+    async with database.read_transaction() as tx:
+        return await usage.sum_person(tx, person, begin)
 
 
 async def test_a_lane_without_turns_has_no_last_one(database: Database):
-    assert await last(database) is None
-    assert await since(database) == Spent(0, 0, None, None, None, 0.0, whole=True)
+    assert await sum_last_turn(database) is None
+    assert await sum_person(database) == SpendingSums(0, 0, None, None, None, 0.0, is_complete=True)
 
 
 async def test_canvases_are_rounded_up_call_by_call(database: Database):
-    await turn(database, 1, (100, 257, False), (400, 1, False), (500, 256, False))
-    assert await last(database) == Spent(1, 3, 1000, 514, 4, 4.5, whole=True)
+    await store_turn(database, 1, (100, 257, False), (400, 1, False), (500, 256, False))
+    assert await sum_last_turn(database) == SpendingSums(1, 3, 1000, 514, 4, 4.5, is_complete=True)
 
 
 async def test_a_call_that_told_nothing_makes_the_sum_at_least(database: Database):
-    await turn(database, 1, (100, 10, False), (None, None, False))
-    assert await last(database) == Spent(1, 2, 100, 10, 1, 4.5, whole=False)
+    await store_turn(database, 1, (100, 10, False), (None, None, False))
+    assert await sum_last_turn(database) == SpendingSums(1, 2, 100, 10, 1, 4.5, is_complete=False)
 
 
 async def test_a_cut_call_makes_the_sum_at_least(database: Database):
-    await turn(database, 1, (100, 10, True))
-    found = await last(database)
+    await store_turn(database, 1, (100, 10, True))
+    found = await sum_last_turn(database)
     assert found is not None
-    assert not found.whole
+    assert not found.is_complete
 
 
 async def test_when_no_call_told_the_sums_are_unknown(database: Database):
-    await turn(database, 1, (None, None, False))
-    assert await last(database) == Spent(1, 1, None, None, None, 4.5, whole=False)
+    await store_turn(database, 1, (None, None, False))
+    assert await sum_last_turn(database) == SpendingSums(1, 1, None, None, None, 4.5, is_complete=False)
 
 
 async def test_a_turn_without_calls_counts_its_seconds(database: Database):
-    await turn(database, 1)
-    assert await last(database) == Spent(1, 0, None, None, None, 4.5, whole=True)
+    await store_turn(database, 1)
+    assert await sum_last_turn(database) == SpendingSums(1, 0, None, None, None, 4.5, is_complete=True)
 
 
 async def test_the_last_turn_is_the_lanes_newest_ended_one(database: Database):
-    await turn(database, 1, (1, 1, False), ended_at=200.0, received_at=199.0)
-    await turn(database, 2, (2, 2, False), ended_at=150.0, received_at=149.0)
-    await turn(database, 3, (3, 3, False), ended_at=None, state="running")
-    await turn(database, 4, (4, 4, False), ended_at=300.0, lane="6")
-    assert await last(database) == Spent(1, 1, 1, 1, 1, 1.0, whole=True)
+    await store_turn(database, 1, (1, 1, False), ended_at=200.0, received_at=199.0)
+    await store_turn(database, 2, (2, 2, False), ended_at=150.0, received_at=149.0)
+    await store_turn(database, 3, (3, 3, False), ended_at=None, state="running")
+    await store_turn(database, 4, (4, 4, False), ended_at=300.0, lane="6")
+    assert await sum_last_turn(database) == SpendingSums(1, 1, 1, 1, 1, 1.0, is_complete=True)
 
 
 async def test_seconds_are_those_of_the_account_until_the_answer_is_delivered(database: Database):
-    await turn(database, 1, (100, 10, False))
-    await turn(database, 2, (100, 10, False), person=6, lane="6")
+    await store_turn(database, 1, (100, 10, False))
+    await store_turn(database, 2, (100, 10, False), person=6, lane="6")
     book = dict.fromkeys((one.name for one in accounts.columns), 0.0) | {
         "turn": 1,
         "whole": 7.25,
@@ -95,29 +95,29 @@ async def test_seconds_are_those_of_the_account_until_the_answer_is_delivered(da
     }
     async with database.transaction() as tx:
         await tx.execute(accounts.insert().values(book))
-    found, detailed = await last(database), await detail(database)
+    found, detailed = await sum_last_turn(database), await load_details(database)
     assert found is not None
     assert detailed is not None
     assert found.seconds == detailed.seconds == detailed.account["whole"] == 7.25
-    assert (await since(database)).seconds == 7.25
-    async with database.reading() as tx:
-        everybody = await usage.everybody(tx, 0.0, 9)
-    assert (everybody.whole.turns, everybody.whole.seconds) == (2, 7.25 + 4.5)
-    assert {one.name: one.spent.seconds for one in everybody.people} == {"5": 7.25, "6": 4.5}
+    assert (await sum_person(database)).seconds == 7.25
+    async with database.read_transaction() as tx:
+        everybody = await usage.load_overview(tx, 0.0, 9)
+    assert (everybody.total.turns, everybody.total.seconds) == (2, 7.25 + 4.5)
+    assert {one.name: one.spending.seconds for one in everybody.people} == {"5": 7.25, "6": 4.5}
 
 
 async def test_a_day_holds_all_turns_of_a_person_since_it_began(database: Database):
-    await turn(database, 1, (1, 1, False), began_at=99.0)
-    await turn(database, 2, (2, 300, False))
-    await turn(database, 3, (3, 3, False), lane="5:7")
-    await turn(database, 4, (4, 4, False), person=6)
-    await turn(database, 5, (5, 5, False), ended_at=None)
-    assert await since(database, begin=100.0) == Spent(3, 3, 10, 308, 4, 9.0, whole=True)
+    await store_turn(database, 1, (1, 1, False), began_at=99.0)
+    await store_turn(database, 2, (2, 300, False))
+    await store_turn(database, 3, (3, 3, False), lane="5:7")
+    await store_turn(database, 4, (4, 4, False), person=6)
+    await store_turn(database, 5, (5, 5, False), ended_at=None)
+    assert await sum_person(database, begin=100.0) == SpendingSums(3, 3, 10, 308, 4, 9.0, is_complete=True)
 
 
-async def detail(database: Database, turn: int = 1, lane: Lane = LANE) -> TurnSpent | None:
-    async with database.reading() as tx:
-        return await usage.details(tx, lane, turn)
+async def load_details(database: Database, turn: int = 1, lane: Lane = LANE) -> TurnSpending | None:
+    async with database.read_transaction() as tx:
+        return await usage.load_details(tx, lane, turn)
 
 
 async def add_call(database: Database, **columns: Any) -> None:
@@ -128,21 +128,21 @@ async def add_call(database: Database, **columns: Any) -> None:
 
 
 async def test_a_decision_read_costs_no_canvas(database: Database):
-    await turn(database, 1, (100, 257, False))
+    await store_turn(database, 1, (100, 257, False))
     await add_call(database, purpose="decision", prompt_tokens=141, completion_tokens=4)
-    assert await last(database) == Spent(1, 2, 241, 261, 2, 4.5, whole=True)
+    assert await sum_last_turn(database) == SpendingSums(1, 2, 241, 261, 2, 4.5, is_complete=True)
 
 
 async def test_details_tell_the_decision_and_every_call_in_order(database: Database):
     decided = {"thinking_why": "two tools match: a, b", "endpoint": "fallback", "endpoint_why": "down"}
-    await turn(database, 1, thinking=True, **decided)
+    await store_turn(database, 1, thinking=True, **decided)
     times = {"seat_at": 102.0, "ended_at": 104.0, "outcome": "ok"}
     await add_call(
         database, purpose="decision", prompt_tokens=141, completion_tokens=4, ended_at=101.5, outcome="ok"
     )
     await add_call(database, prompt_tokens=9, cached_tokens=8, completion_tokens=257, thinking=True, **times)
     await add_call(database, again="away", outcome="failed", ended_at=105.0)
-    assert await detail(database) == TurnSpent(
+    assert await load_details(database) == TurnSpending(
         1,
         True,
         "two tools match: a, b",
@@ -150,38 +150,38 @@ async def test_details_tell_the_decision_and_every_call_in_order(database: Datab
         "down",
         4.5,
         (
-            CallSpent("decision", None, "m", False, 141, None, None, 0.5, None, "ok"),
-            CallSpent("turn", None, "m", True, 9, 8, 2, 2.0, 1.0, "ok"),
-            CallSpent("turn", "away", "m", False, None, None, None, None, None, "failed"),
+            CallSpending("decision", None, "m", False, 141, None, None, 0.5, None, "ok"),
+            CallSpending("turn", None, "m", True, 9, 8, 2, 2.0, 1.0, "ok"),
+            CallSpending("turn", "away", "m", False, None, None, None, None, None, "failed"),
         ),
         {},
     )
 
 
 async def test_everybody_and_those_who_took_most_are_told_with_their_names(database: Database):
-    await turn(database, 1, (100, 257, False))
-    await turn(database, 2, (100, 10, False), person=6, lane="6")
-    await turn(database, 3, (100, 1000, False), person=6, lane="6:2")
-    await turn(database, 4, (None, None, False), person=7, lane="7")
-    await turn(database, 5, (100, 99_999, False), person=8, lane="8", received_at=50.0)
+    await store_turn(database, 1, (100, 257, False))
+    await store_turn(database, 2, (100, 10, False), person=6, lane="6")
+    await store_turn(database, 3, (100, 1000, False), person=6, lane="6:2")
+    await store_turn(database, 4, (None, None, False), person=7, lane="7")
+    await store_turn(database, 5, (100, 99_999, False), person=8, lane="8", received_at=50.0)
     async with database.transaction() as tx:
         await people.put(tx, 6, "Bob", "member", now=0.0)
-    async with database.reading() as tx:
-        few = await usage.everybody(tx, 100.0, 2)
-        found = await usage.everybody(tx, 100.0, 9)
-    assert [(one.name, one.spent.canvases, one.spent.turns) for one in few.people] == [
+    async with database.read_transaction() as tx:
+        few = await usage.load_overview(tx, 100.0, 2)
+        found = await usage.load_overview(tx, 100.0, 9)
+    assert [(one.name, one.spending.canvases, one.spending.turns) for one in few.people] == [
         ("Bob", 5, 2),
         ("5", 2, 1),
     ]
     assert [one.name for one in found.chats] == ["6:2", "5", "6", "7"]
-    assert found.chats[-1].spent.canvases is None
-    assert found.whole == few.whole == Spent(4, 4, 300, 1267, 7, 18.0, whole=False)
+    assert found.chats[-1].spending.canvases is None
+    assert found.total == few.total == SpendingSums(4, 4, 300, 1267, 7, 18.0, is_complete=False)
 
 
 async def test_a_turn_of_another_lane_or_one_that_runs_has_no_details(database: Database):
-    await turn(database, 1, ended_at=None, state="running")
-    await turn(database, 2)
-    assert await detail(database, 1) is None
-    assert await detail(database, 2, Lane(6)) is None
-    assert await detail(database, 3) is None
-    assert await detail(database, 2) is not None
+    await store_turn(database, 1, ended_at=None, state="running")
+    await store_turn(database, 2)
+    assert await load_details(database, 1) is None
+    assert await load_details(database, 2, Lane(6)) is None
+    assert await load_details(database, 3) is None
+    assert await load_details(database, 2) is not None

@@ -2,21 +2,21 @@
 
 from bot.db.engine import Database
 from bot.db.tables import inbox, messages, outbox
-from bot.db.usage.turn_steps import Steps, steps
-from tests.support.usage_rows import NOON, Ledger
+from bot.db.usage.turn_steps import TurnSteps, load_steps
+from tests.support.usage_rows import NOON, UsageRows
 
 
-async def read(database: Database, turn: int, *, texts: bool = False) -> Steps | None:
-    async with database.reading() as tx:
-        return await steps(tx, turn, texts=texts)
+async def load_turn(database: Database, turn: int, *, with_texts: bool = False) -> TurnSteps | None:
+    async with database.read_transaction() as tx:
+        return await load_steps(tx, turn, with_texts=with_texts)
 
 
-async def whole_turn(database: Database) -> int:
-    ledger = Ledger(database)
-    turn = await ledger.turn(thinking=True, endpoint="fallback", endpoint_why="the first is down")
-    await ledger.call(turn, again="away")
-    await ledger.tool(turn, "clock", arguments='{"place": "SECRET"}', result="SECRET")
-    await ledger.account(turn, own=1.5)
+async def store_whole_turn(database: Database) -> int:
+    ledger = UsageRows(database)
+    turn = await ledger.add_turn(thinking=True, endpoint="fallback", endpoint_why="the first is down")
+    await ledger.add_call(turn, again="away")
+    await ledger.add_tool_call(turn, "clock", arguments='{"place": "SECRET"}', result="SECRET")
+    await ledger.add_account(turn, own=1.5)
     async with database.transaction() as tx:
         await tx.execute(messages.insert().values(turn=turn, role="user", text="SECRET", made_at=NOON))
         update = {"id": 1, "kind": "update", "shape": "text", "received_at": NOON, "taken_at": NOON + 0.25}
@@ -30,11 +30,11 @@ async def whole_turn(database: Database) -> int:
 
 
 async def test_a_turn_that_is_not_there_is_none(database: Database):
-    assert await read(database, 1) is None
+    assert await load_turn(database, 1) is None
 
 
 async def test_a_turn_is_read_whole(database: Database):
-    found = await read(database, await whole_turn(database))
+    found = await load_turn(database, await store_whole_turn(database))
     assert found is not None
     assert (found.chat, found.user, found.thinking, found.thinking_why) == ("5", 5, True, "no tool fits")
     assert (found.endpoint, found.endpoint_why) == ("fallback", "the first is down")
@@ -46,9 +46,9 @@ async def test_a_turn_is_read_whole(database: Database):
 
 
 async def test_texts_are_read_only_where_they_are_asked_for(database: Database):
-    turn = await whole_turn(database)
-    assert "SECRET" not in repr(await read(database, turn))
-    told = await read(database, turn, texts=True)
+    turn = await store_whole_turn(database)
+    assert "SECRET" not in repr(await load_turn(database, turn))
+    told = await load_turn(database, turn, with_texts=True)
     assert told is not None
     assert [one.text for one in told.said] == ["SECRET"]
     assert told.tools[0].arguments == '{"place": "SECRET"}'
@@ -56,6 +56,6 @@ async def test_texts_are_read_only_where_they_are_asked_for(database: Database):
 
 
 async def test_a_turn_that_is_not_settled_has_no_account(database: Database):
-    found = await read(database, await Ledger(database).turn(state="running", ended_at=None))
+    found = await load_turn(database, await UsageRows(database).add_turn(state="running", ended_at=None))
     assert found is not None
     assert (found.account, found.taken_at) == ({}, None)

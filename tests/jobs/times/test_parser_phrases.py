@@ -11,31 +11,33 @@ from hypothesis import strategies as st
 from bot.jobs.times import clock_times as hours
 from bot.jobs.times import formatting as saying
 from bot.jobs.times import rrules as rules
-from bot.jobs.times.errors import Unclear
-from bot.jobs.times.parser import LONGEST, NO_TEXT, split, understand
+from bot.jobs.times.errors import UnclearTime
+from bot.jobs.times.parser import MAX_PHRASE_CHARS, NO_TEXT, parse_line, parse_when
 
 ZONE = "Europe/Berlin"
-NOW = rules.instant(datetime(2026, 11, 20, 16, 0), rules.zone(ZONE))  # a Friday
-MINUTES_5 = 300
+NOW = rules.to_timestamp(datetime(2026, 11, 20, 16, 0), rules.load_zone(ZONE))  # a Friday
+MIN_INTERVAL_SECONDS = 300
 
 
-def once(words: str, now: float = NOW) -> str:
-    when = understand(words, ZONE, now, MINUTES_5)
+def parse_once(text: str, now: float = NOW) -> str:
+    when = parse_when(text, ZONE, now, MIN_INTERVAL_SECONDS)
     assert when.rule is None
-    assert when.next_few == (when.first,)
-    return f"{rules.local(when.first, rules.zone(ZONE)):%Y-%m-%d %H:%M}"
+    assert when.next_times == (when.first_due,)
+    return f"{rules.to_local_time(when.first_due, rules.load_zone(ZONE)):%Y-%m-%d %H:%M}"
 
 
-def again(words: str) -> tuple[str, list[str]]:
-    when = understand(words, ZONE, NOW, MINUTES_5)
+def parse_recurring(text: str) -> tuple[str, list[str]]:
+    when = parse_when(text, ZONE, NOW, MIN_INTERVAL_SECONDS)
     assert when.rule is not None
-    assert when.first == when.next_few[0]
-    return when.words, [f"{rules.local(due, rules.zone(ZONE)):%a %Y-%m-%d %H:%M}" for due in when.next_few]
+    assert when.first_due == when.next_times[0]
+    return when.recurrence_text, [
+        f"{rules.to_local_time(due, rules.load_zone(ZONE)):%a %Y-%m-%d %H:%M}" for due in when.next_times
+    ]
 
 
-def refused(words: str) -> str:
-    with pytest.raises(Unclear) as told:
-        understand(words, ZONE, NOW, MINUTES_5)
+def parse_refusal(text: str) -> str:
+    with pytest.raises(UnclearTime) as told:
+        parse_when(text, ZONE, NOW, MIN_INTERVAL_SECONDS)
     return str(told.value)
 
 
@@ -126,7 +128,7 @@ def refused(words: str) -> str:
     ],
 )
 def test_a_moment_is_understood(words: str, expected: str):
-    assert once(words) == expected
+    assert parse_once(words) == expected
 
 
 @pytest.mark.parametrize(
@@ -201,13 +203,13 @@ def test_a_moment_is_understood(words: str, expected: str):
     ],
 )
 def test_a_recurrence_is_understood_and_told_back(words: str, told: str, first: str):
-    said, few = again(words)
+    said, few = parse_recurring(words)
     assert said == told
     assert few[0] == first
 
 
 def test_every_second_week_is_counted_from_the_first_time_to_come():
-    assert again("every 2 weeks on Wednesday at 9")[1] == [
+    assert parse_recurring("every 2 weeks on Wednesday at 9")[1] == [
         "Wed 2026-11-25 09:00",
         "Wed 2026-12-09 09:00",
         "Wed 2026-12-23 09:00",
@@ -215,7 +217,7 @@ def test_every_second_week_is_counted_from_the_first_time_to_come():
 
 
 def test_a_31st_that_is_missing_is_skipped():
-    assert again("monthly on the 31st")[1] == [
+    assert parse_recurring("monthly on the 31st")[1] == [
         "Thu 2026-12-31 09:00",
         "Sun 2027-01-31 09:00",
         "Wed 2027-03-31 09:00",
@@ -226,7 +228,7 @@ def test_a_31st_that_is_missing_is_skipped():
     ("words", "told"),
     [
         ("", "Say when"),
-        ("x" * (LONGEST + 1), "too long"),
+        ("x" * (MAX_PHRASE_CHARS + 1), "too long"),
         ("soon", "I do not know when that is"),
         ("christmas", "I do not know when that is"),
         ("monday 8", "I do not know when that is"),
@@ -281,22 +283,25 @@ def test_a_31st_that_is_missing_is_skipped():
     ],
 )
 def test_what_cannot_be_is_refused_with_a_clear_sentence(words: str, told: str):
-    assert told in refused(words)
+    assert told in parse_refusal(words)
 
 
 def test_the_same_words_mean_other_moments_elsewhere():
-    tokyo = understand("tomorrow at 9", "Asia/Tokyo", NOW, MINUTES_5)
-    assert saying.times(tokyo.next_few, "Asia/Tokyo") == "Sun 22 Nov 2026, 09:00 (Asia/Tokyo)"
-    berlin = understand("in 2 hours", ZONE, NOW, MINUTES_5)
-    assert berlin.first == understand("in 2 hours", "Asia/Tokyo", NOW, MINUTES_5).first
+    tokyo = parse_when("tomorrow at 9", "Asia/Tokyo", NOW, MIN_INTERVAL_SECONDS)
+    assert saying.format_times(tokyo.next_times, "Asia/Tokyo") == "Sun 22 Nov 2026, 09:00 (Asia/Tokyo)"
+    berlin = parse_when("in 2 hours", ZONE, NOW, MIN_INTERVAL_SECONDS)
+    assert berlin.first_due == parse_when("in 2 hours", "Asia/Tokyo", NOW, MIN_INTERVAL_SECONDS).first_due
 
 
 def test_in_two_hours_is_elapsed_time_and_in_two_days_the_calendar():
-    berlin = rules.zone(ZONE)
-    before = rules.instant(datetime(2027, 3, 28, 1, 0), berlin)
-    assert once("in 2 hours", before) == "2027-03-28 04:00"
-    assert once("in 1 day", before) == "2027-03-29 01:00"
-    assert once("tomorrow at 2:30", rules.instant(datetime(2027, 3, 27, 9), berlin)) == "2027-03-28 03:30"
+    berlin = rules.load_zone(ZONE)
+    before = rules.to_timestamp(datetime(2027, 3, 28, 1, 0), berlin)
+    assert parse_once("in 2 hours", before) == "2027-03-28 04:00"
+    assert parse_once("in 1 day", before) == "2027-03-29 01:00"
+    assert (
+        parse_once("tomorrow at 2:30", rules.to_timestamp(datetime(2027, 3, 27, 9), berlin))
+        == "2027-03-28 03:30"
+    )
 
 
 @pytest.mark.parametrize(
@@ -332,8 +337,11 @@ def test_in_two_hours_is_elapsed_time_and_in_two_days_the_calendar():
     ],
 )
 def test_a_line_is_split_into_its_time_and_its_text(line: str, first: str, text: str):
-    when, found = split(line, ZONE, NOW, MINUTES_5)
-    assert (f"{rules.local(when.first, rules.zone(ZONE)):%Y-%m-%d %H:%M}", found) == (first, text)
+    when, found = parse_line(line, ZONE, NOW, MIN_INTERVAL_SECONDS)
+    assert (f"{rules.to_local_time(when.first_due, rules.load_zone(ZONE)):%Y-%m-%d %H:%M}", found) == (
+        first,
+        text,
+    )
 
 
 @pytest.mark.parametrize(
@@ -368,8 +376,8 @@ def test_a_line_is_split_into_its_time_and_its_text(line: str, first: str, text:
     ],
 )
 def test_a_line_without_a_time_or_a_text_is_refused(line: str, told: str):
-    with pytest.raises(Unclear) as refused:
-        split(line, ZONE, NOW, MINUTES_5)
+    with pytest.raises(UnclearTime) as refused:
+        parse_line(line, ZONE, NOW, MIN_INTERVAL_SECONDS)
     assert told in str(refused.value)
 
 
@@ -385,15 +393,15 @@ WORDS = st.lists(st.sampled_from(PIECES.split()), max_size=9).map(" ".join)
 def test_whatever_is_said_is_understood_as_something_to_come_or_refused_in_a_sentence(words: str):
     told, when = "", None
     try:
-        when = understand(words, ZONE, NOW, MINUTES_5)
-    except Unclear as error:
+        when = parse_when(words, ZONE, NOW, MIN_INTERVAL_SECONDS)
+    except UnclearTime as error:
         told = str(error)
     if when is None:
         assert told.endswith((".", "?"))
         return
-    assert when.first > NOW
-    assert list(when.next_few) == sorted(when.next_few)
-    assert all(due == int(due) for due in when.next_few)
+    assert when.first_due > NOW
+    assert list(when.next_times) == sorted(when.next_times)
+    assert all(due == int(due) for due in when.next_times)
 
 
 @settings(max_examples=100)
@@ -401,15 +409,15 @@ def test_whatever_is_said_is_understood_as_something_to_come_or_refused_in_a_sen
 def test_whatever_line_is_written_has_a_time_to_come_and_a_text_or_is_refused_in_a_sentence(line: str):
     told, when, text = "", None, ""
     try:
-        when, text = split(line, ZONE, NOW, MINUTES_5)
-    except Unclear as error:
+        when, text = parse_line(line, ZONE, NOW, MIN_INTERVAL_SECONDS)
+    except UnclearTime as error:
         told = str(error)
     if when is None:
         assert told.endswith((".", "?"))
         return
-    assert when.first > NOW
+    assert when.first_due > NOW
     assert text.strip()
 
 
 def test_a_list_of_times_may_name_one_twice():
-    assert hours.find("at 8 and 8").times == hours.find("at 8").times
+    assert hours.find_times("at 8 and 8").times == hours.find_times("at 8").times

@@ -11,15 +11,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.jobs.times.rrules import Rule, following, instant, latest, local, next_after, next_few, zone
-from tests.support.recurrence_oracle import Wanted, at_clock, times
+from bot.jobs.times.rrules import (
+    RecurrenceRule,
+    find_latest,
+    find_next,
+    find_next_few,
+    iterate_times,
+    load_zone,
+    to_local_time,
+    to_timestamp,
+)
+from tests.support.recurrence_oracle import DayPredicate, find_instant, list_instants
 
 BEGIN, END = date(2024, 1, 1), date(2034, 1, 1)
 # Berlin and New York by summer time, Lord Howe by half an hour, Cairo and Santiago at midnight, Tehran no
 # more.
 ZONES = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Asia/Tehran", "UTC"]
 
-RULES: list[tuple[str, time, Wanted]] = [
+RULES: list[tuple[str, time, DayPredicate]] = [
     ("FREQ=DAILY", time(2, 30), lambda day: True),
     ("FREQ=DAILY;INTERVAL=3", time(0, 0), lambda day: (day - BEGIN).days % 3 == 0),
     ("FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR", time(8, 0), lambda day: day.weekday() < 5),
@@ -29,68 +38,74 @@ RULES: list[tuple[str, time, Wanted]] = [
     (
         "FREQ=MONTHLY;INTERVAL=5;BYMONTHDAY=30",
         time(9, 0),
-        lambda day: day.day == 30 and _months(day) % 5 == 0,
+        lambda day: day.day == 30 and _months_since_begin(day) % 5 == 0,
     ),
     ("FREQ=MONTHLY;BYDAY=+1MO", time(9, 0), lambda day: day.weekday() == 0 and day.day <= 7),
-    ("FREQ=MONTHLY;BYDAY=-1SU", time(2, 0), lambda day: day.weekday() == 6 and day.day > _length(day) - 7),
+    (
+        "FREQ=MONTHLY;BYDAY=-1SU",
+        time(2, 0),
+        lambda day: day.weekday() == 6 and day.day > _month_length(day) - 7,
+    ),
     ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29", time(12, 0), lambda day: (day.month, day.day) == (2, 29)),
     ("FREQ=YEARLY;BYMONTH=10;BYMONTHDAY=27", time(2, 30), lambda day: (day.month, day.day) == (10, 27)),
 ]
 
 
-def _months(day: date) -> int:
+def _months_since_begin(day: date) -> int:
     return (day.year - BEGIN.year) * 12 + day.month - BEGIN.month
 
 
-def _length(day: date) -> int:
+def _month_length(day: date) -> int:
     return calendar.monthrange(day.year, day.month)[1]
 
 
-def made(text: str, at: time) -> Rule:
-    begin = datetime.combine(BEGIN, at)
-    return Rule.parse(
-        f"DTSTART:{begin:%Y%m%dT%H%M%S}\nRRULE:{text};BYHOUR={at.hour};BYMINUTE={at.minute};BYSECOND=0"
+def build_rule(text: str, clock_time: time) -> RecurrenceRule:
+    begin = datetime.combine(BEGIN, clock_time)
+    return RecurrenceRule.parse(
+        f"DTSTART:{begin:%Y%m%dT%H%M%S}\nRRULE:{text};BYHOUR={clock_time.hour};BYMINUTE={clock_time.minute};BYSECOND=0"
     )
 
 
 @pytest.mark.parametrize("name", ZONES)
 @pytest.mark.parametrize(("text", "at", "wanted"), RULES, ids=[text for text, _, _ in RULES])
 def test_ten_years_of_instants_are_those_of_an_independent_reckoning(
-    name: str, text: str, at: time, wanted: Wanted
+    name: str, text: str, at: time, wanted: DayPredicate
 ):
     where = ZoneInfo(name)
-    expected = sorted(set(times(where, BEGIN, END, at, wanted)))
-    since = instant(datetime.combine(BEGIN, time()), where) - 1
-    found = takewhile(lambda due: due <= expected[-1], following(made(text, at), where, since))
+    expected = sorted(set(list_instants(where, BEGIN, END, at, wanted)))
+    since = to_timestamp(datetime.combine(BEGIN, time()), where) - 1
+    found = takewhile(lambda due: due <= expected[-1], iterate_times(build_rule(text, at), where, since))
     assert list(found) == expected
 
 
 def test_a_time_that_does_not_exist_moves_forward_and_one_that_exists_twice_comes_first():
-    rule, berlin = made("FREQ=DAILY", time(2, 30)), zone("Europe/Berlin")
-    spring = next_few(rule, berlin, instant(datetime(2027, 3, 27, 12), berlin), 2)
-    assert [local(due, berlin) for due in spring] == [
+    rule, berlin = build_rule("FREQ=DAILY", time(2, 30)), load_zone("Europe/Berlin")
+    spring = find_next_few(rule, berlin, to_timestamp(datetime(2027, 3, 27, 12), berlin), 2)
+    assert [to_local_time(due, berlin) for due in spring] == [
         datetime(2027, 3, 28, 3, 30),
         datetime(2027, 3, 29, 2, 30),
     ]
-    autumn = next_few(rule, berlin, instant(datetime(2027, 10, 30, 12), berlin), 2)
-    assert autumn[0] == at_clock(ZoneInfo("Europe/Berlin"), date(2027, 10, 31), time(2, 30))
+    autumn = find_next_few(rule, berlin, to_timestamp(datetime(2027, 10, 30, 12), berlin), 2)
+    assert autumn[0] == find_instant(ZoneInfo("Europe/Berlin"), date(2027, 10, 31), time(2, 30))
     assert autumn[1] - autumn[0] == 25 * 3600
 
 
 def test_between_the_two_times_of_an_hour_that_exists_twice_the_next_one_is_tomorrows():
-    rule, berlin = made("FREQ=DAILY", time(2, 30)), zone("Europe/Berlin")
-    first = instant(datetime(2027, 10, 31, 2, 30), berlin)
+    rule, berlin = build_rule("FREQ=DAILY", time(2, 30)), load_zone("Europe/Berlin")
+    first = to_timestamp(datetime(2027, 10, 31, 2, 30), berlin)
     for minutes in (1, 29, 31, 60, 61, 90):
-        due = next_after(rule, berlin, first + 60 * minutes)
+        due = find_next(rule, berlin, first + 60 * minutes)
         assert due is not None
-        assert local(due, berlin) == datetime(2027, 11, 1, 2, 30)
+        assert to_local_time(due, berlin) == datetime(2027, 11, 1, 2, 30)
 
 
 def test_two_times_that_a_jump_brings_together_are_one():
-    rule, berlin = made("FREQ=DAILY", time(2, 30)), zone("Europe/Berlin")
-    both = Rule(rule.begin, (("FREQ", "DAILY"), ("BYHOUR", "2,3"), ("BYMINUTE", "30"), ("BYSECOND", "0")))
-    few = next_few(both, berlin, instant(datetime(2027, 3, 28), berlin), 3)
-    assert [local(due, berlin) for due in few] == [
+    rule, berlin = build_rule("FREQ=DAILY", time(2, 30)), load_zone("Europe/Berlin")
+    both = RecurrenceRule(
+        rule.start, (("FREQ", "DAILY"), ("BYHOUR", "2,3"), ("BYMINUTE", "30"), ("BYSECOND", "0"))
+    )
+    few = find_next_few(both, berlin, to_timestamp(datetime(2027, 3, 28), berlin), 3)
+    assert [to_local_time(due, berlin) for due in few] == [
         datetime(2027, 3, 28, 3, 30),
         datetime(2027, 3, 29, 2, 30),
         datetime(2027, 3, 29, 3, 30),
@@ -98,15 +113,18 @@ def test_two_times_that_a_jump_brings_together_are_one():
 
 
 def test_what_goes_by_elapsed_time_does_not_care_for_clocks():
-    rule, berlin = Rule.parse("DTSTART:20270327T120000\nRRULE:FREQ=HOURLY;INTERVAL=6"), zone("Europe/Berlin")
-    few = next_few(rule, berlin, instant(rule.begin, berlin) - 1, 6)
-    assert few[0] == instant(rule.begin, berlin)
+    rule, berlin = (
+        RecurrenceRule.parse("DTSTART:20270327T120000\nRRULE:FREQ=HOURLY;INTERVAL=6"),
+        load_zone("Europe/Berlin"),
+    )
+    few = find_next_few(rule, berlin, to_timestamp(rule.start, berlin) - 1, 6)
+    assert few[0] == to_timestamp(rule.start, berlin)
     assert {later - earlier for earlier, later in pairwise(few)} == {6 * 3600.0}
-    assert local(few[3], berlin) == datetime(2027, 3, 28, 7)
+    assert to_local_time(few[3], berlin) == datetime(2027, 3, 28, 7)
 
 
 def test_a_rule_by_hand_takes_from_its_beginning_what_it_does_not_say():
-    berlin = zone("Europe/Berlin")
+    berlin = load_zone("Europe/Berlin")
     for text, expected in (
         ("FREQ=DAILY", datetime(2031, 5, 6, 4, 20)),
         ("FREQ=WEEKLY", datetime(2031, 5, 7, 4, 20)),
@@ -114,31 +132,33 @@ def test_a_rule_by_hand_takes_from_its_beginning_what_it_does_not_say():
         ("FREQ=YEARLY", datetime(2031, 7, 31, 4, 20)),
         ("FREQ=YEARLY;BYDAY=+1MO", datetime(2032, 1, 5, 4, 20)),
     ):
-        rule = Rule.parse(f"DTSTART:20240731T042000\nRRULE:{text}")
-        due = next_after(rule, berlin, instant(datetime(2031, 5, 6), berlin))
+        rule = RecurrenceRule.parse(f"DTSTART:20240731T042000\nRRULE:{text}")
+        due = find_next(rule, berlin, to_timestamp(datetime(2031, 5, 6), berlin))
         assert due is not None
-        assert local(due, berlin) == expected, text
+        assert to_local_time(due, berlin) == expected, text
 
 
 def test_a_rule_ends_by_its_count_by_its_last_day_or_within_a_century():
-    utc = zone("UTC")
-    thrice = Rule.parse("DTSTART:20260101T090000\nRRULE:FREQ=DAILY;COUNT=3")
-    assert [local(due, utc).day for due in next_few(thrice, utc, 0.0, 9)] == [1, 2, 3]
-    until = Rule.parse("DTSTART:20260101T090000\nRRULE:FREQ=DAILY;UNTIL=20260104T235959")
-    assert [local(due, utc).day for due in next_few(until, utc, 0.0, 9)] == [1, 2, 3, 4]
+    utc = load_zone("UTC")
+    thrice = RecurrenceRule.parse("DTSTART:20260101T090000\nRRULE:FREQ=DAILY;COUNT=3")
+    assert [to_local_time(due, utc).day for due in find_next_few(thrice, utc, 0.0, 9)] == [1, 2, 3]
+    until = RecurrenceRule.parse("DTSTART:20260101T090000\nRRULE:FREQ=DAILY;UNTIL=20260104T235959")
+    assert [to_local_time(due, utc).day for due in find_next_few(until, utc, 0.0, 9)] == [1, 2, 3, 4]
     for end in ("UNTIL=20260101T235959", "COUNT=4"):
-        hourly = Rule.parse(f"DTSTART:20260101T050000\nRRULE:FREQ=HOURLY;INTERVAL=5;{end}")
-        assert [local(due, utc).hour for due in next_few(hourly, utc, 0.0, 9)] == [5, 10, 15, 20]
-        first = next_few(hourly, utc, 0.0, 1)[0]
-        assert local(latest(hourly, utc, first, first + 9 * 86_400), utc) == datetime(2026, 1, 1, 20)
-    never = Rule.parse("DTSTART:20260101T090000\nRRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30")
-    assert next_after(never, utc, 0.0) is None
+        hourly = RecurrenceRule.parse(f"DTSTART:20260101T050000\nRRULE:FREQ=HOURLY;INTERVAL=5;{end}")
+        assert [to_local_time(due, utc).hour for due in find_next_few(hourly, utc, 0.0, 9)] == [5, 10, 15, 20]
+        first = find_next_few(hourly, utc, 0.0, 1)[0]
+        assert to_local_time(find_latest(hourly, utc, first, first + 9 * 86_400), utc) == datetime(
+            2026, 1, 1, 20
+        )
+    never = RecurrenceRule.parse("DTSTART:20260101T090000\nRRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30")
+    assert find_next(never, utc, 0.0) is None
 
 
 def test_a_rule_is_stored_as_it_was_read():
     text = "DTSTART:20261123T080000\nRRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=MO"
-    assert Rule.parse(text).text == text
-    assert Rule.parse(text).interval == 2
+    assert RecurrenceRule.parse(text).text == text
+    assert RecurrenceRule.parse(text).interval == 2
 
 
 @settings(max_examples=150)
@@ -148,24 +168,27 @@ def test_a_rule_is_stored_as_it_was_read():
     at=st.times(min_value=time(0), max_value=time(23, 59)).map(
         lambda at: at.replace(second=0, microsecond=0)
     ),
-    after=st.floats(instant(datetime(2024, 1, 1), zone("UTC")), instant(datetime(2064, 1, 1), zone("UTC"))),
+    after=st.floats(
+        to_timestamp(datetime(2024, 1, 1), load_zone("UTC")),
+        to_timestamp(datetime(2064, 1, 1), load_zone("UTC")),
+    ),
     span=st.floats(0, 3 * 366 * 86_400),
 )
 def test_the_next_time_is_later_none_is_left_out_and_the_latest_is_the_last(
     text: str, name: str, at: time, after: float, span: float
 ):
-    where = zone(name)
-    hourly = Rule.parse("DTSTART:20240101T000000\nRRULE:FREQ=HOURLY;INTERVAL=7")
-    rule = hourly if text == "HOURLY" else made(text, at)
-    first, second = next_few(rule, where, after, 2)
+    where = load_zone(name)
+    hourly = RecurrenceRule.parse("DTSTART:20240101T000000\nRRULE:FREQ=HOURLY;INTERVAL=7")
+    rule = hourly if text == "HOURLY" else build_rule(text, at)
+    first, second = find_next_few(rule, where, after, 2)
     assert after < first < second
     for between in (first - 0.5, (after + first) / 2):
         if after <= between < first:  # half of next to nothing is rounded to its end
-            assert next_after(rule, where, between) == first
-    assert next_after(rule, where, first) == second
+            assert find_next(rule, where, between) == first
+    assert find_next(rule, where, first) == second
     now = first + span
-    last = latest(rule, where, first, now)
-    following = next_after(rule, where, last)
+    last = find_latest(rule, where, first, now)
+    following = find_next(rule, where, last)
     assert first <= last <= now
     assert following is not None
     assert following > now

@@ -15,7 +15,7 @@ async def ring(address: str) -> str:
     Args:
         address: Where it hangs.
     """
-    return await _called(address)
+    return await _call_bell(address)
 
 
 @tool(repeatable=True, timeout=60)
@@ -25,7 +25,7 @@ async def look(address: str) -> str:
     Args:
         address: Where it hangs.
     """
-    return await _called(address)
+    return await _call_bell(address)
 
 
 @tool(rule=Rule("always"), timeout=60)
@@ -35,9 +35,9 @@ async def toll(address: str) -> str:
     Args:
         address: Where it hangs.
     """
-    return await _called(address)
+    return await _call_bell(address)
 
 
-async def _called(address: str) -> str:
+async def _call_bell(address: str) -> str:
     async with httpx.AsyncClient(timeout=None) as client:
         return (await client.get(address)).text

@@ -4,10 +4,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from bot.sim.demo_model.showcase import SHOWCASE, showcase
+from bot.sim.demo_model.showcase import SHOWCASE_QUESTIONS, answer_showcase
 from bot.sim.demo_model.story import STORY
-from bot.sim.vllm.server import Endpoint, count_tokens
-from tests.support.endpoint_client import Player, playing
+from bot.sim.vllm.server import SimulatedEndpoint, count_tokens
+from tests.support.endpoint_client import SimulatorClient, open_client
 
 NOW = datetime(2026, 11, 20, 10, 24, tzinfo=UTC)
 TOOLS = [
@@ -16,96 +16,100 @@ TOOLS = [
 ]
 
 
-def clock(zone: str) -> str:
+def clock_result(zone: str) -> str:
     now = NOW.astimezone(ZoneInfo(zone))
     offset = f"{now:%z}"
     return f"{now:%A, %Y-%m-%d %H:%M:%S} in {zone} (UTC{offset[:3]}:{offset[3:]})"
 
 
-async def ask(player: Player, *messages: Any, **fields: Any) -> dict[str, Any]:
+async def send_messages(player: SimulatorClient, *messages: Any, **fields: Any) -> dict[str, Any]:
     history = [
         {"role": "user", "content": message} if isinstance(message, str) else message for message in messages
     ]
     fields = {"tools": TOOLS, **fields}
-    return (await player.play({"messages": history, **{k: v for k, v in fields.items() if v}})).message
+    return (await player.send({"messages": history, **{k: v for k, v in fields.items() if v}})).message
 
 
-def results(message: dict[str, Any], *texts: str) -> list[Any]:
+def with_tool_results(message: dict[str, Any], *texts: str) -> list[Any]:
     pairs = zip(message["tool_calls"], texts, strict=True)
     told = [{"role": "tool", "tool_call_id": call["id"], "content": text} for call, text in pairs]
     return [{"role": "assistant", "tool_calls": message["tool_calls"]}, *told]
 
 
-async def answered(question: str, *texts: str) -> tuple[list[tuple[str, str]], str]:
+async def answer_question(question: str, *texts: str) -> tuple[list[tuple[str, str]], str]:
     """The calls the model makes for a question, and what it says when the tools have answered."""
     stamped = f"[Fri 2026-11-20 10:24 UTC] {question}"
-    async with playing(Endpoint(brain=showcase)) as player:
-        wanted = await ask(player, stamped)
+    async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
+        wanted = await send_messages(player, stamped)
         calls = [(call["function"]["name"], call["function"]["arguments"]) for call in wanted["tool_calls"]]
-        told = await ask(player, stamped, *results(wanted, *texts))
+        told = await send_messages(player, stamped, *with_tool_results(wanted, *texts))
     assert "tool_calls" not in told
     return calls, told["content"]
 
 
 async def test_it_looks_at_the_clock_and_tells_the_time() -> None:
-    calls, text = await answered(SHOWCASE[0], clock("Asia/Tokyo"))
+    calls, text = await answer_question(SHOWCASE_QUESTIONS[0], clock_result("Asia/Tokyo"))
     assert calls == [("clock", '{"zone": "Asia/Tokyo"}')]
     assert "19:24 on Friday" in text
 
 
 async def test_it_asks_two_clocks_at_once_and_says_who_is_ahead() -> None:
-    calls, text = await answered(SHOWCASE[1], clock("Asia/Tokyo"), clock("America/New_York"))
+    calls, text = await answer_question(
+        SHOWCASE_QUESTIONS[1], clock_result("Asia/Tokyo"), clock_result("America/New_York")
+    )
     assert [arguments for _, arguments in calls] == ['{"zone": "Asia/Tokyo"}', '{"zone": "America/New_York"}']
     assert "Tokyo is 14 hours ahead of New York." in text
 
 
 async def test_the_one_behind_may_be_named_first_and_clocks_may_agree() -> None:
-    _, text = await answered(
-        "Compare the time in London and Delhi", clock("Europe/London"), clock("Asia/Kolkata")
+    _, text = await answer_question(
+        "Compare the time in London and Delhi", clock_result("Europe/London"), clock_result("Asia/Kolkata")
     )
     assert "Delhi is 5.5 hours ahead of London." in text
-    _, text = await answered(
-        "Compare the time in Paris and Berlin", clock("Europe/Paris"), clock("Europe/Berlin")
+    _, text = await answer_question(
+        "Compare the time in Paris and Berlin", clock_result("Europe/Paris"), clock_result("Europe/Berlin")
     )
     assert "Both clocks show the same." in text
 
 
 async def test_it_calculates_exactly() -> None:
-    calls, text = await answered(SHOWCASE[2], "1267650600228229401496703205376/7 ≈ 1.8109294288974705736e+29")
+    calls, text = await answer_question(
+        SHOWCASE_QUESTIONS[2], "1267650600228229401496703205376/7 ≈ 1.8109294288974705736e+29"
+    )
     assert calls == [("calculate", '{"expression": "2^100 / 7"}')]
     assert "1267650600228229401496703205376/7\n" in text
     assert "about 1.8109294288974705736e+29." in text
 
 
 async def test_it_remembers_and_recalls() -> None:
-    calls, text = await answered(SHOWCASE[3], "Remembered as note 1.")
+    calls, text = await answer_question(SHOWCASE_QUESTIONS[3], "Remembered as note 1.")
     assert calls == [("remember", '{"note": "The person says: my train leaves at 7:40."}')]
     assert text == "Noted: my train leaves at 7:40. Remembered as note 1."
-    calls, text = await answered(
-        SHOWCASE[4], "1. The person says: my train leaves at 7:40. (Ann, 2026-11-20)"
+    calls, text = await answer_question(
+        SHOWCASE_QUESTIONS[4], "1. The person says: my train leaves at 7:40. (Ann, 2026-11-20)"
     )
     assert calls == [("recall", "{}")]
     assert "my train leaves at 7:40" in text
-    _, text = await answered(SHOWCASE[4], "Nothing has been remembered in this chat.")
+    _, text = await answer_question(SHOWCASE_QUESTIONS[4], "Nothing has been remembered in this chat.")
     assert text.startswith("Nothing has been remembered")
 
 
 async def test_it_has_itself_reminded_and_asks_where_the_person_is() -> None:
-    calls, text = await answered(
-        SHOWCASE[5], "Scheduled. Fri 20 Nov 2026, 10:25 (UTC). The person was shown this."
+    calls, text = await answer_question(
+        SHOWCASE_QUESTIONS[5], "Scheduled. Fri 20 Nov 2026, 10:25 (UTC). The person was shown this."
     )
     assert calls == [("schedule", '{"when": "in one minute", "text": "stretch"}')]
     assert text == "All right, I remind you."
-    _, text = await answered(
+    _, text = await answer_question(
         "remind me at 8 to eat", "The person's time zone is unknown. Ask in which city they are."
     )
     assert text.startswith("In which city are you?")
-    _, text = await answered("remind me at 8 to eat", "That time has passed.")
+    _, text = await answer_question("remind me at 8 to eat", "That time has passed.")
     assert text == "That time has passed."
 
 
 async def test_it_shows_the_beginning_of_a_page() -> None:
-    calls, text = await answered("Read https://example.org/a, please", f"Example\n{'word ' * 300}")
+    calls, text = await answer_question("Read https://example.org/a, please", f"Example\n{'word ' * 300}")
     assert calls == [("fetch_page", '{"url": "https://example.org/a"}')]
     assert "> Example\n> word" in text
     assert text.endswith("…")
@@ -119,46 +123,46 @@ async def test_it_shows_the_beginning_of_a_page() -> None:
     ],
 )
 async def test_it_hands_a_tools_refusal_on(question: str, problem: str) -> None:
-    _, text = await answered(question, problem)
+    _, text = await answer_question(question, problem)
     assert problem in text
     assert "exactly" not in text
 
 
 async def test_without_the_tool_it_says_so() -> None:
-    async with playing(Endpoint(brain=showcase)) as player:
-        told = await ask(player, SHOWCASE[0], tools=None)
+    async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
+        told = await send_messages(player, SHOWCASE_QUESTIONS[0], tools=None)
     assert "`clock`" in told["content"]
     assert "not offered" in told["content"]
 
 
 async def test_the_story_takes_several_canvases_and_fits_in_a_usual_limit() -> None:
-    async with playing(Endpoint(brain=showcase)) as player:
-        story = await player.say(SHOWCASE[6], max_tokens=1024, stream=True)
-    assert story.said.content == STORY
-    assert story.said.finish == "stop"
+    async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
+        story = await player.send_text(SHOWCASE_QUESTIONS[6], max_tokens=1024, stream=True)
+    assert story.streamed_reply.content == STORY
+    assert story.streamed_reply.finish_reason == "stop"
     assert player.endpoint.requests[0].canvases >= 3
     assert all(mark in STORY for mark in ("\n## ", "\n1. ", "\n|---", "```python"))
     assert count_tokens(STORY) < 1000
 
 
 async def test_it_greets_and_is_honest_about_anything_else() -> None:
-    async with playing(Endpoint(brain=showcase)) as player:
-        hello = await ask(player, "hello!")
-        other = await ask(player, "Why is the sky blue?")
+    async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
+        hello = await send_messages(player, "hello!")
+        other = await send_messages(player, "Why is the sky blue?")
     assert "simulated" in hello["content"]
     assert "simulated" in other["content"]
-    assert all(question in other["content"] for question in SHOWCASE)
+    assert all(question in other["content"] for question in SHOWCASE_QUESTIONS)
 
 
 async def test_words_of_others_are_not_taken_for_the_question() -> None:
     notes = "[data: notes of this chat]\n1. What time is it in Tokyo?\n[end of data]"
-    async with playing(Endpoint(brain=showcase)) as player:
-        told = await ask(player, notes, "[Fri 2026-11-20 10:24 UTC] Why?")
+    async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
+        told = await send_messages(player, notes, "[Fri 2026-11-20 10:24 UTC] Why?")
     assert "simulated" in told["content"]
 
 
 async def test_with_thinking_it_thinks_first() -> None:
-    async with playing(Endpoint(brain=showcase)) as player:
-        told = await ask(player, "hello", chat_template_kwargs={"enable_thinking": True})
+    async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
+        told = await send_messages(player, "hello", chat_template_kwargs={"enable_thinking": True})
     assert told["reasoning"]
     assert told["content"].startswith("Hello!")

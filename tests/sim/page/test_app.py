@@ -14,46 +14,46 @@ import pytest
 
 from bot.http_server import serve
 from bot.sim.page import app as chatpage
-from bot.sim.page.app import ChatPage, Notice
-from bot.sim.telegram.server import BotApi, Limits, Person
+from bot.sim.page.app import ChatPage, PageNotice
+from bot.sim.telegram.server import BotApi, FloodLimits, SimulatedPerson
 
-NOTICE = Notice("All is simulated.", ("Really.",), "canvasgram setup")
+NOTICE = PageNotice("All is simulated.", ("Really.",), "canvasgram setup")
 
 
 @dataclass
-class Opened:
+class OpenPage:
     """A served page, a browser's client for it, and the bot's client for the simulated Telegram."""
 
-    api: BotApi
+    bot_api: BotApi
     page: ChatPage
     url: str
     browser: httpx.AsyncClient
-    telegram: str
+    telegram_url: str
     greetings: list[str]
 
     @property
-    def guest(self) -> Person:
+    def person(self) -> SimulatedPerson:
         return self.page.person
 
-    async def post(self, deed: str, body: Any = None, **headers: str) -> httpx.Response:
+    async def post_action(self, action: str, body: Any = None, **headers: str) -> httpx.Response:
         sent = {"Origin": self.url, "Content-Type": "application/json"} | headers
         content = body if isinstance(body, bytes) else json.dumps(body)
-        return await self.browser.post(f"{self.page.path}{deed}", content=content, headers=sent)
+        return await self.browser.post(f"{self.page.path}{action}", content=content, headers=sent)
 
-    async def bot(self, method: str, **params: Any) -> Any:
+    async def call_bot_api(self, method: str, **params: Any) -> Any:
         async with httpx.AsyncClient(trust_env=False) as client:
-            answer = await client.post(f"{self.telegram}/bot{self.api.token}/{method}", json=params)
+            answer = await client.post(f"{self.telegram_url}/bot{self.bot_api.token}/{method}", json=params)
         assert answer.json()["ok"], answer.text
         return answer.json()["result"]
 
     @contextlib.asynccontextmanager
-    async def listening(self) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
+    async def listen(self) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
         async with self.browser.stream("GET", f"{self.page.path}events") as stream:
             assert stream.headers["content-type"].startswith("text/event-stream")
-            yield events(stream.aiter_lines())
+            yield parse_events(stream.aiter_lines())
 
 
-async def events(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, Any]]:
+async def parse_events(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, Any]]:
     name = ""
     async for line in lines:
         field, _, value = line.partition(": ")
@@ -64,18 +64,20 @@ async def events(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, Any]]:
 
 
 @pytest.fixture
-async def opened() -> AsyncIterator[Opened]:
-    api, greetings = BotApi(limits=Limits.none()), list[str]()
-    page = ChatPage(api, api.person(7, "Ann"), NOTICE, ("Why?",), opened=lambda: greetings.append("hello"))
-    async with api.served() as telegram, serve(page.app) as url, asyncio.TaskGroup() as tasks:
+async def opened() -> AsyncIterator[OpenPage]:
+    api, greetings = BotApi(limits=FloodLimits.unlimited()), list[str]()
+    page = ChatPage(
+        api, api.person(7, "Ann"), NOTICE, ("Why?",), on_first_open=lambda: greetings.append("hello")
+    )
+    async with api.serve_on_loopback() as telegram, serve(page.app) as url, asyncio.TaskGroup() as tasks:
         running = tasks.create_task(page.run())
         async with httpx.AsyncClient(base_url=url, trust_env=False) as browser:
-            yield Opened(api, page, url, browser, telegram, greetings)
+            yield OpenPage(api, page, url, browser, telegram, greetings)
         page.close()
         running.cancel()
 
 
-async def test_the_page_and_its_files_come_with_a_strict_policy(opened: Opened):
+async def test_the_page_and_its_files_come_with_a_strict_policy(opened: OpenPage):
     for name, kind in {"": "text/html", "chat.css": "text/css", "chat.js": "text/javascript"}.items():
         answer = await opened.browser.get(f"{opened.page.path}{name}")
         assert answer.status_code == 200
@@ -88,7 +90,7 @@ async def test_the_page_and_its_files_come_with_a_strict_policy(opened: Opened):
 
 
 async def test_the_page_has_no_inline_script_and_writes_text_only():
-    for file in chatpage.FILES.iterdir():
+    for file in chatpage.STATIC_FOLDER.iterdir():
         text = file.read_text(encoding="utf-8")
         for way in (
             "innerHTML",
@@ -100,32 +102,32 @@ async def test_the_page_has_no_inline_script_and_writes_text_only():
             "style=",
         ):
             assert way not in text, (file.name, way)
-    assert (chatpage.FILES / "index.html").read_text().count("<script") == 1
+    assert (chatpage.STATIC_FOLDER / "index.html").read_text().count("<script") == 1
 
 
-async def test_without_the_secret_word_there_is_nothing(opened: Opened):
+async def test_without_the_secret_word_there_is_nothing(opened: OpenPage):
     for path in ("/", "/x/", "//", "/index.html", "/events"):
         assert (await opened.browser.get(path)).status_code == 404, path
 
 
-async def test_only_the_pages_own_files_are_served(opened: Opened):
+async def test_only_the_pages_own_files_are_served(opened: OpenPage):
     for name in ("nothing.js", "..%2fchatpage.py", "../chatpage.py", "%2e%2e/chatpage.py", ".", "page"):
         assert (await opened.browser.get(opened.page.path + name)).status_code == 404, name
 
 
-async def test_a_name_that_leads_here_by_rebinding_is_refused(opened: Opened):
+async def test_a_name_that_leads_here_by_rebinding_is_refused(opened: OpenPage):
     for host in ("evil.example", "127.0.0.1", "localhost:1", "127.0.0.1.evil.example", ""):
         assert (await opened.browser.get(opened.page.path, headers={"Host": host})).status_code == 403, host
 
 
-async def test_localhost_is_this_machine(opened: Opened):
+async def test_localhost_is_this_machine(opened: OpenPage):
     port = opened.url.rpartition(":")[2]
     assert (
         await opened.browser.get(opened.page.path, headers={"Host": f"localhost:{port}"})
     ).status_code == 200
 
 
-async def test_another_site_may_not_even_read(opened: Opened):
+async def test_another_site_may_not_even_read(opened: OpenPage):
     for site in ("cross-site", "same-site"):
         answer = await opened.browser.get(f"{opened.page.path}events", headers={"Sec-Fetch-Site": site})
         assert answer.status_code == 403, site
@@ -140,10 +142,10 @@ FORGED: tuple[tuple[dict[str, str], int], ...] = (
 )
 
 
-async def test_a_forged_request_does_nothing(opened: Opened):
+async def test_a_forged_request_does_nothing(opened: OpenPage):
     for headers, status in FORGED:
-        assert (await opened.post("send", {"text": "hi"}, **headers)).status_code == status, headers
-    assert opened.guest.chat.messages == []
+        assert (await opened.post_action("send", {"text": "hi"}, **headers)).status_code == status, headers
+    assert opened.person.chat.messages == []
 
 
 SENSELESS: tuple[tuple[str, Any, int], ...] = (
@@ -163,32 +165,32 @@ SENSELESS: tuple[tuple[str, Any, int], ...] = (
 )
 
 
-async def test_what_makes_no_sense_is_refused(opened: Opened):
+async def test_what_makes_no_sense_is_refused(opened: OpenPage):
     for deed, body, status in SENSELESS:
-        assert (await opened.post(deed, body)).status_code == status, (deed, body)
-    assert opened.guest.chat.messages == []
+        assert (await opened.post_action(deed, body)).status_code == status, (deed, body)
+    assert opened.person.chat.messages == []
 
 
-async def test_what_is_written_arrives_in_telegram(opened: Opened):
-    assert (await opened.post("send", {"text": "  hi \ud83d\ude00 \ud800 "})).status_code == 204
-    (sent,) = opened.guest.chat.messages
+async def test_what_is_written_arrives_in_telegram(opened: OpenPage):
+    assert (await opened.post_action("send", {"text": "  hi \ud83d\ude00 \ud800 "})).status_code == 204
+    (sent,) = opened.person.chat.messages
     assert sent.text == "hi 😀 ?"
-    assert (await opened.post("send", {"text": "and", "reply_to": sent.message_id})).status_code == 204
-    assert opened.guest.chat.messages[1].raw["reply_to_message"]["message_id"] == sent.message_id
+    assert (await opened.post_action("send", {"text": "and", "reply_to": sent.message_id})).status_code == 204
+    assert opened.person.chat.messages[1].raw["reply_to_message"]["message_id"] == sent.message_id
 
 
-async def test_a_long_text_goes_as_several_messages(opened: Opened):
-    await opened.post("send", {"text": "x" * 5000})
-    assert [len(message.text) for message in opened.guest.chat.messages] == [4096, 904]
+async def test_a_long_text_goes_as_several_messages(opened: OpenPage):
+    await opened.post_action("send", {"text": "x" * 5000})
+    assert [len(message.text) for message in opened.person.chat.messages] == [4096, 904]
 
 
 KEYS = {"inline_keyboard": [[{"text": "Yes", "callback_data": "y"}]]}
 
 
-async def test_a_browser_is_told_everything_at_first(opened: Opened):
-    question = opened.guest.send("/start it")
-    await opened.bot("setMyCommands", commands=[{"command": "help", "description": "help"}])
-    async with opened.listening() as heard:
+async def test_a_browser_is_told_everything_at_first(opened: OpenPage):
+    question = opened.person.send("/start it")
+    await opened.call_bot_api("setMyCommands", commands=[{"command": "help", "description": "help"}])
+    async with opened.listen() as heard:
         name, state = await anext(heard)
     assert (name, state["notice"]["line"], state["suggestions"]) == ("all", "All is simulated.", ["Why?"])
     assert state["commands"] == [{"command": "help", "description": "help"}]
@@ -197,93 +199,93 @@ async def test_a_browser_is_told_everything_at_first(opened: Opened):
     assert shown["entities"] == [{"type": "bot_command", "offset": 0, "length": 6}]
 
 
-async def test_a_browser_sees_signs_of_life_and_can_stop_them(opened: Opened):
-    opened.guest.send("hi")
-    async with opened.listening() as heard:
+async def test_a_browser_sees_signs_of_life_and_can_stop_them(opened: OpenPage):
+    opened.person.send("hi")
+    async with opened.listen() as heard:
         await anext(heard)
-        await opened.bot("sendChatAction", chat_id=7, action="typing")
+        await opened.call_bot_api("sendChatAction", chat_id=7, action="typing")
         assert await anext(heard) == ("typing", {"id": None, "action": "typing"})
-        await opened.bot("sendMessageDraft", chat_id=7, draft_id=1, text="", can_stop=True)
+        await opened.call_bot_api("sendMessageDraft", chat_id=7, draft_id=1, text="", can_stop=True)
         assert (await anext(heard))[1]["draft"]["can_stop"] is True
-        assert (await opened.post("stop", {})).status_code == 204
+        assert (await opened.post_action("stop", {})).status_code == 204
         assert await anext(heard) == ("draft", {"draft": None})
 
 
-async def test_a_browser_sees_messages_come_change_and_go(opened: Opened):
-    question = opened.guest.send("hi").message_id
-    async with opened.listening() as heard:
+async def test_a_browser_sees_messages_come_change_and_go(opened: OpenPage):
+    question = opened.person.send("hi").message_id
+    async with opened.listen() as heard:
         await anext(heard)
-        answer = await opened.bot(
+        answer = await opened.call_bot_api(
             "sendMessage", chat_id=7, text="Hm", reply_parameters={"message_id": question}
         )
         name, shown = await anext(heard)
         assert (name, shown["mine"], shown["edited"]) == ("message", False, False)
         assert shown["reply"] == {"id": question, "name": "Ann", "text": "hi"}
-        await opened.bot("editMessageText", chat_id=7, message_id=answer["message_id"], text="Sure.")
+        await opened.call_bot_api("editMessageText", chat_id=7, message_id=answer["message_id"], text="Sure.")
         name, shown = await anext(heard)
         assert (name, shown["edited"], shown["text"]) == ("edited", True, "Sure.")
         reaction = [{"type": "emoji", "emoji": "👀"}]
-        await opened.bot("setMessageReaction", chat_id=7, message_id=question, reaction=reaction)
+        await opened.call_bot_api("setMessageReaction", chat_id=7, message_id=question, reaction=reaction)
         assert await anext(heard) == ("reaction", {"id": question, "reactions": ["👀"]})
-        opened.page.account(answer["message_id"], {"whole": 1})
+        opened.page.show_breakdown(answer["message_id"], {"whole": 1})
         assert await anext(heard) == ("account", {"id": answer["message_id"], "whole": 1})
-        await opened.bot("deleteMessage", chat_id=7, message_id=answer["message_id"])
+        await opened.call_bot_api("deleteMessage", chat_id=7, message_id=answer["message_id"])
         assert await anext(heard) == ("deleted", {"id": answer["message_id"]})
-    async with opened.listening() as heard:
+    async with opened.listen() as heard:
         _, state = await anext(heard)
     assert [message["reactions"] for message in state["messages"]] == [["👀"]]
     assert state["accounts"] == [{"id": answer["message_id"], "whole": 1}]
 
 
-async def test_a_button_is_tapped_and_its_answer_shown(opened: Opened):
-    opened.guest.send("hi")
-    answer = await opened.bot("sendMessage", chat_id=7, text="Sure?", reply_markup=KEYS)
-    async with opened.listening() as heard:
+async def test_a_button_is_tapped_and_its_answer_shown(opened: OpenPage):
+    opened.person.send("hi")
+    answer = await opened.call_bot_api("sendMessage", chat_id=7, text="Sure?", reply_markup=KEYS)
+    async with opened.listen() as heard:
         _, state = await anext(heard)
         assert state["messages"][1]["buttons"] == KEYS["inline_keyboard"]
-        assert (await opened.post("tap", {"id": answer["message_id"], "data": "y"})).status_code == 204
-        (tap,) = opened.api._world.taps.values()
-        await opened.bot("answerCallbackQuery", callback_query_id=tap.query_id, text="Done")
+        assert (await opened.post_action("tap", {"id": answer["message_id"], "data": "y"})).status_code == 204
+        (tap,) = opened.bot_api._world.taps.values()
+        await opened.call_bot_api("answerCallbackQuery", callback_query_id=tap.query_id, text="Done")
         assert await anext(heard) == ("answer", {"id": answer["message_id"], "text": "Done"})
 
 
-async def test_a_draft_is_among_the_first_a_browser_is_told(opened: Opened):
-    opened.guest.send("hi")
-    await opened.bot("sendMessageDraft", chat_id=7, draft_id=1, text="I wri", can_stop=False)
-    async with opened.listening() as heard:
+async def test_a_draft_is_among_the_first_a_browser_is_told(opened: OpenPage):
+    opened.person.send("hi")
+    await opened.call_bot_api("sendMessageDraft", chat_id=7, draft_id=1, text="I wri", can_stop=False)
+    async with opened.listen() as heard:
         _, state = await anext(heard)
     assert state["draft"]["text"] == "I wri"
 
 
-async def test_the_first_browser_is_greeted_and_no_other(opened: Opened):
+async def test_the_first_browser_is_greeted_and_no_other(opened: OpenPage):
     for _ in range(2):
-        async with opened.listening() as heard:
+        async with opened.listen() as heard:
             await anext(heard)
     assert opened.greetings == ["hello"]
 
 
 async def test_a_browser_that_is_far_behind_is_told_everything_afresh(
-    opened: Opened, monkeypatch: pytest.MonkeyPatch
+    opened: OpenPage, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(chatpage, "MOST_WAITING", 3)
-    async with opened.listening() as heard:
+    async with opened.listen() as heard:
         await anext(heard)
         for number in range(5):
-            opened.page.account(number, {})
+            opened.page.show_breakdown(number, {})
         assert [(await anext(heard))[0] for _ in range(2)] == ["all", "account"]
 
 
-async def test_when_events_were_lost_everything_is_told_afresh(opened: Opened):
-    async with opened.listening() as heard:
+async def test_when_events_were_lost_everything_is_told_afresh(opened: OpenPage):
+    async with opened.listen() as heard:
         await anext(heard)
         for _ in range(1100):
-            opened.guest.send("hi")
+            opened.person.send("hi")
         name, state = await anext(heard)
         assert (name, len(state["messages"])) == ("all", 1100)
 
 
-async def test_closing_the_page_ends_its_streams(opened: Opened):
-    async with opened.listening() as heard:
+async def test_closing_the_page_ends_its_streams(opened: OpenPage):
+    async with opened.listen() as heard:
         await anext(heard)
         opened.page.close()
         assert [event async for event in heard] == []

@@ -8,9 +8,9 @@ import tdjson
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bot.sim.telegram.entities import MAX_ENTITIES, format_text, utf16_units
+from bot.sim.telegram.entities import MAX_ENTITIES, count_utf16_units, format_text
 from bot.sim.telegram.links import LinkInvalid, check_link
-from bot.sim.telegram.params import Refusal
+from bot.sim.telegram.params import TelegramRefusal
 
 TD_TYPES = {
     "bold": {"@type": "textEntityTypeBold"},
@@ -23,10 +23,10 @@ TD_TYPES = {
 
 @pytest.fixture(scope="module", autouse=True)
 def quiet_tdlib() -> None:
-    execute({"@type": "setLogVerbosityLevel", "new_verbosity_level": 0})
+    execute_tdlib({"@type": "setLogVerbosityLevel", "new_verbosity_level": 0})
 
 
-def execute(request: dict[str, Any]) -> dict[str, Any]:
+def execute_tdlib(request: dict[str, Any]) -> dict[str, Any]:
     answer = tdjson.td_execute(json.dumps(request).encode())
     assert answer is not None
     decoded = json.loads(answer)
@@ -34,7 +34,7 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
     return decoded
 
 
-def tdlib(text: str, entities: list[dict[str, Any]]) -> dict[str, Any]:
+def check_with_tdlib(text: str, entities: list[dict[str, Any]]) -> dict[str, Any]:
     """What TDLib makes of a formatted text: formattedText or error. Asked through a call that needs no
     network.
     """
@@ -48,7 +48,7 @@ def tdlib(text: str, entities: list[dict[str, Any]]) -> dict[str, Any]:
         for entity in entities
     ]
     text_object = {"@type": "formattedText", "text": text, "entities": given}
-    return execute({"@type": "getMarkdownText", "text": text_object})
+    return execute_tdlib({"@type": "getMarkdownText", "text": text_object})
 
 
 def _td_type(entity: dict[str, Any]) -> dict[str, Any]:
@@ -57,18 +57,18 @@ def _td_type(entity: dict[str, Any]) -> dict[str, Any]:
     return TD_TYPES[entity["type"]]
 
 
-def ours(text: str, entities: list[dict[str, Any]]) -> str:
+def our_refusal(text: str, entities: list[dict[str, Any]]) -> str:
     """Our refusal, empty if it is accepted."""
     try:
         format_text(text, entities)
-    except Refusal as refusal:
+    except TelegramRefusal as refusal:
         return refusal.description
     return ""
 
 
-def theirs(text: str, entities: list[dict[str, Any]]) -> str:
+def tdlib_refusal(text: str, entities: list[dict[str, Any]]) -> str:
     """TDLib's refusal as the Bot API words it, empty if it is accepted."""
-    answer = tdlib(text, entities)
+    answer = check_with_tdlib(text, entities)
     if answer["@type"] != "error":
         return ""
     message = str(answer["message"])
@@ -89,8 +89,8 @@ https://a.b:80@c.d|https://@a.b|https://:80|http://:a.b|https://a.b:|x://a.b|://
 """.replace("\n", "|").split("|")  # fmt: skip
 
 
-def links_agree(url: str) -> None:
-    answer = tdlib("hello", [{"type": "text_link", "offset": 0, "length": 5, "url": url}])
+def assert_links_agree(url: str) -> None:
+    answer = check_with_tdlib("hello", [{"type": "text_link", "offset": 0, "length": 5, "url": url}])
     try:
         judgement = f"[hello]({check_link(url)})"
     except LinkInvalid as reason:
@@ -100,7 +100,7 @@ def links_agree(url: str) -> None:
 
 @pytest.mark.parametrize("url", sorted(set(LINKS)))
 def test_links_are_judged_as_by_tdlib(url: str):
-    links_agree(url)
+    assert_links_agree(url)
 
 
 @settings(max_examples=300, deadline=None)
@@ -120,7 +120,7 @@ def test_links_are_judged_as_by_tdlib(url: str):
 @example("http://a.b:80:80")
 @example("[::1]@[::1]")
 def test_any_link_is_judged_as_by_tdlib(url: str):
-    links_agree(url)
+    assert_links_agree(url)
 
 
 # --- entities
@@ -135,7 +135,7 @@ ENTITIES = st.fixed_dictionaries(
 @settings(max_examples=300, deadline=None)
 @given(TEXTS, st.lists(ENTITIES, max_size=3))
 def test_entities_tdlib_refuses_are_refused(text: str, entities: list[dict[str, Any]]):
-    assert ours(text, entities) or not theirs(text, entities)
+    assert our_refusal(text, entities) or not tdlib_refusal(text, entities)
 
 
 @settings(max_examples=200, deadline=None)
@@ -146,13 +146,13 @@ def test_entities_tdlib_refuses_are_refused(text: str, entities: list[dict[str, 
 @example("a", [{"type": "bold", "offset": 2, "length": 1}])
 @example("a", [{"type": "bold", "offset": 9, "length": 0}])
 def test_a_refused_entity_is_named_in_the_words_of_tdlib(text: str, entities: list[dict[str, Any]]):
-    assert ours(text, entities) == theirs(text, entities)
+    assert our_refusal(text, entities) == tdlib_refusal(text, entities)
 
 
 def test_an_invalid_link_refuses_the_whole_text_even_where_it_covers_nothing():
     entity = {"type": "text_link", "offset": 9, "length": 0, "url": "src/main.py"}
-    assert ours("hi", [entity]) == "Bad Request: entity URL 'src/main.py' is invalid: Wrong HTTP URL"
-    assert ours("hi", [entity]) == theirs("hi", [entity])
+    assert our_refusal("hi", [entity]) == "Bad Request: entity URL 'src/main.py' is invalid: Wrong HTTP URL"
+    assert our_refusal("hi", [entity]) == tdlib_refusal("hi", [entity])
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_an_invalid_link_refuses_the_whole_text_even_where_it_covers_nothing():
     ],
 )
 def test_an_entity_must_have_a_known_shape(entity: object, reason: str):
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(TelegramRefusal) as caught:
         format_text("hi", [entity])
     assert caught.value.description == f"Bad Request: can't parse MessageEntity: {reason}"
 
@@ -194,12 +194,12 @@ def test_entities_that_are_no_list_are_none():
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.sampled_from(" \n\r\t\x00\x7fa😀"), max_size=8), st.data())
 def test_cleaning_moves_entities_along_with_their_words(text: str, data: st.DataObject):
-    units = utf16_units(text)
-    borders = sorted({utf16_units(text[:i]) for i in range(len(text) + 1)})
+    units = count_utf16_units(text)
+    borders = sorted({count_utf16_units(text[:i]) for i in range(len(text) + 1)})
     start, end = sorted((data.draw(st.sampled_from(borders)), data.draw(st.sampled_from(borders))))
     entity = {"type": "bold", "offset": start, "length": end - start}
     formatted = format_text(text, [entity])
-    assert formatted.units == utf16_units(formatted.text) <= units
+    assert formatted.units == count_utf16_units(formatted.text) <= units
     assert formatted.text == formatted.text.rstrip(" \n")
     encoded = text.encode("utf-16-le")
     covered = encoded[2 * start : 2 * end].decode("utf-16-le")

@@ -4,7 +4,7 @@ import pytest
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup
 
 from bot.sim.telegram.server import BotApi
-from tests.support.telegram_client import refusal
+from tests.support.telegram_client import refusal_reason
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Please use 'Bot:"),
@@ -54,7 +54,7 @@ async def test_buttons_are_judged(bot: Bot, api: BotApi, button: object, reason:
 async def _markup_refusal(bot: Bot, api: BotApi, markup: object) -> str:
     api.person(1).send("hi")
     arguments = {"chat_id": 1, "text": "x", "reply_markup": markup}
-    await refusal(bot.do_api_request("sendMessage", api_kwargs=arguments))
+    await refusal_reason(bot.do_api_request("sendMessage", api_kwargs=arguments))
     return api.calls[-1].description
 
 
@@ -64,7 +64,10 @@ async def test_other_markup_is_taken_with_a_message_but_not_with_an_edit(bot: Bo
     sent = await bot.do_api_request("sendMessage", api_kwargs=arguments)
     assert "reply_markup" not in sent
     edit = {**arguments, "text": "y", "message_id": sent["message_id"]}
-    assert await refusal(bot.do_api_request("editMessageText", api_kwargs=edit)) == "Inline keyboard expected"
+    assert (
+        await refusal_reason(bot.do_api_request("editMessageText", api_kwargs=edit))
+        == "Inline keyboard expected"
+    )
     edit["reply_markup"] = {"inline_keyboard": [[{"text": "x", "copy_text": {"text": "x"}}]]}
     edited = await bot.do_api_request("editMessageText", api_kwargs=edit)
     assert edited["reply_markup"] == edit["reply_markup"]
@@ -82,16 +85,16 @@ async def test_a_tap_is_answered_once_it_is_known_and_not_too_old(bot: Bot, api:
         ]
     )
     await bot.send_message(1, "?", reply_markup=keyboard)
-    shown = ann.chat.from_bot[0]
+    shown = ann.chat.bot_messages[0]
     for button in ("Web", "Elsewhere"):
         with pytest.raises(LookupError):
             ann.tap(shown, button)
     tap = ann.tap(shown, "Go")
     assert not tap.answer
-    assert "too_long" in await refusal(bot.answer_callback_query(tap.query_id, "x" * 201))
+    assert "too_long" in await refusal_reason(bot.answer_callback_query(tap.query_id, "x" * 201))
     await bot.answer_callback_query(tap.query_id, "done")
     assert tap.answer == {"text": "done", "show_alert": False}
     stale = "Query is too old and response timeout expired or query id is invalid"
-    assert await refusal(bot.answer_callback_query("4711")) == stale
+    assert await refusal_reason(bot.answer_callback_query("4711")) == stale
     api.clock.advance(151)
-    assert await refusal(bot.answer_callback_query(tap.query_id)) == stale
+    assert await refusal_reason(bot.answer_callback_query(tap.query_id)) == stale

@@ -5,7 +5,7 @@ from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, LinkPrevie
 from telegram.error import Forbidden
 
 from bot.sim.telegram.server import BotApi
-from tests.support.telegram_client import refusal
+from tests.support.telegram_client import refusal_reason
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Please use 'Bot:"),
@@ -32,7 +32,7 @@ async def test_a_message_sent_is_seen_and_returned(bot: Bot, api: BotApi):
     assert message.parse_entities() == {message.entities[0]: "there"}
     assert message.reply_to_message is not None
     assert message.reply_to_message.message_id == asked.message_id
-    (shown,) = ann.chat.from_bot
+    (shown,) = ann.chat.bot_messages
     assert (shown.text, shown.silent, shown.message_id) == ("hello 😀 there", True, message.message_id)
     assert shown.entities == [{"type": "bold", "offset": 9, "length": 5}]
     assert [(b["text"], b.get("url")) for b in shown.buttons] == [
@@ -45,16 +45,18 @@ async def test_a_message_sent_is_seen_and_returned(bot: Bot, api: BotApi):
 async def test_text_is_limited_in_utf16_units(bot: Bot, api: BotApi):
     api.person(1).send("hi")
     message = await bot.send_message(1, "😀" * 2048)
-    assert await refusal(bot.send_message(1, "😀" * 2048 + "x")) == "Message is too long"
-    assert await refusal(bot.edit_message_text("x" * 4097, 1, message.message_id)) == "Message_too_long"
-    assert await refusal(bot.send_message(1, "x" * 40_000)) == "Text is too long"
-    assert await refusal(bot.send_message(1, "")) == "Message text is empty"
-    assert await refusal(bot.send_message(1, " \u200b\n")) == "Text must be non-empty"
-    assert await refusal(bot.send_message(1, "*a*", parse_mode="HTML")) == (
+    assert await refusal_reason(bot.send_message(1, "😀" * 2048 + "x")) == "Message is too long"
+    assert (
+        await refusal_reason(bot.edit_message_text("x" * 4097, 1, message.message_id)) == "Message_too_long"
+    )
+    assert await refusal_reason(bot.send_message(1, "x" * 40_000)) == "Text is too long"
+    assert await refusal_reason(bot.send_message(1, "")) == "Message text is empty"
+    assert await refusal_reason(bot.send_message(1, " \u200b\n")) == "Text must be non-empty"
+    assert await refusal_reason(bot.send_message(1, "*a*", parse_mode="HTML")) == (
         "Parse_mode is not simulated; send entities"
     )
-    assert await refusal(bot.send_message(1, "*a*", parse_mode="odd")) == "Unsupported parse_mode"
-    assert len(api.person(1).chat.from_bot) == 1
+    assert await refusal_reason(bot.send_message(1, "*a*", parse_mode="odd")) == "Unsupported parse_mode"
+    assert len(api.person(1).chat.bot_messages) == 1
 
 
 async def test_entities_that_are_no_json_are_none(bot: Bot, api: BotApi):
@@ -65,9 +67,9 @@ async def test_entities_that_are_no_json_are_none(bot: Bot, api: BotApi):
 
 async def test_a_bot_can_only_write_where_it_is_known_and_welcome(bot: Bot, api: BotApi):
     ann = api.person(1, username="ann")
-    assert await refusal(bot.send_message(1, "hi")) == "Chat not found"
-    assert await refusal(bot.send_message(99, "hi")) == "Chat not found"
-    assert await refusal(bot.send_message("", "hi")) == "Chat_id is empty"
+    assert await refusal_reason(bot.send_message(1, "hi")) == "Chat not found"
+    assert await refusal_reason(bot.send_message(99, "hi")) == "Chat not found"
+    assert await refusal_reason(bot.send_message("", "hi")) == "Chat_id is empty"
     ann.send("hi")
     message = await bot.send_message("@ann", "hi")
     ann.block()
@@ -85,18 +87,19 @@ async def test_a_bot_can_only_write_where_it_is_known_and_welcome(bot: Bot, api:
 
 async def test_replies_and_topics_must_exist(bot: Bot, api: BotApi):
     ann = api.person(1)
-    sent = ann.send("hi", where=ann.home.topic(9))
+    sent = ann.send("hi", thread=ann.private_thread.add_topic(9))
     assert (
-        await refusal(bot.send_message(1, "x", reply_to_message_id=55)) == "Message to be replied not found"
+        await refusal_reason(bot.send_message(1, "x", reply_to_message_id=55))
+        == "Message to be replied not found"
     )
     arguments = {"chat_id": 1, "text": "x", "reply_parameters": {"message_id": [1]}}
     assert (
-        await refusal(bot.do_api_request("sendMessage", api_kwargs=arguments))
+        await refusal_reason(bot.do_api_request("sendMessage", api_kwargs=arguments))
         == "Message to be replied not found"
     )
     message = await bot.send_message(1, "x", reply_to_message_id=55, allow_sending_without_reply=True)
     assert message.reply_to_message is None
-    assert await refusal(bot.send_message(1, "x", message_thread_id=8)) == "Message thread not found"
+    assert await refusal_reason(bot.send_message(1, "x", message_thread_id=8)) == "Message thread not found"
     message = await bot.send_message(1, "x", message_thread_id=9, reply_to_message_id=sent.message_id)
     assert (message.message_thread_id, message.is_topic_message) == (9, True)
     quoting = {"message_id": sent.message_id, "quote": "hi"}
@@ -112,14 +115,14 @@ async def test_an_edit_replaces_text_and_keyboard_and_keeps_the_past(bot: Bot, a
     keyboard = InlineKeyboardMarkup([[InlineKeyboardButton("Stop", callback_data="stop")]])
     message = await bot.send_message(1, "one", reply_markup=keyboard)
     await bot.edit_message_text("two", 1, message.message_id, reply_markup=keyboard)
-    assert "not modified" in await refusal(
+    assert "not modified" in await refusal_reason(
         bot.edit_message_text("two ", 1, message.message_id, reply_markup=keyboard)
     )
     edited = await bot.edit_message_reply_markup(1, message.message_id)
     assert not isinstance(edited, bool)
     assert edited.edit_date is not None
-    assert "not modified" in await refusal(bot.edit_message_reply_markup(1, message.message_id))
-    (shown,) = ann.chat.from_bot
+    assert "not modified" in await refusal_reason(bot.edit_message_reply_markup(1, message.message_id))
+    (shown,) = ann.chat.bot_messages
     assert (shown.text, shown.reply_markup) == ("two", None)
     assert [past["text"] for past in shown.edits] == ["one", "two"]
 
@@ -127,10 +130,10 @@ async def test_an_edit_replaces_text_and_keyboard_and_keeps_the_past(bot: Bot, a
 async def test_only_own_text_messages_that_are_there_can_be_edited(bot: Bot, api: BotApi):
     asked = api.person(1).send("hi")
     photo = await bot.send_photo(1, b"png", caption="look")
-    assert await refusal(bot.edit_message_text("x", 1, 4711)) == "Message to edit not found"
-    assert await refusal(bot.edit_message_text("x", 1, 0)) == "Message identifier is not specified"
-    assert await refusal(bot.edit_message_text("x", 1, asked.message_id)) == "Message can't be edited"
-    assert await refusal(bot.edit_message_text("x", 1, photo.message_id)) == (
+    assert await refusal_reason(bot.edit_message_text("x", 1, 4711)) == "Message to edit not found"
+    assert await refusal_reason(bot.edit_message_text("x", 1, 0)) == "Message identifier is not specified"
+    assert await refusal_reason(bot.edit_message_text("x", 1, asked.message_id)) == "Message can't be edited"
+    assert await refusal_reason(bot.edit_message_text("x", 1, photo.message_id)) == (
         "There is no text in the message to edit"
     )
 
@@ -142,11 +145,13 @@ async def test_messages_can_be_deleted_for_two_days(bot: Bot, api: BotApi):
     await bot.delete_message(1, message.message_id)
     await bot.delete_message(1, asked.message_id)
     assert ann.chat.messages == []
-    assert [gone.text for gone in ann.chat.deleted] == ["hi", "x"]
-    assert await refusal(bot.delete_message(1, message.message_id)) == "Message to delete not found"
+    assert [gone.text for gone in ann.chat.deleted_messages] == ["hi", "x"]
+    assert await refusal_reason(bot.delete_message(1, message.message_id)) == "Message to delete not found"
     old = await bot.send_message(1, "y")
     api.clock.advance(49 * 3600)
-    assert await refusal(bot.delete_message(1, old.message_id)) == "Message can't be deleted for everyone"
+    assert (
+        await refusal_reason(bot.delete_message(1, old.message_id)) == "Message can't be deleted for everyone"
+    )
 
 
 async def test_a_photo_goes_out_and_comes_in(bot: Bot, api: BotApi):
@@ -154,13 +159,15 @@ async def test_a_photo_goes_out_and_comes_in(bot: Bot, api: BotApi):
     sent = ann.send_photo("what?", content=b"\x89PNG")
     file = await bot.get_file(sent.message["photo"][0]["file_id"])
     assert bytes(await file.download_as_bytearray()) == b"\x89PNG"
-    assert await refusal(bot.get_file("nowhere")) == "Invalid file_id"
+    assert await refusal_reason(bot.get_file("nowhere")) == "Invalid file_id"
     message = await bot.send_photo(1, b"chart", caption="a" * 1024)
     assert message.caption == "a" * 1024
     again = await bot.send_photo(1, message.photo[0].file_id)
     assert again.photo == message.photo
-    assert await refusal(bot.send_photo(1, b"chart", caption="a" * 1025)) == "Message caption is too long"
-    assert await refusal(bot.do_api_request("sendPhoto", api_kwargs={"chat_id": 1})) == (
+    assert (
+        await refusal_reason(bot.send_photo(1, b"chart", caption="a" * 1025)) == "Message caption is too long"
+    )
+    assert await refusal_reason(bot.do_api_request("sendPhoto", api_kwargs={"chat_id": 1})) == (
         "There is no photo in the request"
     )
 
@@ -170,7 +177,7 @@ async def test_options_must_be_objects(bot: Bot, api: BotApi, name: str):
     api.person(1).send("hi")
     for value, word in (("{", "parse"), ("[1]", "expected")):
         call = bot.do_api_request("sendMessage", api_kwargs={"chat_id": 1, "text": "x", name: value})
-        assert word in await refusal(call)
+        assert word in await refusal_reason(call)
 
 
 async def test_commands_are_kept_by_scope(bot: Bot, api: BotApi):
@@ -179,11 +186,11 @@ async def test_commands_are_kept_by_scope(bot: Bot, api: BotApi):
     assert [command["command"] for command in api.commands] == ["start", "stop"]
     assert [command.command for command in await bot.get_my_commands()] == ["start", "stop"]
     assert await bot.get_my_commands(language_code="de") == ()
-    assert await refusal(bot.set_my_commands([("Start", "Begin")])) == "Bot_command_invalid"
-    assert await refusal(bot.set_my_commands([("start", "")])) == "Bot_command_description_invalid"
-    assert await refusal(bot.set_my_commands([("start", "x")] * 101)) == "Bot_commands_too_much"
+    assert await refusal_reason(bot.set_my_commands([("Start", "Begin")])) == "Bot_command_invalid"
+    assert await refusal_reason(bot.set_my_commands([("start", "")])) == "Bot_command_description_invalid"
+    assert await refusal_reason(bot.set_my_commands([("start", "x")] * 101)) == "Bot_commands_too_much"
     for value in ("{", '{"command": "start"}'):
-        assert "commands" in await refusal(
+        assert "commands" in await refusal_reason(
             bot.do_api_request("setMyCommands", api_kwargs={"commands": value})
         )
 
@@ -195,23 +202,25 @@ async def test_a_chat_is_described(bot: Bot, api: BotApi):
 
 async def test_in_a_group_the_bot_hears_what_is_meant_for_it(bot: Bot, api: BotApi):
     ann = api.person(1)
-    group = api.group(-100200, "Team", added_by=ann)
+    group = api.add_group(-100200, "Team", added_by=ann)
     message = await bot.send_message(group.id, "hello")
-    assert ann.send("among ourselves", where=group).update_id == 0
+    assert ann.send("among ourselves", thread=group).update_id == 0
     heard = [
-        ann.send("/help", where=group),
-        ann.send(f"what says @{api.username}?", where=group),
-        ann.send("you", reply_to=message.message_id, where=group),
-        ann.send("all", where=api.group(-100201, "Open", added_by=ann, privacy=False)),
+        ann.send("/help", thread=group),
+        ann.send(f"what says @{api.username}?", thread=group),
+        ann.send("you", reply_to=message.message_id, thread=group),
+        ann.send("all", thread=api.add_group(-100201, "Open", added_by=ann, privacy_mode=False)),
     ]
     assert all(posted.update_id for posted in heard)
-    assert await refusal(bot.delete_message(group.id, heard[0].message_id)) == "Message can't be deleted"
-    ann.delete(heard[0], where=group)
+    assert (
+        await refusal_reason(bot.delete_message(group.id, heard[0].message_id)) == "Message can't be deleted"
+    )
+    ann.delete(heard[0], thread=group)
     with pytest.raises(LookupError):
-        ann.edit(heard[0], "gone", where=group)
+        ann.edit(heard[0], "gone", thread=group)
     ann.send("hi")
     await bot.leave_chat(group.id)
-    assert "private" in await refusal(bot.leave_chat(1))
+    assert "private" in await refusal_reason(bot.leave_chat(1))
     with pytest.raises(Forbidden, match="kicked"):
         await bot.send_message(group.id, "hello")
 

@@ -8,8 +8,8 @@ import pytest
 from telegram import Bot
 from telegram.error import EndPointNotFound, NetworkError, RetryAfter
 
-from bot.sim.telegram.server import BotApi, Fault, Limits, Rate
-from tests.support.telegram_client import client, refusal, updates
+from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits, FloodRate
+from tests.support.telegram_client import fetch_updates, open_bot, refusal_reason
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Please use 'Bot:"),
@@ -80,8 +80,8 @@ async def test_an_unreadable_body_is_refused(
 
 
 async def test_a_flood_is_held_back_with_retry_after(api: BotApi):
-    api = BotApi(limits=Limits(private=Rate(1, 1, 2)))
-    async with api.served() as url, client(api, url) as bot:
+    api = BotApi(limits=FloodLimits(private=FloodRate(1, 1, 2)))
+    async with api.serve_on_loopback() as url, open_bot(api, url) as bot:
         for user in (1, 2):
             api.person(user).send("hi")
         message = await bot.send_message(1, "one")
@@ -93,22 +93,24 @@ async def test_a_flood_is_held_back_with_retry_after(api: BotApi):
             await bot.send_message(1, "too early")
         api.clock.advance(6)
         await bot.send_message(1, "patient")
-    assert [m.text for m in api.person(1).chat.from_bot] == ["two", "patient"]
+    assert [m.text for m in api.person(1).chat.bot_messages] == ["two", "patient"]
 
 
 async def test_faults_strike_the_calls_they_are_meant_for(bot: Bot, api: BotApi):
     for user in (1, 2):
         api.person(user).send("hi")
-    flood = api.inject(Fault.flood(7), "sendMessage", chat_id=1, when=lambda call: "now" in call.text, skip=1)
+    flood = api.inject_fault(
+        BotApiFault.flood(7), "sendMessage", chat_id=1, when=lambda call: "now" in call.text, skip=1
+    )
     for chat_id, text in ((1, "later"), (2, "now"), (1, "now")):
         await bot.send_message(chat_id, text)
     with pytest.raises(RetryAfter, match="7"):
         await bot.send_message(1, "now")
     await bot.send_message(1, "now")
-    assert flood.hits == 1
-    always = api.inject(Fault.refuse("Bad Request: message thread not found"), times=None)
+    assert flood.hit_count == 1
+    always = api.inject_fault(BotApiFault.refuse("Bad Request: message thread not found"), times=None)
     for _ in range(3):
-        assert await refusal(bot.send_chat_action(1, "typing")) == "Message thread not found"
+        assert await refusal_reason(bot.send_chat_action(1, "typing")) == "Message thread not found"
     always.lift()
     await bot.get_me()
 
@@ -116,36 +118,36 @@ async def test_faults_strike_the_calls_they_are_meant_for(bot: Bot, api: BotApi)
 @pytest.mark.parametrize("html", [True, False])
 async def test_a_server_error_comes_as_page_or_as_json(bot: Bot, api: BotApi, html: bool):
     api.person(1).send("hi")
-    api.inject(Fault.server_error(502, html=html))
+    api.inject_fault(BotApiFault.server_error(502, html=html))
     with pytest.raises(NetworkError, match="Bad Gateway"):
         await bot.send_message(1, "x")
-    assert api.person(1).chat.from_bot == []
+    assert api.person(1).chat.bot_messages == []
     assert api.calls[-1].status == 502
 
 
-@pytest.mark.parametrize(("fault", "shown"), [(Fault.drop(), 0), (Fault.accept_then_drop(), 1)])
+@pytest.mark.parametrize(("fault", "shown"), [(BotApiFault.drop(), 0), (BotApiFault.accept_then_drop(), 1)])
 async def test_a_cut_connection_is_a_protocol_error_whether_or_not_it_took_effect(
-    bot: Bot, api: BotApi, fault: Fault, shown: int
+    bot: Bot, api: BotApi, fault: BotApiFault, shown: int
 ):
     api.person(1).send("hi")
     await bot.get_me()  # the connection is a warm one
-    api.inject(fault, "sendMessage")
+    api.inject_fault(fault, "sendMessage")
     with pytest.raises(NetworkError) as caught:
         await bot.send_message(1, "x")
     assert isinstance(caught.value.__cause__, httpx.RemoteProtocolError)
-    assert len(api.person(1).chat.from_bot) == shown
-    assert (api.calls[-1].outcome, api.calls[-1].left) == ("cut", None)
+    assert len(api.person(1).chat.bot_messages) == shown
+    assert (api.calls[-1].outcome, api.calls[-1].answered_at) == ("cut", None)
     await bot.send_message(1, "y")
 
 
 @pytest.mark.parametrize("after_effect", [False, True])
 async def test_a_call_may_hang_before_or_after_it_took_effect(api: BotApi, api_url: str, after_effect: bool):
     api.person(1).send("hi")
-    api.inject(Fault.hang(after_effect=after_effect), "sendMessage")
+    api.inject_fault(BotApiFault.hang(after_effect=after_effect), "sendMessage")
     async with httpx.AsyncClient() as http:
         with pytest.raises(httpx.ReadTimeout):
             await http.get(f"{api_url}/bot{api.token}/sendMessage?chat_id=1&text=x", timeout=0.05)
-    assert len(api.person(1).chat.from_bot) == after_effect
+    assert len(api.person(1).chat.bot_messages) == after_effect
     assert api.calls[-1].outcome == "hung"
 
 
@@ -153,16 +155,18 @@ async def test_a_call_may_hang_before_or_after_it_took_effect(api: BotApi, api_u
 async def test_a_slow_answer_is_carried_out_early_or_late(bot: Bot, api: BotApi, after_effect: bool):
     ann = api.person(1)
     ann.send("hi")
-    api.inject(Fault.slow(0.05, after_effect=after_effect), "sendMessage")
+    api.inject_fault(BotApiFault.slow(0.05, after_effect=after_effect), "sendMessage")
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(bot.send_message(1, "x"))
-        await api.until(lambda: api.calls_of("sendMessage") and (ann.chat.from_bot or not after_effect))
-        assert bool(ann.chat.from_bot) == after_effect
-        assert api.calls[-1].left is None
+        await api.wait_until(
+            lambda: api.calls_of("sendMessage") and (ann.chat.bot_messages or not after_effect)
+        )
+        assert bool(ann.chat.bot_messages) == after_effect
+        assert api.calls[-1].answered_at is None
     call = api.calls[-1]
-    assert call.left is not None
-    assert call.left - call.arrived >= 0.05
-    assert len(ann.chat.from_bot) == 1
+    assert call.answered_at is not None
+    assert call.answered_at - call.arrived_at >= 0.05
+    assert len(ann.chat.bot_messages) == 1
 
 
 async def test_telegram_can_be_far_away(bot: Bot, api: BotApi):
@@ -170,26 +174,26 @@ async def test_telegram_can_be_far_away(bot: Bot, api: BotApi):
     await bot.get_me()
     await bot.get_me()
     first, second = api.calls
-    assert first.left is not None
-    assert first.left - first.arrived >= api.latency
-    assert second.arrived >= first.left
+    assert first.answered_at is not None
+    assert first.answered_at - first.arrived_at >= api.latency
+    assert second.arrived_at >= first.answered_at
 
 
 async def test_every_call_is_logged(bot: Bot, api: BotApi):
     sent = api.person(1).send("hi")
-    await updates(bot)
+    await fetch_updates(bot)
     await bot.send_message(1, "x")
-    await refusal(bot.send_message(9, "x"))
-    await api.until(lambda: api.calls[-1].left)
+    await refusal_reason(bot.send_message(9, "x"))
+    await api.wait_until(lambda: api.calls[-1].answered_at)
     fetch, send, refused = api.calls
-    assert (fetch.method, fetch.updates, fetch.outcome) == ("getUpdates", (sent.update_id,), "ok")
+    assert (fetch.method, fetch.update_ids, fetch.outcome) == ("getUpdates", (sent.update_id,), "ok")
     assert (send.chat_id, send.text, send.status) == (1, "x", 200)
     assert (refused.outcome, refused.description) == ("refused", "Bad Request: chat not found")
     assert api.calls_of("sendMessage") == [send, refused]
     assert api.calls_of("sendMessage", 9) == [refused]
-    assert fetch.left is not None
-    assert fetch.arrived < fetch.left < send.arrived
-    assert api.fetched_at(sent.update_id) == fetch.left
+    assert fetch.answered_at is not None
+    assert fetch.arrived_at < fetch.answered_at < send.arrived_at
+    assert api.fetched_at(sent.update_id) == fetch.answered_at
 
 
 async def test_a_listener_hears_what_changes_in_its_chat(bot: Bot, api: BotApi):
@@ -224,7 +228,7 @@ async def test_a_slow_listener_is_told_that_it_missed_something(api: BotApi):
 
 async def test_waiting_for_what_never_comes_ends(api: BotApi):
     with pytest.raises(TimeoutError):
-        await api.until(lambda: False, timeout=0.01)
+        await api.wait_until(lambda: False, timeout=0.01)
 
 
 async def test_two_bots_share_nothing():
@@ -237,10 +241,10 @@ async def test_two_bots_share_nothing():
 
 
 async def test_a_server_that_stops_hangs_up_on_open_calls(api: BotApi):
-    api.inject(Fault.hang(), "getMe")
-    async with httpx.AsyncClient() as http, asyncio.TaskGroup() as tasks, api.served() as url:
+    api.inject_fault(BotApiFault.hang(), "getMe")
+    async with httpx.AsyncClient() as http, asyncio.TaskGroup() as tasks, api.serve_on_loopback() as url:
         calls = [tasks.create_task(_failure(http, f"{url}/bot{api.token}/{name}")) for name in _OPEN_CALLS]
-        await api.until(lambda: api.updates.is_polled and api.calls_of("getMe"))
+        await api.wait_until(lambda: api.updates.is_polled and api.calls_of("getMe"))
     assert [type(call.result()) for call in calls] == [httpx.RemoteProtocolError] * 2
     assert not api.updates.is_polled
 

@@ -4,7 +4,7 @@ import pytest
 from telegram import Bot
 
 from bot.sim.telegram.server import BotApi
-from tests.support.telegram_client import refusal, updates
+from tests.support.telegram_client import fetch_updates, refusal_reason
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Please use 'Bot:"),
@@ -29,10 +29,10 @@ async def test_a_draft_is_shown_for_thirty_seconds_or_until_a_message(bot: Bot, 
 async def test_drafts_are_for_private_chats_and_need_an_id(bot: Bot, api: BotApi):
     ann = api.person(1)
     ann.send("hi")
-    group = api.group(-100200, "Team", added_by=ann)
-    assert await refusal(bot.send_message_draft(group.id, 5, "")) == "Textdraft_peer_invalid"
-    assert await refusal(bot.send_message_draft(1, 0, "")) == "Draft_id must be non-zero"
-    assert await refusal(bot.send_message_draft(1, 1, "x" * 4097)) == "Message_too_long"
+    group = api.add_group(-100200, "Team", added_by=ann)
+    assert await refusal_reason(bot.send_message_draft(group.id, 5, "")) == "Textdraft_peer_invalid"
+    assert await refusal_reason(bot.send_message_draft(1, 0, "")) == "Draft_id must be non-zero"
+    assert await refusal_reason(bot.send_message_draft(1, 1, "x" * 4097)) == "Message_too_long"
 
 
 async def test_stop_on_a_draft_is_an_update(bot: Bot, api: BotApi):
@@ -43,7 +43,10 @@ async def test_stop_on_a_draft_is_an_update(bot: Bot, api: BotApi):
     await bot.send_message_draft(1, 5, "", api_kwargs={"can_stop": True})
     ann.stop_draft()
     assert ann.chat.draft is None
-    assert (await updates(bot))[-1]["stopped_message_generation"] == {"chat": ann.chat.raw, "draft_id": 5}
+    assert (await fetch_updates(bot))[-1]["stopped_message_generation"] == {
+        "chat": ann.chat.raw,
+        "draft_id": 5,
+    }
     await bot.send_message_draft(1, 6, "", api_kwargs={"can_stop": True, "keep_on_stop": True})
     ann.stop_draft()
     assert ann.chat.draft is not None
@@ -53,13 +56,13 @@ async def test_typing_lasts_five_seconds_or_until_a_message(bot: Bot, api: BotAp
     ann = api.person(1)
     ann.send("hi")
     await bot.send_chat_action(1, "typing")
-    assert ann.chat.typing == "typing"
+    assert ann.chat.chat_action == "typing"
     api.clock.advance(6)
-    assert ann.chat.typing == ""
+    assert ann.chat.chat_action == ""
     await bot.send_chat_action(1, "typing")
     await bot.send_message(1, "x")
-    assert ann.chat.typing == ""
-    assert await refusal(bot.send_chat_action(1, "dancing")) == "Wrong parameter action in request"
+    assert ann.chat.chat_action == ""
+    assert await refusal_reason(bot.send_chat_action(1, "dancing")) == "Wrong parameter action in request"
 
 
 async def test_one_reaction_of_the_known_ones(bot: Bot, api: BotApi):
@@ -69,12 +72,15 @@ async def test_one_reaction_of_the_known_ones(bot: Bot, api: BotApi):
     assert ann.chat.messages[0].reactions == ["👀"]
     await bot.set_message_reaction(1, sent.message_id, [])
     assert ann.chat.messages[0].reactions == []
-    assert await refusal(bot.set_message_reaction(1, sent.message_id, "🧊")) == "Reaction_invalid"
-    assert await refusal(bot.set_message_reaction(1, sent.message_id, ["👀", "👍"])) == "Reactions_too_many"
-    assert await refusal(bot.set_message_reaction(1, 4711, "👀")) == "Message to react not found"
+    assert await refusal_reason(bot.set_message_reaction(1, sent.message_id, "🧊")) == "Reaction_invalid"
+    assert (
+        await refusal_reason(bot.set_message_reaction(1, sent.message_id, ["👀", "👍"]))
+        == "Reactions_too_many"
+    )
+    assert await refusal_reason(bot.set_message_reaction(1, 4711, "👀")) == "Message to react not found"
     for odd in ({"odd": 1}, {"type": "emoji", "emoji": "🧊"}):
         arguments = {"chat_id": 1, "message_id": sent.message_id, "reaction": [odd]}
         assert (
-            await refusal(bot.do_api_request("setMessageReaction", api_kwargs=arguments))
+            await refusal_reason(bot.do_api_request("setMessageReaction", api_kwargs=arguments))
             == "Reaction_invalid"
         )

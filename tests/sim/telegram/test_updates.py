@@ -8,8 +8,8 @@ import pytest
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, Update
 from telegram.error import Conflict, TelegramError
 
-from bot.sim.telegram.server import BotApi, Limits
-from tests.support.telegram_client import client, refusal, updates
+from bot.sim.telegram.server import BotApi, FloodLimits
+from tests.support.telegram_client import fetch_updates, open_bot, refusal_reason
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Please use 'Bot:"),
@@ -20,12 +20,12 @@ pytestmark = [
 async def test_an_update_stays_until_a_higher_offset_confirms_it(bot: Bot, api: BotApi):
     sent = [api.person(1).send(text) for text in ("one", "two")]
     ids = [posted.update_id for posted in sent]
-    assert [u["update_id"] for u in await updates(bot)] == ids
-    assert [u["update_id"] for u in await updates(bot)] == ids
-    assert [u["update_id"] for u in await updates(bot, ids[0] + 1)] == ids[1:]
+    assert [u["update_id"] for u in await fetch_updates(bot)] == ids
+    assert [u["update_id"] for u in await fetch_updates(bot)] == ids
+    assert [u["update_id"] for u in await fetch_updates(bot, ids[0] + 1)] == ids[1:]
     assert api.updates.pending_ids == ids[1:]
-    assert await updates(bot, ids[1] + 1) == []
-    assert await updates(bot) == []
+    assert await fetch_updates(bot, ids[1] + 1) == []
+    assert await fetch_updates(bot) == []
 
 
 async def test_updates_are_understood_by_the_real_client(bot: Bot, api: BotApi):
@@ -34,7 +34,7 @@ async def test_updates_are_understood_by_the_real_client(bot: Bot, api: BotApi):
     await bot.send_message(
         1, "hello", reply_markup=InlineKeyboardMarkup([[InlineKeyboardButton("Go", callback_data="go")]])
     )
-    shown = ann.chat.from_bot[0]
+    shown = ann.chat.bot_messages[0]
     ann.send("and you?", reply_to=shown, quote="lo")
     ann.send("look", forward_from=ben)
     ann.send("look", forward_from="Somebody")
@@ -46,8 +46,8 @@ async def test_updates_are_understood_by_the_real_client(bot: Bot, api: BotApi):
     ann.send_document("a.pdf", caption="read")
     ann.block()
     ann.unblock()
-    group = api.group(-100200, "Team", added_by=ann)
-    ann.send("/start", where=group.topic(5))
+    group = api.add_group(-100200, "Team", added_by=ann)
+    ann.send("/start", thread=group.add_topic(5))
     seen = await bot.get_updates()
     assert [type(update) for update in seen] == [Update] * 14
     assert seen[0].message is not None
@@ -64,22 +64,22 @@ async def test_updates_are_understood_by_the_real_client(bot: Bot, api: BotApi):
 
 async def test_a_long_poll_ends_when_something_comes(bot: Bot, api: BotApi):
     async with asyncio.TaskGroup() as tasks:
-        poll = tasks.create_task(updates(bot, wait=50))
-        await api.until(lambda: api.updates.is_polled)
+        poll = tasks.create_task(fetch_updates(bot, timeout=50))
+        await api.wait_until(lambda: api.updates.is_polled)
         sent = api.person(1).send("hi")
     assert [update["update_id"] for update in poll.result()] == [sent.update_id]
-    await api.until(lambda: api.fetched_at(sent.update_id))
+    await api.wait_until(lambda: api.fetched_at(sent.update_id))
 
 
 async def test_a_long_poll_with_nothing_to_tell_ends_empty(bot: Bot):
-    assert await updates(bot, wait=1) == []
+    assert await fetch_updates(bot, timeout=1) == []
 
 
 async def test_a_newer_poll_ends_the_older_with_a_conflict(bot: Bot, api: BotApi, api_url: str):
-    async with client(api, api_url) as other, asyncio.TaskGroup() as tasks:
-        older = tasks.create_task(_outcome(updates(bot, wait=50)))
-        await api.until(lambda: api.updates.is_polled)
-        newer = tasks.create_task(updates(other, wait=50))
+    async with open_bot(api, api_url) as other, asyncio.TaskGroup() as tasks:
+        older = tasks.create_task(_outcome(fetch_updates(bot, timeout=50)))
+        await api.wait_until(lambda: api.updates.is_polled)
+        newer = tasks.create_task(fetch_updates(other, timeout=50))
         error = await older
         api.person(1).send("hi")
     assert isinstance(error, Conflict)
@@ -91,38 +91,41 @@ async def test_a_poll_whose_client_hangs_up_is_over(api: BotApi, api_url: str):
     async with httpx.AsyncClient() as http:
         with pytest.raises(httpx.ReadTimeout):
             await http.get(f"{api_url}/bot{api.token}/getUpdates?timeout=50", timeout=0.05)
-    await api.until(lambda: api.calls[0].outcome == "cut")
+    await api.wait_until(lambda: api.calls[0].outcome == "cut")
     assert not api.updates.is_polled
 
 
 async def test_a_webhook_forbids_polling(bot: Bot, api: BotApi):
     async with asyncio.TaskGroup() as tasks:
-        polling = tasks.create_task(_outcome(updates(bot, wait=50)))
-        await api.until(lambda: api.updates.is_polled)
+        polling = tasks.create_task(_outcome(fetch_updates(bot, timeout=50)))
+        await api.wait_until(lambda: api.updates.is_polled)
         await bot.set_webhook("https://example.com/hook")
     assert "terminated by setWebhook" in str(polling.result())
     with pytest.raises(Conflict, match="can't use getUpdates method while webhook is active"):
-        await updates(bot)
+        await fetch_updates(bot)
     assert (await bot.get_webhook_info()).url == "https://example.com/hook"
     api.person(1).send("hi")
     await bot.delete_webhook(drop_pending_updates=True)
-    assert await updates(bot) == []
-    assert "https" in await refusal(bot.set_webhook("http://example.com"))
+    assert await fetch_updates(bot) == []
+    assert "https" in await refusal_reason(bot.set_webhook("http://example.com"))
 
 
 async def test_kinds_asked_for_stay_until_others_are_asked_for(bot: Bot, api: BotApi):
     ann = api.person(1)
     sent = ann.send("hi")
-    await updates(bot, allowed_updates=["edited_message"])
+    await fetch_updates(bot, allowed_updates=["edited_message"])
     ann.edit(sent, "ho")
     ann.send("not wanted")
-    assert [set(update) - {"update_id"} for update in await updates(bot)] == [{"message"}, {"edited_message"}]
+    assert [set(update) - {"update_id"} for update in await fetch_updates(bot)] == [
+        {"message"},
+        {"edited_message"},
+    ]
     assert (await bot.get_webhook_info()).allowed_updates == ("edited_message",)
-    await updates(bot, allowed_updates="nonsense")
+    await fetch_updates(bot, allowed_updates="nonsense")
     ann.send("not wanted")
-    await updates(bot, allowed_updates=[])
+    await fetch_updates(bot, allowed_updates=[])
     ann.send("wanted")
-    assert len(await updates(bot)) == 3
+    assert len(await fetch_updates(bot)) == 3
 
 
 async def test_messages_expire_a_day_after_their_date_and_taps_sooner(bot: Bot, api: BotApi):
@@ -132,69 +135,69 @@ async def test_messages_expire_a_day_after_their_date_and_taps_sooner(bot: Bot, 
     await bot.send_message(
         1, "?", reply_markup=InlineKeyboardMarkup([[InlineKeyboardButton("Go", callback_data="go")]])
     )
-    ann.tap(ann.chat.from_bot[0], "go")
-    assert len(await updates(bot)) == 3
+    ann.tap(ann.chat.bot_messages[0], "go")
+    assert len(await fetch_updates(bot)) == 3
     api.clock.advance(151)
-    assert len(await updates(bot)) == 2
+    assert len(await fetch_updates(bot)) == 2
     api.clock.advance(400)
-    assert [update["message"]["text"] for update in await updates(bot)] == ["new"]
+    assert [update["message"]["text"] for update in await fetch_updates(bot)] == ["new"]
 
 
 async def test_a_batch_has_a_limit_in_number_and_in_bytes(bot: Bot, api: BotApi):
     for text in ("1", "2", "3"):
         api.person(1).send(text)
-    assert len(await updates(bot, limit=2)) == 2
-    assert len(await updates(bot, limit=-5)) == 3
+    assert len(await fetch_updates(bot, limit=2)) == 2
+    assert len(await fetch_updates(bot, limit=-5)) == 3
     for _ in range(3):
-        api.push({"junk": "x" * 3_000_000})
-    assert len(await updates(bot)) == 4
+        api.push_update({"junk": "x" * 3_000_000})
+    assert len(await fetch_updates(bot)) == 4
 
 
 async def test_a_negative_offset_keeps_the_newest_only(bot: Bot, api: BotApi):
     ids = [api.person(1).send(text).update_id for text in "123"]
-    assert [update["update_id"] for update in await updates(bot, -1)] == ids[-1:]
+    assert [update["update_id"] for update in await fetch_updates(bot, -1)] == ids[-1:]
     assert api.updates.pending_ids == ids[-1:]
 
 
 async def test_an_update_can_be_delivered_again_after_it_was_confirmed(bot: Bot, api: BotApi):
     sent = api.person(1).send("hi")
-    assert await updates(bot, sent.update_id + 1) == []
+    assert await fetch_updates(bot, sent.update_id + 1) == []
     api.updates.repeat(sent.update_id)
-    again = await updates(bot, sent.update_id + 1)
+    again = await fetch_updates(bot, sent.update_id + 1)
     assert [update["update_id"] for update in again] == [sent.update_id]
-    assert await updates(bot, sent.update_id + 1) == []
+    assert await fetch_updates(bot, sent.update_id + 1) == []
 
 
 async def test_ids_may_restart_below_an_offset_of_old(bot: Bot, api: BotApi):
     old = api.person(1).send("old").update_id
-    assert await updates(bot, old + 1) == []
+    assert await fetch_updates(bot, old + 1) == []
     api.updates.restart_ids(1000)
     api.person(1).send("new")
-    assert [update["update_id"] for update in await updates(bot, old + 1)] == [1000]
-    assert await updates(bot, 1001) == []
+    assert [update["update_id"] for update in await fetch_updates(bot, old + 1)] == [1000]
+    assert await fetch_updates(bot, 1001) == []
 
 
 async def test_malformed_updates_are_delivered_as_they_are(bot: Bot, api: BotApi, api_url: str):
-    poison = api.push({"message": {"message_id": 1, "chat": {"id": 1, "type": "private"}}})
-    numbered = api.push({"update_id": 7, "strange": None})
-    assert [update["update_id"] for update in await updates(bot)] == [poison, numbered]
+    poison = api.push_update({"message": {"message_id": 1, "chat": {"id": 1, "type": "private"}}})
+    numbered = api.push_update({"update_id": 7, "strange": None})
+    assert [update["update_id"] for update in await fetch_updates(bot)] == [poison, numbered]
     with pytest.raises(KeyError, match="date"):
         await bot.get_updates()
-    broken = api.push(b'{"update_id":')
+    broken = api.push_update(b'{"update_id":')
     async with httpx.AsyncClient() as http:
         answer = await http.get(f"{api_url}/bot{api.token}/getUpdates?offset={broken}")
     assert answer.content == b'{"ok":true,"result":[{"update_id":]}'
 
 
 async def test_polls_can_be_paced_as_on_the_real_server():
-    api = BotApi(limits=Limits(paced_polls=True))
-    async with api.served() as url, client(api, url) as bot:
+    api = BotApi(limits=FloodLimits(throttles_polls=True))
+    async with api.serve_on_loopback() as url, open_bot(api, url) as bot:
         for text in "12":
             api.person(1).send(text)
-        assert len(await updates(bot)) == 2
-        assert len(await updates(bot)) == 1
+        assert len(await fetch_updates(bot)) == 2
+        assert len(await fetch_updates(bot)) == 1
         api.clock.advance(1)
-        assert len(await updates(bot)) == 2
+        assert len(await fetch_updates(bot)) == 2
 
 
 async def _outcome(call: Awaitable[object]) -> object:

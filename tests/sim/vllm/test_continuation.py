@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from bot.sim.vllm.server import ChatRequest, Endpoint
-from tests.support.endpoint_client import Player, playing
+from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint
+from tests.support.endpoint_client import SimulatorClient, open_client
 
 OPEN = {"continue_final_message": True, "add_generation_prompt": False}
 
@@ -14,13 +14,13 @@ def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
-def said(text: str | None) -> dict[str, Any]:
+def assistant(text: str | None) -> dict[str, Any]:
     return {"role": "assistant", "content": text}
 
 
-async def go_on(player: Player, text: str, so_far: str, **fields: Any) -> str:
+async def continue_answer(player: SimulatorClient, text: str, open_text: str, **fields: Any) -> str:
     """What is written behind `so_far`."""
-    played = await player.play({"messages": [user(text), said(so_far)], **OPEN, **fields})
+    played = await player.send({"messages": [user(text), assistant(open_text)], **OPEN, **fields})
     assert played.status == 200, played.body
     return str(played.message["content"])
 
@@ -36,15 +36,18 @@ async def go_on(player: Player, text: str, so_far: str, **fields: Any) -> str:
             {"continue_final_message": True},
             "continue_final_message and add_generation_prompt are not compatible.",
         ),
-        ({**OPEN, "messages": [user("hi"), said(None)]}, 'the final message has no "content" to continue!'),
+        (
+            {**OPEN, "messages": [user("hi"), assistant(None)]},
+            'the final message has no "content" to continue!',
+        ),
     ],
 )
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/tokenize"])
 async def test_a_message_cannot_be_left_open_and_a_new_one_begun(
     fields: dict[str, Any], message: str, path: str
 ) -> None:
-    async with playing(Endpoint()) as player:
-        played = await player.play({"messages": [user("hi"), said("so")], **fields}, path)
+    async with open_client(SimulatedEndpoint()) as player:
+        played = await player.send({"messages": [user("hi"), assistant("so")], **fields}, path)
     assert played.status == 400
     assert message in played.body["error"]["message"]
 
@@ -56,11 +59,11 @@ async def test_the_model_is_told_that_it_goes_on_and_in_what() -> None:
         asked.append(request)
         return " and the rest"
 
-    async with playing(Endpoint(brain=brain)) as player:
-        assert await go_on(player, "hi", " The first half \n") == " and the rest"
-        await player.say("hi")
-    assert [request.continuing for request in asked] == [True, False]
-    assert [request.so_far for request in asked] == ["The first half", ""]
+    async with open_client(SimulatedEndpoint(brain=brain)) as player:
+        assert await continue_answer(player, "hi", " The first half \n") == " and the rest"
+        await player.send_text("hi")
+    assert [request.is_continuation for request in asked] == [True, False]
+    assert [request.open_text for request in asked] == ["The first half", ""]
     assert asked[0].prompt.endswith("<|turn>model\n<|channel>thought\n<channel|>The first half")
 
 
@@ -70,17 +73,17 @@ async def test_the_model_is_told_that_it_goes_on_and_in_what() -> None:
 )
 @pytest.mark.parametrize("thinking", [True, False])
 async def test_a_long_answer_cut_by_the_limit_goes_on_where_it_stopped(text: str, thinking: bool) -> None:
-    endpoint = Endpoint()
+    endpoint = SimulatedEndpoint()
     options = {"max_tokens": 256, "chat_template_kwargs": {"enable_thinking": thinking}}
-    async with playing(endpoint) as player:
-        whole = (await player.say(text, chat_template_kwargs={"enable_thinking": thinking})).message[
+    async with open_client(endpoint) as player:
+        whole = (await player.send_text(text, chat_template_kwargs={"enable_thinking": thinking})).message[
             "content"
         ]
-        played = await player.say(text, **options)
+        played = await player.send_text(text, **options)
         pieces = [played.message["content"]]
         while played.body["choices"][0]["finish_reason"] == "length":
-            messages = [user(text), said("".join(pieces))]
-            played = await player.play({"messages": messages, **OPEN, **options})
+            messages = [user(text), assistant("".join(pieces))]
+            played = await player.send({"messages": messages, **OPEN, **options})
             assert not played.message["reasoning"]
             pieces.append(played.message["content"] or "")
     assert len(pieces) > 2
@@ -88,22 +91,24 @@ async def test_a_long_answer_cut_by_the_limit_goes_on_where_it_stopped(text: str
 
 
 async def test_a_reply_that_never_ends_goes_on_without_end() -> None:
-    async with playing(Endpoint()) as player:
+    async with open_client(SimulatedEndpoint()) as player:
         so_far = "x" * 3000
-        played = await player.play({"messages": [user("@@loop:x@@"), said(so_far)], **OPEN, "max_tokens": 8})
+        played = await player.send(
+            {"messages": [user("@@loop:x@@"), assistant(so_far)], **OPEN, "max_tokens": 8}
+        )
     assert played.body["choices"][0]["finish_reason"] == "length"
     assert set(played.message["content"]) == {"x"}
 
 
 async def test_a_message_of_other_words_is_answered_from_the_beginning() -> None:
-    async with playing(Endpoint()) as player:
-        assert await go_on(player, "@@say:hello there@@", "something else") == "hello there"
+    async with open_client(SimulatedEndpoint()) as player:
+        assert await continue_answer(player, "@@say:hello there@@", "something else") == "hello there"
 
 
 async def test_a_message_left_open_is_counted_as_it_is_sent() -> None:
-    endpoint = Endpoint()
-    messages = [user("hi"), said("so far")]
-    async with playing(endpoint) as player:
-        counted = await player.play({"messages": messages, **OPEN}, "/tokenize")
-        await go_on(player, "hi", "so far")
+    endpoint = SimulatedEndpoint()
+    messages = [user("hi"), assistant("so far")]
+    async with open_client(endpoint) as player:
+        counted = await player.send({"messages": messages, **OPEN}, "/tokenize")
+        await continue_answer(player, "hi", "so far")
     assert counted.body["count"] == endpoint.requests[0].prompt_tokens

@@ -5,8 +5,8 @@ import httpx
 import pytest
 
 from bot.sim.vllm import chat_route as endpoint_http
-from bot.sim.vllm.server import Endpoint, Profile
-from tests.support.endpoint_client import chunks, fixture, merged, playing
+from bot.sim.vllm.server import Profile, SimulatedEndpoint
+from tests.support.endpoint_client import load_fixture, merge_stream, open_client, parse_chunks
 
 LONG = "@@repeat:600 word @@"
 DEAD = {
@@ -18,73 +18,77 @@ DEAD = {
 
 
 async def test_a_busy_server_says_503_once() -> None:
-    endpoint = Endpoint()
-    endpoint.fault("busy")
-    async with playing(endpoint) as player:
-        busy, fine = await player.say("hi"), await player.say("hi")
-    assert (busy.status, busy.body) == (503, fixture("07-overload-503")["body"])
+    endpoint = SimulatedEndpoint()
+    endpoint.inject_fault("busy")
+    async with open_client(endpoint) as player:
+        busy, fine = await player.send_text("hi"), await player.send_text("hi")
+    assert (busy.status, busy.body) == (503, load_fixture("07-overload-503")["body"])
     assert "retry-after" not in busy.headers
     assert fine.status == 200
-    assert [request.fault for request in endpoint.requests] == ["busy", None]
+    assert [request.fault_kind for request in endpoint.requests] == ["busy", None]
     assert [request.status for request in endpoint.requests] == [503, 200]
 
 
 async def test_unauthorized_is_a_string() -> None:
-    endpoint = Endpoint()
-    endpoint.fault("unauthorized", times=2)
-    async with playing(endpoint) as player:
-        answers = [await player.say("hi") for _ in range(3)]
+    endpoint = SimulatedEndpoint()
+    endpoint.inject_fault("unauthorized", times=2)
+    async with open_client(endpoint) as player:
+        answers = [await player.send_text("hi") for _ in range(3)]
     assert [answer.status for answer in answers] == [401, 401, 200]
-    assert answers[0].body == fixture("14-no-api-key")["body"]
+    assert answers[0].body == load_fixture("14-no-api-key")["body"]
 
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_reset_cuts_the_connection(stream: bool) -> None:
-    endpoint = Endpoint()
-    endpoint.fault("reset")
-    async with playing(endpoint) as player:
+    endpoint = SimulatedEndpoint()
+    endpoint.inject_fault("reset")
+    async with open_client(endpoint) as player:
         with pytest.raises(httpx.ReadError):
-            await player.say("hi", stream=stream)
+            await player.send_text("hi", stream=stream)
     assert endpoint.running == 0
 
 
 async def test_a_reset_in_mid_stream_comes_after_whole_canvases() -> None:
-    endpoint = Endpoint()
-    endpoint.fault("reset", after_canvases=2)
-    async with playing(endpoint) as player:
+    endpoint = SimulatedEndpoint()
+    endpoint.inject_fault("reset", after_canvases=2)
+    async with open_client(endpoint) as player:
         with pytest.raises(httpx.ReadError):
-            await player.say(LONG, stream=True)
+            await player.send_text(LONG, stream=True)
     assert endpoint.requests[0].canvases == 2
     assert endpoint.requests[0].finish_reason is None
 
 
 async def test_an_error_in_mid_stream_is_a_line_and_then_the_end() -> None:
-    endpoint = Endpoint()
-    endpoint.fault("error_line", after_canvases=1)
-    async with playing(endpoint) as player:
-        got = await player.say(LONG, stream=True)
-        again = await player.say("hi", stream=True)
+    endpoint = SimulatedEndpoint()
+    endpoint.inject_fault("error_line", after_canvases=1)
+    async with open_client(endpoint) as player:
+        got = await player.send_text(LONG, stream=True)
+        again = await player.send_text("hi", stream=True)
     assert got.status == 200
-    assert len([chunk for chunk in chunks(got.lines) if chunk.get("choices")]) == 2
-    assert got.said.errors == [DEAD]
-    assert (got.said.finish, got.said.usage, got.said.done) == (None, None, True)
-    assert again.said.finish == "stop"
+    assert len([chunk for chunk in parse_chunks(got.lines) if chunk.get("choices")]) == 2
+    assert got.streamed_reply.errors == [DEAD]
+    assert (got.streamed_reply.finish_reason, got.streamed_reply.usage, got.streamed_reply.is_done) == (
+        None,
+        None,
+        True,
+    )
+    assert again.streamed_reply.finish_reason == "stop"
 
 
 async def test_the_same_error_without_a_stream_is_500() -> None:
-    endpoint = Endpoint()
-    endpoint.fault("error_line")
-    async with playing(endpoint) as player:
-        got = await player.say("hi")
+    endpoint = SimulatedEndpoint()
+    endpoint.inject_fault("error_line")
+    async with open_client(endpoint) as player:
+        got = await player.send_text("hi")
     assert (got.status, got.body) == (500, {"error": DEAD})
 
 
 async def test_a_silent_stream_stays_open_until_its_reader_goes() -> None:
-    endpoint = Endpoint(replace(Profile.today(), keep_alive_s=None))
-    endpoint.fault("silent", after_canvases=1)
+    endpoint = SimulatedEndpoint(replace(Profile.today(), keep_alive_s=None))
+    endpoint.inject_fault("silent", after_canvases=1)
     body = {"messages": [{"role": "user", "content": LONG}], "stream": True}
     async with (
-        playing(endpoint) as player,
+        open_client(endpoint) as player,
         player.http.stream("POST", "/v1/chat/completions", json=body) as answer,
     ):
         pieces = answer.aiter_text()
@@ -93,28 +97,28 @@ async def test_a_silent_stream_stays_open_until_its_reader_goes() -> None:
             async with asyncio.timeout(0.05):
                 await anext(pieces)
         await answer.aclose()
-        await endpoint.until(lambda: endpoint.running == 0)
+        await endpoint.wait_until(lambda: endpoint.running == 0)
     assert '"content":"word word' in first
     assert endpoint.requests[0].cancelled
     assert endpoint.requests[0].canvases == 1
 
 
 async def test_a_slow_first_canvas_is_kept_alive_by_comments() -> None:
-    endpoint = Endpoint(replace(Profile.today(), keep_alive_s=0.02))
-    endpoint.fault("slow", seconds=0.4)
-    async with playing(endpoint) as player:
-        got = await player.say("hi", stream=True)
+    endpoint = SimulatedEndpoint(replace(Profile.today(), keep_alive_s=0.02))
+    endpoint.inject_fault("slow", seconds=0.4)
+    async with open_client(endpoint) as player:
+        got = await player.send_text("hi", stream=True)
     assert got.lines[:2] == [": keep-alive", ": keep-alive"]
-    assert got.said.content == "echo: hi"
+    assert got.streamed_reply.content == "echo: hi"
 
 
 async def test_comments_come_while_a_request_waits_for_its_seat() -> None:
-    endpoint = Endpoint(replace(Profile.today(), keep_alive_s=0.01), seats=1)
+    endpoint = SimulatedEndpoint(replace(Profile.today(), keep_alive_s=0.01), seats=1)
     body = {"messages": [{"role": "user", "content": "b"}], "stream": True}
-    async with playing(endpoint) as player, asyncio.TaskGroup() as tasks:
+    async with open_client(endpoint) as player, asyncio.TaskGroup() as tasks:
         endpoint.hold()
-        tasks.create_task(player.say("a"))
-        await endpoint.until(lambda: endpoint.running == 1)
+        tasks.create_task(player.send_text("a"))
+        await endpoint.wait_until(lambda: endpoint.running == 1)
         async with player.http.stream("POST", "/v1/chat/completions", json=body) as answer:
             lines = answer.aiter_lines()
             first = await anext(lines)
@@ -126,71 +130,74 @@ async def test_comments_come_while_a_request_waits_for_its_seat() -> None:
 
 
 async def test_a_stream_may_lose_its_usage() -> None:
-    endpoint = Endpoint()
-    endpoint.fault("no_usage")
-    async with playing(endpoint) as player:
-        got = await player.say("hi", stream=True)
-    assert got.said.usage is None
-    assert got.said.finish == "stop"
-    assert got.said.done
+    endpoint = SimulatedEndpoint()
+    endpoint.inject_fault("no_usage")
+    async with open_client(endpoint) as player:
+        got = await player.send_text("hi", stream=True)
+    assert got.streamed_reply.usage is None
+    assert got.streamed_reply.finish_reason == "stop"
+    assert got.streamed_reply.is_done
 
 
 async def test_a_dying_engine_ends_open_streams_and_then_the_server() -> None:
-    endpoint = Endpoint()
-    async with playing(endpoint) as player, asyncio.TaskGroup() as tasks:
+    endpoint = SimulatedEndpoint()
+    async with open_client(endpoint) as player, asyncio.TaskGroup() as tasks:
         endpoint.hold()
-        stream = tasks.create_task(player.say(LONG, stream=True))
-        await endpoint.until(lambda: endpoint.running == 1)
-        crash = await player.say("@@crash@@")
-        health = await player.play(None, "/health")
-        late = await player.say("hi")
-    assert (crash.status, crash.body) == (500, fixture("15-crash")["body"])
-    assert health.status == fixture("15-health-after-crash-0")["status"] == 503
+        stream = tasks.create_task(player.send_text(LONG, stream=True))
+        await endpoint.wait_until(lambda: endpoint.running == 1)
+        crash = await player.send_text("@@crash@@")
+        health = await player.send(None, "/health")
+        late = await player.send_text("hi")
+    assert (crash.status, crash.body) == (500, load_fixture("15-crash")["body"])
+    assert health.status == load_fixture("15-health-after-crash-0")["status"] == 503
     assert late.status == 500
-    assert stream.result().said.errors == merged(fixture("15-stream-while-engine-crashes")["sse"]).errors
-    assert stream.result().said.done
+    assert (
+        stream.result().streamed_reply.errors
+        == merge_stream(load_fixture("15-stream-while-engine-crashes")["sse"]).errors
+    )
+    assert stream.result().streamed_reply.is_done
 
 
 async def test_a_dead_server_is_gone_after_a_moment_and_comes_back_healed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    endpoint = Endpoint()
-    endpoint.fault("crash")
-    async with playing(endpoint) as player:
-        assert (await player.say("hi")).status == 500
+    endpoint = SimulatedEndpoint()
+    endpoint.inject_fault("crash")
+    async with open_client(endpoint) as player:
+        assert (await player.send_text("hi")).status == 500
         monkeypatch.setattr(endpoint_http, "_DEAD_SECONDS", -1.0)
         with pytest.raises(httpx.ReadError):
-            await player.play(None, "/health")
+            await player.send(None, "/health")
         endpoint.heal()
-        assert (await player.say("hi")).status == 200
+        assert (await player.send_text("hi")).status == 200
         endpoint.heal()
-        assert (await player.play(None, "/health")).status == 200
+        assert (await player.send(None, "/health")).status == 200
 
 
 async def test_a_loading_server_answers_503_and_a_closed_door_cuts() -> None:
-    endpoint = Endpoint()
-    async with playing(endpoint) as player:
-        endpoint.loading(30)
-        loading = await player.play(None, "/v1/models")
-        endpoint.refuse(30)
+    endpoint = SimulatedEndpoint()
+    async with open_client(endpoint) as player:
+        endpoint.simulate_loading(30)
+        loading = await player.send(None, "/v1/models")
+        endpoint.refuse_connections(30)
         with pytest.raises(httpx.ReadError):
-            await player.say("hi")
+            await player.send_text("hi")
         endpoint.heal()
-        fine = await player.say("hi")
+        fine = await player.send_text("hi")
     assert (loading.status, fine.status) == (503, 200)
 
 
 async def test_a_rate_hits_its_share_and_the_same_ones_again() -> None:
     statuses = []
     for _ in range(2):
-        endpoint = Endpoint(seed=7)
-        endpoint.fault("busy", times=None, rate=0.3)
-        async with playing(endpoint) as player:
-            statuses.append([(await player.say("hi")).status for _ in range(40)])
+        endpoint = SimulatedEndpoint(seed=7)
+        endpoint.inject_fault("busy", times=None, rate=0.3)
+        async with open_client(endpoint) as player:
+            statuses.append([(await player.send_text("hi")).status for _ in range(40)])
     assert statuses[0] == statuses[1]
     assert 4 < statuses[0].count(503) < 20
 
 
 def test_an_unknown_fault_is_told_by_name() -> None:
     with pytest.raises(ValueError, match="unknown fault 'flood'; one of busy"):
-        Endpoint().fault("flood")  # type: ignore[arg-type]
+        SimulatedEndpoint().inject_fault("flood")  # type: ignore[arg-type]

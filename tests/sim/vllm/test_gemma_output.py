@@ -5,9 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.sim.gemma.parser import Stream, parse_whole
-from bot.sim.gemma.template import Conversation, render
-from bot.sim.gemma.tokens import BLOCK, CONTROL_IDS, blocks_of, count_tokens, segments, spread, tokenize
+from bot.sim.gemma.parser import StreamParser, parse_reply
+from bot.sim.gemma.template import TemplateInput, render_prompt
+from bot.sim.gemma.tokens import (
+    CACHE_BLOCK_TOKENS,
+    CONTROL_IDS,
+    count_tokens,
+    expand_images,
+    split_blocks,
+    split_control_tokens,
+    tokenize,
+)
 
 D = '<|"|>'
 SCHEMAS = {"f": {"properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}}
@@ -20,9 +28,9 @@ wild = st.lists(
 ).map("".join)
 
 
-def streamed(*canvases: str, inside_thought: bool = False) -> tuple[str, str, list[tuple[str, str]]]:
+def parse_streamed(*canvases: str, inside_thought: bool = False) -> tuple[str, str, list[tuple[str, str]]]:
     """Reasoning, content and calls of a stream."""
-    stream = Stream(SCHEMAS, inside_thought=inside_thought)
+    stream = StreamParser(SCHEMAS, inside_thought=inside_thought)
     deltas = [*map(stream.feed, canvases), stream.finish()]
     calls: dict[int, list[str]] = {}
     for piece in (piece for delta in deltas for piece in delta.calls):
@@ -32,8 +40,8 @@ def streamed(*canvases: str, inside_thought: bool = False) -> tuple[str, str, li
     return *said, [(name, arguments) for name, arguments in calls.values()]
 
 
-def whole(raw: str) -> tuple[str, str, list[tuple[str, str]]]:
-    parsed = parse_whole(raw, SCHEMAS)
+def parse_at_once(raw: str) -> tuple[str, str, list[tuple[str, str]]]:
+    parsed = parse_reply(raw, SCHEMAS)
     return parsed.reasoning, parsed.content, list(parsed.calls)
 
 
@@ -70,7 +78,7 @@ def whole(raw: str) -> tuple[str, str, list[tuple[str, str]]]:
     ],
 )
 def test_raw_text_becomes_what_the_real_parser_makes_of_it(raw: str, result: Any) -> None:
-    assert streamed(raw) == whole(raw) == result
+    assert parse_streamed(raw) == parse_at_once(raw) == result
 
 
 @pytest.mark.parametrize(
@@ -84,31 +92,31 @@ def test_raw_text_becomes_what_the_real_parser_makes_of_it(raw: str, result: Any
 def test_content_differs_between_a_stream_and_a_whole_reply(
     raw: str, in_stream: str, not_streamed: str
 ) -> None:
-    assert streamed(raw)[1] == in_stream
-    assert whole(raw)[1] == not_streamed
+    assert parse_streamed(raw)[1] == in_stream
+    assert parse_at_once(raw)[1] == not_streamed
 
 
 def test_markup_spelled_with_ordinary_tokens_is_a_call_only_when_not_streamed() -> None:
     raw = "\x00<|tool_call>call:f{days:1}\x00<tool_call|>"
-    assert streamed(raw) == ("", "<|tool_call>call:f{days:1}<tool_call|>", [])
-    assert whole(raw)[2] == [("f", '{"days": 1}')]
+    assert parse_streamed(raw) == ("", "<|tool_call>call:f{days:1}<tool_call|>", [])
+    assert parse_at_once(raw)[2] == [("f", '{"days": 1}')]
 
 
 def test_a_key_given_twice_never_becomes_json_in_a_stream() -> None:
     raw = f"<|tool_call>call:f{{city:{D}Paris{D},city:{D}Rome{D}}}<tool_call|>"
-    assert streamed(raw)[2] == [("f", '{"city": "Paris')]
-    assert whole(raw)[2] == [("f", '{"city": "Rome"}')]
+    assert parse_streamed(raw)[2] == [("f", '{"city": "Paris')]
+    assert parse_at_once(raw)[2] == [("f", '{"city": "Rome"}')]
 
 
 def test_an_open_channel_makes_the_answer_reasoning_only_in_a_stream() -> None:
-    assert streamed("It is sunny.", inside_thought=True) == ("It is sunny.", "", [])
-    assert streamed("got it\n<channel|>Sunny.", inside_thought=True) == ("got it", "Sunny.", [])
+    assert parse_streamed("It is sunny.", inside_thought=True) == ("It is sunny.", "", [])
+    assert parse_streamed("got it\n<channel|>Sunny.", inside_thought=True) == ("got it", "Sunny.", [])
 
 
 def test_without_tools_calls_vanish() -> None:
-    assert parse_whole(f"Look. {PARIS}", None).content == "Look. "
-    stream = Stream(None)
-    assert stream.feed(PARIS).empty
+    assert parse_reply(f"Look. {PARIS}", None).content == "Look. "
+    stream = StreamParser(None)
+    assert stream.feed(PARIS).is_empty
     assert not stream.finish().calls
 
 
@@ -132,13 +140,13 @@ def test_without_tools_calls_vanish() -> None:
 )
 def test_values_get_the_types_of_the_schema(kind: Any, raw: str, value: Any) -> None:
     schemas = {"f": {"properties": {"x": {"type": kind}}}}
-    calls = parse_whole(f"<|tool_call>call:f{{x:{raw},y:1}}<tool_call|>", schemas).calls
+    calls = parse_reply(f"<|tool_call>call:f{{x:{raw},y:1}}<tool_call|>", schemas).calls
     assert json.loads(calls[0][1]) == {"x": value, "y": "1"}
 
 
 def test_branches_of_a_schema_count_as_its_types() -> None:
     schemas = {"f": {"properties": {"x": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}}}
-    assert parse_whole("<|tool_call>call:f{x:5}<tool_call|>", schemas).calls[0][1] == '{"x": 5}'
+    assert parse_reply("<|tool_call>call:f{x:5}<tool_call|>", schemas).calls[0][1] == '{"x": 5}'
 
 
 @given(wild, st.lists(st.integers(4, 12), min_size=1, max_size=4))
@@ -149,22 +157,22 @@ def test_a_stream_says_the_same_however_it_is_cut(raw: str, widths: list[int]) -
         width = widths[len(canvases) % len(widths)]
         canvases.append("".join(tokens[:width]))
         tokens = tokens[width:]
-    assert streamed(*canvases) == streamed(raw)
+    assert parse_streamed(*canvases) == parse_streamed(raw)
 
 
 @given(wild)
 def test_nothing_stops_the_parser(raw: str) -> None:
-    streamed(raw)
-    whole(raw)
+    parse_streamed(raw)
+    parse_at_once(raw)
 
 
 @given(wild)
 def test_tokens_and_blocks_are_the_text_again_and_count_alike(text: str) -> None:
     assert "".join(tokenize(text)) == text
-    blocks, count = blocks_of(text)
-    assert "".join(blocks) == spread(text)
+    blocks, count = split_blocks(text)
+    assert "".join(blocks) == expand_images(text)
     assert count == count_tokens(text)
-    assert all(len(tokenize(block)) == BLOCK for block in blocks[:-1])
+    assert all(len(tokenize(block)) == CACHE_BLOCK_TOKENS for block in blocks[:-1])
 
 
 def test_english_prose_is_between_four_and_five_characters_a_token() -> None:
@@ -176,15 +184,17 @@ def test_english_prose_is_between_four_and_five_characters_a_token() -> None:
 
 def test_an_image_is_280_tokens() -> None:
     assert count_tokens("<|image|>") == 280
-    assert [piece for piece, control in segments("a<|image|>b") if control] == ["<|image|>"]
+    assert [piece for piece, control in split_control_tokens("a<|image|>b") if control] == ["<|image|>"]
 
 
-def rendered(*messages: Any, **fields: Any) -> str:
-    return render(Conversation(messages, **fields))
+def render_messages(*messages: Any, **fields: Any) -> str:
+    return render_prompt(TemplateInput(messages, **fields))
 
 
 def test_thinking_changes_the_head_of_the_prompt() -> None:
-    on, off = (rendered({"role": "user", "content": "hi"}, thinking=thinking) for thinking in (True, False))
+    on, off = (
+        render_messages({"role": "user", "content": "hi"}, thinking=thinking) for thinking in (True, False)
+    )
     assert on == "<bos><|turn>system\n<|think|>\n<turn|>\n<|turn>user\nhi<turn|>\n<|turn>model\n"
     assert off == "<bos><|turn>user\nhi<turn|>\n<|turn>model\n<|channel>thought\n<channel|>"
 
@@ -192,8 +202,8 @@ def test_thinking_changes_the_head_of_the_prompt() -> None:
 def test_a_reply_in_history_continues_the_prompt_it_was_made_for() -> None:
     user = {"role": "user", "content": "hi"}
     answer = {"role": "assistant", "content": "hello"}
-    assert rendered(user, answer, {"role": "user", "content": "x"}).startswith(
-        f"{rendered(user)}hello<turn|>\n"
+    assert render_messages(user, answer, {"role": "user", "content": "x"}).startswith(
+        f"{render_messages(user)}hello<turn|>\n"
     )
 
 
@@ -203,7 +213,7 @@ def test_text_and_calls_in_two_messages_are_rendered_in_order() -> None:
         "type": "function",
         "function": {"name": "f", "arguments": '{"b": null, "a": [1, true]}'},
     }
-    text = rendered(
+    text = render_messages(
         {"role": "user", "content": "u"},
         {"role": "assistant", "content": "txt"},
         {"role": "assistant", "tool_calls": [call]},
@@ -216,12 +226,12 @@ def test_text_and_calls_in_two_messages_are_rendered_in_order() -> None:
 
 def test_a_call_without_its_result_leaves_the_response_open() -> None:
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "[1]"}}
-    text = rendered({"role": "user", "content": "u"}, {"role": "assistant", "tool_calls": [call]})
+    text = render_messages({"role": "user", "content": "u"}, {"role": "assistant", "tool_calls": [call]})
     assert text.endswith("<|tool_call>call:f{}<tool_call|><|tool_response>")
 
 
 def test_a_result_without_its_call_is_dropped() -> None:
-    text = rendered(
+    text = render_messages(
         {"role": "user", "content": "u"}, {"role": "tool", "tool_call_id": "a", "content": "lost"}
     )
     assert "lost" not in text
@@ -230,24 +240,24 @@ def test_a_result_without_its_call_is_dropped() -> None:
 def test_reasoning_survives_only_behind_the_last_user_message() -> None:
     old = {"role": "assistant", "content": "a", "reasoning": "R"}
     history = ({"role": "user", "content": "u"}, old, {"role": "user", "content": "v"})
-    assert "R" not in rendered(*history)
-    assert "<|channel>thought\nR\n<channel|>a" in rendered(*history, preserve_thinking=True)
-    assert "<|channel>thought\nR\n<channel|>a" in rendered(*history[:2])
+    assert "R" not in render_messages(*history)
+    assert "<|channel>thought\nR\n<channel|>a" in render_messages(*history, preserve_thinking=True)
+    assert "<|channel>thought\nR\n<channel|>a" in render_messages(*history[:2])
 
 
 def test_thoughts_inside_content_are_removed() -> None:
     said = {"role": "assistant", "content": "<|channel>thought\nsecret<channel|> open"}
-    assert "secret" not in rendered({"role": "user", "content": "u"}, said)
+    assert "secret" not in render_messages({"role": "user", "content": "u"}, said)
 
 
 def test_a_last_answer_can_be_continued() -> None:
     said = {"role": "assistant", "content": "and then"}
-    text = rendered({"role": "user", "content": "u"}, said, generate=False, continue_last=True)
+    text = render_messages({"role": "user", "content": "u"}, said, generate=False, continue_last=True)
     assert text.endswith("and then")
 
 
 def test_later_system_messages_and_unknown_roles_stand_in_place() -> None:
-    text = rendered(
+    text = render_messages(
         {"role": "developer", "content": [{"type": "text", "text": " a "}, {"type": "text", "text": "b"}]},
         {
             "role": "user",
@@ -264,7 +274,9 @@ def test_an_image_in_a_tool_result_stands_behind_its_response() -> None:
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     content = [{"type": "text", "text": "seen"}, {"type": "image_url", "image_url": {}}]
     result = {"role": "tool", "tool_call_id": "a", "content": content}
-    text = rendered({"role": "user", "content": "u"}, {"role": "assistant", "tool_calls": [call]}, result)
+    text = render_messages(
+        {"role": "user", "content": "u"}, {"role": "assistant", "tool_calls": [call]}, result
+    )
     assert text.endswith(f"{{value:{D}seen{D}}}<tool_response|><|image|>")
 
 
@@ -282,7 +294,7 @@ def test_a_tool_is_rendered_with_what_the_template_keeps() -> None:
         {"function": {"name": "t", "parameters": parameters}},
         {"function": {"name": "u", "description": "U"}},
     ]
-    text = rendered({"role": "user", "content": "u"}, tools=tools)
+    text = render_messages({"role": "user", "content": "u"}, tools=tools)
     assert f"declaration:t{{description:{D}None{D},parameters:{{properties:{{a:{{type:{D}{D}}}," in text
     assert f"l:{{items:{{description:{D}d{D},type:{D}STRING{D}}},type:{D}ARRAY{D}}}" in text
     assert f"o:{{properties:{{x:{{type:{D}NUMBER{D}}}}},required:[{D}x{D}],type:{D}OBJECT{D}}}" in text

@@ -6,8 +6,8 @@ import pytest
 from openai import AsyncOpenAI, AsyncStream, AuthenticationError, BadRequestError, NotFoundError
 
 from bot.http_server import serve
-from bot.sim.vllm.server import Endpoint, Profile
-from tests.support.endpoint_client import chunks, playing
+from bot.sim.vllm.server import Profile, SimulatedEndpoint
+from tests.support.endpoint_client import open_client, parse_chunks
 
 HI: Any = [{"role": "user", "content": "@@say:Hello there, this is a longer answer.@@"}]
 TOOL: Any = {
@@ -16,8 +16,8 @@ TOOL: Any = {
 }
 
 
-def hosted(**fields: Any) -> Endpoint:
-    return Endpoint(Profile.hosted_api(), model="big", **fields)
+def hosted_endpoint(**fields: Any) -> SimulatedEndpoint:
+    return SimulatedEndpoint(Profile.hosted_api(), model="big", **fields)
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ def hosted(**fields: Any) -> Endpoint:
     ],
 )
 async def test_a_field_of_vllm_is_refused_by_name(fields: dict[str, Any], name: str) -> None:
-    endpoint = hosted()
-    async with playing(endpoint) as player:
-        played = await player.play({"model": "big", "messages": HI, **fields})
+    endpoint = hosted_endpoint()
+    async with open_client(endpoint) as player:
+        played = await player.send({"model": "big", "messages": HI, **fields})
     error = {"type": "invalid_request_error", "param": name, "code": "unknown_parameter"}
     assert played.status == 400
     assert played.body == {"error": {"message": f"Unknown parameter: '{name}'.", **error}}
@@ -56,8 +56,8 @@ async def test_it_takes_what_such_an_api_takes() -> None:
         "reasoning_effort": "low",
         "user": "u",
     }
-    async with playing(hosted()) as player:
-        played = await player.play({"model": "big", "messages": HI, **fields})
+    async with open_client(hosted_endpoint()) as player:
+        played = await player.send({"model": "big", "messages": HI, **fields})
     assert played.status == 200
     assert played.message["content"] == "Hello there, this is a longer answer."
     assert "reasoning" not in played.message
@@ -66,7 +66,7 @@ async def test_it_takes_what_such_an_api_takes() -> None:
 
 async def test_the_openai_client_reads_many_small_chunks_and_one_of_usage() -> None:
     async with (
-        serve(hosted(api_key="k").app) as url,
+        serve(hosted_endpoint(api_key="k").app) as url,
         AsyncOpenAI(base_url=f"{url}/v1", api_key="k") as client,
     ):
         stream = await client.chat.completions.create(
@@ -85,22 +85,22 @@ async def test_the_openai_client_reads_many_small_chunks_and_one_of_usage() -> N
 
 
 async def test_a_stream_has_nothing_of_vllm() -> None:
-    async with playing(hosted()) as player:
+    async with open_client(hosted_endpoint()) as player:
         messages = [{"role": "user", "content": '@@tool:f {"a": "b"}@@'}]
         options = {"stream": True, "stream_options": {"include_usage": True}}
-        played = await player.play({"model": "big", "messages": messages, "tools": [TOOL], **options})
-    got = list(chunks(played.lines))
+        played = await player.send({"model": "big", "messages": messages, "tools": [TOOL], **options})
+    got = list(parse_chunks(played.lines))
     outside = {"id", "object", "created", "model", "service_tier", "system_fingerprint", "choices", "usage"}
     assert {key for chunk in got for key in chunk} == outside
     choices = [choice for chunk in got for choice in chunk["choices"]]
     assert {key for choice in choices for key in choice} == {"index", "delta", "logprobs", "finish_reason"}
     assert choices[-1]["finish_reason"] == "tool_calls"
-    assert played.said.calls == {0: ["f", '{"a": "b"}']}
+    assert played.streamed_reply.calls == {0: ["f", '{"a": "b"}']}
     assert got[-1]["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
 
 
 async def test_a_wrong_key_and_a_wrong_model_are_told_as_there() -> None:
-    endpoint = hosted(api_key="k")
+    endpoint = hosted_endpoint(api_key="k")
     async with serve(endpoint.app) as url:
         async with AsyncOpenAI(base_url=f"{url}/v1", api_key="wrong", max_retries=0) as client:
             with pytest.raises(AuthenticationError, match="Incorrect API key") as caught:
@@ -113,22 +113,22 @@ async def test_a_wrong_key_and_a_wrong_model_are_told_as_there() -> None:
             assert missing.value.code == "model_not_found"
             with pytest.raises(BadRequestError, match="Unknown parameter: 'priority'"):
                 await client.chat.completions.create(model="big", messages=HI, extra_body={"priority": 1})
-            endpoint.fault("unauthorized")
+            endpoint.inject_fault("unauthorized")
             with pytest.raises(AuthenticationError):
                 await client.chat.completions.create(model="big", messages=HI)
 
 
 @pytest.mark.parametrize("path", ["/version", "/health", "/metrics", "/load", "/ping"])
 async def test_it_has_no_routes_of_vllm(path: str) -> None:
-    async with playing(hosted()) as player:
-        assert (await player.play(None, path)).status == 404
+    async with open_client(hosted_endpoint()) as player:
+        assert (await player.send(None, path)).status == 404
         for route in ("/tokenize", "/v1/decisions", "/v1/systemone"):
-            assert (await player.play({}, route)).status == 404
+            assert (await player.send({}, route)).status == 404
 
 
 async def test_the_end_of_a_cut_answer_is_a_chunk_of_its_own() -> None:
-    async with playing(hosted()) as player:
-        played = await player.play({"model": "big", "messages": HI, "stream": True, "max_tokens": 2})
-    *_, words, end = [choice for chunk in chunks(played.lines) for choice in chunk["choices"]]
+    async with open_client(hosted_endpoint()) as player:
+        played = await player.send({"model": "big", "messages": HI, "stream": True, "max_tokens": 2})
+    *_, words, end = [choice for chunk in parse_chunks(played.lines) for choice in chunk["choices"]]
     assert (bool(words["delta"]), words["finish_reason"]) == (True, None)
     assert (end["delta"], end["finish_reason"]) == ({}, "length")

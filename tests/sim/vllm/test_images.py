@@ -6,30 +6,30 @@ from typing import Any
 
 import pytest
 
-from bot.sim.vllm.server import Endpoint, Profile
-from tests.support.endpoint_client import Player, playing
+from bot.sim.vllm.server import Profile, SimulatedEndpoint
+from tests.support.endpoint_client import SimulatorClient, open_client
 
 JPEG = b"\xff\xd8\xff\xe0 a picture"
 PNG = b"\x89PNG\r\n\x1a\n another one"
 
 
-def picture(data: bytes) -> dict[str, Any]:
+def image_part(data: bytes) -> dict[str, Any]:
     url = f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-async def shown(player: Player, *parts: Any, text: str = "What is this?") -> Any:
+async def send_images(player: SimulatorClient, *parts: Any, text: str = "What is this?") -> Any:
     content = [*parts, {"type": "text", "text": text}]
-    return await player.play({"messages": [{"role": "user", "content": content}]})
+    return await player.send({"messages": [{"role": "user", "content": content}]})
 
 
 async def test_a_picture_is_280_tokens_of_the_prompt() -> None:
-    endpoint = Endpoint()
-    async with playing(endpoint) as player:
-        none = await shown(player)
-        two = await shown(player, picture(JPEG), picture(PNG))
+    endpoint = SimulatedEndpoint()
+    async with open_client(endpoint) as player:
+        none = await send_images(player)
+        two = await send_images(player, image_part(JPEG), image_part(PNG))
         body = {"messages": endpoint.requests[1].body["messages"]}
-        counted = await player.play(body, "/tokenize")
+        counted = await player.send(body, "/tokenize")
     assert two.body["usage"]["prompt_tokens"] == none.body["usage"]["prompt_tokens"] + 560
     assert counted.body["count"] == two.body["usage"]["prompt_tokens"]
 
@@ -44,26 +44,26 @@ async def test_a_picture_is_280_tokens_of_the_prompt() -> None:
     ],
 )
 async def test_what_is_no_picture_is_refused(url: str, status: int, message: str) -> None:
-    async with playing(Endpoint()) as player:
-        played = await shown(player, {"type": "image_url", "image_url": {"url": url}})
+    async with open_client(SimulatedEndpoint()) as player:
+        played = await send_images(player, {"type": "image_url", "image_url": {"url": url}})
     assert played.status == status
     assert message in played.body["error"]["message"]
 
 
 async def test_a_model_that_only_reads_says_so() -> None:
-    async with playing(Endpoint(replace(Profile.today(), pictures=False))) as player:
-        played = await shown(player, picture(JPEG))
-        assert (await shown(player)).status == 200
+    async with open_client(SimulatedEndpoint(replace(Profile.today(), pictures=False))) as player:
+        played = await send_images(player, image_part(JPEG))
+        assert (await send_images(player)).status == 200
     assert played.status == 400
     assert played.body["error"]["message"] == "diffusiongemma is not a multimodal model"
 
 
 @pytest.mark.parametrize("dense", [True, False])
 async def test_the_cache_tells_pictures_apart(dense: bool) -> None:
-    endpoint = Endpoint(replace(Profile.today(), dense_cache=dense))
-    async with playing(endpoint) as player:
+    endpoint = SimulatedEndpoint(replace(Profile.today(), dense_cache=dense))
+    async with open_client(endpoint) as player:
         for data in (JPEG, JPEG, PNG):
-            await shown(player, picture(data), picture(JPEG), text="x " * 40)
+            await send_images(player, image_part(data), image_part(JPEG), text="x " * 40)
     first, again, other = endpoint.requests
     assert first.cached_tokens == 0
     assert again.cached_tokens > 560
@@ -71,14 +71,14 @@ async def test_the_cache_tells_pictures_apart(dense: bool) -> None:
 
 
 async def test_pictures_of_a_tool_result_come_after_its_response() -> None:
-    endpoint = Endpoint()
+    endpoint = SimulatedEndpoint()
     call = {"id": "a", "type": "function", "function": {"name": "draw", "arguments": "{}"}}
-    found = [picture(PNG), {"type": "text", "text": "The week."}, picture(JPEG)]
+    found = [image_part(PNG), {"type": "text", "text": "The week."}, image_part(JPEG)]
     rounds = [
         {"role": "assistant", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "a", "content": found},
     ]
-    async with playing(endpoint) as player:
-        played = await player.play({"messages": [{"role": "user", "content": "draw"}, *rounds]})
+    async with open_client(endpoint) as player:
+        played = await player.send({"messages": [{"role": "user", "content": "draw"}, *rounds]})
     assert played.status == 200
     assert '{value:<|"|>The week.<|"|>}<tool_response|><|image|><|image|>' in endpoint.requests[0].prompt

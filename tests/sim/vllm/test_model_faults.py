@@ -2,19 +2,19 @@ from typing import Any
 
 import pytest
 
-from bot.sim.vllm.model_faults import SLIPS
-from bot.sim.vllm.server import Endpoint, Reply, said, slipping
-from tests.support.endpoint_client import Said, playing
+from bot.sim.vllm.model_faults import MODEL_FAULTS
+from bot.sim.vllm.server import ScriptedReply, SimulatedEndpoint, reply_with, with_model_faults
+from tests.support.endpoint_client import StreamedReply, open_client
 
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
 TOOL = {"type": "function", "function": {"name": "f", "description": "F", "parameters": PARAMETERS}}
 CALL = '<|tool_call>call:f{city:<|"|>Paris<|"|>}<tool_call|>'
 
 
-async def slipped(name: str, raw: str | Reply) -> Said:
-    endpoint = Endpoint(brain=slipping(said(raw), 1, slips=[name]))
-    async with playing(endpoint) as player:
-        return (await player.say("x", tools=[TOOL], stream=True)).said
+async def reply_with_fault(name: str, raw: str | ScriptedReply) -> StreamedReply:
+    endpoint = SimulatedEndpoint(brain=with_model_faults(reply_with(raw), 1, fault_names=[name]))
+    async with open_client(endpoint) as player:
+        return (await player.send_text("x", tools=[TOOL], stream=True)).streamed_reply
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ async def slipped(name: str, raw: str | Reply) -> Said:
 async def test_a_slip_reaches_the_client_as_the_server_leaves_it(
     name: str, raw: str, calls: Any, content: str, reasoning: str
 ) -> None:
-    got = await slipped(name, raw)
+    got = await reply_with_fault(name, raw)
     if name == "unfinished call" and calls:
         assert got.calls[0][1].startswith('{"city": "')
     else:
@@ -46,11 +46,13 @@ async def test_a_slip_reaches_the_client_as_the_server_leaves_it(
 
 
 async def test_a_slip_keeps_the_delay_of_its_reply() -> None:
-    assert (await slipped("empty turn", Reply("text", delay=0.001))).content == ""
+    assert (await reply_with_fault("empty turn", ScriptedReply("text", canvas_delay=0.001))).content == ""
 
 
 def test_only_a_share_slips_and_always_the_same() -> None:
-    brains = [slipping(said("text"), 0.4, slips=["empty turn"], seed=3) for _ in range(2)]
+    brains = [
+        with_model_faults(reply_with("text"), 0.4, fault_names=["empty turn"], seed=3) for _ in range(2)
+    ]
     heard = [[brain(None) for _ in range(50)] for brain in brains]  # type: ignore[arg-type]
     assert heard[0] == heard[1]
     assert 10 < heard[0].count("") < 30
@@ -58,6 +60,6 @@ def test_only_a_share_slips_and_always_the_same() -> None:
 
 
 def test_every_slip_takes_any_text() -> None:
-    for slip in SLIPS.values():
+    for slip in MODEL_FAULTS.values():
         assert isinstance(slip(""), str)
         assert slip("plain").count("plain") <= 1

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from bot.sim.vllm.plain_requests import obeyed
-from bot.sim.vllm.server import Endpoint
-from tests.support.endpoint_client import playing
+from bot.sim.vllm.plain_requests import answer_plain_request
+from bot.sim.vllm.server import SimulatedEndpoint
+from tests.support.endpoint_client import open_client
 
 LOOK = {
     "type": "function",
@@ -28,12 +28,12 @@ CALLING = (
     ],
 )
 def test_plain_wishes_are_done(asked: str, wanted: str | None) -> None:
-    assert obeyed(asked, [], told=False) == wanted
+    assert answer_plain_request(asked, [], has_tool_results=False) == wanted
 
 
 async def test_tools_are_called_for_each_thing_and_then_the_word_is_said() -> None:
-    async with playing(Endpoint()) as player:
-        first = await player.say(CALLING, tools=[LOOK])
+    async with open_client(SimulatedEndpoint()) as player:
+        first = await player.send_text(CALLING, tools=[LOOK])
         calls = first.message["tool_calls"]
         results = [{"role": "tool", "tool_call_id": call["id"], "content": "fine"} for call in calls]
         messages = [
@@ -41,7 +41,7 @@ async def test_tools_are_called_for_each_thing_and_then_the_word_is_said() -> No
             {"role": "assistant", "tool_calls": calls},
             *results,
         ]
-        second = await player.play({"messages": messages, "tools": [LOOK]})
+        second = await player.send({"messages": messages, "tools": [LOOK]})
     assert [json.loads(call["function"]["arguments"]) for call in calls] == [
         {"place": "Paris"},
         {"place": "Rome"},
@@ -51,4 +51,7 @@ async def test_tools_are_called_for_each_thing_and_then_the_word_is_said() -> No
 
 def test_a_tool_that_declares_nothing_is_called_all_the_same() -> None:
     bare = {"type": "function", "function": {"name": "look"}}
-    assert obeyed(CALLING, [bare], told=False) == [("look", {"thing": "Paris"}), ("look", {"thing": "Rome"})]
+    assert answer_plain_request(CALLING, [bare], has_tool_results=False) == [
+        ("look", {"thing": "Paris"}),
+        ("look", {"thing": "Rome"}),
+    ]

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from bot.sim.gemma.tokens import blocks_of
+from bot.sim.gemma.tokens import split_blocks
 from bot.sim.vllm.prefix_cache import PrefixCache
-from bot.sim.vllm.server import Endpoint, Profile, Timing
-from tests.support.endpoint_client import Player, playing
+from bot.sim.vllm.server import Profile, SimulatedEndpoint, Timing
+from tests.support.endpoint_client import SimulatorClient, open_client
 
 SYSTEM = {"role": "system", "content": "You are a helpful assistant of few words. " * 20}
 TOOLS = [
@@ -16,14 +16,16 @@ TOOLS = [
 DENSE = replace(Profile.today(), dense_cache=True)
 
 
-async def cached(player: Player, *messages: Any, thinking: bool = False, **fields: Any) -> tuple[int, int]:
+async def cached_and_prompt_tokens(
+    player: SimulatorClient, *messages: Any, thinking: bool = False, **fields: Any
+) -> tuple[int, int]:
     """Cached tokens of a request, and its prompt tokens."""
     body = {
         "messages": [SYSTEM, *messages],
         "tools": TOOLS,
         "chat_template_kwargs": {"enable_thinking": thinking},
     }
-    usage = (await player.play({**body, **fields})).body["usage"]
+    usage = (await player.send({**body, **fields})).body["usage"]
     return usage["prompt_tokens_details"]["cached_tokens"], usage["prompt_tokens"]
 
 
@@ -31,47 +33,49 @@ def user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
-def nearly(hit: tuple[int, int]) -> bool:
-    return hit[1] - 64 < hit[0] < hit[1]
+def is_nearly_all(tokens: tuple[int, int]) -> bool:
+    return tokens[1] - 64 < tokens[0] < tokens[1]
 
 
 async def test_the_same_prompt_hits_and_the_other_way_of_thinking_does_not() -> None:
-    async with playing(Endpoint()) as player:
-        assert (await cached(player, user("q")))[0] == 0
-        assert nearly(await cached(player, user("q")))
-        assert (await cached(player, user("q"), thinking=True))[0] == 0
-        assert nearly(await cached(player, user("q")))
-        assert (await cached(player, user("q"), cache_salt="mine"))[0] == 0
+    async with open_client(SimulatedEndpoint()) as player:
+        assert (await cached_and_prompt_tokens(player, user("q")))[0] == 0
+        assert is_nearly_all(await cached_and_prompt_tokens(player, user("q")))
+        assert (await cached_and_prompt_tokens(player, user("q"), thinking=True))[0] == 0
+        assert is_nearly_all(await cached_and_prompt_tokens(player, user("q")))
+        assert (await cached_and_prompt_tokens(player, user("q"), cache_salt="mine"))[0] == 0
 
 
 @pytest.mark.parametrize(("profile", "second"), [(Profile.today(), False), (DENSE, True)])
 async def test_users_share_a_head_from_the_third_on_and_at_once_in_a_dense_cache(
     profile: Profile, second: bool
 ) -> None:
-    async with playing(Endpoint(profile)) as player:
-        hits = [await cached(player, user(f"{name} asks")) for name in ("anna", "bert", "carl")]
+    async with open_client(SimulatedEndpoint(profile)) as player:
+        hits = [
+            await cached_and_prompt_tokens(player, user(f"{name} asks")) for name in ("anna", "bert", "carl")
+        ]
     assert hits[0][0] == 0
     assert (hits[1][0] > 0) == second
-    assert nearly(hits[2])
+    assert is_nearly_all(hits[2])
 
 
 @pytest.mark.parametrize(("profile", "reused"), [(Profile.today(), False), (DENSE, True)])
 async def test_only_a_dense_cache_serves_generated_tokens_again(profile: Profile, reused: bool) -> None:
     answer = "word " * 150
-    async with playing(Endpoint(profile)) as player:
-        first = await cached(player, user(f"@@say:{answer.strip()}@@"))
+    async with open_client(SimulatedEndpoint(profile)) as player:
+        first = await cached_and_prompt_tokens(player, user(f"@@say:{answer.strip()}@@"))
         history = [user(f"@@say:{answer.strip()}@@"), {"role": "assistant", "content": answer}]
-        hit, _ = await cached(player, *history, user("next"))
+        hit, _ = await cached_and_prompt_tokens(player, *history, user("next"))
     assert (hit > first[1]) == reused
     assert hit >= first[1] - 40
 
 
 async def test_prompts_that_part_are_met_again_where_they_parted() -> None:
-    async with playing(Endpoint()) as player:
-        await cached(player, user("q"))
-        other_order = await cached(player, user("q"), tools=TOOLS[::-1])
-        fewer = await cached(player, user("q"), tools=TOOLS[:8])
-        more = await cached(player, user("q"), tools=[*TOOLS, TOOLS[0]])
+    async with open_client(SimulatedEndpoint()) as player:
+        await cached_and_prompt_tokens(player, user("q"))
+        other_order = await cached_and_prompt_tokens(player, user("q"), tools=TOOLS[::-1])
+        fewer = await cached_and_prompt_tokens(player, user("q"), tools=TOOLS[:8])
+        more = await cached_and_prompt_tokens(player, user("q"), tools=[*TOOLS, TOOLS[0]])
     assert other_order[0] == 0
     assert 0 < fewer[0] < 300
     assert fewer[0] < more[0] < 1200
@@ -80,42 +84,42 @@ async def test_prompts_that_part_are_met_again_where_they_parted() -> None:
 async def test_a_loop_step_starts_where_the_last_prompt_ended() -> None:
     call = {"id": "a", "type": "function", "function": {"name": "tool1", "arguments": "{}"}}
     rounds: list[Any] = []
-    async with playing(Endpoint()) as player:
-        _, before = await cached(player, user("q"))
+    async with open_client(SimulatedEndpoint()) as player:
+        _, before = await cached_and_prompt_tokens(player, user("q"))
         for _ in range(3):
             rounds += [
                 {"role": "assistant", "tool_calls": [call]},
                 {"role": "tool", "tool_call_id": "a", "content": "result " * 60},
             ]
-            hit, prompt = await cached(player, user("q"), *rounds)
+            hit, prompt = await cached_and_prompt_tokens(player, user("q"), *rounds)
             assert before - 40 < hit <= before
             before = prompt
 
 
 def test_the_least_recently_used_blocks_leave_and_the_head_leaves_last() -> None:
     cache = PrefixCache(dense=True, capacity=15)
-    long, count = blocks_of("word " * 330)
-    other, others = blocks_of("other " * 330)
-    assert cache.admit(long, count).created == 10 * 32
-    assert cache.admit(long, count).hit == 10 * 32
+    long, count = split_blocks("word " * 330)
+    other, others = split_blocks("other " * 330)
+    assert cache.admit(long, count).created_tokens == 10 * 32
+    assert cache.admit(long, count).hit_tokens == 10 * 32
     cache.admit(other, others)
-    assert cache.admit(long, count).hit == 5 * 32
+    assert cache.admit(long, count).hit_tokens == 5 * 32
     assert cache.queries == 3 * count + others
 
 
 def test_a_prompt_is_never_served_to_its_last_token() -> None:
     cache = PrefixCache()
-    blocks, count = blocks_of("1" * 64)
+    blocks, count = split_blocks("1" * 64)
     assert count == 64
     cache.admit(blocks, count)
-    assert cache.admit(blocks, count).hit == 32
+    assert cache.admit(blocks, count).hit_tokens == 32
 
 
 async def test_prefill_is_paid_for_what_is_not_cached() -> None:
-    endpoint = Endpoint(timing=Timing(prefill_tokens_per_s=4_000))
-    async with playing(endpoint) as player:
+    endpoint = SimulatedEndpoint(timing=Timing(prefill_tokens_per_s=4_000))
+    async with open_client(endpoint) as player:
         for _ in range(2):
-            await cached(player, user("q"))
-    cold, warm = [(request.first or 0) - (request.seated or 0) for request in endpoint.requests]
+            await cached_and_prompt_tokens(player, user("q"))
+    cold, warm = [(request.first_canvas_at or 0) - (request.seated_at or 0) for request in endpoint.requests]
     assert cold > endpoint.requests[0].prompt_tokens / 4_000
     assert warm < cold

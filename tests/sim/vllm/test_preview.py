@@ -2,29 +2,29 @@ from typing import Any
 
 import pytest
 
-from bot.sim.vllm.server import Endpoint, Profile, said
-from tests.support.endpoint_client import Said, merged, playing
+from bot.sim.vllm.server import Profile, SimulatedEndpoint, reply_with
+from tests.support.endpoint_client import StreamedReply, merge_stream, open_client
 
 TOOL = {"type": "function", "function": {"name": "f", "description": "F", "parameters": {"type": "object"}}}
 D = '<|"|>'
 CALL = f"<|tool_call>call:f{{a:{D}b{D}}}<tool_call|>"
 
 
-async def both(raw: str, **fields: Any) -> tuple[Said, Any]:
+async def send_both_ways(raw: str, **fields: Any) -> tuple[StreamedReply, Any]:
     """What the preview image makes of a text, streamed and not."""
-    async with playing(Endpoint(Profile.preview(), brain=said(raw))) as player:
-        stream = await player.say(
+    async with open_client(SimulatedEndpoint(Profile.preview(), brain=reply_with(raw))) as player:
+        stream = await player.send_text(
             "x", tools=[TOOL], stream=True, stream_options={"include_usage": True}, **fields
         )
-        whole = await player.say("x", tools=[TOOL], **fields)
-    return merged(stream.lines), whole.body
+        whole = await player.send_text("x", tools=[TOOL], **fields)
+    return merge_stream(stream.lines), whole.body
 
 
 async def test_it_takes_what_today_is_refused() -> None:
     fields = {"temperature": 0, "seed": 1, "response_format": {"type": "json_object"}, "tools": []}
-    async with playing(Endpoint(Profile.preview())) as player:
-        got = await player.say("hi", **fields)
-        version = await player.play(None, "/version")
+    async with open_client(SimulatedEndpoint(Profile.preview())) as player:
+        got = await player.send_text("hi", **fields)
+        version = await player.send(None, "/version")
         metrics = (await player.http.get("/metrics")).text
     assert got.status == 200
     assert version.body["version"].startswith("0.22.1rc1")
@@ -32,7 +32,7 @@ async def test_it_takes_what_today_is_refused() -> None:
 
 
 async def test_it_gives_no_details_of_usage() -> None:
-    stream, whole = await both("hi")
+    stream, whole = await send_both_ways("hi")
     assert stream.usage
     assert stream.usage.keys() == {"prompt_tokens", "total_tokens", "completion_tokens"}
     assert whole["usage"]["prompt_tokens_details"] is None
@@ -40,43 +40,43 @@ async def test_it_gives_no_details_of_usage() -> None:
 
 
 async def test_probabilities_of_the_prompt_kill_it() -> None:
-    async with playing(Endpoint(Profile.preview())) as player:
-        got = await player.say("hi", prompt_logprobs=0)
-        health = await player.play(None, "/health")
+    async with open_client(SimulatedEndpoint(Profile.preview())) as player:
+        got = await player.send_text("hi", prompt_logprobs=0)
+        health = await player.send(None, "/health")
     assert (got.status, health.status) == (500, 503)
 
 
 async def test_a_call_alone_is_read() -> None:
-    stream, whole = await both(CALL)
+    stream, whole = await send_both_ways(CALL)
     assert stream.calls == {0: ["f", '{"a": "b"}']}
     assert whole["choices"][0]["finish_reason"] == "tool_calls"
 
 
 @pytest.mark.parametrize("raw", [f"Let me see. {CALL}", CALL + CALL, "<|channel>thought\nhm<channel|>Hello"])
 async def test_markup_reaches_the_content_of_a_stream(raw: str) -> None:
-    stream, whole = await both(raw)
+    stream, whole = await send_both_ways(raw)
     assert stream.content == raw
     assert not stream.calls
     assert "<|" not in (whole["choices"][0]["message"]["content"] or "")
 
 
 async def test_a_call_in_round_brackets_is_an_empty_turn() -> None:
-    stream, whole = await both(f"<|tool_call>call:f(a:{D}b{D})<tool_call|>")
-    assert (stream.content, stream.calls, stream.finish) == ("", {}, "stop")
+    stream, whole = await send_both_ways(f"<|tool_call>call:f(a:{D}b{D})<tool_call|>")
+    assert (stream.content, stream.calls, stream.finish_reason) == ("", {}, "stop")
     assert whole["choices"][0]["message"]["content"] is None
 
 
 async def test_a_cut_call_hides_that_it_was_cut_when_not_streamed() -> None:
-    stream, whole = await both(f"<|tool_call>call:f{{a:{D}{'word ' * 50}", max_tokens=20)
+    stream, whole = await send_both_ways(f"<|tool_call>call:f{{a:{D}{'word ' * 50}", max_tokens=20)
     assert whole["choices"][0]["finish_reason"] == "tool_calls"
-    assert stream.finish == "length"
+    assert stream.finish_reason == "length"
 
 
 async def test_it_knows_no_canvas_length_and_no_repetition() -> None:
-    endpoint = Endpoint(Profile.preview())
+    endpoint = SimulatedEndpoint(Profile.preview())
     rule = {"max_pattern_size": 2, "min_count": 3}
-    async with playing(endpoint) as player:
-        got = await player.say(
+    async with open_client(endpoint) as player:
+        got = await player.send_text(
             "@@repeat:100 a@@", vllm_xargs={"diffusion_canvas_length": 8}, repetition_detection=rule
         )
     assert got.body["choices"][0]["finish_reason"] == "stop"

@@ -4,22 +4,32 @@ from typing import Any
 
 import pytest
 
-from bot.sim.vllm.server import Endpoint, Profile, Timing, said
-from tests.support.endpoint_client import FIXTURES, Played, chunks, fixture, merged, played, playing
+from bot.sim.vllm.server import Profile, SimulatedEndpoint, Timing, reply_with
+from tests.support.endpoint_client import (
+    FIXTURES,
+    ClientResponse,
+    load_fixture,
+    merge_stream,
+    open_client,
+    parse_chunks,
+    read_response,
+)
 
 SERVED = replace(Profile.bare(), keep_alive_s=None)
 METERED = replace(SERVED, request_metrics=True)
 SPECIAL = {
-    "01-repetition-stop": Endpoint(METERED),
-    "04-open-channel-answer": Endpoint(METERED),
-    "04-open-channel-answer-stream": Endpoint(METERED),
-    "04-open-channel-tool-burst": Endpoint(METERED),
-    "07-overload-503": Endpoint(replace(SERVED, max_queued=0)),
-    "13-request-id-echoed": Endpoint(replace(METERED, request_ids=True)),
-    "14-force-include-usage-stream": Endpoint(replace(SERVED, force_usage=True), context=512, api_key="k"),
-    "14-no-api-key": Endpoint(SERVED, context=512, api_key="k"),
-    "14-no-api-key-tokenize": Endpoint(SERVED, context=512, api_key="k"),
-    "14-small-context-too-long": Endpoint(SERVED, context=512, api_key="k"),
+    "01-repetition-stop": SimulatedEndpoint(METERED),
+    "04-open-channel-answer": SimulatedEndpoint(METERED),
+    "04-open-channel-answer-stream": SimulatedEndpoint(METERED),
+    "04-open-channel-tool-burst": SimulatedEndpoint(METERED),
+    "07-overload-503": SimulatedEndpoint(replace(SERVED, max_queued=0)),
+    "13-request-id-echoed": SimulatedEndpoint(replace(METERED, request_ids=True)),
+    "14-force-include-usage-stream": SimulatedEndpoint(
+        replace(SERVED, force_usage=True), context=512, api_key="k"
+    ),
+    "14-no-api-key": SimulatedEndpoint(SERVED, context=512, api_key="k"),
+    "14-no-api-key-tokenize": SimulatedEndpoint(SERVED, context=512, api_key="k"),
+    "14-small-context-too-long": SimulatedEndpoint(SERVED, context=512, api_key="k"),
 }
 PLAYED_APART = {
     "01-stream-keep-alive",  # told in other milliseconds
@@ -32,54 +42,57 @@ VOLATILE = {"id", "created", "root", "system_fingerprint", "tokens", "token_strs
 NOISE = ("16-dg-param-temperature_one", "16-dg-stream", "16-dg-canvas-length-stream")
 
 
-def endpoint_for(name: str) -> Endpoint:
+def endpoint_for(name: str) -> SimulatedEndpoint:
     if name in SPECIAL:
         return replace(SPECIAL[name], model="gemma4")
     if name.startswith("16"):
-        noise = said("noise " * 100)
-        return Endpoint(replace(SERVED, canvas=32), context=4096, model="gemma4", brain=noise)
-    return Endpoint(SERVED, context=32768, model="gemma4")
+        noise = reply_with("noise " * 100)
+        return SimulatedEndpoint(replace(SERVED, canvas=32), context=4096, model="gemma4", brain=noise)
+    return SimulatedEndpoint(SERVED, context=32768, model="gemma4")
 
 
-async def play(name: str) -> tuple[dict[str, Any], Played]:
-    recorded = fixture(name)
+async def replay(name: str) -> tuple[dict[str, Any], ClientResponse]:
+    recorded = load_fixture(name)
     _, path = re.match(r"^(GET|POST) ([^ ,:]+)", recorded["about"]).groups()  # type: ignore[union-attr]
     headers = {}
     if recorded["status"] != 401 and "/v1/" in path:
         headers["authorization"] = "Bearer k"
     if "x-request-id" in recorded["headers"]:
         headers["x-request-id"] = recorded["headers"]["x-request-id"]
-    async with playing(endpoint_for(name)) as player:
+    async with open_client(endpoint_for(name)) as player:
         if name == "07-err-bad-json":
             raw = b'{"model": "gemma4", "messages": ['
             answer = await player.http.post(path, content=raw, headers={"content-type": "application/json"})
-            return recorded, played(answer)
-        got = await player.play(recorded["request"], path, **headers)
+            return recorded, read_response(answer)
+        got = await player.send(recorded["request"], path, **headers)
         if name.startswith("12-"):
-            got = await player.play({"model": "gemma4", "tokens": got.body["tokens"]}, "/detokenize")
+            got = await player.send({"model": "gemma4", "tokens": got.body["tokens"]}, "/detokenize")
         return recorded, got
 
 
-def shape(value: Any) -> Any:
+def mask_volatile(value: Any) -> Any:
     """Values as they are, but for what may differ: there only the kind counts."""
     if isinstance(value, dict):
-        return {key: _form(key, item) if key in VOLATILE else shape(item) for key, item in value.items()}
+        return {
+            key: _mask_value(key, item) if key in VOLATILE else mask_volatile(item)
+            for key, item in value.items()
+        }
     if isinstance(value, list):
-        return [shape(item) for item in value]
+        return [mask_volatile(item) for item in value]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return 0.0
     return value
 
 
-def _form(key: str, value: Any) -> Any:
+def _mask_value(key: str, value: Any) -> Any:
     if key == "id" and isinstance(value, str):
         return re.sub(r"[0-9a-f]{16}$", "<hex>", value)
     return type(value).__name__
 
 
-def without_words(body: Any) -> Any:
+def mask_texts(body: Any) -> Any:
     """A completion without what its model said."""
-    body = shape(body)
+    body = mask_volatile(body)
     for choice in body.get("choices", ()):
         message = choice["message"]
         for key in ("content", "reasoning"):
@@ -89,7 +102,7 @@ def without_words(body: Any) -> Any:
     return body
 
 
-def same_words(name: str, got: str, want: str, finish: str | None) -> None:
+def assert_same_text(name: str, got: str, want: str, finish: str | None) -> None:
     if name in NOISE:
         return
     if finish in ("length", "repetition") and want:
@@ -98,44 +111,48 @@ def same_words(name: str, got: str, want: str, finish: str | None) -> None:
         assert got == want
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if fixture(name)["sse"] is None])
+@pytest.mark.parametrize("name", [name for name in NAMES if load_fixture(name)["sse"] is None])
 async def test_it_answers_like_the_recorded_server(name: str) -> None:
-    recorded, got = await play(name)
+    recorded, got = await replay(name)
     assert got.status == recorded["status"]
     assert got.content_type == recorded["headers"].get("content-type")
     want = recorded["body"]
     if not isinstance(want, dict) or "choices" not in want:
-        assert shape(got.body) == shape(want)
+        assert mask_volatile(got.body) == mask_volatile(want)
         return
-    assert without_words(got.body) == without_words(want)
+    assert mask_texts(got.body) == mask_texts(want)
     choice, message = want["choices"][0], want["choices"][0]["message"]
     for key in ("content", "reasoning"):
-        same_words(name, got.message[key] or "", message[key] or "", choice["finish_reason"])
+        assert_same_text(name, got.message[key] or "", message[key] or "", choice["finish_reason"])
     calls = [call["function"] for call in got.message.get("tool_calls", ())]
     for mine, theirs in zip(calls, message.get("tool_calls", ()), strict=True):
         assert mine["name"] == theirs["function"]["name"]
-        same_words(name, mine["arguments"], theirs["function"]["arguments"], choice["finish_reason"])
+        assert_same_text(name, mine["arguments"], theirs["function"]["arguments"], choice["finish_reason"])
     assert got.body["choices"][0]["stop_reason"] == choice["stop_reason"]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if fixture(name)["sse"] is not None])
+@pytest.mark.parametrize("name", [name for name in NAMES if load_fixture(name)["sse"] is not None])
 async def test_it_streams_like_the_recorded_server(name: str) -> None:
-    recorded, got = await play(name)
+    recorded, got = await replay(name)
     assert got.content_type == recorded["headers"]["content-type"]
-    mine, theirs = got.said, merged(recorded["sse"])
-    same_words(name, mine.content, theirs.content, theirs.finish)
-    same_words(name, mine.reasoning, theirs.reasoning, theirs.finish)
+    mine, theirs = got.streamed_reply, merge_stream(recorded["sse"])
+    assert_same_text(name, mine.content, theirs.content, theirs.finish_reason)
+    assert_same_text(name, mine.reasoning, theirs.reasoning, theirs.finish_reason)
     assert mine.calls.keys() == theirs.calls.keys()
     for index, (tool, arguments) in theirs.calls.items():
         assert mine.calls[index][0] == tool
-        same_words(name, mine.calls[index][1], arguments, theirs.finish)
-    assert (mine.finish, mine.stop_reason, mine.done) == (theirs.finish, theirs.stop_reason, theirs.done)
-    assert _skeleton(got.lines) == _skeleton(recorded["sse"])
+        assert_same_text(name, mine.calls[index][1], arguments, theirs.finish_reason)
+    assert (mine.finish_reason, mine.stop_reason, mine.is_done) == (
+        theirs.finish_reason,
+        theirs.stop_reason,
+        theirs.is_done,
+    )
+    assert _stream_outline(got.lines) == _stream_outline(recorded["sse"])
 
 
-def _skeleton(lines: list[str]) -> list[Any]:
+def _stream_outline(lines: list[str]) -> list[Any]:
     """What the first, the last and the usage chunk look like; those between come in other numbers here."""
-    found = [shape(chunk) for chunk in chunks(lines)]
+    found = [mask_volatile(chunk) for chunk in parse_chunks(lines)]
     last = next(chunk for chunk in found if chunk["choices"] and chunk["choices"][0]["finish_reason"])
     last["choices"][0]["delta"] = "<words>"
     return [found[0], last, *(chunk for chunk in found if not chunk["choices"])]
@@ -143,12 +160,14 @@ def _skeleton(lines: list[str]) -> list[Any]:
 
 @pytest.mark.parametrize("name", ["17-burst-parallel", "17-burst-think", "17-burst-tool-cut", "16-dg-stream"])
 async def test_a_canvas_is_one_chunk_that_holds_what_the_recorded_burst_held(name: str) -> None:
-    recorded, got = await play(name)
-    mine, theirs = ([_kinds(chunk) for chunk in chunks(lines)] for lines in (got.lines, recorded["sse"]))
+    recorded, got = await replay(name)
+    mine, theirs = (
+        [_delta_kinds(chunk) for chunk in parse_chunks(lines)] for lines in (got.lines, recorded["sse"])
+    )
     assert mine == theirs
 
 
-def _kinds(chunk: dict[str, Any]) -> list[Any]:
+def _delta_kinds(chunk: dict[str, Any]) -> list[Any]:
     deltas = [choice["delta"] for choice in chunk["choices"]]
     return [
         [*sorted(delta), [(call["index"], sorted(call["function"])) for call in delta.get("tool_calls", ())]]
@@ -157,12 +176,12 @@ def _kinds(chunk: dict[str, Any]) -> list[Any]:
 
 
 async def test_comments_keep_a_slow_stream_alive() -> None:
-    recorded = fixture("01-stream-keep-alive")
+    recorded = load_fixture("01-stream-keep-alive")
     request = recorded["request"]
     request["messages"][0]["content"] = "@@slow:400@@@@say:a b@@"
-    endpoint = Endpoint(replace(SERVED, keep_alive_s=0.05), Timing.instant(), model="gemma4")
-    async with playing(endpoint) as player:
-        got = await player.play(request)
+    endpoint = SimulatedEndpoint(replace(SERVED, keep_alive_s=0.05), Timing.instant(), model="gemma4")
+    async with open_client(endpoint) as player:
+        got = await player.send(request)
     assert got.lines[0] == recorded["sse"][0] == ": keep-alive"
-    assert merged(got.lines).content == merged(recorded["sse"]).content
-    assert _skeleton(got.lines) == _skeleton(recorded["sse"])
+    assert merge_stream(got.lines).content == merge_stream(recorded["sse"]).content
+    assert _stream_outline(got.lines) == _stream_outline(recorded["sse"])

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from bot.sim.vllm.server import Endpoint
-from tests.support.endpoint_client import playing
+from bot.sim.vllm.server import SimulatedEndpoint
+from tests.support.endpoint_client import open_client
 
 USER = {"role": "user", "content": "hi"}
 TOOL = {"type": "function", "function": {"name": "f", "description": "F", "parameters": {"type": "object"}}}
@@ -70,10 +70,10 @@ CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{
     ],
 )
 async def test_it_refuses_with_the_servers_words(fields: dict[str, Any], message: str) -> None:
-    endpoint = Endpoint()
-    async with playing(endpoint) as player:
-        got = await player.play({"messages": [USER], **fields})
-        streamed = await player.play(
+    endpoint = SimulatedEndpoint()
+    async with open_client(endpoint) as player:
+        got = await player.send({"messages": [USER], **fields})
+        streamed = await player.send(
             {"messages": [USER], "stream": True, **fields} if "stream" not in message else {}
         )
     assert got.status == 400
@@ -103,13 +103,13 @@ async def test_it_refuses_with_the_servers_words(fields: dict[str, Any], message
     ],
 )
 async def test_it_takes_what_the_server_takes(fields: dict[str, Any]) -> None:
-    async with playing(Endpoint()) as player:
-        got = await player.play({"messages": [USER], **fields})
+    async with open_client(SimulatedEndpoint()) as player:
+        got = await player.send({"messages": [USER], **fields})
     assert got.status == 200
 
 
 async def test_the_body_has_to_be_a_json_object() -> None:
-    async with playing(Endpoint()) as player:
+    async with open_client(SimulatedEndpoint()) as player:
         text = await player.http.post("/v1/chat/completions", content="hi")
         number = await player.http.post("/v1/chat/completions", json=[1])
         broken = await player.http.post(
@@ -122,19 +122,19 @@ async def test_the_body_has_to_be_a_json_object() -> None:
 
 
 async def test_the_key_is_wanted_on_v1_only() -> None:
-    async with playing(Endpoint(api_key="k")) as player:
-        wrong = await player.play(None, "/v1/models", authorization="Bearer no")
-        right = await player.play(None, "/v1/models", authorization="Bearer k")
-        open_ones = [await player.play(None, path) for path in ("/health", "/version", "/metrics")]
+    async with open_client(SimulatedEndpoint(api_key="k")) as player:
+        wrong = await player.send(None, "/v1/models", authorization="Bearer no")
+        right = await player.send(None, "/v1/models", authorization="Bearer k")
+        open_ones = [await player.send(None, path) for path in ("/health", "/version", "/metrics")]
     assert (wrong.status, wrong.body) == (401, {"error": "Unauthorized"})
     assert right.body["data"][0]["max_model_len"] == 65536
     assert {answer.status for answer in open_ones} == {200}
 
 
 async def test_the_context_may_be_filled_to_the_last_token_but_one() -> None:
-    async with playing(Endpoint(context=64)) as player:
-        fits = await player.say("word " * 40)
-        full = await player.say("word " * 60)
+    async with open_client(SimulatedEndpoint(context=64)) as player:
+        fits = await player.send_text("word " * 40)
+        full = await player.send_text("word " * 60)
     assert fits.status == 200
     assert fits.body["usage"]["total_tokens"] <= 64
     assert "at least 65 input tokens" in full.body["error"]["message"]
@@ -146,16 +146,16 @@ async def test_tokenize_renders_counts_and_reads_back() -> None:
         "return_token_strs": True,
         "return_prompt_text": True,
     }
-    async with playing(Endpoint()) as player:
-        got = await player.play(body, "/tokenize")
-        back = await player.play({"tokens": [*got.body["tokens"], 999_999_999]}, "/detokenize")
-        empty = await player.play({"messages": []}, "/tokenize")
-        other = await player.play({"prompt": "x", "model": "zzz"}, "/tokenize")
+    async with open_client(SimulatedEndpoint()) as player:
+        got = await player.send(body, "/tokenize")
+        back = await player.send({"tokens": [*got.body["tokens"], 999_999_999]}, "/detokenize")
+        empty = await player.send({"messages": []}, "/tokenize")
+        other = await player.send({"prompt": "x", "model": "zzz"}, "/tokenize")
         reasoning = [
             {"role": "user", "content": "u"},
             {"role": "assistant", "content": "a", "reasoning_content": "R"},
         ]
-        dropped = await player.play({"messages": reasoning, "return_prompt_text": True}, "/tokenize")
+        dropped = await player.send({"messages": reasoning, "return_prompt_text": True}, "/tokenize")
     assert got.body["count"] == len(got.body["token_strs"])
     assert got.body["tokens"].count(106) == 2
     assert "▁y" in got.body["token_strs"]
@@ -165,7 +165,7 @@ async def test_tokenize_renders_counts_and_reads_back() -> None:
 
 
 async def test_thinking_is_asked_for_by_template_argument_or_effort() -> None:
-    async with playing(Endpoint()) as player:
+    async with open_client(SimulatedEndpoint()) as player:
         for fields in (
             {},
             {"reasoning_effort": "none"},
@@ -173,14 +173,14 @@ async def test_thinking_is_asked_for_by_template_argument_or_effort() -> None:
             {"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": False}},
             {"chat_template_kwargs": {"enable_thinking": True}},
         ):
-            await player.say("hi", **fields)
+            await player.send_text("hi", **fields)
     assert [request.thinking for request in player.endpoint.requests] == [False, False, True, False, True]
 
 
 async def test_a_request_id_is_echoed_or_made() -> None:
-    async with playing(Endpoint()) as player:
-        mine = await player.play({"messages": [USER]}, x_request_id="turn-1")
-        none = await player.play({"messages": [USER], "stream": True})
+    async with open_client(SimulatedEndpoint()) as player:
+        mine = await player.send({"messages": [USER]}, x_request_id="turn-1")
+        none = await player.send({"messages": [USER], "stream": True})
     assert mine.headers["x-request-id"] == "turn-1"
     assert mine.body["id"] == "chatcmpl-turn-1"
     assert len(none.headers["x-request-id"]) == 32

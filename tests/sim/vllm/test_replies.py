@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from bot.sim.vllm.server import Endpoint, Profile, Reply, said
-from tests.support.endpoint_client import playing
+from bot.sim.vllm.server import Profile, ScriptedReply, SimulatedEndpoint, reply_with
+from tests.support.endpoint_client import open_client
 
 
 def user(text: str) -> dict[str, Any]:
@@ -12,11 +12,11 @@ def user(text: str) -> dict[str, Any]:
 
 
 async def test_a_test_may_bring_its_own_brain_and_change_it() -> None:
-    endpoint = Endpoint(brain=said("one", Reply("two", delay=0.01)))
-    async with playing(endpoint) as player:
-        heard = [(await player.say("x")).message["content"] for _ in range(3)]
+    endpoint = SimulatedEndpoint(brain=reply_with("one", ScriptedReply("two", canvas_delay=0.01)))
+    async with open_client(endpoint) as player:
+        heard = [(await player.send_text("x")).message["content"] for _ in range(3)]
         endpoint.brain = lambda request: f"{request.step} {len(request.tools)} {request.max_tokens}"
-        heard.append((await player.say("x", max_tokens=7)).message["content"])
+        heard.append((await player.send_text("x", max_tokens=7)).message["content"])
     assert heard == ["one", "two", "two", "0 0 7"]
 
 
@@ -29,11 +29,11 @@ async def test_the_script_is_read_from_the_newest_message_that_has_one() -> None
         {"role": "tool", "tool_call_id": "a", "content": "r"},
     ]
     old = {"role": "user", "content": "@@say:old@@"}
-    async with playing(Endpoint()) as player:
-        first = await player.play({"messages": [old, {"role": "assistant", "content": "x"}, script, plain]})
-        second = await player.play({"messages": [script, plain, *rounds]})
-        third = await player.play({"messages": [old, {"role": "assistant", "content": "x"}, plain]})
-        fourth = await player.play({"messages": [plain, *rounds]})
+    async with open_client(SimulatedEndpoint()) as player:
+        first = await player.send({"messages": [old, {"role": "assistant", "content": "x"}, script, plain]})
+        second = await player.send({"messages": [script, plain, *rounds]})
+        third = await player.send({"messages": [old, {"role": "assistant", "content": "x"}, plain]})
+        fourth = await player.send({"messages": [plain, *rounds]})
     assert first.message["content"] is None
     assert second.message["content"] == "done"
     assert third.message["content"] == "echo: and this"
@@ -41,38 +41,43 @@ async def test_the_script_is_read_from_the_newest_message_that_has_one() -> None
 
 
 async def test_an_endless_reply_ends_at_the_limit_or_the_context() -> None:
-    async with playing(Endpoint(context=700)) as player:
-        limited = await player.say("@@loop:a b@@", max_tokens=300, stream=True)
-        clamped = await player.say("@@loop:a b@@", max_tokens=690)
-    assert (limited.said.finish, player.endpoint.requests[0].completion_tokens) == ("length", 300)
+    async with open_client(SimulatedEndpoint(context=700)) as player:
+        limited = await player.send_text("@@loop:a b@@", max_tokens=300, stream=True)
+        clamped = await player.send_text("@@loop:a b@@", max_tokens=690)
+    assert (limited.streamed_reply.finish_reason, player.endpoint.requests[0].completion_tokens) == (
+        "length",
+        300,
+    )
     log = player.endpoint.requests[1]
     assert clamped.body["choices"][0]["finish_reason"] == "length"
     assert log.prompt_tokens + log.completion_tokens == 700
 
 
 async def test_stop_strings_and_token_ids_end_a_reply_and_leave_no_trace() -> None:
-    async with playing(Endpoint()) as player:
-        word = await player.say("@@repeat:300 word @@", stop=["never", "d w"], stream=True)
-        late = await player.say("@@say:one STOP two@@", stop="TOP", stream=True)
-        missing = await player.say("hi", stop=["nowhere"])
-        token = await player.say("@@b64:PHxjaGFubmVsPnRob3VnaHQKYTxjaGFubmVsfD5i@@", stop_token_ids=[101, 7])
-    assert (word.said.content, word.said.stop_reason) == ("wor", "d w")
-    assert (late.said.content, late.said.stop_reason) == ("one S", "TOP")
+    async with open_client(SimulatedEndpoint()) as player:
+        word = await player.send_text("@@repeat:300 word @@", stop=["never", "d w"], stream=True)
+        late = await player.send_text("@@say:one STOP two@@", stop="TOP", stream=True)
+        missing = await player.send_text("hi", stop=["nowhere"])
+        token = await player.send_text(
+            "@@b64:PHxjaGFubmVsPnRob3VnaHQKYTxjaGFubmVsfD5i@@", stop_token_ids=[101, 7]
+        )
+    assert (word.streamed_reply.content, word.streamed_reply.stop_reason) == ("wor", "d w")
+    assert (late.streamed_reply.content, late.streamed_reply.stop_reason) == ("one S", "TOP")
     assert missing.body["choices"][0]["stop_reason"] == 106
     assert (token.message["reasoning"], token.body["choices"][0]["stop_reason"]) == ("a", 101)
 
 
 async def test_a_stop_string_across_canvases_is_taken_out_of_the_last_one() -> None:
-    async with playing(Endpoint(replace(Profile.bare(), canvas=2))) as player:
-        got = await player.say("@@say:aa bb cc dd@@", stop=["b cc"], stream=True)
-    assert got.said.content == "aa b"
+    async with open_client(SimulatedEndpoint(replace(Profile.bare(), canvas=2))) as player:
+        got = await player.send_text("@@say:aa bb cc dd@@", stop=["b cc"], stream=True)
+    assert got.streamed_reply.content == "aa b"
 
 
 async def test_repetition_is_found_only_where_it_is() -> None:
     rule = {"max_pattern_size": 4, "min_count": 3}
-    async with playing(Endpoint()) as player:
-        found = await player.say("@@say:start a b a b a b a b@@", repetition_detection=rule)
-        clean = await player.say("@@say:a b c d@@", repetition_detection=rule)
+    async with open_client(SimulatedEndpoint()) as player:
+        found = await player.send_text("@@say:start a b a b a b a b@@", repetition_detection=rule)
+        clean = await player.send_text("@@say:a b c d@@", repetition_detection=rule)
     assert found.message["content"] == "start a b a b a b"
     assert clean.body["choices"][0]["finish_reason"] == "stop"
 
@@ -83,19 +88,23 @@ async def test_parallel_calls_reasoning_and_choice_can_be_switched_off_in_a_stre
         "function": {"name": "f", "description": "F", "parameters": {"type": "object"}},
     }
     text = '@@think:hm@@@@tools:[{"name":"f"},{"name":"f"}]@@'
-    async with playing(Endpoint()) as player:
-        one = await player.say(
+    async with open_client(SimulatedEndpoint()) as player:
+        one = await player.send_text(
             text, tools=[tool], parallel_tool_calls=False, include_reasoning=False, stream=True
         )
-        none = await player.say(text, tools=[tool], tool_choice="none", stream=True)
-        required = await player.say(text, tools=[tool], tool_choice="required")
+        none = await player.send_text(text, tools=[tool], tool_choice="none", stream=True)
+        required = await player.send_text(text, tools=[tool], tool_choice="required")
         named = {"type": "function", "function": {"name": "f"}}
-        chosen = await player.say(text, tools=[tool], tool_choice=named, stream=True)
-    assert (one.said.calls, one.said.reasoning) == ({0: ["f", "{}"]}, "")
-    assert (none.said.calls, none.said.finish, none.said.stop_reason) == ({}, "stop", 50)
+        chosen = await player.send_text(text, tools=[tool], tool_choice=named, stream=True)
+    assert (one.streamed_reply.calls, one.streamed_reply.reasoning) == ({0: ["f", "{}"]}, "")
+    assert (
+        none.streamed_reply.calls,
+        none.streamed_reply.finish_reason,
+        none.streamed_reply.stop_reason,
+    ) == ({}, "stop", 50)
     assert required.message["content"] == ""
     assert required.body["choices"][0]["finish_reason"] == "tool_calls"
-    assert (len(chosen.said.calls), chosen.said.finish) == (2, "stop")
+    assert (len(chosen.streamed_reply.calls), chosen.streamed_reply.finish_reason) == (2, "stop")
 
 
 async def test_a_call_over_two_canvases_comes_in_two_pieces() -> None:
@@ -103,7 +112,7 @@ async def test_a_call_over_two_canvases_comes_in_two_pieces() -> None:
         "type": "function",
         "function": {"name": "f", "description": "F", "parameters": {"type": "object"}},
     }
-    async with playing(Endpoint()) as player:
-        got = await player.say(f'@@tool:f {{"text":"{"word " * 300}"}}@@', tools=[tool], stream=True)
-    assert got.said.calls == {0: ["f", f'{{"text": "{"word " * 300}"}}']}
+    async with open_client(SimulatedEndpoint()) as player:
+        got = await player.send_text(f'@@tool:f {{"text":"{"word " * 300}"}}@@', tools=[tool], stream=True)
+    assert got.streamed_reply.calls == {0: ["f", f'{{"text": "{"word " * 300}"}}']}
     assert player.endpoint.requests[0].canvases == 2

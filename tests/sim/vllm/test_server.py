@@ -9,8 +9,8 @@ import pytest
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, AsyncStream
 
 from bot.http_server import serve
-from bot.sim.vllm.server import ChatRequest, Endpoint, Profile, Timing, count_tokens
-from tests.support.endpoint_client import Player, playing
+from bot.sim.vllm.server import ChatRequest, Profile, SimulatedEndpoint, Timing, count_tokens
+from tests.support.endpoint_client import SimulatorClient, open_client
 
 SLOW = Timing.canvas(30)
 
@@ -20,7 +20,7 @@ def user(text: str) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def openai(endpoint: Endpoint) -> AsyncIterator[AsyncOpenAI]:
+async def openai_client(endpoint: SimulatedEndpoint) -> AsyncIterator[AsyncOpenAI]:
     async with (
         serve(endpoint.app) as url,
         AsyncOpenAI(base_url=f"{url}/v1", api_key=endpoint.api_key or "none", max_retries=0) as client,
@@ -29,10 +29,12 @@ async def openai(endpoint: Endpoint) -> AsyncIterator[AsyncOpenAI]:
 
 
 @contextlib.asynccontextmanager
-async def asking(player: Player, *bodies: dict[str, Any]) -> AsyncIterator[list[asyncio.Task[Any]]]:
+async def send_concurrently(
+    player: SimulatorClient, *bodies: dict[str, Any]
+) -> AsyncIterator[list[asyncio.Task[Any]]]:
     """Requests on their way, cancelled in the end."""
     async with asyncio.TaskGroup() as tasks:
-        asked = [tasks.create_task(player.play(body)) for body in bodies]
+        asked = [tasks.create_task(player.send(body)) for body in bodies]
         yield asked
         for task in asked:
             task.cancel()
@@ -43,7 +45,7 @@ async def test_the_openai_client_reads_a_stream_with_calls_and_usage() -> None:
         "type": "function",
         "function": {"name": "f", "description": "F", "parameters": {"type": "object"}},
     }
-    async with openai(Endpoint()) as client:
+    async with openai_client(SimulatedEndpoint()) as client:
         stream = await client.chat.completions.create(
             model="diffusiongemma",
             messages=[{"role": "user", "content": '@@think:hm@@@@tool:f {"a":"b"}@@'}],
@@ -63,7 +65,7 @@ async def test_the_openai_client_reads_a_stream_with_calls_and_usage() -> None:
 
 
 async def test_the_openai_client_reads_models_answers_and_refusals() -> None:
-    async with openai(Endpoint(api_key="k")) as client:
+    async with openai_client(SimulatedEndpoint(api_key="k")) as client:
         models = [model.id async for model in client.models.list()]
         answer = await client.chat.completions.create(
             model=models[0], messages=[{"role": "user", "content": "hi"}]
@@ -77,9 +79,9 @@ async def test_the_openai_client_reads_models_answers_and_refusals() -> None:
 
 
 async def test_the_openai_client_notices_a_reset() -> None:
-    endpoint = Endpoint()
-    endpoint.fault("reset")
-    async with openai(endpoint) as client:
+    endpoint = SimulatedEndpoint()
+    endpoint.inject_fault("reset")
+    async with openai_client(endpoint) as client:
         with pytest.raises(APIConnectionError):
             await client.chat.completions.create(
                 model="diffusiongemma", messages=[{"role": "user", "content": "hi"}]
@@ -87,20 +89,20 @@ async def test_the_openai_client_notices_a_reset() -> None:
 
 
 async def test_each_canvas_comes_as_one_chunk_and_the_role_with_the_first() -> None:
-    endpoint = Endpoint(Profile.bare())
-    async with playing(endpoint) as player:
-        got = await player.say("@@repeat:600 word @@", stream=True)
+    endpoint = SimulatedEndpoint(Profile.bare())
+    async with open_client(endpoint) as player:
+        got = await player.send_text("@@repeat:600 word @@", stream=True)
     assert len(got.lines) == 1 + 3 + 1
     assert endpoint.requests[0].canvases == 3
     assert endpoint.requests[0].completion_tokens == count_tokens("word " * 600) + 1
 
 
 async def test_held_canvases_wait_for_release() -> None:
-    endpoint = Endpoint()
-    async with playing(endpoint) as player:
+    endpoint = SimulatedEndpoint()
+    async with open_client(endpoint) as player:
         endpoint.hold()
-        async with asking(player, user("a"), user("b")) as asked:
-            await endpoint.until(lambda: endpoint.running == 2)
+        async with send_concurrently(player, user("a"), user("b")) as asked:
+            await endpoint.wait_until(lambda: endpoint.running == 2)
             assert not any(task.done() for task in asked)
             endpoint.release()
             endpoint.release()
@@ -109,11 +111,11 @@ async def test_held_canvases_wait_for_release() -> None:
 
 
 async def test_no_more_run_at_once_than_there_are_seats() -> None:
-    endpoint = Endpoint(seats=2)
-    async with playing(endpoint) as player:
+    endpoint = SimulatedEndpoint(seats=2)
+    async with open_client(endpoint) as player:
         endpoint.hold()
-        async with asking(player, *(user(str(n)) for n in range(5))) as asked:
-            await endpoint.until(lambda: endpoint.running + endpoint.waiting == 5)
+        async with send_concurrently(player, *(user(str(n)) for n in range(5))) as asked:
+            await endpoint.wait_until(lambda: endpoint.running + endpoint.waiting == 5)
             assert (endpoint.running, endpoint.waiting) == (2, 3)
             endpoint.release()
             await asyncio.gather(*asked)
@@ -134,26 +136,26 @@ async def test_the_queue_follows_priority_only_when_the_server_is_told_to(
         heard.append(str(request.messages[0]["content"]))
         return "ok"
 
-    endpoint = Endpoint(profile, seats=1, brain=brain)
+    endpoint = SimulatedEndpoint(profile, seats=1, brain=brain)
     arrivals = [("first", 0), ("high", 5), ("none", None), ("low", -5), ("header", -9)]
-    async with playing(endpoint) as player, asyncio.TaskGroup() as tasks:
+    async with open_client(endpoint) as player, asyncio.TaskGroup() as tasks:
         endpoint.hold()
         for place, (name, priority) in enumerate(arrivals):
             fields = {} if priority is None or name == "header" else {"priority": priority}
             headers = {"x-vllm-priority": "-9"} if name == "header" else {}
-            tasks.create_task(player.play({**user(name), **fields}, **headers))
-            await endpoint.until(lambda wanted=place + 1: endpoint.running + endpoint.waiting == wanted)  # type: ignore[misc]
+            tasks.create_task(player.send({**user(name), **fields}, **headers))
+            await endpoint.wait_until(lambda wanted=place + 1: endpoint.running + endpoint.waiting == wanted)  # type: ignore[misc]
         endpoint.release()
     assert heard == (order or [name for name, _ in arrivals])
 
 
 async def test_the_limit_of_the_queue_counts_those_that_run() -> None:
-    endpoint = Endpoint(replace(Profile.today(), max_queued=2))
-    async with playing(endpoint) as player:
+    endpoint = SimulatedEndpoint(replace(Profile.today(), max_queued=2))
+    async with open_client(endpoint) as player:
         endpoint.hold()
-        async with asking(player, user("a"), user("b")):
-            await endpoint.until(lambda: endpoint.running == 2)
-            refused = await player.say("c")
+        async with send_concurrently(player, user("a"), user("b")):
+            await endpoint.wait_until(lambda: endpoint.running == 2)
+            refused = await player.send_text("c")
             metrics = (await player.http.get("/metrics")).text
     assert refused.status == 503
     assert (
@@ -164,24 +166,27 @@ async def test_the_limit_of_the_queue_counts_those_that_run() -> None:
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_client_that_goes_frees_its_seat_at_once(stream: bool) -> None:
-    endpoint = Endpoint(timing=SLOW, seats=1)
-    async with playing(endpoint) as player, asking(player, {**user("a"), "stream": stream}) as asked:
-        await endpoint.until(lambda: endpoint.running == 1)
+    endpoint = SimulatedEndpoint(timing=SLOW, seats=1)
+    async with (
+        open_client(endpoint) as player,
+        send_concurrently(player, {**user("a"), "stream": stream}) as asked,
+    ):
+        await endpoint.wait_until(lambda: endpoint.running == 1)
         asked[0].cancel()
-        await endpoint.until(lambda: endpoint.running == 0)
-        await endpoint.until(lambda: endpoint.requests[0].finished is not None)
+        await endpoint.wait_until(lambda: endpoint.running == 0)
+        await endpoint.wait_until(lambda: endpoint.requests[0].finished_at is not None)
     assert endpoint.requests[0].cancelled
-    assert endpoint.requests[0].first is None
+    assert endpoint.requests[0].first_canvas_at is None
 
 
 async def test_a_client_that_goes_while_it_waits_leaves_the_queue() -> None:
-    endpoint = Endpoint(seats=1)
-    async with playing(endpoint) as player:
+    endpoint = SimulatedEndpoint(seats=1)
+    async with open_client(endpoint) as player:
         endpoint.hold()
-        async with asking(player, user("a"), user("b"), user("c")) as asked:
-            await endpoint.until(lambda: endpoint.waiting == 2)
+        async with send_concurrently(player, user("a"), user("b"), user("c")) as asked:
+            await endpoint.wait_until(lambda: endpoint.waiting == 2)
             asked[1].cancel()
-            await endpoint.until(lambda: endpoint.waiting == 1)
+            await endpoint.wait_until(lambda: endpoint.waiting == 1)
             endpoint.release()
             await asyncio.gather(asked[0], asked[2])
     assert [request.cancelled for request in endpoint.requests] == [False, True, False]
@@ -197,24 +202,24 @@ async def test_time_is_prefill_of_what_is_not_cached_and_canvases() -> None:
     assert timing.canvas_time(2000, limit=99) == pytest.approx(0.045)
     assert Timing.canvas(1.6).canvas_time(9) == 1.6
     assert Timing.spark().canvas_time(1000) == pytest.approx(1.5, abs=0.1)
-    endpoint = Endpoint(timing=Timing.canvas(0.05, prefill_tokens_per_s=2_000))
-    async with playing(endpoint) as player:
-        await player.say("word " * 600)
-        await player.say("word " * 600)
+    endpoint = SimulatedEndpoint(timing=Timing.canvas(0.05, prefill_tokens_per_s=2_000))
+    async with open_client(endpoint) as player:
+        await player.send_text("word " * 600)
+        await player.send_text("word " * 600)
     cold, warm = endpoint.requests
-    assert warm.seat_wait is not None
-    assert cold.first
-    assert cold.seated
-    assert warm.first
-    assert warm.seated
-    assert cold.first - cold.seated > 0.05 + cold.prompt_tokens / 2_000
-    assert warm.first - warm.seated < cold.first - cold.seated
+    assert warm.seat_wait_seconds is not None
+    assert cold.first_canvas_at
+    assert cold.seated_at
+    assert warm.first_canvas_at
+    assert warm.seated_at
+    assert cold.first_canvas_at - cold.seated_at > 0.05 + cold.prompt_tokens / 2_000
+    assert warm.first_canvas_at - warm.seated_at < cold.first_canvas_at - cold.seated_at
 
 
 async def test_log_and_sums_say_what_was_asked() -> None:
-    endpoint = Endpoint()
-    async with playing(endpoint) as player:
-        await player.say("hi", chat_template_kwargs={"enable_thinking": True})
+    endpoint = SimulatedEndpoint()
+    async with open_client(endpoint) as player:
+        await player.send_text("hi", chat_template_kwargs={"enable_thinking": True})
     [log] = endpoint.requests
     assert log.prompt.endswith("<|turn>model\n")
     assert log.prompt_tokens == count_tokens(log.prompt) == endpoint.prompt_tokens
@@ -225,36 +230,36 @@ async def test_log_and_sums_say_what_was_asked() -> None:
 
 
 async def test_the_log_does_not_grow_for_ever() -> None:
-    endpoint = Endpoint()
-    endpoint.fault("busy", times=None)
-    async with playing(endpoint) as player:
-        await player.say("a")
+    endpoint = SimulatedEndpoint()
+    endpoint.inject_fault("busy", times=None)
+    async with open_client(endpoint) as player:
+        await player.send_text("a")
         endpoint.requests.extend(endpoint.requests * 3999)
-        await player.say("b")
+        await player.send_text("b")
     assert len(endpoint.requests) == 2001
     assert endpoint.requests[-1].body["messages"][0]["content"] == "b"
 
 
 async def test_until_gives_up() -> None:
     with pytest.raises(TimeoutError):
-        await Endpoint().until(lambda: False, timeout=0.01)
+        await SimulatedEndpoint().wait_until(lambda: False, timeout=0.01)
 
 
 async def test_an_idle_server_answers_every_route() -> None:
-    async with playing(Endpoint()) as player:
-        health = await player.play(None, "/health")
+    async with open_client(SimulatedEndpoint()) as player:
+        health = await player.send(None, "/health")
         ping = await player.http.post("/ping")
-        load = await player.play(None, "/load")
-        wrong = await player.play(None, "/v1/chat/completions")
+        load = await player.send(None, "/load")
+        wrong = await player.send(None, "/v1/chat/completions")
     assert (health.status, ping.status_code, load.body) == (200, 200, {"server_load": 0})
     assert (wrong.status, wrong.body) == (405, {"detail": "Method Not Allowed"})
 
 
 async def test_metrics_count_requests_tokens_and_whole_canvases() -> None:
-    endpoint = Endpoint(timing=Timing(steps_per_canvas=12))
-    async with playing(endpoint) as player:
-        await player.say("@@repeat:300 word @@", vllm_xargs={"diffusion_max_steps": 4})
-        await player.say("hi")
+    endpoint = SimulatedEndpoint(timing=Timing(steps_per_canvas=12))
+    async with open_client(endpoint) as player:
+        await player.send_text("@@repeat:300 word @@", vllm_xargs={"diffusion_max_steps": 4})
+        await player.send_text("hi")
         text = (await player.http.get("/metrics")).text
     values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     labels = 'engine="0",model_name="diffusiongemma"'
@@ -272,26 +277,26 @@ async def test_metrics_count_requests_tokens_and_whole_canvases() -> None:
 async def test_load_counts_running_requests_where_tracking_is_on() -> None:
     loads = []
     for profile in (Profile.today(), Profile.bare()):
-        endpoint = Endpoint(profile)
-        async with playing(endpoint) as player:
+        endpoint = SimulatedEndpoint(profile)
+        async with open_client(endpoint) as player:
             endpoint.hold()
-            async with asking(player, user("a")):
-                await endpoint.until(lambda here=endpoint: here.running == 1)  # type: ignore[misc]
-                loads.append((await player.play(None, "/load")).body["server_load"])
+            async with send_concurrently(player, user("a")):
+                await endpoint.wait_until(lambda here=endpoint: here.running == 1)  # type: ignore[misc]
+                loads.append((await player.send(None, "/load")).body["server_load"])
     assert loads == [1, 0]
 
 
 async def test_two_endpoints_know_nothing_of_each_other() -> None:
-    one, two = Endpoint(), Endpoint()
-    async with playing(one) as first, playing(two) as second:
-        await first.say("word " * 100)
-        await second.say("word " * 100)
+    one, two = SimulatedEndpoint(), SimulatedEndpoint()
+    async with open_client(one) as first, open_client(two) as second:
+        await first.send_text("word " * 100)
+        await second.send_text("word " * 100)
     assert one.cached_tokens == two.cached_tokens == 0
     assert len(one.requests) == len(two.requests) == 1
 
 
 async def test_a_port_without_its_server_refuses() -> None:
-    async with serve(Endpoint().app) as url:
+    async with serve(SimulatedEndpoint().app) as url:
         pass
     async with httpx.AsyncClient() as http:
         with pytest.raises(httpx.ConnectError):

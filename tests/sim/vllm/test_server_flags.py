@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bot.sim.vllm.server import Endpoint, Profile, said
-from tests.support.endpoint_client import Said, merged, playing
+from bot.sim.vllm.server import Profile, SimulatedEndpoint, reply_with
+from tests.support.endpoint_client import StreamedReply, merge_stream, open_client
 
 TOOL = {"type": "function", "function": {"name": "f", "description": "F", "parameters": {"type": "object"}}}
 THINKING = {"chat_template_kwargs": {"enable_thinking": True}}
@@ -16,27 +16,27 @@ NO_PARSER = '"auto" tool choice requires --enable-auto-tool-choice and --tool-ca
 
 @pytest.mark.parametrize("fields", [{"tools": [TOOL]}, {"tools": [TOOL], "tool_choice": "auto"}])
 async def test_without_a_tool_parser_the_model_may_not_choose(fields: dict[str, Any]) -> None:
-    async with playing(Endpoint(replace(Profile.today(), tool_parser=False))) as player:
-        played = await player.say("hi", **fields)
-        allowed = await player.say("hi", tools=[TOOL], tool_choice="none")
-        plain = await player.say("hi")
+    async with open_client(SimulatedEndpoint(replace(Profile.today(), tool_parser=False))) as player:
+        played = await player.send_text("hi", **fields)
+        allowed = await player.send_text("hi", tools=[TOOL], tool_choice="none")
+        plain = await player.send_text("hi")
     assert played.status == 400
     assert played.body["error"]["message"] == NO_PARSER
     assert allowed.status == plain.status == 200
 
 
-async def both(brain: str, **fields: Any) -> tuple[Said, Any]:
+async def send_both_ways(brain: str, **fields: Any) -> tuple[StreamedReply, Any]:
     """Streamed and not, from a server without a parser of thoughts."""
-    async with playing(
-        Endpoint(replace(Profile.today(), reasoning_parser=False), brain=said(brain))
+    async with open_client(
+        SimulatedEndpoint(replace(Profile.today(), reasoning_parser=False), brain=reply_with(brain))
     ) as player:
-        stream = await player.say("hi", stream=True, tools=[TOOL], **fields)
-        whole = await player.say("hi", tools=[TOOL], **fields)
-    return merged(stream.lines), whole
+        stream = await player.send_text("hi", stream=True, tools=[TOOL], **fields)
+        whole = await player.send_text("hi", tools=[TOOL], **fields)
+    return merge_stream(stream.lines), whole
 
 
 async def test_without_a_reasoning_parser_thoughts_are_content() -> None:
-    stream, whole = await both("<|channel>thought\nhm\n<channel|>Hello", **THINKING)
+    stream, whole = await send_both_ways("<|channel>thought\nhm\n<channel|>Hello", **THINKING)
     assert stream.content == whole.message["content"] == "<|channel>thought\nhm\n<channel|>Hello"
     assert stream.reasoning == ""
     assert whole.message["reasoning"] is None
@@ -46,7 +46,7 @@ async def test_without_a_reasoning_parser_thoughts_are_content() -> None:
 
 
 async def test_without_a_reasoning_parser_the_rest_is_as_ever() -> None:
-    stream, whole = await both("Hello<|tool_call>call:f{}<tool_call|>")
+    stream, whole = await send_both_ways("Hello<|tool_call>call:f{}<tool_call|>")
     assert stream.content == whole.message["content"] == "Hello"
     assert stream.calls == {0: ["f", "{}"]}
 
@@ -58,61 +58,61 @@ async def test_an_open_channel_is_content_too() -> None:
         {"role": "assistant", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "a", "content": "12"},
     ]
-    endpoint = Endpoint(
-        replace(Profile.today(), reasoning_parser=False), brain=said("It is 12.<channel|>So 12.")
+    endpoint = SimulatedEndpoint(
+        replace(Profile.today(), reasoning_parser=False), brain=reply_with("It is 12.<channel|>So 12.")
     )
-    async with playing(endpoint) as player:
-        stream = await player.play({"messages": messages, "stream": True, **THINKING})
-    assert stream.said.content == "It is 12.<channel|>So 12."
+    async with open_client(endpoint) as player:
+        stream = await player.send({"messages": messages, "stream": True, **THINKING})
+    assert stream.streamed_reply.content == "It is 12.<channel|>So 12."
 
 
 async def test_a_server_wide_cap_ends_every_reply() -> None:
-    async with playing(Endpoint(Profile.preview())) as player:
-        played = await player.say("@@repeat:900 word @@", max_tokens=1024)
+    async with open_client(SimulatedEndpoint(Profile.preview())) as player:
+        played = await player.send_text("@@repeat:900 word @@", max_tokens=1024)
     assert played.body["choices"][0]["finish_reason"] == "length"
     assert played.body["usage"]["completion_tokens"] == 256
 
 
 async def test_a_whole_reply_may_have_no_usage() -> None:
-    async with playing(Endpoint(replace(Profile.today(), whole_usage=False))) as player:
-        whole = await player.say("hi")
-        stream = await player.say("hi", stream=True)
+    async with open_client(SimulatedEndpoint(replace(Profile.today(), whole_usage=False))) as player:
+        whole = await player.send_text("hi")
+        stream = await player.send_text("hi", stream=True)
     assert whole.body["usage"] is None
-    assert stream.said.usage
+    assert stream.streamed_reply.usage
 
 
 async def test_without_a_prefix_cache_nothing_is_found_again() -> None:
-    endpoint = Endpoint(replace(Profile.today(), prefix_cache=False))
-    async with playing(endpoint) as player:
+    endpoint = SimulatedEndpoint(replace(Profile.today(), prefix_cache=False))
+    async with open_client(endpoint) as player:
         for _ in range(3):
-            await player.say("word " * 200)
+            await player.send_text("word " * 200)
     assert [request.cached_tokens for request in endpoint.requests] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("frees", [True, False])
 async def test_a_seat_may_outlive_its_reader(frees: bool) -> None:
-    endpoint = Endpoint(replace(Profile.today(), frees_on_abort=frees))
-    async with playing(endpoint) as player:
+    endpoint = SimulatedEndpoint(replace(Profile.today(), frees_on_abort=frees))
+    async with open_client(endpoint) as player:
         endpoint.hold()
         body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
         async with asyncio.TaskGroup() as tasks:
             asking = tasks.create_task(player.http.post("/v1/chat/completions", json=body))
-            await endpoint.until(lambda: endpoint.running == 1)
+            await endpoint.wait_until(lambda: endpoint.running == 1)
             asking.cancel()
         if frees:
-            await endpoint.until(lambda: endpoint.running == 0)
+            await endpoint.wait_until(lambda: endpoint.running == 0)
         endpoint.release()
-        await endpoint.until(lambda: endpoint.requests[0].finished is not None)
+        await endpoint.wait_until(lambda: endpoint.requests[0].finished_at is not None)
     assert endpoint.requests[0].cancelled is frees
     assert (endpoint.requests[0].completion_tokens > 0) is not frees
 
 
 @pytest.mark.parametrize("thinking", [True, False])
 async def test_a_template_without_a_switch_renders_what_the_server_says(thinking: bool) -> None:
-    endpoint = Endpoint(replace(Profile.today(), thinking_switch=False, thinking=thinking))
-    async with playing(endpoint) as player:
+    endpoint = SimulatedEndpoint(replace(Profile.today(), thinking_switch=False, thinking=thinking))
+    async with open_client(endpoint) as player:
         for wish in (True, False):
-            await player.say("hi", chat_template_kwargs={"enable_thinking": wish})
+            await player.send_text("hi", chat_template_kwargs={"enable_thinking": wish})
     assert [request.thinking for request in endpoint.requests] == [thinking, thinking]
 
 
@@ -123,16 +123,16 @@ async def test_history_may_lose_the_empty_thought_its_prompt_ended_with(keeps: b
         {"role": "assistant", "content": "b"},
         {"role": "user", "content": "c"},
     ]
-    endpoint = Endpoint(replace(Profile.today(), keeps_empty_thoughts=keeps))
-    async with playing(endpoint) as player:
-        await player.play({"messages": messages})
+    endpoint = SimulatedEndpoint(replace(Profile.today(), keeps_empty_thoughts=keeps))
+    async with open_client(endpoint) as player:
+        await player.send({"messages": messages})
     assert ("<|channel>thought\n<channel|>b" in endpoint.requests[0].prompt) is keeps
     assert endpoint.requests[0].prompt.endswith("<|channel>thought\n<channel|>")
 
 
 @pytest.mark.parametrize("defuses", [True, False])
 async def test_a_tokenizer_may_drop_what_has_no_width(defuses: bool) -> None:
-    async with playing(Endpoint(replace(Profile.today(), defuses=defuses))) as player:
+    async with open_client(SimulatedEndpoint(replace(Profile.today(), defuses=defuses))) as player:
         body = {"prompt": "a <\u200bturn|> b", "return_token_strs": True}
-        told = await player.play(body, "/tokenize")
+        told = await player.send(body, "/tokenize")
     assert ("<turn|>" in told.body["token_strs"]) is not defuses

@@ -6,25 +6,25 @@ import pytest
 from openai import AsyncOpenAI
 
 from bot.http_server import serve
-from bot.sim.vllm.server import Endpoint, Profile, Sound
-from tests.support.endpoint_client import playing
+from bot.sim.vllm.server import AudioUpload, Profile, SimulatedEndpoint
+from tests.support.endpoint_client import open_client
 
 WILD = bytes(range(256)) + b"\r\n--boundary\r\n\n\r\r"
 
 
 @pytest.mark.parametrize("profile", [Profile.today(), Profile.hosted_api()])
 async def test_the_openai_client_gets_the_text_of_a_file(profile: Profile) -> None:
-    endpoint = Endpoint(profile, transcribe=lambda sound: f"{sound.name} says hello")
+    endpoint = SimulatedEndpoint(profile, transcribe=lambda sound: f"{sound.name} says hello")
     async with serve(endpoint.app) as url, AsyncOpenAI(base_url=f"{url}/v1", api_key="none") as client:
         heard = await client.audio.transcriptions.create(
             model="whisper-1", file=("voice.ogg", WILD, "audio/ogg")
         )
     assert heard.text == "voice.ogg says hello"
-    assert endpoint.sounds == [Sound("voice.ogg", "audio/ogg", WILD, "whisper-1")]
+    assert endpoint.audio_uploads == [AudioUpload("voice.ogg", "audio/ogg", WILD, "whisper-1")]
 
 
 async def test_without_an_ear_of_its_own_it_tells_the_size() -> None:
-    async with playing(Endpoint()) as player:
+    async with open_client(SimulatedEndpoint()) as player:
         played = await player.http.post("/v1/audio/transcriptions", files={"file": ("a.ogg", b"12345")})
     assert played.json() == {"text": "a sound of 5 bytes"}
 
@@ -39,9 +39,9 @@ async def test_without_an_ear_of_its_own_it_tells_the_size() -> None:
     ],
 )
 async def test_no_file_is_refused(sent: dict[str, Any], message: str) -> None:
-    endpoint = Endpoint()
-    async with playing(endpoint) as player:
+    endpoint = SimulatedEndpoint()
+    async with open_client(endpoint) as player:
         played = await player.http.post("/v1/audio/transcriptions", **sent)
     assert played.status_code == 400
     assert message in played.json()["error"]["message"]
-    assert endpoint.sounds == []
+    assert endpoint.audio_uploads == []

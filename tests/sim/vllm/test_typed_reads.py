@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bot.sim.vllm.server import Endpoint, Profile, Question, Timing
-from tests.support.endpoint_client import playing
+from bot.sim.vllm.server import Profile, SimulatedEndpoint, Timing, TypedQuestion
+from tests.support.endpoint_client import open_client
 
 SYSTEMONE, DECISIONS = "/v1/systemone", "/v1/decisions"
 CHOICE = {
@@ -20,11 +20,11 @@ SCORE = {"type": "score", "instructions": "How upset?", "criteria": ["calm", "an
 STATE = "My card was charged twice."
 
 
-def systemone(**questions: Any) -> dict[str, Any]:
+def systemone_body(**questions: Any) -> dict[str, Any]:
     return {"model": "diffusiongemma", "state": STATE, "questions": questions}
 
 
-def decisions(*questions: Any, **fields: Any) -> dict[str, Any]:
+def decisions_body(*questions: Any, **fields: Any) -> dict[str, Any]:
     return {"model": "diffusiongemma", "input": STATE, "questions": list(questions), **fields}
 
 
@@ -38,8 +38,8 @@ LEVELS = {
 
 
 async def test_systemone_answers_by_name_with_probabilities_and_usage() -> None:
-    async with playing(Endpoint()) as player:
-        played = await player.play(systemone(team=CHOICE, charged=NOUL, mood=SCORE), SYSTEMONE)
+    async with open_client(SimulatedEndpoint()) as player:
+        played = await player.send(systemone_body(team=CHOICE, charged=NOUL, mood=SCORE), SYSTEMONE)
     assert played.status == 200
     body = played.body
     assert body["object"] == "structured_decision"
@@ -58,8 +58,8 @@ async def test_systemone_answers_by_name_with_probabilities_and_usage() -> None:
 
 
 async def test_decisions_answers_in_order_with_all_of_the_usage() -> None:
-    async with playing(Endpoint()) as player:
-        played = await player.play(decisions(PREDICATE, CHOICES, LEVELS), DECISIONS)
+    async with open_client(SimulatedEndpoint()) as player:
+        played = await player.send(decisions_body(PREDICATE, CHOICES, LEVELS), DECISIONS)
     predicate, choice, score = played.body["answers"]
     assert predicate.keys() == {"type", "name", "probability"}
     assert predicate["name"] == "charged"
@@ -72,39 +72,41 @@ async def test_decisions_answers_in_order_with_all_of_the_usage() -> None:
 
 
 async def test_a_judge_can_be_set_and_sees_what_was_asked() -> None:
-    endpoint = Endpoint(judge=lambda question: (3, 1))
-    async with playing(endpoint) as player:
-        first = await player.play(systemone(charged=NOUL), SYSTEMONE)
+    endpoint = SimulatedEndpoint(judge=lambda question: (3, 1))
+    async with open_client(endpoint) as player:
+        first = await player.send(systemone_body(charged=NOUL), SYSTEMONE)
         endpoint.judge = lambda question: (0, 0)
-        nothing = await player.play(decisions(PREDICATE), DECISIONS)
+        nothing = await player.send(decisions_body(PREDICATE), DECISIONS)
     assert first.body["answers"]["charged"]["noul"] == 0.75
     assert nothing.body["answers"][0]["probability"] == 0
-    assert endpoint.questions == [
-        Question("charged", "noul", "Was the card charged?", ("yes", "no"), ("", ""), STATE),
-        Question("charged", "noul", "Was the card charged?", ("yes", "no"), ("", ""), STATE),
+    assert endpoint.typed_questions == [
+        TypedQuestion("charged", "noul", "Was the card charged?", ("yes", "no"), ("", ""), STATE),
+        TypedQuestion("charged", "noul", "Was the card charged?", ("yes", "no"), ("", ""), STATE),
     ]
 
 
 async def test_the_state_may_be_json_and_the_input_messages() -> None:
-    endpoint = Endpoint()
+    endpoint = SimulatedEndpoint()
     parts = [{"type": "input_text", "text": "two"}]
     messages = [{"role": "user", "content": "one"}, {"role": "user", "content": parts}]
-    async with playing(endpoint) as player:
-        await player.play({**systemone(a=NOUL), "state": {"é": 1}, "instructions": "Be strict."}, SYSTEMONE)
-        await player.play({**decisions(PREDICATE), "input": messages}, DECISIONS)
-    assert [question.state for question in endpoint.questions] == ['{"é": 1}', "one\ntwo"]
+    async with open_client(endpoint) as player:
+        await player.send(
+            {**systemone_body(a=NOUL), "state": {"é": 1}, "instructions": "Be strict."}, SYSTEMONE
+        )
+        await player.send({**decisions_body(PREDICATE), "input": messages}, DECISIONS)
+    assert [question.state for question in endpoint.typed_questions] == ['{"é": 1}', "one\ntwo"]
 
 
 async def test_a_read_is_one_step_of_a_small_canvas() -> None:
-    endpoint = Endpoint()
-    async with playing(endpoint) as player:
-        played = await player.play(systemone(**{str(n): NOUL for n in range(8)}), SYSTEMONE)
+    endpoint = SimulatedEndpoint()
+    async with open_client(endpoint) as player:
+        played = await player.send(systemone_body(**{str(n): NOUL for n in range(8)}), SYSTEMONE)
         assert (
             'diffusion_num_denoising_steps_total{engine="0",model_name="diffusiongemma"} 1.0'
-            in await metrics(player)
+            in await read_metrics(player)
         )
-        await player.play(systemone(**{str(n): NOUL for n in range(9)}), SYSTEMONE)
-        text = await metrics(player)
+        await player.send(systemone_body(**{str(n): NOUL for n in range(9)}), SYSTEMONE)
+        text = await read_metrics(player)
     assert "diffusion_num_denoising_steps_total" in text
     assert 'diffusion_num_canvas_positions_total{engine="0",model_name="diffusiongemma"} 48.0' in text
     assert played.body["usage"]["input_tokens"] > 20
@@ -112,7 +114,7 @@ async def test_a_read_is_one_step_of_a_small_canvas() -> None:
     assert endpoint.requests == []
 
 
-async def metrics(player: Any) -> str:
+async def read_metrics(player: Any) -> str:
     return str((await player.http.get("/metrics")).text)
 
 
@@ -120,16 +122,16 @@ async def metrics(player: Any) -> str:
     ("version", "statuses"), [("0.33.0", (200, 200)), ("0.32.0", (200, 404)), ("0.31.2", (404, 404))]
 )
 async def test_older_releases_lack_the_routes(version: str, statuses: tuple[int, int]) -> None:
-    async with playing(Endpoint(Profile(version=version))) as player:
-        first = await player.play(systemone(a=NOUL), SYSTEMONE)
-        second = await player.play(decisions(PREDICATE), DECISIONS)
+    async with open_client(SimulatedEndpoint(Profile(version=version))) as player:
+        first = await player.send(systemone_body(a=NOUL), SYSTEMONE)
+        second = await player.send(decisions_body(PREDICATE), DECISIONS)
     assert (first.status, second.status) == statuses
 
 
 async def test_without_log_probabilities_it_cannot() -> None:
-    async with playing(Endpoint(replace(Profile.today(), logprobs=False))) as player:
-        for body, path in ((systemone(a=NOUL), SYSTEMONE), (decisions(PREDICATE), DECISIONS)):
-            played = await player.play(body, path)
+    async with open_client(SimulatedEndpoint(replace(Profile.today(), logprobs=False))) as player:
+        for body, path in ((systemone_body(a=NOUL), SYSTEMONE), (decisions_body(PREDICATE), DECISIONS)):
+            played = await player.send(body, path)
             assert played.status == 501
             assert played.body["error"]["message"] == "The model does not support the Decisions API"
 
@@ -142,29 +144,29 @@ async def test_without_log_probabilities_it_cannot() -> None:
         ({"state": "x"}, "'loc': 'body.questions', 'msg': 'Field required'"),
         ({"state": "x", "questions": {}}, "Input should be a valid dictionary"),
         ({"state": "x", "questions": [NOUL]}, "Input should be a valid dictionary"),
-        (systemone(**{str(n): NOUL for n in range(65)}), "questions: at most 64 for this model"),
+        (systemone_body(**{str(n): NOUL for n in range(65)}), "questions: at most 64 for this model"),
         (
-            systemone(a={**CHOICE, "criteria": {str(n): None for n in range(27)}}),
+            systemone_body(a={**CHOICE, "criteria": {str(n): None for n in range(27)}}),
             "at most 26 options for this model",
         ),
         (
-            systemone(a={**SCORE, "criteria": [str(n) for n in range(11)]}),
+            systemone_body(a={**SCORE, "criteria": [str(n) for n in range(11)]}),
             "at most 10 options for this model",
         ),
-        (systemone(a={**SCORE, "criteria": ["one"]}), "must be an ordered list of levels"),
-        (systemone(a={**CHOICE, "criteria": {}}), "must map option names"),
-        (systemone(a={**NOUL, "criteria": ["yes"]}), "noul criteria must be an object"),
-        (systemone(a={**NOUL, "name": "b"}), "Extra inputs are not permitted"),
+        (systemone_body(a={**SCORE, "criteria": ["one"]}), "must be an ordered list of levels"),
+        (systemone_body(a={**CHOICE, "criteria": {}}), "must map option names"),
+        (systemone_body(a={**NOUL, "criteria": ["yes"]}), "noul criteria must be an object"),
+        (systemone_body(a={**NOUL, "name": "b"}), "Extra inputs are not permitted"),
         (
-            systemone(a={"type": "guess"}),
+            systemone_body(a={"type": "guess"}),
             "unknown question type 'guess'; supported: ['choice', 'noul', 'score']",
         ),
-        (systemone(a={}), "'loc': 'body.questions.a.type', 'msg': 'Field required'"),
+        (systemone_body(a={}), "'loc': 'body.questions.a.type', 'msg': 'Field required'"),
     ],
 )
 async def test_systemone_refuses_with_the_servers_words(body: dict[str, Any], message: str) -> None:
-    async with playing(Endpoint()) as player:
-        played = await player.play(body, SYSTEMONE)
+    async with open_client(SimulatedEndpoint()) as player:
+        played = await player.send(body, SYSTEMONE)
     assert played.status in (400, 404)
     assert message in played.body["error"]["message"]
 
@@ -173,60 +175,63 @@ async def test_systemone_refuses_with_the_servers_words(body: dict[str, Any], me
     ("body", "message"),
     [
         ({"model": "diffusiongemma", "input": "x"}, "'loc': 'body.questions', 'msg': 'Field required'"),
-        (decisions(), "List should have at least 1 item"),
+        (decisions_body(), "List should have at least 1 item"),
         (
-            decisions(PREDICATE, temperature=1),
+            decisions_body(PREDICATE, temperature=1),
             "'loc': 'body.temperature', 'msg': 'Extra inputs are not permitted'",
         ),
-        (decisions({**PREDICATE, "criteria": {}, "kind": 1}), "'loc': 'body.questions.0.kind'"),
-        (decisions({"type": "predicate"}), "'loc': 'body.questions.0.instructions', 'msg': 'Field required'"),
-        (decisions({"type": "guess", "instructions": ""}), "Input tag 'guess' is unknown"),
-        (decisions({**CHOICES, "choices": [{"value": 1}]}), "List should have at least 2 items"),
+        (decisions_body({**PREDICATE, "criteria": {}, "kind": 1}), "'loc': 'body.questions.0.kind'"),
         (
-            decisions({**CHOICES, "choices": [{"value": n} for n in range(27)]}),
+            decisions_body({"type": "predicate"}),
+            "'loc': 'body.questions.0.instructions', 'msg': 'Field required'",
+        ),
+        (decisions_body({"type": "guess", "instructions": ""}), "Input tag 'guess' is unknown"),
+        (decisions_body({**CHOICES, "choices": [{"value": 1}]}), "List should have at least 2 items"),
+        (
+            decisions_body({**CHOICES, "choices": [{"value": n} for n in range(27)]}),
             "at most 26 options for this model",
         ),
         (
-            decisions(PREDICATE, input=[{"role": "user", "content": [{"type": "input_image"}]}]),
+            decisions_body(PREDICATE, input=[{"role": "user", "content": [{"type": "input_image"}]}]),
             "Decisions supports text input only",
         ),
     ],
 )
 async def test_decisions_refuses_with_the_servers_words(body: dict[str, Any], message: str) -> None:
-    async with playing(Endpoint()) as player:
-        played = await player.play(body, DECISIONS)
+    async with open_client(SimulatedEndpoint()) as player:
+        played = await player.send(body, DECISIONS)
     assert played.status == 400
     assert message in played.body["error"]["message"]
 
 
 async def test_a_read_takes_a_seat_and_gives_it_back_when_the_client_goes() -> None:
-    endpoint = Endpoint(seats=1)
-    async with playing(endpoint) as player, asyncio.TaskGroup() as tasks:
+    endpoint = SimulatedEndpoint(seats=1)
+    async with open_client(endpoint) as player, asyncio.TaskGroup() as tasks:
         endpoint.hold()
-        reading = tasks.create_task(player.play(systemone(a=NOUL), SYSTEMONE))
-        await endpoint.until(lambda: endpoint.running == 1)
-        impatient = tasks.create_task(player.play(decisions(PREDICATE), DECISIONS))
-        await endpoint.until(lambda: endpoint.waiting == 1)
+        reading = tasks.create_task(player.send(systemone_body(a=NOUL), SYSTEMONE))
+        await endpoint.wait_until(lambda: endpoint.running == 1)
+        impatient = tasks.create_task(player.send(decisions_body(PREDICATE), DECISIONS))
+        await endpoint.wait_until(lambda: endpoint.waiting == 1)
         impatient.cancel()
-        await endpoint.until(lambda: endpoint.waiting == 0)
+        await endpoint.wait_until(lambda: endpoint.waiting == 0)
         endpoint.release()
         assert (await reading).status == 200
     assert endpoint.running == 0
 
 
 async def test_a_dead_engine_reads_nothing_any_more() -> None:
-    endpoint = Endpoint()
-    async with playing(endpoint) as player, asyncio.TaskGroup() as tasks:
+    endpoint = SimulatedEndpoint()
+    async with open_client(endpoint) as player, asyncio.TaskGroup() as tasks:
         endpoint.hold()
-        reading = tasks.create_task(player.play(systemone(a=NOUL), SYSTEMONE))
-        await endpoint.until(lambda: endpoint.running == 1)
-        await player.say("@@crash@@")
+        reading = tasks.create_task(player.send(systemone_body(a=NOUL), SYSTEMONE))
+        await endpoint.wait_until(lambda: endpoint.running == 1)
+        await player.send_text("@@crash@@")
         assert (await reading).status == 500
-        assert (await player.play(decisions(PREDICATE), DECISIONS)).status == 500
+        assert (await player.send(decisions_body(PREDICATE), DECISIONS)).status == 500
 
 
 async def test_a_read_takes_the_time_of_a_step() -> None:
     timing = Timing(step_ms=10, steps_per_canvas=16)
     assert timing.canvas_time(0, 1) == pytest.approx(timing.canvas_time(0) / 16)
-    async with playing(Endpoint(timing=timing)) as player:
-        assert (await player.play(systemone(a=NOUL), SYSTEMONE)).status == 200
+    async with open_client(SimulatedEndpoint(timing=timing)) as player:
+        assert (await player.send(systemone_body(a=NOUL), SYSTEMONE)).status == 200

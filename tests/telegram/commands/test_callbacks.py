@@ -10,16 +10,16 @@ from bot.db.engine import Database
 from bot.db.queues import outbox
 from bot.domain import Lane, Part
 from bot.telegram.commands import callbacks as taps
-from bot.telegram.commands.callbacks import GO_ON
+from bot.telegram.commands.callbacks import CONTINUE_PROMPT
 from bot.telegram.commands.greeting import EXAMPLES
-from tests.support.update_harness import ADMIN, ANNA, BOB, Front
+from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 
 TOO_OLD = "This button is too old."
 
 
 @pytest.fixture
-async def front(database: Database) -> Front:
-    front = Front(database)
+async def front(database: Database) -> UpdateHarness:
+    front = UpdateHarness(database)
     await front.let_in(ADMIN, "admin")
     await front.let_in(ANNA)
     await front.let_in(BOB)
@@ -41,156 +41,160 @@ async def front(database: Database) -> Front:
         "people:block:1",
     ],
 )
-async def test_a_button_of_an_older_version_or_a_forged_one_is_answered(front: Front, data: str):
+async def test_a_button_of_an_older_version_or_a_forged_one_is_answered(front: UpdateHarness, data: str):
     assert await front.tap(data) == (TOO_OLD, [])
 
 
-async def test_stop_ends_the_turn_it_belongs_to(front: Front):
-    item = await front.running()
+async def test_stop_ends_the_turn_it_belongs_to(front: UpdateHarness):
+    item = await front.start_turn()
     toast, sent = await front.tap(f"stop:{item}")
     assert (toast, sent) == ("Stopped.", [])
-    tap = (await front.items(shape="tap"))[0].id
+    tap = (await front.load_items(shape="tap"))[0].id
     assert front.turns.stops == [(Lane(ANNA), tap)]
-    assert (await front.item(item)).stopped
+    assert (await front.load_item(item)).stopped
 
 
-async def test_stop_of_messages_answered_together_ends_their_turn(front: Front):
-    first, second = await front.store(front.message(text="one"), front.message(text="two"))
-    await front.running()
+async def test_stop_of_messages_answered_together_ends_their_turn(front: UpdateHarness):
+    first, second = await front.store_updates(
+        front.build_message(text="one"), front.build_message(text="two")
+    )
+    await front.start_turn()
     toast, _ = await front.tap(f"stop:{first}")
     assert toast == "Stopped."
-    assert (await front.item(second)).state == "running"
+    assert (await front.load_item(second)).state == "running"
     ((_, before),) = front.turns.stops
     assert before is not None
     assert before > second
 
 
-async def test_an_old_stop_does_not_touch_the_next_turn(front: Front):
-    await front.write("one")
-    (old,) = await front.items(shape="text")
-    running = await front.running()
+async def test_an_old_stop_does_not_touch_the_next_turn(front: UpdateHarness):
+    await front.send_text("one")
+    (old,) = await front.load_items(shape="text")
+    running = await front.start_turn()
     assert await front.tap(f"stop:{old.id}") == ("This has ended already.", [])
     assert front.turns.stops == []
-    assert not (await front.item(running)).stopped
+    assert not (await front.load_item(running)).stopped
 
 
-async def test_nobody_stops_the_turn_of_another_chat(front: Front):
-    item = await front.running()
+async def test_nobody_stops_the_turn_of_another_chat(front: UpdateHarness):
+    item = await front.start_turn()
     assert await front.tap(f"stop:{item}", person=BOB) == ("This has ended already.", [])
     assert front.turns.stops == []
-    assert not (await front.item(item)).stopped
+    assert not (await front.load_item(item)).stopped
 
 
-async def test_an_example_is_asked_as_if_it_had_been_written(front: Front):
+async def test_an_example_is_asked_as_if_it_had_been_written(front: UpdateHarness):
     toast, sent = await front.tap("ask:0")
     assert toast is None
     assert [one.text for one in sent] == [f"You ask: {EXAMPLES[0]}"]
-    (task,) = await front.items(kind="task")
+    (task,) = await front.load_items(kind="task")
     assert json.loads(task.body) == {"person": ANNA, "name": "Anna", "texts": [EXAMPLES[0]]}
     assert (task.lane, front.worker_wakes) == (str(ANNA), 1)
 
 
-async def test_what_may_not_have_arrived_is_sent_again_once(front: Front):
+async def test_what_may_not_have_arrived_is_sent_again_once(front: UpdateHarness):
     async with front.database.transaction() as tx:
         (row,) = await outbox.add(tx, item=50, lane=Lane(ANNA), parts=(Part("the answer"),), now=front.now)
-        await outbox.unknown(tx, row, "lost", now=front.now)
-    await front.sent()
+        await outbox.mark_unknown(tx, row, "lost", now=front.now)
+    await front.read_sent()
     assert (await front.tap(f"again:{row}", person=BOB))[0] == "It has been sent again already."
     toast, sent = await front.tap(f"again:{row}")
     assert (toast, [one.text for one in sent]) == ("It comes again.", ["the answer"])
-    assert front.woken == [Lane(ANNA)]
+    assert front.woken_lanes == [Lane(ANNA)]
     assert await front.tap(f"again:{row}") == ("It has been sent again already.", [])
 
 
-async def test_a_stranger_and_a_blocked_person_have_no_buttons(front: Front):
+async def test_a_stranger_and_a_blocked_person_have_no_buttons(front: UpdateHarness):
     await front.let_in(7, "blocked")
     assert await front.tap("ask:0", person=8) == ("You have no access to this bot.", [])
     assert (await front.tap("ask:0", person=7))[1] == []
-    assert await front.items(kind="task") == []
-    assert [row.body for row in await front.items(shape="tap")] == [None, None]
+    assert await front.load_items(kind="task") == []
+    assert [row.body for row in await front.load_items(shape="tap")] == [None, None]
 
 
-async def test_a_tap_in_a_group_is_answered_and_does_nothing(front: Front):
-    message = front.message(text="x", chat={"id": -100, "type": "group", "title": "G"})["message"]
+async def test_a_tap_in_a_group_is_answered_and_does_nothing(front: UpdateHarness):
+    message = front.build_message(text="x", chat={"id": -100, "type": "group", "title": "G"})["message"]
     query = {"id": "q", "from": message["from"], "chat_instance": "1", "data": "ask:0", "message": message}
-    await front.store({"callback_query": query})
-    assert await front.handle() == []
-    assert len(front.bot.of("answer_callback_query")) == 1
-    assert await front.items(kind="task") == []
+    await front.store_updates({"callback_query": query})
+    assert await front.handle_claimed() == []
+    assert len(front.bot.calls_of("answer_callback_query")) == 1
+    assert await front.load_items(kind="task") == []
 
 
-async def test_a_tap_on_a_message_of_long_ago_works_without_it(front: Front):
+async def test_a_tap_on_a_message_of_long_ago_works_without_it(front: UpdateHarness):
     inaccessible = {"chat": {"id": ANNA, "type": "private"}, "message_id": 3, "date": 0}
-    sender = front.message()["message"]["from"]
+    sender = front.build_message()["message"]["from"]
     query = {"id": "q", "from": sender, "chat_instance": "1", "data": "drop:5", "message": inaccessible}
-    await front.store({"callback_query": query})
-    await front.handle()
-    assert front.bot.of("answer_callback_query")[0]["text"] == "Nothing waits any more."
+    await front.store_updates({"callback_query": query})
+    await front.handle_claimed()
+    assert front.bot.calls_of("answer_callback_query")[0]["text"] == "Nothing waits any more."
     inline = {"id": "q", "from": sender, "chat_instance": "1", "data": "ask:0", "inline_message_id": "7"}
-    await front.store({"callback_query": inline})
-    assert await front.handle() == []
-    assert len(front.bot.of("answer_callback_query")) == 2
+    await front.store_updates({"callback_query": inline})
+    assert await front.handle_claimed() == []
+    assert len(front.bot.calls_of("answer_callback_query")) == 2
 
 
-async def test_a_tap_counts_although_telegram_does_not_hear_our_answer(front: Front):
-    item = await front.running()
-    front.bot.is_away = True
+async def test_a_tap_counts_although_telegram_does_not_hear_our_answer(front: UpdateHarness):
+    item = await front.start_turn()
+    front.bot.is_offline = True
     assert await front.tap(f"stop:{item}") == (None, [])
     assert len(front.turns.stops) == 1
-    assert (await front.items(shape="tap"))[0].state == "done"
+    assert (await front.load_items(shape="tap"))[0].state == "done"
 
 
 @given(data=st.text(max_size=64))
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-async def test_any_data_is_answered(front: Front, data: str):
+async def test_any_data_is_answered(front: UpdateHarness, data: str):
     toast, _ = await front.tap(data)
     assert toast or data in {f"ask:{number}" for number in range(3)}
 
 
 def test_only_admins_have_the_buttons_of_the_list_of_people():
-    assert taps.choose("people:block:5", "member")[1] == ""
-    assert taps.choose("people:block:5", "admin")[1] == "block:5"
+    assert taps.choose_button_action("people:block:5", "member")[1] == ""
+    assert taps.choose_button_action("people:block:5", "admin")[1] == "block:5"
 
 
-async def test_more_is_asked_for_once_and_the_button_goes(front: Front):
-    turn = await front.answered("tell me a long story")
+async def test_more_is_asked_for_once_and_the_button_goes(front: UpdateHarness):
+    turn = await front.store_answered_turn("tell me a long story")
     toast, sent = await front.tap(f"more:{turn}")
     assert (toast, sent) == ("I go on.", [])
-    (task,) = await front.items(kind="task")
-    assert json.loads(task.body)["texts"] == [GO_ON]
+    (task,) = await front.load_items(kind="task")
+    assert json.loads(task.body)["texts"] == [CONTINUE_PROMPT]
     assert front.worker_wakes == 1
-    (stripped,) = front.bot.of("edit_message_reply_markup")
+    (stripped,) = front.bot.calls_of("edit_message_reply_markup")
     assert stripped["given"][0] == ANNA
     assert await front.tap(f"more:{turn}") == ("Something newer is under way already.", [])
-    assert len(await front.items(kind="task")) == 1
-    assert len(front.bot.of("edit_message_reply_markup")) == 2
+    assert len(await front.load_items(kind="task")) == 1
+    assert len(front.bot.calls_of("edit_message_reply_markup")) == 2
 
 
-async def test_more_of_what_is_not_the_last_answer_is_not_asked_for(front: Front):
-    turn = await front.answered("tell me a long story", item=1)
-    await front.answered("and now?", item=2)
-    await front.store(front.message(text="x"), front.message(text="y"))
-    await front.handle()
+async def test_more_of_what_is_not_the_last_answer_is_not_asked_for(front: UpdateHarness):
+    turn = await front.store_answered_turn("tell me a long story", item=1)
+    await front.store_answered_turn("and now?", item=2)
+    await front.store_updates(front.build_message(text="x"), front.build_message(text="y"))
+    await front.handle_claimed()
     assert await front.tap(f"more:{turn}") == ("This is not the last answer any more.", [])
-    assert await front.items(kind="task") == []
-    assert len(front.bot.of("edit_message_reply_markup")) == 1
+    assert await front.load_items(kind="task") == []
+    assert len(front.bot.calls_of("edit_message_reply_markup")) == 1
     assert await front.tap("more:999") == ("This is not the last answer any more.", [])
 
 
-async def test_more_is_not_asked_for_while_a_newer_message_waits_or_after_a_new_conversation(front: Front):
-    turn = await front.answered("tell me a long story")
-    await front.running()
+async def test_more_is_not_asked_for_while_a_newer_message_waits_or_after_a_new_conversation(
+    front: UpdateHarness,
+):
+    turn = await front.store_answered_turn("tell me a long story")
+    await front.start_turn()
     assert await front.tap(f"more:{turn}") == ("Something newer is under way already.", [])
-    await front.write("/new", person=BOB)
-    other = await front.answered("tell me a long story", person=BOB, item=1)
-    await front.write("/new", person=BOB)
+    await front.send_text("/new", person=BOB)
+    other = await front.store_answered_turn("tell me a long story", person=BOB, item=1)
+    await front.send_text("/new", person=BOB)
     assert (await front.tap(f"more:{other}", person=BOB))[0] == "This is not the last answer any more."
-    assert await front.items(kind="task") == []
+    assert await front.load_items(kind="task") == []
 
 
-async def test_more_of_a_message_of_long_ago_is_answered_without_it(front: Front):
-    turn = await front.answered("tell me a long story")
-    sender = front.message()["message"]["from"]
+async def test_more_of_a_message_of_long_ago_is_answered_without_it(front: UpdateHarness):
+    turn = await front.store_answered_turn("tell me a long story")
+    sender = front.build_message()["message"]["from"]
     query = {
         "id": "q",
         "from": sender,
@@ -198,6 +202,6 @@ async def test_more_of_a_message_of_long_ago_is_answered_without_it(front: Front
         "data": f"more:{turn}",
         "inline_message_id": "7",
     }
-    await front.store({"callback_query": query})
-    assert await front.handle() == []
-    assert front.bot.of("edit_message_reply_markup") == []
+    await front.store_updates({"callback_query": query})
+    assert await front.handle_claimed() == []
+    assert front.bot.calls_of("edit_message_reply_markup") == []

@@ -14,48 +14,52 @@ from bot.db.tables import inbox as inbox_table
 from bot.db.tables import jobs as table
 from bot.domain import Lane
 from bot.jobs.times import rrules as rules
-from bot.jobs.user_jobs import LONGEST, ZONE_NEEDED, Bounds
-from bot.telegram.commands.jobs import HOW_TO, NONE
-from bot.telegram.runners.reminders import ZONE
-from tests.support.update_harness import ADMIN, ANNA, BOB, Front
+from bot.jobs.user_jobs import MAX_TEXT_CHARS, ZONE_NEEDED, JobLimits
+from bot.telegram.commands.jobs import HOW_TO, NO_JOBS
+from bot.telegram.runners.reminders import ZONE_QUESTION
+from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 
-NOW = rules.instant(datetime(2026, 11, 20, 16, 0), rules.zone("Europe/Berlin"))  # a Friday
+NOW = rules.to_timestamp(datetime(2026, 11, 20, 16, 0), rules.load_zone("Europe/Berlin"))  # a Friday
 DAY = 86_400.0
 DAILY = "DTSTART:20261101T080000\nRRULE:FREQ=DAILY;BYHOUR=8;BYMINUTE=0;BYSECOND=0"
 
 
 @pytest.fixture
-async def front(database: Database) -> Front:
-    front = Front(database, bounds=Bounds(each=3, total=5, zone="Europe/Berlin"))
+async def front(database: Database) -> UpdateHarness:
+    front = UpdateHarness(
+        database, job_limits=JobLimits(max_per_person=3, max_total=5, default_zone="Europe/Berlin")
+    )
     front.now = NOW
     for person, standing in ((ADMIN, "admin"), (ANNA, "member"), (BOB, "member")):
         await front.let_in(person, standing)  # type: ignore[arg-type]
     return front
 
 
-async def said(front: Front, text: str, person: int = ANNA) -> list[str]:
+async def send_command(front: UpdateHarness, text: str, person: int = ANNA) -> list[str]:
     """What is answered to a command, what it leaves to do included."""
-    answered = [one.text for one in await front.write(text, person)]
-    return answered + [one.text for one in await front.handle()]
+    answered = [one.text for one in await front.send_text(text, person)]
+    return answered + [one.text for one in await front.handle_claimed()]
 
 
-async def mine(front: Front, person: int = ANNA) -> list[Job]:
-    async with front.database.reading() as tx:
-        return await jobs.of_person(tx, person)
+async def load_jobs(front: UpdateHarness, person: int = ANNA) -> list[Job]:
+    async with front.database.read_transaction() as tx:
+        return await jobs.list_of_person(tx, person)
 
 
-async def keep(front: Front, person: int = ANNA, rule: str | None = DAILY, **more: object) -> int:
+async def store_job(
+    front: UpdateHarness, person: int = ANNA, rule: str | None = DAILY, **more: object
+) -> int:
     values = {"text": "tea", "person": person, "lane": Lane(person), **more}
     new = NewJob("reminder", NOW + DAY, "Europe/Berlin", rule, **values)  # type: ignore[arg-type]
     async with front.database.transaction() as tx:
         return await jobs.add(tx, new, now=NOW)
 
 
-async def test_a_reminder_is_said_back_with_its_time_its_zone_and_an_undo_button(front: Front):
-    await front.write("/remind tomorrow at nine call Bob")
-    [sent] = await front.handle()
+async def test_a_reminder_is_said_back_with_its_time_its_zone_and_an_undo_button(front: UpdateHarness):
+    await front.send_text("/remind tomorrow at nine call Bob")
+    [sent] = await front.handle_claimed()
     assert sent.text == "⏰ I remind you: call Bob\nSat 21 Nov 2026, 09:00 (Europe/Berlin)"
-    [job] = await mine(front)
+    [job] = await load_jobs(front)
     assert (job.kind, job.text, job.lane, job.rule, job.missed) == (
         "reminder",
         "call Bob",
@@ -63,20 +67,20 @@ async def test_a_reminder_is_said_back_with_its_time_its_zone_and_an_undo_button
         None,
         "once",
     )
-    assert front.looks == 1
+    assert front.job_changes == 1
     toast, _ = await front.tap(sent.buttons["Undo"])
     assert toast == "Undone."
-    assert await mine(front) == []
+    assert await load_jobs(front) == []
     assert (await front.tap(sent.buttons["Undo"]))[0] == "This is gone already."
 
 
-async def test_what_comes_again_is_said_back_with_its_next_three_times(front: Front):
-    assert await said(front, "/remind every weekday at 8 stand up") == [
+async def test_what_comes_again_is_said_back_with_its_next_three_times(front: UpdateHarness):
+    assert await send_command(front, "/remind every weekday at 8 stand up") == [
         "⏰ I remind you: stand up\nEvery weekday at 08:00. Next: Mon 23 Nov 2026, 08:00 · Tue 24 Nov 2026, 08:00 · "
         "Wed 25 Nov 2026, 08:00 (Europe/Berlin)"
     ]
-    await said(front, "/remind every 10 minutes breathe")
-    assert [job.missed for job in await mine(front)] == ["once", "skip"]
+    await send_command(front, "/remind every 10 minutes breathe")
+    assert [job.missed for job in await load_jobs(front)] == ["once", "skip"]
 
 
 @pytest.mark.parametrize(
@@ -88,33 +92,40 @@ async def test_what_comes_again_is_said_back_with_its_next_three_times(front: Fr
         ("31 february at 9 call", "No calendar has the date “31 february”."),
         ("call Bob", "I do not know when that is."),
         ("tomorrow at 9", "Say what I shall remind you of, too"),
-        ("tomorrow at 9 " + "x" * (LONGEST + 1), f"1 to {LONGEST} characters, this has {LONGEST + 1}"),
+        (
+            "tomorrow at 9 " + "x" * (MAX_TEXT_CHARS + 1),
+            f"1 to {MAX_TEXT_CHARS} characters, this has {MAX_TEXT_CHARS + 1}",
+        ),
     ],
 )
-async def test_what_cannot_be_understood_is_told_and_nothing_is_kept(front: Front, words: str, told: str):
-    [answer] = await said(front, f"/remind {words}")
+async def test_what_cannot_be_understood_is_told_and_nothing_is_kept(
+    front: UpdateHarness, words: str, told: str
+):
+    [answer] = await send_command(front, f"/remind {words}")
     assert told in answer
-    assert await mine(front) == []
+    assert await load_jobs(front) == []
 
 
-async def test_a_person_and_the_house_have_so_many_jobs_at_most(front: Front):
+async def test_a_person_and_the_house_have_so_many_jobs_at_most(front: UpdateHarness):
     for number in range(3):
-        await said(front, f"/remind tomorrow at 9 tea {number}")
-    assert await said(front, "/remind tomorrow at 9 one more") == [
+        await send_command(front, f"/remind tomorrow at 9 tea {number}")
+    assert await send_command(front, "/remind tomorrow at 9 one more") == [
         "You have 3 jobs, and no more fit. Delete one with /jobs."
     ]
     for number in range(2):
-        await said(front, f"/remind tomorrow at 9 tea {number}", BOB)
-    [full] = await said(front, "/remind tomorrow at 9 one more", BOB)
+        await send_command(front, f"/remind tomorrow at 9 tea {number}", BOB)
+    [full] = await send_command(front, "/remind tomorrow at 9 one more", BOB)
     assert full == "This bot keeps 5 jobs for all its people, and they are taken."
     async with front.database.transaction() as tx:
         await tx.execute(update(table).where(table.c.person == ANNA).values(state="done"))
-    assert len(await said(front, "/remind tomorrow at 9 again")) == 1
-    assert len(await mine(front)) == 1
+    assert len(await send_command(front, "/remind tomorrow at 9 again")) == 1
+    assert len(await load_jobs(front)) == 1
 
 
 async def test_ten_thousand_jobs_leave_a_clear_answer(database: Database):
-    front = Front(database, bounds=Bounds(each=10_000, total=10_000, zone="UTC"))
+    front = UpdateHarness(
+        database, job_limits=JobLimits(max_per_person=10_000, max_total=10_000, default_zone="UTC")
+    )
     front.now = NOW
     await front.let_in(ANNA)
     async with database.transaction() as tx:
@@ -127,19 +138,19 @@ async def test_ten_thousand_jobs_leave_a_clear_answer(database: Database):
             "next_due": NOW + DAY,
         }
         await tx.execute(table.insert(), [row | {"made_at": NOW}] * 10_000)
-    assert await said(front, "/remind tomorrow at 9 tea") == [
+    assert await send_command(front, "/remind tomorrow at 9 tea") == [
         "You have 10000 jobs, and no more fit. Delete one with /jobs."
     ]
-    shown = await said(front, "/jobs")
+    shown = await send_command(front, "/jobs")
     assert len(shown) <= 6
     assert "… and 9900 more" in shown[-1]
 
 
-async def test_the_list_shows_each_job_with_its_buttons(front: Front):
-    assert await said(front, "/jobs") == [NONE]
-    first, second = await keep(front), await keep(front, rule=None)
-    await keep(front, BOB)
-    [shown] = await front.write("/jobs")
+async def test_the_list_shows_each_job_with_its_buttons(front: UpdateHarness):
+    assert await send_command(front, "/jobs") == [NO_JOBS]
+    first, second = await store_job(front), await store_job(front, rule=None)
+    await store_job(front, BOB)
+    [shown] = await front.send_text("/jobs")
     assert shown.text.splitlines() == [
         "Your jobs:",
         f"#{first} ⏰ tea · every day at 08:00 · Sat 21 Nov 2026, 16:00 (Europe/Berlin)",
@@ -150,24 +161,24 @@ async def test_the_list_shows_each_job_with_its_buttons(front: Front):
     ]
 
 
-async def test_a_job_is_paused_and_resumed_and_never_due_meanwhile(front: Front):
-    job = await keep(front)
+async def test_a_job_is_paused_and_resumed_and_never_due_meanwhile(front: UpdateHarness):
+    job = await store_job(front)
     assert (await front.tap(f"job:pause:{job}"))[0] == f"#{job} is paused."
     assert (await front.tap(f"job:pause:{job}"))[0] == "It is not active."
-    [shown] = await front.write("/jobs")
+    [shown] = await front.send_text("/jobs")
     assert shown.text.endswith("every day at 08:00 · paused")
     assert f"Resume #{job}" in shown.buttons
-    async with front.database.reading() as tx:
-        assert await jobs.due(tx, now=NOW + 9 * DAY, most=9) == []
-        assert await jobs.next_due(tx) is None
+    async with front.database.read_transaction() as tx:
+        assert await jobs.list_due(tx, now=NOW + 9 * DAY, limit=9) == []
+        assert await jobs.find_next_due(tx) is None
     front.now = NOW + 3 * DAY
     assert (await front.tap(f"job:resume:{job}"))[0] == f"#{job} is due Tue 24 Nov 2026, 08:00."
     assert (await front.tap(f"job:resume:{job}"))[0] == "It is not paused."
-    assert front.looks == 1
+    assert front.job_changes == 1
 
 
-async def test_what_happens_once_is_not_resumed_when_its_time_has_passed(front: Front):
-    job = await keep(front, rule=None)
+async def test_what_happens_once_is_not_resumed_when_its_time_has_passed(front: UpdateHarness):
+    job = await store_job(front, rule=None)
     await front.tap(f"job:pause:{job}")
     front.now = NOW + 2 * DAY
     assert (await front.tap(f"job:resume:{job}"))[0] == "Its time has passed. Run it now, or delete it."
@@ -175,36 +186,36 @@ async def test_what_happens_once_is_not_resumed_when_its_time_has_passed(front: 
     assert (await front.tap(f"job:resume:{job}"))[0] == f"#{job} is due Sat 21 Nov 2026, 16:00."
 
 
-async def test_what_happens_once_is_over_when_it_is_run_after_its_time(front: Front):
-    late, early = await keep(front, rule=None), await keep(front, rule=None)
+async def test_what_happens_once_is_over_when_it_is_run_after_its_time(front: UpdateHarness):
+    late, early = await store_job(front, rule=None), await store_job(front, rule=None)
     for number, now in ((early, NOW), (late, NOW + 2 * DAY)):
         front.now = now
         await front.tap(f"job:pause:{number}")
         await front.tap(f"job:run:{number}")
         async with front.database.transaction() as tx:
             await tx.execute(update(inbox_table).values(state="done", done_at=now))
-            await settling.settle(tx, number, now)
-    assert [(job.id, job.state) for job in await mine(front)] == [(early, "paused")]
+            await settling.record_outcome(tx, number, now)
+    assert [(job.id, job.state) for job in await load_jobs(front)] == [(early, "paused")]
 
 
-async def test_a_job_is_run_now_once_at_a_time_and_stays_due(front: Front):
-    job = await keep(front)
+async def test_a_job_is_run_now_once_at_a_time_and_stays_due(front: UpdateHarness):
+    job = await store_job(front)
     assert (await front.tap(f"job:run:{job}"))[0] == "I do it now."
     front.now += 1
     toast, [sent] = await front.tap(f"job:run:{job}")
     assert (toast, sent.text) == ("It is under way already.", "⏰ tea")
-    [found] = await mine(front)
+    [found] = await load_jobs(front)
     assert (found.next_due, found.last_due) == (NOW + DAY, None)
 
 
-async def test_a_job_is_deleted(front: Front):
-    job, other = await keep(front), await keep(front)
+async def test_a_job_is_deleted(front: UpdateHarness):
+    job, other = await store_job(front), await store_job(front)
     assert (await front.tap(f"job:delete:{job}"))[0] == f"#{job} is deleted."
-    assert [one.id for one in await mine(front)] == [other]
+    assert [one.id for one in await load_jobs(front)] == [other]
 
 
-async def test_what_is_done_cannot_be_undone(front: Front):
-    job = await keep(front, rule=None)
+async def test_what_is_done_cannot_be_undone(front: UpdateHarness):
+    job = await store_job(front, rule=None)
     async with front.database.transaction() as tx:
         await tx.execute(update(table).values(state="done", next_due=None))
     assert (await front.tap(f"job:undo:{job}"))[0] == "It is done already."
@@ -212,87 +223,89 @@ async def test_what_is_done_cannot_be_undone(front: Front):
 
 @pytest.mark.parametrize(("rule", "zone"), [("nonsense", "Europe/Berlin"), (DAILY, "Mars/Phobos")])
 async def test_a_job_that_cannot_be_read_is_listed_and_deleted_and_hinders_nothing(
-    front: Front, rule: str, zone: str
+    front: UpdateHarness, rule: str, zone: str
 ):
-    job = await keep(front, rule=rule)
+    job = await store_job(front, rule=rule)
     async with front.database.transaction() as tx:
         await tx.execute(
             update(table).values(state="paused", why_paused="its rule cannot be read", zone=zone)
         )
-    [shown] = await said(front, "/jobs")
+    [shown] = await send_command(front, "/jobs")
     assert "paused, for its rule cannot be read" in shown
     toast, *_ = await front.tap(f"job:resume:{job}")
     assert toast is not None
     assert toast.startswith("I cannot read when that was to be.")
-    assert len(await said(front, "/zone Tokyo")) == 1
+    assert len(await send_command(front, "/zone Tokyo")) == 1
     assert (await front.tap(f"job:delete:{job}"))[0] == f"#{job} is deleted."
 
 
 @pytest.mark.parametrize("verb", ["undo", "pause", "resume", "run", "delete"])
-async def test_nobody_touches_the_job_of_another(front: Front, verb: str):
-    job = await keep(front)
+async def test_nobody_touches_the_job_of_another(front: UpdateHarness, verb: str):
+    job = await store_job(front)
     assert (await front.tap(f"job:{verb}:{job}", BOB))[0] == "This is gone already."
-    assert [one.state for one in await mine(front)] == ["active"]
+    assert [one.state for one in await load_jobs(front)] == ["active"]
 
 
 @pytest.mark.parametrize("data", ["job:", "job:pause", "job:pause:x", "job:fly:1", "job:pause:" + "9" * 30])
-async def test_a_forged_button_is_too_old(front: Front, data: str):
+async def test_a_forged_button_is_too_old(front: UpdateHarness, data: str):
     assert (await front.tap(data))[0] == "This button is too old."
 
 
-async def test_a_deleted_job_that_waits_to_be_done_is_not_done(front: Front):
-    job = await keep(front)
+async def test_a_deleted_job_that_waits_to_be_done_is_not_done(front: UpdateHarness):
+    job = await store_job(front)
     await front.tap(f"job:run:{job}")
     await front.tap(f"job:delete:{job}")
-    assert await front.handle() == []
-    assert (await front.items(kind="reminder"))[0].state == "done"
+    assert await front.handle_claimed() == []
+    assert (await front.load_items(kind="reminder"))[0].state == "done"
 
 
-async def test_whoever_lost_access_is_told_nothing_and_loses_their_jobs(front: Front):
-    job = await keep(front)
+async def test_whoever_lost_access_is_told_nothing_and_loses_their_jobs(front: UpdateHarness):
+    job = await store_job(front)
     await front.tap(f"job:run:{job}")
     front.access.forget(ANNA)
-    assert await front.handle() == []
-    assert await mine(front) == []
+    assert await front.handle_claimed() == []
+    assert await load_jobs(front) == []
 
 
 @pytest.mark.parametrize("verb", ["remove", "block"])
-async def test_whoever_is_taken_out_loses_their_jobs_at_once(front: Front, verb: str):
-    await keep(front)
-    kept = await keep(front, BOB)
-    await front.write(f"/people {verb} {ANNA}", ADMIN)
-    assert await mine(front) == []
-    assert [one.id for one in await mine(front, BOB)] == [kept]
+async def test_whoever_is_taken_out_loses_their_jobs_at_once(front: UpdateHarness, verb: str):
+    await store_job(front)
+    kept = await store_job(front, BOB)
+    await front.send_text(f"/people {verb} {ANNA}", ADMIN)
+    assert await load_jobs(front) == []
+    assert [one.id for one in await load_jobs(front, BOB)] == [kept]
 
 
-async def test_a_reminder_that_comes_late_says_so(front: Front):
-    job = await keep(front)
+async def test_a_reminder_that_comes_late_says_so(front: UpdateHarness):
+    job = await store_job(front)
     async with front.database.transaction() as tx:
         found = await jobs.find(tx, job)
         assert found is not None
-        row = jobs.inbox_row(found, late=7200.0, left_out=True)
+        row = jobs.build_inbox_row(found, late=7200.0, left_out=True)
         await jobs.run_now(tx, job, row, now=NOW)
-    [sent] = await front.handle()
+    [sent] = await front.handle_claimed()
     assert sent.text == (
         "⏰ tea\n\n(This was due Fri 20 Nov 2026, 16:00, 2 hours ago, while I was away. Earlier times were missed, "
         "too, and are left out.)"
     )
 
 
-async def test_a_reminder_that_waited_after_it_was_written_down_says_so_too(front: Front):
-    job = await keep(front)
+async def test_a_reminder_that_waited_after_it_was_written_down_says_so_too(front: UpdateHarness):
+    job = await store_job(front)
     await front.tap(f"job:run:{job}")
     front.now += 1200
-    [sent] = await front.handle()
+    [sent] = await front.handle_claimed()
     assert sent.text == "⏰ tea\n\n(This was due Fri 20 Nov 2026, 16:00, 20 minutes ago.)"
 
 
-@pytest.mark.parametrize("bounds", [Bounds(each=0), Bounds(total=0)])
-async def test_a_house_may_keep_no_jobs_at_all(database: Database, bounds: Bounds):
-    front = Front(database, bounds=bounds)
+@pytest.mark.parametrize("bounds", [JobLimits(max_per_person=0), JobLimits(max_total=0)])
+async def test_a_house_may_keep_no_jobs_at_all(database: Database, bounds: JobLimits):
+    front = UpdateHarness(database, job_limits=bounds)
     front.now = NOW
     await front.let_in(ANNA)
-    assert await said(front, "/remind in 20 minutes tea") == ["This bot keeps no reminders and tasks."]
+    assert await send_command(front, "/remind in 20 minutes tea") == [
+        "This bot keeps no reminders and tasks."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -304,32 +317,32 @@ async def test_a_house_may_keep_no_jobs_at_all(database: Database, bounds: Bound
     ],
 )
 async def test_what_was_written_while_the_house_was_down_counts_from_then(
-    front: Front, words: str, told: str
+    front: UpdateHarness, words: str, told: str
 ):
-    sent = front.message(text=f"/remind {words}")
+    sent = front.build_message(text=f"/remind {words}")
     front.now += 7200
-    await front.store(sent, stale=True)
-    assert await front.handle() == []
-    [answer] = await front.handle()
+    await front.store_updates(sent, stale=True)
+    assert await front.handle_claimed() == []
+    [answer] = await front.handle_claimed()
     assert answer.text.startswith(told)
 
 
 async def test_tomorrow_is_that_of_the_day_it_was_said_even_if_the_zone_is_told_later(database: Database):
-    front = Front(database)
+    front = UpdateHarness(database)
     front.now = NOW + 8 * 3600 - 60
     await front.let_in(ANNA)
-    await said(front, "/remind tomorrow at 9 tea")
+    await send_command(front, "/remind tomorrow at 9 tea")
     front.now += 120
-    assert (await said(front, "/zone Berlin"))[
+    assert (await send_command(front, "/zone Berlin"))[
         1
     ] == "⏰ I remind you: tea\nSat 21 Nov 2026, 09:00 (Europe/Berlin)"
 
 
-async def test_a_zone_is_set_by_a_city_and_told_with_its_time(front: Front):
-    [told] = await said(front, "/zone")
+async def test_a_zone_is_set_by_a_city_and_told_with_its_time(front: UpdateHarness):
+    [told] = await send_command(front, "/zone")
     assert told.startswith("Your time zone is Europe/Berlin, where it is 16:00.")
-    assert await said(front, "/zone tokyo") == ["Your time zone is Asia/Tokyo, where it is 00:00."]
-    async with front.database.reading() as tx:
+    assert await send_command(front, "/zone tokyo") == ["Your time zone is Asia/Tokyo, where it is 00:00."]
+    async with front.database.read_transaction() as tx:
         assert await zones.find(tx, ANNA) == "Asia/Tokyo"
     for words, answer in (
         ("Atlantis", "No time zone is called 'Atlantis'"),
@@ -339,79 +352,82 @@ async def test_a_zone_is_set_by_a_city_and_told_with_its_time(front: Front):
         ("Wien", "Your time zone is Europe/Vienna"),
         ("CEST", "Your time zone is Europe/Berlin"),
     ):
-        [told] = await said(front, f"/zone {words}")
+        [told] = await send_command(front, f"/zone {words}")
         assert answer in told
 
 
-async def test_what_goes_by_the_calendar_moves_with_its_person_and_nothing_else_does(front: Front):
-    await keep(front)
-    await keep(front, rule=None)
-    await keep(front, rule="DTSTART:20261101T080000\nRRULE:FREQ=HOURLY;INTERVAL=3")
-    [told] = await said(front, "/zone Tokyo")
+async def test_what_goes_by_the_calendar_moves_with_its_person_and_nothing_else_does(front: UpdateHarness):
+    await store_job(front)
+    await store_job(front, rule=None)
+    await store_job(front, rule="DTSTART:20261101T080000\nRRULE:FREQ=HOURLY;INTERVAL=3")
+    [told] = await send_command(front, "/zone Tokyo")
     assert told.endswith("Your job goes by it.")
-    moved, single, elapsed = await mine(front)
-    tokyo = rules.zone("Asia/Tokyo")
-    assert (moved.zone, moved.next_due) == ("Asia/Tokyo", rules.instant(datetime(2026, 11, 21, 8), tokyo))
+    moved, single, elapsed = await load_jobs(front)
+    tokyo = rules.load_zone("Asia/Tokyo")
+    assert (moved.zone, moved.next_due) == (
+        "Asia/Tokyo",
+        rules.to_timestamp(datetime(2026, 11, 21, 8), tokyo),
+    )
     assert (single.zone, single.next_due) == ("Asia/Tokyo", NOW + DAY)
     assert (elapsed.zone, elapsed.next_due) == ("Europe/Berlin", NOW + DAY)
-    await keep(front)
-    assert (await said(front, "/zone Berlin"))[0].endswith("What comes again goes by it from now on.")
+    await store_job(front)
+    assert (await send_command(front, "/zone Berlin"))[0].endswith("What comes again goes by it from now on.")
 
 
-async def test_all_jobs_move_however_many_there_are(front: Front):
+async def test_all_jobs_move_however_many_there_are(front: UpdateHarness):
     for _ in range(101):
-        await keep(front)
-    await said(front, "/zone Tokyo")
-    async with front.database.reading() as tx:
+        await store_job(front)
+    await send_command(front, "/zone Tokyo")
+    async with front.database.read_transaction() as tx:
         assert (await tx.execute(select(table.c.zone).distinct())).scalars().all() == ["Asia/Tokyo"]
 
 
 async def test_whose_zone_is_unknown_is_asked_once_and_what_they_wanted_is_kept_then(database: Database):
-    front = Front(database)
+    front = UpdateHarness(database)
     front.now = NOW
     await front.let_in(ANNA)
-    assert await said(front, "/zone") == [
+    assert await send_command(front, "/zone") == [
         "I do not know yours. Send /zone and a city to set it, such as: /zone Berlin."
     ]
-    assert await said(front, "/remind tomorrow at 9 tea") == [ZONE]
-    assert (await front.items(kind="reminder"))[0].error == ZONE_NEEDED
-    [told, kept] = await said(front, "/zone Berlin")
+    assert await send_command(front, "/remind tomorrow at 9 tea") == [ZONE_QUESTION]
+    assert (await front.load_items(kind="reminder"))[0].error == ZONE_NEEDED
+    [told, kept] = await send_command(front, "/zone Berlin")
     assert told == "Your time zone is Europe/Berlin, where it is 16:00."
     assert kept == "⏰ I remind you: tea\nSat 21 Nov 2026, 09:00 (Europe/Berlin)"
-    await said(front, "/zone Paris")
-    assert len(await mine(front)) == 1
+    await send_command(front, "/zone Paris")
+    assert len(await load_jobs(front)) == 1
 
 
 async def test_what_needs_no_zone_is_kept_without_one(database: Database):
-    front = Front(database)
+    front = UpdateHarness(database)
     front.now = NOW
     await front.let_in(ANNA)
-    [kept] = await said(front, "/remind in 20 minutes tea")
+    [kept] = await send_command(front, "/remind in 20 minutes tea")
     assert kept == "⏰ I remind you: tea\nFri 20 Nov 2026, 15:20 (UTC)"
-    assert len(await said(front, "/remind every 2 hours tea")) == 1
-    assert [job.next_due for job in await mine(front)] == [NOW + 1200, NOW + 7200]
+    assert len(await send_command(front, "/remind every 2 hours tea")) == 1
+    assert [job.next_due for job in await load_jobs(front)] == [NOW + 1200, NOW + 7200]
 
 
 async def test_an_admin_by_the_settings_gets_a_zone_without_getting_a_right(database: Database):
-    front = Front(database, fixed=frozenset({ADMIN}))
+    front = UpdateHarness(database, configured_admins=frozenset({ADMIN}))
     front.now = NOW
     await front.access.load(database)
-    await said(front, "/zone Berlin", ADMIN)
-    assert len(await said(front, "/remind tomorrow at 9 tea", ADMIN)) == 1
-    assert front.access.standing(ADMIN) == "admin"
-    later = Front(database)
+    await send_command(front, "/zone Berlin", ADMIN)
+    assert len(await send_command(front, "/remind tomorrow at 9 tea", ADMIN)) == 1
+    assert front.access.get_role(ADMIN) == "admin"
+    later = UpdateHarness(database)
     await later.access.load(database)
-    assert later.access.standing(ADMIN) is None
+    assert later.access.get_role(ADMIN) is None
 
 
 async def test_a_question_for_the_zone_of_long_ago_is_not_gone_on_with(database: Database):
-    front = Front(database)
+    front = UpdateHarness(database)
     front.now = NOW
     await front.let_in(ANNA)
-    await said(front, "/remind tomorrow at 9 tea")
+    await send_command(front, "/remind tomorrow at 9 tea")
     front.now = NOW + 2 * 3600
-    assert len(await said(front, "/zone Berlin")) == 1
-    async with database.reading() as tx:
+    assert len(await send_command(front, "/zone Berlin")) == 1
+    async with database.read_transaction() as tx:
         waits = select(inbox_table.c.id).where(inbox_table.c.state == "new")
         assert (await tx.execute(waits)).all() == []
-        assert not await inbox.busy(tx, Lane(ANNA))
+        assert not await inbox.is_lane_busy(tx, Lane(ANNA))

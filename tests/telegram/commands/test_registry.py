@@ -10,14 +10,14 @@ from bot.db.queues import inbox
 from bot.domain import Lane
 from bot.telegram.commands import registry as commands
 from bot.telegram.commands.greeting import EXAMPLES
-from tests.support.update_harness import ADMIN, ANNA, BOB, Front
+from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 
 LANE = Lane(ANNA)
 
 
 @pytest.fixture
-async def front(database: Database) -> Front:
-    front = Front(database)
+async def front(database: Database) -> UpdateHarness:
+    front = UpdateHarness(database)
     await front.let_in(ADMIN, "admin")
     await front.let_in(ANNA)
     await front.let_in(BOB)
@@ -25,140 +25,140 @@ async def front(database: Database) -> Front:
 
 
 def test_a_members_menu_has_at_most_seven_commands_and_none_of_an_admins():
-    menu = [name for name, _ in commands.menu("member")]
+    menu = [name for name, _ in commands.build_menu("member")]
     assert len(menu) <= 7
     assert {"new", "stop", "retry", "notes", "usage", "help"} <= set(menu)
-    assert {name for name, _ in commands.menu("admin")} - set(menu) == {"invite", "people", "tools"}
+    assert {name for name, _ in commands.build_menu("admin")} - set(menu) == {"invite", "people", "tools"}
 
 
-async def test_help_lists_what_a_member_may_use(front: Front):
-    (sent,) = await front.write("/help")
+async def test_help_lists_what_a_member_may_use(front: UpdateHarness):
+    (sent,) = await front.send_text("/help")
     assert "/new – start a new conversation" in sent.text
     assert "/people" not in sent.text
-    (sent,) = await front.write("/help", person=ADMIN)
+    (sent,) = await front.send_text("/help", person=ADMIN)
     assert "/people" in sent.text
 
 
 @pytest.mark.parametrize("text", ["/HELP", "/help@canvas_bot", "/help me please"])
-async def test_a_command_is_known_however_it_is_written(front: Front, text: str):
-    (sent,) = await front.write(text)
+async def test_a_command_is_known_however_it_is_written(front: UpdateHarness, text: str):
+    (sent,) = await front.send_text(text)
     assert "/new" in sent.text
 
 
-async def test_an_unknown_command_names_help(front: Front):
-    (sent,) = await front.write("/frobnicate now")
+async def test_an_unknown_command_names_help(front: UpdateHarness):
+    (sent,) = await front.send_text("/frobnicate now")
     assert sent.text == "I do not know /frobnicate. /help shows what I know."
 
 
 @pytest.mark.parametrize("command", ["invite", "people"])
-async def test_what_is_for_admins_says_so(front: Front, command: str):
-    (sent,) = await front.write(f"/{command}")
+async def test_what_is_for_admins_says_so(front: UpdateHarness, command: str):
+    (sent,) = await front.send_text(f"/{command}")
     assert sent.text == f"/{command} is for admins."
 
 
-async def test_the_greeting_has_three_examples_to_tap(front: Front):
-    (sent,) = await front.write("/start")
+async def test_the_greeting_has_three_examples_to_tap(front: UpdateHarness):
+    (sent,) = await front.send_text("/start")
     assert sent.text.startswith("Hello Anna.")
     assert sent.buttons == {example: f"ask:{number}" for number, example in enumerate(EXAMPLES)}
     assert len(EXAMPLES) == 3
-    (sent,) = await front.write("/start", person=ADMIN)
+    (sent,) = await front.send_text("/start", person=ADMIN)
     assert "/invite" in sent.text
 
 
-async def test_id_tells_ones_number_to_be_copied(front: Front):
-    (sent,) = await front.write("/id")
+async def test_id_tells_ones_number_to_be_copied(front: UpdateHarness):
+    (sent,) = await front.send_text("/id")
     assert sent.text == "Your number is 5."
     assert sent.entities == [{"type": "code", "offset": 15, "length": 1}]
 
 
-async def test_new_begins_another_conversation(front: Front):
-    (sent,) = await front.write("/new")
+async def test_new_begins_another_conversation(front: UpdateHarness):
+    (sent,) = await front.send_text("/new")
     assert sent.text.startswith("A new conversation")
-    async with front.database.reading() as tx:
+    async with front.database.read_transaction() as tx:
         assert (await conversations.find(tx, LANE)).number == 2
 
 
-async def test_stop_with_nothing_to_stop_says_so(front: Front):
-    assert [one.text for one in await front.write("/stop")] == ["Nothing is running."]
+async def test_stop_with_nothing_to_stop_says_so(front: UpdateHarness):
+    assert [one.text for one in await front.send_text("/stop")] == ["Nothing is running."]
     assert front.turns.stops == []
 
 
-async def test_stop_cuts_the_running_turn_and_leaves_the_last_word_to_it(front: Front):
-    item = await front.running()
-    (stop,) = await front.store(front.message(text="/stop"))
-    assert await front.handle() == []
+async def test_stop_cuts_the_running_turn_and_leaves_the_last_word_to_it(front: UpdateHarness):
+    item = await front.start_turn()
+    (stop,) = await front.store_updates(front.build_message(text="/stop"))
+    assert await front.handle_claimed() == []
     assert front.turns.stops == [(LANE, stop)]
-    assert (await front.item(item)).stopped
+    assert (await front.load_item(item)).stopped
 
 
-async def test_stop_offers_to_drop_what_waits(front: Front):
-    await front.running()
-    waiting = await front.store(front.message(text="one"), front.message(text="two"))
-    (sent,) = await front.write("/stop")
+async def test_stop_offers_to_drop_what_waits(front: UpdateHarness):
+    await front.start_turn()
+    waiting = await front.store_updates(front.build_message(text="one"), front.build_message(text="two"))
+    (sent,) = await front.send_text("/stop")
     assert sent.text == "2 messages of yours are answered next."
-    assert [(await front.item(item)).state for item in waiting] == ["new", "new"]
+    assert [(await front.load_item(item)).state for item in waiting] == ["new", "new"]
     toast, _ = await front.tap(sent.buttons["Drop them"])
     assert toast == "Dropped."
-    assert {(await front.item(item)).state for item in waiting} == {"done"}
-    assert front.bot.of("edit_message_text")[0]["given"][:2] == ("Dropped.", ANNA)
+    assert {(await front.load_item(item)).state for item in waiting} == {"done"}
+    assert front.bot.calls_of("edit_message_text")[0]["given"][:2] == ("Dropped.", ANNA)
 
 
-async def test_what_waited_can_be_dropped_after_it_began_to_run(front: Front):
-    first = await front.running()
-    (waiting,) = await front.store(front.message(text="one"))
-    (sent,) = await front.write("/stop")
+async def test_what_waited_can_be_dropped_after_it_began_to_run(front: UpdateHarness):
+    first = await front.start_turn()
+    (waiting,) = await front.store_updates(front.build_message(text="one"))
+    (sent,) = await front.send_text("/stop")
     assert sent.text == "One message of yours is answered next."
     async with front.database.transaction() as tx:
-        await inbox.done(tx, [first], now=front.now)
+        await inbox.mark_done(tx, [first], now=front.now)
         await inbox.claim(tx, now=front.now)
     front.turns.stops.clear()
-    (later,) = await front.store(front.message(text="later"))
+    (later,) = await front.store_updates(front.build_message(text="later"))
     toast, _ = await front.tap(sent.buttons["Drop it"])
     assert toast == "Dropped."
-    assert (await front.item(waiting)).stopped
-    assert (await front.item(later)).state == "new"
+    assert (await front.load_item(waiting)).stopped
+    assert (await front.load_item(later)).state == "new"
     ((_, before),) = front.turns.stops
     assert waiting < (before or 0) < later
     async with front.database.transaction() as tx:
-        await inbox.done(tx, [waiting], now=front.now)
+        await inbox.mark_done(tx, [waiting], now=front.now)
     toast, _ = await front.tap(sent.buttons["Drop it"])
     assert toast == "Nothing waits any more."
 
 
-async def test_stop_drops_what_waits_when_nothing_runs(front: Front):
-    update = front.message(text="a" * 4050)  # waits for the rest of its paste
-    await front.store(update)
-    (sent,) = await front.write("/stop")
+async def test_stop_drops_what_waits_when_nothing_runs(front: UpdateHarness):
+    update = front.build_message(text="a" * 4050)  # waits for the rest of its paste
+    await front.store_updates(update)
+    (sent,) = await front.send_text("/stop")
     assert sent.text == "Dropped one message."
-    assert front.turns.asks == []
+    assert front.turns.requests == []
 
 
-async def test_a_draft_stopped_in_telegram_stops_the_turn(front: Front):
-    item = await front.running()
+async def test_a_draft_stopped_in_telegram_stops_the_turn(front: UpdateHarness):
+    item = await front.start_turn()
     chat = {"id": ANNA, "type": "private"}
-    (stop,) = await front.store({"stopped_message_generation": {"chat": chat, "draft_id": 3}})
-    assert await front.handle() == []
+    (stop,) = await front.store_updates({"stopped_message_generation": {"chat": chat, "draft_id": 3}})
+    assert await front.handle_claimed() == []
     assert front.turns.stops == [(LANE, stop)]
-    assert (await front.item(item)).stopped
+    assert (await front.load_item(item)).stopped
 
 
-async def test_a_draft_stopped_in_a_topic_stops_that_topic(front: Front):
-    await front.running(message_thread_id=7, is_topic_message=True)
+async def test_a_draft_stopped_in_a_topic_stops_that_topic(front: UpdateHarness):
+    await front.start_turn(message_thread_id=7, is_topic_message=True)
     chat = {"id": ANNA, "type": "private"}
-    (stop,) = await front.store(
+    (stop,) = await front.store_updates(
         {"stopped_message_generation": {"chat": chat, "draft_id": 3, "message_thread_id": 7}}
     )
-    await front.handle()
+    await front.handle_claimed()
     assert front.turns.stops == [(Lane(ANNA, 7), stop)]
 
 
-async def test_retry_puts_a_new_turn_in_the_place_of_the_last(front: Front):
-    await front.answered("first", item=1)
-    turn = await front.answered("second", "third", item=2)
-    await front.store(front.message(text="x"), front.message(text="y"))
-    await front.handle()
-    assert await front.write("/retry") == []
-    (task,) = await front.items(kind="task")
+async def test_retry_puts_a_new_turn_in_the_place_of_the_last(front: UpdateHarness):
+    await front.store_answered_turn("first", item=1)
+    turn = await front.store_answered_turn("second", "third", item=2)
+    await front.store_updates(front.build_message(text="x"), front.build_message(text="y"))
+    await front.handle_claimed()
+    assert await front.send_text("/retry") == []
+    (task,) = await front.load_items(kind="task")
     assert (task.lane, task.sender) == ("5", ANNA)
     assert json.loads(task.body) == {
         "person": ANNA,
@@ -167,86 +167,86 @@ async def test_retry_puts_a_new_turn_in_the_place_of_the_last(front: Front):
         "turn": turn,
     }
     assert front.worker_wakes == 1
-    async with front.database.reading() as tx:
-        assert turn not in [one.id for one in await turns.past(tx, LANE, 1)]
+    async with front.database.read_transaction() as tx:
+        assert turn not in [one.id for one in await turns.list_past_turns(tx, LANE, 1)]
 
 
-async def test_retry_without_a_last_turn_says_so(front: Front):
-    (sent,) = await front.write("/retry")
+async def test_retry_without_a_last_turn_says_so(front: UpdateHarness):
+    (sent,) = await front.send_text("/retry")
     assert sent.text == "There is nothing in this conversation to try again."
 
 
-async def test_retry_asks_first_when_a_tool_ran_that_may_not_run_twice(front: Front):
-    turn = await front.answered("remember it", tool="remember")
-    (sent,) = await front.write("/retry")
+async def test_retry_asks_first_when_a_tool_ran_that_may_not_run_twice(front: UpdateHarness):
+    turn = await front.store_answered_turn("remember it", tool="remember")
+    (sent,) = await front.send_text("/retry")
     assert "remember" in sent.text
     assert sent.buttons == {"Try again anyway": f"retry:{turn}"}
-    assert await front.items(kind="task") == []
+    assert await front.load_items(kind="task") == []
     toast, _ = await front.tap(f"retry:{turn}")
     assert toast == "Trying again."
-    assert len(await front.items(kind="task")) == 1
+    assert len(await front.load_items(kind="task")) == 1
     toast, _ = await front.tap(f"retry:{turn}")
     assert toast == "This is not the last answer any more."
-    assert len(await front.items(kind="task")) == 1
+    assert len(await front.load_items(kind="task")) == 1
 
 
-async def test_retry_does_not_ask_about_tools_that_do_no_harm_twice(front: Front):
-    await front.answered("what time", tool="clock")
-    assert await front.write("/retry") == []
-    assert len(await front.items(kind="task")) == 1
+async def test_retry_does_not_ask_about_tools_that_do_no_harm_twice(front: UpdateHarness):
+    await front.store_answered_turn("what time", tool="clock")
+    assert await front.send_text("/retry") == []
+    assert len(await front.load_items(kind="task")) == 1
 
 
-async def add_note(front: Front, text: str, lane: Lane = LANE) -> int:
+async def add_note(front: UpdateHarness, text: str, lane: Lane = LANE) -> int:
     async with front.database.transaction() as tx:
         return await notes.add(tx, lane, text, author="Anna", person=ANNA, now=front.now)
 
 
-async def test_notes_are_listed_with_author_and_date_and_deleted_by_a_button(front: Front):
-    assert [one.text for one in await front.write("/notes")] == [
+async def test_notes_are_listed_with_author_and_date_and_deleted_by_a_button(front: UpdateHarness):
+    assert [one.text for one in await front.send_text("/notes")] == [
         "No notes yet. Ask me to remember something."
     ]
     await add_note(front, "likes tea")
     await add_note(front, "hates rain")
-    (sent,) = await front.write("/notes")
+    (sent,) = await front.send_text("/notes")
     assert "1. likes tea (Anna, 2023-11-14)\n2. hates rain (Anna, 2023-11-14)" in sent.text
     toast, _ = await front.tap(sent.buttons["Delete 1"])
     assert toast == "Note 1 is deleted."
-    redrawn = front.bot.of("edit_message_text")[0]
+    redrawn = front.bot.calls_of("edit_message_text")[0]
     assert "tea" not in redrawn["given"][0]
     assert "rain" in redrawn["given"][0]
     toast, _ = await front.tap(sent.buttons["Delete 1"])
     assert toast == "This note is gone already."
 
 
-async def test_a_note_of_another_chat_is_not_deleted(front: Front):
+async def test_a_note_of_another_chat_is_not_deleted(front: UpdateHarness):
     await add_note(front, "secret", Lane(BOB))
-    async with front.database.reading() as tx:
-        (note,) = await notes.stored(tx, Lane(BOB))
+    async with front.database.read_transaction() as tx:
+        (note,) = await notes.list_stored(tx, Lane(BOB))
     toast, _ = await front.tap(f"note:{note.id}")
     assert toast == "This note is gone already."
-    async with front.database.reading() as tx:
-        assert len(await notes.stored(tx, Lane(BOB))) == 1
+    async with front.database.read_transaction() as tx:
+        assert len(await notes.list_stored(tx, Lane(BOB))) == 1
 
 
-async def test_the_longest_list_of_notes_fits_messages_and_every_note_has_its_button(front: Front):
-    for number in range(notes.MOST):
+async def test_the_longest_list_of_notes_fits_messages_and_every_note_has_its_button(front: UpdateHarness):
+    for number in range(notes.MAX_NOTES):
         await add_note(front, f"{number} " + "🦊" * 200)
-    sent = await front.write("/notes")
+    sent = await front.send_text("/notes")
     assert all(len(one.text.encode("utf-16-le")) // 2 <= 4096 for one in sent)
     assert [label for one in sent for label in one.buttons] == [f"Delete {number}" for number in range(1, 31)]
     assert [one.silent for one in sent] == [False] + [True] * (len(sent) - 1)
     toast, _ = await front.tap(sent[0].buttons["Delete 1"])
     assert toast == "Note 1 is deleted."
-    assert front.bot.of("edit_message_text") == []
+    assert front.bot.calls_of("edit_message_text") == []
 
 
 @pytest.mark.parametrize("second", [False, True])
 def test_help_and_menus_name_every_command_once_and_fit(second: bool):
     for standing in ("member", "admin"):
-        offered = commands.offered(standing, second=second)
+        offered = commands.list_commands(standing, has_fallback=second)
         names = [one.name for one in offered]
         assert len(names) == len(set(names))
         assert {"think", "usage", "context"} <= set(names)
-        assert {name for name, _ in commands.menu(standing, second=second)} <= set(names)
+        assert {name for name, _ in commands.build_menu(standing, has_fallback=second)} <= set(names)
         assert sum(len(f"/{one.name} – {one.help}\n") for one in offered) < 2000
         assert all(len(one.help) <= 60 for one in offered)

@@ -9,15 +9,15 @@ import pytest
 
 from bot import logs
 from bot.db.engine import Database
-from bot.telegram.commands.secret_guard import TOLD
-from tests.support.update_harness import ADMIN, ANNA, Front
+from bot.telegram.commands.secret_guard import SECRET_NOTICE
+from tests.support.update_harness import ADMIN, ANNA, UpdateHarness
 
 KEY = "sk-proj-Zx81kq03mVb27Lp9"
 
 
 @pytest.fixture
-async def front(database: Database) -> Front:
-    front = Front(database)
+async def front(database: Database) -> UpdateHarness:
+    front = UpdateHarness(database)
     await front.let_in(ADMIN, "admin")
     await front.let_in(ANNA)
     return front
@@ -35,10 +35,12 @@ async def front(database: Database) -> Front:
     ],
 )
 @pytest.mark.parametrize("person", [ADMIN, ANNA])
-async def test_nothing_of_it_is_kept_and_its_message_is_to_be_deleted(front: Front, words: str, person: int):
-    (sent,) = await front.write(f"/tools {words}", person=person, message_id=4321)
-    assert sent.text == TOLD
-    bodies = [row.body for row in await front.items()]
+async def test_nothing_of_it_is_kept_and_its_message_is_to_be_deleted(
+    front: UpdateHarness, words: str, person: int
+):
+    (sent,) = await front.send_text(f"/tools {words}", person=person, message_id=4321)
+    assert sent.text == SECRET_NOTICE
+    bodies = [row.body for row in await front.load_items()]
     assert bodies[0] is None
     errand = json.loads(bodies[1])
     assert (errand["job"], errand["do"], errand["message"], errand["lane"]) == (
@@ -50,10 +52,10 @@ async def test_nothing_of_it_is_kept_and_its_message_is_to_be_deleted(front: Fro
     assert not any("hunter2" in (body or "") or KEY in (body or "") for body in bodies)
 
 
-async def test_no_line_of_the_log_shows_it(front: Front, capsys: pytest.CaptureFixture[str]):
+async def test_no_line_of_the_log_shows_it(front: UpdateHarness, capsys: pytest.CaptureFixture[str]):
     logs.configure("INFO")
     try:
-        await front.write(f"/tools add https://api.example/?x={KEY} {KEY}", person=ADMIN)
+        await front.send_text(f"/tools add https://api.example/?x={KEY} {KEY}", person=ADMIN)
         logging.getLogger("x").warning("it was %s", KEY)
         assert KEY not in capsys.readouterr().err
     finally:
@@ -62,18 +64,18 @@ async def test_no_line_of_the_log_shows_it(front: Front, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("words", ["text", "caption"])
-async def test_what_was_edited_into_a_secret_is_not_kept_either(front: Front, words: str):
-    message = front.message(text=f"/tools add https://api.example/ {KEY}", person=ADMIN, message_id=9)[
+async def test_what_was_edited_into_a_secret_is_not_kept_either(front: UpdateHarness, words: str):
+    message = front.build_message(text=f"/tools add https://api.example/ {KEY}", person=ADMIN, message_id=9)[
         "message"
     ]
     message[words] = message.pop("text")
-    await front.store({"edited_message": message})
-    (sent,) = await front.handle()
-    assert sent.text == TOLD
-    assert (await front.items())[0].body is None
+    await front.store_updates({"edited_message": message})
+    (sent,) = await front.handle_claimed()
+    assert sent.text == SECRET_NOTICE
+    assert (await front.load_items())[0].body is None
 
 
-async def test_other_edits_are_passed_over(front: Front):
+async def test_other_edits_are_passed_over(front: UpdateHarness):
     for text in ("/tools", "hello", KEY):
-        await front.store({"edited_message": front.message(text=text, person=ADMIN)["message"]})
-        assert await front.handle() == []
+        await front.store_updates({"edited_message": front.build_message(text=text, person=ADMIN)["message"]})
+        assert await front.handle_claimed() == []

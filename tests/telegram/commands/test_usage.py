@@ -6,24 +6,24 @@ import pytest
 from sqlalchemy import update
 
 from bot.db.conversations import calls
-from bot.db.conversations.calls import Closing, NewCall
+from bot.db.conversations.calls import CallCompletion, NewCall
 from bot.db.engine import Database
 from bot.db.tables import accounts, turns
 from bot.domain import CallTimes, Reply, Usage
 from bot.telegram.commands import usage_chart as pictures
-from tests.support.update_harness import ADMIN, ANNA, BOB, Front
-from tools.sandbox.process import Limits
+from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
+from tools.sandbox.process import SandboxLimits
 
 
 @pytest.fixture
-async def front(database: Database) -> Front:
-    front = Front(database)
+async def front(database: Database) -> UpdateHarness:
+    front = UpdateHarness(database)
     await front.let_in(ANNA)
     await front.let_in(BOB)
     return front
 
 
-async def called(front: Front, turn: int, cached: int | None = 480) -> None:
+async def store_call(front: UpdateHarness, turn: int, cached: int | None = 480) -> None:
     """A model call of the turn that waited 1 s and took 2 s."""
     new = NewCall(turn, 1, "turn", None, "main", "diffusiongemma", True, 2, 1, 1, 1)
     now = front.now
@@ -31,21 +31,21 @@ async def called(front: Front, turn: int, cached: int | None = 480) -> None:
     reply = Reply("It is four.", "", (), "stop", Usage(512, cached, 300, 0), times, blocks=2)
     async with front.database.transaction() as tx:
         call = await calls.open_call(tx, new, now=now)
-        await calls.close_call(tx, Closing(call, reply, "ok"), now=now + 3)
+        await calls.close_call(tx, CallCompletion(call, reply, "ok"), now=now + 3)
         thought = {"thinking": True, "thinking_why": "two tools match: search, remind"}
         await tx.execute(update(turns).where(turns.c.id == turn).values(thought))
 
 
-async def test_the_details_of_the_last_turn_are_behind_a_button_and_back_again(front: Front):
-    turn = await front.answered("what time is it")
-    await called(front, turn)
-    (sent,) = await front.write("/usage")
+async def test_the_details_of_the_last_turn_are_behind_a_button_and_back_again(front: UpdateHarness):
+    turn = await front.store_answered_turn("what time is it")
+    await store_call(front, turn)
+    (sent,) = await front.send_text("/usage")
     assert sent.text.splitlines()[0] == "Last: 2 canvases est., 2.0 s"
     assert sent.buttons == {"Details": f"details:{turn}", "Picture": "picture"}
     toast, sent_more = await front.tap(f"details:{turn}")
     assert (toast, sent_more) == (None, [])
     assert await front.tap("usage") == (None, [])
-    details, summary = front.bot.of("edit_message_text")
+    details, summary = front.bot.calls_of("edit_message_text")
     assert details["given"][0].splitlines() == [
         f"Turn {turn}: 2.0 s",
         "Thinking: on",
@@ -61,25 +61,25 @@ async def test_the_details_of_the_last_turn_are_behind_a_button_and_back_again(f
     assert "Details" in str(summary["reply_markup"])
 
 
-async def test_without_a_turn_there_is_nothing_to_detail(front: Front):
-    (sent,) = await front.write("/usage")
+async def test_without_a_turn_there_is_nothing_to_detail(front: UpdateHarness):
+    (sent,) = await front.send_text("/usage")
     assert (sent.text, sent.buttons) == ("Nothing yet. Ask me something.", {})
 
 
 @pytest.mark.parametrize("data", ["details:99", "details:1"])
-async def test_the_turn_of_another_chat_is_not_told(front: Front, data: str):
-    assert await front.answered("a secret", person=BOB) == 1
+async def test_the_turn_of_another_chat_is_not_told(front: UpdateHarness, data: str):
+    assert await front.store_answered_turn("a secret", person=BOB) == 1
     assert await front.tap(data) == ("This turn is not known here.", [])
-    assert front.bot.of("edit_message_text") == []
+    assert front.bot.calls_of("edit_message_text") == []
 
 
-async def test_everybody_is_ranked_for_admins(front: Front):
+async def test_everybody_is_ranked_for_admins(front: UpdateHarness):
     await front.let_in(ADMIN, "admin")
-    await called(front, await front.answered("hi", person=ANNA, item=1))
-    turn = await front.answered("hi", person=BOB, item=2)
-    await called(front, turn)
-    await called(front, turn)
-    (sent,) = await front.write("/usage all", person=ADMIN)
+    await store_call(front, await front.store_answered_turn("hi", person=ANNA, item=1))
+    turn = await front.store_answered_turn("hi", person=BOB, item=2)
+    await store_call(front, turn)
+    await store_call(front, turn)
+    (sent,) = await front.send_text("/usage all", person=ADMIN)
     assert sent.text.splitlines() == [
         "Everybody:",
         "Today: 6 canvases est., 4.0 s",
@@ -92,33 +92,33 @@ async def test_everybody_is_ranked_for_admins(front: Front):
         "2. 5: 2, 2.0 s",
     ]
     front.now += 40 * 86_400
-    (sent,) = await front.write("/usage all", person=ADMIN)
+    (sent,) = await front.send_text("/usage all", person=ADMIN)
     assert sent.text == "Nothing yet in the last 30 days."
 
 
-async def test_others_are_shown_their_own_alone(front: Front):
-    await front.answered("hi", person=BOB, item=1)
+async def test_others_are_shown_their_own_alone(front: UpdateHarness):
+    await front.store_answered_turn("hi", person=BOB, item=1)
     for words in ("all", "all chart", "chart all"):
-        (sent,) = await front.write(f"/usage {words}")
+        (sent,) = await front.send_text(f"/usage {words}")
         assert sent.text == "/usage all is for admins."
-    (sent,) = await front.write("/usage tomorrow")
+    (sent,) = await front.send_text("/usage tomorrow")
     assert sent.text == "/usage shows yours, /usage chart draws it."
-    (sent,) = await front.write("/usage chart")
+    (sent,) = await front.send_text("/usage chart")
     assert sent.text == "Nothing yet in the last 30 days."
-    assert front.bot.of("send_photo") == []
+    assert front.bot.calls_of("send_photo") == []
 
 
-async def test_an_admin_who_asks_for_something_else_is_told_what_there_is(front: Front):
+async def test_an_admin_who_asks_for_something_else_is_told_what_there_is(front: UpdateHarness):
     await front.let_in(ADMIN, "admin")
-    (sent,) = await front.write("/usage everything", person=ADMIN)
+    (sent,) = await front.send_text("/usage everything", person=ADMIN)
     assert sent.text.startswith("/usage shows yours, /usage all everybody's;")
 
 
-async def test_a_chart_is_said_in_words_and_then_drawn(front: Front):
-    await called(front, await front.answered("hi"))
-    (sent,) = await front.write("/usage chart")
+async def test_a_chart_is_said_in_words_and_then_drawn(front: UpdateHarness):
+    await store_call(front, await front.store_answered_turn("hi"))
+    (sent,) = await front.send_text("/usage chart")
     assert sent.text.splitlines()[-1] == "30 d: 2 canvases est., 2.0 s"
-    (photo,) = front.bot.of("send_photo")
+    (photo,) = front.bot.calls_of("send_photo")
     chat, png, caption = photo["given"]
     assert (chat, caption, photo["message_thread_id"]) == (ANNA, "You, the last 30 days (UTC)", None)
     assert png.startswith(b"\x89PNG")
@@ -135,43 +135,45 @@ def drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("drawn_at_once")
-async def test_a_chart_of_everybody_is_for_admins(front: Front):
+async def test_a_chart_of_everybody_is_for_admins(front: UpdateHarness):
     await front.let_in(ADMIN, "admin")
-    await called(front, await front.answered("hi", person=BOB))
-    (sent,) = await front.write("/usage chart all", person=ADMIN)
+    await store_call(front, await front.store_answered_turn("hi", person=BOB))
+    (sent,) = await front.send_text("/usage chart all", person=ADMIN)
     assert sent.text.startswith("Everybody:")
-    (photo,) = front.bot.of("send_photo")
+    (photo,) = front.bot.calls_of("send_photo")
     assert photo["given"][2] == "Everybody, the last 30 days (UTC)"
 
 
 @pytest.mark.usefixtures("drawn_at_once")
-async def test_the_picture_is_behind_a_button_too(front: Front):
+async def test_the_picture_is_behind_a_button_too(front: UpdateHarness):
     assert await front.tap("picture") == ("Nothing yet.", [])
-    await called(front, await front.answered("hi"))
+    await store_call(front, await front.store_answered_turn("hi"))
     assert await front.tap("picture") == ("The picture comes.", [])
-    assert len(front.bot.of("send_photo")) == 1
+    assert len(front.bot.calls_of("send_photo")) == 1
 
 
-async def test_a_picture_that_cannot_be_drawn_is_said_to_be_so(front: Front, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pictures, "LIMITS", Limits(seconds=30.0, memory=64 * 1024**2))
-    await called(front, await front.answered("hi"))
-    (sent,) = await front.write("/usage chart")
+async def test_a_picture_that_cannot_be_drawn_is_said_to_be_so(
+    front: UpdateHarness, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(pictures, "CHART_LIMITS", SandboxLimits(wall_seconds=30.0, memory_bytes=64 * 1024**2))
+    await store_call(front, await front.store_answered_turn("hi"))
+    (sent,) = await front.send_text("/usage chart")
     assert sent.text.startswith("Last: ")
-    (line,) = front.bot.of("send_message")
+    (line,) = front.bot.calls_of("send_message")
     assert line["given"] == (ANNA, "The picture could not be drawn.")
-    assert front.bot.of("send_photo") == []
+    assert front.bot.calls_of("send_photo") == []
 
 
 @pytest.mark.usefixtures("drawn_at_once")
-async def test_a_picture_lost_on_its_way_is_no_fault(front: Front):
-    await called(front, await front.answered("hi"))
-    front.bot.is_away = True
-    (sent,) = await front.write("/usage chart")
+async def test_a_picture_lost_on_its_way_is_no_fault(front: UpdateHarness):
+    await store_call(front, await front.store_answered_turn("hi"))
+    front.bot.is_offline = True
+    (sent,) = await front.send_text("/usage chart")
     assert sent.text.startswith("Last: ")
 
 
-async def test_the_details_tell_where_the_seconds_went(front: Front):
-    turn = await front.answered("hi")
+async def test_the_details_tell_where_the_seconds_went(front: UpdateHarness):
+    turn = await front.store_answered_turn("hi")
     kinds = (
         "lane_wait",
         "seat_wait",
@@ -186,7 +188,7 @@ async def test_the_details_tell_where_the_seconds_went(front: Front):
     async with front.database.transaction() as tx:
         await tx.execute(accounts.insert().values(**row, turn=turn, settled_at=front.now, whole=2.01))
     await front.tap(f"details:{turn}")
-    (details,) = front.bot.of("edit_message_text")
+    (details,) = front.bot.calls_of("edit_message_text")
     assert details["given"][0].splitlines()[-3:] == [
         "Where 2.0 s went:",
         "    1.5 s first canvas",

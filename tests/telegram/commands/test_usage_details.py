@@ -5,28 +5,30 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.db.usage.spending import CallSpent, TurnSpent
-from bot.domain import Which
-from bot.telegram.commands.usage_details import MOST, lines
-from bot.usage.report import KINDS
+from bot.db.usage.spending import CallSpending, TurnSpending
+from bot.domain import EndpointRole
+from bot.telegram.commands.usage_details import MAX_LISTED_CALLS, format_details
+from bot.usage.report import INTERVAL_COLUMNS
 
-CALL = CallSpent("turn", None, "diffusiongemma", False, 1204, 1100, 1, 1.42, 0.001, "ok")
-UNKNOWN = CallSpent("turn", None, "", False, None, None, None, None, None, None)
+CALL = CallSpending("turn", None, "diffusiongemma", False, 1204, 1100, 1, 1.42, 0.001, "ok")
+UNKNOWN = CallSpending("turn", None, "", False, None, None, None, None, None, None)
 
 
-def turn(
+def build_turn(
     thinking: bool,
     why: str,
-    endpoint: Which,
+    endpoint: EndpointRole,
     endpoint_why: str | None,
     seconds: float,
-    calls: tuple[CallSpent, ...],
-) -> TurnSpent:
-    return TurnSpent(12, thinking, why, endpoint, endpoint_why, seconds, calls, {})
+    calls: tuple[CallSpending, ...],
+) -> TurnSpending:
+    return TurnSpending(12, thinking, why, endpoint, endpoint_why, seconds, calls, {})
 
 
 def test_a_plain_turn_is_told_in_a_few_lines():
-    assert lines(turn(False, "one light tool: clock", "main", None, 1.5, (CALL,))).splitlines() == [
+    assert format_details(
+        build_turn(False, "one light tool: clock", "main", None, 1.5, (CALL,))
+    ).splitlines() == [
         "Turn 12: 1.5 s",
         "Thinking: off",
         "Why: one light tool: clock",
@@ -40,15 +42,15 @@ def test_a_plain_turn_is_told_in_a_few_lines():
 
 def test_it_is_told_where_the_seconds_went():
     account = {"whole": 8.0, "intake": 0.01, "seat_wait": 0.0, "first_canvas": 6.25, "telegram": 1.74}
-    told = lines(
-        replace(turn(False, "no tool fits", "main", None, 6.5, (CALL,)), account=account)
+    told = format_details(
+        replace(build_turn(False, "no tool fits", "main", None, 6.5, (CALL,)), account=account)
     ).splitlines()
     assert told[-4:-1] == ["Where 8.0 s went:", "    6.2 s first canvas", "    1.7 s Telegram"]
 
 
 def test_what_was_not_told_is_unknown():
-    assert lines(
-        turn(True, "", "main", None, 1.5, (UNKNOWN, replace(CALL, cached_tokens=None)))
+    assert format_details(
+        build_turn(True, "", "main", None, 1.5, (UNKNOWN, replace(CALL, cached_tokens=None)))
     ).splitlines()[1:] == [
         "Thinking: on",
         "Why: unknown",
@@ -63,7 +65,7 @@ def test_what_was_not_told_is_unknown():
 
 
 def test_a_turn_without_calls_says_so():
-    assert lines(turn(False, "thinking is off", "main", None, 0.1, ())).splitlines()[3:] == [
+    assert format_details(build_turn(False, "thinking is off", "main", None, 0.1, ())).splitlines()[3:] == [
         "Model calls: none"
     ]
 
@@ -77,7 +79,7 @@ def test_switches_and_repeated_calls_are_told_with_their_reason():
         replace(CALL, again="more"),
         replace(CALL, again="something new"),
     )
-    told = lines(turn(False, "no tool fits", "main", None, 9.0, calls)).splitlines()
+    told = format_details(build_turn(False, "no tool fits", "main", None, 9.0, calls)).splitlines()
     assert told[3:8] == [
         "Call 2: the reply before was empty",
         "Call 3: thinking on, two replies were empty",
@@ -94,7 +96,7 @@ def test_how_a_call_ended_and_how_long_it_waited_is_told():
         replace(CALL, outcome="cancelled"),
         replace(CALL, outcome="cut"),
     )
-    told = lines(turn(False, "no tool fits", "main", None, 9.0, calls)).splitlines()
+    told = format_details(build_turn(False, "no tool fits", "main", None, 9.0, calls)).splitlines()
     assert told[5] == "1. 1 canvas, time unknown, failed"
     assert told[7:9] == ["2. 2 canvases, 1.4 s", "    1.2k in, 1.1k cached, waited 3.2 s"]
     assert told[9].endswith(", stopped")
@@ -105,44 +107,48 @@ def test_a_decision_read_is_told_apart_from_the_calls():
     read = replace(
         UNKNOWN, purpose="decision", model="diffusiongemma", seconds=0.31, prompt_tokens=141, outcome="ok"
     )
-    told = lines(
-        turn(True, "the endpoint reads 70%", "main", None, 2.0, (read, replace(CALL, thinking=True)))
+    told = format_details(
+        build_turn(True, "the endpoint reads 70%", "main", None, 2.0, (read, replace(CALL, thinking=True)))
     )
     assert "Decision read: 0.3 s\n    141 in\n" in told
     assert "1. 1 canvas" in told
     assert "Call 1" not in told
     lost = replace(read, seconds=None, prompt_tokens=None, outcome="failed")
-    assert "Decision read: time unknown, failed\n    tokens unknown\n" in lines(
-        turn(True, "x", "main", None, 2.0, (lost,))
+    assert "Decision read: time unknown, failed\n    tokens unknown\n" in format_details(
+        build_turn(True, "x", "main", None, 2.0, (lost,))
     )
 
 
 def test_of_two_endpoints_it_is_told_which_answered_and_why():
     calls = (CALL, replace(CALL, model="gemma-4-31b"), replace(CALL, model="gemma-4-31b"))
-    told = lines(turn(False, "no tool fits", "fallback", "the first is down", 2.0, calls)).splitlines()
+    told = format_details(
+        build_turn(False, "no tool fits", "fallback", "the first is down", 2.0, calls)
+    ).splitlines()
     assert told[-2:] == ["Model: diffusiongemma, then gemma-4-31b", "Endpoint: the second, the first is down"]
-    told = lines(turn(False, "no tool fits", "main", "it answers", 2.0, ())).splitlines()
+    told = format_details(build_turn(False, "no tool fits", "main", "it answers", 2.0, ())).splitlines()
     assert told[-2:] == ["Model calls: none", "Endpoint: the first, it answers"]
 
 
 def test_of_very_many_calls_the_first_are_told():
-    told = lines(turn(False, "no tool fits", "main", None, 99.0, (CALL,) * (MOST + 5))).splitlines()
-    assert f"{MOST}. 1 canvas, 1.4 s" in told
+    told = format_details(
+        build_turn(False, "no tool fits", "main", None, 99.0, (CALL,) * (MAX_LISTED_CALLS + 5))
+    ).splitlines()
+    assert f"{MAX_LISTED_CALLS}. 1 canvas, 1.4 s" in told
     assert told[-3] == "… and 5 more calls"
 
 
-def as_decision(call: CallSpent) -> CallSpent:
+def as_decision(call: CallSpending) -> CallSpending:
     return replace(call, purpose="decision")
 
 
-def joined(both: tuple[list[CallSpent], list[CallSpent]]) -> tuple[CallSpent, ...]:
+def join_calls(both: tuple[list[CallSpending], list[CallSpending]]) -> tuple[CallSpending, ...]:
     return (*both[0], *both[1])
 
 
 counts = st.none() | st.integers(0, 10**10)
 times = st.none() | st.floats(0, 10**6)
 calls = st.builds(
-    CallSpent,
+    CallSpending,
     st.sampled_from(["turn", "task"]),
     st.sampled_from([None, "empty", "cut", "more", "failing", "silent", "brake", "away"]),
     st.just("diffusiongemma"),
@@ -158,18 +164,20 @@ calls = st.builds(
 
 @given(
     st.builds(
-        TurnSpent,
+        TurnSpending,
         st.integers(1, 10**9),
         st.booleans(),
         st.just("no tool fits"),
         st.sampled_from(["main", "fallback"]),
         st.sampled_from([None, "you asked for /deep"]),
         st.floats(0, 10**6),
-        st.tuples(st.lists(calls.map(as_decision), max_size=2), st.lists(calls, max_size=100)).map(joined),
-        st.just({}) | st.fixed_dictionaries({kind: st.floats(0, 10**6) for kind in KINDS}),
+        st.tuples(st.lists(calls.map(as_decision), max_size=2), st.lists(calls, max_size=100)).map(
+            join_calls
+        ),
+        st.just({}) | st.fixed_dictionaries({kind: st.floats(0, 10**6) for kind in INTERVAL_COLUMNS}),
     )
 )
-def test_the_details_fit_one_message_in_short_lines(spent: TurnSpent):
-    text = lines(spent)
+def test_the_details_fit_one_message_in_short_lines(spent: TurnSpending):
+    text = format_details(spent)
     assert len(text) <= 4096
     assert max(map(len, text.splitlines())) <= 50

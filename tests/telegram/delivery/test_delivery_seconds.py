@@ -7,73 +7,73 @@ import pytest
 
 from bot.db.engine import Database
 from bot.domain import InboxItem, Lane, Part
-from bot.sim.telegram.server import BotApi, Fault, Limits
+from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits
 from bot.telegram.delivery.sender import Sender
-from bot.usage.timers import Watch, Watches
-from tests.support.delivery_harness import ANN, PostOffice
+from bot.usage.timers import TurnTimer, TurnTimers
+from tests.support.delivery_harness import ANN, DeliveryHarness
 
 
 @pytest.fixture
-async def office(database: Database) -> AsyncIterator[PostOffice]:
-    api = BotApi(limits=Limits.none())
+async def office(database: Database) -> AsyncIterator[DeliveryHarness]:
+    api = BotApi(limits=FloodLimits.unlimited())
     api.person(ANN.chat, "Ann")
-    async with api.served() as url:
-        yield PostOffice(api, url, database)
+    async with api.serve_on_loopback() as url:
+        yield DeliveryHarness(api, url, database)
 
 
-def watched(sender: Sender, item: int = 1, lane: Lane = ANN) -> Watch:
+def open_turn_timer(sender: Sender, item: int = 1, lane: Lane = ANN) -> TurnTimer:
     """The watch of a turn whose answer is about to be stored."""
-    watches: Watches = sender._watches
+    watches: TurnTimers = sender._turn_timers
     taken = InboxItem(item, "update", "text", lane, 7, {}, 1, False, 0.0, watches.began_at)
     return watches.open(taken, lane)
 
 
-def lasted(watch: Watch, kind: str) -> float:
+def measure_seconds(watch: TurnTimer, kind: str) -> float:
     return sum(span.end - span.begin for span in watch.spans(0.0) if span.kind == kind)
 
 
-async def delivered(office: PostOffice, sender: Sender, watch: Watch) -> None:
-    await office.store((Part("hello"),))
-    watch.over = True
+async def wait_until_measured(office: DeliveryHarness, sender: Sender, watch: TurnTimer) -> None:
+    await office.store_parts((Part("hello"),))
+    watch.has_ended = True
     sender.wake(ANN)
-    await sender.rested()
+    await sender.wait_until_idle()
 
 
-async def test_a_slow_answer_of_telegram_is_telegrams(office: PostOffice):
-    office.api.inject(Fault.slow(0.1), "sendMessage")
-    async with office.sender() as sender:
-        watch = watched(sender)
-        await delivered(office, sender, watch)
-    assert lasted(watch, "Telegram") >= 0.1
-    assert lasted(watch, "back-off") == 0
+async def test_a_slow_answer_of_telegram_is_telegrams(office: DeliveryHarness):
+    office.api.inject_fault(BotApiFault.slow(0.1), "sendMessage")
+    async with office.run_sender() as sender:
+        watch = open_turn_timer(sender)
+        await wait_until_measured(office, sender, watch)
+    assert measure_seconds(watch, "Telegram") >= 0.1
+    assert measure_seconds(watch, "back-off") == 0
 
 
-async def test_a_flood_is_telegrams_wish_and_no_back_off_of_ours(office: PostOffice):
-    office.api.inject(Fault.flood(1), "sendMessage")
-    async with office.sender() as sender:
-        watch = watched(sender)
-        await delivered(office, sender, watch)
-    assert lasted(watch, "Telegram") >= 1
-    assert lasted(watch, "back-off") == 0
+async def test_a_flood_is_telegrams_wish_and_no_back_off_of_ours(office: DeliveryHarness):
+    office.api.inject_fault(BotApiFault.flood(1), "sendMessage")
+    async with office.run_sender() as sender:
+        watch = open_turn_timer(sender)
+        await wait_until_measured(office, sender, watch)
+    assert measure_seconds(watch, "Telegram") >= 1
+    assert measure_seconds(watch, "back-off") == 0
 
 
-async def test_another_lane_is_not_charged(office: PostOffice):
-    office.api.inject(Fault.slow(0.05), "sendMessage")
-    async with office.sender() as sender:
-        watch, other = watched(sender), watched(sender, 2, Lane(8))
-        await delivered(office, sender, watch)
+async def test_another_lane_is_not_charged(office: DeliveryHarness):
+    office.api.inject_fault(BotApiFault.slow(0.05), "sendMessage")
+    async with office.run_sender() as sender:
+        watch, other = open_turn_timer(sender), open_turn_timer(sender, 2, Lane(8))
+        await wait_until_measured(office, sender, watch)
     assert [span.kind for span in other.spans(0.0)] == ["own"]
 
 
-async def test_what_is_left_when_the_sender_stops_is_measured_on(office: PostOffice):
-    flood = office.api.inject(Fault.flood(3), "sendMessage")
-    async with office.sender() as sender:
-        watch = watched(sender)
-        await office.store((Part("hello"),))
-        watch.over = True
+async def test_what_is_left_when_the_sender_stops_is_measured_on(office: DeliveryHarness):
+    flood = office.api.inject_fault(BotApiFault.flood(3), "sendMessage")
+    async with office.run_sender() as sender:
+        watch = open_turn_timer(sender)
+        await office.store_parts((Part("hello"),))
+        watch.has_ended = True
         sender.wake(ANN)
-        await office.api.until(lambda: flood.hits)
+        await office.api.wait_until(lambda: flood.hit_count)
         sender.stop()
     now = time.time()
-    last = sender._watches.spans(watch, now)[-1]
+    last = sender._turn_timers.spans(watch, now)[-1]
     assert (last.kind, last.end) == ("own", now)

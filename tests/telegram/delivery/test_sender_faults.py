@@ -7,69 +7,69 @@ import pytest
 
 from bot.db.engine import Database
 from bot.http_server import serve
-from bot.sim.telegram.server import BotApi, Fault, Limits
+from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits
 from bot.telegram.delivery import lane_calls as calls
-from tests.support.delivery_harness import GENEROUS, PostOffice
+from tests.support.delivery_harness import GENEROUS_LIMITS, DeliveryHarness
 
 TURNS = 6
 FAULTS = (
-    Fault.drop(),
-    Fault.accept_then_drop(),
-    Fault.server_error(),
-    Fault.server_error(takes_effect=True),
-    Fault.server_error(500, html=False),
-    Fault.slow(0.05),
-    Fault.slow(0.05, after_effect=True),
+    BotApiFault.drop(),
+    BotApiFault.accept_then_drop(),
+    BotApiFault.server_error(),
+    BotApiFault.server_error(takes_effect=True),
+    BotApiFault.server_error(500, html=False),
+    BotApiFault.slow(0.05),
+    BotApiFault.slow(0.05, after_effect=True),
 )
 METHODS = ("sendMessage", "editMessageText", "deleteMessage", "sendMessageDraft")
 
 
-async def work(office: PostOffice, dice: random.Random) -> None:
+async def run_turns(office: DeliveryHarness, dice: random.Random) -> None:
     """Some turns, each shown in its own way and time, with a restart in between now and then."""
     item = 1
     while item <= TURNS:
-        async with office.sender(kill=dice.random() < 0.3) as sender:
+        async with office.run_sender(kill=dice.random() < 0.3) as sender:
             for _ in range(dice.randint(1, 3)):
                 if item <= TURNS:
-                    await turn(office, sender, item, dice)
+                    await run_turn(office, sender, item, dice)
                     item += 1
             await asyncio.sleep(dice.random() * 0.05)
 
 
-async def turn(office: PostOffice, sender, item: int, dice: random.Random) -> None:
-    channel = office.channel(sender, item)
+async def run_turn(office: DeliveryHarness, sender, item: int, dice: random.Random) -> None:
+    channel = office.open_channel(sender, item)
     channel.begin()
     text = ""
     for block in range(dice.randint(0, 4)):
         if dice.random() < 0.3:
-            channel.status(dice.choice(["Please wait.", None]))
+            channel.show_status(dice.choice(["Please wait.", None]))
             await asyncio.sleep(dice.random() * 0.03)
         text += f"Block {block} of answer {item}. {'And so on. ' * dice.choice([1, 1, 300])}\n\n"
         channel.show(text)
         await asyncio.sleep(dice.random() * 0.03)
-    await office.answer(channel, text + f"End of answer {item}.", item)
+    await office.finish_turn(channel, text + f"End of answer {item}.", item)
 
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_in_a_storm_of_failures(seed: int, database: Database, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(calls, "_FIRST_BACK_OFF", 0.01)
+    monkeypatch.setattr(calls, "_FIRST_BACKOFF_SECONDS", 0.01)
     dice = random.Random(seed)
-    api = BotApi(limits=Limits.none())
+    api = BotApi(limits=FloodLimits.unlimited())
     api.person(7).send("hello")
     async with serve(api.app) as url:
-        office = PostOffice(api, url, database, GENEROUS)
+        office = DeliveryHarness(api, url, database, GENEROUS_LIMITS)
         for _ in range(12):
-            api.inject(dice.choice(FAULTS), dice.choice(METHODS), skip=dice.randint(0, 6))
-        await work(office, dice)
-        for injection in api._front.injections:
+            api.inject_fault(dice.choice(FAULTS), dice.choice(METHODS), skip=dice.randint(0, 6))
+        await run_turns(office, dice)
+        for injection in api._app.injections:
             injection.lift()
-        async with office.sender() as sender:
-            await sender.rested()
-    await check(office)
+        async with office.run_sender() as sender:
+            await sender.wait_until_idle()
+    await check_outcome(office)
 
 
-async def check(office: PostOffice) -> None:
-    seen, rows = "\n".join(office.seen()), await office.rows()
+async def check_outcome(office: DeliveryHarness) -> None:
+    seen, rows = "\n".join(office.list_texts()), await office.load_rows()
     answers = [row for row in rows if row.item and row.body is not None]
     assert {row.state for row in rows} <= {"done", "unknown"}
     for row in answers:
@@ -84,4 +84,4 @@ async def check(office: PostOffice) -> None:
     places = [seen.index(f"End of answer {row.item}.") for row in endings if row.state == "done"]
     assert places == sorted(places)
     known = {row.message_id for row in answers if row.state == "done"}
-    assert not any(one.buttons for one in office.api.chat(7).from_bot if one.message_id in known)
+    assert not any(one.buttons for one in office.api.chat(7).bot_messages if one.message_id in known)

@@ -3,26 +3,26 @@
 import pytest
 
 from bot.db.queues import outbox
-from bot.db.queues.outbox import UNSURE
+from bot.db.queues.outbox import UNSURE_TEXT
 from bot.domain import Lane, Part
-from bot.sim.telegram.server import Fault
+from bot.sim.telegram.server import BotApiFault
 from bot.telegram.delivery import sender as sender_room
-from tests.support.delivery_harness import ANN, PostOffice
+from tests.support.delivery_harness import ANN, DeliveryHarness
 
 
-async def test_what_was_left_is_delivered_at_the_start(office: PostOffice):
+async def test_what_was_left_is_delivered_at_the_start(office: DeliveryHarness):
     office.api.person(8, "Ben").send("hello")
-    await office.store((Part("one"),), item=1)
-    await office.store((Part("two"),), item=2, lane=Lane(8))
-    async with office.sender() as sender:
-        await office.api.until(lambda: office.seen(7) and office.seen(8))
-        await sender.rested()
-    assert (office.seen(7), office.seen(8)) == (["one"], ["two"])
+    await office.store_parts((Part("one"),), item=1)
+    await office.store_parts((Part("two"),), item=2, lane=Lane(8))
+    async with office.run_sender() as sender:
+        await office.api.wait_until(lambda: office.list_texts(7) and office.list_texts(8))
+        await sender.wait_until_idle()
+    assert (office.list_texts(7), office.list_texts(8)) == (["one"], ["two"])
 
 
 @pytest.mark.parametrize("state", ["new", "sending", "open", "done", "unknown", "failed"])
-async def test_a_restart_goes_on_from_every_state(office: PostOffice, state: str):
-    (row,) = await office.store((Part("hello"),))
+async def test_a_restart_goes_on_from_every_state(office: DeliveryHarness, state: str):
+    (row,) = await office.store_parts((Part("hello"),))
     async with office.database.transaction() as tx:
         sent = None
         if state in ("sending", "open", "done"):
@@ -30,64 +30,64 @@ async def test_a_restart_goes_on_from_every_state(office: PostOffice, state: str
         if state in ("open", "done"):
             sent = office.api.person(7).send("stands for a message").message_id
             shown = Part("hello") if state == "done" else Part("hel")
-            await outbox.stands(tx, row, message_id=sent, body=shown, now=1.0)
+            await outbox.mark_shown(tx, row, message_id=sent, body=shown, now=1.0)
         if state == "unknown":
-            await outbox.unknown(tx, row, "lost", now=1.0)
+            await outbox.mark_unknown(tx, row, "lost", now=1.0)
         if state == "failed":
-            await outbox.failed(tx, row, "refused", body=Part("hello"), now=1.0)
-    async with office.sender() as sender:
-        await sender.rested()
+            await outbox.mark_failed(tx, row, "refused", body=Part("hello"), now=1.0)
+    async with office.run_sender() as sender:
+        await sender.wait_until_idle()
     wanted = {
         "new": (["hello"], ["sendMessage"]),
-        "sending": ([UNSURE], ["sendMessage"]),
+        "sending": ([UNSURE_TEXT], ["sendMessage"]),
         "open": (["hello"], ["editMessageText", "sendMessage"]),  # it was no message of the bot's own
         "done": ([], []),
-        "unknown": ([UNSURE], ["sendMessage"]),
+        "unknown": ([UNSURE_TEXT], ["sendMessage"]),
         "failed": ([], []),
     }
-    assert (office.seen(), office.calls()) == wanted[state]
+    assert (office.list_texts(), office.list_methods()) == wanted[state]
 
 
-async def test_killed_in_the_middle_of_a_send_it_says_so_after_the_restart(office: PostOffice):
-    office.api.inject(Fault.hang(after_effect=True), "sendMessage")
-    async with office.sender(kill=True) as sender:
-        await office.say(sender, "the answer")
-        await office.api.until(lambda: office.seen())
-    assert await office.states() == ["sending"]
-    async with office.sender() as sender:
-        await sender.rested()
-    assert office.seen() == ["the answer", UNSURE]
+async def test_killed_in_the_middle_of_a_send_it_says_so_after_the_restart(office: DeliveryHarness):
+    office.api.inject_fault(BotApiFault.hang(after_effect=True), "sendMessage")
+    async with office.run_sender(kill=True) as sender:
+        await office.send_text(sender, "the answer")
+        await office.api.wait_until(lambda: office.list_texts())
+    assert await office.load_states() == ["sending"]
+    async with office.run_sender() as sender:
+        await sender.wait_until_idle()
+    assert office.list_texts() == ["the answer", UNSURE_TEXT]
 
 
-async def test_stopping_waits_for_the_call_on_its_way_and_leaves_the_rest(office: PostOffice):
-    office.api.inject(Fault.slow(0.3, after_effect=True), "sendMessage")
-    async with office.sender() as sender:
-        await office.store(tuple(Part(f"part {n}") for n in range(6)))
+async def test_stopping_waits_for_the_call_on_its_way_and_leaves_the_rest(office: DeliveryHarness):
+    office.api.inject_fault(BotApiFault.slow(0.3, after_effect=True), "sendMessage")
+    async with office.run_sender() as sender:
+        await office.store_parts(tuple(Part(f"part {n}") for n in range(6)))
         sender.wake(ANN)
-        await office.api.until(lambda: office.calls())
-    states = await office.states()
+        await office.api.wait_until(lambda: office.list_methods())
+    states = await office.load_states()
     assert states[0] == "done"
     assert "sending" not in states
     assert "new" in states
 
 
 async def test_stopping_gives_up_a_call_that_is_never_answered(
-    office: PostOffice, monkeypatch: pytest.MonkeyPatch
+    office: DeliveryHarness, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(sender_room, "_GRACE", 0.2)
-    office.api.inject(Fault.hang(after_effect=True), "sendMessage")
-    async with office.sender() as sender:
-        await office.say(sender, "hello")
-        await office.api.until(lambda: office.seen())
-    assert await office.states() == ["sending"]
+    monkeypatch.setattr(sender_room, "_STOP_GRACE_SECONDS", 0.2)
+    office.api.inject_fault(BotApiFault.hang(after_effect=True), "sendMessage")
+    async with office.run_sender() as sender:
+        await office.send_text(sender, "hello")
+        await office.api.wait_until(lambda: office.list_texts())
+    assert await office.load_states() == ["sending"]
 
 
-async def test_what_comes_after_the_stop_waits_for_the_next_start(office: PostOffice):
-    async with office.sender() as sender:
+async def test_what_comes_after_the_stop_waits_for_the_next_start(office: DeliveryHarness):
+    async with office.run_sender() as sender:
         sender.stop()
-        await office.say(sender, "hello")
-        office.channel(sender, 2).show("A whole block.\n\n")
-    assert office.calls() == []
-    async with office.sender() as sender:
-        await sender.rested()
-    assert office.seen() == ["hello"]
+        await office.send_text(sender, "hello")
+        office.open_channel(sender, 2).show("A whole block.\n\n")
+    assert office.list_methods() == []
+    async with office.run_sender() as sender:
+        await sender.wait_until_idle()
+    assert office.list_texts() == ["hello"]

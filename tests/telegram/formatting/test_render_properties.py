@@ -6,11 +6,11 @@ from itertools import chain
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from bot.telegram.formatting.links import is_web
-from bot.telegram.formatting.render import Piece, plain, render, snapshot, utf16_len
-from bot.telegram.formatting.splitter import visible
-from tests.support.tdlib_parser import refusal, shown_by
-from tests.support.visible_words import missing
+from bot.telegram.formatting.links import is_web_url
+from bot.telegram.formatting.render import Piece, cut_unfinished, render_markdown, split_plain, utf16_len
+from bot.telegram.formatting.splitter import is_visible
+from tests.support.tdlib_parser import find_refusal, list_texts_under
+from tests.support.visible_words import find_missing
 
 WORD = re.compile(r"Q\d+Z")
 SYNTAX = [
@@ -135,54 +135,58 @@ LIMITS = st.sampled_from([40, 100, 500, 3800])
 
 
 @st.composite
-def wild(draw: st.DrawFn) -> str:
+def wild_markdown(draw: st.DrawFn) -> str:
     """Markdown syntax, odd characters and words, each of them unlike any other."""
     tokens = draw(st.lists(st.sampled_from([*SYNTAX, *["word"] * 60, *[" "] * 40]), max_size=80))
     return "".join(f"Q{number}Z" if token == "word" else token for number, token in enumerate(tokens))
 
 
-def hidden(pieces: tuple[Piece, ...]) -> str:
+def list_hidden_text(pieces: tuple[Piece, ...]) -> str:
     """What the pieces hold beside their text: addresses of links, languages of code."""
     entities = chain.from_iterable(piece.entities for piece in pieces)
     return " ".join(entity.get("url", "") + " " + entity.get("language", "") for entity in entities)
 
 
 @settings(max_examples=400, deadline=None)
-@given(wild(), LIMITS)
+@given(wild_markdown(), LIMITS)
 @example("| a |\n|---|\n| Q1Z | Q2Z |\n[x]: Q3Z", 3800)
 @example("```Q1Z Q2Z", 3800)
 @example("<div>\n```\nQ1Z <b>\n```\nQ2Z", 3800)
 @example("$a`$b`Q1Z", 3800)
 def test_every_word_of_any_markdown_is_shown_in_order(text: str, limit: int) -> None:
-    pieces = render(text, limit=limit)
+    pieces = render_markdown(text, limit=limit)
     # a link to a place within the document leads nowhere: its address alone may go
     elsewhere = (
-        hidden(pieces)
+        list_hidden_text(pieces)
         + " ".join(re.findall(r"\]\(#[^\n]*", text))
         + " ".join(re.findall(r"tg://emoji[^\n]*", text))
     )
     wanted = [word for word in WORD.findall(text) if word not in elsewhere]
     whole = Piece("".join(piece.text for piece in pieces))
-    assert missing(wanted, (whole,)) is None
+    assert find_missing(wanted, (whole,)) is None
 
 
 @settings(max_examples=400, deadline=None)
-@given(wild() | st.text(st.characters(exclude_categories=())), LIMITS)
+@given(wild_markdown() | st.text(st.characters(exclude_categories=())), LIMITS)
 def test_telegram_takes_every_piece_of_any_text(text: str, limit: int) -> None:
-    for pieces in (render(text, limit=limit), plain(text, limit=limit), render(snapshot(text), limit=limit)):
-        assert [refusal(piece) for piece in pieces] == [None] * len(pieces)
+    for pieces in (
+        render_markdown(text, limit=limit),
+        split_plain(text, limit=limit),
+        render_markdown(cut_unfinished(text), limit=limit),
+    ):
+        assert [find_refusal(piece) for piece in pieces] == [None] * len(pieces)
         assert all(utf16_len(piece.text) <= limit for piece in pieces)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.characters(exclude_categories=())), LIMITS)
 def test_plain_shows_every_visible_character_of_any_text(text: str, limit: int) -> None:
-    shown = "".join(piece.text for piece in plain(text, limit=limit))
+    shown = "".join(piece.text for piece in split_plain(text, limit=limit))
     assert [char for char in text if _is_letter(char)] == [char for char in shown if _is_letter(char)]
 
 
 def _is_letter(char: str) -> bool:
-    return char.isalnum() and visible(char)
+    return char.isalnum() and is_visible(char)
 
 
 @settings(max_examples=200, deadline=None)
@@ -192,11 +196,16 @@ def _is_letter(char: str) -> bool:
 )
 def test_any_code_is_shown_line_by_line(lines: list[str], limit: int) -> None:
     assume(not any(re.match(r"\s*`{4,}\s*$", line) for line in lines))
-    pieces = render("\n".join(["````py", *lines, "````"]), limit=limit)
+    pieces = render_markdown("\n".join(["````py", *lines, "````"]), limit=limit)
     shown = [
-        line.rstrip() for piece in pieces for code in shown_by(piece, "pre") for line in code.split("\n")
+        line.rstrip()
+        for piece in pieces
+        for code in list_texts_under(piece, "pre")
+        for line in code.split("\n")
     ]
-    assert [line for line in shown if visible(line)] == [line.rstrip() for line in lines if visible(line)]
+    assert [line for line in shown if is_visible(line)] == [
+        line.rstrip() for line in lines if is_visible(line)
+    ]
 
 
 @settings(max_examples=300, deadline=None)
@@ -207,4 +216,4 @@ def test_any_code_is_shown_line_by_line(lines: list[str], limit: int) -> None:
 )
 def test_telegram_takes_every_address_we_take(url: str) -> None:
     piece = Piece("text", ({"type": "text_link", "offset": 0, "length": 4, "url": url},))
-    assert not is_web(url) or refusal(piece) is None
+    assert not is_web_url(url) or find_refusal(piece) is None

@@ -2,10 +2,10 @@
 
 import pytest
 
-from bot.telegram.formatting.render import Piece, render, snapshot
-from tests.telegram.formatting.documents import documents
+from bot.telegram.formatting.render import Piece, cut_unfinished, render_markdown
+from tests.telegram.formatting.documents import load_documents
 
-DOCUMENTS = documents()
+DOCUMENTS = load_documents()
 
 
 @pytest.mark.parametrize(
@@ -34,29 +34,31 @@ DOCUMENTS = documents()
     ],
 )
 def test_a_snapshot_holds_back_what_will_still_change(so_far: str, shown: str) -> None:
-    assert snapshot(so_far) == shown
+    assert cut_unfinished(so_far) == shown
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_anything_may_follow_a_snapshot(name: str) -> None:
     text = DOCUMENTS[name][:1500]
     for end in range(0, len(text), 3):
-        assert render(f"{snapshot(text[:end])}\n\n**stopped**")[-1].entities[-1]["type"] == "bold"
+        assert (
+            render_markdown(f"{cut_unfinished(text[:end])}\n\n**stopped**")[-1].entities[-1]["type"] == "bold"
+        )
 
 
 @pytest.mark.parametrize("name", [name for name in DOCUMENTS if name != "everything"])
 def test_what_is_shown_keeps_up_with_the_text(name: str) -> None:
     text = DOCUMENTS[name]
     for end in range(200, len(text), 7):
-        assert len(snapshot(text[:end])) > 0
+        assert len(cut_unfinished(text[:end])) > 0
 
 
-def changes(text: str, step: int, limit: int) -> tuple[int, int]:
+def count_changes(text: str, step: int, limit: int) -> tuple[int, int]:
     """How often an earlier piece changed while the text grew, and how often the text was rendered."""
     changed = renderings = 0
     before: tuple[Piece, ...] = ()
     for end in range(step, len(text), step):
-        now = render(snapshot(text[:end]), limit=limit)
+        now = render_markdown(cut_unfinished(text[:end]), limit=limit)
         changed += now[: len(before) - 1] != before[:-1]
         renderings += 1
         before = now
@@ -65,15 +67,15 @@ def changes(text: str, step: int, limit: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("step", [151, 400, 1000])
 def test_closed_pieces_never_change_in_a_long_answer(step: int) -> None:
-    assert changes(DOCUMENTS["everything"], step, 3800)[0] == 0
+    assert count_changes(DOCUMENTS["everything"], step, 3800)[0] == 0
 
 
 def test_closed_pieces_hardly_change_when_pieces_are_tiny() -> None:
-    counts = [changes(DOCUMENTS[name], 3, 150) for name in DOCUMENTS if name != "everything"]
+    counts = [count_changes(DOCUMENTS[name], 3, 150) for name in DOCUMENTS if name != "everything"]
     assert sum(changed for changed, _ in counts) / sum(renderings for _, renderings in counts) < 0.005
 
 
 def test_the_final_text_leaves_shown_pieces_as_they_are() -> None:
     text = DOCUMENTS["everything"]
-    shown = render(snapshot(text[:9000]))
-    assert render(text)[: len(shown) - 1] == shown[:-1]
+    shown = render_markdown(cut_unfinished(text[:9000]))
+    assert render_markdown(text)[: len(shown) - 1] == shown[:-1]

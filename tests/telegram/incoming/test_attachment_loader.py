@@ -5,26 +5,31 @@ from typing import cast
 
 import pytest
 
-from bot.attachments.excerpts import Document
-from bot.attachments.reader import Reader
+from bot.attachments.excerpts import ExtractedDocument
+from bot.attachments.reader import AttachmentReader
 from bot.attachments.transcription import Transcriber
 from bot.errors import AttachmentUnusable
 from bot.telegram.incoming import attachment_loader as gathering
-from bot.telegram.incoming.attachment_loader import NO_PICTURES, NO_SOUND, Gathering
-from bot.telegram.incoming.attachments import Enclosure
-from bot.telegram.incoming.downloads import MOST_BYTES, TOO_LARGE, Files
-from bot.telegram.incoming.user_message import Letter
-from bot.usage.timers import Watch
+from bot.telegram.incoming.attachment_loader import IMAGES_UNSUPPORTED, SOUND_UNSUPPORTED, AttachmentLoader
+from bot.telegram.incoming.attachments import MediaItem
+from bot.telegram.incoming.downloads import FILE_TOO_LARGE, MAX_BYTES, FileDownloader
+from bot.telegram.incoming.user_message import IncomingMessage
+from bot.usage.timers import TurnTimer
 from tests.support import attachment_files as made
-from tests.support.update_harness import FilesStandIn
+from tests.support.update_harness import FakeFileDownloader
 
-PHOTO = Enclosure("picture", "photo", "photo")
-FILE = Enclosure("file", "file", "text", "a.txt")
-VOICE = Enclosure("sound", "voice message", "voice", media_type="audio/ogg", own=True)
-KEPT = {"photo": made.image(), "text": b"some text", "voice": b"OggS", "drawn": made.image(form="PNG")}
+PHOTO = MediaItem("picture", "photo", "photo")
+FILE = MediaItem("file", "file", "text", "a.txt")
+VOICE = MediaItem("sound", "voice message", "voice", media_type="audio/ogg", is_own_voice=True)
+FILES = {
+    "photo": made.make_image(),
+    "text": b"some text",
+    "voice": b"OggS",
+    "drawn": made.make_image(form="PNG"),
+}
 
 
-class Ear:
+class FakeTranscriber:
     def __init__(self) -> None:
         self.heard: list[tuple[bytes, str, str]] = []
 
@@ -33,15 +38,21 @@ class Ear:
         return "hello"
 
 
-def house(files: object = None, ear: Ear | None = None, most: int = 2) -> Gathering:
-    kept = files or FilesStandIn(dict(KEPT))
-    return Gathering(
-        cast(Files, kept), Reader(), cast(Transcriber, ear) if ear else None, most=most, room=8000
+def build_loader(
+    files: object = None, transcriber: FakeTranscriber | None = None, max_images: int = 2
+) -> AttachmentLoader:
+    kept = files or FakeFileDownloader(dict(FILES))
+    return AttachmentLoader(
+        cast(FileDownloader, kept),
+        AttachmentReader(),
+        cast(Transcriber, transcriber) if transcriber else None,
+        max_images=max_images,
+        max_text_bytes=8000,
     )
 
 
-def letters(*enclosures: Enclosure | None) -> list[Letter]:
-    return [Letter({}, 1.0, enclosure) for enclosure in enclosures]
+def build_messages(*media_items: MediaItem | None) -> list[IncomingMessage]:
+    return [IncomingMessage({}, 1.0, enclosure) for enclosure in media_items]
 
 
 @pytest.mark.parametrize(
@@ -49,71 +60,78 @@ def letters(*enclosures: Enclosure | None) -> list[Letter]:
     [
         (2, [PHOTO, FILE, PHOTO, PHOTO], ["", "", "", "no more than 2 pictures are looked at in one go"]),
         (1, [PHOTO, PHOTO], ["", "no more than 1 picture is looked at in one go"]),
-        (0, [PHOTO], [NO_PICTURES]),
-        (2, [VOICE, None], [NO_SOUND, ""]),
-        (2, [Enclosure("file", "file", "x", size=MOST_BYTES + 1)], [TOO_LARGE]),
-        (2, [Enclosure("file", "file", "x", size=MOST_BYTES)], [""]),
+        (0, [PHOTO], [IMAGES_UNSUPPORTED]),
+        (2, [VOICE, None], [SOUND_UNSUPPORTED, ""]),
+        (2, [MediaItem("file", "file", "x", size_bytes=MAX_BYTES + 1)], [FILE_TOO_LARGE]),
+        (2, [MediaItem("file", "file", "x", size_bytes=MAX_BYTES)], [""]),
     ],
 )
-def test_what_is_known_before_is_not_fetched(most: int, enclosures: list[Enclosure | None], why: list[str]):
-    judged = house(most=most).foreseen(letters(*enclosures))
-    assert [letter.why for letter in judged] == why
-    assert [letter.wanting for letter in judged] == [
+def test_what_is_known_before_is_not_fetched(most: int, enclosures: list[MediaItem | None], why: list[str]):
+    judged = build_loader(max_images=most).mark_unusable(build_messages(*enclosures))
+    assert [letter.unusable_reason for letter in judged] == why
+    assert [letter.needs_fetch for letter in judged] == [
         bool(what) and not because for what, because in zip(enclosures, why, strict=True)
     ]
 
 
 async def test_each_kind_is_read_as_what_it_is_and_order_is_kept():
-    ear = Ear()
-    asked = [*letters(PHOTO, None, FILE, VOICE), Letter({}, 1.0, PHOTO, why="it is too much")]
-    picture, nothing, text, voice, ruled_out = await house(ear=ear).gathered(asked, Watch())
-    assert picture.found is not None
-    assert (nothing.found, ruled_out.found, ruled_out.why) == (None, None, "it is too much")
-    assert isinstance(text.found, Document)
-    assert text.found.texts == ("some text",)
-    assert voice.found is not None
-    assert not isinstance(voice.found, Document)
-    assert (voice.found.kind, voice.found.text, voice.found.data) == ("sound", "hello", None)
+    ear = FakeTranscriber()
+    asked = [
+        *build_messages(PHOTO, None, FILE, VOICE),
+        IncomingMessage({}, 1.0, PHOTO, unusable_reason="it is too much"),
+    ]
+    picture, nothing, text, voice, ruled_out = await build_loader(transcriber=ear).load(asked, TurnTimer())
+    assert picture.content is not None
+    assert (nothing.content, ruled_out.content, ruled_out.unusable_reason) == (None, None, "it is too much")
+    assert isinstance(text.content, ExtractedDocument)
+    assert text.content.texts == ("some text",)
+    assert voice.content is not None
+    assert not isinstance(voice.content, ExtractedDocument)
+    assert (voice.content.kind, voice.content.text, voice.content.data) == ("sound", "hello", None)
     assert ear.heard == [(b"OggS", "sound.ogg", "audio/ogg")]
 
 
 async def test_a_name_goes_with_the_sound_where_there_is_one():
-    ear = Ear()
-    await house(ear=ear).gathered(
-        letters(Enclosure("sound", "file", "voice", "talk.mp3", "audio/mpeg")), Watch()
+    ear = FakeTranscriber()
+    await build_loader(transcriber=ear).load(
+        build_messages(MediaItem("sound", "file", "voice", "talk.mp3", "audio/mpeg")), TurnTimer()
     )
-    await house(ear=ear).gathered(
-        letters(Enclosure("sound", "video message", "voice", media_type="video/mp4")), Watch()
+    await build_loader(transcriber=ear).load(
+        build_messages(MediaItem("sound", "video message", "voice", media_type="video/mp4")), TurnTimer()
     )
     assert [name for _, name, _ in ear.heard] == ["talk.mp3", "sound.mp4"]
 
 
 async def test_what_cannot_be_had_is_a_reason_and_the_others_are_had():
-    gone, picture = await house().gathered(letters(Enclosure("file", "file", "gone"), PHOTO), Watch())
-    assert "Telegram does not have it any more" in gone.why
-    assert picture.found is not None
+    gone, picture = await build_loader().load(
+        build_messages(MediaItem("file", "file", "gone"), PHOTO), TurnTimer()
+    )
+    assert "Telegram does not have it any more" in gone.unusable_reason
+    assert picture.content is not None
 
 
 async def test_files_that_turn_out_to_be_pictures_count_as_such():
-    drawn = Enclosure("file", "file", "drawn", "a.bin")
-    first, second, third = await house(most=2).gathered(letters(PHOTO, drawn, drawn), Watch())
-    assert (first.found is not None, second.found is not None, third.found) == (True, True, None)
-    assert third.why == "no more than 2 pictures are looked at in one go"
+    drawn = MediaItem("file", "file", "drawn", "a.bin")
+    first, second, third = await build_loader(max_images=2).load(
+        build_messages(PHOTO, drawn, drawn), TurnTimer()
+    )
+    assert (first.content is not None, second.content is not None, third.content) == (True, True, None)
+    assert third.unusable_reason == "no more than 2 pictures are looked at in one go"
 
 
-class Slow:
+class SlowDownloader:
     """Hands over nothing until it is told to, and counts what is under way."""
 
     def __init__(self) -> None:
         self.under_way = 0
-        self.most = 0
+        self.max_under_way = 0
         self.free = asyncio.Event()
         self.full = asyncio.Event()
 
     async def fetch(self, file_id: str) -> bytes:
         self.under_way += 1
-        self.most = max(self.most, self.under_way)
-        if self.under_way == gathering.AT_ONCE:
+        self.max_under_way = max(self.max_under_way, self.under_way)
+        if self.under_way == gathering.MAX_CONCURRENT:
             self.full.set()
         try:
             await self.free.wait()
@@ -123,18 +141,18 @@ class Slow:
 
 
 async def test_a_few_are_fetched_side_by_side():
-    slow = Slow()
+    slow = SlowDownloader()
     async with asyncio.TaskGroup() as tasks:
-        work = tasks.create_task(house(slow).gathered(letters(*[FILE] * 9), Watch()))
+        work = tasks.create_task(build_loader(slow).load(build_messages(*[FILE] * 9), TurnTimer()))
         await slow.full.wait()
         slow.free.set()
-    assert (len(work.result()), slow.most) == (9, gathering.AT_ONCE)
+    assert (len(work.result()), slow.max_under_way) == (9, gathering.MAX_CONCURRENT)
 
 
 async def test_cancelling_leaves_nothing_under_way():
-    slow = Slow()
+    slow = SlowDownloader()
     async with asyncio.TaskGroup() as tasks:
-        work = tasks.create_task(house(slow).gathered(letters(*[FILE] * 9), Watch()))
+        work = tasks.create_task(build_loader(slow).load(build_messages(*[FILE] * 9), TurnTimer()))
         await slow.full.wait()
         work.cancel()
     assert slow.under_way == 0

@@ -9,26 +9,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.telegram.incoming import envelope
-from bot.telegram.incoming.attachments import LONGEST_NAME, Enclosure, clean_name, enclosed
+from bot.telegram.incoming.attachments import MAX_NAME_CHARS, MediaItem, clean_name, extract_media
 
 
-def size(file: str, width: int, height: int, **more: Any) -> dict[str, Any]:
+def build_photo_size(file: str, width: int, height: int, **more: Any) -> dict[str, Any]:
     return {"file_id": file, "file_unique_id": "u", "width": width, "height": height, **more}
 
 
 @pytest.mark.parametrize(
     ("sizes", "file"),
     [
-        ([size("s", 90, 67), size("m", 800, 600), size("l", 1280, 960), size("xl", 2560, 1920)], "l"),
-        ([size("xl", 2560, 1920), size("s", 90, 67)], "xl"),
-        ([size("s", 90, 67), size("m", 320, 240)], "m"),
+        (
+            [
+                build_photo_size("s", 90, 67),
+                build_photo_size("m", 800, 600),
+                build_photo_size("l", 1280, 960),
+                build_photo_size("xl", 2560, 1920),
+            ],
+            "l",
+        ),
+        ([build_photo_size("xl", 2560, 1920), build_photo_size("s", 90, 67)], "xl"),
+        ([build_photo_size("s", 90, 67), build_photo_size("m", 320, 240)], "m"),
         ([{"file_id": "a"}, 7, {"width": 9, "height": 9}], "a"),
     ],
 )
 def test_of_a_photo_the_smallest_is_taken_that_has_all_the_model_sees(sizes: list[Any], file: str):
-    found = enclosed({"photo": sizes})
+    found = extract_media({"photo": sizes})
     assert found is not None
-    assert (found.kind, found.word, found.file_id, found.media_type) == (
+    assert (found.kind, found.noun, found.file_id, found.media_type) == (
         "picture",
         "photo",
         file,
@@ -42,39 +50,39 @@ FILE = {"file_id": "f", "file_name": "a.x", "file_size": 12}
 @pytest.mark.parametrize(
     ("message", "enclosure"),
     [
-        ({"document": FILE}, Enclosure("file", "file", "f", "a.x", "", 12)),
+        ({"document": FILE}, MediaItem("file", "file", "f", "a.x", "", 12)),
         (
             {"document": FILE | {"mime_type": "Image/PNG"}},
-            Enclosure("picture", "picture", "f", "a.x", "image/png", 12),
+            MediaItem("picture", "picture", "f", "a.x", "image/png", 12),
         ),
         (
             {"document": FILE | {"mime_type": "image/heic"}},
-            Enclosure("file", "file", "f", "a.x", "image/heic", 12),
+            MediaItem("file", "file", "f", "a.x", "image/heic", 12),
         ),
         (
             {"document": FILE | {"mime_type": "audio/x\r\nname: y"}},
-            Enclosure("file", "file", "f", "a.x", "", 12),
+            MediaItem("file", "file", "f", "a.x", "", 12),
         ),
         (
             {"document": FILE | {"mime_type": "audio/x-wav"}},
-            Enclosure("sound", "file", "f", "a.x", "audio/x-wav", 12),
+            MediaItem("sound", "file", "f", "a.x", "audio/x-wav", 12),
         ),
         (
             {"animation": {"mime_type": "image/gif"}, "document": FILE | {"mime_type": "image/gif"}},
-            Enclosure("picture", "picture", "f", "a.x", "image/gif", 12),
+            MediaItem("picture", "picture", "f", "a.x", "image/gif", 12),
         ),
         ({"animation": {"mime_type": "video/mp4"}, "document": FILE}, None),
         (
             {"voice": {"file_id": "v", "duration": 12, "mime_type": "audio/ogg"}},
-            Enclosure("sound", "voice message", "v", "", "audio/ogg", 0, 12, own=True),
+            MediaItem("sound", "voice message", "v", "", "audio/ogg", 0, 12, is_own_voice=True),
         ),
         (
             {"video_note": {"file_id": "v", "duration": True}},
-            Enclosure("sound", "video message", "v", "", "video/mp4", own=True),
+            MediaItem("sound", "video message", "v", "", "video/mp4", is_own_voice=True),
         ),
         (
             {"audio": FILE | {"mime_type": "audio/mpeg", "duration": 9}},
-            Enclosure("sound", "file", "f", "a.x", "audio/mpeg", 12, 9),
+            MediaItem("sound", "file", "f", "a.x", "audio/mpeg", 12, 9),
         ),
         ({"photo": []}, None),
         ({"document": {"file_name": "a"}}, None),
@@ -85,8 +93,8 @@ FILE = {"file_id": "f", "file_name": "a.x", "file_size": 12}
         ({"text": "hi"}, None),
     ],
 )
-def test_each_kind_is_told_by_what_telegram_says_of_it(message: dict[str, Any], enclosure: Enclosure | None):
-    assert enclosed(message) == enclosure
+def test_each_kind_is_told_by_what_telegram_says_of_it(message: dict[str, Any], enclosure: MediaItem | None):
+    assert extract_media(message) == enclosure
 
 
 @pytest.mark.parametrize(
@@ -107,7 +115,7 @@ def test_a_name_is_one_short_line_and_keeps_its_end(name: str, clean: str):
 @given(st.text(max_size=300))
 def test_every_name_becomes_short_and_visible(name: str):
     clean = clean_name(name)
-    assert len(clean) <= LONGEST_NAME
+    assert len(clean) <= MAX_NAME_CHARS
     assert clean == " ".join(clean.split())
     assert clean.encode().decode() == clean
 
@@ -125,9 +133,9 @@ messages = st.dictionaries(st.sampled_from(kinds), things | st.lists(things, max
 
 @given(messages)
 def test_nothing_that_comes_can_break_the_reading(message: dict[str, Any]):
-    found = enclosed(message)
+    found = extract_media(message)
     assert found is None or found.file_id
-    arrival = envelope.read(
+    arrival = envelope.read_envelope(
         {"update_id": 1, "message": {"chat": {"id": 5, "type": "private"}, **message}}, 0.0
     )
     assert arrival is not None

@@ -14,218 +14,231 @@ from sqlalchemy import select, text, update
 from telegram import Bot
 
 from bot.db.engine import Database
-from bot.db.queues.inbox import Arrival
+from bot.db.queues.inbox import IncomingUpdate
 from bot.db.tables import inbox
 from bot.errors import TelegramConflict, TelegramRefused
 from bot.http_server import serve
-from bot.sim.telegram.server import BotApi, Fault
-from bot.telegram.client import bot_for
-from bot.telegram.getupdates import whole_updates
+from bot.sim.telegram.server import BotApi, BotApiFault
+from bot.telegram.client import create_bot
+from bot.telegram.getupdates import parse_whole_updates
 from bot.telegram.incoming import polling as room
-from bot.telegram.incoming.polling import Intake, Ways
+from bot.telegram.incoming.polling import PollerCallbacks, UpdatePoller
 
 
 @dataclass
-class Door:
+class PollerHarness:
     """An intake at work on a simulated Telegram, and what it told."""
 
     api: BotApi
     database: Database
     bot: Bot
-    alarms: list[str] = field(default_factory=list)
-    arrived: int = 0
-    more: asyncio.Event = field(default_factory=asyncio.Event)
+    alerts: list[str] = field(default_factory=list)
+    stored_count: int = 0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def alarm(self, line: str) -> None:
-        self.alarms.append(line)
-        self.more.set()
+    async def alert_admins(self, line: str) -> None:
+        self.alerts.append(line)
+        self.changed.set()
 
-    def count(self, arrivals: Sequence[Arrival]) -> None:
-        self.arrived += len(arrivals)
-        self.more.set()
+    def count_updates(self, updates: Sequence[IncomingUpdate]) -> None:
+        self.stored_count += len(updates)
+        self.changed.set()
 
-    def intake(self, patience: float = 40.0) -> Intake:
-        return Intake(self.bot, self.database, Ways(self.count, self.alarm), patience=patience)
+    def build_poller(self, conflict_seconds: float = 40.0) -> UpdatePoller:
+        return UpdatePoller(
+            self.bot,
+            self.database,
+            PollerCallbacks(self.count_updates, self.alert_admins),
+            conflict_seconds=conflict_seconds,
+        )
 
     @contextlib.asynccontextmanager
-    async def open(self) -> AsyncIterator[None]:
+    async def run_poller(self) -> AsyncIterator[None]:
         async with asyncio.TaskGroup() as tasks:
-            task = tasks.create_task(self.intake().run())
+            task = tasks.create_task(self.build_poller().run())
             yield
             task.cancel()
 
-    async def until_arrived(self, count: int) -> None:
-        while self.arrived < count:
-            self.more.clear()
-            await self.more.wait()
+    async def wait_for_updates(self, count: int) -> None:
+        while self.stored_count < count:
+            self.changed.clear()
+            await self.changed.wait()
 
-    async def rows(self) -> list[tuple[int, str]]:
-        async with self.database.reading() as tx:
+    async def load_rows(self) -> list[tuple[int, str]]:
+        async with self.database.read_transaction() as tx:
             found = await tx.execute(select(inbox.c.update_id, inbox.c.shape).order_by(inbox.c.id))
             return [(row.update_id, row.shape) for row in found]
 
 
 @pytest.fixture
-async def door(database: Database) -> AsyncIterator[Door]:
+async def door(database: Database) -> AsyncIterator[PollerHarness]:
     api = BotApi()
-    async with serve(api.app) as url, bot_for(api.token, url) as bot:
-        yield Door(api, database, bot)
+    async with serve(api.app) as url, create_bot(api.token, url) as bot:
+        yield PollerHarness(api, database, bot)
 
 
-async def test_updates_are_stored_then_acknowledged(door: Door):
+async def test_updates_are_stored_then_acknowledged(door: PollerHarness):
     ann = door.api.person(7)
     for word in ("one", "two", "/stop"):
         ann.send(word)
-    async with door.open():
-        await door.until_arrived(3)
-        await door.api.until(lambda: len(door.api.calls_of("getUpdates")) >= 2)
-    assert [shape for _, shape in await door.rows()] == ["text", "text", "stop"]
+    async with door.run_poller():
+        await door.wait_for_updates(3)
+        await door.api.wait_until(lambda: len(door.api.calls_of("getUpdates")) >= 2)
+    assert [shape for _, shape in await door.load_rows()] == ["text", "text", "stop"]
     offsets = [call.params.get("offset") for call in door.api.calls_of("getUpdates")]
-    last = (await door.rows())[-1][0]
+    last = (await door.load_rows())[-1][0]
     assert offsets[0] is None
     assert int(str(offsets[1])) == last + 1
 
 
-async def test_a_malformed_update_is_kept_and_the_next_ones_arrive(door: Door):
-    door.api.push({"message": {"chat": 5, "text": ["?"]}})
+async def test_a_malformed_update_is_kept_and_the_next_ones_arrive(door: PollerHarness):
+    door.api.push_update({"message": {"chat": 5, "text": ["?"]}})
     door.api.person(7).send("after")
-    async with door.open():
-        await door.until_arrived(2)
-    assert [shape for _, shape in await door.rows()] == ["other", "text"]
+    async with door.run_poller():
+        await door.wait_for_updates(2)
+    assert [shape for _, shape in await door.load_rows()] == ["other", "text"]
 
 
-async def test_failures_of_telegram_are_waited_out(door: Door):
-    door.api.inject(Fault.server_error(), "getUpdates")
-    door.api.inject(Fault.flood(0), "getUpdates")
-    door.api.inject(Fault.drop(), "getUpdates")
+async def test_failures_of_telegram_are_waited_out(door: PollerHarness):
+    door.api.inject_fault(BotApiFault.server_error(), "getUpdates")
+    door.api.inject_fault(BotApiFault.flood(0), "getUpdates")
+    door.api.inject_fault(BotApiFault.drop(), "getUpdates")
     door.api.person(7).send("late")
-    async with door.open():
-        await door.until_arrived(1)
+    async with door.run_poller():
+        await door.wait_for_updates(1)
     assert len(door.api.calls_of("getUpdates")) >= 4
 
 
-async def test_a_webhook_left_behind_is_taken_away_without_dropping_updates(door: Door):
+async def test_a_webhook_left_behind_is_taken_away_without_dropping_updates(door: PollerHarness):
     await door.bot.set_webhook("https://example.org/hook")
     door.api.person(7).send("hello")
-    async with door.open():
-        await door.until_arrived(1)
-    assert len(await door.rows()) == 1
+    async with door.run_poller():
+        await door.wait_for_updates(1)
+    assert len(await door.load_rows()) == 1
 
 
-async def test_another_program_with_the_same_token_ends_it_with_an_explanation(door: Door):
-    door.api.inject(
-        Fault.refuse("Conflict: terminated by other getUpdates request", 409), "getUpdates", times=None
+async def test_another_program_with_the_same_token_ends_it_with_an_explanation(door: PollerHarness):
+    door.api.inject_fault(
+        BotApiFault.refuse("Conflict: terminated by other getUpdates request", 409), "getUpdates", times=None
     )
     with pytest.raises(TelegramConflict, match="this bot token"):
-        await door.intake(patience=0.0).run()
+        await door.build_poller(conflict_seconds=0.0).run()
 
 
-async def test_a_token_telegram_does_not_know_ends_it(door: Door):
-    door.api.inject(Fault.refuse("Unauthorized", 401), "getUpdates")
+async def test_a_token_telegram_does_not_know_ends_it(door: PollerHarness):
+    door.api.inject_fault(BotApiFault.refuse("Unauthorized", 401), "getUpdates")
     with pytest.raises(TelegramRefused, match="TELEGRAM_TOKEN"):
-        await door.intake().run()
+        await door.build_poller().run()
 
 
-async def test_while_the_disk_is_full_nothing_is_acknowledged_and_admins_are_told(door: Door):
+async def test_while_the_disk_is_full_nothing_is_acknowledged_and_admins_are_told(door: PollerHarness):
     async with door.database.transaction() as tx:
         pages = (await tx.execute(text("PRAGMA page_count"))).scalar_one()
         await tx.execute(text(f"PRAGMA max_page_count = {pages}"))
     big = "x" * 4000
     for _ in range(20):
         door.api.person(7).send(big)
-    async with door.open():
-        while not door.alarms:
-            door.more.clear()
-            await door.more.wait()
-        assert "cannot store" in door.alarms[0]
-        assert await door.rows() == []
+    async with door.run_poller():
+        while not door.alerts:
+            door.changed.clear()
+            await door.changed.wait()
+        assert "cannot store" in door.alerts[0]
+        assert await door.load_rows() == []
         assert len(door.api.calls_of("getUpdates")) == 1
         async with door.database.transaction() as tx:
             await tx.execute(text("PRAGMA max_page_count = 1000000"))
-        await door.until_arrived(20)
-        await door.api.until(lambda: len(door.api.calls_of("getUpdates")) == 2)
-    assert len(await door.rows()) == 20
-    assert "again" in door.alarms[-1]
+        await door.wait_for_updates(20)
+        await door.api.wait_until(lambda: len(door.api.calls_of("getUpdates")) == 2)
+    assert len(await door.load_rows()) == 20
+    assert "again" in door.alerts[-1]
 
 
-async def test_beyond_the_bound_messages_are_not_taken_but_answered(door: Door):
+async def test_beyond_the_bound_messages_are_not_taken_but_answered(door: PollerHarness):
     for number in range(22):
         door.api.person(7).send(str(number))
-    async with door.open():
-        await door.until_arrived(22)
-    assert [shape for _, shape in await door.rows()] == ["text"] * 20 + ["overflow"] * 2
+    async with door.run_poller():
+        await door.wait_for_updates(22)
+    assert [shape for _, shape in await door.load_rows()] == ["text"] * 20 + ["overflow"] * 2
 
 
-async def test_two_programs_that_share_the_updates_are_told_apart_from_a_passing_conflict(door: Door):
-    conflict = Fault.refuse("Conflict: terminated by other getUpdates request", 409)
+async def test_two_programs_that_share_the_updates_are_told_apart_from_a_passing_conflict(
+    door: PollerHarness,
+):
+    conflict = BotApiFault.refuse("Conflict: terminated by other getUpdates request", 409)
     ann = door.api.person(7)
 
     async def quarrel() -> None:
         for count in range(1, 1000):  # every other poll succeeds, with an update
-            door.api.inject(conflict, "getUpdates")
+            door.api.inject_fault(conflict, "getUpdates")
             ann.send("mine")
-            await door.until_arrived(count)
+            await door.wait_for_updates(count)
 
     async with asyncio.TaskGroup() as tasks:
         quarrelling = tasks.create_task(quarrel())
         with pytest.raises(TelegramConflict, match="this bot token"):
-            await door.intake(patience=0.6).run()
+            await door.build_poller(conflict_seconds=0.6).run()
         quarrelling.cancel()
-    assert door.arrived
+    assert door.stored_count
 
 
-async def test_conflicts_that_have_passed_are_forgotten(door: Door):
-    conflict = Fault.refuse("Conflict: terminated by other getUpdates request", 409)
-    intake = door.intake(patience=0.05)
+async def test_conflicts_that_have_passed_are_forgotten(door: PollerHarness):
+    conflict = BotApiFault.refuse("Conflict: terminated by other getUpdates request", 409)
+    intake = door.build_poller(conflict_seconds=0.05)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(intake.run())
         for count in (1, 2):
-            door.api.inject(conflict, "getUpdates")
+            door.api.inject_fault(conflict, "getUpdates")
             door.api.person(7).send("mine")
-            await door.until_arrived(count)
+            await door.wait_for_updates(count)
             await asyncio.sleep(0.06)
         running.cancel()
 
 
-async def test_a_webhook_that_cannot_be_taken_away_at_once_is_tried_again(door: Door):
+async def test_a_webhook_that_cannot_be_taken_away_at_once_is_tried_again(door: PollerHarness):
     await door.bot.set_webhook("https://example.org/hook")
-    door.api.inject(Fault.server_error(), "deleteWebhook")
+    door.api.inject_fault(BotApiFault.server_error(), "deleteWebhook")
     door.api.person(7).send("hello")
-    async with door.open():
-        await door.until_arrived(1)
+    async with door.run_poller():
+        await door.wait_for_updates(1)
     assert len(door.api.calls_of("deleteWebhook")) == 2
 
 
 @pytest.mark.parametrize("page", ["[]", "{}", '{"ok": true}', '{"ok": true, "result": {"a": 1}}', "<html>"])
-async def test_an_answer_that_is_no_bot_apis_is_waited_out(door: Door, page: str):
-    door.api.inject(Fault("error", takes_effect=False, status=200, page=page), "getUpdates")
+async def test_an_answer_that_is_no_bot_apis_is_waited_out(door: PollerHarness, page: str):
+    door.api.inject_fault(BotApiFault("error", takes_effect=False, status=200, html_page=page), "getUpdates")
     door.api.person(7).send("hello")
-    async with door.open():
-        await door.until_arrived(1)
+    async with door.run_poller():
+        await door.wait_for_updates(1)
 
 
-async def test_updates_that_come_twice_do_not_count_against_a_person(door: Door):
+async def test_updates_that_come_twice_do_not_count_against_a_person(door: PollerHarness):
     ann = door.api.person(7)
-    intake = Intake(door.bot, door.database, Ways(door.count, door.alarm), most_waiting=3)
-    raw = [{"update_id": n, "message": _message(n)} for n in range(1, 6)]
-    await intake._keep(raw[:2])
-    await intake._keep(raw[:3])  # the first two again: the process died before it could acknowledge them
-    assert [shape for _, shape in await door.rows()] == ["text", "text", "text"]
-    await intake._keep(raw)
-    assert [shape for _, shape in await door.rows()] == ["text", "text", "text", "overflow", "overflow"]
-    await intake._keep(raw)
-    assert len(await door.rows()) == 5
+    intake = UpdatePoller(
+        door.bot, door.database, PollerCallbacks(door.count_updates, door.alert_admins), max_waiting=3
+    )
+    raw = [{"update_id": n, "message": _build_message(n)} for n in range(1, 6)]
+    await intake._store_batch(raw[:2])
+    await intake._store_batch(
+        raw[:3]
+    )  # the first two again: the process died before it could acknowledge them
+    assert [shape for _, shape in await door.load_rows()] == ["text", "text", "text"]
+    await intake._store_batch(raw)
+    assert [shape for _, shape in await door.load_rows()] == ["text", "text", "text", "overflow", "overflow"]
+    await intake._store_batch(raw)
+    assert len(await door.load_rows()) == 5
     assert ann.chat.id == 7
 
 
-async def test_who_has_been_answered_may_write_again(door: Door, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(room, "REMEMBERED", 1)
-    intake = Intake(door.bot, door.database, Ways(door.count, door.alarm), most_waiting=2)
+async def test_who_has_been_answered_may_write_again(door: PollerHarness, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(room, "MAX_REMEMBERED_PEOPLE", 1)
+    intake = UpdatePoller(
+        door.bot, door.database, PollerCallbacks(door.count_updates, door.alert_admins), max_waiting=2
+    )
 
     async def shapes(*numbers: int, sender: int = 7) -> list[str]:
         for number in numbers:
-            await intake._keep([{"update_id": number, "message": _message(number, sender)}])
-        return [shape for update_id, shape in await door.rows() if update_id in numbers]
+            await intake._store_batch([{"update_id": number, "message": _build_message(number, sender)}])
+        return [shape for update_id, shape in await door.load_rows() if update_id in numbers]
 
     assert await shapes(1, 2, 3) == ["text", "text", "overflow"]
     assert await shapes(4, 5, 6, sender=8) == ["text", "text", "overflow"]
@@ -234,7 +247,7 @@ async def test_who_has_been_answered_may_write_again(door: Door, monkeypatch: py
     assert await shapes(7, 8, 9) == ["text", "text", "overflow"]
 
 
-def _message(number: int, sender: int = 7) -> dict[str, object]:
+def _build_message(number: int, sender: int = 7) -> dict[str, object]:
     chat = {"id": 7, "type": "private"}
     return {
         "message_id": number,
@@ -253,24 +266,24 @@ def _message(number: int, sender: int = 7) -> dict[str, object]:
         b'{"update_id":5,"x":' + b"[" * 5000 + b"]" * 5000 + b"}",
     ],
 )
-async def test_a_broken_update_takes_no_other_with_it(door: Door, broken: bytes):
+async def test_a_broken_update_takes_no_other_with_it(door: PollerHarness, broken: bytes):
     door.api.person(7).send("before")
-    door.api.push(broken)
+    door.api.push_update(broken)
     door.api.person(7).send("after")
-    async with door.open():
-        await door.until_arrived(2)
-        await door.api.until(lambda: len(door.api.calls_of("getUpdates")) >= 2)
-    assert [shape for _, shape in await door.rows()] == ["text", "text"]
+    async with door.run_poller():
+        await door.wait_for_updates(2)
+        await door.api.wait_until(lambda: len(door.api.calls_of("getUpdates")) >= 2)
+    assert [shape for _, shape in await door.load_rows()] == ["text", "text"]
 
 
-async def test_a_broken_update_alone_is_acknowledged_with_the_next_one(door: Door):
-    door.api.push(b"no update")
-    async with door.open():
-        await door.api.until(lambda: len(door.api.calls_of("getUpdates")) >= 2)
+async def test_a_broken_update_alone_is_acknowledged_with_the_next_one(door: PollerHarness):
+    door.api.push_update(b"no update")
+    async with door.run_poller():
+        await door.api.wait_until(lambda: len(door.api.calls_of("getUpdates")) >= 2)
         door.api.person(7).send("after")
-        await door.until_arrived(1)
+        await door.wait_for_updates(1)
         polls = len(door.api.calls_of("getUpdates"))
-        await door.api.until(lambda: len(door.api.calls_of("getUpdates")) > polls)
+        await door.api.wait_until(lambda: len(door.api.calls_of("getUpdates")) > polls)
     assert "offset" in door.api.calls_of("getUpdates")[-1].params
 
 
@@ -280,4 +293,4 @@ def test_whole_updates_are_found_in_any_answer(junk: bytes, numbers: list[int]):
     answer = ",".join(
         [junk.decode("utf-8", "replace"), *(json.dumps(one, separators=(",", ":")) for one in updates)]
     )
-    assert list(whole_updates(answer))[-len(updates) :] == updates
+    assert list(parse_whole_updates(answer))[-len(updates) :] == updates

@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlalchemy import select, update
 
-from bot.db.engine import connected
+from bot.db.engine import open_database
 from bot.db.tables import model_calls, turns
 from tests.support import attachment_files as made
-from tests.support.gateway import World, open_house, world
+from tests.support.gateway import GatewayHarness, open_harness, running_gateway
 
 BOB = 8
 
@@ -18,29 +18,29 @@ BOB = 8
 CALL = '@@tool:calculate {"expression": "6*7"}@@'  # a step, and so a canvas, more
 
 
-async def say(house: World, text: str, count: int) -> str:
+async def send_and_read(house: GatewayHarness, text: str, count: int) -> str:
     """Bob writes; the bot's newest message once it has `count`, in their final words."""
     house.api.person(BOB, "Bob").send(text)
-    await house.answered(count, chat=BOB)
-    await house.api.until(lambda: house.finished(BOB))
+    await house.wait_for_texts(count, chat=BOB)
+    await house.api.wait_until(lambda: house.is_finished(BOB))
     return house.texts(BOB)[-1]
 
 
 async def test_a_refused_message_is_answered_by_a_line_and_by_a_retry_when_there_are_new_ones(tmp_path: Path):
-    async with open_house(tmp_path, access="open", canvases_a_day="1") as house:
-        await say(house, "@@say:One.@@", 2)
+    async with running_gateway(tmp_path, access="open", canvases_a_day="1") as house:
+        await send_and_read(house, "@@say:One.@@", 2)
         assert house.texts(BOB)[0] == "One."
-        refused = await say(house, "@@say:Two.@@", 3)
+        refused = await send_and_read(house, "@@say:Two.@@", 3)
         assert refused.startswith("You have used up your 1 canvas of today (about 1, estimated).")
         assert "at 00:00 UTC, in " in refused
         assert "/retry" in refused
         asked = len(house.endpoint.requests)
         assert asked == 1
         house.ann.send(f"/limits {BOB} 5")
-        await house.answered()
-        assert await say(house, "/retry", 4) == "Two."
+        await house.wait_for_texts()
+        assert await send_and_read(house, "/retry", 4) == "Two."
         assert "Two." in house.endpoint.requests[-1].prompt
-    async with connected(house.settings.database_url) as database, database.reading() as tx:
+    async with open_database(house.settings.database_url) as database, database.read_transaction() as tx:
         rows = (await tx.execute(select(turns.c.ending, turns.c.state).order_by(turns.c.id))).all()
     assert [tuple(row) for row in rows] == [
         ("answered", "ended"),
@@ -50,50 +50,50 @@ async def test_a_refused_message_is_answered_by_a_line_and_by_a_retry_when_there
 
 
 async def test_what_came_with_a_refused_message_is_there_for_the_retry(tmp_path: Path):
-    async with open_house(tmp_path, access="open", canvases_a_day="1") as house:
-        await say(house, "@@say:One.@@", 2)
-        house.api.person(BOB).send_photo("@@say:I see.@@", content=made.image(40, 30))
-        await house.answered(3, chat=BOB)
+    async with running_gateway(tmp_path, access="open", canvases_a_day="1") as house:
+        await send_and_read(house, "@@say:One.@@", 2)
+        house.api.person(BOB).send_photo("@@say:I see.@@", content=made.make_image(40, 30))
+        await house.wait_for_texts(3, chat=BOB)
         house.ann.send("/limits all none")
-        await house.answered()
-        assert await say(house, "/retry", 4) == "I see."
+        await house.wait_for_texts()
+        assert await send_and_read(house, "/retry", 4) == "I see."
         assert "image_url" in str(house.endpoint.requests[-1].body["messages"])
 
 
 async def test_one_notice_at_four_fifths_a_day_also_across_a_restart(tmp_path: Path):
-    async with world(tmp_path, access="open", canvases_a_day="5") as house:
-        async with house.gateway():
-            await say(house, "@@say:One.@@", 1)
+    async with open_harness(tmp_path, access="open", canvases_a_day="5") as house:
+        async with house.run():
+            await send_and_read(house, "@@say:One.@@", 1)
             assert house.texts(BOB) == ["One."]
             house.api.person(BOB).send(f"{CALL}{CALL}@@say:Two.@@")
-            await house.answered(3, chat=BOB)
+            await house.wait_for_texts(3, chat=BOB)
             assert house.texts(BOB)[-1].startswith("You have used about 4 of your 5 canvases of today.")
-        async with house.gateway():
-            assert await say(house, "@@say:Last.@@", 4) == "Last."
-            assert (await say(house, "@@say:Never.@@", 5)).startswith(
+        async with house.run():
+            assert await send_and_read(house, "@@say:Last.@@", 4) == "Last."
+            assert (await send_and_read(house, "@@say:Never.@@", 5)).startswith(
                 "You have used up your 5 canvases of today"
             )
             house.ann.send("@@say:Admins have no limit.@@")
-            assert await house.answered() == ["Admins have no limit."]
+            assert await house.wait_for_texts() == ["Admins have no limit."]
         assert sum("You have used about" in text for text in house.texts(BOB)) == 1
 
 
 async def test_a_new_day_brings_new_ones(tmp_path: Path):
-    async with world(tmp_path, access="open", canvases_a_day="1") as house:
-        async with house.gateway():
-            await say(house, "@@say:One.@@", 2)
-            await say(house, "@@say:Two.@@", 3)
-        async with connected(house.settings.database_url) as database, database.transaction() as tx:
+    async with open_harness(tmp_path, access="open", canvases_a_day="1") as house:
+        async with house.run():
+            await send_and_read(house, "@@say:One.@@", 2)
+            await send_and_read(house, "@@say:Two.@@", 3)
+        async with open_database(house.settings.database_url) as database, database.transaction() as tx:
             yesterday = {"created_at": model_calls.c.created_at - 86_400}
             await tx.execute(update(model_calls).values(yesterday))
-        async with house.gateway():
-            assert await say(house, "@@say:Three.@@", 4) == "Three."
+        async with house.run():
+            assert await send_and_read(house, "@@say:Three.@@", 4) == "Three."
 
 
 async def test_a_turn_that_has_begun_is_ended_whatever_it_takes(tmp_path: Path):
-    async with open_house(tmp_path, access="open", canvases_a_day="1") as house:
+    async with running_gateway(tmp_path, access="open", canvases_a_day="1") as house:
         house.api.person(BOB, "Bob").send(f"{CALL}@@say:It is 42.@@")
-        await house.answered(2, chat=BOB)
+        await house.wait_for_texts(2, chat=BOB)
         assert house.texts(BOB)[0] == "It is 42."
         assert len(house.endpoint.requests) == 2
 
@@ -105,19 +105,23 @@ async def test_with_plenty_left_nobody_looks_at_each_turn_and_the_limit_holds_al
         "model_max_tokens": 256,
         "thinking_canvases": 1,
     }  # at most three a turn
-    async with open_house(tmp_path, access="open", **small) as house:
+    async with running_gateway(tmp_path, access="open", **small) as house:
         for number in range(1, 4):
-            await say(house, f"@@say:{number}@@", number)
-        assert (await say(house, "@@say:4@@", 5)).startswith(
+            await send_and_read(house, f"@@say:{number}@@", number)
+        assert (await send_and_read(house, "@@say:4@@", 5)).startswith(
             "You have used about 4 of your 5 canvases of today."
         )
-        await say(house, "@@say:5@@", 6)
-        assert (await say(house, "@@say:6@@", 7)).startswith("You have used up your 5 canvases of today")
+        await send_and_read(house, "@@say:5@@", 6)
+        assert (await send_and_read(house, "@@say:6@@", 7)).startswith(
+            "You have used up your 5 canvases of today"
+        )
 
 
 async def test_a_limit_that_is_lowered_holds_for_the_next_message(tmp_path: Path):
-    async with open_house(tmp_path, access="open", canvases_a_day="500") as house:
-        assert await say(house, "@@say:One.@@", 1) == "One."
+    async with running_gateway(tmp_path, access="open", canvases_a_day="500") as house:
+        assert await send_and_read(house, "@@say:One.@@", 1) == "One."
         house.ann.send(f"/limits {BOB} 1")
-        await house.answered()
-        assert (await say(house, "@@say:Two.@@", 2)).startswith("You have used up your 1 canvas of today")
+        await house.wait_for_texts()
+        assert (await send_and_read(house, "@@say:Two.@@", 2)).startswith(
+            "You have used up your 1 canvas of today"
+        )

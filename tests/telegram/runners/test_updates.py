@@ -15,23 +15,23 @@ from bot.db.queues import inbox
 from bot.db.tables import inbox as inbox_table
 from bot.domain import Lane
 from bot.telegram.incoming import envelope
-from tests.support.update_harness import ADMIN, ANNA, BOB, Front, user
+from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness, build_user
 
 GROUP = {"id": -100, "type": "supergroup", "title": "G"}
 
 
 @pytest.fixture
-async def front(database: Database) -> Front:
-    front = Front(database)
+async def front(database: Database) -> UpdateHarness:
+    front = UpdateHarness(database)
     await front.let_in(ADMIN, "admin")
     await front.let_in(ANNA)
     return front
 
 
-async def test_a_members_text_becomes_a_turn(front: Front):
-    assert await front.write("Hello") == []
-    (ask,) = front.turns.asks
-    assert (ask.lane, ask.person, ask.name, ask.texts, ask.sent) == (
+async def test_a_members_text_becomes_a_turn(front: UpdateHarness):
+    assert await front.send_text("Hello") == []
+    (ask,) = front.turns.requests
+    assert (ask.lane, ask.person, ask.name, ask.texts, ask.sent_at) == (
         Lane(5),
         5,
         "Anna",
@@ -39,46 +39,48 @@ async def test_a_members_text_becomes_a_turn(front: Front):
         (front.now,),
     )
     assert (ask.reply_to, ask.silent, ask.preface) == (None, False, "")
-    assert (await front.items())[0].state == "done"
+    assert (await front.load_items())[0].state == "done"
 
 
-async def test_texts_that_waited_together_become_one_turn_that_names_the_last(front: Front):
-    await front.store(front.message(text="one", message_id=11), front.message(text="two", message_id=12))
-    await front.handle()
-    (ask,) = front.turns.asks
+async def test_texts_that_waited_together_become_one_turn_that_names_the_last(front: UpdateHarness):
+    await front.store_updates(
+        front.build_message(text="one", message_id=11), front.build_message(text="two", message_id=12)
+    )
+    await front.handle_claimed()
+    (ask,) = front.turns.requests
     assert (ask.texts, ask.reply_to, len(ask.items)) == (("one", "two"), 12, 2)
 
 
-async def test_a_text_that_waited_long_is_named_by_its_answer(front: Front):
-    await front.store(front.message(text="one", message_id=11))
+async def test_a_text_that_waited_long_is_named_by_its_answer(front: UpdateHarness):
+    await front.store_updates(front.build_message(text="one", message_id=11))
     front.now += 3
-    await front.handle()
-    assert front.turns.asks[0].reply_to == 11
+    await front.handle_claimed()
+    assert front.turns.requests[0].reply_to == 11
 
 
-async def test_what_waited_while_the_gateway_was_away_is_answered_silently_and_says_so(front: Front):
+async def test_what_waited_while_the_gateway_was_away_is_answered_silently_and_says_so(front: UpdateHarness):
     sent_at = front.now
     front.now += 3 * 3600
-    update = front.message(text="hi", message_id=11, date=int(sent_at))
-    await front.store(update)
-    await front.handle()
-    (ask,) = front.turns.asks
-    assert (ask.silent, ask.reply_to, ask.sent) == (True, 11, (sent_at,))
+    update = front.build_message(text="hi", message_id=11, date=int(sent_at))
+    await front.store_updates(update)
+    await front.handle_claimed()
+    (ask,) = front.turns.requests
+    assert (ask.silent, ask.reply_to, ask.sent_at) == (True, 11, (sent_at,))
     assert ask.preface == "(You wrote this 3 hours ago, while I was away.)\n\n"
 
 
-async def test_minutes_are_told_as_minutes(front: Front):
+async def test_minutes_are_told_as_minutes(front: UpdateHarness):
     sent_at = front.now
     front.now += 45 * 60
-    await front.store(front.message(text="hi", date=int(sent_at)))
-    await front.handle()
-    assert "45 minutes ago" in front.turns.asks[0].preface
+    await front.store_updates(front.build_message(text="hi", date=int(sent_at)))
+    await front.handle_claimed()
+    assert "45 minutes ago" in front.turns.requests[0].preface
 
 
-async def test_a_topic_of_a_private_chat_is_a_lane_of_its_own(front: Front):
-    await front.write("hi", message_thread_id=7, is_topic_message=True)
-    assert front.turns.asks[0].lane == Lane(5, 7)
-    (help_,) = await front.write("/help", message_thread_id=7, is_topic_message=True)
+async def test_a_topic_of_a_private_chat_is_a_lane_of_its_own(front: UpdateHarness):
+    await front.send_text("hi", message_thread_id=7, is_topic_message=True)
+    assert front.turns.requests[0].lane == Lane(5, 7)
+    (help_,) = await front.send_text("/help", message_thread_id=7, is_topic_message=True)
     assert help_.lane == "5:7"
 
 
@@ -93,12 +95,14 @@ async def test_a_topic_of_a_private_chat_is_a_lane_of_its_own(front: Front):
         ("t.me/spam", "t me spam"),
     ],
 )
-async def test_names_are_short_and_carry_nothing_but_letters(front: Front, first_name: str, name: str):
-    update = front.message(text="hi")
+async def test_names_are_short_and_carry_nothing_but_letters(
+    front: UpdateHarness, first_name: str, name: str
+):
+    update = front.build_message(text="hi")
     update["message"]["from"]["first_name"] = first_name
-    await front.store(update)
-    await front.handle()
-    assert front.turns.asks[0].name == name
+    await front.store_updates(update)
+    await front.handle_claimed()
+    assert front.turns.requests[0].name == name
 
 
 @pytest.mark.parametrize(
@@ -109,48 +113,48 @@ async def test_names_are_short_and_carry_nothing_but_letters(front: Front, first
                 "message_id": 1,
                 "date": 1,
                 "chat": {"id": 5, "type": "private"},
-                "from": user(5),
+                "from": build_user(5),
             }
         },
         {"channel_post": {"message_id": 1, "date": 1, "chat": {"id": -5, "type": "channel"}, "text": "x"}},
         {"message": {"message_id": 1, "date": 1, "chat": {"id": -5, "type": "channel"}, "text": "x"}},
-        {"something_new": {"from": user(5)}},
+        {"something_new": {"from": build_user(5)}},
         {"poll": {"x": 1}, "something_new": 1},
         {},
     ],
 )
-async def test_updates_nobody_is_answered_for_are_done_quietly(front: Front, update: dict[str, Any]):
+async def test_updates_nobody_is_answered_for_are_done_quietly(front: UpdateHarness, update: dict[str, Any]):
     update.pop("poll", None)
-    await front.store(update)
-    assert await front.handle() == []
-    assert front.turns.asks == []
-    assert [row.state for row in await front.items()] == ["done"]
+    await front.store_updates(update)
+    assert await front.handle_claimed() == []
+    assert front.turns.requests == []
+    assert [row.state for row in await front.load_items()] == ["done"]
 
 
-async def test_other_bots_are_not_talked_to(front: Front):
-    update = front.message(text="hi")
+async def test_other_bots_are_not_talked_to(front: UpdateHarness):
+    update = front.build_message(text="hi")
     update["message"]["from"]["is_bot"] = True
-    await front.store(update)
-    assert await front.handle() == []
-    assert front.turns.asks == []
+    await front.store_updates(update)
+    assert await front.handle_claimed() == []
+    assert front.turns.requests == []
 
 
-async def test_a_group_is_told_once_that_it_is_not_heard(front: Front):
-    first = await front.write("@canvas_bot hi", chat=GROUP)
+async def test_a_group_is_told_once_that_it_is_not_heard(front: UpdateHarness):
+    first = await front.send_text("@canvas_bot hi", chat=GROUP)
     assert [(one.lane, one.text) for one in first] == [("-100", "I only work in private chats for now.")]
-    assert await front.write("/help", chat=GROUP) == []
-    assert await front.write("/stop", chat=GROUP) == []
-    assert (front.turns.asks, front.turns.stops) == ([], [])
-    assert {row.state for row in await front.items()} == {"done"}
+    assert await front.send_text("/help", chat=GROUP) == []
+    assert await front.send_text("/stop", chat=GROUP) == []
+    assert (front.turns.requests, front.turns.stops) == ([], [])
+    assert {row.state for row in await front.load_items()} == {"done"}
 
 
-def membership(chat: dict[str, Any], status: str, old: str = "left") -> dict[str, Any]:
+def build_membership(chat: dict[str, Any], status: str, old: str = "left") -> dict[str, Any]:
     bot = {"id": 99, "is_bot": True, "first_name": "Bot"}
     left = {"user": bot, "status": "kicked" if status == "kicked" else status, "until_date": 0}
     return {
         "my_chat_member": {
             "chat": chat,
-            "from": user(ANNA),
+            "from": build_user(ANNA),
             "date": 1,
             "old_chat_member": {"user": bot, "status": old},
             "new_chat_member": left,
@@ -158,105 +162,109 @@ def membership(chat: dict[str, Any], status: str, old: str = "left") -> dict[str
     }
 
 
-async def test_a_group_hears_it_when_the_bot_is_brought_in(front: Front):
-    await front.store(membership(GROUP, "member"))
-    assert [one.text for one in await front.handle()] == ["I only work in private chats for now."]
-    assert await front.write("hi", chat=GROUP) == []
+async def test_a_group_hears_it_when_the_bot_is_brought_in(front: UpdateHarness):
+    await front.store_updates(build_membership(GROUP, "member"))
+    assert [one.text for one in await front.handle_claimed()] == ["I only work in private chats for now."]
+    assert await front.send_text("hi", chat=GROUP) == []
 
 
-async def test_nothing_is_said_to_a_group_left_or_to_a_channel(front: Front):
-    await front.store(membership(GROUP, "left", old="member"))
-    await front.store(membership({"id": -7, "type": "channel", "title": "C"}, "member"))
-    assert await front.handle() == []
+async def test_nothing_is_said_to_a_group_left_or_to_a_channel(front: UpdateHarness):
+    await front.store_updates(build_membership(GROUP, "left", old="member"))
+    await front.store_updates(build_membership({"id": -7, "type": "channel", "title": "C"}, "member"))
+    assert await front.handle_claimed() == []
 
 
-async def test_who_blocks_the_bot_is_known_to_be_out_of_reach(front: Front):
+async def test_who_blocks_the_bot_is_known_to_be_out_of_reach(front: UpdateHarness):
     private = {"id": ANNA, "type": "private"}
-    await front.store(membership(private, "kicked", old="member"))
-    await front.handle()
-    async with front.database.reading() as tx:
-        assert await people.unreachable(tx) == {ANNA}
-    await front.store(membership(private, "member"))
-    await front.handle()
-    async with front.database.reading() as tx:
-        assert await people.unreachable(tx) == set()
+    await front.store_updates(build_membership(private, "kicked", old="member"))
+    await front.handle_claimed()
+    async with front.database.read_transaction() as tx:
+        assert await people.list_unreachable(tx) == {ANNA}
+    await front.store_updates(build_membership(private, "member"))
+    await front.handle_claimed()
+    async with front.database.read_transaction() as tx:
+        assert await people.list_unreachable(tx) == set()
 
 
-async def test_a_pinned_message_is_nothing_to_answer(front: Front):
-    await front.store(front.message(pinned_message=front.message(text="x")["message"]))
-    assert await front.handle() == []
+async def test_a_pinned_message_is_nothing_to_answer(front: UpdateHarness):
+    await front.store_updates(front.build_message(pinned_message=front.build_message(text="x")["message"]))
+    assert await front.handle_claimed() == []
 
 
-async def test_a_message_too_many_is_refused_at_most_once_a_minute(front: Front):
+async def test_a_message_too_many_is_refused_at_most_once_a_minute(front: UpdateHarness):
     async def overflow() -> list[str]:
-        front._updates += 1
-        arrival = envelope.read({"update_id": front._updates, **front.message(text="more")}, front.now)
+        front._last_update_id += 1
+        arrival = envelope.read_envelope(
+            {"update_id": front._last_update_id, **front.build_message(text="more")}, front.now
+        )
         assert arrival is not None
         async with front.database.transaction() as tx:
             await inbox.store(tx, [replace(arrival, shape="overflow", lane=None)], now=front.now)
-        return [one.text for one in await front.handle()]
+        return [one.text for one in await front.handle_claimed()]
 
     line = "You already have 3 messages waiting; I did not take this one. Send it again later."
     assert await overflow() == [line]
     assert await overflow() == []
     front.now += 61
     assert await overflow() == [line]
-    assert front.turns.asks == []
+    assert front.turns.requests == []
 
 
-async def test_an_update_that_cannot_be_read_raises(front: Front):
-    update = front.message(text="hi")
+async def test_an_update_that_cannot_be_read_raises(front: UpdateHarness):
+    update = front.build_message(text="hi")
     del update["message"]["date"]
-    await front.store(update)
+    await front.store_updates(update)
     with pytest.raises((TypeError, KeyError)):
-        await front.handle()
-    assert (await front.items())[0].state == "running"
+        await front.handle_claimed()
+    assert (await front.load_items())[0].state == "running"
 
 
-async def test_an_unreadable_text_does_not_take_its_neighbours_with_it(front: Front):
-    broken = front.message(text="broken")
+async def test_an_unreadable_text_does_not_take_its_neighbours_with_it(front: UpdateHarness):
+    broken = front.build_message(text="broken")
     del broken["message"]["date"]
-    await front.store(front.message(text="one"), broken, front.message(text="two"))
-    (notice,) = await front.handle()
+    await front.store_updates(front.build_message(text="one"), broken, front.build_message(text="two"))
+    (notice,) = await front.handle_claimed()
     assert (notice.lane, notice.silent) == (str(ADMIN), True)
-    assert front.turns.asks[0].texts == ("one", "two")
-    assert [row.state for row in await front.items()] == ["done", "dead", "done"]
+    assert front.turns.requests[0].texts == ("one", "two")
+    assert [row.state for row in await front.load_items()] == ["done", "dead", "done"]
 
 
-async def test_answers_wake_the_sender_and_follow_silently_after_the_first_part(front: Front):
-    (sent,) = await front.write("/help")
-    assert (sent.silent, front.woken) == (False, [Lane(ANNA)])
+async def test_answers_wake_the_sender_and_follow_silently_after_the_first_part(front: UpdateHarness):
+    (sent,) = await front.send_text("/help")
+    assert (sent.silent, front.woken_lanes) == (False, [Lane(ANNA)])
 
 
-async def test_the_answer_to_a_late_command_makes_no_sound(front: Front):
-    await front.store(front.message(text="/help"), stale=True)
-    (sent,) = await front.handle()
+async def test_the_answer_to_a_late_command_makes_no_sound(front: UpdateHarness):
+    await front.store_updates(front.build_message(text="/help"), stale=True)
+    (sent,) = await front.handle_claimed()
     assert sent.silent
 
 
-async def test_a_crash_before_the_commit_leaves_nothing_done(front: Front, monkeypatch: pytest.MonkeyPatch):
+async def test_a_crash_before_the_commit_leaves_nothing_done(
+    front: UpdateHarness, monkeypatch: pytest.MonkeyPatch
+):
     async def fail(*_: object, **__: object) -> None:
         raise RuntimeError("the process ends here")
 
-    (item,) = await front.store(front.message(text="/help"))
+    (item,) = await front.store_updates(front.build_message(text="/help"))
     with monkeypatch.context() as patched:
-        patched.setattr(inbox, "done", fail)
+        patched.setattr(inbox, "mark_done", fail)
         with pytest.raises(RuntimeError):
-            await front.handle()
-    assert await front.sent() == []
-    assert (await front.item(item)).state == "running"
-    assert front.woken == []
+            await front.handle_claimed()
+    assert await front.read_sent() == []
+    assert (await front.load_item(item)).state == "running"
+    assert front.woken_lanes == []
 
 
 async def test_strangers_of_an_open_bot_are_members_and_admins_can_see_them(database: Database):
-    front = Front(database, mode="open")
-    await front.write("hi", person=BOB)
-    assert front.turns.asks[0].person == BOB
-    async with database.reading() as tx:
+    front = UpdateHarness(database, mode="open")
+    await front.send_text("hi", person=BOB)
+    assert front.turns.requests[0].person == BOB
+    async with database.read_transaction() as tx:
         assert await people.find(tx, BOB) == people.Person(BOB, "Bob", "member", guest=True)
-    closed = Front(database)
+    closed = UpdateHarness(database)
     await closed.access.load(database)
-    assert closed.access.standing(BOB) is None
+    assert closed.access.get_role(BOB) is None
 
 
 values: st.SearchStrategy[Any] = st.one_of(
@@ -279,17 +287,17 @@ unreadable = (TypeError, KeyError, ValueError, AttributeError, OverflowError, OS
 @given(changes=st.dictionaries(st.sampled_from(keys), values, max_size=4), sender=st.sampled_from([ANNA, 77]))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_any_message_is_handled_or_set_aside_and_opens_no_door(
-    front: Front, changes: dict[str, Any], sender: int
+    front: UpdateHarness, changes: dict[str, Any], sender: int
 ):
-    update = front.message(text="hi", person=sender)
+    update = front.build_message(text="hi", person=sender)
     update["message"] |= changes
-    before = len(front.turns.asks)
-    (item,) = await front.store(update)
+    before = len(front.turns.requests)
+    (item,) = await front.store_updates(update)
     with suppress(*unreadable):
-        await front.handle()
+        await front.handle_claimed()
     async with front.database.transaction() as tx:
         await tx.execute(
             update_rows(inbox_table).where(inbox_table.c.state == "running").values(state="dead")
         )
-    assert (await front.item(item)).state in {"done", "dead"}
-    assert all(ask.person == ANNA for ask in front.turns.asks[before:])
+    assert (await front.load_item(item)).state in {"done", "dead"}
+    assert all(ask.person == ANNA for ask in front.turns.requests[before:])

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from tools.arguments import check
-from tools.arithmetic.formatting import digits, told
-from tools.arithmetic.parser import Bigger, Refused, large, work_out
-from tools.base import ToolContext, ToolError, run
+from tools.arguments import check_arguments
+from tools.arithmetic.formatting import count_digits, format_number
+from tools.arithmetic.parser import BitLimitExceeded, ExpressionRefused, evaluate_expression, evaluate_large
+from tools.base import ToolContext, ToolError, run_tool_text
 from tools.builtin import calculate as calculator
 from tools.builtin.calculate import calculate
-from tools.sandbox.process import Limits
+from tools.sandbox.process import SandboxLimits
 
 
-async def answer(expression: str, context: ToolContext) -> str:
-    return await run(calculate, check(calculate, {"expression": expression}), context)
+async def calculate_text(expression: str, context: ToolContext) -> str:
+    return await run_tool_text(calculate, check_arguments(calculate, {"expression": expression}), context)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ async def answer(expression: str, context: ToolContext) -> str:
     ],
 )
 async def test_sums_are_worked_out_exactly_where_they_can_be(context, expression, result):
-    assert await answer(expression, context) == result
+    assert await calculate_text(expression, context) == result
 
 
 @pytest.mark.parametrize(
@@ -151,26 +151,26 @@ async def test_sums_are_worked_out_exactly_where_they_can_be(context, expression
 )
 async def test_what_has_no_answer_is_refused_at_once_with_the_reason(context, expression, complaint):
     with pytest.raises(ToolError) as refused:
-        await answer(expression, context)
+        await calculate_text(expression, context)
     assert complaint.lower() in str(refused.value).lower()
 
 
 async def test_what_takes_too_long_is_killed(context, monkeypatch):
-    monkeypatch.setattr(calculator, "APART", Limits(seconds=0.01))
+    monkeypatch.setattr(calculator, "SANDBOX_LIMITS", SandboxLimits(wall_seconds=0.01))
     with pytest.raises(ToolError, match="takes too long"):
-        await answer("3^200000", context)
+        await calculate_text("3^200000", context)
 
 
 def test_small_sums_need_no_process_and_bigger_ones_do():
     worst = "+".join(["3^1200//7^100"] * 70)
-    assert work_out(worst, calculator.QUICK)
-    with pytest.raises(Bigger):
-        work_out("2^4097", calculator.QUICK)
+    assert evaluate_expression(worst, calculator.INLINE_MAX_BITS)
+    with pytest.raises(BitLimitExceeded):
+        evaluate_expression("2^4097", calculator.INLINE_MAX_BITS)
 
 
 def test_a_process_apart_answers_or_refuses():
-    assert large(b"2^4097 - 2^4097 + 1") == {"told": "1"}
-    assert large(b"1/0") == {"refused": "Nothing can be divided by zero."}
+    assert evaluate_large(b"2^4097 - 2^4097 + 1") == {"told": "1"}
+    assert evaluate_large(b"1/0") == {"refused": "Nothing can be divided by zero."}
 
 
 Sum = tuple[str, Fraction]
@@ -180,7 +180,7 @@ NUMBERS: st.SearchStrategy[Sum] = st.one_of(
 )
 
 
-def joined(parts: tuple[Sum, str, Sum]) -> Sum:
+def join_sums(parts: tuple[Sum, str, Sum]) -> Sum:
     (left, a), sign, (right, b) = parts
     if sign in ("/", "//", "%") and b == 0:
         b, right = Fraction(1), "1"
@@ -193,7 +193,7 @@ def joined(parts: tuple[Sum, str, Sum]) -> Sum:
 SUMS = st.recursive(
     NUMBERS,
     lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from(["+", "-", "*", "/", "//", "%"]), inner).map(joined),
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "/", "//", "%"]), inner).map(join_sums),
         inner.map(lambda one: (f"-({one[0]})", -one[1])),
         st.tuples(inner, st.integers(0, 4)).map(lambda one: (f"({one[0][0]})^{one[1]}", one[0][1] ** one[1])),
     ),
@@ -204,7 +204,7 @@ SUMS = st.recursive(
 @given(SUMS.filter(lambda one: len(one[0]) < 1000))
 def test_any_sum_is_worth_what_fractions_say(one):
     text, worth = one
-    assert work_out(text) == worth
+    assert evaluate_expression(text) == worth
 
 
 OPERATORS = st.sampled_from(["+", "-", "*", "/", "//", "**", "+-", "*-", "**-"])
@@ -215,8 +215,8 @@ OPERANDS = st.sampled_from(["1", "2.5", "7", "0.25", "3"])
 def test_without_brackets_operators_bind_as_in_python(sign, first, rest):
     words = [sign, first, *(word for pair in rest for word in pair)]
     try:
-        mine = work_out("".join(words), 4096)
-    except (Refused, Bigger):
+        mine = evaluate_expression("".join(words), 4096)
+    except (ExpressionRefused, BitLimitExceeded):
         reject()
     python = eval(" ".join(f"Fraction('{word}')" if word[:1].isdigit() else word for word in words).strip())
     assert math.isclose(mine, python, rel_tol=1e-12)
@@ -224,12 +224,12 @@ def test_without_brackets_operators_bind_as_in_python(sign, first, rest):
 
 @given(st.integers() | st.integers(10**399, 10**401) | st.integers(1, 3000).map(lambda n: 10**n - 1))
 def test_lengths_of_integers_are_counted_without_writing_them(number):
-    assert digits(number) == len(str(abs(number)))
+    assert count_digits(number) == len(str(abs(number)))
 
 
 @given(st.fractions())
 def test_what_is_told_of_a_fraction_is_its_value(value):
-    exact, _, about = told(value).partition(" ≈ ")
+    exact, _, about = format_number(value).partition(" ≈ ")
     if exact.startswith("a fraction"):
         exact = about
     close = Fraction(exact) if "/" in exact else Fraction(Decimal(exact))
@@ -241,6 +241,6 @@ def test_what_is_told_of_a_fraction_is_its_value(value):
 @given(st.text() | st.text("0123456789.+-*/%^()!e,√ pisqrtof", max_size=40))
 def test_any_text_is_worked_out_or_refused(text):
     try:
-        told(work_out(text, 4096))
-    except (Refused, Bigger) as error:
-        assert isinstance(error, Bigger) or str(error).endswith((".", "?"))  # noqa: PT017 - either way is right
+        format_number(evaluate_expression(text, 4096))
+    except (ExpressionRefused, BitLimitExceeded) as error:
+        assert isinstance(error, BitLimitExceeded) or str(error).endswith((".", "?"))  # noqa: PT017 - either way is right

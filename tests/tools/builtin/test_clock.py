@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.arguments import check
-from tools.base import ToolContext, ToolError, run
+from tools.arguments import check_arguments
+from tools.base import ToolContext, ToolError, run_tool_text
 from tools.builtin.clock import clock, find_zone
 
 
@@ -29,7 +29,9 @@ from tools.builtin.clock import clock, find_zone
 )
 async def test_the_clock_reads_zones_cities_and_offsets(context: ToolContext, zone, said):
     try:
-        answer = await run(clock, check(clock, {} if zone is None else {"zone": zone}), context)
+        answer = await run_tool_text(
+            clock, check_arguments(clock, {} if zone is None else {"zone": zone}), context
+        )
     except ToolError as refusal:
         answer = str(refusal)
     assert said in answer

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.web_site import answer, packed, site
-from tools.base import ToolContext, ToolError, run
-from tools.builtin.fetch_page import page_tool
+from tests.support.web_site import build_response, gzip_response, running_site
+from tools.base import ToolContext, ToolError, run_tool_text
+from tools.builtin.fetch_page import make_page_tool
 from tools.net import pages
 from tools.net.pages import PageReader
-from tools.net.readable import readable
-from tools.sandbox.process import Limits
+from tools.net.readable import extract_readable
+from tools.sandbox.process import SandboxLimits
 
 TLS = Path(__file__).parents[2] / "fixtures" / "tls"
 NAMES = {"page.test": ["127.0.0.1"]}
@@ -29,16 +29,16 @@ ARTICLE = (
 )
 
 
-async def read(pages_: dict[str, bytes], context: ToolContext, path: str = "/") -> str:
-    async with site(pages_) as here:
-        tool = page_tool(here.reader(NAMES, "127.0.0.1"))
-        return (await run(tool, {"url": f"http://page.test:{here.port}{path}"}, context)).replace(
+async def read_page(pages_: dict[str, bytes], context: ToolContext, path: str = "/") -> str:
+    async with running_site(pages_) as here:
+        tool = make_page_tool(here.page_reader(NAMES, "127.0.0.1"))
+        return (await run_tool_text(tool, {"url": f"http://page.test:{here.port}{path}"}, context)).replace(
             str(here.port), "PORT"
         )
 
 
 async def test_a_page_is_read_with_title_address_and_a_bounded_text(context):
-    text = await read({"/": answer(ARTICLE)}, context)
+    text = await read_page({"/": build_response(ARTICLE)}, context)
     assert text.startswith("Tea & cake\nhttp://page.test:PORT/\n\n# On tea\n\nSentence 0 about tea")
     assert text.endswith("more characters of the page are left out]")
     assert 6000 < len(text) < 6200
@@ -48,55 +48,63 @@ async def test_a_page_is_read_with_title_address_and_a_bounded_text(context):
 @pytest.mark.parametrize(
     ("page", "said"),
     [
-        (answer("plain <b>", "text/plain; charset=utf-8"), "plain <b>"),
-        (answer("gr\xfc\xdfe".encode("latin-1"), "text/plain; charset=latin-1"), "grüße"),
-        (answer("ä".encode(), "text/plain; charset=hex"), "ä"),
-        (answer("ä".encode(), "text/plain; charset=none-such"), "ä"),
-        (answer('{"a": 1}', "application/json"), '{"a": 1}'),
-        (answer("<rss/>", "application/rss+xml"), "<rss/>"),
-        (answer("just text", None), "just text"),
-        (answer("<html><body><p>Guessed to be a page.</p>", None), "Guessed to be a page."),
-        (answer("<html><body></body></html>"), "The page has no readable text."),
-        (answer("", status="204 No Content"), "The page has no readable text."),
-        (packed(ARTICLE.encode()), "Sentence 0 about tea"),
-        (answer(zlib.compress(b"deflated"), "text/plain", content_encoding="deflate"), "deflated"),
+        (build_response("plain <b>", "text/plain; charset=utf-8"), "plain <b>"),
+        (build_response("gr\xfc\xdfe".encode("latin-1"), "text/plain; charset=latin-1"), "grüße"),
+        (build_response("ä".encode(), "text/plain; charset=hex"), "ä"),
+        (build_response("ä".encode(), "text/plain; charset=none-such"), "ä"),
+        (build_response('{"a": 1}', "application/json"), '{"a": 1}'),
+        (build_response("<rss/>", "application/rss+xml"), "<rss/>"),
+        (build_response("just text", None), "just text"),
+        (build_response("<html><body><p>Guessed to be a page.</p>", None), "Guessed to be a page."),
+        (build_response("<html><body></body></html>"), "The page has no readable text."),
+        (build_response("", status="204 No Content"), "The page has no readable text."),
+        (gzip_response(ARTICLE.encode()), "Sentence 0 about tea"),
+        (build_response(zlib.compress(b"deflated"), "text/plain", content_encoding="deflate"), "deflated"),
         (
-            answer(
+            build_response(
                 "<?xml version='1.0' encoding='utf-8'?><html><p>Strict.</p></html>", "application/xhtml+xml"
             ),
             "Strict.",
         ),
         (
-            answer("<html><meta charset='iso-8859-1'><p>Gr\xfc\xdfe aus K\xf6ln.</p>".encode("latin-1")),
+            build_response(
+                "<html><meta charset='iso-8859-1'><p>Gr\xfc\xdfe aus K\xf6ln.</p>".encode("latin-1")
+            ),
             "Grüße aus Köln.",
         ),
     ],
 )
 async def test_text_of_many_kinds_is_read(context, page, said):
-    assert said in await read({"/": page}, context)
+    assert said in await read_page({"/": page}, context)
 
 
 @pytest.mark.parametrize(
     ("page", "complaint"),
     [
-        (answer("gone", status="404 Not Found"), "The site answered 404 Not Found."),
-        (answer("%PDF", "application/pdf"), r"a file \(application/pdf\)"),
-        (answer(b"\0\1\2", None), "a file of an unknown kind"),
-        (answer("x", content_encoding="br"), "packed in a way"),
-        (answer("not gzip", content_encoding="gzip"), "packed in a way"),
+        (build_response("gone", status="404 Not Found"), "The site answered 404 Not Found."),
+        (build_response("%PDF", "application/pdf"), r"a file \(application/pdf\)"),
+        (build_response(b"\0\1\2", None), "a file of an unknown kind"),
+        (build_response("x", content_encoding="br"), "packed in a way"),
+        (build_response("not gzip", content_encoding="gzip"), "packed in a way"),
         (
-            answer("", status="302 Found", location="http://page.test:none/"),
+            build_response("", status="302 Found", location="http://page.test:none/"),
             "redirects to something that is no address",
         ),
-        (answer("", status="302 Found", location="/"), "redirects more than 5 times"),
-        (answer("", status="302 Found", location="ftp://page.test/"), "Only addresses that begin with http"),
-        (answer("", status="302 Found", location="http://other.test:1/"), "Port 1 is not one of web pages"),
+        (build_response("", status="302 Found", location="/"), "redirects more than 5 times"),
+        (
+            build_response("", status="302 Found", location="ftp://page.test/"),
+            "Only addresses that begin with http",
+        ),
+        (
+            build_response("", status="302 Found", location="http://other.test:1/"),
+            "Port 1 is not one of web pages",
+        ),
         (b"nonsense\r\n\r\n", "not HTTP"),
     ],
 )
 async def test_what_cannot_be_read_is_said(context, page, complaint):
     with pytest.raises(ToolError, match=complaint):
-        await read({"/": page}, context)
+        await read_page({"/": page}, context)
 
 
 @pytest.mark.parametrize(
@@ -124,41 +132,44 @@ async def test_addresses_that_are_not_of_pages_are_refused(url, complaint):
 
 async def test_redirects_are_followed_and_the_final_address_is_told(context):
     pages_ = {
-        "/": answer("", status="301 Moved", location="/next?a=1#part", set_cookie="spy=1"),
-        "/next?a=1": answer("", status="307 Again", location="last"),
-        "/last": answer("here", "text/plain"),
+        "/": build_response("", status="301 Moved", location="/next?a=1#part", set_cookie="spy=1"),
+        "/next?a=1": build_response("", status="307 Again", location="last"),
+        "/last": build_response("here", "text/plain"),
     }
-    assert await read(pages_, context) == "http://page.test:PORT/last\n\nhere"
+    assert await read_page(pages_, context) == "http://page.test:PORT/last\n\nhere"
 
 
 async def test_nothing_of_the_person_is_sent_along():
     pages_ = {
-        "/": answer("", status="302 Found", location="/b", set_cookie="spy=1"),
-        "/b": answer("b", "text/plain"),
+        "/": build_response("", status="302 Found", location="/b", set_cookie="spy=1"),
+        "/b": build_response("b", "text/plain"),
     }
-    async with site(pages_) as here:
-        await here.reader(NAMES, "127.0.0.1").read(f"http://page.test:{here.port}/", 10)
-    for _, request in here.heard:
+    async with running_site(pages_) as here:
+        await here.page_reader(NAMES, "127.0.0.1").read(f"http://page.test:{here.port}/", 10)
+    for _, request in here.requests:
         assert f"host: page.test:{here.port}" in request.lower()
         assert "cookie" not in request.lower()
         assert "authorization" not in request.lower()
 
 
 async def test_a_redirect_inside_is_refused_and_never_reached():
-    pages_ = {"/": answer(""), "/secret": answer("secret", "text/plain")}
-    async with site(pages_, "127.0.0.1", "127.0.0.2") as here:
-        pages_["/"] = answer("", status="302 Found", location=f"http://127.0.0.2:{here.port}/secret")
+    pages_ = {"/": build_response(""), "/secret": build_response("secret", "text/plain")}
+    async with running_site(pages_, "127.0.0.1", "127.0.0.2") as here:
+        pages_["/"] = build_response("", status="302 Found", location=f"http://127.0.0.2:{here.port}/secret")
         names = {**NAMES, "127.0.0.2": ["127.0.0.2"]}
         with pytest.raises(ToolError, match=r"127\.0\.0\.2 is not on the public internet"):
-            await here.reader(names, "127.0.0.1").read(f"http://page.test:{here.port}/", 10)
-    assert [address for address, _ in here.heard] == ["127.0.0.1"]
+            await here.page_reader(names, "127.0.0.1").read(f"http://page.test:{here.port}/", 10)
+    assert [address for address, _ in here.requests] == ["127.0.0.1"]
 
 
 async def test_a_name_that_changes_its_address_after_the_check_is_not_followed():
     """The allowed address is asked for every hop anew, and what was checked is what is connected to."""
-    pages_ = {"/": answer("", status="302 Found", location="/b"), "/b": answer("secret", "text/plain")}
+    pages_ = {
+        "/": build_response("", status="302 Found", location="/b"),
+        "/b": build_response("secret", "text/plain"),
+    }
     answers = [["127.0.0.1"], ["127.0.0.2"]]
-    async with site(pages_, "127.0.0.1", "127.0.0.2") as here:
+    async with running_site(pages_, "127.0.0.1", "127.0.0.2") as here:
 
         async def changing(host: str, port: int) -> list[str]:
             return answers.pop(0)
@@ -166,16 +177,16 @@ async def test_a_name_that_changes_its_address_after_the_check_is_not_followed()
         reader = PageReader(lambda address: str(address) == "127.0.0.1", changing, frozenset({here.port}))
         with pytest.raises(ToolError, match="not on the public internet"):
             await reader.read(f"http://page.test:{here.port}/", 10)
-    assert [address for address, _ in here.heard] == ["127.0.0.1"]
+    assert [address for address, _ in here.requests] == ["127.0.0.1"]
     assert answers == []
 
 
 async def test_the_next_address_of_a_name_is_tried_when_one_does_not_answer():
-    async with site({"/": answer("here", "text/plain")}) as here:
-        reader = here.reader({"page.test": ["127.0.0.3", "127.0.0.1"]}, "127.0.0.3", "127.0.0.1")
+    async with running_site({"/": build_response("here", "text/plain")}) as here:
+        reader = here.page_reader({"page.test": ["127.0.0.3", "127.0.0.1"]}, "127.0.0.3", "127.0.0.1")
         assert (await reader.read(f"http://page.test:{here.port}/", 10)).text == "here"
         with pytest.raises(ToolError, match="the site does not answer"):
-            await here.reader({"page.test": ["127.0.0.3"]}, "127.0.0.3").read(
+            await here.page_reader({"page.test": ["127.0.0.3"]}, "127.0.0.3").read(
                 f"http://page.test:{here.port}/", 10
             )
 
@@ -185,50 +196,50 @@ async def test_tls_is_for_the_name_though_the_address_is_connected_to():
     served.load_cert_chain(TLS / "page.test.crt", TLS / "page.test.key")
     trust = ssl.create_default_context(cafile=str(TLS / "page.test.crt"))
     names = {"page.test": ["127.0.0.1"], "other.test": ["127.0.0.1"]}
-    async with site({"/": answer("safe", "text/plain")}, tls=served) as here:
-        reader = here.reader(names, "127.0.0.1", trust=trust)
+    async with running_site({"/": build_response("safe", "text/plain")}, tls=served) as here:
+        reader = here.page_reader(names, "127.0.0.1", ssl_context=trust)
         assert (await reader.read(f"https://page.test:{here.port}/", 10)).text == "safe"
-        assert here.names == ["page.test"]
+        assert here.sni_names == ["page.test"]
         with pytest.raises(ToolError, match="certificate is not valid"):
             await reader.read(f"https://other.test:{here.port}/", 10)
         with pytest.raises(ToolError, match="certificate is not valid"):
-            await here.reader(names, "127.0.0.1").read(f"https://page.test:{here.port}/", 10)
+            await here.page_reader(names, "127.0.0.1").read(f"https://page.test:{here.port}/", 10)
 
 
 async def test_a_small_answer_cannot_swell():
-    bomb = packed(b"a" * 200_000_000)
-    async with site({"/": bomb, "/long": answer("b" * 3_000_000, "text/plain")}) as here:
-        reader = here.reader(NAMES, "127.0.0.1")
+    bomb = gzip_response(b"a" * 200_000_000)
+    async with running_site({"/": bomb, "/long": build_response("b" * 3_000_000, "text/plain")}) as here:
+        reader = here.page_reader(NAMES, "127.0.0.1")
         for path in ("/", "/long"):
             page = await reader.read(f"http://page.test:{here.port}{path}", 10)
             assert len(page.text) <= 10
-            assert not page.whole
+            assert not page.is_complete
 
 
 async def test_a_silent_site_is_given_up(monkeypatch):
-    monkeypatch.setattr(pages, "SECONDS", 0.3)
-    async with site({"/": b""}) as here:
+    monkeypatch.setattr(pages, "TIMEOUT_SECONDS", 0.3)
+    async with running_site({"/": b""}) as here:
         with pytest.raises(ToolError, match=r"took longer than 0\.3 seconds"):
-            await here.reader(NAMES, "127.0.0.1").read(f"http://page.test:{here.port}/", 10)
+            await here.page_reader(NAMES, "127.0.0.1").read(f"http://page.test:{here.port}/", 10)
 
 
 async def test_a_page_that_keeps_the_extractor_busy_is_read_plainly(monkeypatch):
-    monkeypatch.setattr(pages, "SECONDS", 50)
-    monkeypatch.setattr(pages, "EXTRACTING", Limits(seconds=20, processor=2))
-    async with site(
-        {"/": answer("<table>" + "<tr><td>x" * 100_000), "/worse": answer("<a" * 1_000_000)}
+    monkeypatch.setattr(pages, "TIMEOUT_SECONDS", 50)
+    monkeypatch.setattr(pages, "EXTRACT_LIMITS", SandboxLimits(wall_seconds=20, cpu_seconds=2))
+    async with running_site(
+        {"/": build_response("<table>" + "<tr><td>x" * 100_000), "/worse": build_response("<a" * 1_000_000)}
     ) as here:
-        reader = here.reader(NAMES, "127.0.0.1")
+        reader = here.page_reader(NAMES, "127.0.0.1")
         assert (await reader.read(f"http://page.test:{here.port}/", 3)).text == "x\nx"
         with pytest.raises(ToolError, match="text cannot be found"):
             await reader.read(f"http://page.test:{here.port}/worse", 3)
 
 
 async def test_cancelling_ends_the_reading():
-    async with site({"/": b""}) as here, asyncio.TaskGroup() as tasks:
+    async with running_site({"/": b""}) as here, asyncio.TaskGroup() as tasks:
         url = f"http://page.test:{here.port}/"
-        task = tasks.create_task(here.reader(NAMES, "127.0.0.1").read(url, 10))
-        while not here.heard:  # noqa: ASYNC110 - the request is seen in the list
+        task = tasks.create_task(here.page_reader(NAMES, "127.0.0.1").read(url, 10))
+        while not here.requests:  # noqa: ASYNC110 - the request is seen in the list
             await asyncio.sleep(0.01)
         task.cancel()
     assert task.cancelled()
@@ -248,7 +259,7 @@ def test_titles_and_words_are_found_and_what_is_not_shown_is_not(plainly):
         "<html><head><title>One</title><style>p{}</style></head><body><svg><title>Icon</title></svg><p>Some words\x00 "
         "here.<p>And more.<script>no()</script></span></body></html>"
     )
-    found = readable(page.encode(), "html", "utf-8", 1000, plainly)
+    found = extract_readable(page.encode(), "html", "utf-8", 1000, plainly)
     assert found["title"] == "One"
     assert found["text"].split() == ["Some", "words", "here.", "And", "more."]
     assert found["length"] == len(found["text"])
@@ -256,12 +267,13 @@ def test_titles_and_words_are_found_and_what_is_not_shown_is_not(plainly):
 
 def test_a_head_that_is_never_closed_hides_no_body():
     assert (
-        readable(b"<head><title>One</title><body>Words.", "html", "", 100, plainly=True)["text"] == "Words."
+        extract_readable(b"<head><title>One</title><body>Words.", "html", "", 100, plainly=True)["text"]
+        == "Words."
     )
 
 
 def test_bytes_that_are_no_page_still_give_their_text():
-    assert readable(b"", "html", "", 100) == {"title": "", "text": "", "length": 0}
+    assert extract_readable(b"", "html", "", 100) == {"title": "", "text": "", "length": 0}
 
 
 PIECES = st.sampled_from(
@@ -281,6 +293,6 @@ CHARSETS = (
     st.booleans(),
 )
 def test_any_bytes_give_some_text(body, kind, charset, plainly):
-    found = readable(body, kind, charset, 20, plainly)
+    found = extract_readable(body, kind, charset, 20, plainly)
     assert len(found["text"]) <= 20
     assert found["length"] >= len(found["text"])

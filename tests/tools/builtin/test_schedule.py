@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tools.base import ToolContext, ToolError, run
+from tools.base import ToolContext, ToolError, run_tool_text
 from tools.builtin.schedule import schedule
 
 
-class Book:
+class RecordingSchedules:
     """Writes down what it was asked."""
 
     async def add(self, when: str, text: str, *, task: bool) -> str:
@@ -23,7 +23,7 @@ class Book:
         return f"remove {number}"
 
 
-GIVEN: Mapping[str, Any] = {"when": "", "text": "", "task": False, "remove": 0}
+NO_ARGUMENTS: Mapping[str, Any] = {"when": "", "text": "", "task": False, "remove": 0}
 
 
 @pytest.mark.parametrize(
@@ -37,15 +37,22 @@ GIVEN: Mapping[str, Any] = {"when": "", "text": "", "task": False, "remove": 0}
     ],
 )
 async def test_it_adds_lists_and_removes(context: ToolContext, arguments: Mapping[str, Any], asked: str):
-    assert await run(schedule, {**GIVEN, **arguments}, replace(context, schedules=Book())) == asked
+    assert (
+        await run_tool_text(
+            schedule, {**NO_ARGUMENTS, **arguments}, replace(context, schedules=RecordingSchedules())
+        )
+        == asked
+    )
 
 
 @pytest.mark.parametrize("arguments", [{"when": "at 9"}, {"text": "tea"}, {"when": " ", "text": "tea"}])
 async def test_it_wants_both_a_time_and_a_text(context: ToolContext, arguments: Mapping[str, Any]):
     with pytest.raises(ToolError, match="give both when and text"):
-        await run(schedule, {**GIVEN, **arguments}, replace(context, schedules=Book()))
+        await run_tool_text(
+            schedule, {**NO_ARGUMENTS, **arguments}, replace(context, schedules=RecordingSchedules())
+        )
 
 
 async def test_where_nothing_is_kept_it_says_so(context: ToolContext):
     with pytest.raises(ToolError, match="Nothing can be scheduled here"):
-        await run(schedule, GIVEN, context)
+        await run_tool_text(schedule, NO_ARGUMENTS, context)

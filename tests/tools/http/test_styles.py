@@ -5,13 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools.base import ToolError
-from tools.http.styles import Value, header_of, path_of, query_of
+from tools.http.styles import HttpParameter, encode_header, encode_path, encode_query
 
 LIST, MAP = ["a", "b c"], {"k": 1, "l": "x,y"}
 
 
-def path(style: str, explode: bool, content: object, **more: bool) -> str:
-    return path_of("/p/{v}", {"v": (Value("v", "v", "path", style, explode, **more), content)})
+def encode_styled_path(style: str, explode: bool, content: object, **more: bool) -> str:
+    return encode_path("/p/{v}", {"v": (HttpParameter("v", "v", "path", style, explode, **more), content)})
 
 
 @pytest.mark.parametrize(
@@ -33,16 +33,16 @@ def path(style: str, explode: bool, content: object, **more: bool) -> str:
     ],
 )
 def test_paths(style, explode, content, written):
-    assert path(style, explode, content) == written
+    assert encode_styled_path(style, explode, content) == written
 
 
 def test_json_in_a_path_and_dots_that_come_together():
-    assert path("simple", False, {"a": 1}, as_json=True) == "/p/%7B%22a%22%3A1%7D"
-    dot = Value("a", "a", "path", "simple", False)
+    assert encode_styled_path("simple", False, {"a": 1}, as_json=True) == "/p/%7B%22a%22%3A1%7D"
+    dot = HttpParameter("a", "a", "path", "simple", False)
     with pytest.raises(ToolError, match=r"\.\."):
-        path_of("/x/{a}{b}/y", {"a": (dot, "."), "b": (dot, ".")})
+        encode_path("/x/{a}{b}/y", {"a": (dot, "."), "b": (dot, ".")})
     with pytest.raises(ToolError, match="v must not be empty"):
-        path("simple", False, None)
+        encode_styled_path("simple", False, None)
 
 
 @pytest.mark.parametrize(
@@ -64,34 +64,36 @@ def test_json_in_a_path_and_dots_that_come_together():
     ],
 )
 def test_queries(style, explode, content, written):
-    assert "&".join(query_of(Value("q", "q", "query", style, explode), content)) == written
+    assert "&".join(encode_query(HttpParameter("q", "q", "query", style, explode), content)) == written
 
 
 def test_reserved_characters_and_json_in_a_query():
-    assert query_of(Value("q", "q", "query", "form", True, reserved=True), "a/b:c&d=#+") == [
+    assert encode_query(HttpParameter("q", "q", "query", "form", True, reserved=True), "a/b:c&d=#+") == [
         "q=a/b:c%26d%3D%23%2B"
     ]
-    assert query_of(Value("q", "filter[a]", "query", "form", True, as_json=True), [1]) == [
+    assert encode_query(HttpParameter("q", "filter[a]", "query", "form", True, as_json=True), [1]) == [
         "filter[a]=%5B1%5D"
     ]
 
 
 def test_headers():
-    assert header_of(Value("h", "H", "header", "simple", False), LIST) == "a,b c"
-    assert header_of(Value("h", "H", "header", "simple", True), {"a": 1}) == "a=1"
-    assert header_of(Value("h", "H", "header", "simple", False, as_json=True), {"a": 1}) == '{"a":1}'
+    assert encode_header(HttpParameter("h", "H", "header", "simple", False), LIST) == "a,b c"
+    assert encode_header(HttpParameter("h", "H", "header", "simple", True), {"a": 1}) == "a=1"
+    assert (
+        encode_header(HttpParameter("h", "H", "header", "simple", False, as_json=True), {"a": 1}) == '{"a":1}'
+    )
     for text in ("a\r\nX: y", "é", "a\0b"):
         with pytest.raises(ToolError, match="h goes into a header"):
-            header_of(Value("h", "H", "header", "simple", False), text)
+            encode_header(HttpParameter("h", "H", "header", "simple", False), text)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_whatever_is_sent_arrives_as_one_value(text):
-    [piece] = query_of(Value("q", "q", "query", "form", True), text)
+    [piece] = encode_query(HttpParameter("q", "q", "query", "form", True), text)
     assert parse_qsl(piece, keep_blank_values=True, encoding="utf-8") == [("q", text)]
     try:
-        _, start, segment = path("simple", False, text).split("/")
+        _, start, segment = encode_styled_path("simple", False, text).split("/")
     except ToolError:
         return
     assert (start, unquote(segment)) == ("p", text)

@@ -10,21 +10,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.responses import Response
 
-from tests.support.http_service import Desk, endless, open_desk, redirect
-from tools.arguments import ArgumentsRefused, check
+from tests.support.http_service import (
+    HttpServiceHarness,
+    endless_response,
+    redirect_response,
+    running_http_service,
+)
+from tools.arguments import ArgumentsRefused, check_arguments
 from tools.base import Rule, Tool, ToolContext, ToolError
 from tools.http import service as services
-from tools.http.requests import asked_of
-from tools.http.responses import told
-from tools.http.routes import route_from, route_to
-from tools.http.service import Answer, Asked, Secrets, Service
-from tools.http.tools import tool_of
-from tools.net.policy import Reach
-from tools.registry import definitions
+from tools.http.requests import build_request
+from tools.http.responses import render_response
+from tools.http.routes import build_endpoint_route, route_from_json
+from tools.http.service import Credentials, HttpRequest, HttpResponse, HttpService
+from tools.http.tools import make_route_tool
+from tools.net.policy import NetworkPolicy
+from tools.registry import render_definitions
 from tools.schemas.signature import ToolDefinitionError
 
-KEY = "k-1234567890"
-SHIP = {
+API_KEY = "k-1234567890"
+SHIP_SCHEMA = {
     "type": "object",
     "properties": {
         "id": {"type": "string", "description": "Which."},
@@ -36,31 +41,47 @@ SHIP = {
 }
 
 
-def ship(
-    desk: Desk, method: str = "GET", path: str = "/ships/{id}", secrets: Secrets | None = None, **more: Any
+def ship_tool(
+    harness: HttpServiceHarness,
+    method: str = "GET",
+    path: str = "/ships/{id}",
+    credentials: Credentials | None = None,
+    **more: Any,
 ) -> Tool:
-    service = Service("shipyard", frozenset({desk.host("api.test")}), secrets or Secrets(), desk.reach())
+    service = HttpService(
+        "shipyard",
+        frozenset({harness.host_and_port("api.test")}),
+        credentials or Credentials(),
+        harness.network_policy(),
+    )
     service = replace(service, **more)
-    return tool_of(route_to("ship", "About a ship.", method, desk.at("api.test", path), SHIP), service)
+    return make_route_tool(
+        build_endpoint_route("ship", "About a ship.", method, harness.url_for("api.test", path), SHIP_SCHEMA),
+        service,
+    )
 
 
-async def called(tool: Tool, context: ToolContext, **arguments: object) -> Any:
-    return await tool.function(check(tool, arguments), context)
+async def call_tool(tool: Tool, context: ToolContext, **arguments: object) -> Any:
+    return await tool.function(check_arguments(tool, arguments), context)
 
 
 async def test_an_argument_that_is_an_address_is_judged_as_one():
     schema = {"type": "object", "properties": {"q": {"type": "string"}, "url": {"type": "string"}}}
-    async with open_desk() as desk:
-        service = Service("short", frozenset({desk.host("api.test")}), Secrets(), desk.reach())
-        route = route_to("shorten", "Make it short.", "GET", desk.at("api.test", "/short"), schema)
-    assert tool_of(route, service).opens == "url"
+    async with running_http_service() as desk:
+        service = HttpService(
+            "short", frozenset({desk.host_and_port("api.test")}), Credentials(), desk.network_policy()
+        )
+        route = build_endpoint_route(
+            "shorten", "Make it short.", "GET", desk.url_for("api.test", "/short"), schema
+        )
+    assert make_route_tool(route, service).opens == "url"
 
 
 async def test_a_question_carries_its_arguments_encoded_and_nothing_else(context):
-    async with open_desk() as desk:
-        tool = ship(desk)
+    async with running_http_service() as desk:
+        tool = ship_tool(desk)
         told = json.loads(
-            await called(tool, context, id="a/b ?#&é", tags=["x&y", "z"], deep={"k": 1}, days="2")
+            await call_tool(tool, context, id="a/b ?#&é", tags=["x&y", "z"], deep={"k": 1}, days="2")
         )
     assert (tool.repeatable, tool.changes, tool.rule, tool.outside, tool.source) == (
         True,
@@ -71,79 +92,83 @@ async def test_a_question_carries_its_arguments_encoded_and_nothing_else(context
     )
     assert told["path"] == "/ships/a%2Fb%20%3F%23%26%C3%A9"
     assert told["query"] == "tags=x%26y&tags=z&k=1&days=2"
-    assert desk.heard[0].headers["host"] == desk.host("api.test")
-    assert not {"cookie", "authorization", "idempotency-key", "content-type"} & set(desk.heard[0].headers)
+    assert desk.requests[0].headers["host"] == desk.host_and_port("api.test")
+    assert not {"cookie", "authorization", "idempotency-key", "content-type"} & set(desk.requests[0].headers)
 
 
 async def test_what_the_model_is_told_and_what_is_checked_differ():
-    async with open_desk() as desk:
-        tool = ship(desk)
-    assert definitions([tool])[0]["function"]["parameters"]["properties"]["days"] == {
+    async with running_http_service() as desk:
+        tool = ship_tool(desk)
+    assert render_definitions([tool])[0]["function"]["parameters"]["properties"]["days"] == {
         "description": "at least 1; default 3",
         "type": "integer",
     }
     assert tool.told is not None
     assert tool.told["required"] == ["days", "id"]
     with pytest.raises(ArgumentsRefused, match="days of ship does not fit"):
-        check(tool, {"id": "a", "days": 0})
+        check_arguments(tool, {"id": "a", "days": 0})
     with pytest.raises(ArgumentsRefused, match="ship needs id"):
-        check(tool, {"days": 1})
+        check_arguments(tool, {"days": 1})
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
 async def test_what_changes_something_asks_first_and_carries_a_key(context, method):
-    async with open_desk() as desk:
-        tool = ship(desk, method)
-        told = json.loads(await called(tool, context, id="7", days=1, deep={"a": [1, None]}))
+    async with running_http_service() as desk:
+        tool = ship_tool(desk, method)
+        told = json.loads(await call_tool(tool, context, id="7", days=1, deep={"a": [1, None]}))
     assert (tool.repeatable, tool.changes, tool.rule) == (False, True, Rule("always"))
     assert json.loads(told["body"]) == {"days": 1, "deep": {"a": [1, None]}}
-    assert desk.heard[0].headers["content-type"] == "application/json"
-    assert desk.heard[0].headers["idempotency-key"] == context.key
+    assert desk.requests[0].headers["content-type"] == "application/json"
+    assert desk.requests[0].headers["idempotency-key"] == context.key
 
 
 async def test_deleting_and_looking_need_no_body(context):
-    async with open_desk() as desk:
-        desk.answers["/ships/7"] = Response(status_code=204)
+    async with running_http_service() as desk:
+        desk.responses["/ships/7"] = Response(status_code=204)
         assert (
-            await called(ship(desk, "DELETE"), context, id="7", days=1)
+            await call_tool(ship_tool(desk, "DELETE"), context, id="7", days=1)
             == "Done (204 No Content). The answer is empty."
         )
-        desk.answers["/ships/8"] = Response("x", media_type="text/plain", headers={"etag": "v1"})
-        told = await called(ship(desk, "HEAD"), context, id="8", days=1)
+        desk.responses["/ships/8"] = Response("x", media_type="text/plain", headers={"etag": "v1"})
+        told = await call_tool(ship_tool(desk, "HEAD"), context, id="8", days=1)
     assert told == "200 OK\ncontent-type: text/plain; charset=utf-8\ncontent-length: 1\netag: v1"
-    assert desk.heard[0].query == "days=1"
-    assert desk.heard[0].headers["idempotency-key"]
-    assert [each.body for each in desk.heard] == ["", ""]
+    assert desk.requests[0].query == "days=1"
+    assert desk.requests[0].headers["idempotency-key"]
+    assert [each.body for each in desk.requests] == ["", ""]
 
 
 @pytest.mark.parametrize("value", ["..", ".", "a/../b", "..\\x", "%2e%2e/" + "..", "/..", ""])
 async def test_a_value_never_leads_to_another_path(context, value):
-    async with open_desk() as desk:
+    async with running_http_service() as desk:
         with pytest.raises(ToolError, match=r"not sent|must not be empty"):
-            await called(ship(desk), context, id=value, days=1)
-    assert desk.heard == []
+            await call_tool(ship_tool(desk), context, id=value, days=1)
+    assert desk.requests == []
 
 
 async def test_a_value_that_is_encoded_twice_stays_a_value(context):
-    async with open_desk() as desk:
-        await called(ship(desk), context, id="%2e%2e", days=1)
-    assert desk.heard[0].path == "/ships/%252e%252e"
+    async with running_http_service() as desk:
+        await call_tool(ship_tool(desk), context, id="%2e%2e", days=1)
+    assert desk.requests[0].path == "/ships/%252e%252e"
 
 
-SECRETS = Secrets({"X-Key": KEY, "Authorization": "Bearer t0ken-of-ours"}, {"appid": "q&secret"})
+CREDENTIALS = Credentials({"X-Key": API_KEY, "Authorization": "Bearer t0ken-of-ours"}, {"appid": "q&secret"})
 
 
 async def test_secrets_go_to_the_services_own_hosts_only(context):
-    async with open_desk() as desk:
-        private = desk.reach(desk.host("api.test"))
-        desk.answers["/ships/1"] = redirect(desk.at("other.test", "/there"))
-        desk.answers["/ships/2"] = redirect("/here?a=1")
-        tool = ship(desk, secrets=SECRETS, reach=private)
-        await called(tool, context, id="1", days=1)
-        await called(tool, context, id="2", days=1)
-    first, there, _, here = desk.heard
-    assert (first.headers["x-key"], first.query) == (KEY, "days=1&appid=q%26secret")
-    assert (there.path, there.query, there.headers["host"]) == ("/there", "", desk.host("other.test"))
+    async with running_http_service() as desk:
+        private = desk.network_policy(desk.host_and_port("api.test"))
+        desk.responses["/ships/1"] = redirect_response(desk.url_for("other.test", "/there"))
+        desk.responses["/ships/2"] = redirect_response("/here?a=1")
+        tool = ship_tool(desk, credentials=CREDENTIALS, reach=private)
+        await call_tool(tool, context, id="1", days=1)
+        await call_tool(tool, context, id="2", days=1)
+    first, there, _, here = desk.requests
+    assert (first.headers["x-key"], first.query) == (API_KEY, "days=1&appid=q%26secret")
+    assert (there.path, there.query, there.headers["host"]) == (
+        "/there",
+        "",
+        desk.host_and_port("other.test"),
+    )
     assert not {"x-key", "authorization"} & set(there.headers)
     assert (here.path, here.query, here.headers["authorization"]) == (
         "/here",
@@ -153,20 +178,20 @@ async def test_secrets_go_to_the_services_own_hosts_only(context):
 
 
 async def test_what_a_service_repeats_of_its_secrets_is_masked(context):
-    async with open_desk() as desk:
-        desk.answers["/ships/1"] = Response(
-            f"key {KEY}, token t0ken-of-ours, q%26secret, dXNlcjpodW50ZXIyIQ==, hunter2!"
+    async with running_http_service() as desk:
+        desk.responses["/ships/1"] = Response(
+            f"key {API_KEY}, token t0ken-of-ours, q%26secret, dXNlcjpodW50ZXIyIQ==, hunter2!"
         )
-        desk.answers["/ships/2"] = Response(f"no {KEY}", 401)
-        secrets = Secrets(
-            {"X-Key": KEY, "X-Auth": "Token t0ken-of-ours"}, {"appid": "q&secret"}, "user:hunter2!"
+        desk.responses["/ships/2"] = Response(f"no {API_KEY}", 401)
+        secrets = Credentials(
+            {"X-Key": API_KEY, "X-Auth": "Token t0ken-of-ours"}, {"appid": "q&secret"}, "user:hunter2!"
         )
-        tool = ship(desk, secrets=secrets, reach=desk.reach("api.test"))
-        assert await called(tool, context, id="1", days=1) == "key •••, token •••, •••, •••, •••"
+        tool = ship_tool(desk, credentials=secrets, reach=desk.network_policy("api.test"))
+        assert await call_tool(tool, context, id="1", days=1) == "key •••, token •••, •••, •••, •••"
         with pytest.raises(ToolError, match=r"^shipyard answered 401 Unauthorized: no •••$"):
-            await called(tool, context, id="2", days=1)
-        assert desk.heard[0].headers["authorization"] == "Basic dXNlcjpodW50ZXIyIQ=="
-    assert not any(text in repr(tool) + repr(secrets) for text in secrets.texts())
+            await call_tool(tool, context, id="2", days=1)
+        assert desk.requests[0].headers["authorization"] == "Basic dXNlcjpodW50ZXIyIQ=="
+    assert not any(text in repr(tool) + repr(secrets) for text in secrets.secret_texts())
 
 
 async def test_secrets_are_not_asked_of_the_model(context):
@@ -175,12 +200,16 @@ async def test_secrets_are_not_asked_of_the_model(context):
         "properties": {"appid": {"type": "string"}, "q": {"type": "string"}},
         "required": ["appid"],
     }
-    async with open_desk() as desk:
-        reach = desk.reach("api.test")
-        service = Service("s", frozenset({desk.host("api.test")}), Secrets({}, {"appid": "secret"}), reach)
-        tool = tool_of(route_to("find", "Finds.", "GET", desk.at("api.test", "/find"), schema), service)
-        await called(tool, context, q="x")
-    assert desk.heard[0].query == "q=x&appid=secret"
+    async with running_http_service() as desk:
+        reach = desk.network_policy("api.test")
+        service = HttpService(
+            "s", frozenset({desk.host_and_port("api.test")}), Credentials({}, {"appid": "secret"}), reach
+        )
+        tool = make_route_tool(
+            build_endpoint_route("find", "Finds.", "GET", desk.url_for("api.test", "/find"), schema), service
+        )
+        await call_tool(tool, context, q="x")
+    assert desk.requests[0].query == "q=x&appid=secret"
     assert tool.told is not None
     assert list(tool.told["properties"]) == ["q"]
 
@@ -202,8 +231,8 @@ async def test_secrets_are_not_asked_of_the_model(context):
     ],
 )
 async def test_a_redirect_into_our_own_network_or_nowhere_is_not_followed(context, to, complaint):
-    async with open_desk() as desk:
-        desk.answers["/ships/1"] = redirect(to.format(port=desk.port))
+    async with running_http_service() as desk:
+        desk.responses["/ships/1"] = redirect_response(to.format(port=desk.port))
         inside = {
             "127.0.0.2": ["127.0.0.2"],
             "inside.test": ["169.254.169.254"],
@@ -212,52 +241,56 @@ async def test_a_redirect_into_our_own_network_or_nowhere_is_not_followed(contex
             "home.test": ["127.0.0.3"],
             "::ffff:10.0.0.1": ["::ffff:10.0.0.1"],
         }
-        reach = desk.reach("home.test")
+        reach = desk.network_policy("home.test")
         looked_up = reach.resolve
 
         async def resolve(host: str, port: int) -> list[str]:
             return inside[host] if host in inside else await looked_up(host, port)
 
         with pytest.raises(ToolError, match=complaint):
-            await called(ship(desk, reach=replace(reach, resolve=resolve)), context, id="1", days=1)
-        assert {each.headers["host"] for each in desk.heard} == {desk.host("api.test")}
+            await call_tool(ship_tool(desk, reach=replace(reach, resolve=resolve)), context, id="1", days=1)
+        assert {each.headers["host"] for each in desk.requests} == {desk.host_and_port("api.test")}
 
 
 async def test_a_private_host_is_reached_only_if_it_is_named(context):
-    async with open_desk() as desk:
-        address = desk.at("127.0.0.1", "/x/{id}")
+    async with running_http_service() as desk:
+        address = desk.url_for("127.0.0.1", "/x/{id}")
         for private, complaint in (
             ((), "not on the public internet"),
             (("127.0.0.1:1",), "not on the"),
             (("127.0.0.1",), None),
         ):
-            service = Service(
-                "home", frozenset({desk.host("127.0.0.1")}), reach=Reach(private=frozenset(private))
+            service = HttpService(
+                "home",
+                frozenset({desk.host_and_port("127.0.0.1")}),
+                policy=NetworkPolicy(private=frozenset(private)),
             )
-            tool = tool_of(route_to("ship", "Ship.", "GET", address, SHIP), service)
+            tool = make_route_tool(
+                build_endpoint_route("ship", "Ship.", "GET", address, SHIP_SCHEMA), service
+            )
             if complaint:
                 with pytest.raises(ToolError, match=complaint):
-                    await called(tool, context, id="1", days=1)
+                    await call_tool(tool, context, id="1", days=1)
             else:
-                assert "/x/1" in await called(tool, context, id="1", days=1)
+                assert "/x/1" in await call_tool(tool, context, id="1", days=1)
 
 
 async def test_what_changes_something_is_repeated_by_no_redirect_but_on_the_same_host(context):
-    async with open_desk() as desk:
-        desk.answers |= {
-            "/ships/1": redirect(desk.at("other.test", "/take"), 307),
-            "/ships/2": redirect("/take", 308),
-            "/ships/3": redirect("/done", 303),
-            "/ships/4": redirect("/done", 302),
+    async with running_http_service() as desk:
+        desk.responses |= {
+            "/ships/1": redirect_response(desk.url_for("other.test", "/take"), 307),
+            "/ships/2": redirect_response("/take", 308),
+            "/ships/3": redirect_response("/done", 303),
+            "/ships/4": redirect_response("/done", 302),
         }
-        tool = ship(desk, "POST")
+        tool = ship_tool(desk, "POST")
         with pytest.raises(ToolError, match=r"307, a redirect to other\.test"):
-            await called(tool, context, id="1", days=1)
-        assert json.loads(await called(tool, context, id="2", days=5))["body"] == '{"days":5}'
-        assert json.loads(await called(tool, context, id="3", days=1))["method"] == "GET"
+            await call_tool(tool, context, id="1", days=1)
+        assert json.loads(await call_tool(tool, context, id="2", days=5))["body"] == '{"days":5}'
+        assert json.loads(await call_tool(tool, context, id="3", days=1))["method"] == "GET"
         with pytest.raises(ToolError, match=r"302, a redirect to api\.test"):
-            await called(tool, context, id="4", days=1)
-    assert [each.path for each in desk.heard] == [
+            await call_tool(tool, context, id="4", days=1)
+    assert [each.path for each in desk.requests] == [
         "/ships/1",
         "/ships/2",
         "/take",
@@ -286,9 +319,9 @@ async def test_what_changes_something_is_repeated_by_no_redirect_but_on_the_same
     ],
 )  # fmt: skip
 async def test_answers_become_text(context, answer, told):
-    async with open_desk() as desk:
-        desk.answers["/ships/1"] = answer
-        assert await called(ship(desk), context, id="1", days=1) == told
+    async with running_http_service() as desk:
+        desk.responses["/ships/1"] = answer
+        assert await call_tool(ship_tool(desk), context, id="1", days=1) == told
 
 
 @pytest.mark.parametrize(
@@ -304,35 +337,35 @@ async def test_answers_become_text(context, answer, told):
     ],
 )  # fmt: skip
 async def test_refusals_are_told_with_status_and_a_short_excerpt(context, answer, complaint):
-    async with open_desk() as desk:
-        desk.answers["/ships/1"] = answer
+    async with running_http_service() as desk:
+        desk.responses["/ships/1"] = answer
         with pytest.raises(ToolError, match=complaint):
-            await called(ship(desk), context, id="1", days=1)
+            await call_tool(ship_tool(desk), context, id="1", days=1)
 
 
 async def test_an_endless_answer_is_left_at_its_bound(context):
-    async with open_desk() as desk:
-        desk.answers["/ships/1"] = endless()
-        text = await called(ship(desk), context, id="1", days=1)
-    assert len(text) < services.BYTES + 100
+    async with running_http_service() as desk:
+        desk.responses["/ships/1"] = endless_response()
+        text = await call_tool(ship_tool(desk), context, id="1", days=1)
+    assert len(text) < services.MAX_RESPONSE_BYTES + 100
     assert text.endswith("[What is beyond 2 MB of the answer is left out]")
 
 
 async def test_a_silent_service_is_given_up_and_a_change_left_unknown(context, monkeypatch):
-    monkeypatch.setattr(services, "SECONDS", 0.2)
-    async with open_desk() as desk:
+    monkeypatch.setattr(services, "TIMEOUT_SECONDS", 0.2)
+    async with running_http_service() as desk:
         for method, told in (
             ("GET", r"given up\.$"),
             ("POST", r"given up\. Whether it was done is not known\.$"),
         ):
             with pytest.raises(ToolError, match=rf"^shipyard took longer than 0.2 seconds and was {told}"):
-                await called(ship(desk, method, "/hang"), context, id="1", days=1)
+                await call_tool(ship_tool(desk, method, "/hang"), context, id="1", days=1)
 
 
 async def test_cancelling_ends_a_call(context):
-    async with open_desk() as desk, asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(called(ship(desk, path="/hang"), context, days=1))
-        while not desk.heard:  # noqa: ASYNC110 - the request is seen in the list
+    async with running_http_service() as desk, asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(call_tool(ship_tool(desk, path="/hang"), context, days=1))
+        while not desk.requests:  # noqa: ASYNC110 - the request is seen in the list
             await asyncio.sleep(0.01)
         task.cancel()
     assert task.cancelled()
@@ -342,52 +375,58 @@ async def test_a_service_that_is_not_there_or_breaks_off_is_said(context):
     async def broken(reader, writer):
         writer.close()
 
-    async with open_desk() as desk:
-        dead = ship(desk, reach=desk.reach(api_test=["127.0.0.9"]), hosts=frozenset({desk.host("api.test")}))
+    async with running_http_service() as desk:
+        dead = ship_tool(
+            desk,
+            reach=desk.network_policy(api_test=["127.0.0.9"]),
+            hosts=frozenset({desk.host_and_port("api.test")}),
+        )
         with pytest.raises(ToolError, match=r"^shipyard could not be asked|not on the public"):
-            await called(dead, context, id="1", days=1)
+            await call_tool(dead, context, id="1", days=1)
     server = await asyncio.start_server(broken, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        service = Service(
-            "s", frozenset({f"127.0.0.1:{port}"}), reach=Reach(private=frozenset({"127.0.0.1"}))
+        service = HttpService(
+            "s", frozenset({f"127.0.0.1:{port}"}), policy=NetworkPolicy(private=frozenset({"127.0.0.1"}))
         )
         url = f"http://127.0.0.1:{port}/"
         with pytest.raises(ToolError, match=r"could not be heard: .*Whether it was done is not known\."):
-            await service.send(Asked("POST", url, {}, b"{}"))
+            await service.send(HttpRequest("POST", url, {}, b"{}"))
     with pytest.raises(ToolError, match=r"^s could not be asked: the site does not answer\.$"):
-        await service.send(Asked("POST", url, {}, b"{}"))
+        await service.send(HttpRequest("POST", url, {}, b"{}"))
 
 
 async def test_a_redirect_that_gives_up_encryption_is_not_followed():
-    service = Service("s", frozenset({"api.test"}))
+    service = HttpService("s", frozenset({"api.test"}))
     response = httpx.Response(302, headers={"location": "http://api.test/x"})
     with pytest.raises(ToolError, match="not encrypted"):
-        service._onward(Asked("GET", "https://api.test/"), httpx.URL("https://api.test/"), response)
+        service._follow_redirect(
+            HttpRequest("GET", "https://api.test/"), httpx.URL("https://api.test/"), response
+        )
 
 
 def test_a_route_is_kept_as_json():
-    route = route_to("ship", "Ships.", "post", "https://api.test/v1/ships/{id}", SHIP)
-    assert route_from(json.loads(json.dumps(route.as_json()))) == route
+    route = build_endpoint_route("ship", "Ships.", "post", "https://api.test/v1/ships/{id}", SHIP_SCHEMA)
+    assert route_from_json(json.loads(json.dumps(route.as_json()))) == route
     assert (route.host, route.method) == ("api.test", "POST")
-    listed = route_to("ship", "Ships.", "GET", "https://api.test:444/{id}", SHIP)
-    assert route_from(json.loads(json.dumps(listed.as_json()))) == listed
+    listed = build_endpoint_route("ship", "Ships.", "GET", "https://api.test:444/{id}", SHIP_SCHEMA)
+    assert route_from_json(json.loads(json.dumps(listed.as_json()))) == listed
     assert listed.host == "api.test:444"
 
 
 @pytest.mark.parametrize(
     ("method", "url", "schema", "complaint"),
     [
-        ("TRACE", "https://a.test/", SHIP, "'TRACE' is no method that can be used: take one of GET"),
-        ("GET", "ftp://a.test/", SHIP, "begin with http"),
-        ("GET", "file:///etc/passwd", SHIP, "begin with http"),
-        ("GET", "a.test/x", SHIP, "begin with http"),
-        ("GET", "https://me:pw@a.test/", SHIP, "name or password"),
-        ("GET", "https://{id}.test/", SHIP, "outside of its path"),
-        ("GET", "https://a.test/x?id={id}", SHIP, "must end before its"),
-        ("GET", "https://a.test/x?y=1", SHIP, "must end before its"),
-        ("GET", "https://a.test/{nothing}", SHIP, "asks for 'nothing', which is not described"),
-        ("GET", "http://[::1", SHIP, "no web address"),
+        ("TRACE", "https://a.test/", SHIP_SCHEMA, "'TRACE' is no method that can be used: take one of GET"),
+        ("GET", "ftp://a.test/", SHIP_SCHEMA, "begin with http"),
+        ("GET", "file:///etc/passwd", SHIP_SCHEMA, "begin with http"),
+        ("GET", "a.test/x", SHIP_SCHEMA, "begin with http"),
+        ("GET", "https://me:pw@a.test/", SHIP_SCHEMA, "name or password"),
+        ("GET", "https://{id}.test/", SHIP_SCHEMA, "outside of its path"),
+        ("GET", "https://a.test/x?id={id}", SHIP_SCHEMA, "must end before its"),
+        ("GET", "https://a.test/x?y=1", SHIP_SCHEMA, "must end before its"),
+        ("GET", "https://a.test/{nothing}", SHIP_SCHEMA, "asks for 'nothing', which is not described"),
+        ("GET", "http://[::1", SHIP_SCHEMA, "no web address"),
         ("GET", "https://a.test/", [], "must be a JSON object"),
         ("GET", "https://a.test/", {"type": "array"}, "describe an object"),
         (
@@ -400,7 +439,7 @@ def test_a_route_is_kept_as_json():
 )
 def test_an_endpoint_that_is_none_is_refused_in_a_sentence(method, url, schema, complaint):
     with pytest.raises(ToolDefinitionError, match=complaint):
-        route_to("x", "X.", method, url, schema)
+        build_endpoint_route("x", "X.", method, url, schema)
 
 
 @settings(max_examples=150, deadline=None)
@@ -413,9 +452,9 @@ def test_an_endpoint_that_is_none_is_refused_in_a_sentence(method, url, schema, 
     st.integers(200, 599),
 )
 def test_any_answer_is_told_or_refused_in_a_sentence(body, kind, status):
-    answer = Answer("https://a.test/", status, "Odd", {"content-type": kind}, body, True)
+    answer = HttpResponse("https://a.test/", status, "Odd", {"content-type": kind}, body, True)
     try:
-        text = told(answer, "s", "GET")
+        text = render_response(answer, "s", "GET")
     except ToolError as error:
         text = str(error)
     assert text
@@ -424,13 +463,13 @@ def test_any_answer_is_told_or_refused_in_a_sentence(body, kind, status):
 def test_an_ipv6_host_is_named_with_brackets():
     url = httpx.URL("http://[fd00::1]:8080/x")
     for private in ("fd00::1", "[fd00::1]", "[fd00::1]:8080"):
-        assert Reach(private=frozenset({private})).names(url)
-    assert not Reach(private=frozenset({"[fd00::1]:80", "fd00::2"})).names(url)
+        assert NetworkPolicy(private=frozenset({private})).is_allowed_by_name(url)
+    assert not NetworkPolicy(private=frozenset({"[fd00::1]:80", "fd00::2"})).is_allowed_by_name(url)
 
 
 def test_secrets_are_masked_however_they_are_spelt():
-    service = Service("s", frozenset(), Secrets({"X": 'a"b/c'}))
-    assert service.masked('{"x":"a\\"b/c"} a"b/c a%22b%2Fc') == '{"x":"•••"} ••• •••'
+    service = HttpService("s", frozenset(), Credentials({"X": 'a"b/c'}))
+    assert service.mask_secrets('{"x":"a\\"b/c"} a"b/c a%22b%2Fc') == '{"x":"•••"} ••• •••'
 
 
 WILD = st.recursive(
@@ -448,10 +487,12 @@ WILD = st.recursive(
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(["GET", "POST"]), WILD, WILD)
 def test_any_arguments_make_a_request_to_the_same_place_or_are_refused(method, one, other):
-    route = route_to("x", "X.", method, "https://api.test/a/{id}", {"properties": {"id": {}, "b": {}}})
+    route = build_endpoint_route(
+        "x", "X.", method, "https://api.test/a/{id}", {"properties": {"id": {}, "b": {}}}
+    )
     try:
-        asked = asked_of(route, {"id": one, "b": other}, "k")
-        url = services.checked(asked.url)
+        asked = build_request(route, {"id": one, "b": other}, "k")
+        url = services.parse_url(asked.url)
     except ToolError as error:
         assert len(str(error)) < 200  # noqa: PT017
         return
@@ -460,28 +501,28 @@ def test_any_arguments_make_a_request_to_the_same_place_or_are_refused(method, o
 
 
 def test_an_address_that_grows_too_long_is_refused():
-    route = route_to("x", "X.", "GET", "https://api.test/", {"properties": {"q": {}}})
+    route = build_endpoint_route("x", "X.", "GET", "https://api.test/", {"properties": {"q": {}}})
     with pytest.raises(ToolError, match="longer than 8000 characters; send less"):
-        services.checked(asked_of(route, {"q": "x" * 9000}, "k").url)
+        services.parse_url(build_request(route, {"q": "x" * 9000}, "k").url)
 
 
 def test_a_call_without_a_piece_of_its_address_is_refused():
-    route = route_to("x", "X.", "GET", "https://api.test/{id}", {"properties": {"id": {}}})
+    route = build_endpoint_route("x", "X.", "GET", "https://api.test/{id}", {"properties": {"id": {}}})
     with pytest.raises(ToolError, match="x needs id: it is a part of the address"):
-        asked_of(route, {}, "k")
+        build_request(route, {}, "k")
 
 
 def test_a_secret_that_no_header_carries_is_refused_without_showing_it():
-    route = route_to("x", "X.", "GET", "https://a.test/", {})
+    route = build_endpoint_route("x", "X.", "GET", "https://a.test/", {})
     with pytest.raises(ToolDefinitionError, match="enter it again") as refused:
-        tool_of(route, Service("s", frozenset({"a.test"}), Secrets({"k": "päss\nword"})))
+        make_route_tool(route, HttpService("s", frozenset({"a.test"}), Credentials({"k": "päss\nword"})))
     assert "ss" not in str(refused.value).replace("ASCII", "")
 
 
 def test_a_tool_needs_confirmed_hosts_and_an_encrypted_way_for_secrets():
-    route = route_to("x", "X.", "GET", "http://a.test/", {})
+    route = build_endpoint_route("x", "X.", "GET", "http://a.test/", {})
     with pytest.raises(ToolDefinitionError, match=r"asked of a\.test, which nobody has confirmed"):
-        tool_of(route, Service("s", frozenset({"b.test"})))
+        make_route_tool(route, HttpService("s", frozenset({"b.test"})))
     with pytest.raises(ToolDefinitionError, match="secrets unencrypted"):
-        tool_of(route, Service("s", frozenset({"a.test"}), Secrets({"k": "v"})))
-    assert tool_of(route, Service("s", frozenset({"a.test"}))).address == "GET http://a.test/"
+        make_route_tool(route, HttpService("s", frozenset({"a.test"}), Credentials({"k": "v"})))
+    assert make_route_tool(route, HttpService("s", frozenset({"a.test"}))).address == "GET http://a.test/"

@@ -6,19 +6,26 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.base import NAME
-from tools.mcp.definitions import DESCRIPTION, TOOLS, Definition, Told, bounded, listing
-from tools.mcp.location import Program
-from tools.mcp.server import Server
+from tools.base import TOOL_NAME_PATTERN
+from tools.mcp.definitions import (
+    MAX_DESCRIPTION_CHARS,
+    MAX_TOOLS,
+    McpToolDefinition,
+    ServerTool,
+    build_listing,
+    truncate_tool,
+)
+from tools.mcp.location import ServerProgram
+from tools.mcp.server import McpServerClient
 
-ANY: dict[str, Any] = {"type": "object", "properties": {"q": {"type": "string"}}}
+ANY_SCHEMA: dict[str, Any] = {"type": "object", "properties": {"q": {"type": "string"}}}
 
 
-def told(name: str, schema: dict[str, Any] = ANY, description: str = "Does it.") -> Told:
-    return bounded(Told(name, description, schema, read_only=False, idempotent=False))
+def server_tool(name: str, schema: dict[str, Any] = ANY_SCHEMA, description: str = "Does it.") -> ServerTool:
+    return truncate_tool(ServerTool(name, description, schema, read_only=False, idempotent=False))
 
 
-async def _changed(_: object) -> None: ...
+async def _ignore_listing(_: object) -> None: ...
 
 
 def test_names_take_the_form_of_the_house():
@@ -28,14 +35,16 @@ def test_names_take_the_form_of_the_house():
         "Größe": "w_gr_e",
         "A_B": "w_a_b",
     }
-    found = listing("w", [told(name) for name in names])
+    found = build_listing("w", [server_tool(name) for name in names])
     assert {one.remote: one.name for one in found.definitions} == names
 
 
 def test_names_that_are_none_and_collisions_are_left_out_and_told():
-    found = listing("w", [told("get"), told("GET"), told("天气"), told("x" * 63)])
+    found = build_listing(
+        "w", [server_tool("get"), server_tool("GET"), server_tool("天气"), server_tool("x" * 63)]
+    )
     assert [one.name for one in found.definitions] == ["w_get"]
-    assert found.reported == (
+    assert found.warnings == (
         "'GET' is left out: it would be called w_get, as 'get' is",
         "'天气' is left out: no name of at most 64 letters, digits and _ can be made of its own",
         f"'{'x' * 63}' is left out: no name of at most 64 letters, digits and _ can be made of its own",
@@ -43,30 +52,36 @@ def test_names_that_are_none_and_collisions_are_left_out_and_told():
 
 
 def test_a_name_is_never_cut_to_one_that_its_server_does_not_know():
-    assert listing("w", [told("a" + "-" * 300)]).definitions == ()
+    assert build_listing("w", [server_tool("a" + "-" * 300)]).definitions == ()
 
 
 def test_what_is_too_much_is_cut_or_left_out():
-    long = told("long", description="words " * 1000)
-    large = told(
+    long = server_tool("long", description="words " * 1000)
+    large = server_tool(
         "large", {"type": "object", "properties": {f"a{n}": {"description": "x" * 40} for n in range(999)}}
     )
-    found = listing("w", [long, large, *(told(f"t{number}") for number in range(TOOLS))])
-    assert len(next(one for one in found.definitions if one.remote == "long").description) == DESCRIPTION
-    assert len(found.definitions) == TOOLS - 1
-    assert any("'large' is left out: its schema is longer" in one for one in found.reported)
-    assert f"only the first {TOOLS} tools are used" in found.reported
+    found = build_listing("w", [long, large, *(server_tool(f"t{number}") for number in range(MAX_TOOLS))])
+    assert (
+        len(next(one for one in found.definitions if one.remote == "long").description)
+        == MAX_DESCRIPTION_CHARS
+    )
+    assert len(found.definitions) == MAX_TOOLS - 1
+    assert any("'large' is left out: its schema is longer" in one for one in found.warnings)
+    assert f"only the first {MAX_TOOLS} tools are used" in found.warnings
 
 
 def test_a_schema_that_cannot_be_used_takes_no_other_tool_with_it():
     strange = {"type": "object", "properties": {"a": {"$ref": "http://elsewhere.example/schema"}}}
-    found = listing("w", [told("strange", strange), told("plain")])
+    found = build_listing("w", [server_tool("strange", strange), server_tool("plain")])
     assert "plain" in [one.remote for one in found.definitions]
-    assert any("strange" in one for one in found.reported)
+    assert any("strange" in one for one in found.warnings)
 
 
 def test_a_tool_without_words_is_given_some():
-    assert listing("w", [told("get", description=" ")]).definitions[0].description == "The tool get of w."
+    assert (
+        build_listing("w", [server_tool("get", description=" ")]).definitions[0].description
+        == "The tool get of w."
+    )
 
 
 def test_the_argument_that_is_an_address_is_known_by_name_or_format():
@@ -76,7 +91,9 @@ def test_the_argument_that_is_an_address_is_known_by_name_or_format():
         ({"a": {"type": "string"}, "uri": {"type": "string"}}, "uri"),
         ({"curl": {"type": "string"}}, None),
     ):
-        [one] = listing("w", [told("get", {"type": "object", "properties": properties})]).definitions
+        [one] = build_listing(
+            "w", [server_tool("get", {"type": "object", "properties": properties})]
+        ).definitions
         assert one.opens == opens
 
 
@@ -93,8 +110,8 @@ SCHEMAS: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
     st.deferred(lambda: JSON | SCHEMAS | st.sampled_from(["object", "string", "#/$defs/a", "array"])),
     max_size=5,
 )
-TOLD = st.builds(
-    Told,
+SERVER_TOOLS = st.builds(
+    ServerTool,
     st.text(max_size=70),
     st.text(max_size=30),
     SCHEMAS.map(lambda schema: {**schema, "type": "object"}),
@@ -104,14 +121,14 @@ TOLD = st.builds(
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(TOLD, max_size=4))
-def test_wild_tools_become_tools_or_a_report(wild: list[Told]):
-    found = listing("odd", map(bounded, wild))
-    server = Server("odd", Program(("true",)), _changed)
+@given(st.lists(SERVER_TOOLS, max_size=4))
+def test_wild_tools_become_tools_or_a_report(wild: list[ServerTool]):
+    found = build_listing("odd", map(truncate_tool, wild))
+    server = McpServerClient("odd", ServerProgram(("true",)), _ignore_listing)
     assert len(found.definitions) <= len(wild)
     for one in found.definitions:
-        assert NAME.fullmatch(one.name)
-        kept = Definition(**json.loads(json.dumps(one.as_json())))
+        assert TOOL_NAME_PATTERN.fullmatch(one.name)
+        kept = McpToolDefinition(**json.loads(json.dumps(one.as_json())))
         assert kept == one
-        tool = server.tool(kept)
+        tool = server.build_tool(kept)
         assert (tool.changes, tool.rule.ask) == ((False, "never") if one.reads else (True, "always"))

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.mcp_session import crooked, running
+from tests.support.mcp_session import running_server, stdio_program
 from tools.base import Found, ToolError
-from tools.mcp.server import Server
+from tools.mcp.server import McpServerClient
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=10),
@@ -47,24 +47,26 @@ MESSAGES = st.fixed_dictionaries(
 )
 
 
-async def ends(server: Server, tool: str, text: str) -> None:
+async def assert_call_ends(server: McpServerClient, tool: str, text: str) -> None:
     """A call comes to an end of a known kind, and another one is answered after it."""
     with contextlib.suppress(ToolError):
-        assert isinstance(await server.call(tool, {"text": text}), Found)
-    assert (await server.call("echo", {"text": "after"})).text == "after"
+        assert isinstance(await server.call_tool(tool, {"text": text}), Found)
+    assert (await server.call_tool("echo", {"text": "after"})).text == "after"
 
 
 @settings(max_examples=4, deadline=None)
 @given(st.lists(RESULTS, min_size=20, max_size=60))
 async def test_whatever_a_result_is_the_call_ends(results: list[Any]):
-    async with running(crooked()) as (server, _):
+    async with running_server(stdio_program()) as (server, _):
         for result in results:
-            await ends(server, "answer", json.dumps(result))
+            await assert_call_ends(server, "answer", json.dumps(result))
 
 
 @settings(max_examples=4, deadline=None)
 @given(st.lists(MESSAGES | VALUES | st.text(max_size=20), min_size=10, max_size=24))
 async def test_whatever_is_written_between_messages_others_are_heard(messages: list[Any]):
-    async with running(crooked()) as (server, _):
+    async with running_server(stdio_program()) as (server, _):
         for message in messages:
-            await ends(server, "write", message if isinstance(message, str) else json.dumps(message))
+            await assert_call_ends(
+                server, "write", message if isinstance(message, str) else json.dumps(message)
+            )

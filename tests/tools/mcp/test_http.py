@@ -13,20 +13,20 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import ToolAnnotations
 
 from bot.http_server import serve
-from tests.support.mcp_http_server import Web
-from tests.support.mcp_session import QUICK, running
+from tests.support.mcp_http_server import FakeMcpHttpServer
+from tests.support.mcp_session import QUICK_LIMITS, running_server
 from tools.base import ToolError
-from tools.mcp.errors import NotAllowed
-from tools.mcp.http import client
-from tools.mcp.location import Remote
-from tools.net.policy import Reach
+from tools.mcp.errors import AddressNotAllowed
+from tools.mcp.http import create_client
+from tools.mcp.location import ServerUrl
+from tools.net.policy import NetworkPolicy
 
-HERE = frozenset({"127.0.0.1"})
+LOOPBACK = frozenset({"127.0.0.1"})
 
 
 @contextlib.asynccontextmanager
-async def web(*, modern: bool = False) -> AsyncIterator[tuple[Web, str]]:
-    site = Web(modern=modern)
+async def running_mcp_server(*, modern: bool = False) -> AsyncIterator[tuple[FakeMcpHttpServer, str]]:
+    site = FakeMcpHttpServer(modern=modern)
     async with serve(site.app) as url:
         yield site, url
 
@@ -52,41 +52,50 @@ async def test_a_server_of_the_sdk_is_listed_called_and_followed(json_response: 
         await stack.enter_async_context(app.router.lifespan_context(app))
         url = await stack.enter_async_context(serve(app))
         server, changes = await stack.enter_async_context(
-            running(Remote(f"{url}/mcp", private=HERE), name="weather")
+            running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK), name="weather")
         )
-        listing = await server.listed()
+        listing = await server.list_tools()
         assert [one.name for one in listing.definitions] == ["weather_forecast", "weather_more"]
         assert listing.definitions[0].told["properties"]["city"]["type"] == "string"
-        assert (await server.call("forecast", {"city": "Oslo", "days": 2})).text == "Oslo: sun for 2"
+        assert (await server.call_tool("forecast", {"city": "Oslo", "days": 2})).text == "Oslo: sun for 2"
         with pytest.raises(ToolError, match="valid"):
-            await server.call("forecast", {"days": "many"})
-        await server.call("more", {})
-        await changes.until(lambda told: "weather_again" in [one.name for one in told[-1].definitions])
+            await server.call_tool("forecast", {"days": "many"})
+        await server.call_tool("more", {})
+        await changes.wait_until(lambda told: "weather_again" in [one.name for one in told[-1].definitions])
 
 
 async def test_headers_go_to_the_server_and_to_no_other_host():
-    async with web() as (site, url), web() as (other, elsewhere):
-        place = Remote(f"{url}/mcp", {"Authorization": "Bearer secret"}, HERE)
+    async with running_mcp_server() as (site, url), running_mcp_server() as (other, elsewhere):
+        place = ServerUrl(f"{url}/mcp", {"Authorization": "Bearer secret"}, LOOPBACK)
         assert "secret" not in repr(place)
-        async with running(place) as (server, _):
-            seen = json.loads((await server.call("headers", {})).text)
+        async with running_server(place) as (server, _):
+            seen = json.loads((await server.call_tool("headers", {})).text)
             assert seen["authorization"] == "Bearer secret"
             assert seen["host"] == url.removeprefix("http://")
-        assert site.left == ["session-1"]
-        site.elsewhere = f"{elsewhere}/mcp"
-        async with running(Remote(f"{url}/away", {"Authorization": "Bearer secret"}, HERE)) as (server, _):
+        assert site.ended_sessions == ["session-1"]
+        site.redirect_url = f"{elsewhere}/mcp"
+        async with running_server(ServerUrl(f"{url}/away", {"Authorization": "Bearer secret"}, LOOPBACK)) as (
+            server,
+            _,
+        ):
             with pytest.raises(ToolError, match="odd is not available: it refuses: Redirect to"):
-                await server.listed()
-        assert other.heard == []
+                await server.list_tools()
+        assert other.methods == []
 
 
 async def test_a_redirect_on_the_same_host_is_followed():
-    async with web() as (_, url), running(Remote(f"{url}/moved", private=HERE)) as (server, _):
-        assert (await server.call("echo", {"text": "moved"})).text == "moved"
+    async with (
+        running_mcp_server() as (_, url),
+        running_server(ServerUrl(f"{url}/moved", private=LOOPBACK)) as (server, _),
+    ):
+        assert (await server.call_tool("echo", {"text": "moved"})).text == "moved"
 
 
 async def test_answers_that_are_too_large_packed_or_none_are_errors_of_their_call():
-    async with web() as (_, url), running(Remote(f"{url}/mcp", private=HERE)) as (server, changes):
+    async with (
+        running_mcp_server() as (_, url),
+        running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, changes),
+    ):
         for name, words in {
             "huge": "too large",
             "packed": r"^odd could not be heard: its answer is too large to be taken, or packed\.$",
@@ -98,59 +107,71 @@ async def test_answers_that_are_too_large_packed_or_none_are_errors_of_their_cal
             "drop": "is not available",
         }.items():
             with pytest.raises(ToolError, match=words):
-                await server.call(name, {})
-        assert (await server.call("echo", {"text": "alive"})).text == "alive"
-        assert len(changes.told) == 1
+                await server.call_tool(name, {})
+        assert (await server.call_tool("echo", {"text": "alive"})).text == "alive"
+        assert len(changes.listings) == 1
 
 
 async def test_a_server_that_was_restarted_is_asked_again_by_the_same_call():
-    async with web() as (site, url), running(Remote(f"{url}/mcp", private=HERE)) as (server, _):
-        await server.call("forget", {})
-        assert (await server.call("echo", {"text": "found again"})).text == "found again"
-        assert site.heard.count("initialize") == 2
+    async with (
+        running_mcp_server() as (site, url),
+        running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, _),
+    ):
+        await server.call_tool("forget", {})
+        assert (await server.call_tool("echo", {"text": "found again"})).text == "found again"
+        assert site.methods.count("initialize") == 2
 
 
 async def test_a_cancelled_call_is_told_over_http():
-    async with web() as (site, url), running(Remote(f"{url}/mcp", private=HERE)) as (server, _):
+    async with (
+        running_mcp_server() as (site, url),
+        running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, _),
+    ):
         async with asyncio.TaskGroup() as tasks:
-            call = tasks.create_task(server.call("wait", {}))
-            await site.waits.wait()
+            call = tasks.create_task(server.call_tool("wait", {}))
+            await site.is_waiting.wait()
             call.cancel()
         await site.cancelled.wait()
-        assert (await server.call("echo", {"text": "others go on"})).text == "others go on"
-        site.free.set()
+        assert (await server.call_tool("echo", {"text": "others go on"})).text == "others go on"
+        site.release.set()
 
 
 async def test_changes_are_heard_on_the_stream_of_an_older_server():
-    async with web() as (_, url), running(Remote(f"{url}/mcp", private=HERE)) as (server, changes):
-        await server.call("grow", {})
-        await changes.until(lambda told: "odd_grown" in [one.name for one in told[-1].definitions])
+    async with (
+        running_mcp_server() as (_, url),
+        running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, changes),
+    ):
+        await server.call_tool("grow", {})
+        await changes.wait_until(lambda told: "odd_grown" in [one.name for one in told[-1].definitions])
 
 
 async def test_a_server_of_the_newest_protocol_asks_nothing_back_and_is_listened_to_again():
     async with (
-        web(modern=True) as (site, url),
-        running(Remote(f"{url}/mcp", private=HERE)) as (server, changes),
+        running_mcp_server(modern=True) as (site, url),
+        running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, changes),
     ):
         with pytest.raises(ToolError, match="odd wants to ask more"):
-            await server.call("ask", {})
-        listed = site.heard.count("tools/list")
+            await server.call_tool("ask", {})
+        listed = site.methods.count("tools/list")
         with pytest.raises(ToolError, match="odd refused: other headers"):
-            await server.call("mismatch", {})
-        assert (await server.call("echo", {"text": "on"})).text == "on"
+            await server.call_tool("mismatch", {})
+        assert (await server.call_tool("echo", {"text": "on"})).text == "on"
         site.tools.append("grown")
-        await changes.until(lambda told: "odd_grown" in [one.name for one in told[-1].definitions])
-        assert site.heard.count("tools/list") > listed
-        assert "subscriptions/listen" in site.heard
+        await changes.wait_until(lambda told: "odd_grown" in [one.name for one in told[-1].definitions])
+        assert site.methods.count("tools/list") > listed
+        assert "subscriptions/listen" in site.methods
 
 
 async def test_nobody_there_and_nonsense_are_told_apart():
-    async with web() as (_, url), running(Remote(f"{url}/broken", private=HERE)) as (server, _):
+    async with (
+        running_mcp_server() as (_, url),
+        running_server(ServerUrl(f"{url}/broken", private=LOOPBACK)) as (server, _),
+    ):
         with pytest.raises(ToolError, match="odd is not available: it does not speak the protocol"):
-            await server.listed()
-    async with running(Remote(f"{url}/mcp", private=HERE)) as (server, _):
+            await server.list_tools()
+    async with running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, _):
         with pytest.raises(ToolError, match="odd is not available: its address does not answer"):
-            await server.listed()
+            await server.list_tools()
 
 
 @pytest.mark.parametrize(
@@ -171,25 +192,25 @@ async def test_only_public_addresses_are_opened(url: str, found: list[str]):
             raise OSError("unknown")
         return found
 
-    async with await client(
-        Remote(url), Reach(resolve=resolve, private=frozenset({"other.example"}))
+    async with await create_client(
+        ServerUrl(url), NetworkPolicy(resolve=resolve, private=frozenset({"other.example"}))
     ) as opened:
-        with pytest.raises(NotAllowed, match=r"is not on the public internet|No host is called"):
+        with pytest.raises(AddressNotAllowed, match=r"is not on the public internet|No host is called"):
             await opened.post(url)
 
 
 async def test_the_address_that_was_checked_is_the_one_that_is_opened():
     looked: list[str] = []
-    async with web() as (_, url):
+    async with running_mcp_server() as (_, url):
         port = int(url.rsplit(":", 1)[1])
 
         async def resolve(host: str, port: int) -> list[str]:
             looked.append(host)
             return ["127.0.0.2", "127.0.0.1"]  # nobody listens at the first
 
-        place = Remote(f"http://server.example:{port}/mcp")
-        reach = Reach(resolve=resolve, private=frozenset({f"server.example:{port}"}))
-        async with await client(place, reach) as opened:
+        place = ServerUrl(f"http://server.example:{port}/mcp")
+        reach = NetworkPolicy(resolve=resolve, private=frozenset({f"server.example:{port}"}))
+        async with await create_client(place, reach) as opened:
             answer = await opened.post(place.url, json={"method": "server/discover"})
             assert answer.status_code == 400
             assert looked == ["server.example"]
@@ -198,9 +219,12 @@ async def test_the_address_that_was_checked_is_the_one_that_is_opened():
 
 
 async def test_a_server_on_a_private_host_is_not_available_unless_it_is_allowed():
-    async with web() as (site, url), running(Remote(f"{url}/mcp"), QUICK) as (server, _):
+    async with (
+        running_mcp_server() as (site, url),
+        running_server(ServerUrl(f"{url}/mcp"), QUICK_LIMITS) as (server, _),
+    ):
         with pytest.raises(
             ToolError, match=r"odd is not available: 127.0.0.1 is not on the public internet, so"
         ):
-            await server.call("echo", {})
-        assert site.heard == []
+            await server.call_tool("echo", {})
+        assert site.methods == []

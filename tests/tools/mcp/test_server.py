@@ -10,38 +10,38 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.mcp_session import QUICK, Changes, crooked, running
-from tools.base import Picture, ToolContext, ToolError, find
-from tools.mcp.location import Program
-from tools.mcp.server import Limits, Server
+from tests.support.mcp_session import QUICK_LIMITS, RecordedListings, running_server, stdio_program
+from tools.base import Picture, ToolContext, ToolError, run_tool
+from tools.mcp.location import ServerProgram
+from tools.mcp.server import McpServerClient, McpServerLimits
 
 
 async def test_tools_are_listed_named_and_made_of_what_the_server_says(context: ToolContext):
-    async with running(crooked()) as (server, changes):
-        listing = await server.listed()
-        tools = {one.name: server.tool(one) for one in listing.definitions}
+    async with running_server(stdio_program()) as (server, changes):
+        listing = await server.list_tools()
+        tools = {one.name: server.build_tool(one) for one in listing.definitions}
         assert len(tools) == 19  # of two pages
-        assert changes.told == [listing]
+        assert changes.listings == [listing]
         echo, die, huge = tools["odd_echo"], tools["odd_die"], tools["odd_huge"]
         assert (echo.rule.ask, echo.changes, echo.repeatable, echo.outside) == ("never", False, True, True)
         assert (die.rule.ask, die.changes, die.repeatable) == ("always", True, True)
         assert (huge.rule.ask, huge.changes, huge.repeatable) == ("always", True, False)
-        assert (echo.source, echo.address) == ("odd", str(server.place))
-        assert (await find(echo, {"text": "hello"}, context)).text == "hello"
+        assert (echo.source, echo.address) == ("odd", str(server.location))
+        assert (await run_tool(echo, {"text": "hello"}, context)).text == "hello"
 
 
 async def test_nothing_is_started_before_it_is_wanted(tmp_path: Path):
     home = tmp_path / "home"
-    async with running(crooked(home=home)) as (server, _):
+    async with running_server(stdio_program(home=home)) as (server, _):
         await asyncio.sleep(0)
         assert not home.exists()
-        await server.call("echo", {})
+        await server.call_tool("echo", {})
         assert home.exists()
 
 
 async def test_what_was_found_is_text_and_pictures_and_what_is_neither_is_named():
-    async with running(crooked()) as (server, _):
-        found = await server.call("pictures", {})
+    async with running_server(stdio_program()) as (server, _):
+        found = await server.call_tool("pictures", {})
         assert found.images == (Picture("image/png", b"\x89PNG\r\n\x1a\n picture"),) * 4
         assert found.text.splitlines() == [
             "a picture",
@@ -53,15 +53,15 @@ async def test_what_was_found_is_text_and_pictures_and_what_is_neither_is_named(
             "[left out: the resource file:///b.txt]",
             "[left out: a picture]",
         ]
-        assert (await server.call("structured", {})).text == '{"degrees":21}'
+        assert (await server.call_tool("structured", {})).text == '{"degrees":21}'
         for name, words in {
             "fail": "It is out of order.",
             "refuse": "odd refused: I would rather not.",
             "nonsense": "odd answered with something that is not a result.",
         }.items():
             with pytest.raises(ToolError, match=re.escape(words)):
-                await server.call(name, {})
-        assert (await server.call("echo", {"text": "still here"})).text == "still here"
+                await server.call_tool(name, {})
+        assert (await server.call_tool("echo", {"text": "still here"})).text == "still here"
 
 
 async def test_what_a_server_repeats_of_its_secrets_is_masked():
@@ -69,16 +69,16 @@ async def test_what_a_server_repeats_of_its_secrets_is_masked():
         "environment": {"KEY": "Bearer sesame-4711", "ZONE": "Europe/Oslo"},
         "secrets": {"key": "sesame-4711"},
     }
-    async with running(crooked(**given)) as (server, _):
-        assert "sesame" not in repr(server.place)
-        seen = json.loads((await server.call("environment", {})).text)
+    async with running_server(stdio_program(**given)) as (server, _):
+        assert "sesame" not in repr(server.location)
+        seen = json.loads((await server.call_tool("environment", {})).text)
         assert (seen["KEY"], seen["ZONE"]) == ("Bearer •••", "Europe/Oslo")
 
 
 async def test_a_program_gets_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("BOT_TOKEN", "a secret")
-    async with running(crooked(environment={"KEY": "given"})) as (server, _):
-        seen = json.loads((await server.call("environment", {})).text)
+    async with running_server(stdio_program(environment={"KEY": "given"})) as (server, _):
+        seen = json.loads((await server.call_tool("environment", {})).text)
     assert set(seen) - {"LC_CTYPE"} == {"PATH", "LANG", "HOME", "KEY", "cwd", "home"}
     assert seen["KEY"] == "given"
     assert seen["HOME"] == seen["cwd"]
@@ -87,65 +87,68 @@ async def test_a_program_gets_nothing_of_our_environment(monkeypatch: pytest.Mon
 
 
 async def test_a_result_too_large_is_refused_and_the_connection_lives():
-    async with running(crooked()) as (server, changes):
+    async with running_server(stdio_program()) as (server, changes):
         for name in ("huge", "many"):
             with pytest.raises(ToolError, match="too large"):
-                await server.call(name, {})
-        assert (await server.call("echo", {"text": "next"})).text == "next"
-        assert len(changes.told) == 1
+                await server.call_tool(name, {})
+        assert (await server.call_tool("echo", {"text": "next"})).text == "next"
+        assert len(changes.listings) == 1
 
 
 async def test_a_message_too_large_that_does_not_say_whose_it_is_ends_the_connection():
-    async with running(crooked()) as (server, _):
+    async with running_server(stdio_program()) as (server, _):
         with pytest.raises(ToolError, match="is not available"):
-            await server.call("endless", {})
-        assert (await server.call("echo", {"text": "anew"})).text == "anew"
+            await server.call_tool("endless", {})
+        assert (await server.call_tool("echo", {"text": "anew"})).text == "anew"
 
 
 async def test_a_crash_in_the_middle_is_told_and_the_next_call_finds_it_again():
-    async with running(crooked()) as (server, changes):
+    async with running_server(stdio_program()) as (server, changes):
         with pytest.raises(ToolError, match=r"odd is not available: .*what the call did is unknown"):
-            await server.call("die", {})
-        assert (await server.call("echo", {"text": "again"})).text == "again"
-        assert len(changes.told) == 1  # the same tools as before
+            await server.call_tool("die", {})
+        assert (await server.call_tool("echo", {"text": "again"})).text == "again"
+        assert len(changes.listings) == 1  # the same tools as before
 
 
 async def test_garbage_between_messages_is_left_unread_until_it_is_too_much():
-    async with running(crooked()) as (server, _):
+    async with running_server(stdio_program()) as (server, _):
         with pytest.raises(ToolError, match="is not available"):
-            await server.call("garbage", {})
-        assert (await server.call("echo", {"text": "again"})).text == "again"
+            await server.call_tool("garbage", {})
+        assert (await server.call_tool("echo", {"text": "again"})).text == "again"
 
 
 async def test_a_cancelled_call_is_told_to_the_server_and_waits_for_nothing():
-    async with running(crooked()) as (server, _):
-        await server.listed()
+    async with running_server(stdio_program()) as (server, _):
+        await server.list_tools()
         async with asyncio.TaskGroup() as tasks:
-            call = tasks.create_task(server.call("wait", {}))
-            await server.call("echo", {})
+            call = tasks.create_task(server.call_tool("wait", {}))
+            await server.call_tool("echo", {})
             call.cancel()
-        while not json.loads((await server.call("cancelled", {})).text):
+        while not json.loads((await server.call_tool("cancelled", {})).text):
             pass
 
 
 async def test_a_call_that_is_not_answered_ends_in_time_and_three_make_the_connection_anew():
-    async with running(crooked()) as (server, _):
-        process = await server.call("process", {})
-        server._limits = replace(QUICK, call=0.05)
+    async with running_server(stdio_program()) as (server, _):
+        process = await server.call_tool("process", {})
+        server._limits = replace(QUICK_LIMITS, call_seconds=0.05)
         for _ in range(3):
             with pytest.raises(ToolError, match="odd is not available: it did not answer in time"):
-                await server.call("wait", {})
-        server._limits = QUICK
-        assert await server.call("process", {}) != process
+                await server.call_tool("wait", {})
+        server._limits = QUICK_LIMITS
+        assert await server.call_tool("process", {}) != process
 
 
 @pytest.mark.parametrize("how", ["hang", "noise"])
 async def test_a_server_that_never_begins_is_not_available(how: str):
-    async with running(crooked(how), Limits(call=0.3, connect=0.3, pause=0.01, most=0.05)) as (server, _):
+    async with running_server(
+        stdio_program(how),
+        McpServerLimits(call_seconds=0.3, connect_seconds=0.3, retry_seconds=0.01, max_retry_seconds=0.05),
+    ) as (server, _):
         with pytest.raises(ToolError, match="odd is not available: it "):
-            await server.call("echo", {})
+            await server.call_tool("echo", {})
         with pytest.raises(ToolError, match="odd is not available: it "):
-            await server.listed()
+            await server.list_tools()
 
 
 @pytest.mark.parametrize(
@@ -159,18 +162,20 @@ async def test_a_server_that_never_begins_is_not_available(how: str):
 async def test_a_program_that_cannot_run_fails_at_once_and_later_calls_do_not_wait(
     command: tuple[str, ...], why: str
 ):
-    slow = Limits(call=20.0, connect=20.0, pause=0.01, most=600.0)
-    async with running(Program(command), slow) as (server, _):
+    slow = McpServerLimits(
+        call_seconds=20.0, connect_seconds=20.0, retry_seconds=0.01, max_retry_seconds=600.0
+    )
+    async with running_server(ServerProgram(command), slow) as (server, _):
         with pytest.raises(ToolError, match=f"odd is not available: it.*{why}"):
-            await server.listed()
+            await server.list_tools()
         assert server.trouble is not None
 
 
 async def test_a_slow_start_is_waited_for(tmp_path: Path):
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    async with running(crooked("slow", str(gate))) as (server, _), asyncio.TaskGroup() as tasks:
-        calls = [tasks.create_task(server.call("echo", {"text": str(number)})) for number in range(3)]
+    async with running_server(stdio_program("slow", str(gate))) as (server, _), asyncio.TaskGroup() as tasks:
+        calls = [tasks.create_task(server.call_tool("echo", {"text": str(number)})) for number in range(3)]
         opened = await asyncio.to_thread(gate.open, "w")
         assert not any(call.done() for call in calls)
         opened.close()
@@ -178,29 +183,32 @@ async def test_a_slow_start_is_waited_for(tmp_path: Path):
 
 
 async def test_what_changes_is_told_when_the_server_says_so():
-    async with running(crooked()) as (server, changes):
-        await server.call("grow", {})
-        await changes.until(lambda told: len(told) == 2)
-        new = {one.name for one in changes.told[1].definitions} - {
-            one.name for one in changes.told[0].definitions
+    async with running_server(stdio_program()) as (server, changes):
+        await server.call_tool("grow", {})
+        await changes.wait_until(lambda told: len(told) == 2)
+        new = {one.name for one in changes.listings[1].definitions} - {
+            one.name for one in changes.listings[0].definitions
         }
         assert new == {"odd_grown"}
 
 
 async def test_one_that_dies_while_no_change_of_it_is_heard_is_made_anew_all_the_same():
-    async with running(crooked(), replace(QUICK, apart=600.0)) as (server, changes):
-        await server.call("grow", {})
-        await changes.until(lambda told: len(told) == 2)
+    async with running_server(stdio_program(), replace(QUICK_LIMITS, min_relist_pause_seconds=600.0)) as (
+        server,
+        changes,
+    ):
+        await server.call_tool("grow", {})
+        await changes.wait_until(lambda told: len(told) == 2)
         with pytest.raises(ToolError, match="what the call did is unknown"):
-            await server.call("die", {})
-        assert (await server.call("echo", {"text": "again"})).text == "again"
+            await server.call_tool("die", {})
+        assert (await server.call_tool("echo", {"text": "again"})).text == "again"
 
 
 async def test_a_listing_that_never_ends_is_read_to_a_bound():
-    async with running(crooked("cyclic")) as (server, _):
-        listing = await server.listed()
+    async with running_server(stdio_program("cyclic")) as (server, _):
+        listing = await server.list_tools()
         assert len(listing.definitions) == 10
-        assert "only the first 200 tools are used" in listing.reported
+        assert "only the first 200 tools are used" in listing.warnings
 
 
 async def test_a_flood_is_slowed_down_and_others_go_on():
@@ -212,27 +220,30 @@ async def test_a_flood_is_slowed_down_and_others_go_on():
             await asyncio.sleep(0)
             ticks += 1
 
-    async with running(crooked(), Limits(call=2.0, connect=20.0, pause=0.01, most=0.05)) as (server, _):
-        await server.listed()
+    async with running_server(
+        stdio_program(),
+        McpServerLimits(call_seconds=2.0, connect_seconds=20.0, retry_seconds=0.01, max_retry_seconds=0.05),
+    ) as (server, _):
+        await server.list_tools()
         async with asyncio.TaskGroup() as tasks:
             ticking = tasks.create_task(tick())
             with pytest.raises(ToolError, match="did not answer in time"):
-                await server.call("flood", {})
+                await server.call_tool("flood", {})
             ticking.cancel()
     assert ticks > 1000
 
 
 async def test_a_stubborn_program_is_killed_with_its_children(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO)
-    async with running(crooked("stubborn")) as (server, _):
-        await server.listed()
+    async with running_server(stdio_program("stubborn")) as (server, _):
+        await server.list_tools()
         said = next(record.message for record in caplog.records if record.message.startswith("pids "))
         pids = [int(pid) for pid in said.split()[1:]]
-        assert all(_lives(pid) for pid in pids)
-    assert not any(_lives(pid) for pid in pids)
+        assert all(_is_alive(pid) for pid in pids)
+    assert not any(_is_alive(pid) for pid in pids)
 
 
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     """Whether it runs; one that is dead and not yet taken away by its parent does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
@@ -241,14 +252,22 @@ def _lives(pid: int) -> bool:
 
 
 async def test_a_lost_notification_is_made_up_for_by_listing_now_and_then():
-    again = Limits(call=20.0, connect=20.0, again=0.01, apart=0.0, pause=0.01)
-    async with running(crooked(), again) as (server, changes):
-        await server.listed()
-        assert (await server.call("echo", {"text": "meanwhile"})).text == "meanwhile"
-        assert len(changes.told) == 1
+    again = McpServerLimits(
+        call_seconds=20.0,
+        connect_seconds=20.0,
+        relist_seconds=0.01,
+        min_relist_pause_seconds=0.0,
+        retry_seconds=0.01,
+    )
+    async with running_server(stdio_program(), again) as (server, changes):
+        await server.list_tools()
+        assert (await server.call_tool("echo", {"text": "meanwhile"})).text == "meanwhile"
+        assert len(changes.listings) == 1
 
 
 async def test_nothing_waits_for_a_server_whose_owner_does_not_run():
-    server = Server("odd", crooked(), Changes(), Limits(call=0.05, connect=0.05))
+    server = McpServerClient(
+        "odd", stdio_program(), RecordedListings(), McpServerLimits(call_seconds=0.05, connect_seconds=0.05)
+    )
     with pytest.raises(ToolError, match="odd is not available: it did not answer in time"):
-        await server.call("echo", {})
+        await server.call_tool("echo", {})

@@ -3,7 +3,7 @@ from ipaddress import ip_address
 import pytest
 
 from tools.base import ToolError
-from tools.net.addresses import all_allowed, is_public, resolve
+from tools.net.addresses import are_all_allowed, is_public, resolve_host
 from tools.net.pages import PageReader
 
 PUBLIC = ["93.184.216.34", "8.8.8.8", "2606:2800:220:1::1", "::ffff:8.8.8.8", "64:ff9b::808:808"]
@@ -33,9 +33,9 @@ def test_every_other_address_is_not(address):
 
 
 def test_a_name_is_trusted_only_with_all_its_addresses():
-    assert all_allowed(["8.8.8.8", "2606:2800:220:1::1"], is_public)
-    assert not all_allowed(["8.8.8.8", "127.0.0.1"], is_public)
-    assert not all_allowed([], is_public)
+    assert are_all_allowed(["8.8.8.8", "2606:2800:220:1::1"], is_public)
+    assert not are_all_allowed(["8.8.8.8", "127.0.0.1"], is_public)
+    assert not are_all_allowed([], is_public)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ async def test_no_spelling_of_an_address_inside_is_opened(url):
 
 
 async def test_the_system_reads_odd_spellings_as_loopback():
-    assert await resolve("0x7f.1", 80) == ["127.0.0.1"]
+    assert await resolve_host("0x7f.1", 80) == ["127.0.0.1"]
 
 
 @pytest.mark.parametrize("address", INSIDE)

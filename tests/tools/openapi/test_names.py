@@ -1,7 +1,7 @@
 import pytest
 
-from tools.base import NAME
-from tools.openapi.names import argument_names, tool_name
+from tools.base import TOOL_NAME_PATTERN
+from tools.openapi.names import to_tool_name, unique_argument_names
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ from tools.openapi.names import argument_names, tool_name
     ],
 )
 def test_names_of_tools_are_in_the_houses_form(written, name):
-    assert tool_name(written) == name
-    assert not name or NAME.fullmatch(name)
+    assert to_tool_name(written) == name
+    assert not name or TOOL_NAME_PATTERN.fullmatch(name)
 
 
 def test_arguments_that_would_be_called_alike_say_where_they_go():
@@ -32,4 +32,11 @@ def test_arguments_that_would_be_called_alike_say_where_they_go():
         ("$", "query"),
         ("", "query"),
     ]
-    assert argument_names(wanted) == ["id_path", "id_query", "X_Id", "top", "query_query", "query_query_2"]
+    assert unique_argument_names(wanted) == [
+        "id_path",
+        "id_query",
+        "X_Id",
+        "top",
+        "query_query",
+        "query_query_2",
+    ]

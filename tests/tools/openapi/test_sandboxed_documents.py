@@ -7,34 +7,38 @@ import sys
 import pytest
 from starlette.responses import Response
 
-from tests.support.http_service import Heard, open_desk, redirect
-from tests.support.openapi_documents import MERGING, SHIPS
-from tools.arguments import check
+from tests.support.http_service import RecordedRequest, redirect_response, running_http_service
+from tests.support.openapi_documents import MERGE_BOMB_YAML, SHIPYARD_YAML
+from tools.arguments import check_arguments
 from tools.base import Rule
-from tools.http.service import Secrets, Service
-from tools.http.tools import tool_of
+from tools.http.service import Credentials, HttpService
+from tools.http.tools import make_route_tool
 from tools.openapi import documents
-from tools.openapi.documents import fetch_document, read_document, routes_of
-from tools.sandbox.process import Limits
+from tools.openapi.documents import build_routes, fetch_document, read_document
+from tools.sandbox.process import SandboxLimits
 from tools.schemas.signature import ToolDefinitionError
 
 URL = "https://ships.test/docs/openapi.yaml"
 
 
 async def test_operations_become_tools_that_call_the_service(context):
-    async with open_desk() as desk:
-        desk.answers["/openapi"] = redirect("/docs/openapi.yaml")
-        desk.answers["/docs/openapi.yaml"] = Response(SHIPS, media_type="text/yaml")
-        document = await fetch_document(desk.at("api.test", "/openapi"), reach=desk.reach())
-        private = desk.reach("api.test")
-        service = Service("shipyard", frozenset({document.host}), Secrets({}, {"api_key": "secret"}), private)
+    async with running_http_service() as desk:
+        desk.responses["/openapi"] = redirect_response("/docs/openapi.yaml")
+        desk.responses["/docs/openapi.yaml"] = Response(SHIPYARD_YAML, media_type="text/yaml")
+        document = await fetch_document(desk.url_for("api.test", "/openapi"), policy=desk.network_policy())
+        private = desk.network_policy("api.test")
+        service = HttpService(
+            "shipyard", frozenset({document.host}), Credentials({}, {"api_key": "secret"}), private
+        )
         picked = ["showShip", "put /ships/{shipId}", "add_ship", "countShips", "writeLog", "mixLog"]
-        tools = {route.name: tool_of(route, service) for route in await routes_of(document, picked)}
+        tools = {
+            route.name: make_route_tool(route, service) for route in await build_routes(document, picked)
+        }
 
-        async def call(tool: str, **arguments: object) -> tuple[Heard, str]:
-            before = len(desk.heard)
-            told = await tools[tool].function(check(tools[tool], arguments), context)
-            return desk.heard[before], str(told)
+        async def call(tool: str, **arguments: object) -> tuple[RecordedRequest, str]:
+            before = len(desk.requests)
+            told = await tools[tool].function(check_arguments(tools[tool], arguments), context)
+            return desk.requests[before], str(told)
 
         show, _ = await call(
             "show_ship", shipId="3", fields=["name", "no"], filter={"flag": None}, X_Trace="t", near=[1.5]
@@ -64,13 +68,13 @@ async def test_operations_become_tools_that_call_the_service(context):
 
 
 async def test_documents_that_keep_a_processor_busy_are_given_up(monkeypatch):
-    monkeypatch.setattr(documents, "READING", Limits(seconds=20, processor=1))
+    monkeypatch.setattr(documents, "READ_LIMITS", SandboxLimits(wall_seconds=20, cpu_seconds=1))
     tower = "\n".join(f"{' ' * n}a:" for n in range(3000))
-    for body in (b"a: " + b"{a: " * 300_000, tower.encode(), MERGING.encode()):
+    for body in (b"a: " + b"{a: " * 300_000, tower.encode(), MERGE_BOMB_YAML.encode()):
         with pytest.raises(ToolDefinitionError, match=r"^The document cannot be (read|used): .{5,200}\.$"):
             await read_document(body, URL)
     with pytest.raises(ToolDefinitionError, match="larger than 5 MB"):
-        await read_document("x" * documents.BYTES, URL)
+        await read_document("x" * documents.MAX_DOCUMENT_BYTES, URL)
 
 
 def test_what_reads_documents_never_enters_the_process_that_offers_the_tools():

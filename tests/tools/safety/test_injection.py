@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.safety.control_tokens import CONTROL
-from tools.safety.injection import flags, harmless, visible
+from tools.safety.control_tokens import CONTROL_TOKEN
+from tools.safety.injection import find_injection_warnings, neutralize, strip_invisible
 
 HONEST = [
     "Get the weather of a city for up to 14 days.",
@@ -92,12 +92,12 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HONEST)
 def test_honest_words_are_not_flagged(text):
-    assert flags(text) == ()
+    assert find_injection_warnings(text) == ()
 
 
 @pytest.mark.parametrize(("text", "why"), HOSTILE)
 def test_words_to_the_model_are_flagged_with_what_they_say(text, why):
-    found = flags(text)
+    found = find_injection_warnings(text)
     assert any(why in each for each in found)
     if found and "“" in found[-1]:
         assert re.search("“.{3,60}”", found[-1])
@@ -106,13 +106,13 @@ def test_words_to_the_model_are_flagged_with_what_they_say(text, why):
 @settings(max_examples=150, deadline=None)
 @given(st.text() | st.lists(st.sampled_from([*'<|>/" ', "turn", "\u200b", "\u202e", "\ud800"])).map("".join))
 def test_whatever_is_made_harmless_has_nothing_left_that_acts_or_hides(text):
-    shown = harmless(text)
-    assert not CONTROL.search(shown)
+    shown = neutralize(text)
+    assert not CONTROL_TOKEN.search(shown)
     assert shown == " ".join(shown.split())
-    assert visible(visible(text)) == visible(text)
-    assert harmless(shown) == shown
+    assert strip_invisible(strip_invisible(text)) == strip_invisible(text)
+    assert neutralize(shown) == shown
     shown.encode()
-    flags(text)
+    find_injection_warnings(text)
 
 
 def test_words_made_to_keep_the_patterns_busy_do_not():
@@ -126,4 +126,4 @@ def test_words_made_to_keep_the_patterns_busy_do_not():
         "ignoriere x ",
         "bevor du ",
     ):
-        flags(words * (20_000 // len(words)))
+        find_injection_warnings(words * (20_000 // len(words)))

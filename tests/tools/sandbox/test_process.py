@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from tests.support import hostile_work as hostile
-from tools.sandbox.child import serve
-from tools.sandbox.process import Limits, Stopped, run_apart
+from tools.sandbox.child import serve_call
+from tools.sandbox.process import SandboxLimits, SandboxStopped, run_in_sandbox
 
 
-def children() -> set[str]:
+def child_pids() -> set[str]:
     """The processes this one has started and not reaped."""
     return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
 
 
 async def test_work_apart_gets_body_and_arguments_and_nothing_else():
-    answer = await run_apart(hostile.echo, b"text" * 100_000, word="hé", number=3)
+    answer = await run_in_sandbox(hostile.echo, b"text" * 100_000, word="hé", number=3)
     assert answer == {
         "body": "text" * 100_000,
         "arguments": {"word": "hé", "number": 3},
@@ -30,49 +30,49 @@ async def test_work_apart_gets_body_and_arguments_and_nothing_else():
 @pytest.mark.parametrize(
     ("work", "limits", "complaint"),
     [
-        (hostile.spin, Limits(seconds=20, processor=1), "1 seconds of the processor"),
-        (hostile.spin, Limits(seconds=0.3), "longer than 0.3 seconds"),
-        (hostile.sleep, Limits(seconds=0.3), "longer than 0.3 seconds"),
-        (hostile.swell, Limits(memory=256 * 1024 * 1024), "MemoryError"),
-        (hostile.babble, Limits(), "longer than 1048576 bytes"),
-        (hostile.crash, Limits(), "without an answer"),
-        (hostile.stumble, Limits(), "ValueError: cannot read b''"),
+        (hostile.spin, SandboxLimits(wall_seconds=20, cpu_seconds=1), "1 seconds of the processor"),
+        (hostile.spin, SandboxLimits(wall_seconds=0.3), "longer than 0.3 seconds"),
+        (hostile.sleep, SandboxLimits(wall_seconds=0.3), "longer than 0.3 seconds"),
+        (hostile.swell, SandboxLimits(memory_bytes=256 * 1024 * 1024), "MemoryError"),
+        (hostile.babble, SandboxLimits(), "longer than 1048576 bytes"),
+        (hostile.crash, SandboxLimits(), "without an answer"),
+        (hostile.stumble, SandboxLimits(), "ValueError: cannot read b''"),
     ],
 )
 async def test_work_that_misbehaves_is_stopped_and_nothing_of_it_stays(work, limits, complaint):
-    before = children()
-    with pytest.raises(Stopped, match=complaint):
-        await run_apart(work, limits=limits)
-    assert children() <= before
+    before = child_pids()
+    with pytest.raises(SandboxStopped, match=complaint):
+        await run_in_sandbox(work, limits=limits)
+    assert child_pids() <= before
 
 
 async def test_work_apart_writes_no_files(tmp_path):
-    with pytest.raises(Stopped, match="File too large"):
-        await run_apart(hostile.write, path=str(tmp_path / "file"))
+    with pytest.raises(SandboxStopped, match="File too large"):
+        await run_in_sandbox(hostile.write, path=str(tmp_path / "file"))
 
 
 async def test_cancelling_kills_the_work_at_once():
-    before = children()
+    before = child_pids()
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(run_apart(hostile.sleep, limits=Limits(seconds=50)))
-        while children() <= before:  # noqa: ASYNC110 - the operating system sends no event when a process appears
+        task = tasks.create_task(run_in_sandbox(hostile.sleep, limits=SandboxLimits(wall_seconds=50)))
+        while child_pids() <= before:  # noqa: ASYNC110 - the operating system sends no event when a process appears
             await asyncio.sleep(0.01)
         task.cancel()
     assert task.cancelled()
-    assert children() <= before
+    assert child_pids() <= before
 
 
 async def test_work_that_ends_before_it_has_read_its_body_is_an_answer_too():
-    with pytest.raises(Stopped, match="AttributeError"):
-        await run_apart(lambda body: body, b"x" * 5_000_000)
+    with pytest.raises(SandboxStopped, match="AttributeError"):
+        await run_in_sandbox(lambda body: body, b"x" * 5_000_000)
 
 
-def asked(function: str) -> io.BytesIO:
+def encode_call(function_name: str) -> io.BytesIO:
     head = {
         "limits": {"seconds": 1},
         "path": [],
         "module": "tests.support.hostile_work",
-        "function": function,
+        "function": function_name,
     }
     return io.BytesIO(json.dumps({**head, "arguments": {}}).encode() + b"\nbody")
 
@@ -81,9 +81,9 @@ def test_the_cell_binds_itself_before_it_works_and_answers_failures_too(monkeypa
     monkeypatch.setattr("sys.path", [])
     bound: list[object] = []
     sink = io.BytesIO()
-    serve(asked("stumble"), sink, bound.append)
+    serve_call(encode_call("stumble"), sink, bound.append)
     assert bound == [{"seconds": 1}]
     assert json.loads(sink.getvalue()) == {"error": "ValueError: cannot read b'body'"}
     sink = io.BytesIO()
-    serve(asked("echo"), sink, bound.append)
+    serve_call(encode_call("echo"), sink, bound.append)
     assert json.loads(sink.getvalue())["result"]["body"] == "body"

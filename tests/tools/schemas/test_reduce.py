@@ -5,30 +5,37 @@ import pytest
 from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 
-from tests.support.odd_schemas import DEEP, SCHEMAS, VALUES, argument, doubling, swelling
-from tools.arguments import ArgumentsRefused, check
+from tests.support.odd_schemas import (
+    DEEP_SCHEMA,
+    SCHEMAS,
+    VALUES,
+    doubling_references_schema,
+    object_schema,
+    wide_references_schema,
+)
+from tools.arguments import ArgumentsRefused, check_arguments
 from tools.base import Tool
-from tools.registry import RENDERED, definitions
-from tools.schemas.reduce import reduced
-from tools.schemas.resolve import PARTS
+from tools.registry import RENDERED_KEYWORDS, render_definitions
+from tools.schemas.reduce import reduce_schema
+from tools.schemas.resolve import MAX_SUBSCHEMAS
 from tools.schemas.signature import ToolDefinitionError
 
-RING: list[object] = []
-RING.append(RING)
+CYCLIC_LIST: list[object] = []
+CYCLIC_LIST.append(CYCLIC_LIST)
 
 
-async def nothing(arguments, context):
+async def do_nothing(arguments, context):
     return None
 
 
-def made(schema: object, within: object = None) -> Tool:
-    both = reduced(schema, within)
-    return Tool("made", "A tool.", both.checked, nothing, told=both.schema)
+def make_tool(schema: object, document: object = None) -> Tool:
+    both = reduce_schema(schema, document)
+    return Tool("made", "A tool.", both.input_schema, do_nothing, told=both.model_schema)
 
 
-def told(schema: object) -> Any:
+def describe_argument(schema: object) -> Any:
     """What the model is told of the one argument x."""
-    rendered = definitions([made(argument(schema))])[0]["function"]["parameters"]
+    rendered = render_definitions([make_tool(object_schema(schema))])[0]["function"]["parameters"]
     return rendered["properties"]["x"]
 
 
@@ -114,7 +121,7 @@ def told(schema: object) -> Any:
     ],
 )  # fmt: skip
 def test_what_the_template_does_not_render_is_told_in_words(schema, shown):
-    assert told(schema) == shown
+    assert describe_argument(schema) == shown
 
 
 @pytest.mark.parametrize(
@@ -144,12 +151,14 @@ def test_what_the_template_does_not_render_is_told_in_words(schema, shown):
     ],
 )
 def test_arguments_are_held_to_what_the_stranger_wrote(schema, fits, fails):
-    tool = made(argument(schema))
+    tool = make_tool(object_schema(schema))
     for value in fits:
-        assert check(tool, {"x": value, "y": None} if value is ... else {"x": value}).get("x") == value
+        assert (
+            check_arguments(tool, {"x": value, "y": None} if value is ... else {"x": value}).get("x") == value
+        )
     for value in fails:
         with pytest.raises(ArgumentsRefused):
-            check(tool, {"x": value})
+            check_arguments(tool, {"x": value})
 
 
 @pytest.mark.parametrize(
@@ -161,19 +170,19 @@ def test_arguments_are_held_to_what_the_stranger_wrote(schema, fits, fails):
         ({"type": "string"}, "not string: describe an object"),
         ({"type": ["array", "string"]}, "describe an object"),
         ({"anyOf": [{"type": "integer"}]}, "not integer"),
-        (argument({"$ref": "http://169.254.169.254/latest#/a"}), "only references within the document"),
-        (argument({"$ref": "file:///etc/passwd"}), "only references within the document"),
-        (argument({"$ref": "other.json#/a"}), "only references within the document"),
-        (argument({"$ref": "#anchor"}), "only references within the document"),
-        (argument({"$ref": 7}), "only references within the document"),
-        (argument({"$ref": "#/nowhere"}), "x refers to '#/nowhere', which is not in the document"),
-        (argument({"$ref": "#/properties/x/0/a"}), "not in the document"),
-        (argument({"items": {"$ref": "//host/share"}}), "x.items refers to"),
+        (object_schema({"$ref": "http://169.254.169.254/latest#/a"}), "only references within the document"),
+        (object_schema({"$ref": "file:///etc/passwd"}), "only references within the document"),
+        (object_schema({"$ref": "other.json#/a"}), "only references within the document"),
+        (object_schema({"$ref": "#anchor"}), "only references within the document"),
+        (object_schema({"$ref": 7}), "only references within the document"),
+        (object_schema({"$ref": "#/nowhere"}), "x refers to '#/nowhere', which is not in the document"),
+        (object_schema({"$ref": "#/properties/x/0/a"}), "not in the document"),
+        (object_schema({"items": {"$ref": "//host/share"}}), "x.items refers to"),
     ],
 )
 def test_what_cannot_be_a_schema_of_arguments_is_refused_in_a_sentence(schema, complaint):
     with pytest.raises(ToolDefinitionError, match=complaint.replace("(", r"\(")):
-        reduced(schema)
+        reduce_schema(schema)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +197,7 @@ def test_what_cannot_be_a_schema_of_arguments_is_refused_in_a_sentence(schema, c
         ({"multipleOf": 0}, "x has multipleOf 0"),
         ({"minLength": 10**400}, "x has minLength 1000"),
         ({"const": b"bytes"}, "x has const b'bytes'"),
-        ({"enum": RING}, "x has enum [[...]]"),
+        ({"enum": CYCLIC_LIST}, "x has enum [[...]]"),
         ({"enum": []}, "x has enum []"),
         ({"enum": list(range(2000))}, "x has enum"),
         ({"enum": ["x" * 30_000]}, "x has enum"),
@@ -207,25 +216,25 @@ def test_what_cannot_be_a_schema_of_arguments_is_refused_in_a_sentence(schema, c
         ({"allOf": [{"pattern": "^a"}, {"pattern": "^b"}]}, "x has conditions under allOf"),
         ({"description": "long " * 200}, "x has a description of 999 characters"),
         ({"properties": {"<turn|>": {}}}, "x has a name that the model cannot be told"),
-        (DEEP, "is nested"),
+        (DEEP_SCHEMA, "is nested"),
     ],
 )
 def test_what_is_lost_on_the_way_is_reported(schema, report):
-    both = reduced(argument(schema))
-    assert any(report in each for each in both.reported), both.reported
-    assert len(both.reported) <= 41
+    both = reduce_schema(object_schema(schema))
+    assert any(report in each for each in both.warnings), both.warnings
+    assert len(both.warnings) <= 41
 
 
 def test_what_is_deeper_than_the_model_is_told_is_checked_all_the_same():
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     for _ in range(5):
         schema = {"type": "array", "items": schema}
-    tool = made(argument(schema))
+    tool = make_tool(object_schema(schema))
     assert tool.told is not None
     assert "properties" not in json.dumps(tool.told["properties"]["x"])
-    check(tool, {"x": [[[[[{"a": 1}]]]]]})
+    check_arguments(tool, {"x": [[[[[{"a": 1}]]]]]})
     with pytest.raises(ArgumentsRefused, match=r"x\.0\.0\.0\.0\.0\.a of made must be a whole number"):
-        check(tool, {"x": [[[[[{"a": "no"}]]]]]})
+        check_arguments(tool, {"x": [[[[[{"a": "no"}]]]]]})
 
 
 def test_what_would_fill_a_prompt_is_told_less_deep():
@@ -233,79 +242,85 @@ def test_what_would_fill_a_prompt_is_told_less_deep():
         "type": "object",
         "properties": {f"p{n}": {"type": "string", "description": "Words. " * 9} for n in range(60)},
     }
-    both = reduced(
+    both = reduce_schema(
         {"type": "object", "properties": {"small": {"type": "integer"}, "wide": {**wide, "required": ["p1"]}}}
     )
-    assert len(str(both.schema)) < 4000
-    assert both.schema["properties"] == {"small": {"type": "integer"}, "wide": {"type": "object"}}
-    assert "wide is nested more than 1 deep; what is inside is checked but not told" in both.reported
+    assert len(str(both.model_schema)) < 4000
+    assert both.model_schema["properties"] == {"small": {"type": "integer"}, "wide": {"type": "object"}}
+    assert "wide is nested more than 1 deep; what is inside is checked but not told" in both.warnings
     with pytest.raises(ArgumentsRefused, match="wide of made needs p1"):
-        check(Tool("made", "A tool.", both.checked, nothing, told=both.schema), {"wide": {}})
+        check_arguments(
+            Tool("made", "A tool.", both.input_schema, do_nothing, told=both.model_schema), {"wide": {}}
+        )
 
 
 def test_references_are_followed_so_far_and_no_further():
     chain = {f"s{n}": {"properties": {"on": {"$ref": f"#/$defs/s{n + 1}"}}} for n in range(9)}
-    both = reduced(argument({"$ref": "#/$defs/s0"}, **{"$defs": {**chain, "s9": {"type": "object"}}}))
-    assert json.dumps(both.checked).count('"on"') == 4
-    assert both.reported[0] == "x.on.on.on.on refers on and on and is left open there"
+    both = reduce_schema(
+        object_schema({"$ref": "#/$defs/s0"}, **{"$defs": {**chain, "s9": {"type": "object"}}})
+    )
+    assert json.dumps(both.input_schema).count('"on"') == 4
+    assert both.warnings[0] == "x.on.on.on.on refers on and on and is left open there"
 
 
 def test_the_arguments_of_all_forms_are_known_by_their_names():
-    tool = made(
+    tool = make_tool(
         {"anyOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {}}}], "required": ["c"]}
     )
     assert tool.told is not None
     assert set(tool.told["properties"]) == {"a", "b", "c"}
-    assert check(tool, {"a": "1", "c": 2}) == {"a": 1, "c": 2}
+    assert check_arguments(tool, {"a": "1", "c": 2}) == {"a": 1, "c": 2}
     with pytest.raises(ArgumentsRefused, match="has no argument"):
-        check(tool, {"d": 1, "c": 1})
+        check_arguments(tool, {"d": 1, "c": 1})
 
 
 def test_references_are_looked_up_in_the_document_around_the_schema():
     document = {
         "components": {"schemas": {"a/b": {"type": "integer"}, "C": {"$ref": "#/components/schemas/a~1b"}}}
     }
-    both = reduced(argument({"$ref": "#/components/schemas/C", "description": "Beside."}), document)
-    assert both.checked["properties"]["x"] == {"description": "Beside.", "type": "integer"}
+    both = reduce_schema(
+        object_schema({"$ref": "#/components/schemas/C", "description": "Beside."}), document
+    )
+    assert both.input_schema["properties"]["x"] == {"description": "Beside.", "type": "integer"}
 
 
 @pytest.mark.parametrize(
     ("schema", "report"),
     [
-        (doubling(40), "refers on and on"),
-        (swelling(40, 15), "the schema is too large"),
-        (argument({"anyOf": [{"$ref": "#/properties/x"}] * 5}), "contains itself"),
+        (doubling_references_schema(40), "refers on and on"),
+        (wide_references_schema(40, 15), "the schema is too large"),
+        (object_schema({"anyOf": [{"$ref": "#/properties/x"}] * 5}), "contains itself"),
     ],
 )
 def test_small_documents_that_swell_are_cut(schema, report):
-    both = reduced(schema)
-    assert any(report in each for each in both.reported)
-    assert json.dumps(both.checked).count("{") <= 2 * PARTS
-    check(Tool("made", "A tool.", both.checked, nothing), {"x": {}})
+    both = reduce_schema(schema)
+    assert any(report in each for each in both.warnings)
+    assert json.dumps(both.input_schema).count("{") <= 2 * MAX_SUBSCHEMAS
+    check_arguments(Tool("made", "A tool.", both.input_schema, do_nothing), {"x": {}})
 
 
 @settings(max_examples=250, deadline=None)
 @given(SCHEMAS, VALUES)
 def test_any_schema_becomes_one_that_is_sound_or_is_refused_in_a_sentence(schema, value):
     try:
-        both = reduced(schema)
+        both = reduce_schema(schema)
     except ToolDefinitionError as error:
         assert 20 < len(str(error)) < 300  # noqa: PT017
         return
-    Draft202012Validator.check_schema(both.checked)
-    _is_rendered_whole(both.schema)
-    tool = Tool("made", "A tool.", both.checked, nothing, told=both.schema)
-    json.dumps(definitions([tool]))
-    for arguments in (value, {"x": value}, dict.fromkeys(both.checked["properties"], value)):
+    Draft202012Validator.check_schema(both.input_schema)
+    _assert_only_rendered_keywords(both.model_schema)
+    tool = Tool("made", "A tool.", both.input_schema, do_nothing, told=both.model_schema)
+    json.dumps(render_definitions([tool]))
+    for arguments in (value, {"x": value}, dict.fromkeys(both.input_schema["properties"], value)):
         try:
-            check(tool, arguments)
+            check_arguments(tool, arguments)
         except ArgumentsRefused as refusal:
             assert str(refusal)  # noqa: PT017
 
 
-def _is_rendered_whole(schema: dict[str, Any]) -> None:
-    assert set(schema) <= set(RENDERED)
+def _assert_only_rendered_keywords(schema: dict[str, Any]) -> None:
+    assert set(schema) <= set(RENDERED_KEYWORDS)
     assert schema["type"] in ("string", "integer", "number", "boolean", "array", "object")
     assert all(isinstance(name, str) for name in schema.get("enum", ()))
     for inner in (*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])):
-        _is_rendered_whole(inner)
+        _assert_only_rendered_keywords(inner)

@@ -9,7 +9,7 @@ CONTROL = (
 )
 
 
-def documents() -> dict[str, str]:
+def load_documents() -> dict[str, str]:
     """Every document by its name; `everything` is all of them, three times over."""
     read = {path.stem: path.read_text("utf-8") for path in sorted(Path(__file__).parent.glob("*.md"))}
     read["control"] = CONTROL
