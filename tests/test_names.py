@@ -1,0 +1,109 @@
+"""Names and words that a stranger can find: what a program can judge of the style guide in CONTRIBUTING."""
+
+import ast
+import re
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import bot
+
+ROOT = Path(bot.__file__).parents[1]
+PRODUCT = sorted(path for folder in ("bot", "tools", "migrations") for path in (ROOT / folder).rglob("*.py"))
+MODULES = [*PRODUCT, *sorted((ROOT / "tests").rglob("*.py"))]
+
+PARTICIPLE = re.compile(r"(ed|ing|Told|Said|Found|Kept|Made|Seen|Heard|Given|Taken)$")
+NOUNS = re.compile(r"(Finding|Listing|Posting|Reading|Spending|Timing|Typing)$")
+PUBLIC_NAMES = frozenset({"Found"})  # of tools.base, which everybody's tools import
+GERUND_MODULES = frozenset(  # nouns of the field
+    {"formatting", "onboarding", "polling", "ranking", "spending", "thinking"}
+)
+BANNED = re.compile(
+    r"\b(houses?|rooms?|floors?|corridors?|doors?|anew|of late|lest|whoever|nought|besides|person is told)\b"
+    r"(?![`\"'-])",  # a value or a file that is called so is data
+    re.IGNORECASE,
+)
+MODEL_FACING = (
+    ROOT / "tools" / "builtin"
+)  # docstrings there are prompts, and part of what grants are bound to
+
+
+@cache
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def public_classes() -> Iterator[tuple[ast.ClassDef, Path]]:
+    for path in PRODUCT:
+        for node in parse(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                yield node, path
+
+
+def exception_names() -> frozenset[str]:
+    """The classes that inherit from an exception, however far above."""
+    parents = {node.name: [ast.unparse(base) for base in node.bases] for node, _ in public_classes()}
+
+    def is_exception(class_name: str) -> bool:
+        if class_name.endswith(("Error", "Exception")):
+            return True
+        return any(is_exception(parent) for parent in parents.get(class_name, ()))
+
+    return frozenset(filter(is_exception, parents))
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Docstrings and comments of a module, each with its line."""
+    for node in ast.walk(parse(path)):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            yield node.lineno, node.value.value
+    with path.open("rb") as source:
+        for token in tokenize.tokenize(source.readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
+
+
+def test_no_public_class_name_is_used_twice() -> None:
+    places = defaultdict(list)
+    for node, path in public_classes():
+        places[node.name].append(name(path))
+    assert {class_name: paths for class_name, paths in places.items() if len(paths) > 1} == {}
+
+
+def test_only_exceptions_are_called_by_participles() -> None:
+    exempt = exception_names() | PUBLIC_NAMES
+    participles = [
+        f"{name(path)}: {node.name}"
+        for node, path in public_classes()
+        if PARTICIPLE.search(node.name) and not NOUNS.search(node.name) and node.name not in exempt
+    ]
+    assert participles == []
+
+
+def test_modules_are_nouns() -> None:
+    gerunds = {path.stem for path in PRODUCT if path.stem.endswith("ing") and "_" not in path.stem}
+    assert gerunds - GERUND_MODULES == set()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_docstrings_and_comments_use_plain_words(path: Path) -> None:
+    if path == Path(__file__):
+        return
+    found = [
+        f"{name(path)}:{line}: {', '.join(match[0] for match in BANNED.finditer(text))}"
+        for line, text in texts(path)
+        if BANNED.search(text) and MODEL_FACING not in path.parents
+    ]
+    assert found == []
