@@ -1,1 +1,1 @@
-"""Measures the gateway from outside, beside two yardsticks that do the same work in the same run."""
+"""Measures the gateway from outside, next to two baseline bots that do the same work in the same run."""

@@ -1,7 +1,6 @@
-"""The sub-commands of `canvasgram bench`: options in, figures out. Errors are printed by whoever runs them.
+"""The sub-commands of `canvasgram bench`: options in, figures out. `bot.cli.main` prints the errors.
 
-A command imports its rooms when it is called; one that Ctrl-C may stop on its way returns what there is to
-do.
+A command imports what it needs when it is called; one that Ctrl-C may interrupt returns its work instead.
 """
 
 import asyncio
@@ -14,17 +13,17 @@ import typer
 from bot.terminal import Work
 
 if TYPE_CHECKING:
-    from bot.bench.endpoint.terminal import MeasureEndpoint as Measuring
+    from bot.bench.endpoint.terminal import MeasureEndpoint
 
 bench = typer.Typer(help="Measure the gateway on this machine.", no_args_is_help=True, rich_markup_mode=None)
 
 EndpointOption = Annotated[
-    str, typer.Option("--endpoint", help="The endpoint that is measured; `sim` simulates one.")
+    str, typer.Option("--endpoint", help="The endpoint to measure; `sim` simulates one.")
 ]
-KeyOption = Annotated[str | None, typer.Option("--key", help="Its key, if it wants one.")]
-QuickOption = Annotated[bool, typer.Option("--quick", help="Fewer prompts, and streamed alone.")]
+KeyOption = Annotated[str | None, typer.Option("--key", help="Its key, if it requires one.")]
+QuickOption = Annotated[bool, typer.Option("--quick", help="Use fewer prompts, streamed only.")]
 ResultFolderOption = Annotated[
-    Path | None, typer.Option("--out", help="Also write JSON, Markdown and a picture there.")
+    Path | None, typer.Option("--out", help="Also write JSON, Markdown and a chart to this folder.")
 ]
 
 
@@ -33,38 +32,36 @@ ResultFolderOption = Annotated[
 )
 def load(  # noqa: PLR0913  # an option is an argument here
     messages: Annotated[
-        int, typer.Option(min=1, help="Messages a bot, for own time and processor time.")
+        int, typer.Option(min=1, help="Messages per bot, for own time and processor time.")
     ] = 120,
     only: Annotated[
         str,
-        typer.Option(help="Some of the sections: own, start, crowd, words, tokens, faults, ledger, soak."),
+        typer.Option(help="Run only these sections: own, start, crowd, words, tokens, faults, ledger, soak."),
     ] = "",
     soak: Annotated[
-        float, typer.Option(min=0, help="Minutes of a soak: loss, order, latency, memory over time.")
+        float, typer.Option(min=0, help="Minutes of a soak test: loss, order, latency and memory over time.")
     ] = 0,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Without the soak and the ledger of a million calls.")
+        bool, typer.Option("--quick", help="Skip the soak test and the ledger of a million calls.")
     ] = False,
     folder: Annotated[
-        Path | None, typer.Option(help="Where the database lies while measured; else a temporary folder.")
+        Path | None, typer.Option(help="Folder of the measured database; a temporary one if unset.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="End with 1 if a limit is missed.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if a limit is missed.")] = False,
 ) -> Work:
-    """Drive the gateway over loopback, beside two yardsticks, and print where the time went; Ctrl-C what is
-    done.
-    """
-    from bot.bench import output as table
-    from bot.bench.load import run as room
+    """Load-test the gateway on loopback against two baseline bots. Ctrl-C prints partial results."""
+    from bot.bench.load.run import LoadOptions, run_load
+    from bot.bench.output import format_json, format_lines
 
     sections = tuple(only.split(",")) if only else ()
-    wish = room.LoadOptions(
+    options = LoadOptions(
         messages=messages, only_sections=sections, folder=folder, soak_minutes=soak, quick=quick
     )
 
     async def work(stop: asyncio.Event) -> int:
-        report = await room.run_load(wish, functools.partial(typer.echo, err=True), stop)
-        typer.echo(table.format_json(report) if json else "\n".join(table.format_lines(report)))
+        report = await run_load(options, functools.partial(typer.echo, err=True), stop)
+        typer.echo(format_json(report) if json else "\n".join(format_lines(report)))
         if not report.is_complete:
             return 130
         if check and not report.has_passed:
@@ -84,19 +81,12 @@ def direct(
     out: ResultFolderOption = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> Work:
-    """Measure an endpoint itself by the published protocols, with nothing in between; Ctrl-C prints what is
-    done.
-    """
-    from bot.bench.endpoint import run as direct_run
+    """Measure an endpoint directly by the published protocols. Ctrl-C prints partial results."""
     from bot.bench.endpoint.direct import DirectOptions
+    from bot.bench.endpoint.run import EndpointAddress, run
 
-    return _build_work(
-        functools.partial(
-            direct_run.run, direct_run.EndpointAddress(endpoint, key), DirectOptions(quick=quick)
-        ),
-        out,
-        json,
-    )
+    measure = functools.partial(run, EndpointAddress(endpoint, key), DirectOptions(quick=quick))
+    return _build_work(measure, out, json)
 
 
 @bench.command(
@@ -109,67 +99,50 @@ def gateway(
     out: ResultFolderOption = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> Work:
-    """Measure the same prompts directly and as Telegram messages through the whole gateway, interval by
-    interval.
-    """
-    from bot.bench.endpoint import run as direct_run
+    """Measure the same prompts directly and through the gateway. Compares interval by interval."""
+    from bot.bench.endpoint.run import EndpointAddress, run_gateway
 
-    return _build_work(
-        functools.partial(direct_run.run_gateway, direct_run.EndpointAddress(endpoint, key), quick=quick),
-        out,
-        json,
-    )
+    measure = functools.partial(run_gateway, EndpointAddress(endpoint, key), quick=quick)
+    return _build_work(measure, out, json)
 
 
-@bench.command(
-    epilog="Examples: canvasgram bench thinking --data cases · canvasgram bench thinking --data a --data b --json"
-)
+@bench.command(epilog="Examples: canvasgram bench thinking --data cases · --data a --data b --json")
 def thinking(
-    data: Annotated[
-        list[Path], typer.Option(help="A folder with cases.jsonl and tools.json; may be given again.")
-    ],
-    train: Annotated[
-        Path | None, typer.Option(help="Train on these cases, judge by folds, and write the weights there.")
-    ] = None,
-    costs: Annotated[bool, typer.Option(help="Play turns before the simulated endpoint, too.")] = True,
+    data: Annotated[list[Path], typer.Option(help="A folder with cases.jsonl and tools.json; repeatable.")],
+    costs: Annotated[bool, typer.Option(help="Also run turns against the simulated endpoint.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    """Judge the choice to think: who needs tools, how fast it is told, and what it costs or saves."""
-    from bot.bench.policies import output as thinking_table
-    from bot.bench.policies import thinking as room
+    """Measure the choice to think. Who needs tools, how fast it is made, what it costs or saves."""
+    from bot.bench.policies.output import format_json, format_lines
+    from bot.bench.policies.thinking import ThinkingOptions, run_thinking
 
-    wish = room.ThinkingOptions(tuple(data), train, costs)
-    report = asyncio.run(room.run_thinking(wish, functools.partial(typer.echo, err=True)))
-    typer.echo(thinking_table.format_json(report) if json else "\n".join(thinking_table.format_lines(report)))
+    options = ThinkingOptions(tuple(data), costs)
+    report = asyncio.run(run_thinking(options, functools.partial(typer.echo, err=True)))
+    typer.echo(format_json(report) if json else "\n".join(format_lines(report)))
 
 
 @bench.command(
     "tools", epilog="Examples: canvasgram bench tools --data cases · --data a --data b --registered 1000"
 )
 def many_tools(
-    data: Annotated[
-        list[Path], typer.Option(help="A folder with cases.jsonl and tools.json; may be given again.")
-    ],
+    data: Annotated[list[Path], typer.Option(help="A folder with cases.jsonl and tools.json; repeatable.")],
     registered: Annotated[int, typer.Option(min=10, help="Tools registered for each case.")] = 200,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="End with 1 if a set reaches too few of its tools.")
+        bool, typer.Option("--check", help="Exit with 1 if a set of cases reaches too few of its tools.")
     ] = False,
 ) -> None:
-    """Judge how the model reaches one of many tools: in its prompt, or among the first five that a search
-    finds.
-    """
-    from bot.bench.policies import tool_search as room
+    """Measure how the model reaches one of many tools. In its prompt, or in the first five results."""
+    from bot.bench.policies.tool_search import ToolSearchOptions, format_json, format_lines, run_tool_search
 
-    report = room.run_tool_search(
-        room.ToolSearchOptions(tuple(data), registered), functools.partial(typer.echo, err=True)
-    )
-    typer.echo(room.format_json(report) if json else "\n".join(room.format_lines(report)))
+    options = ToolSearchOptions(tuple(data), registered)
+    report = run_tool_search(options, functools.partial(typer.echo, err=True))
+    typer.echo(format_json(report) if json else "\n".join(format_lines(report)))
     if check and not report.has_passed:
         raise typer.Exit(1)
 
 
-def _build_work(measure: "Measuring", out: Path | None, as_json: bool) -> Work:
+def _build_work(measure: "MeasureEndpoint", out: Path | None, as_json: bool) -> Work:
     from bot.bench.endpoint.terminal import OutputOptions, run_and_print
 
     return functools.partial(

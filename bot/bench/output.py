@@ -1,4 +1,4 @@
-"""A report as lines of text, or as JSON. Pure."""
+"""A load report as lines of text, or as JSON. Pure."""
 
 import json
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from bot.bench.endpoint.result import STOPPED_BY_HAND
 from bot.bench.harness.bots import BOT_LABELS
 from bot.bench.harness.statistics import BOT_ORDER, FigureRow, FigureValue, LoadReport
+from bot.tables import format_table
 
 _TITLES = ("", *(BOT_LABELS[name] for name in BOT_ORDER), "ours / memory", "ours, at most", "")
 
@@ -14,20 +15,14 @@ def format_lines(report: LoadReport) -> Iterator[str]:
     """A table of the figures, and below it the conditions."""
     if not report.is_complete:
         yield f"NOT WHOLE: {STOPPED_BY_HAND} What follows was measured before that."
-    cells = [_TITLES, *(_format_row(row) for row in report.rows)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(_TITLES))]
-    for number, line in enumerate(cells):
-        first, *others = (text.rjust(width) for text, width in zip(line, widths, strict=True))
-        yield "  ".join([line[0].ljust(len(first)), *others]).rstrip()
-        if number == 0:
-            yield "-" * (sum(widths) + 2 * (len(widths) - 1))
+    yield from format_table([_format_row(row) for row in report.rows], headers=_TITLES, rule=True)
     yield ""
     for name, text in report.conditions:
         yield f"{name}: {text}"
 
 
 def format_json(report: LoadReport) -> str:
-    """The same for machines."""
+    """The figures and conditions for machines."""
     rows = [
         {
             "key": row.key,

@@ -1,8 +1,8 @@
-"""How a report is written."""
+"""A load report as a table and as JSON."""
 
 import json
 
-from bot.bench import output as table
+from bot.bench import output
 from bot.bench.harness.statistics import (
     FigureRow,
     LoadReport,
@@ -30,8 +30,8 @@ REPORT = LoadReport(
 )
 
 
-def test_the_table_says_figures_limits_verdicts_and_conditions():
-    assert list(table.format_lines(REPORT)) == [
+def test_the_table_shows_figures_limits_verdicts_and_conditions():
+    assert list(output.format_lines(REPORT)) == [
         "                      bare loop  memory loop   ours  ours / memory      ours, at most",
         "-------------------------------------------------------------------------------------------",
         "own time, ms                2.0         10.0   15.0           1.50  2 x memory = 20.0    ok",
@@ -43,11 +43,11 @@ def test_the_table_says_figures_limits_verdicts_and_conditions():
     ]
 
 
-def test_the_same_for_machines():
-    said = json.loads(table.format_json(REPORT))
-    assert said["holds"] is False
-    assert said["conditions"] == {"machine": "two cores"}
-    assert said["rows"][0] == {
+def test_json_has_the_same_figures():
+    fields = json.loads(output.format_json(REPORT))
+    assert fields["holds"] is False
+    assert fields["conditions"] == {"machine": "two cores"}
+    assert fields["rows"][0] == {
         "key": "own_p50",
         "label": "own time",
         "unit": "ms",
@@ -58,4 +58,4 @@ def test_the_same_for_machines():
         "limit": 20.0,
         "verdict": "ok",
     }
-    assert [row["limit"] for row in said["rows"]] == [20.0, 1200.0, True, None]
+    assert [row["limit"] for row in fields["rows"]] == [20.0, 1200.0, True, None]

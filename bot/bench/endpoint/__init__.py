@@ -1,1 +1,1 @@
-"""bench direct and bench gateway."""
+"""`bench direct` and `bench gateway`: an endpoint measured with and without the gateway."""

@@ -1,7 +1,7 @@
-"""A result as a picture: tokens a second over the length of the answer, with the curve that whole canvases
-make.
+"""Draws a result as a chart: tokens a second by length of the answer, with the curve of whole canvases.
 
-Pure but for the file it writes. matplotlib takes a second to import, so nobody imports this file unasked.
+Pure but for the file it writes. matplotlib takes a second to import, so this module is imported only when a
+chart is wanted.
 """
 
 from pathlib import Path
@@ -12,26 +12,28 @@ from matplotlib.figure import Figure
 from bot.bench.endpoint.result import BenchResult, MeasuredCall
 from bot.domain import CANVAS_TOKENS
 
-FIGURE_INCHES = (9.0, 5.0)  # inches
-DOTS_PER_INCH = 150  # an inch
-MIN_CURVE_CANVASES = 4  # canvases the curve shows at least
+FIGURE_INCHES = (9.0, 5.0)
+DOTS_PER_INCH = 150
+MIN_CURVE_CANVASES = 4  # that the curve shows at least
 
 
 def draw_chart(result: BenchResult, file: Path) -> bool:
-    """Write a PNG; False if nothing was measured that could be drawn."""
-    shown = {
+    """Write a PNG; False if nothing was measured that can be drawn."""
+    points_by_label = {
         "one at a time, streamed": _call_points(result, streamed=True, at_once=1),
         "one at a time, not streamed": _call_points(result, streamed=False, at_once=1),
         "four at once, each": _call_points(result, streamed=True, at_once=4),
     }
-    if not any(shown.values()):
+    if not any(points_by_label.values()):
         return False
     figure = Figure(figsize=FIGURE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
     axes: Axes = figure.add_subplot()
-    for label, calls in shown.items():
-        if calls:
-            axes.plot([x for x, _ in calls], [y for _, y in calls], "o", markersize=5, alpha=0.7, label=label)
-    longest = max(x for calls in shown.values() for x, _ in calls)
+    for label, points in points_by_label.items():
+        if points:
+            axes.plot(
+                [x for x, _ in points], [y for _, y in points], "o", markersize=5, alpha=0.7, label=label
+            )
+    longest = max(x for points in points_by_label.values() for x, _ in points)
     if result.canvas_seconds is not None:
         _draw_curve(axes, result.canvas_seconds, max(MIN_CURVE_CANVASES, -(-longest // CANVAS_TOKENS)))
     _draw_frame(axes, result)
@@ -40,7 +42,7 @@ def draw_chart(result: BenchResult, file: Path) -> bool:
 
 
 def canvas_rate(canvas_seconds: float, tokens: int) -> float:
-    """Tokens a second of an answer so long, if nothing but its canvases took time."""
+    """Tokens a second of an answer of this length, if only its canvases took time."""
     return tokens / (-(-tokens // CANVAS_TOKENS) * canvas_seconds)
 
 
@@ -57,10 +59,10 @@ def _draw_frame(axes: Axes, result: BenchResult) -> None:
     axes.set_ylabel("tokens a second, whole answer")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    for place in range(CANVAS_TOKENS, int(axes.get_xlim()[1]), CANVAS_TOKENS):
-        axes.axvline(place, color="0.85", linewidth=0.8, zorder=0)
-    named = dict(result.conditions)
-    simulated = "SIMULATION, no model ran. " if "SIMULATION" in named else ""
+    for canvas_end in range(CANVAS_TOKENS, int(axes.get_xlim()[1]), CANVAS_TOKENS):
+        axes.axvline(canvas_end, color="0.85", linewidth=0.8, zorder=0)
+    conditions = dict(result.conditions)
+    simulated = "SIMULATION, no model ran. " if "SIMULATION" in conditions else ""
     axes.set_title(f"{simulated}One number lies: the same canvas, more or less full", fontsize=11)
     axes.legend(fontsize=8)
 

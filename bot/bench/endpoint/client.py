@@ -1,8 +1,7 @@
-"""Makes one call to an endpoint as a client of its own, streamed or whole, and times it. Owns its
-connections.
+"""Calls an endpoint as a client of its own, streamed or whole, and times each call. Owns its connections.
 
-The gateway always streams; only measuring also asks for whole replies, because published figures were made
-so.
+The gateway always streams; only the bench also requests whole replies, because published figures were
+measured that way.
 """
 
 import contextlib
@@ -15,20 +14,21 @@ import httpx
 from bot.bench.endpoint.result import MeasuredCall
 from bot.domain import Message, ModelRequest, Reply
 from bot.errors import EndpointAway, EndpointRefused, ServerAway
-from bot.llm import server_api as server
+from bot.llm import server_api
 from bot.llm.client import CONNECT_SECONDS, SILENCE_SECONDS, ModelClient
 from bot.llm.dialect import PLAIN, VLLM, Dialect
 from bot.llm.seats import SeatLimiter
 from bot.llm.stream import StreamAccumulator, make_epoch_clock
 
 MAX_CONCURRENT_CALLS = 4
-MAX_REFUSAL_CHARACTERS = 200  # characters of a refusal that are told
+MAX_REFUSAL_CHARACTERS = 200  # of a refusal that are shown
 
 
 @dataclass(frozen=True, slots=True)
 class BenchTarget:
-    """The endpoint that is measured. `version` None: it is no vLLM, and is asked in the common protocol
-    alone.
+    """The endpoint that is measured.
+
+    `version` None: it is not vLLM, and only the common protocol is used.
     """
 
     url: str
@@ -39,18 +39,18 @@ class BenchTarget:
 
     @property
     def dialect(self) -> Dialect:
-        """What it understands."""
+        """The dialect it understands."""
         if self.version is None:
             return PLAIN
         return VLLM
 
 
 async def find_target(url: str, api_key: str | None) -> BenchTarget:
-    """Look who answers at `url`; raises ServerAway or KeyRefused."""
-    served = await server.fetch_models(url, api_key)
+    """Find out what answers at `url`; raises ServerAway or KeyRefused."""
+    served = await server_api.fetch_models(url, api_key)
     if not served:
         raise ServerAway(f"The endpoint at {url} serves no model.")
-    return BenchTarget(url, api_key, served[0].name, served[0].context, await server.fetch_version(url))
+    return BenchTarget(url, api_key, served[0].name, served[0].context, await server_api.fetch_version(url))
 
 
 def build_request(text: str, max_tokens: int, *, thinking: bool = False) -> ModelRequest:
@@ -61,7 +61,7 @@ def build_request(text: str, max_tokens: int, *, thinking: bool = False) -> Mode
 
 
 class BenchClient:
-    """Calls one endpoint; build it with `calling`."""
+    """Calls one endpoint; created by `open_client`."""
 
     def __init__(self, target: BenchTarget, model_client: ModelClient, http: httpx.AsyncClient) -> None:
         self._target = target
@@ -70,8 +70,11 @@ class BenchClient:
         self._now = make_epoch_clock()
 
     async def call(self, request: ModelRequest, *, streamed: bool) -> tuple[Reply, MeasuredCall]:
-        """One answer, and how long it took. Raises CallFailed."""
-        reply = await (self._call_streamed(request) if streamed else self._call_whole(request))
+        """One answer, and its timings. Raises CallFailed."""
+        if streamed:
+            reply = await self._call_streamed(request)
+        else:
+            reply = await self._call_whole(request)
         return reply, _to_call(reply, streamed=streamed)
 
     async def _call_streamed(self, request: ModelRequest) -> Reply:
@@ -80,31 +83,31 @@ class BenchClient:
     async def _call_whole(self, request: ModelRequest) -> Reply:
         body = self._target.dialect.build_body(self._target.model, request) | {"stream": False}
         del body["stream_options"]
-        reading = StreamAccumulator(self._now)
-        reading.mark_seat()
+        accumulator = StreamAccumulator(self._now)
+        accumulator.mark_seat()
         try:
             response = await self._http.post(f"{self._target.url}/chat/completions", json=body)
             if not response.is_success:
-                raise _to_error(response, reading)
-            reading.add_chunk(_to_chunk(response.json()))
+                raise _to_error(response, accumulator)
+            accumulator.add_chunk(_to_chunk(response.json()))
         except httpx.TimeoutException:
             raise EndpointAway(
-                f"The endpoint was silent for {SILENCE_SECONDS:g} s.", reading.build_reply(is_ended=False)
+                f"The endpoint was silent for {SILENCE_SECONDS:g} s.", accumulator.build_reply(is_ended=False)
             ) from None
         except httpx.HTTPError:
             raise EndpointAway(
-                "The endpoint cut the connection.", reading.build_reply(is_ended=False)
+                "The endpoint cut the connection.", accumulator.build_reply(is_ended=False)
             ) from None
         except (ValueError, LookupError, TypeError):
             raise EndpointAway(
-                "The endpoint sent what cannot be read.", reading.build_reply(is_ended=False)
+                "The endpoint sent what cannot be read.", accumulator.build_reply(is_ended=False)
             ) from None
-        return reading.build_reply()
+        return accumulator.build_reply()
 
 
 @contextlib.asynccontextmanager
 async def open_client(target: BenchTarget) -> AsyncIterator[BenchClient]:
-    """A caller while the block runs, with seats of its own."""
+    """A client while the block runs, with seats of its own."""
     llm = ModelClient(
         target.url,
         target.model,
@@ -122,11 +125,11 @@ async def open_client(target: BenchTarget) -> AsyncIterator[BenchClient]:
 
 
 def _to_chunk(body: Any) -> dict[str, Any]:
-    """A whole reply as the one chunk it would be."""
+    """A whole reply as the one chunk it would be in a stream."""
     choice = body["choices"][0]
     message = dict(choice["message"])
     message["tool_calls"] = [
-        one | {"index": place} for place, one in enumerate(message.get("tool_calls") or ())
+        call | {"index": index} for index, call in enumerate(message.get("tool_calls") or ())
     ]
     return dict(body) | {"choices": [{"delta": message, "finish_reason": choice.get("finish_reason")}]}
 
@@ -136,8 +139,8 @@ def _to_error(response: httpx.Response, accumulator: StreamAccumulator) -> Endpo
     status = response.status_code
     if status >= 500 or status in {408, 429}:
         return EndpointAway(f"The endpoint is busy or not ready (HTTP {status}).", partial)
-    words = " ".join(response.text.split())[:MAX_REFUSAL_CHARACTERS]
-    return EndpointRefused(f"The endpoint refused the request (HTTP {status}): {words}", partial)
+    text = " ".join(response.text.split())[:MAX_REFUSAL_CHARACTERS]
+    return EndpointRefused(f"The endpoint refused the request (HTTP {status}): {text}", partial)
 
 
 def _to_call(reply: Reply, *, streamed: bool) -> MeasuredCall:

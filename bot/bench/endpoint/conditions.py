@@ -1,5 +1,6 @@
-"""What the figures of a run depend on, in words: endpoint, flags as far as known, what was sent, this
-machine.
+"""What the figures of a run depend on, in words.
+
+The endpoint, its flags as far as known, what was sent, and this machine.
 """
 
 import importlib.metadata
@@ -23,13 +24,12 @@ def describe_conditions(
     *,
     simulated: str | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Name and text of each; `simulated` says so first."""
+    """Name and text of each condition; `simulated` comes first where the endpoint is simulated."""
     if simulated is not None:
         yield "SIMULATION", simulated
     yield "date", f"{started_at:%Y-%m-%d %H:%M} to {datetime.now(UTC):%H:%M} UTC"
-    if target.context_tokens is None:
-        context = "unknown"
-    else:
+    context = "unknown"
+    if target.context_tokens is not None:
         context = f"{target.context_tokens:,} tokens"
     yield "endpoint", f"{target.url}, model {target.model}, context {context}"
     yield "server", _describe_server(target)
@@ -52,36 +52,43 @@ def _describe_server(target: BenchTarget) -> str:
 
 
 def _describe_flags(measurements: EndpointMeasurements) -> Iterator[str]:
-    told = {True: "in effect", False: "not seen"}
-    yield f"--enable-prompt-tokens-details {told[measurements.has_cached_tokens]}"
-    yield f"--enable-per-request-metrics {told[measurements.has_timings]}"
-    yield f"/metrics {'readable' if measurements.counters_after else 'not readable'}"
+    words = {True: "in effect", False: "not seen"}
+    yield f"--enable-prompt-tokens-details {words[measurements.has_cached_tokens]}"
+    yield f"--enable-per-request-metrics {words[measurements.has_timings]}"
+    metrics_state = "readable" if measurements.counters_after else "not readable"
+    yield f"/metrics {metrics_state}"
 
 
 def _describe_usage(measurements: EndpointMeasurements) -> str:
     calls = [call for row in measurements.rows for call in row.calls]
     silent = sum(call.output is None for call in calls)
     if silent:
-        return f"the server sent none with {silent} of {len(calls)} answers: their tokens, canvases and rates are unknown"
+        return (
+            f"the server sent none with {silent} of {len(calls)} answers: "
+            "their tokens, canvases and rates are unknown"
+        )
     finer = sum(call.blocks > (call.canvases or 0) for call in calls)
     if finer:
-        return f"sent with every answer; but {finer} came in more blocks than canvases: this does not write in canvases"
+        return (
+            f"sent with every answer; but {finer} came in more blocks than canvases: "
+            "this does not write in canvases"
+        )
     return "sent with every answer"
 
 
 def _describe_counters(measurements: EndpointMeasurements) -> str:
     if measurements.counters_before is None or measurements.counters_after is None:
         return "not readable: steps a canvas are unknown, and whether others used the endpoint"
-    others = _describe_other_requests(
+    other_requests = _describe_other_requests(
         measurements.counters_before.requests,
         measurements.counters_after.requests,
         measurements.calls_at_counters,
     )
-    all_of_it = subtract_counters(measurements.counters_before, measurements.counters_after)
-    if all_of_it is None:
-        return f"{others}; no diffusion counters"
-    steps = "unknown" if all_of_it.steps is None else f"{all_of_it.steps:.1f}"
-    return f"{others}; {steps} denoising steps a canvas, over {all_of_it.canvases:.0f} canvases"
+    counts = subtract_counters(measurements.counters_before, measurements.counters_after)
+    if counts is None:
+        return f"{other_requests}; no diffusion counters"
+    steps = "unknown" if counts.steps is None else f"{counts.steps:.1f}"
+    return f"{other_requests}; {steps} denoising steps a canvas, over {counts.canvases:.0f} canvases"
 
 
 def _describe_other_requests(before: int | None, after: int | None, own_requests: int) -> str:
@@ -89,11 +96,11 @@ def _describe_other_requests(before: int | None, after: int | None, own_requests
         return "requests are not counted, so whether others used it is unknown"
     if after < before:
         return "they began anew meanwhile, so whether others used it is unknown"
-    told = f"{after - before} requests ended there"
+    counted = f"{after - before} requests ended there"
     if after - before == own_requests:
-        return f"{told}, all of them ours"
+        return f"{counted}, all of them ours"
     if after - before > own_requests:
-        why = "others used it, too"
+        reason = "others used it, too"
     else:
-        why = "there is another server behind this address"
-    return f"{told}, {own_requests} answers are ours: {why}"
+        reason = "there is another server behind this address"
+    return f"{counted}, {own_requests} answers are ours: {reason}"

@@ -1,7 +1,6 @@
-"""`bench direct`: the published protocols against an endpoint itself, nothing in between. Builds rows; prints
-nothing.
+"""`bench direct`: the published protocols on an endpoint, without the gateway. Builds rows; prints nothing.
 
-What is done is kept when the run is stopped or the endpoint dies.
+What is measured is kept when the run is stopped or the endpoint fails.
 """
 
 import asyncio
@@ -9,7 +8,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
-from bot.bench.endpoint import tool_calls as direct_tools
+from bot.bench.endpoint import tool_calls
 from bot.bench.endpoint.client import BenchClient, BenchTarget, build_request, open_client
 from bot.bench.endpoint.protocols import (
     FIRST_REQUEST,
@@ -23,7 +22,7 @@ from bot.bench.endpoint.result import MeasuredCall, MeasuredRow, ServerCounts, T
 from bot.bench.harness.progress import ProgressCallback
 from bot.domain import CANVAS_TOKENS
 from bot.errors import CallFailed, CanvasgramError
-from bot.llm import server_api as server
+from bot.llm import server_api
 from bot.llm.server_api import ServerCounters
 
 THINKING_OFF = "off"
@@ -33,9 +32,12 @@ THINKING_SERVER_DEFAULT = "the server's own choice"
 
 @dataclass(slots=True)
 class EndpointMeasurements:
-    """What has been measured so far. `before` and `after` are the server's counters, first and last; `calls`
-    of ours came back, `ours` of them before `after`. `timings` and `details`: the server told its own times,
-    and cached tokens.
+    """What has been measured so far.
+
+    `counters_before` and `counters_after` are the server's counters, first and last; `calls_at_counters` is
+    `call_count`, the answers so far, when they were last read.
+    `has_timings` and `has_cached_tokens`: whether any answer came with the server's timings and cached
+    tokens.
     """
 
     rows: list[MeasuredRow] = field(default_factory=list)
@@ -51,7 +53,10 @@ class EndpointMeasurements:
 
 @dataclass(frozen=True, slots=True)
 class DirectOptions:
-    """How much is measured: `protocols` streamed, and whole too if `whole`; single tool calls if `tools`."""
+    """What is measured: `protocols` streamed.
+
+    `include_whole`: also as whole replies; `include_tools`: also single tool calls.
+    """
 
     protocols: Sequence[BenchProtocol] = PROTOCOLS
     quick: bool = False
@@ -65,7 +70,7 @@ async def measure_endpoint(
     measurements: EndpointMeasurements,
     on_progress: ProgressCallback,
 ) -> None:
-    """Ask for everything, into `taken`; an endpoint that fails ends it, and `taken.ended` says how."""
+    """Measure everything into `measurements`; a failing endpoint ends it, and `stop_reason` says how."""
     async with open_client(target) as caller:
         run = _DirectRun(caller, target, measurements, on_progress)
         try:
@@ -80,20 +85,20 @@ async def measure_endpoint(
 
 
 async def run_until_stopped(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
-    """Do `work`, or leave it when `stop` is set; whether it came to its end."""
+    """Run `work`, or cancel it when `stop` is set; whether it ran to its end."""
     async with asyncio.TaskGroup() as tasks:
-        working = tasks.create_task(work)
-        stopping = tasks.create_task(stop.wait())
-        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        ended = working.done()
-        working.cancel()
-        stopping.cancel()
-    return ended
+        work_task = tasks.create_task(work)
+        stop_task = tasks.create_task(stop.wait())
+        await asyncio.wait({work_task, stop_task}, return_when=asyncio.FIRST_COMPLETED)
+        has_ended = work_task.done()
+        work_task.cancel()
+        stop_task.cancel()
+    return has_ended
 
 
 async def read_counters(target: BenchTarget, measurements: EndpointMeasurements) -> ServerCounters | None:
-    """The server's counters now, also into `taken`; None where they cannot be read."""
-    measurements.counters_after = await server.fetch_counters(target.url, target.api_key)
+    """The server's counters now, also stored in `measurements`; None where they cannot be read."""
+    measurements.counters_after = await server_api.fetch_counters(target.url, target.api_key)
     measurements.calls_at_counters = measurements.call_count
     return measurements.counters_after
 
@@ -115,9 +120,12 @@ class _DirectRun:
         self._thinking_label = THINKING_SERVER_DEFAULT if target.version is None else THINKING_OFF
 
     async def measure_first_request(self) -> None:
-        """The first request, apart; then one answer that is thrown away."""
-        served = self._measurements.counters_before.requests if self._measurements.counters_before else None
-        warm: Warmth = "unknown" if served is None else "warm" if served else "cold"
+        """The first request, in a row of its own; then one answer that is dropped, to warm up."""
+        counters = self._measurements.counters_before
+        served_requests = counters.requests if counters else None
+        warm: Warmth = "unknown"
+        if served_requests is not None:
+            warm = "warm" if served_requests else "cold"
         await self._measure_row(FIRST_REQUEST, streamed=True, warm=warm)
         self._on_progress("warming up", 0, 1)
         await self._ask(LONG_PROMPTS[0], streamed=True)
@@ -131,36 +139,35 @@ class _DirectRun:
                 await self._measure_row(protocol, streamed=False)
 
     async def measure_tool_calls(self, *, thinking: bool, quick: bool) -> None:
-        """Single calls that want a tool, with thinking or without."""
-        box = direct_tools.build_toolbox()
-        cases = direct_tools.select_cases(quick=quick)
+        """Single calls that need a tool, with thinking or without."""
+        toolbox = tool_calls.build_toolbox()
+        cases = tool_calls.select_cases(quick=quick)
+        thinking_label = THINKING_SERVER_DEFAULT
         if self._target.version is not None:
-            words = THINKING_ON if thinking else THINKING_OFF
-        else:
-            words = THINKING_SERVER_DEFAULT
-        verdicts: list[direct_tools.ToolCallVerdict] = []
+            thinking_label = THINKING_ON if thinking else THINKING_OFF
+        verdicts: list[tool_calls.ToolCallVerdict] = []
         calls: list[MeasuredCall] = []
         try:
             for case in cases:
-                self._on_progress(f"tools, thinking {words}", len(calls), len(cases))
-                request = direct_tools.build_tool_request(case, box, thinking=thinking)
+                self._on_progress(f"tools, thinking {thinking_label}", len(calls), len(cases))
+                request = tool_calls.build_tool_request(case, toolbox, thinking=thinking)
                 reply, call = await self._client.call(request, streamed=True)
-                verdicts.append(direct_tools.judge_reply(reply, case, box.tools))
+                verdicts.append(tool_calls.judge_reply(reply, case, toolbox.tools))
                 calls.append(self._count_call(call))
-            self._on_progress(f"tools, thinking {words}", len(calls), len(cases))
+            self._on_progress(f"tools, thinking {thinking_label}", len(calls), len(cases))
             await read_counters(self._target, self._measurements)
         finally:
             right = verdicts.count("right")
             mended = verdicts.count("mended")
             if calls:
                 self._measurements.tool_scores.append(
-                    ToolCallScore(words, len(calls), right, right + mended, tuple(calls))
+                    ToolCallScore(thinking_label, len(calls), right, right + mended, tuple(calls))
                 )
 
     async def _measure_row(self, protocol: BenchProtocol, *, streamed: bool, warm: Warmth = "warm") -> None:
         calls: list[MeasuredCall] = []
         before = await read_counters(self._target, self._measurements)
-        began = monotonic()
+        started_at = monotonic()
         try:
             await self._ask_all(protocol, calls, streamed=streamed)
         finally:
@@ -174,7 +181,7 @@ class _DirectRun:
                 warm=warm,
                 wanted=len(protocol.prompts),
                 calls=tuple(calls),
-                wall=monotonic() - began,
+                wall=monotonic() - started_at,
             )
             if calls:
                 self._measurements.rows.append(row)
@@ -183,14 +190,13 @@ class _DirectRun:
         )
 
     async def _ask_all(self, protocol: BenchProtocol, calls: list[MeasuredCall], *, streamed: bool) -> None:
-        """Ask for all of a protocol, into `calls` as the answers come."""
-        if streamed:
-            label = protocol.label
-        else:
-            label = f"{protocol.label}, not streamed"
+        """Send all prompts of a protocol, and append to `calls` as the answers come."""
+        label = protocol.label
+        if not streamed:
+            label = f"{label}, not streamed"
         waiting = list(reversed(protocol.prompts))
 
-        async def seat() -> None:
+        async def ask_next() -> None:
             while waiting:
                 calls.append(await self._ask(waiting.pop(), streamed=streamed))
                 self._on_progress(label, len(calls), len(protocol.prompts))
@@ -198,7 +204,7 @@ class _DirectRun:
         self._on_progress(label, 0, len(protocol.prompts))
         async with asyncio.TaskGroup() as tasks:
             for _ in range(protocol.at_once):
-                tasks.create_task(seat())
+                tasks.create_task(ask_next())
 
     async def _ask(self, prompt: ProtocolPrompt, *, streamed: bool) -> MeasuredCall:
         reply, call = await self._client.call(
@@ -214,7 +220,7 @@ class _DirectRun:
 
 
 def first_error_text(errors: BaseExceptionGroup[CanvasgramError]) -> str:
-    """What the first of them says."""
+    """The message of the first error in a group."""
     first: BaseException = errors
     while isinstance(first, BaseExceptionGroup):
         first = first.exceptions[0]
@@ -222,7 +228,10 @@ def first_error_text(errors: BaseExceptionGroup[CanvasgramError]) -> str:
 
 
 def subtract_counters(before: ServerCounters | None, after: ServerCounters | None) -> ServerCounts | None:
-    """What the server counted between two looks; None where it does not count canvases, or began anew."""
+    """What the server counted between two readings.
+
+    None where it does not count canvases, or its counters were reset.
+    """
     if (
         before is None
         or after is None

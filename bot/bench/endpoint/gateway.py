@@ -1,8 +1,7 @@
-"""`bench gateway`: the prompts of `bench direct` as Telegram messages, through the whole gateway in its own
-process.
+"""`bench gateway`: the prompts of `bench direct` as Telegram messages, through a gateway in its own process.
 
 Telegram is simulated, the endpoint is the one that is measured. Where a turn's seconds went is read from its
-account.
+breakdown.
 """
 
 import asyncio
@@ -14,8 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from bot.bench.endpoint.client import MAX_CONCURRENT_CALLS, BenchTarget
-from bot.bench.endpoint.direct import THINKING_OFF, EndpointMeasurements, read_counters
-from bot.bench.endpoint.direct import subtract_counters as between
+from bot.bench.endpoint.direct import THINKING_OFF, EndpointMeasurements, read_counters, subtract_counters
 from bot.bench.endpoint.protocols import (
     ANSWER_PROTOCOLS,
     LONG_PROMPTS,
@@ -29,15 +27,15 @@ from bot.bench.harness import bots
 from bot.bench.harness.bots import BenchFailed, BotEnvironment, BotProcess
 from bot.bench.harness.progress import ProgressCallback
 from bot.db.engine import Database, Transaction, open_database
-from bot.db.usage import breakdowns as accounts
+from bot.db.usage import breakdowns
 from bot.db.usage.breakdowns import AccountedTurn
 from bot.sim.telegram.server import BotApi, FloodLimits
-from bot.usage.breakdown import TurnBreakdown, build_turn_breakdown
+from bot.usage.breakdown import TokenCount, TurnBreakdown, build_turn_breakdown
 from bot.usage.intervals import INTERVAL_ORDER
 
-FIRST_PERSON_ID = 2000  # everybody writes once, into a chat of their own: no answer has a history
-POLL_SECONDS = 0.1  # seconds between two looks into the ledger; what is measured was written there
-START = 30.0
+FIRST_PERSON_ID = 2000  # each person writes once, into a chat of their own: no answer has a history
+POLL_SECONDS = 0.1  # between two reads of the ledger, which holds what is measured
+START_SECONDS = 30.0
 MODEL_INTERVALS = ("first canvas", "further canvases")
 
 _ANSWERED_ENDINGS = {"answered", "cut"}
@@ -45,7 +43,7 @@ _ANSWERED_ENDINGS = {"answered", "cut"}
 
 @dataclass(frozen=True, slots=True)
 class ProtocolTurns:
-    """The turns of one protocol and their accounts, in order."""
+    """The turns of one protocol and their breakdowns, in order."""
 
     protocol: BenchProtocol
     turns: tuple[AccountedTurn, ...]
@@ -61,21 +59,26 @@ async def measure_gateway(
     *,
     quick: bool,
 ) -> None:
-    """Send everything: a row a protocol into `taken`, its turns into `done`; an endpoint that fails ends it."""
-    async with _open_gateway(target, folder) as house:
+    """Send everything: a row for each protocol into `measurements`, its turns into `finished`.
+
+    A failing endpoint ends it.
+    """
+    async with _open_gateway(target, folder) as driver:
         on_progress("warming up, gateway", 0, 1)
-        await house.ask([LONG_PROMPTS[0]])
-        measurements.call_count += _count_ok_calls(await house.wait_for_turns(1))
+        await driver.ask([LONG_PROMPTS[0]])
+        measurements.call_count += _count_ok_calls(await driver.wait_for_turns(1))
         on_progress("warming up, gateway", 1, 1)
         before = await read_counters(target, measurements)
         for protocol in select_protocols(ANSWER_PROTOCOLS, quick=quick):
-            turned = await _run_protocol(house, protocol, on_progress)
-            finished.append(turned)
-            measurements.call_count += _count_ok_calls(turned.turns)
+            protocol_turns = await _run_protocol(driver, protocol, on_progress)
+            finished.append(protocol_turns)
+            measurements.call_count += _count_ok_calls(protocol_turns.turns)
             after = await read_counters(target, measurements)
-            measurements.rows.append(replace(build_row(turned), counted=between(before, after)))
+            measurements.rows.append(
+                replace(build_row(protocol_turns), counted=subtract_counters(before, after))
+            )
             before = after
-            measurements.stop_reason = describe_failure(turned)
+            measurements.stop_reason = describe_failure(protocol_turns)
             if measurements.stop_reason:
                 break
 
@@ -90,16 +93,16 @@ class _GatewayDriver:
         self._last_turn_id = 0
 
     async def ask(self, prompts: Sequence[ProtocolPrompt]) -> None:
-        """Let as many people write at the same moment, and wait until every answer stands there."""
-        sent = [self._api.person(next(self._people)).send(ask.text).update_id for ask in prompts]
-        for update in sent:
-            await self._wait_until(partial(accounts.is_idle, update_id=update))
+        """Let as many people write at the same moment, and wait until every answer has arrived."""
+        update_ids = [self._api.person(next(self._people)).send(prompt.text).update_id for prompt in prompts]
+        for update_id in update_ids:
+            await self._wait_until(partial(breakdowns.is_idle, update_id=update_id))
 
     async def wait_for_turns(self, count: int) -> list[AccountedTurn]:
-        """The turns since this was asked last, once so many of them have their accounts."""
+        """The turns since the last call, once `count` of them have their breakdowns."""
         while True:
             async with self._database.read_transaction() as tx:
-                turns = await accounts.list_accounted_turns(tx, after=self._last_turn_id)
+                turns = await breakdowns.list_accounted_turns(tx, after=self._last_turn_id)
             if len(turns) >= count:
                 self._last_turn_id = max(turn.id for turn in turns)
                 return turns
@@ -118,10 +121,10 @@ async def _run_protocol(
 ) -> ProtocolTurns:
     label = f"{protocol.label}, gateway"
     on_progress(label, 0, len(protocol.prompts))
-    for place in range(0, len(protocol.prompts), protocol.at_once):
-        asks = protocol.prompts[place : place + protocol.at_once]
-        await driver.ask(asks)
-        on_progress(label, place + len(asks), len(protocol.prompts))
+    for start in range(0, len(protocol.prompts), protocol.at_once):
+        prompts = protocol.prompts[start : start + protocol.at_once]
+        await driver.ask(prompts)
+        on_progress(label, start + len(prompts), len(protocol.prompts))
     turns = await driver.wait_for_turns(len(protocol.prompts))
     return ProtocolTurns(protocol, tuple(turns), tuple(build_turn_breakdown(turn) for turn in turns))
 
@@ -129,15 +132,9 @@ async def _run_protocol(
 def build_row(protocol_turns: ProtocolTurns) -> MeasuredRow:
     """The row of a protocol, from messages received to answers delivered."""
     protocol = protocol_turns.protocol
-    ends = [
-        turn.received_at + counted.total_seconds
-        for turn, counted in zip(protocol_turns.turns, protocol_turns.breakdowns, strict=True)
-    ]
-    begins = [turn.received_at for turn in protocol_turns.turns]
-    answered = [
-        _to_call(turn, counted)
-        for turn, counted in zip(protocol_turns.turns, protocol_turns.breakdowns, strict=True)
-    ]
+    turns = list(zip(protocol_turns.turns, protocol_turns.breakdowns, strict=True))
+    received_at = [turn.received_at for turn, _ in turns]
+    ended_at = [turn.received_at + breakdown.total_seconds for turn, breakdown in turns]
     return MeasuredRow(
         key=protocol.key,
         label=protocol.label,
@@ -148,48 +145,51 @@ def build_row(protocol_turns: ProtocolTurns) -> MeasuredRow:
         warm="warm",
         wanted=len(protocol.prompts),
         calls=tuple(
-            call
-            for call, turn in zip(answered, protocol_turns.turns, strict=True)
-            if turn.ending in _ANSWERED_ENDINGS
+            _to_call(turn, breakdown) for turn, breakdown in turns if turn.ending in _ANSWERED_ENDINGS
         ),
-        wall=max(ends, default=0.0) - min(begins, default=0.0),
+        wall=max(ended_at, default=0.0) - min(received_at, default=0.0),
     )
 
 
 def _count_ok_calls(turns: Iterable[AccountedTurn]) -> int:
-    """Model calls that the server ended itself."""
+    """The number of model calls that the server ended itself."""
     return sum(call.outcome == "ok" for turn in turns for call in turn.calls)
 
 
 def describe_failure(protocol_turns: ProtocolTurns) -> str | None:
-    """Why the gateway could not answer all of them; None if it could."""
-    lost = [turn.ending for turn in protocol_turns.turns if turn.ending not in _ANSWERED_ENDINGS]
-    if not lost:
+    """Why the gateway could not answer all messages; None if it could."""
+    failed_endings = [turn.ending for turn in protocol_turns.turns if turn.ending not in _ANSWERED_ENDINGS]
+    if not failed_endings:
         return None
-    return f"The gateway had no answer to {len(lost)} of {len(protocol_turns.turns)} messages (ending: {lost[0]})."
+    failed = f"{len(failed_endings)} of {len(protocol_turns.turns)} messages"
+    return f"The gateway had no answer to {failed} (ending: {failed_endings[0]})."
 
 
 def compute_difference(direct_row: MeasuredRow, protocol_turns: ProtocolTurns) -> GatewayDifference | None:
-    """What an answer took more than directly, interval by interval; None where either way lacks answers."""
-    through = build_row(protocol_turns)
-    if not (direct_row.is_complete and through.is_complete):
+    """The extra seconds of an answer through the gateway, interval by interval.
+
+    None where answers are missing on either side.
+    """
+    gateway_row = build_row(protocol_turns)
+    if not (direct_row.is_complete and gateway_row.is_complete):
         return None
     count = len(protocol_turns.breakdowns)
+    seconds_by_turn = [dict(breakdown.interval_seconds) for breakdown in protocol_turns.breakdowns]
     seconds = {
-        kind: sum(dict(one.interval_seconds).get(kind, 0.0) for one in protocol_turns.breakdowns) / count
+        kind: sum(turn_seconds.get(kind, 0.0) for turn_seconds in seconds_by_turn) / count
         for kind in INTERVAL_ORDER
     }
     return GatewayDifference(
         label=direct_row.label,
         direct=_mean([call.seconds for call in direct_row.calls]) or 0.0,
-        gateway=sum(one.total_seconds for one in protocol_turns.breakdowns) / count,
+        gateway=sum(breakdown.total_seconds for breakdown in protocol_turns.breakdowns) / count,
         intervals=tuple(
-            IntervalSeconds(kind, spent)
-            for kind, spent in seconds.items()
-            if kind not in MODEL_INTERVALS and spent > 0
+            IntervalSeconds(kind, kind_seconds)
+            for kind, kind_seconds in seconds.items()
+            if kind not in MODEL_INTERVALS and kind_seconds > 0
         ),
         model=sum(seconds[kind] for kind in INTERVAL_ORDER if kind in MODEL_INTERVALS),
-        tokens=(_mean_tokens(direct_row.calls), _mean_tokens(through.calls)),
+        tokens=(_mean_tokens(direct_row.calls), _mean_tokens(gateway_row.calls)),
     )
 
 
@@ -198,20 +198,24 @@ def _mean_tokens(calls: Sequence[MeasuredCall]) -> tuple[float | None, float | N
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    if known and len(known) == len(values):
-        return sum(known) / len(known)
+    known_values = [value for value in values if value is not None]
+    if known_values and len(known_values) == len(values):
+        return sum(known_values) / len(known_values)
     return None
 
 
+def _complete_tokens(count: TokenCount) -> int | None:
+    return count.tokens if count.is_complete else None
+
+
 def _to_call(turn: AccountedTurn, breakdown: TurnBreakdown) -> MeasuredCall:
-    shown = [part.sent_at for part in turn.parts if part.sent_at is not None]
+    sent_times = [part.sent_at for part in turn.parts if part.sent_at is not None]
     return MeasuredCall(
         breakdown.total_seconds,
-        breakdown.output.tokens if breakdown.output.is_complete else None,
-        first=min(shown) - turn.received_at if shown else None,
-        prompt=breakdown.input.tokens if breakdown.input.is_complete else None,
-        cached=breakdown.cached.tokens if breakdown.cached.is_complete else None,
+        _complete_tokens(breakdown.output),
+        first=min(sent_times) - turn.received_at if sent_times else None,
+        prompt=_complete_tokens(breakdown.input),
+        cached=_complete_tokens(breakdown.cached),
         estimated=breakdown.canvases,
     )
 
@@ -229,24 +233,25 @@ async def _open_gateway(target: BenchTarget, folder: Path) -> AsyncIterator[_Gat
     }
     if target.api_key:
         settings["MODEL_API_KEY"] = target.api_key
-    async with api.serve_on_loopback() as telegram, asyncio.TaskGroup() as watch:
-        running = await bots.start_bot(
+    async with api.serve_on_loopback() as telegram, asyncio.TaskGroup() as tasks:
+        process = await bots.start_bot(
             "ours", BotEnvironment(api.token, telegram, target.url, folder, settings)
         )
-        watching = watch.create_task(running.watch())
+        watch_task = tasks.create_task(process.watch())
         try:
-            await _wait_for_polling(api, running)
+            await _wait_for_polling(api, process)
             async with open_database(f"sqlite+aiosqlite:///{folder / 'canvasgram.db'}") as database:
                 yield _GatewayDriver(api, database)
         finally:
-            await running.kill()  # its ledger is thrown away, and Ctrl-C waits for nobody
-            watching.cancel()
+            await process.kill()  # its ledger is deleted anyway, and Ctrl-C should not wait
+            watch_task.cancel()
 
 
 async def _wait_for_polling(api: BotApi, process: BotProcess) -> None:
     try:
-        await api.wait_until(lambda: api.calls_of("getUpdates"), START)
+        await api.wait_until(lambda: api.calls_of("getUpdates"), START_SECONDS)
     except TimeoutError:
         raise BenchFailed(
-            f"the gateway did not begin to poll within {START:g} s; its last words: {process.last_output()}"
+            f"the gateway did not begin to poll within {START_SECONDS:g} s; "
+            f"its last words: {process.last_output()}"
         ) from None

@@ -1,15 +1,17 @@
-"""A result as lines of text for a terminal, or as Markdown: tables of rows, with their conditions above.
-Pure.
+"""A result as lines of text for a terminal, as Markdown or as JSON. Pure.
 
-A rate stands in one line with the lengths, thinking, concurrency and warmth it was made at. A dash is
-unknown, never 0.
+A rate stands in one line with the lengths, thinking, concurrency and warmth it was measured at. A dash, or
+null, is unknown, never 0.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from bot.bench.endpoint.published import PUBLISHED_FIGURES, READING_NOTES, PublishedFigure
 from bot.bench.endpoint.result import BenchResult, GatewayDifference, MeasuredRow, ToolCallScore
+from bot.tables import format_table
 from bot.usage.plain_text import escape_for_terminal
 
 UNKNOWN_MARK = "-"
@@ -25,7 +27,7 @@ Cells = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A heading, a line of titles, and lines of cells; the first `left` columns are texts."""
+    """A heading, column titles, and rows of cells; the first `text_columns` columns are texts."""
 
     heading: str
     titles: Cells
@@ -39,7 +41,7 @@ def format_lines(result: BenchResult) -> Iterator[str]:
     for table in build_tables(result):
         yield ""
         yield table.heading
-        yield from format_aligned(table)
+        yield from format_table(table.rows, headers=table.titles, text_columns=table.text_columns, rule=True)
     yield ""
     yield from FOOTNOTES
     yield from READING_NOTES
@@ -53,27 +55,26 @@ def format_markdown(result: BenchResult) -> Iterator[str]:
     for table in build_tables(result):
         yield from ("", f"## {table.heading}", "")
         yield _format_markdown_row(table.titles)
-        yield _format_markdown_row(
-            ["---" if place < table.text_columns else "---:" for place in range(len(table.titles))]
-        )
+        number_columns = len(table.titles) - table.text_columns
+        yield _format_markdown_row(["---"] * table.text_columns + ["---:"] * number_columns)
         yield from (_format_markdown_row(line) for line in table.rows)
     yield ""
     yield from (f"- {line}" for line in (*FOOTNOTES, *READING_NOTES))
 
 
 def build_tables(result: BenchResult) -> Iterator[TextTable]:
-    """Those that have anything to show; the published figures come last."""
+    """The tables that have anything to show; the published figures come last."""
     if result.rows:
         yield TextTable(
             "What was measured", _ROW_TITLES, tuple(_format_row(row) for row in result.rows), text_columns=2
         )
     if result.differences:
-        yield from (_build_difference_table(one) for one in result.differences)
+        yield from (_build_difference_table(difference) for difference in result.differences)
     if result.tools:
         yield TextTable(
             "Single calls that want one tool",
             _TOOL_TITLES,
-            tuple(_format_tool_case(one) for one in result.tools),
+            tuple(_format_tool_case(tool) for tool in result.tools),
         )
     yield TextTable(
         "What others have published, under their own conditions",
@@ -112,26 +113,12 @@ _PUBLISHED_TITLES = (
 )
 
 
-def format_aligned(table: TextTable) -> Iterator[str]:
-    """The table's lines in columns."""
-    cells = [table.titles, *table.rows]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(table.titles))]
-    for number, line in enumerate(cells):
-        texts = [
-            text.ljust(width) if place < table.text_columns else text.rjust(width)
-            for place, (text, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        yield "  ".join(texts).rstrip()
-        if number == 0:
-            yield "-" * (sum(widths) + 2 * (len(widths) - 1))
-
-
 def format_span(counts: Iterable[int | None]) -> str:
-    """The lengths of some answers, from the least to the most."""
-    known = list(counts)
-    if not known or None in known:
+    """The range of some counts, from the least to the most."""
+    values = list(counts)
+    if not values or None in values:
         return UNKNOWN_MARK
-    numbers = sorted(count for count in known if count is not None)
+    numbers = sorted(count for count in values if count is not None)
     if numbers[0] == numbers[-1]:
         return f"{numbers[0]:,}"
     return f"{numbers[0]:,} to {numbers[-1]:,}"
@@ -154,16 +141,18 @@ def _format_row(row: MeasuredRow) -> Cells:
     way: str = row.way
     if way != "gateway":
         way = "direct, streamed" if row.streamed else "direct, whole"
+    answers = str(row.wanted) if row.is_complete else f"{len(row.calls)} of {row.wanted}"
+    steps = row.counted.steps if row.counted else None
     return (
         row.label,
         way,
-        str(row.wanted) if row.is_complete else f"{len(row.calls)} of {row.wanted}",
+        answers,
         format_span(call.output for call in row.calls),
         row.thinking,
         str(row.at_once),
         row.warm,
-        UNKNOWN_MARK if row.canvases is None else str(row.canvases),
-        format_number(row.counted.steps, 1) if row.counted else UNKNOWN_MARK,
+        _format_count(row.canvases),
+        format_number(steps, 1),
         _format_seconds(row),
         format_number(row.first_block_seconds),
         format_number(row.seconds_per_canvas, 3),
@@ -173,11 +162,18 @@ def _format_row(row: MeasuredRow) -> Cells:
     )
 
 
+def _format_count(count: int | None) -> str:
+    if count is None:
+        return UNKNOWN_MARK
+    return str(count)
+
+
 def _format_seconds(row: MeasuredRow) -> str:
-    """The middle one; of answers cut at many lengths, the shortest and the longest."""
+    """The median; of answers cut at many lengths, the shortest and the longest."""
     if row.key != "lengths":
         return format_number(row.median_seconds)
-    return f"{format_number(min(call.seconds for call in row.calls))} to {format_number(max(call.seconds for call in row.calls))}"
+    seconds = [call.seconds for call in row.calls]
+    return f"{format_number(min(seconds))} to {format_number(max(seconds))}"
 
 
 def _format_tool_case(case: ToolCallScore) -> Cells:
@@ -194,12 +190,14 @@ def _format_tool_case(case: ToolCallScore) -> Cells:
 
 
 def _build_difference_table(difference: GatewayDifference) -> TextTable:
-    """Direct, then what came on top, interval by interval, then the gateway: the last line is the sum of all
-    others.
+    """Direct, then what was added, interval by interval, then the gateway.
+
+    The last line is the sum of all others.
     """
     (prompt, output), (longer_prompt, longer_output) = difference.tokens
     model = (
-        f"more for the model: {format_number(longer_prompt, 0)} tokens of prompt, not {format_number(prompt, 0)}; "
+        f"more for the model: {format_number(longer_prompt, 0)} tokens of prompt, "
+        f"not {format_number(prompt, 0)}; "
         f"{format_number(longer_output, 0)} of answer, not {format_number(output, 0)}"
     )
     steps = [("direct", difference.direct), (model, difference.longer_model)]
@@ -212,30 +210,69 @@ def _build_difference_table(difference: GatewayDifference) -> TextTable:
 
 
 def _format_published(result: BenchResult) -> Iterator[Cells]:
-    for one in PUBLISHED_FIGURES:
+    for figure in PUBLISHED_FIGURES:
         yield (
             *(
-                one.hardware,
-                one.precision,
-                one.how,
-                one.source,
-                one.rate,
-                one.output,
-                one.thinking,
-                one.at_once,
+                figure.hardware,
+                figure.precision,
+                figure.how,
+                figure.source,
+                figure.rate,
+                figure.output,
+                figure.thinking,
+                figure.at_once,
             ),
-            *(format_number(one.seconds), format_number(_own_seconds(result, one))),
+            *(format_number(figure.seconds), format_number(_own_seconds(result, figure))),
         )
 
 
 def _own_seconds(result: BenchResult, figure: PublishedFigure) -> float | None:
-    """Seconds of ours that stand beside a published figure: of one answer, or of all that came at once."""
-    ours = result.find_row("direct", figure.beside)
-    if ours is None or not ours.is_complete:
+    """Our seconds that compare with a published figure: of one answer, or of all that came at once."""
+    row = result.find_row("direct", figure.beside)
+    if row is None or not row.is_complete:
         return None
-    if ours.at_once > 1:
-        return ours.wall
-    return ours.wall / len(ours.calls)
+    if row.at_once > 1:
+        return row.wall
+    return row.wall / len(row.calls)
+
+
+def format_json(result: BenchResult) -> str:
+    """Rows with their calls and sums, tools, differences, the published figures, and the conditions.
+
+    For machines: every figure with its conditions; null is unknown.
+    """
+    fields = {
+        "whole": result.ended is None,
+        "ended": result.ended,
+        "conditions": dict(result.conditions),
+        "canvas_seconds": result.canvas_seconds,
+        "rows": [_row_json(row) for row in result.rows],
+        "tools": [asdict(case) for case in result.tools],
+        "differences": [_difference_json(difference) for difference in result.differences],
+        "published": [asdict(figure) for figure in PUBLISHED_FIGURES],
+    }
+    return json.dumps(fields, indent=1)
+
+
+def _row_json(row: MeasuredRow) -> dict[str, Any]:
+    amounts = {
+        "output_tokens": row.output_tokens,
+        "canvases_estimated": row.canvases,
+        "seconds_an_answer": row.median_seconds,
+        "first_block_seconds": row.first_block_seconds,
+        "seconds_a_canvas": row.seconds_per_canvas,
+        "seconds_a_further_canvas": row.seconds_per_further_canvas,
+        "tokens_a_second_each": row.tokens_per_second,
+        "tokens_a_second_in_all": row.total_tokens_per_second,
+    }
+    return asdict(row) | amounts
+
+
+def _difference_json(difference: GatewayDifference) -> dict[str, Any]:
+    return asdict(difference) | {
+        "beside_model": difference.beside_model,
+        "longer_model": difference.longer_model,
+    }
 
 
 def _format_markdown_row(cells: Cells) -> str:

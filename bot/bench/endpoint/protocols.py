@@ -1,7 +1,6 @@
-"""What `bench direct` and `bench gateway` ask for: the shapes under which figures of this model were
-published.
+"""The prompts of `bench direct` and `bench gateway`: the shapes under which figures were published.
 
-Pure. The words are our own; the simulated model of the bench answers them at the lengths told here.
+Pure. The texts are our own; the simulated model of the bench answers them at the lengths stated here.
 """
 
 from collections.abc import Sequence
@@ -9,17 +8,17 @@ from dataclasses import dataclass
 
 from bot.domain import CANVAS_TOKENS
 
-LONG_TOKENS = 337  # tokens of an answer: four of them came to 1,349 in the published run
+LONG_TOKENS = 337  # of an answer: four of them came to 1,349 in the published run
 SHORT_TOKENS = 94
 FIRST_TOKENS = 84
-MAX_ANSWER_TOKENS = 1024  # most tokens of an answer that may end by itself
+MAX_ANSWER_TOKENS = 1024  # of an answer that may end by itself
 CUT_LENGTHS = (64, 128, 256, 320, 512, 576, 768, 1024)
-"""Where the answers of the row of lengths are cut: inside canvases and at their ends."""
+"""Where the answers of the `lengths` protocol are cut: inside canvases and at their ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProtocolPrompt:
-    """One prompt. `tokens` is how long its answer is likely to be, `most` where it is cut."""
+    """One prompt: the likely length of its answer, and the length where it is cut, in tokens."""
 
     text: str
     expected_tokens: int
@@ -28,8 +27,9 @@ class ProtocolPrompt:
 
 @dataclass(frozen=True, slots=True)
 class BenchProtocol:
-    """Some prompts, so many of them at once. `key` is stable, for machines; `brief`: part of a quick run,
-    too.
+    """Some prompts, `at_once` of them at a time.
+
+    `key` is stable, for machines; `in_quick_run`: part of a quick run, too.
     """
 
     key: str
@@ -39,7 +39,7 @@ class BenchProtocol:
     in_quick_run: bool = True
 
     def first_prompts(self, count: int) -> "BenchProtocol":
-        """The same with the first prompts alone."""
+        """The protocol with its first prompts only."""
         return BenchProtocol(
             self.key, self.label, self.prompts[:count], min(self.at_once, count), self.in_quick_run
         )
@@ -101,7 +101,7 @@ ANSWER_PROTOCOLS = (
     BenchProtocol("together", "long answers, four at once", LONG_PROMPTS, at_once=4),
     BenchProtocol("short", "short answers, one after another", SHORT_PROMPTS),
 )
-"""What is asked through the gateway, too."""
+"""The protocols that are also run through the gateway."""
 PROTOCOLS = (
     *ANSWER_PROTOCOLS,
     BenchProtocol("prose", "one full canvas of prose", _PROSE_PROMPTS),
@@ -120,7 +120,12 @@ PROTOCOLS = (
 
 
 def select_protocols(protocols: Sequence[BenchProtocol], *, quick: bool) -> Sequence[BenchProtocol]:
-    """All of them; in a quick run the brief ones, with two prompts each where they come one after another."""
+    """All protocols; in a quick run the short ones, with two prompts each where they are sequential."""
     if not quick:
         return protocols
-    return [one.first_prompts(one.at_once if one.at_once > 1 else 2) for one in protocols if one.in_quick_run]
+    selected = []
+    for protocol in protocols:
+        if protocol.in_quick_run:
+            count = protocol.at_once if protocol.at_once > 1 else 2
+            selected.append(protocol.first_prompts(count))
+    return selected

@@ -1,6 +1,6 @@
-"""Figures others have published of this model, each with its own conditions. Pure data; the words are ours.
+"""Figures that others have published of this model, each with its own conditions. Pure data.
 
-None of them was measured by us. What a source does not say is unknown here, too.
+The wording is ours; none of them was measured by us. What a source does not state is unknown here, too.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ _NO_METHOD = "no method told"
 
 @dataclass(frozen=True, slots=True)
 class PublishedFigure:
-    """One figure: `rate` in tokens a second as it was told, `how` and all else in words.
+    """One figure: `rate` in tokens a second as it was published, everything else in words.
 
-    `beside` is the key of the protocol it belongs to; `seconds` are those of one answer, or of all that came
-    at once.
+    `beside` is the key of the protocol it compares with; `seconds` are those of one answer, or of all that
+    came at once.
     """
 
     hardware: str
@@ -123,7 +123,9 @@ PUBLISHED_FIGURES = (
 )
 READING_NOTES = (
     "The highest figures leave out prefill and use 16 steps.",
-    "Tokens a second rise with how full the last canvas is: 94 tokens in 1.42 s and 256 in 1.6 s are the same work.",
+    "Tokens a second rise with how full the last canvas is: "
+    "94 tokens in 1.42 s and 256 in 1.6 s are the same work.",
     "No published figure covers thinking, tools and more than 8,000 tokens of context together.",
-    "A figure measured through a gateway holds history, tools and delivery; only a direct one is the model's.",
+    "A figure measured through a gateway holds history, tools and delivery; "
+    "only a direct one is the model's.",
 )

@@ -1,9 +1,8 @@
-"""What was measured of an endpoint, directly or through the gateway: calls, rows of them, what they amount
-to. Pure.
+"""What was measured of an endpoint, directly or through the gateway: calls, rows, and their figures. Pure.
 
 Tokens are the server's own counts, None where it sent none. Canvases are an estimate, ceil(output / 256) a
-call. A rate belongs to the lengths it was made at, and an answer of one canvas has none: its seconds say all
-there is to say.
+call. A rate holds for the lengths it was measured at, and an answer of one canvas has none: its seconds say
+everything.
 """
 
 from collections.abc import Sequence
@@ -21,10 +20,10 @@ Warmth = Literal["cold", "warm", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCall:
-    """One answer. `seconds` from its sending to its end; `first` and `last` block count from there, too
-    (streamed).
+    """One answer.
 
-    `estimated` are the canvases of all model calls it took, where they were several.
+    `seconds` from sending to its end; `first` and `last` block are counted from there, too (streamed only).
+    `estimated` are the canvases of all model calls it took, where there were several.
     """
 
     seconds: float
@@ -40,7 +39,7 @@ class MeasuredCall:
 
     @property
     def canvases(self) -> int | None:
-        """How many canvases it took, estimated."""
+        """The number of canvases it took, estimated."""
         if self.estimated is not None:
             return self.estimated
         if self.output is None:
@@ -49,8 +48,9 @@ class MeasuredCall:
 
     @property
     def seconds_after_first_block(self) -> float | None:
-        """Seconds from the first to the last canvas; None unless each of two or more came as a block of its
-        own.
+        """Seconds from the first to the last canvas.
+
+        None unless there are two or more and each came as a block of its own.
         """
         if self.first is None or self.last is None or self.blocks < 2 or self.blocks != self.canvases:
             return None
@@ -66,7 +66,7 @@ class MeasuredCall:
 
 @dataclass(frozen=True, slots=True)
 class ServerCounts:
-    """What the server itself counted meanwhile, whoever asked: canvases, and denoising steps for each."""
+    """What the server itself counted meanwhile, for all clients: canvases, and denoising steps for each."""
 
     canvases: float | None
     steps: float | None
@@ -74,10 +74,9 @@ class ServerCounts:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRow:
-    """One row: `calls` of the `wanted` that one protocol asks for, under the conditions a rate needs beside
-    it.
+    """One row: `calls` of the `wanted` that a protocol asks for, under the conditions that a rate needs.
 
-    `wall` is from the first sending to the last end, `thinking` in words.
+    `wall` is from the first sending to the last end; `thinking` is in words.
     """
 
     key: str
@@ -94,7 +93,7 @@ class MeasuredRow:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is missing."""
+        """Whether no call is missing."""
         return len(self.calls) == self.wanted
 
     @property
@@ -109,20 +108,21 @@ class MeasuredRow:
 
     @property
     def median_seconds(self) -> float | None:
-        """Seconds an answer, the middle one."""
+        """The median of the seconds an answer."""
         if self.calls:
             return median([call.seconds for call in self.calls])
         return None
 
     @property
     def first_block_seconds(self) -> float | None:
-        """Seconds to the first block, the middle one."""
+        """The median of the seconds to the first block."""
         return _median_of_known([call.first for call in self.calls])
 
     @property
     def seconds_per_canvas(self) -> float | None:
-        """Seconds of the calls over their canvases: all in, with what comes before the first and after the
-        last.
+        """Seconds of the calls divided by their canvases.
+
+        The time before the first and after the last canvas is included.
         """
         canvases = self.canvases
         if canvases:
@@ -131,13 +131,14 @@ class MeasuredRow:
 
     @property
     def seconds_per_further_canvas(self) -> float | None:
-        """Seconds from one canvas to the next, over all that show it."""
+        """Seconds from one canvas to the next, over all calls that show it."""
         return _seconds_per_further_canvas(self.calls)
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Tokens a second of one answer, on average; None if one has none, or their lengths are no one
-        length.
+        """The average of the tokens a second of one answer.
+
+        None if one answer has none, or if their lengths differ on purpose.
         """
         rates = [call.tokens_per_second for call in self.calls]
         known = [rate for rate in rates if rate is not None]
@@ -147,7 +148,10 @@ class MeasuredRow:
 
     @property
     def total_tokens_per_second(self) -> float | None:
-        """Tokens a second of answers that came at once, together; None if one has no rate, or one is missing."""
+        """Tokens a second of answers that came at once, together.
+
+        None if one answer has no rate, or one is missing.
+        """
         if (
             self.at_once < 2
             or not self.is_complete
@@ -161,7 +165,7 @@ class MeasuredRow:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallScore:
-    """Calls that one tool was asked for: `right` as they came, `mended` once the house had repaired them."""
+    """Calls that each need one tool: `right` as they came, `mended` once the gateway had repaired them."""
 
     thinking: str
     tried: int
@@ -172,7 +176,7 @@ class ToolCallScore:
 
 @dataclass(frozen=True, slots=True)
 class IntervalSeconds:
-    """Seconds an answer, on average, that went into one kind of interval of the gateway's account."""
+    """The average seconds an answer in one kind of interval of the gateway's breakdown."""
 
     kind: str
     seconds: float
@@ -180,11 +184,10 @@ class IntervalSeconds:
 
 @dataclass(frozen=True, slots=True)
 class GatewayDifference:
-    """One protocol both ways, in seconds an answer on average: what `intervals` of the gateway's turn add up
-    to.
+    """One protocol both ways, in average seconds an answer.
 
-    `model` is what of them were canvases; `tokens` are (prompt, output) an answer, direct and through the
-    gateway.
+    `gateway` is the sum of `model`, the canvases of the turn, and `intervals`, everything else.
+    `tokens` are (prompt, output) an answer, direct and through the gateway.
     """
 
     label: str
@@ -196,18 +199,18 @@ class GatewayDifference:
 
     @property
     def beside_model(self) -> float:
-        """What the gateway's turn took beside its canvases."""
+        """What the gateway's turn took in addition to its canvases."""
         return self.gateway - self.model
 
     @property
     def longer_model(self) -> float:
-        """What the model itself took more than directly: another prompt, another answer, another moment."""
+        """What the model took more than directly: another prompt, another answer, another moment."""
         return self.model - self.direct
 
 
 @dataclass(frozen=True, slots=True)
 class BenchResult:
-    """All of a run. `ended` says why it stopped early, in words; None: it came to its end."""
+    """A whole run. `ended` says why it stopped early, in words; None: it ran to its end."""
 
     rows: tuple[MeasuredRow, ...]
     conditions: tuple[tuple[str, str], ...]
@@ -238,22 +241,22 @@ class BenchResult:
 
 
 def _sum_known(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    if known and len(known) == len(counts):
-        return sum(known)
+    known_counts = [count for count in counts if count is not None]
+    if known_counts and len(known_counts) == len(counts):
+        return sum(known_counts)
     return None
 
 
 def _seconds_per_further_canvas(calls: Sequence[MeasuredCall]) -> float | None:
-    shown = [(call.seconds_after_first_block, call.blocks - 1) for call in calls]
-    canvases = sum(count for seconds, count in shown if seconds is not None)
+    spans = [(call.seconds_after_first_block, call.blocks - 1) for call in calls]
+    canvases = sum(count for seconds, count in spans if seconds is not None)
     if canvases:
-        return sum(seconds for seconds, _ in shown if seconds is not None) / canvases
+        return sum(seconds for seconds, _ in spans if seconds is not None) / canvases
     return None
 
 
 def _median_of_known(seconds: Sequence[float | None]) -> float | None:
-    known = [one for one in seconds if one is not None]
-    if known:
-        return median(known)
+    known_seconds = [second for second in seconds if second is not None]
+    if known_seconds:
+        return median(known_seconds)
     return None

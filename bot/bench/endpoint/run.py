@@ -1,5 +1,6 @@
-"""A run of `bench direct` or `bench gateway`, from address to result: finds the endpoint or simulates one,
-measures, keeps what is done.
+"""A run of `bench direct` or `bench gateway`, from address to result.
+
+Finds the endpoint or simulates one, measures, and keeps what is done.
 """
 
 import asyncio
@@ -10,8 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bot.bench.endpoint import direct, gateway
-from bot.bench.endpoint import simulated as direct_simulated
+from bot.bench.endpoint import direct, gateway, simulated
 from bot.bench.endpoint.client import BenchTarget, find_target
 from bot.bench.endpoint.conditions import describe_conditions
 from bot.bench.endpoint.direct import DirectOptions, EndpointMeasurements, first_error_text, run_until_stopped
@@ -30,7 +30,7 @@ MeasureTarget = Callable[[BenchTarget, EndpointMeasurements], Coroutine[None, No
 
 @dataclass(frozen=True, slots=True)
 class EndpointAddress:
-    """Where the endpoint is, and its key; `url` may be direct_simulated.ADDRESS."""
+    """The address of the endpoint, and its key; `url` may be SIMULATED_ADDRESS."""
 
     url: str
     api_key: str | None = None
@@ -40,17 +40,17 @@ class EndpointAddress:
 async def open_target(
     address: EndpointAddress, endpoint: SimulatedEndpoint | None = None
 ) -> AsyncIterator[tuple[BenchTarget, str | None]]:
-    """The endpoint at an address, and what must be said of it if it is simulated (by `endpoint`, for tests).
+    """The endpoint at an address, and the notice to show if it is simulated.
 
-    Raises SettingsRefused, ServerAway or KeyRefused.
+    Tests pass the simulated `endpoint`. Raises SettingsRefused, ServerAway or KeyRefused.
     """
-    if address.url != direct_simulated.SIMULATED_ADDRESS:
+    if address.url != simulated.SIMULATED_ADDRESS:
         yield await find_target(_check_url(address.url), address.api_key), None
         return
-    endpoint = endpoint or direct_simulated.build_simulated_endpoint()
-    async with serve(endpoint.app) as served:
-        line = direct_simulated.SIMULATION_NOTICE.format(seconds=direct_simulated.canvas_seconds(endpoint))
-        yield await find_target(f"{served}/v1", address.api_key), line
+    endpoint = endpoint or simulated.build_simulated_endpoint()
+    async with serve(endpoint.app) as server_url:
+        notice = simulated.SIMULATION_NOTICE.format(seconds=simulated.canvas_seconds(endpoint))
+        yield await find_target(f"{server_url}/v1", address.api_key), notice
 
 
 async def run(
@@ -60,10 +60,10 @@ async def run(
     on_progress: ProgressCallback,
     endpoint: SimulatedEndpoint | None = None,
 ) -> BenchResult:
-    """Measure an endpoint until all is done, `stop` is set or it fails; `step` is told how far it is."""
+    """Measure an endpoint until all is done, `stop` is set or it fails; `on_progress` follows each step."""
 
-    async def work(target: BenchTarget, taken: EndpointMeasurements) -> None:
-        await direct.measure_endpoint(target, options, taken, on_progress)
+    async def work(target: BenchTarget, measurements: EndpointMeasurements) -> None:
+        await direct.measure_endpoint(target, options, measurements, on_progress)
 
     return await _run_and_keep(address, work, stop, endpoint)
 
@@ -76,39 +76,46 @@ async def run_gateway(
     quick: bool = False,
     endpoint: SimulatedEndpoint | None = None,
 ) -> BenchResult:
-    """The same prompts directly and then through the gateway, and what lies between the two."""
-    turned: list[ProtocolTurns] = []
+    """The same prompts directly and then through the gateway, and the difference between the two."""
+    finished: list[ProtocolTurns] = []
 
-    async def work(target: BenchTarget, taken: EndpointMeasurements) -> None:
+    async def work(target: BenchTarget, measurements: EndpointMeasurements) -> None:
         await direct.measure_endpoint(
             target,
             DirectOptions(ANSWER_PROTOCOLS, quick=quick, include_whole=False, include_tools=False),
-            taken,
+            measurements,
             on_progress,
         )
-        if taken.stop_reason is None:
+        if measurements.stop_reason is None:
             with tempfile.TemporaryDirectory(prefix="canvasgram-bench-") as folder:
-                await gateway.measure_gateway(target, Path(folder), taken, turned, on_progress, quick=quick)
+                await gateway.measure_gateway(
+                    target, Path(folder), measurements, finished, on_progress, quick=quick
+                )
 
     result = await _run_and_keep(address, work, stop, endpoint)
-    both = ((result.find_row("direct", one.protocol.key), one) for one in turned)
-    found = [gateway.compute_difference(row, one) for row, one in both if row is not None]
-    return replace(result, differences=tuple(one for one in found if one is not None))
+    pairs = ((result.find_row("direct", turns.protocol.key), turns) for turns in finished)
+    differences = [gateway.compute_difference(row, turns) for row, turns in pairs if row is not None]
+    return replace(result, differences=tuple(turns for turns in differences if turns is not None))
 
 
 async def _run_and_keep(
     address: EndpointAddress, measure: MeasureTarget, stop: asyncio.Event, endpoint: SimulatedEndpoint | None
 ) -> BenchResult:
-    began = datetime.now(UTC)
-    taken = EndpointMeasurements()
-    async with open_target(address, endpoint) as (target, simulated):
+    started_at = datetime.now(UTC)
+    measurements = EndpointMeasurements()
+    async with open_target(address, endpoint) as (target, simulation_notice):
         try:
-            if not await run_until_stopped(stop, measure(target, taken)):
-                taken.stop_reason = STOPPED_BY_HAND
+            if not await run_until_stopped(stop, measure(target, measurements)):
+                measurements.stop_reason = STOPPED_BY_HAND
         except* BenchFailed as failed:  # the gateway's process
-            taken.stop_reason = f"The measurement failed: {first_error_text(failed)}."
-        told = describe_conditions(target, taken, began, simulated=simulated)
-        return BenchResult(tuple(taken.rows), tuple(told), tuple(taken.tool_scores), ended=taken.stop_reason)
+            measurements.stop_reason = f"The measurement failed: {first_error_text(failed)}."
+        conditions = describe_conditions(target, measurements, started_at, simulated=simulation_notice)
+        return BenchResult(
+            tuple(measurements.rows),
+            tuple(conditions),
+            tuple(measurements.tool_scores),
+            ended=measurements.stop_reason,
+        )
 
 
 def _check_url(address: str) -> str:

@@ -1,41 +1,74 @@
-"""Leads a measurement on the terminal: bars while it runs, then what was found, printed and written; its exit
-code.
-"""
+"""Runs a measurement on the terminal: progress bars, then the result, printed and written to files."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from bot.bench.endpoint import files as result_files
-from bot.bench.endpoint import json_output as result_json
-from bot.bench.endpoint import output as result_table
+from bot.bench.endpoint.output import format_json, format_lines, format_markdown
 from bot.bench.endpoint.result import BenchResult
 from bot.bench.harness import progress
+from bot.bench.harness.bots import BenchFailed
 from bot.bench.harness.progress import ProgressCallback
+from bot.usage.charts import are_charts_installed
+
+FILE_NAME = "canvasgram-bench"
+NO_CHARTS = "The picture cannot be drawn here: add it with `uv sync --extra charts`, or leave out --out."
 
 MeasureEndpoint = Callable[[asyncio.Event, ProgressCallback], Awaitable[BenchResult]]
 
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
-    """How a result is told: by `say`, as tables or as JSON; files go to the folder `out`, and `note` names
-    them.
+    """How a result is shown.
+
+    `print_result` gets tables or JSON; files go to `folder`, and `print_note` names them.
     """
 
     print_result: Callable[[str], None]
     print_note: Callable[[str], None]
     folder: Path | None = None
     as_json: bool = False
+    can_draw_charts: bool = field(default_factory=are_charts_installed)
 
 
 async def run_and_print(measure: MeasureEndpoint, options: OutputOptions, stop: asyncio.Event) -> int:
-    """Measure until all is done or `stop` is set; what was found is told in any case. Returns the exit code."""
+    """Measure until all is done or `stop` is set, and show what was measured in any case.
+
+    Returns the exit code. Raises BenchFailed before anything is measured if a chart is wanted that cannot be
+    drawn.
+    """
+    if options.folder is not None and not options.can_draw_charts:
+        raise BenchFailed(NO_CHARTS)
     with progress.progress_bars() as step:
         result = await measure(stop, step)
-    options.print_result(
-        result_json.format_json(result) if options.as_json else "\n".join(result_table.format_lines(result))
-    )
-    for file in result_files.write_files(result, options.folder) if options.folder else ():
-        options.print_note(f"written: {file}")
+    if options.as_json:
+        options.print_result(format_json(result))
+    else:
+        options.print_result("\n".join(format_lines(result)))
+    if options.folder is not None:
+        for file in write_files(result, options.folder):
+            options.print_note(f"written: {file}")
     return result.exit_code
+
+
+def write_files(result: BenchResult, folder: Path) -> list[Path]:
+    """Write JSON, a Markdown page and the chart, and return the files.
+
+    There is no chart where there is nothing to draw. Raises BenchFailed.
+    """
+    data = folder / f"{FILE_NAME}.json"
+    page = folder / f"{FILE_NAME}.md"
+    picture = folder / f"{FILE_NAME}.png"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        data.write_text(format_json(result) + "\n", encoding="utf-8")
+        page.write_text("\n".join(format_markdown(result)) + "\n", encoding="utf-8")
+        from bot.bench.endpoint.chart import draw_chart  # late: matplotlib takes a second to import
+
+        is_drawn = draw_chart(result, picture)
+    except OSError as error:
+        raise BenchFailed(f"{folder} cannot be written: {error.strerror}.") from None
+    if is_drawn:
+        return [data, page, picture]
+    return [data, page]

@@ -1,6 +1,6 @@
-"""Single calls that want one tool each, with thinking and without: how often the right call comes back.
+"""Single calls that need one tool each, with thinking and without: how often the right call comes back.
 
-Owns the cases and their judgement; a call counts as right by the tool's own schema and by what was plainly
+Owns the cases and their scoring; a call counts as right by the tool's own schema and by what was plainly
 asked for.
 """
 
@@ -14,16 +14,14 @@ from bot.bench.harness.sample_tools import discover_with_samples
 from bot.domain import Message, ModelRequest, Reply
 from tools.base import Tool
 
-MAX_TOKENS = 2048  # tokens, a thought included
+MAX_TOKENS = 2048  # a thought included
 
 ToolCallVerdict = Literal["right", "mended", "wrong"]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallCase:
-    """A message, the call it wants, and what must stand in the call's arguments: each text somewhere in its
-    value.
-    """
+    """A message, the call it needs, and the texts that must occur in the call's arguments, by argument."""
 
     text: str
     tool_name: str
@@ -76,7 +74,7 @@ TOOL_CALL_CASES = (
 
 
 def build_toolbox() -> Toolbox:
-    """The tools every case is offered: the house's own and the bench's stand-ins."""
+    """The tools that every case is offered: the built-in ones and the bench's samples."""
     return Toolbox(discover_with_samples())
 
 
@@ -89,19 +87,19 @@ def build_tool_request(case: ToolCallCase, toolbox: Toolbox, *, thinking: bool) 
 
 
 def judge_reply(reply: Reply, case: ToolCallCase, tools: Mapping[str, Tool]) -> ToolCallVerdict:
-    """Whether the reply holds the one call that was wanted: as it came, only once mended, or not."""
+    """Whether the reply holds the one call that was needed: as it came, only once repaired, or not."""
     if len(reply.calls) != 1 or reply.finish_reason == "length":
         return "wrong"
     call = reply.calls[0]
-    wanted = check_call(call, tools)
+    checked = check_call(call, tools)
     if (
-        not isinstance(wanted, CheckedCall)
-        or wanted.call.name != case.tool_name
-        or not _has_required_texts(wanted.arguments, case)
+        not isinstance(checked, CheckedCall)
+        or checked.call.name != case.tool_name
+        or not _has_required_texts(checked.arguments, case)
     ):
         return "wrong"
-    as_it_came = call.name == case.tool_name and _is_unchanged(call.arguments, wanted.arguments)
-    if as_it_came:
+    is_unchanged = call.name == case.tool_name and _is_unchanged(call.arguments, checked.arguments)
+    if is_unchanged:
         return "right"
     return "mended"
 
@@ -111,11 +109,9 @@ def _has_required_texts(arguments: Mapping[str, Any], case: ToolCallCase) -> boo
 
 
 def _is_unchanged(raw_arguments: str, checked_arguments: Mapping[str, Any]) -> bool:
-    """Whether every argument stood there already with the value it was checked to."""
-    given = read_json(raw_arguments)
-    return isinstance(given, dict) and all(
-        checked_arguments.get(key) == value for key, value in given.items()
-    )
+    """Whether every argument already had the value it was checked to."""
+    raw = read_json(raw_arguments)
+    return isinstance(raw, dict) and all(checked_arguments.get(key) == value for key, value in raw.items())
 
 
 def select_cases(*, quick: bool) -> Sequence[ToolCallCase]:

@@ -1,1 +1,1 @@
-"""What all benches use."""
+"""What all benches share: bots as processes, simulated people, workload, statistics and machine facts."""

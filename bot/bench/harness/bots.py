@@ -1,6 +1,6 @@
 """The bots that are measured: how each is started as a process of its own, and what it costs the machine.
 
-Owns the processes. Their environment holds only what is said here, lest a real token of this machine's be
+Owns the processes. Their environment holds only what is set here, so that no real token of this machine is
 used.
 """
 
@@ -27,12 +27,12 @@ _MAX_LAST_LINES = 5
 
 
 class BenchFailed(CanvasgramError):
-    """A measurement could not be made: says which bot did what."""
+    """A measurement could not be made; the text says which bot did what."""
 
 
 @dataclass(frozen=True, slots=True)
 class BotEnvironment:
-    """Where a bot finds its world: the two simulators, and its own folder; `settings` are for ours alone."""
+    """What a bot is connected to: the two simulators, and its own folder; `settings` are for ours alone."""
 
     token: str
     telegram_url: str
@@ -43,7 +43,10 @@ class BotEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class ProcessMemory:
-    """What a process holds, in MiB; `shared_out` counts shared pages in parts (PSS), None where unknown."""
+    """The memory of a process in MiB.
+
+    `proportional_mib` counts shared pages in proportion (PSS). None where unknown.
+    """
 
     resident_mib: float | None
     proportional_mib: float | None
@@ -62,7 +65,7 @@ class BotProcess:
         self._log_file = log_file
 
     async def watch(self) -> None:
-        """Until the process has ended; raises BenchFailed if nobody ended it."""
+        """Wait until the process has ended; raises BenchFailed if nobody ended it."""
         code = await self._process.wait()
         if not self.end_expected:
             raise BenchFailed(
@@ -79,7 +82,7 @@ class BotProcess:
         await self._end_with(signal.SIGKILL)
 
     async def stop(self) -> None:
-        """End it in order, or at last without."""
+        """End it in order, and after a timeout by force."""
         try:
             async with asyncio.timeout(STOP_SECONDS + 1):
                 await self._end_with(signal.SIGTERM)
@@ -87,25 +90,21 @@ class BotProcess:
             await self._end_with(signal.SIGKILL)
 
     def read_cpu_seconds(self) -> float | None:
-        """Seconds of processor time so far, of all its threads and ended children; None where /proc does not
-        tell.
-        """
+        """Seconds of processor time so far, of all its threads and ended children; None without /proc."""
         with contextlib.suppress(OSError, ValueError):
-            fields = (
-                Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-            )
+            stat = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii")
+            fields = stat.rpartition(")")[2].split()
             return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
         return None
 
     def read_memory(self) -> ProcessMemory:
-        """What it holds now."""
+        """Its memory now."""
         return ProcessMemory(self._read_mib("status", "VmRSS"), self._read_mib("smaps_rollup", "Pss"))
 
     def _read_mib(self, proc_file: str, field_name: str) -> float | None:
         with contextlib.suppress(OSError, ValueError):
-            for line in (
-                Path(f"/proc/{self._process.pid}/{proc_file}").read_text(encoding="ascii").splitlines()
-            ):
+            path = Path(f"/proc/{self._process.pid}/{proc_file}")
+            for line in path.read_text(encoding="ascii").splitlines():
                 if line.startswith(f"{field_name}:"):
                     return int(line.split()[1]) * 1024 / MIB
         return None
@@ -120,29 +119,25 @@ class BotProcess:
 async def start_bot(bot_name: BotName, environment: BotEnvironment) -> BotProcess:
     """Start a bot; its output goes to a file in its folder."""
     command, settings = _build_launch(bot_name, environment)
-    log = environment.folder / "output.log"
-    began = time.monotonic()
-    with log.open("ab") as output:
+    log_file = environment.folder / "output.log"
+    started_at = time.monotonic()
+    with log_file.open("ab") as log_stream:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", *command),
             cwd=environment.folder,
             env=settings,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,  # Ctrl-C is the bench's: it ends its bots itself
+            stdout=log_stream,
+            stderr=log_stream,
+            start_new_session=True,  # Ctrl-C goes to the bench, which ends its bots itself
         )
-    return BotProcess(bot_name, process, log, began)
+    return BotProcess(bot_name, process, log_file, started_at)
 
 
 def _build_launch(bot_name: BotName, environment: BotEnvironment) -> tuple[list[str], dict[str, str]]:
     paths = {"PYTHONPATH": str(_ROOT)}
     if bot_name != "ours":
-        return [
-            f"bot.bench.load.{bot_name}_loop",
-            environment.token,
-            environment.telegram_url,
-            environment.model_url,
-        ], paths
+        urls = [environment.telegram_url, environment.model_url]
+        return [f"bot.bench.load.{bot_name}_loop", environment.token, *urls], paths
     return ["bot", "run"], paths | {
         "TELEGRAM_TOKEN": environment.token,
         "TELEGRAM_API_URL": environment.telegram_url,
@@ -150,7 +145,7 @@ def _build_launch(bot_name: BotName, environment: BotEnvironment) -> tuple[list[
         "DATABASE_URL": f"sqlite+aiosqlite:///{environment.folder / 'canvasgram.db'}",
         "ADMIN_IDS": "1",
         "ACCESS": "open",
-        "CANVASES_A_DAY": "1000000000",  # looked up for every message, and never used up
-        "WARM_UP": "off",  # the yardsticks warm nothing, and every call counts
+        "CANVASES_A_DAY": "1000000000",  # checked for every message, and never used up
+        "WARM_UP": "off",  # the baseline bots do not warm up, and every call counts
         **environment.settings,
     }

@@ -1,6 +1,4 @@
-"""The conditions of a run: machine, versions, where the database lies and how long that disk takes to be
-sure.
-"""
+"""The conditions of a run: machine, versions, and the disk under the database with its cost of an fsync."""
 
 import contextlib
 import importlib.metadata
@@ -25,14 +23,12 @@ def describe_machine(folder: Path) -> Iterator[tuple[str, str]]:
     yield "machine", f"{_processor_name()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}"
     versions = ", ".join(f"{name} {version}" for name, version in _installed_versions())
     yield "versions", f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {versions}"
-    yield (
-        "database",
-        f"SQLite as shipped, in {folder} ({find_file_system(folder)}); a write with fsync {describe_fsync(folder)}",
-    )
+    disk = f"{folder} ({find_file_system(folder)}); a write with fsync {describe_fsync(folder)}"
+    yield "database", f"SQLite as shipped, in {disk}"
 
 
 def describe_load() -> str:
-    """How busy the machine was, over 1, 5 and 15 minutes."""
+    """The load of the machine over 1, 5 and 15 minutes."""
     try:
         return " ".join(f"{load:.1f}" for load in os.getloadavg())
     except OSError:
@@ -40,31 +36,31 @@ def describe_load() -> str:
 
 
 def describe_fsync(folder: Path) -> str:
-    """What a 4 KiB write costs in this folder until the disk is sure of it."""
-    spent = []
+    """The time that a 4 KiB write with fsync takes in this folder."""
+    durations = []
     with tempfile.TemporaryFile(dir=folder) as file:
         for _ in range(_FSYNC_WRITES):
-            began = time.perf_counter()
+            started_at = time.perf_counter()
             file.write(_PAGE)
             file.flush()
             os.fsync(file.fileno())
-            spent.append(time.perf_counter() - began)
-    return f"takes {1000 * (median(spent) or 0):.2f} ms"
+            durations.append(time.perf_counter() - started_at)
+    return f"takes {1000 * (median(durations) or 0):.2f} ms"
 
 
 def find_file_system(folder: Path, mounts: Path = Path("/proc/mounts")) -> str:
-    """The kind of file system a folder is on; `unknown` where the machine does not tell."""
-    best = ""
-    kind = "unknown"
+    """The kind of file system a folder is on; `unknown` where the machine does not say."""
+    best_mount_point = ""
+    best_type = "unknown"
     with contextlib.suppress(OSError):
         for line in mounts.read_text(encoding="utf-8").splitlines():
-            _, at, found, *_ = line.split()
-            if folder.resolve().is_relative_to(at) and len(at) >= len(best):
-                best = at
-                kind = found
-    if kind in {"tmpfs", "ramfs"}:
+            _, mount_point, mount_type, *_ = line.split()
+            if folder.resolve().is_relative_to(mount_point) and len(mount_point) >= len(best_mount_point):
+                best_mount_point = mount_point
+                best_type = mount_type
+    if best_type in {"tmpfs", "ramfs"}:
         return "tmpfs: no real disk"
-    return kind
+    return best_type
 
 
 def _installed_versions() -> Iterator[tuple[str, str]]:

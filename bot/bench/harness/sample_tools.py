@@ -1,4 +1,4 @@
-"""Five tools that a gateway might well be given, for the size of a prompt only; they do nothing."""
+"""Five tools that a gateway might be given, for the size of a prompt only; they do nothing."""
 
 from typing import Literal
 
@@ -63,7 +63,8 @@ SAMPLE_TOOLS: tuple[Tool, ...] = (weather, search_web, convert_currency, remind_
 
 
 def discover_with_samples() -> tuple[Tool, ...]:
-    """The house's tools and these; `remind_me` is in the place of `schedule`, for the cases were asked with
-    it.
+    """The built-in tools and these.
+
+    `remind_me` replaces `schedule`, since the cases were recorded with it.
     """
     return (*(tool for tool in discover() if tool.name != "schedule"), *SAMPLE_TOOLS)

@@ -1,5 +1,4 @@
-"""A bot between its two simulators: people write to it here, and what comes back is timed at the simulators'
-doors.
+"""A bot between its two simulators: people write to it here, and its answers are timed at the simulators.
 
 Owns both simulators and the bot's process while a measurement lasts.
 """
@@ -11,8 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.bench.harness import bots
-from bot.bench.harness import workload as talk
+from bot.bench.harness import bots, workload
 from bot.bench.harness.bots import BenchFailed, BotEnvironment, BotProcess
 from bot.bench.harness.statistics import BotName
 from bot.http_server import serve
@@ -20,15 +18,15 @@ from bot.sim.telegram.server import BotApi, BotApiCall, FloodLimits
 from bot.sim.vllm.server import SimulatedEndpoint
 
 FIRST_CHAT_ID = 1000
-PATIENCE = 30.0  # seconds after which a bot that says nothing has failed
+PATIENCE_SECONDS = 30.0  # after which a bot that says nothing has failed
 
 MESSAGE_METHODS = ("sendMessage", "editMessageText")
-MAX_CALLS_SEARCHED = 400  # calls that are looked through for an answer
+MAX_CALLS_SEARCHED = 400  # for an answer
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerTimes:
-    """One message and its answer, in seconds of the steady clock."""
+    """One message and its answer, in seconds of the monotonic clock."""
 
     fetched_at: float
     first_words_at: float
@@ -42,7 +40,7 @@ class AnswerTimes:
 
     @property
     def own_seconds(self) -> float:
-        """The round trip less the model's time."""
+        """The round trip without the model's time."""
         return self.round_trip_seconds - self.model_seconds
 
     @property
@@ -52,7 +50,7 @@ class AnswerTimes:
 
 
 class Stage:
-    """One bot and its world."""
+    """One bot and the simulators it is connected to."""
 
     def __init__(
         self,
@@ -71,13 +69,13 @@ class Stage:
 
     @property
     def process(self) -> BotProcess:
-        """The bot's process."""
+        """The bot's process; raises BenchFailed before it was started."""
         if self._process is None:
             raise BenchFailed(f"{bots.BOT_LABELS[self.name]} was not started")
         return self._process
 
     async def start(self) -> float:
-        """Start the bot; seconds until its first poll arrived."""
+        """Start the bot; returns the seconds until its first poll arrived."""
         polls = len(self.api.calls_of("getUpdates"))
         self._process = await bots.start_bot(self.name, self._environment)
         self._watch_tasks.create_task(self._process.watch())
@@ -97,8 +95,8 @@ class Stage:
         return self.read_times(update, number, chat_index)
 
     def write_question(self, number: int, chat_index: int) -> int:
-        """Let a person write question `number`; gives the update's id."""
-        return self.api.person(FIRST_CHAT_ID + chat_index).send(talk.write_question(number)).update_id
+        """Let a person write question `number`; returns the update's id."""
+        return self.api.person(FIRST_CHAT_ID + chat_index).send(workload.write_question(number)).update_id
 
     async def wait_for_answer(self, number: int, chat_index: int) -> None:
         """Wait until the whole answer has arrived at Telegram."""
@@ -107,55 +105,61 @@ class Stage:
         )
 
     def read_times(self, update_id: int, number: int, chat_index: int) -> AnswerTimes:
-        """When things happened to a question that was answered."""
+        """The times of a question that was answered."""
         fetched = self.api.fetched_at(update_id)
-        whole = self._find_answer(number, chat_index)
-        if fetched is None or whole is None:
+        answer = self._find_answer(number, chat_index)
+        if fetched is None or answer is None:
             raise BenchFailed(f"{bots.BOT_LABELS[self.name]} did not answer question {number}")
-        words = (
-            self._find_message_call(chat_index, lambda text: text.startswith(talk.reply_opening(number)))
-            or whole
+        first_words = (
+            self._find_message_call(chat_index, lambda text: text.startswith(workload.reply_opening(number)))
+            or answer
         )
-        model = sum((log.finished_at or log.received_at) - log.received_at for log in self.endpoint.requests)
-        return AnswerTimes(fetched, words.arrived_at, whole.arrived_at, model)
+        model_seconds = sum(
+            (log.finished_at or log.received_at) - log.received_at for log in self.endpoint.requests
+        )
+        return AnswerTimes(fetched, first_words.arrived_at, answer.arrived_at, model_seconds)
 
     def _find_answer(self, number: int, chat_index: int) -> BotApiCall | None:
-        return self._find_message_call(chat_index, lambda text: text.endswith(talk.reply_ending(number)))
+        return self._find_message_call(chat_index, lambda text: text.endswith(workload.reply_ending(number)))
 
     def _find_message_call(self, chat_index: int, matches: Callable[[str], bool]) -> BotApiCall | None:
-        """The first call that showed such a text in this chat, among the newest."""
+        """The first call, among the newest, that showed a matching text in this chat."""
         newest = itertools.islice(reversed(self.api.calls), MAX_CALLS_SEARCHED)
-        shows = [
+        message_calls = [
             call
             for call in newest
             if call.method in MESSAGE_METHODS and call.chat_id == FIRST_CHAT_ID + chat_index
         ]
-        return next((call for call in reversed(shows) if matches(call.text)), None)
+        return next((call for call in reversed(message_calls) if matches(call.text)), None)
 
     async def _wait_until(self, predicate: Callable[[], object], failure: str) -> None:
         try:
-            await self.api.wait_until(predicate, PATIENCE)
+            await self.api.wait_until(predicate, PATIENCE_SECONDS)
         except TimeoutError:
-            said = self.process.last_output()
+            last_output = self.process.last_output()
             raise BenchFailed(
-                f"{bots.BOT_LABELS[self.name]} {failure} within {PATIENCE:g} s; its last words: {said}"
+                f"{bots.BOT_LABELS[self.name]} {failure} within {PATIENCE_SECONDS:g} s; "
+                f"its last words: {last_output}"
             ) from None
 
 
 @contextlib.asynccontextmanager
 async def open_stage(name: BotName, folder: Path, endpoint: SimulatedEndpoint) -> AsyncIterator[Stage]:
-    """A stage with its simulators served, the bot not yet started; its files stay in `folder` for the next
-    stage.
+    """A stage with its simulators served, the bot not yet started.
+
+    Its files stay in `folder` for the next stage.
     """
-    own = folder / name
-    own.mkdir(parents=True, exist_ok=True)
+    own_folder = folder / name
+    own_folder.mkdir(parents=True, exist_ok=True)
     api = BotApi(limits=FloodLimits.unlimited())
     async with (
         api.serve_on_loopback() as telegram,
         serve(endpoint.app) as model,
-        asyncio.TaskGroup() as watch,
+        asyncio.TaskGroup() as watch_tasks,
     ):
-        stage = Stage(name, api, endpoint, BotEnvironment(api.token, telegram, f"{model}/v1", own), watch)
+        stage = Stage(
+            name, api, endpoint, BotEnvironment(api.token, telegram, f"{model}/v1", own_folder), watch_tasks
+        )
         try:
             yield stage
         finally:

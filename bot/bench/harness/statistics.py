@@ -13,9 +13,10 @@ BOT_ORDER: tuple[BotName, ...] = ("bare", "memory", "ours")
 
 @dataclass(frozen=True, slots=True)
 class FigureLimit:
-    """What ours may be at most: `base` of a yardstick (None: no yardstick) times `factor`, and `extra`.
+    """What ours may be at most: `factor` times `base`, plus `extra`.
 
-    `wanted` is for yes and no: then nothing else counts.
+    `base` is the figure of a baseline bot (None: no base).
+    `required` is for yes and no: then nothing else counts.
     """
 
     factor: float = 0.0
@@ -32,7 +33,7 @@ class FigureLimit:
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """One line of figures. `key` is stable, for machines; `values` are of one unit."""
+    """One line of figures. `key` is stable, for machines; `values` share one unit."""
 
     key: str
     label: str
@@ -43,7 +44,7 @@ class FigureRow:
 
     @property
     def ratio(self) -> float | None:
-        """Ours in terms of the memory loop; None for yes and no, or where one of the two is missing."""
+        """Ours divided by the memory loop's; None for yes and no, or where one of the two is missing."""
         ours = self.values.get("ours")
         memory = self.values.get("memory")
         if isinstance(ours, bool) or isinstance(memory, bool) or ours is None or not memory:
@@ -52,23 +53,22 @@ class FigureRow:
 
     @property
     def verdict(self) -> Literal["ok", "over", ""]:
-        """Whether ours keeps its limit; nothing where there is no limit or no figure."""
+        """Whether ours keeps its limit; empty where there is no limit or no figure."""
         ours = self.values.get("ours")
         if self.limit is None or ours is None:
             return ""
         if self.limit.required is not None:
-            if ours is self.limit.required:
-                return "ok"
-            return "over"
-        if ours <= self.limit.maximum:
-            return "ok"
-        return "over"
+            is_kept = ours is self.limit.required
+        else:
+            is_kept = ours <= self.limit.maximum
+        return "ok" if is_kept else "over"
 
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """All figures of a run, and its conditions as (name, text); not `whole`, if it was stopped before its
-    end.
+    """All figures of a run, and its conditions as (name, text).
+
+    `is_complete` is False if the run was stopped before its end.
     """
 
     rows: tuple[FigureRow, ...]
@@ -77,20 +77,23 @@ class LoadReport:
 
     @property
     def has_passed(self) -> bool:
-        """Whether no limit is missed."""
+        """Whether every limit is kept."""
         return all(row.verdict != "over" for row in self.rows)
 
 
 def limit_to(maximum: float) -> FigureLimit:
-    """A limit of its own, whatever the yardsticks do."""
+    """An absolute limit, whatever the baseline bots do."""
     return FigureLimit(extra=maximum, text=f"{maximum:,g}")
 
 
 def limit_to_memory_loop(factor: float, base: float | None, extra: float = 0.0) -> FigureLimit | None:
-    """`factor` times the memory loop's figure and `extra`; no limit where that was not measured."""
+    """`factor` times the memory loop's figure plus `extra`; no limit where that was not measured."""
     if base is None:
         return None
-    return FigureLimit(factor, base, extra, text=f"{factor:g} x memory" + (f" + {extra:g}" if extra else ""))
+    text = f"{factor:g} x memory"
+    if extra:
+        text = f"{text} + {extra:g}"
+    return FigureLimit(factor, base, extra, text=text)
 
 
 def limit_to_answer(*, value: bool) -> FigureLimit:
@@ -99,32 +102,36 @@ def limit_to_answer(*, value: bool) -> FigureLimit:
 
 
 def percentile(values: Iterable[float], fraction: float) -> float | None:
-    """The value below which `share` (0 to 1) of them lie, between the two nearest; None of nothing."""
+    """The value below which `fraction` (0 to 1) of them lie, interpolated; None for no values."""
     ordered = sorted(values)
     if not ordered:
         return None
-    place = fraction * (len(ordered) - 1)
-    low = int(place)
+    position = fraction * (len(ordered) - 1)
+    low = int(position)
     high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
 def median(values: Iterable[float]) -> float | None:
-    """The middle one; None of nothing."""
+    """The middle value; None for no values."""
     return percentile(values, 0.5)
 
 
 def count_overlap(spans: Iterable[tuple[float, float]]) -> int:
     """How many of these (begin, end) overlap at most; one that ends as another begins does not overlap it."""
     moments = sorted((moment, step) for begin, end in spans for moment, step in ((begin, 1), (end, -1)))
-    open_now = most = 0
+    open_count = 0
+    max_count = 0
     for _, step in moments:
-        open_now += step
-        most = max(most, open_now)
-    return most
+        open_count += step
+        max_count = max(max_count, open_count)
+    return max_count
 
 
 def order_rounds(bot_names: Sequence[BotName], count: int) -> list[tuple[BotName, ...]]:
-    """The order of `count` rounds: there and back again, so that a drift of the machine meets all alike."""
-    forth = tuple(bot_names)
-    return [forth if number % 2 == 0 else forth[::-1] for number in range(count)]
+    """The order of `count` rounds: forwards, then backwards.
+
+    So drift of the machine affects all bots alike.
+    """
+    forwards = tuple(bot_names)
+    return [forwards if number % 2 == 0 else forwards[::-1] for number in range(count)]

@@ -1,4 +1,4 @@
-"""A yardstick: the least that answers at all. aiohttp; getUpdates, one model call, one send. Nothing is kept."""
+"""The baseline bot that does the least: aiohttp, getUpdates, one model call, one send; nothing is stored."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ POLL_SECONDS = 20
 
 
 async def run_bare_loop(token: str, telegram_url: str, model_url: str) -> None:
-    """Poll for ever; each message is answered in a task of its own."""
+    """Poll forever; each message is answered in a task of its own."""
     api = f"{telegram_url}/bot{token}"
     offset = 0
     async with ClientSession(timeout=ClientTimeout(total=120)) as http, asyncio.TaskGroup() as tasks:
@@ -24,9 +24,9 @@ async def run_bare_loop(token: str, telegram_url: str, model_url: str) -> None:
 
 
 async def _answer_message(http: ClientSession, api: str, model_url: str, message: dict[str, Any]) -> None:
-    asked = [{"role": "user", "content": message["text"]}]
+    messages = [{"role": "user", "content": message["text"]}]
     with contextlib.suppress(ClientError):
-        body = {"model": "diffusiongemma", "messages": asked, "max_tokens": 1024}
+        body = {"model": "diffusiongemma", "messages": messages, "max_tokens": 1024}
         reply = await _post(http, f"{model_url}/chat/completions", body)
         text = reply["choices"][0]["message"]["content"]
         await _post(http, f"{api}/sendMessage", {"chat_id": message["chat"]["id"], "text": text})

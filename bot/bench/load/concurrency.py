@@ -1,8 +1,9 @@
-"""Many chats at once before few seats, and how soon the first words of a long answer are seen."""
+"""Many chats at once on few seats, and how soon the first words of a long answer are seen."""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bot.bench.harness.stage import AnswerTimes, Stage, open_stages
@@ -24,7 +25,7 @@ QUICK_CANVAS_SECONDS = 0.16
 SLOW_CANVAS_SECONDS = 1.6
 MAX_WALL_SECONDS = 1.4
 MAX_FIRST_WORDS_SECONDS = 1.75
-REST_SECONDS = 1.0  # seconds before a round, after which every budget a bot keeps to is full again
+REST_SECONDS = 1.0  # before a round: every rate budget of a bot is full again
 FIRST_WARM_UP_NUMBER = 10**6  # questions from here on are answered in one canvas
 
 # A third of the answers takes three canvases, the others two: 28 canvases, which is 7 on each of 4 seats.
@@ -34,8 +35,9 @@ _THREE_CANVAS_BRAIN = ProseBrain(answer_tokens=650)
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyResult:
-    """Seconds from the first update leaving Telegram to the last whole answer, and the most model calls at
-    once.
+    """One round of chats that all write at once.
+
+    Seconds from the first update leaving Telegram to the last whole answer, and the most model calls at once.
     """
 
     wall_seconds: float
@@ -43,24 +45,22 @@ class ConcurrencyResult:
 
 
 async def measure_concurrency(bot_names: tuple[BotName, ...], folder: Path, trials: int) -> list[FigureRow]:
-    """Twelve chats write at the same moment, `times` over; the middle of the walls, the most of the calls."""
-    found: dict[BotName, list[ConcurrencyResult]] = {name: [] for name in bot_names}
-    async with open_stages(
-        bot_names, folder, lambda: _build_endpoint(QUICK_CANVAS_SECONDS, _answer_short_or_long)
-    ) as stages:
+    """Twelve chats write at the same moment, `trials` times: the median wall time, the most model calls."""
+    results: dict[BotName, list[ConcurrencyResult]] = {name: [] for name in bot_names}
+    make_endpoint = partial(_build_endpoint, QUICK_CANVAS_SECONDS, _answer_short_or_long)
+    async with open_stages(bot_names, folder, make_endpoint) as stages:
         for stage in stages.values():
             await _ask_together(stage, range(FIRST_WARM_UP_NUMBER, FIRST_WARM_UP_NUMBER + CHATS))
-        for place, order in enumerate(order_rounds(bot_names, trials)):
+        for round_number, order in enumerate(order_rounds(bot_names, trials)):
             await asyncio.sleep(REST_SECONDS)
             for name in order:
-                found[name].append(
-                    await _ask_together(stages[name], range(place * CHATS, (place + 1) * CHATS))
-                )
+                numbers = range(round_number * CHATS, (round_number + 1) * CHATS)
+                results[name].append(await _ask_together(stages[name], numbers))
     walls: dict[BotName, FigureValue] = {
-        name: median([one.wall_seconds for one in crowds]) for name, crowds in found.items()
+        name: median([result.wall_seconds for result in bot_results]) for name, bot_results in results.items()
     }
     calls: dict[BotName, FigureValue] = {
-        name: max(one.peak_calls for one in crowds) for name, crowds in found.items()
+        name: max(result.peak_calls for result in bot_results) for name, bot_results in results.items()
     }
     return [
         FigureRow(
@@ -71,17 +71,20 @@ async def measure_concurrency(bot_names: tuple[BotName, ...], folder: Path, tria
 
 
 async def measure_first_words(bot_names: tuple[BotName, ...], folder: Path, trials: int) -> list[FigureRow]:
-    """An answer of three canvases of 1.6 s, `times` over; all bots at the same time, since they mostly wait."""
-    async with open_stages(
-        bot_names, folder, lambda: _build_endpoint(SLOW_CANVAS_SECONDS, _THREE_CANVAS_BRAIN)
-    ) as stages:
+    """An answer of three canvases of 1.6 s, `trials` times.
+
+    All bots run at the same time, since they mostly wait.
+    """
+    make_endpoint = partial(_build_endpoint, SLOW_CANVAS_SECONDS, _THREE_CANVAS_BRAIN)
+    async with open_stages(bot_names, folder, make_endpoint) as stages:
         async with asyncio.TaskGroup() as tasks:
             running = {
                 name: tasks.create_task(_ask_long_answers(stage, trials)) for name, stage in stages.items()
             }
-        timed = {name: task.result() for name, task in running.items()}
+        times_by_bot = {name: task.result() for name, task in running.items()}
     seconds: dict[BotName, FigureValue] = {
-        name: median([one.first_words_seconds for one in them]) for name, them in timed.items()
+        name: median([answer_times.first_words_seconds for answer_times in bot_times])
+        for name, bot_times in times_by_bot.items()
     }
     return [
         FigureRow(
@@ -100,16 +103,16 @@ async def _ask_together(stage: Stage, numbers: Sequence[int]) -> ConcurrencyResu
     updates = [stage.write_question(number, chat) for chat, number in enumerate(numbers)]
     for chat, number in enumerate(numbers):
         await stage.wait_for_answer(number, chat)
-    timed = [
+    times = [
         stage.read_times(update, number, chat)
         for (chat, number), update in zip(enumerate(numbers), updates, strict=True)
     ]
     spans = [
         (log.received_at, log.finished_at) for log in stage.endpoint.requests if log.finished_at is not None
     ]
-    return ConcurrencyResult(
-        max(one.answered_at for one in timed) - min(one.fetched_at for one in timed), count_overlap(spans)
-    )
+    first_fetched_at = min(answer_times.fetched_at for answer_times in times)
+    last_answered_at = max(answer_times.answered_at for answer_times in times)
+    return ConcurrencyResult(last_answered_at - first_fetched_at, count_overlap(spans))
 
 
 async def _ask_long_answers(stage: Stage, trials: int) -> list[AnswerTimes]:

@@ -1,7 +1,7 @@
-"""What a large ledger costs: a turn of the gateway on an empty database beside one on a million model calls,
-in turns; and a report of all of it.
+"""The cost of a large ledger: turns on an empty database compared with turns on a million model calls.
 
-The rows are written straight into the file, for no gateway could answer so much before the measurement.
+Also the time of a report of all of it. The rows are written straight into the file, since no gateway could
+answer so much before the measurement.
 """
 
 import os
@@ -17,15 +17,15 @@ from bot.bench.harness.workload import ProseBrain
 from bot.bench.load.latency import CHATS, SLICE_MESSAGES, ask_in_a_row
 from bot.db.migrate import migrate
 from bot.sim.vllm.server import SimulatedEndpoint
-from bot.usage import report_command as telling
+from bot.usage import report_command
 from tools.threads import run_in_thread
 
 MODEL_CALLS = 1_000_000
-CALLS_PER_TURN = 4  # model calls of a turn
-OLD_CHATS = 500  # the bench's own are among them
+CALLS_PER_TURN = 4
+OLD_CHATS = 500  # the chats of the bench are among them
 DAYS = 90
 MAX_SLOWDOWN = 1.10
-MAX_REPORT_SECONDS = 2.0  # seconds
+MAX_REPORT_SECONDS = 2.0
 FIRST_QUESTION = 300_000
 
 _ROW_TIME = ":begin + i * :step"
@@ -118,69 +118,70 @@ _CHAT_ROW: Columns = {"lane": "CAST(:chat + i - 1 AS TEXT)", "conversation": "2"
 async def measure_large_ledger(
     folder: Path, messages: int, model_calls: int = MODEL_CALLS
 ) -> list[FigureRow]:
-    """Rows of own time over `messages` on each database, there and back again, so that a drift meets both
-    alike.
+    """Rows of own time over `messages` on each database.
+
+    The databases take turns, forwards and backwards, so that drift of the machine affects both alike.
     """
     empty = folder / "empty"
     full = folder / "full"
-    await run_in_thread(
-        fill_database, full / "ours" / "canvasgram.db", model_calls
-    )  # half a minute, in which Ctrl-C must be heard
-    _create_database(
-        empty / "ours" / "canvasgram.db"
-    )  # a gateway that has to migrate keeps what it loaded for that
-    taken: dict[str, list[AnswerTimes]] = {"empty": [], "full": []}
+    # In a thread: it takes half a minute, in which Ctrl-C must work.
+    await run_in_thread(fill_database, full / "ours" / "canvasgram.db", model_calls)
+    # Created here, since a gateway that has to migrate keeps in memory what it loaded for that.
+    _create_database(empty / "ours" / "canvasgram.db")
+    times_by_ledger: dict[str, list[AnswerTimes]] = {"empty": [], "full": []}
     cpu = {"empty": 0.0, "full": 0.0}
     async with (
-        open_stage("ours", empty, SimulatedEndpoint(brain=ProseBrain())) as small,
-        open_stage("ours", full, SimulatedEndpoint(brain=ProseBrain())) as large,
+        open_stage("ours", empty, SimulatedEndpoint(brain=ProseBrain())) as empty_stage,
+        open_stage("ours", full, SimulatedEndpoint(brain=ProseBrain())) as full_stage,
     ):
-        stages = {"empty": small, "full": large}
+        stages = {"empty": empty_stage, "full": full_stage}
         for stage in stages.values():
             await stage.start()
             await ask_in_a_row(stage, range(FIRST_QUESTION - CHATS, FIRST_QUESTION))
-        for place in range(max(1, messages // SLICE_MESSAGES)):
-            first = FIRST_QUESTION + place * SLICE_MESSAGES
-            for name in ("empty", "full") if place % 2 else ("full", "empty"):
+        for round_number in range(max(1, messages // SLICE_MESSAGES)):
+            first = FIRST_QUESTION + round_number * SLICE_MESSAGES
+            order = ("empty", "full") if round_number % 2 else ("full", "empty")
+            for name in order:
                 before = stages[name].process.read_cpu_seconds() or 0.0
-                taken[name] += await ask_in_a_row(stages[name], range(first, first + SLICE_MESSAGES))
+                times_by_ledger[name] += await ask_in_a_row(
+                    stages[name], range(first, first + SLICE_MESSAGES)
+                )
                 cpu[name] += (stages[name].process.read_cpu_seconds() or 0.0) - before
-    told = await measure_report(full / "ours" / "canvasgram.db")
+    report_seconds = await measure_report(full / "ours" / "canvasgram.db")
     report = FigureRow(
         "ledger_report",
         f"report of {model_calls:,} calls",
         "s",
-        {"ours": told},
+        {"ours": report_seconds},
         limit_to(MAX_REPORT_SECONDS),
         digits=2,
     )
-    return [*build_rows(taken, cpu, model_calls), report]
+    return [*build_rows(times_by_ledger, cpu, model_calls), report]
 
 
 async def measure_report(file: Path) -> float:
-    """Seconds until `canvasgram report` has summed up all of it; its start is left out."""
-    began = time.monotonic()
-    await telling.render_report(f"sqlite+aiosqlite:///{file}", telling.ReportOptions(), now=time.time())
-    return time.monotonic() - began
+    """Seconds in which `canvasgram report` sums up all of it, without its start."""
+    started_at = time.monotonic()
+    await report_command.render_report(
+        f"sqlite+aiosqlite:///{file}", report_command.ReportOptions(), now=time.time()
+    )
+    return time.monotonic() - started_at
 
 
 def build_rows(
     times_by_ledger: dict[str, list[AnswerTimes]], cpu_by_ledger: dict[str, float], model_calls: int
 ) -> list[FigureRow]:
-    """Own time on both, and what the large one is of the small one; also in processor time, which others
-    disturb less.
+    """Own time on both, and the ratio of the large one to the empty one, also in processor time.
 
-    `cpu` is in seconds over all of `taken`; 0 is unknown.
+    Processor time is disturbed less by other processes.
+    `cpu_by_ledger` is in seconds over all of `times_by_ledger`; 0 is unknown.
     """
-    p50, p95 = (
-        {
-            name: percentile([one.own_seconds for one in timed], share) or 0.0
-            for name, timed in times_by_ledger.items()
-        }
-        for share in (0.5, 0.95)
-    )
-    slower = p50["full"] / p50["empty"]
-    busier = cpu_by_ledger["full"] / cpu_by_ledger["empty"] if cpu_by_ledger["empty"] else None
+    p50 = {name: _own_percentile(times, 0.5) for name, times in times_by_ledger.items()}
+    p95 = {name: _own_percentile(times, 0.95) for name, times in times_by_ledger.items()}
+    time_ratio = p50["full"] / p50["empty"]
+    cpu_ratio = None
+    if cpu_by_ledger["empty"]:
+        cpu_ratio = cpu_by_ledger["full"] / cpu_by_ledger["empty"]
     return [
         FigureRow("ledger_empty", "empty ledger: own time a reply, p50", "ms", {"ours": 1000 * p50["empty"]}),
         FigureRow(
@@ -194,19 +195,23 @@ def build_rows(
             "ledger_slower",
             "the full one, of the empty one",
             "x",
-            {"ours": slower},
+            {"ours": time_ratio},
             limit_to(MAX_SLOWDOWN),
             digits=2,
         ),
-        FigureRow("ledger_cpu", "the same in processor time", "x", {"ours": busier}, digits=2),
+        FigureRow("ledger_cpu", "the same in processor time", "x", {"ours": cpu_ratio}, digits=2),
     ]
 
 
+def _own_percentile(times: list[AnswerTimes], fraction: float) -> float:
+    return percentile([answer_times.own_seconds for answer_times in times], fraction) or 0.0
+
+
 def fill_database(file: Path, model_calls: int) -> None:
-    """A migrated database with so many model calls in ended turns of ended conversations."""
+    """A migrated database with so many model calls, in ended turns of ended conversations."""
     _create_database(file)
     turns = model_calls // CALLS_PER_TURN
-    known = {
+    parameters = {
         "begin": time.time() - DAYS * 86_400,
         "chat": FIRST_CHAT_ID,
         "chats": OLD_CHATS,
@@ -218,17 +223,17 @@ def fill_database(file: Path, model_calls: int) -> None:
         connection.execute("BEGIN")
         for table, columns in _TURN_ROWS:
             connection.execute(
-                _insert_statement(table, columns), known | {"last": turns, "step": DAYS * 86_400 / turns}
+                _insert_statement(table, columns), parameters | {"last": turns, "step": DAYS * 86_400 / turns}
             )
         connection.execute(
             _insert_statement("model_calls", _CALL_ROW),
-            known | {"last": model_calls, "step": DAYS * 86_400 / model_calls},
+            parameters | {"last": model_calls, "step": DAYS * 86_400 / model_calls},
         )
-        connection.execute(_insert_statement("lanes", _CHAT_ROW), known | {"last": OLD_CHATS})
+        connection.execute(_insert_statement("lanes", _CHAT_ROW), parameters | {"last": OLD_CHATS})
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     with file.open("rb+") as written:
-        os.fsync(written)  # else the gateway's first commits would wait for all of it
+        os.fsync(written)  # else the gateway's first commits would wait for it
 
 
 def _create_database(file: Path) -> None:
@@ -241,4 +246,4 @@ def _insert_statement(table: str, columns: Columns) -> str:
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :last)"
     names = ", ".join(columns)
     values = ", ".join(columns.values())
-    return f"INSERT INTO {table} ({names}) {numbers} SELECT {values} FROM n"  # noqa: S608 - nothing of it is from outside
+    return f"INSERT INTO {table} ({names}) {numbers} SELECT {values} FROM n"  # noqa: S608 - constants only

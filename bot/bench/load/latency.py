@@ -1,4 +1,4 @@
-"""Own time and processor time of a reply, and memory: one message at a time, in rounds there and back again."""
+"""Own time and processor time of a reply, and memory: one message at a time, in alternating rounds."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -21,12 +21,14 @@ from bot.bench.harness.workload import ProseBrain
 from bot.sim.vllm.server import SimulatedEndpoint
 
 CHATS = 20
-SLICE_MESSAGES = 5  # messages a bot answers before it is another's turn
-# Seconds between two messages: what a bot has left to do counts as its processor time, not as own time
+SLICE_MESSAGES = 5  # that a bot answers before it is another bot's turn
+# Between two messages: what a bot still has to do counts as its processor time, not as own time.
 PAUSE_SECONDS = 0.03
-FIRST_NEAR_NUMBER, FIRST_FAR_NUMBER = 100_000, 200_000  # numbers of questions: none is asked twice
+# The first numbers of questions: none is asked twice.
+FIRST_NEAR_NUMBER = 100_000
+FIRST_FAR_NUMBER = 200_000
 FAR_ROUND_INTERVAL = 3  # rounds from one that is far away to the next
-FAR_SECONDS = 0.080  # seconds Telegram's answers take when it is far away
+FAR_SECONDS = 0.080  # that Telegram's answers take when it is far away
 
 MAX_OWN_P50_FACTOR = 2.0
 MAX_OWN_P95_FACTOR = 2.5
@@ -36,7 +38,7 @@ MAX_CPU_FACTOR = 2.0
 
 @dataclass(slots=True)
 class LatencyMeasurements:
-    """What was measured of one bot. `cpu` is seconds over all of `near`."""
+    """What was measured of one bot; `cpu_seconds` is the sum over all of `near_times`."""
 
     near_times: list[AnswerTimes] = field(default_factory=list)
     far_times: list[AnswerTimes] = field(default_factory=list)
@@ -45,27 +47,28 @@ class LatencyMeasurements:
 
 
 async def measure_latency(bot_names: tuple[BotName, ...], folder: Path, messages: int) -> list[FigureRow]:
-    """Rows of own time, distance and processor time over `messages` a bot, after a message to warm up every
-    chat.
+    """Rows of own time, distance and processor time over `messages` a bot, after a warm-up message a chat.
 
-    Rounds far away come between the others, so that a drift of the machine meets both alike.
+    Rounds with Telegram far away come between the others, so that drift of the machine affects both alike.
     """
-    taken = {name: LatencyMeasurements() for name in bot_names}
+    measurements = {name: LatencyMeasurements() for name in bot_names}
     async with open_stages(bot_names, folder, partial(SimulatedEndpoint, brain=ProseBrain())) as stages:
-        for place, order in enumerate(order_rounds(bot_names, CHATS // SLICE_MESSAGES)):
+        for round_number, order in enumerate(order_rounds(bot_names, CHATS // SLICE_MESSAGES)):
             for name in order:
-                await ask_in_a_row(stages[name], _slice_numbers(0, place))
-        for place, order in enumerate(order_rounds(bot_names, max(1, messages // SLICE_MESSAGES))):
+                await ask_in_a_row(stages[name], _slice_numbers(0, round_number))
+        for round_number, order in enumerate(order_rounds(bot_names, max(1, messages // SLICE_MESSAGES))):
             for name in order:
-                await _ask_near(stages[name], taken[name], _slice_numbers(FIRST_NEAR_NUMBER, place))
-            if place % FAR_ROUND_INTERVAL == 0:
+                await _ask_near(
+                    stages[name], measurements[name], _slice_numbers(FIRST_NEAR_NUMBER, round_number)
+                )
+            if round_number % FAR_ROUND_INTERVAL == 0:
                 for name in order:
-                    taken[name].far_times += await _ask_far(
-                        stages[name], _slice_numbers(FIRST_FAR_NUMBER, place)
+                    measurements[name].far_times += await _ask_far(
+                        stages[name], _slice_numbers(FIRST_FAR_NUMBER, round_number)
                     )
         for name, stage in stages.items():
-            taken[name].memory_after = stage.process.read_memory()
-    return build_rows(taken)
+            measurements[name].memory_after = stage.process.read_memory()
+    return build_rows(measurements)
 
 
 def _slice_numbers(first: int, slice_index: int) -> range:
@@ -75,10 +78,10 @@ def _slice_numbers(first: int, slice_index: int) -> range:
 
 async def _ask_far(stage: Stage, numbers: range) -> list[AnswerTimes]:
     stage.api.latency = FAR_SECONDS
-    timed = await ask_in_a_row(stage, numbers)
+    times = await ask_in_a_row(stage, numbers)
     await asyncio.sleep(2 * FAR_SECONDS)  # the last answers are still on their way
     stage.api.latency = 0.0
-    return timed
+    return times
 
 
 async def _ask_near(stage: Stage, measurements: LatencyMeasurements, numbers: range) -> None:
@@ -90,32 +93,20 @@ async def _ask_near(stage: Stage, measurements: LatencyMeasurements, numbers: ra
 
 
 async def ask_in_a_row(stage: Stage, numbers: range) -> list[AnswerTimes]:
-    """Ask these questions one after the other, a little apart."""
-    timed = []
+    """Ask these questions one after the other, with a pause after each."""
+    times = []
     for number in numbers:
-        timed.append(await stage.ask(number, number % CHATS))
+        times.append(await stage.ask(number, number % CHATS))
         await asyncio.sleep(PAUSE_SECONDS)
-    return timed
+    return times
 
 
 def build_rows(measurements: dict[BotName, LatencyMeasurements]) -> list[FigureRow]:
-    """The figures of what was measured."""
-    p50 = {
-        name: _to_milliseconds(percentile([one.own_seconds for one in it.near_times], 0.50))
-        for name, it in measurements.items()
-    }
-    p95 = {
-        name: _to_milliseconds(percentile([one.own_seconds for one in it.near_times], 0.95))
-        for name, it in measurements.items()
-    }
-    far = {
-        name: _to_milliseconds(median([one.round_trip_seconds for one in it.far_times]))
-        for name, it in measurements.items()
-    }
-    cpu = {
-        name: None if it.cpu_seconds is None else _to_milliseconds(it.cpu_seconds / len(it.near_times))
-        for name, it in measurements.items()
-    }
+    """The figures of the measurements."""
+    p50 = {name: _own_milliseconds(measured, 0.50) for name, measured in measurements.items()}
+    p95 = {name: _own_milliseconds(measured, 0.95) for name, measured in measurements.items()}
+    far = {name: _far_milliseconds(measured) for name, measured in measurements.items()}
+    cpu = {name: _cpu_milliseconds(measured) for name, measured in measurements.items()}
     return [
         _build_row(
             "own_p50",
@@ -140,7 +131,7 @@ def build_rows(measurements: dict[BotName, LatencyMeasurements]) -> list[FigureR
             "after",
             "memory after the run",
             "MiB",
-            {name: _resident_mib(it.memory_after) for name, it in measurements.items()},
+            {name: _resident_mib(measured.memory_after) for name, measured in measurements.items()},
             digits=0,
         ),
     ]
@@ -150,6 +141,20 @@ def _build_row(
     key: str, label: str, values: dict[BotName, float | None], limit: FigureLimit | None
 ) -> FigureRow:
     return FigureRow(key, label, "ms", dict[BotName, FigureValue](values), limit)
+
+
+def _own_milliseconds(measured: LatencyMeasurements, fraction: float) -> float | None:
+    return _to_milliseconds(percentile([times.own_seconds for times in measured.near_times], fraction))
+
+
+def _far_milliseconds(measured: LatencyMeasurements) -> float | None:
+    return _to_milliseconds(median([times.round_trip_seconds for times in measured.far_times]))
+
+
+def _cpu_milliseconds(measured: LatencyMeasurements) -> float | None:
+    if measured.cpu_seconds is None:
+        return None
+    return _to_milliseconds(measured.cpu_seconds / len(measured.near_times))
 
 
 def _to_milliseconds(seconds: float | None) -> float | None:

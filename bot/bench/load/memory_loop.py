@@ -1,8 +1,7 @@
-"""A yardstick: the small bot as people write it, with PTB's Application and the openai client; nothing is
-stored.
+"""The baseline bot as people write it, with PTB's Application and the openai client; nothing is stored.
 
-Chats are answered side by side, typing is shown first, text is streamed into one message, a failed call is
-tried again.
+Chats are answered concurrently, typing is shown first, text is streamed into one message, and a failed call
+is tried again.
 """
 
 import sys
@@ -18,7 +17,10 @@ from telegram.constants import ChatAction
 from telegram.error import NetworkError
 from telegram.ext import Application, ApplicationBuilder, ContextTypes, MessageHandler, filters
 
-SYSTEM_PROMPT = "You are a helpful assistant in a Telegram chat. Answer in the language you are written to, briefly, plainly."
+SYSTEM_PROMPT = (
+    "You are a helpful assistant in a Telegram chat. "
+    "Answer in the language you are written to, briefly, plainly."
+)
 EDIT_SECONDS = 1.0
 MAX_TRIES = 3
 
@@ -26,7 +28,7 @@ T = TypeVar("T")
 
 
 class MemoryLoop:
-    """Answers messages out of a history in memory."""
+    """Answers messages from a history in memory."""
 
     def __init__(self, model_url: str) -> None:
         self._client = AsyncOpenAI(base_url=model_url, api_key="none")
@@ -48,26 +50,27 @@ class MemoryLoop:
 
     async def _stream_reply(self, message: Message, history: list[dict[str, str]]) -> str:
         """Show the reply as it grows: one message, edited at most once a second."""
-        asked: Any = [{"role": "system", "content": SYSTEM_PROMPT}, *history]
+        messages: Any = [{"role": "system", "content": SYSTEM_PROMPT}, *history]
         stream = await self._client.chat.completions.create(
-            model="diffusiongemma", messages=asked, max_tokens=1024, stream=True
+            model="diffusiongemma", messages=messages, max_tokens=1024, stream=True
         )
         text = ""
-        shown = ""
-        edited = 0.0
-        sent: Message | None = None
+        shown_text = ""
+        edited_at = 0.0
+        sent_message: Message | None = None
         async for chunk in stream:
-            text += (chunk.choices[0].delta.content or "") if chunk.choices else ""
-            if sent is None and text:
-                sent = await _retry_network_errors(partial(message.reply_text, text))
-                shown = text
-                edited = time.monotonic()
-            elif sent and text != shown and time.monotonic() - edited >= EDIT_SECONDS:
-                await _retry_network_errors(partial(sent.edit_text, text))
-                shown = text
-                edited = time.monotonic()
-        if sent and text != shown:
-            await _retry_network_errors(partial(sent.edit_text, text))
+            if chunk.choices:
+                text += chunk.choices[0].delta.content or ""
+            if sent_message is None and text:
+                sent_message = await _retry_network_errors(partial(message.reply_text, text))
+                shown_text = text
+                edited_at = time.monotonic()
+            elif sent_message and text != shown_text and time.monotonic() - edited_at >= EDIT_SECONDS:
+                await _retry_network_errors(partial(sent_message.edit_text, text))
+                shown_text = text
+                edited_at = time.monotonic()
+        if sent_message and text != shown_text:
+            await _retry_network_errors(partial(sent_message.edit_text, text))
         return text
 
 

@@ -1,6 +1,6 @@
 """What prompts cost in tokens: the first one with ten tools, and sixty turns of one conversation.
 
-Counts are the simulated endpoint's, by its printed rule, so they compare with each other only.
+The simulated endpoint counts them, by its printed rule, so they compare with each other only.
 """
 
 import asyncio
@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from bot.agent import prompt as prompting
+from bot.agent.prompt import build_prompt, format_timestamp
 from bot.agent.toolbox import Toolbox
-from bot.bench.harness import workload as talk
+from bot.bench.harness import workload
 from bot.bench.harness.sample_tools import SAMPLE_TOOLS
-from bot.bench.harness.stage import PATIENCE, Stage, open_stages
+from bot.bench.harness.stage import PATIENCE_SECONDS, Stage, open_stages
 from bot.bench.harness.statistics import BotName, FigureRow, FigureValue, limit_to
 from bot.domain import Message, ModelRequest
 from bot.http_server import serve
@@ -30,11 +30,10 @@ MAX_FIRST_PROMPT_TOKENS = 1200
 MAX_PREFILL_THOUSANDS = 18
 MAX_PROMPT_TOKENS: int = Settings.model_fields["prompt_budget"].default
 
-_PAUSE_SECONDS = (
-    0.05  # seconds after a model's reply until the person goes on: what is left of a turn is stored meanwhile
-)
+# Between a reply of the model and the person's next message: the rest of the turn is stored meanwhile.
+_PAUSE_SECONDS = 0.05
 _FIRST_QUESTION = "What will the weather be like in Lisbon tomorrow?"
-# Some launch recipes have the server think wherever a request does not say whether to.
+# Some launch recipes have the server think unless a request says whether to.
 _THINKS_BY_DEFAULT = replace(Profile.today(), thinking=True)
 
 
@@ -50,7 +49,7 @@ class TokenSums:
 
     @property
     def reasoning_percent(self) -> float | None:
-        """Reasoning as a share of all output, in percent."""
+        """Reasoning as a share of all output, in percent; None without output."""
         if self.output:
             return 100 * self.reasoning / self.output
         return None
@@ -58,16 +57,19 @@ class TokenSums:
 
 async def measure_prompt_tokens(bot_names: tuple[BotName, ...], folder: Path, turns: int) -> list[FigureRow]:
     """One conversation of `turns` turns a bot, and the first prompt of ours with ten tools."""
-    make = partial(SimulatedEndpoint, brain=talk.ProseBrain(), profile=_THINKS_BY_DEFAULT)
-    async with open_stages(bot_names, folder, make) as stages:
+    make_endpoint = partial(SimulatedEndpoint, brain=workload.ProseBrain(), profile=_THINKS_BY_DEFAULT)
+    async with open_stages(bot_names, folder, make_endpoint) as stages:
         async with asyncio.TaskGroup() as tasks:
-            talking = {name: tasks.create_task(_converse(stage, turns)) for name, stage in stages.items()}
-        spent = {name: task.result() for name, task in talking.items()}
-    with_tools, without = await measure_first_prompt()
-    first: dict[BotName, FigureValue] = {name: one.first_prompt for name, one in spent.items()}
-    of_it: dict[BotName, FigureValue] = dict.fromkeys(spent, 0)
-    if "ours" in spent:
-        first["ours"], of_it["ours"] = with_tools, with_tools - without
+            conversation_tasks = {
+                name: tasks.create_task(_converse(stage, turns)) for name, stage in stages.items()
+            }
+        sums_by_bot = {name: task.result() for name, task in conversation_tasks.items()}
+    with_tools, without_tools = await measure_first_prompt()
+    first: dict[BotName, FigureValue] = {name: sums.first_prompt for name, sums in sums_by_bot.items()}
+    tool_tokens: dict[BotName, FigureValue] = dict.fromkeys(sums_by_bot, 0)
+    if "ours" in sums_by_bot:
+        first["ours"] = with_tools
+        tool_tokens["ours"] = with_tools - without_tools
     return [
         FigureRow(
             "first_prompt",
@@ -77,16 +79,16 @@ async def measure_prompt_tokens(bot_names: tuple[BotName, ...], folder: Path, tu
             limit_to(MAX_FIRST_PROMPT_TOKENS),
             digits=0,
         ),
-        FigureRow("first_tools", "of it tools", "tokens", of_it, digits=0),
-        *build_rows(spent, turns),
+        FigureRow("first_tools", "of it tools", "tokens", tool_tokens, digits=0),
+        *build_rows(sums_by_bot, turns),
     ]
 
 
 def build_rows(sums_by_bot: dict[BotName, TokenSums], turns: int) -> list[FigureRow]:
     """The figures of a conversation."""
-    computed: dict[BotName, FigureValue] = {name: one.computed / 1000 for name, one in sums_by_bot.items()}
-    largest: dict[BotName, FigureValue] = {name: one.largest for name, one in sums_by_bot.items()}
-    share: dict[BotName, FigureValue] = {name: one.reasoning_percent for name, one in sums_by_bot.items()}
+    computed: dict[BotName, FigureValue] = {name: sums.computed / 1000 for name, sums in sums_by_bot.items()}
+    largest: dict[BotName, FigureValue] = {name: sums.largest for name, sums in sums_by_bot.items()}
+    share: dict[BotName, FigureValue] = {name: sums.reasoning_percent for name, sums in sums_by_bot.items()}
     return [
         FigureRow(
             "prefill",
@@ -110,33 +112,33 @@ def build_rows(sums_by_bot: dict[BotName, TokenSums], turns: int) -> list[Figure
 
 
 def sum_requests(requests: Sequence[RequestRecord], *, thought_tokens: int) -> TokenSums:
-    """Sums of the endpoint's log; a request with thinking has `thought` reasoning tokens."""
+    """Sums of the endpoint's log; a request with thinking has `thought_tokens` reasoning tokens."""
     return TokenSums(
         first_prompt=requests[0].prompt_tokens,
-        computed=sum(one.prompt_tokens - one.cached_tokens for one in requests),
-        largest=max(one.prompt_tokens for one in requests),
-        output=sum(one.completion_tokens for one in requests),
-        reasoning=sum(thought_tokens for one in requests if one.thinking),
+        computed=sum(request.prompt_tokens - request.cached_tokens for request in requests),
+        largest=max(request.prompt_tokens for request in requests),
+        output=sum(request.completion_tokens for request in requests),
+        reasoning=sum(thought_tokens for request in requests if request.thinking),
     )
 
 
 async def measure_first_prompt() -> tuple[int, int]:
-    """Tokens of the first prompt as the gateway sends it: with ten tools (some stand in), and without any."""
+    """Tokens of the first prompt as the gateway sends it: with ten tools (samples included), and without."""
     shipped = list(discover())
-    ten = [*shipped, *SAMPLE_TOOLS][: max(TOOL_COUNT, len(shipped))]
-    endpoint = SimulatedEndpoint(brain=talk.ProseBrain())
+    ten_tools = [*shipped, *SAMPLE_TOOLS][: max(TOOL_COUNT, len(shipped))]
+    endpoint = SimulatedEndpoint(brain=workload.ProseBrain())
     async with serve(endpoint.app) as url:
         llm = ModelClient(f"{url}/v1", None, SeatLimiter(1))
-        for tools in (ten, []):
+        for tools in (ten_tools, []):
             await llm.call(_build_request(tools), lambda text: None, lambda: None)
         await llm.close()
-    with_tools, without = (log.prompt_tokens for log in endpoint.requests)
-    return with_tools, without
+    with_tools, without_tools = (log.prompt_tokens for log in endpoint.requests)
+    return with_tools, without_tools
 
 
 def _build_request(tools: Sequence[Tool]) -> ModelRequest:
-    asked = Message("user", prompting.format_timestamp(datetime.now(UTC)) + _FIRST_QUESTION)
-    prompt = prompting.build_prompt(SYSTEM_PROMPT, (), (asked,))
+    question = Message("user", format_timestamp(datetime.now(UTC)) + _FIRST_QUESTION)
+    prompt = build_prompt(SYSTEM_PROMPT, (), (question,))
     definitions = Toolbox(tools).definitions
     return ModelRequest(
         prompt, definitions, "auto", thinking=False, max_tokens=256, session="bench", lane="bench"
@@ -144,12 +146,12 @@ def _build_request(tools: Sequence[Tool]) -> ModelRequest:
 
 
 async def _converse(stage: Stage, turns: int) -> TokenSums:
-    """A person writes on as soon as the model has answered; nobody waits for a chat's pace of messages."""
+    """A person writes again as soon as the model has answered, whatever the chat's pace of messages."""
     for number in range(turns):
         stage.write_question(number, chat_index=0)
-        await stage.endpoint.wait_until(partial(_has_finished, stage, number + 1), timeout=PATIENCE)
+        await stage.endpoint.wait_until(partial(_has_finished, stage, number + 1), timeout=PATIENCE_SECONDS)
         await asyncio.sleep(_PAUSE_SECONDS)
-    return sum_requests(stage.endpoint.requests, thought_tokens=talk.ProseBrain().thought_tokens)
+    return sum_requests(stage.endpoint.requests, thought_tokens=workload.ProseBrain().thought_tokens)
 
 
 def _has_finished(stage: Stage, count: int) -> bool:

@@ -1,4 +1,7 @@
-"""`bench load`: what is measured, in which order, under which conditions. Builds the report; prints nothing."""
+"""`bench load`: what is measured, in which order, under which conditions.
+
+Builds the report; prints nothing.
+"""
 
 import asyncio
 import importlib.util
@@ -12,12 +15,7 @@ from bot.bench.endpoint.direct import run_until_stopped
 from bot.bench.harness import machine
 from bot.bench.harness.bots import BenchFailed
 from bot.bench.harness.statistics import BOT_ORDER, FigureRow, LoadReport
-from bot.bench.load import concurrency as crowd
-from bot.bench.load import faults, soak
-from bot.bench.load import large_ledger as ledger
-from bot.bench.load import latency as own_time
-from bot.bench.load import prompt_tokens as tokens
-from bot.bench.load import startup as starts
+from bot.bench.load import concurrency, faults, large_ledger, latency, prompt_tokens, soak, startup
 from bot.errors import QuestionRefused
 from bot.sim.vllm.server import COUNTING_RULE
 
@@ -26,12 +24,13 @@ PrintLine = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """What is to be measured, and how often: for a bot `messages` of own time, `starts`, `trials` of crowds
-    and of long answers, `turns` of one conversation; for a fault, `patience` seconds in which its outcome
-    shows.
+    """What to measure, and how often.
 
-    `only` names sections (none: all); the databases lie below `folder`. `soak` is in minutes, 0 leaves it
-    out; `calls` are those of the large ledger; `quick` leaves both out.
+    `messages` of own time a bot, `starts` a bot, `trials` of concurrency and of long answers, `turns` of one
+    conversation. `fault_wait_seconds` are waited until the outcome of a fault is read.
+    `only_sections` names sections (none: all); the databases are created below `folder`.
+    `soak_minutes`: 0 leaves the soak out; `ledger_calls`: model calls of the large ledger; `quick` leaves
+    both out.
     """
 
     messages: int = 120
@@ -42,15 +41,17 @@ class LoadOptions:
     only_sections: tuple[str, ...] = ()
     folder: Path | None = None
     soak_minutes: float = 0.0
-    ledger_calls: int = ledger.MODEL_CALLS
+    ledger_calls: int = large_ledger.MODEL_CALLS
     quick: bool = False
 
     @property
     def sections(self) -> tuple[str, ...]:
-        """What is measured, in order."""
-        left_out = {"soak"} if self.soak_minutes <= 0 else set()
+        """The sections to measure, in order."""
+        left_out = set()
         if self.quick:
             left_out = {"soak", "ledger"}
+        elif self.soak_minutes <= 0:
+            left_out = {"soak"}
         return self.only_sections or tuple(name for name in SECTIONS if name not in left_out)
 
 
@@ -71,35 +72,38 @@ SECTION_NOTES = (
     ("tokens", COUNTING_RULE),
     (
         "ledger",
-        "two gateways at a time, one on an empty database, one on ended turns of ended conversations, in turns",
+        "two gateways at a time, one on an empty database, one on ended turns of ended conversations, "
+        "in turns",
     ),
     (
         "soak",
-        f"{soak.CHATS} chats, {soak.SEATS} seats, {soak.CANVAS_SECONDS:g} s a canvas; each writes as soon as it is answered",
+        f"{soak.CHATS} chats, {soak.SEATS} seats, {soak.CANVAS_SECONDS:g} s a canvas; "
+        "each writes as soon as it is answered",
     ),
 )
 
 Section = Callable[[LoadOptions, Path], Awaitable[list[FigureRow]]]
 
 SECTIONS: dict[str, Section] = {
-    "own": lambda wish, folder: own_time.measure_latency(BOT_ORDER, folder, wish.messages),
-    "start": lambda wish, folder: starts.measure_startup(BOT_ORDER, folder, wish.starts),
-    "crowd": lambda wish, folder: crowd.measure_concurrency(BOT_ORDER, folder, wish.trials),
-    "words": lambda wish, folder: crowd.measure_first_words(BOT_ORDER, folder, wish.trials),
-    "tokens": lambda wish, folder: tokens.measure_prompt_tokens(BOT_ORDER, folder, wish.turns),
-    "faults": lambda wish, folder: faults.measure_faults(folder, wish.fault_wait_seconds),
-    "ledger": lambda wish, folder: ledger.measure_large_ledger(folder, wish.messages, wish.ledger_calls),
-    "soak": lambda wish, folder: soak.measure_soak(folder, wish.soak_minutes),
+    "own": lambda options, folder: latency.measure_latency(BOT_ORDER, folder, options.messages),
+    "start": lambda options, folder: startup.measure_startup(BOT_ORDER, folder, options.starts),
+    "crowd": lambda options, folder: concurrency.measure_concurrency(BOT_ORDER, folder, options.trials),
+    "words": lambda options, folder: concurrency.measure_first_words(BOT_ORDER, folder, options.trials),
+    "tokens": lambda options, folder: prompt_tokens.measure_prompt_tokens(BOT_ORDER, folder, options.turns),
+    "faults": lambda options, folder: faults.measure_faults(folder, options.fault_wait_seconds),
+    "ledger": lambda options, folder: large_ledger.measure_large_ledger(
+        folder, options.messages, options.ledger_calls
+    ),
+    "soak": lambda options, folder: soak.measure_soak(folder, options.soak_minutes),
 }
 
 
 async def run_load(
     options: LoadOptions, print_line: PrintLine = lambda line: None, stop: asyncio.Event | None = None
 ) -> LoadReport:
-    """Measure what is wished for, or what is done of it when `stop` is set; `say` hears of every section as
-    it begins.
+    """Measure what the options ask for, or what is done of it when `stop` is set.
 
-    Raises BenchFailed, QuestionRefused.
+    `print_line` gets a line for each section that begins. Raises BenchFailed, QuestionRefused.
     """
     unknown = [name for name in options.only_sections if name not in SECTIONS]
     if unknown:
@@ -116,15 +120,15 @@ async def run_load(
     with tempfile.TemporaryDirectory(
         prefix="canvasgram-bench-",
         dir=options.folder,
-        ignore_cleanup_errors=True,  # a ledger that is being filled when all is stopped is still written to
-    ) as made:
-        folder = Path(made)
-        known = [*machine.describe_machine(folder), ("load before", machine.describe_load())]
-        whole = await run_until_stopped(
+        ignore_cleanup_errors=True,  # a ledger that is being filled when the run stops is still written to
+    ) as temporary_folder:
+        folder = Path(temporary_folder)
+        conditions = [*machine.describe_machine(folder), ("load before", machine.describe_load())]
+        is_complete = await run_until_stopped(
             stop or asyncio.Event(), _measure_sections(options, folder, print_line, rows)
         )
-    known += [("load after", machine.describe_load()), ("pace", _describe_pace(options)), *SECTION_NOTES]
-    return LoadReport(tuple(rows), tuple(known), whole)
+    conditions += [("load after", machine.describe_load()), ("pace", _describe_pace(options)), *SECTION_NOTES]
+    return LoadReport(tuple(rows), tuple(conditions), is_complete)
 
 
 async def _measure_sections(
@@ -137,6 +141,7 @@ async def _measure_sections(
 
 def _describe_pace(options: LoadOptions) -> str:
     return (
-        f"{options.messages} messages a bot, one at a time, {1000 * own_time.PAUSE_SECONDS:g} ms apart, {own_time.SLICE_MESSAGES} in a row "
-        f"a bot, there and back again, over {own_time.CHATS} chats; before that one message a chat to warm up"
+        f"{options.messages} messages a bot, one at a time, {1000 * latency.PAUSE_SECONDS:g} ms apart, "
+        f"{latency.SLICE_MESSAGES} in a row a bot, there and back again, over {latency.CHATS} chats; "
+        "before that one message a chat to warm up"
     )

@@ -1,7 +1,7 @@
-"""A long run of many chats: whether every message is answered once and in order, and how latency and memory
-fare.
+"""A long run of many chats: whether every message is answered once and in order, and how figures drift.
 
-Owns the people who write; each of them writes again as soon as the answer is there.
+Latency and memory are compared over time. Owns the people who write; each of them writes again as soon as the
+answer has come.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from bot.sim.vllm.server import SimulatedEndpoint, Timing
 CHATS = 12
 SEATS = 4
 CANVAS_SECONDS = 0.05
-LOST = 25.0  # seconds without an answer; a bot that says nothing for longer has failed
-MEMORY_SAMPLES = 60  # at the memory, over the whole run
-NUMBERS_PER_CHAT = 10_000_000  # numbers of questions from one chat to the next
+LOST_SECONDS = 25.0  # without an answer, after which a message counts as lost
+MEMORY_SAMPLES = 60  # over the whole run
+NUMBERS_PER_CHAT = 10_000_000  # of questions, from one chat to the next
 
 _ANSWER_NUMBER = re.compile(r"This was answer (\d+)\.$")
 
 
 @dataclass(frozen=True, slots=True)
 class SoakAnswer:
-    """An answer, `at` seconds into the run, and what its round trip took."""
+    """An answer: seconds since the start of the run, and its round trip."""
 
     elapsed_seconds: float
     round_trip_seconds: float
@@ -38,8 +38,10 @@ class SoakAnswer:
 
 @dataclass(slots=True)
 class SoakRun:
-    """What was seen: questions by chat, in order, answers by chat as Telegram has them, times, and memory in
-    MiB.
+    """What was seen in a run.
+
+    `question_numbers` and `answer_numbers` are by chat, in order, as Telegram has them.
+    `memory_samples` are (seconds since the start, MiB).
     """
 
     question_numbers: dict[int, list[int]] = field(default_factory=dict)
@@ -54,24 +56,28 @@ async def measure_soak(folder: Path, minutes: float) -> list[FigureRow]:
     async with open_stage("ours", folder, endpoint) as stage:
         await stage.start()
         run = SoakRun()
-        began = monotonic()
+        started_at = monotonic()
         async with asyncio.TaskGroup() as tasks:
             for chat in range(CHATS):
-                tasks.create_task(_write_questions(stage, run, chat, began, 60 * minutes))
-            tasks.create_task(_sample_memory(stage, run, began, 60 * minutes))
+                tasks.create_task(_write_questions(stage, run, chat, started_at, 60 * minutes))
+            tasks.create_task(_sample_memory(stage, run, started_at, 60 * minutes))
         run.answer_numbers = {chat: _read_answer_numbers(stage, chat) for chat in range(CHATS)}
     return build_rows(run, minutes)
 
 
 def build_rows(run: SoakRun, minutes: float) -> list[FigureRow]:
-    """What a run amounts to."""
+    """The figures of a run."""
     lost, copies, disorder = (
         sum(counts) for counts in zip(*map(_count_errors, *_pair_by_chat(run)), strict=True)
     )
     tenth = 6 * minutes
-    first = [one.round_trip_seconds for one in run.answers if one.elapsed_seconds <= tenth]
-    last = [one.round_trip_seconds for one in run.answers if one.elapsed_seconds >= 60 * minutes - tenth]
-    held = [mib for _, mib in run.memory_samples]
+    first = [answer.round_trip_seconds for answer in run.answers if answer.elapsed_seconds <= tenth]
+    last = [
+        answer.round_trip_seconds for answer in run.answers if answer.elapsed_seconds >= 60 * minutes - tenth
+    ]
+    memory_mib = [mib for _, mib in run.memory_samples]
+    first_mib = memory_mib[len(memory_mib) // 10] if memory_mib else None
+    last_mib = memory_mib[-1] if memory_mib else None
     return [
         FigureRow(
             "soak_answers",
@@ -99,9 +105,9 @@ def build_rows(run: SoakRun, minutes: float) -> list[FigureRow]:
             "soak_memory_first",
             "memory after a tenth",
             "MiB",
-            {"ours": held[len(held) // 10] if held else None},
+            {"ours": first_mib},
         ),
-        FigureRow("soak_memory_last", "memory at the end", "MiB", {"ours": held[-1] if held else None}),
+        FigureRow("soak_memory_last", "memory at the end", "MiB", {"ours": last_mib}),
         FigureRow(
             "soak_memory_growth",
             "its growth over the second half",
@@ -112,66 +118,69 @@ def build_rows(run: SoakRun, minutes: float) -> list[FigureRow]:
 
 
 def memory_growth(memory_samples: Sequence[tuple[float, float]]) -> float | None:
-    """MiB an hour over the second half of (seconds, MiB), by a straight line through it; None of too little."""
-    half = memory_samples[len(memory_samples) // 2 :]
-    if len(half) < 2:
+    """MiB an hour over the second half of (seconds, MiB), by linear regression; None of too few samples."""
+    second_half = memory_samples[len(memory_samples) // 2 :]
+    if len(second_half) < 2:
         return None
-    middle_at = sum(at for at, _ in half) / len(half)
-    middle = sum(mib for _, mib in half) / len(half)
-    spread = sum((at - middle_at) ** 2 for at, _ in half)
+    mean_seconds = sum(seconds for seconds, _ in second_half) / len(second_half)
+    mean_mib = sum(mib for _, mib in second_half) / len(second_half)
+    spread = sum((seconds - mean_seconds) ** 2 for seconds, _ in second_half)
     if spread:
-        return 3600 * sum((at - middle_at) * (mib - middle) for at, mib in half) / spread
+        return (
+            3600 * sum((seconds - mean_seconds) * (mib - mean_mib) for seconds, mib in second_half) / spread
+        )
     return None
 
 
-def _latency_row(key: str, label: str, seconds: list[float], fraction: float) -> FigureRow:
-    found = percentile(seconds, fraction)
-    return FigureRow(key, label, "ms", {"ours": None if found is None else 1000 * found})
+def _latency_row(key: str, label: str, round_trips: list[float], fraction: float) -> FigureRow:
+    value = percentile(round_trips, fraction)
+    if value is not None:
+        value = 1000 * value
+    return FigureRow(key, label, "ms", {"ours": value})
 
 
 def _pair_by_chat(run: SoakRun) -> tuple[list[list[int]], list[list[int]]]:
     chats = sorted(run.question_numbers)
-    return [run.question_numbers[chat] for chat in chats], [
-        run.answer_numbers.get(chat, []) for chat in chats
-    ]
+    questions = [run.question_numbers[chat] for chat in chats]
+    answers = [run.answer_numbers.get(chat, []) for chat in chats]
+    return questions, answers
 
 
 def _count_errors(question_numbers: list[int], answer_numbers: list[int]) -> tuple[int, int, int]:
     """How many questions were lost, how many answers came twice, and how many stand before an earlier one."""
-    times = Counter(answer_numbers)
-    lost = sum(times[number] == 0 for number in question_numbers)
-    copies = sum(times[number] - 1 for number in times)
+    counts = Counter(answer_numbers)
+    lost = sum(counts[number] == 0 for number in question_numbers)
+    copies = sum(counts[number] - 1 for number in counts)
     disorder = sum(later < earlier for earlier, later in pairwise(answer_numbers))
     return lost, copies, disorder
 
 
 async def _write_questions(stage: Stage, run: SoakRun, chat: int, started_at: float, seconds: float) -> None:
-    asked = run.question_numbers.setdefault(chat, [])
+    question_numbers = run.question_numbers.setdefault(chat, [])
     number = chat * NUMBERS_PER_CHAT
     while monotonic() - started_at < seconds:
         number += 1
-        asked.append(number)
+        question_numbers.append(number)
         update = stage.write_question(number, chat)
         try:
-            async with asyncio.timeout(LOST):
+            async with asyncio.timeout(LOST_SECONDS):
                 await stage.wait_for_answer(number, chat)
         except TimeoutError:
             continue  # it counts as lost, and the next is written
-        run.answers.append(
-            SoakAnswer(monotonic() - started_at, stage.read_times(update, number, chat).round_trip_seconds)
-        )
+        round_trip = stage.read_times(update, number, chat).round_trip_seconds
+        run.answers.append(SoakAnswer(monotonic() - started_at, round_trip))
 
 
 async def _sample_memory(stage: Stage, run: SoakRun, started_at: float, seconds: float) -> None:
-    while (at := monotonic() - started_at) < seconds:
-        held = stage.process.read_memory().resident_mib
-        if held is not None:
-            run.memory_samples.append((at, held))
+    while (elapsed := monotonic() - started_at) < seconds:
+        resident_mib = stage.process.read_memory().resident_mib
+        if resident_mib is not None:
+            run.memory_samples.append((elapsed, resident_mib))
         await asyncio.sleep(seconds / MEMORY_SAMPLES)
 
 
 def _read_answer_numbers(stage: Stage, chat: int) -> list[int]:
-    said = (
+    matches = (
         _ANSWER_NUMBER.search(message.text) for message in stage.api.chat(FIRST_CHAT_ID + chat).bot_messages
     )
-    return [int(found[1]) for found in said if found]
+    return [int(match[1]) for match in matches if match]

@@ -1,1 +1,1 @@
-"""bench thinking and bench tools."""
+"""`bench thinking` and `bench tools`: how well the gateway decides when to think and which tools to offer."""

@@ -1,8 +1,7 @@
-"""The cases a thinking policy is judged by: messages, the tools offered with each, and whether one is needed."""
+"""The cases a policy is judged by: messages, the tools offered with each, and which one is needed."""
 
 import json
-import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,10 @@ class ToolDescription:
 
 @dataclass(frozen=True, slots=True)
 class PolicyCase:
-    """One message. `source` names where it is from, or its language; `tools` are those offered, by name.
+    """One message, with the tools offered.
 
-    `needed` is the one it needs, None where the case does not say.
+    `source` names where the message is from, or its language; `tool_names` are the tools offered.
+    `needed_tool` is the one the message needs; None where the case does not say.
     """
 
     text: str
@@ -39,30 +39,33 @@ class PolicyCase:
 def read_cases(
     folder: Path, cases_file: str = "cases.jsonl", tools_file: str = "tools.json"
 ) -> list[PolicyCase]:
-    """Cases (JSON, one a line: text, tools by name, needs_tools, source or language, perhaps the needed one)
-    with schemas by name beside them.
+    """The cases in a folder, with the schemas of their tools.
 
-    Raises BenchFailed, naming the file, when they are not what they should be.
+    Cases are JSON, one a line: text, tools by name, needs_tools, source or language, perhaps the needed tool.
+    Schemas are by name. Raises BenchFailed, naming the file, for invalid files.
     """
-    described = read_tools(folder / tools_file)
+    descriptions = read_tools(folder / tools_file)
     path = folder / cases_file
     try:
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-        offers: dict[tuple[str, ...], ToolIndex] = {}
-        return [_parse_case(row, described, offers) for row in rows]
+        tool_indexes: dict[tuple[str, ...], ToolIndex] = {}
+        return [_parse_case(row, descriptions, tool_indexes) for row in rows]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BenchFailed(f"{path} does not hold cases: {type(error).__name__}: {error}") from error
 
 
 def read_tools(path: Path) -> dict[str, ToolDescription]:
-    """Tools by name, as their schemas describe them. Raises BenchFailed, naming the file, where they are not."""
+    """Tools by name, as their schemas describe them.
+
+    Raises BenchFailed, naming the file, if it is invalid.
+    """
     try:
         schemas = json.loads(path.read_text(encoding="utf-8"))
         return {
             name: ToolDescription(
-                one["name"], one["description"], one["parameters"], one.get("thinking", "may")
+                schema["name"], schema["description"], schema["parameters"], schema.get("thinking", "may")
             )
-            for name, one in schemas.items()
+            for name, schema in schemas.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BenchFailed(f"{path} does not hold tools: {type(error).__name__}: {error}") from error
@@ -80,11 +83,3 @@ def _parse_case(
     return PolicyCase(
         row["text"], tool_indexes[names], bool(row["needs_tools"]), source, names, row.get("needed")
     )
-
-
-def assign_folds(keys: Sequence[str], count: int = 5) -> list[int]:
-    """The fold of each key; equal keys are never parted."""
-    distinct = sorted(set(keys))
-    random.Random(0).shuffle(distinct)  # noqa: S311 - the same folds in every run, no secret
-    number = {one: place % count for place, one in enumerate(distinct)}
-    return [number[key] for key in keys]

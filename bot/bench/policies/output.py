@@ -1,11 +1,12 @@
 """A report of `bench thinking` as lines of text, or as JSON. Pure."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
-from bot.bench.policies.thinking import ThinkingReport
+from bot.bench.policies.thinking import ThinkingReport, ThinkingScore
 from bot.bench.policies.thinking_costs import PolicyCost
+from bot.tables import format_table
 
 _SCORE_TITLES = (
     "needs tools, by source",
@@ -31,17 +32,33 @@ _COST_TITLES = (
 
 def format_lines(report: ThinkingReport) -> Iterator[str]:
     """Tables of the figures, and below them the conditions."""
-    told = [
-        (one.source, one.judged, str(one.cases), _format_number(one.auc), *map(_format_percent, one.shares))
-        for one in report.told
-    ]
-    yield from format_grid(_SCORE_TITLES, told)
-    yield f"one decision: {report.pace.median:.0f} µs of processor time, 99 of 100 within {report.pace.longest:.0f} µs"
+    yield from format_scores(report.told)
+    pace = report.pace
+    yield f"one decision: {pace.median:.0f} µs of processor time, 99 of 100 within {pace.longest:.0f} µs"
     yield ""
     if report.costs:
-        yield from format_grid(_COST_TITLES, [_format_cost(one) for one in report.costs])
+        yield from format_table(
+            [_format_cost(cost) for cost in report.costs], headers=_COST_TITLES, rule=True
+        )
+        yield ""
     for name, text in report.conditions:
         yield f"{name}: {text}"
+
+
+def format_scores(scores: Iterable[ThinkingScore]) -> Iterator[str]:
+    """One row for each source of cases."""
+    rows = [
+        (
+            score.source,
+            score.judged,
+            str(score.cases),
+            _format_number(score.auc),
+            *map(_format_percent, score.shares),
+        )
+        for score in scores
+    ]
+    yield from format_table(rows, headers=_SCORE_TITLES, rule=True)
+    yield ""
 
 
 def format_json(report: ThinkingReport) -> str:
@@ -57,17 +74,6 @@ def _format_cost(cost: PolicyCost) -> tuple[str, ...]:
         f"{cost.useful} of {cost.heavy}",
         str(cost.switches),
     )
-
-
-def format_grid(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """A table and an empty line under it; all columns but the first lean to the right."""
-    widths = [max(len(line[column]) for line in (titles, *rows)) for column in range(len(titles))]
-    for number, line in enumerate((titles, *rows)):
-        first, *others = zip(line, widths, strict=True)
-        yield "  ".join([first[0].ljust(first[1]), *(text.rjust(width) for text, width in others)]).rstrip()
-        if number == 0:
-            yield "-" * (sum(widths) + 2 * (len(widths) - 1))
-    yield ""
 
 
 def _format_number(value: float | None) -> str:

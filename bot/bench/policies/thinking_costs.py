@@ -1,8 +1,7 @@
-"""What a thinking policy costs: a scripted mix of turns, played by the gateway's own loop before a simulated
-endpoint.
+"""The cost of a thinking policy: a scripted mix of turns, run by the gateway's loop on a simulated endpoint.
 
-The model's part is scripted: it calls the tools of the script, and thinks as many tokens a call if it is told
-to.
+The model's part is scripted: it calls the tools of the script, and thinks a fixed number of tokens a call
+when thinking is on.
 """
 
 import itertools
@@ -13,8 +12,8 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from bot.agent import loop
-from bot.agent import prompt as prompting
 from bot.agent.events import CallModel, TurnLimits, TurnResult
+from bot.agent.prompt import build_prompt
 from bot.agent.thinking_policy import ThinkingDecision, ThinkingEvidence, decide_thinking
 from bot.agent.tool_matching.index import ToolIndex, build_index
 from bot.agent.toolbox import Toolbox
@@ -27,9 +26,9 @@ from bot.llm.seats import SeatLimiter
 from bot.settings import SYSTEM_PROMPT
 from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, format_thought, format_tool_call
 
-THOUGHT_TOKENS = 600  # tokens of one thought: between two and three canvases
+THOUGHT_TOKENS = 600  # of one thought: between two and three canvases
 LOOP_LIMITS = TurnLimits(max_steps=8, max_tokens=4096)
-RESULT_TOKENS = 60  # tokens of a tool's result
+RESULT_TOKENS = 60  # of a tool's result
 
 _TURN_NUMBER = re.compile(r"\(turn (\d+)\)")
 
@@ -38,9 +37,9 @@ Policy = Callable[[ThinkingDecision], bool]
 
 @dataclass(frozen=True, slots=True)
 class ScriptedTurn:
-    """One turn: what the person writes, the tools the model calls one after the other, the answer's tokens.
+    """One turn: the person's message, the tools the model calls one after the other, the answer's tokens.
 
-    `heavy`: whether this is work that thinking is for.
+    `is_heavy`: whether this is work that thinking is for.
     """
 
     text: str
@@ -51,8 +50,9 @@ class ScriptedTurn:
 
 @dataclass(frozen=True, slots=True)
 class PolicyCost:
-    """Sums of one policy over the mix. `turns` thought; of them `useful` were heavy; `switches` changed the
-    lineage.
+    """Sums of one policy over the mix.
+
+    `turns` thought, and `useful` of them were heavy; `switches` changed the lineage of the prefix cache.
     """
 
     policy: str
@@ -131,7 +131,7 @@ POLICIES: Mapping[str, Policy] = {
 
 
 async def measure(scripted_turns: tuple[ScriptedTurn, ...] = SCRIPTED_TURNS) -> list[PolicyCost]:
-    """The same mix under each policy, each before an endpoint of its own that begins with an empty cache."""
+    """The same mix under each policy, each on an endpoint of its own that starts with an empty cache."""
     tools = {tool.name: tool for tool in discover_with_samples()}
     return [
         await _run_policy(name, policy, scripted_turns, Toolbox(tools.values()))
@@ -144,75 +144,78 @@ async def _run_policy(
 ) -> PolicyCost:
     endpoint = SimulatedEndpoint(brain=_ScriptedBrain(scripted_turns))
     chat = _ChatState()
-    offer = build_index(toolbox.tools.values())
+    tool_index = build_index(toolbox.tools.values())
     thinking: list[bool] = []
     async with serve(endpoint.app) as url:
         llm = ModelClient(f"{url}/v1", None, SeatLimiter(1))
-        for number, scene in enumerate(scripted_turns):
-            thinking.append(policy(_decide(scene, chat, offer)))
-            await _run_turn(
-                llm, toolbox, chat, Message("user", f"{scene.text} (turn {number})"), thinking[-1]
-            )
+        for number, turn in enumerate(scripted_turns):
+            thinking.append(policy(_decide(turn, chat, tool_index)))
+            message = Message("user", f"{turn.text} (turn {number})")
+            await _run_turn(llm, toolbox, chat, message, thinking[-1])
         await llm.close()
     log = endpoint.requests
     return PolicyCost(
         policy=name,
-        canvases=sum(ceil(one.completion_tokens / CANVAS_TOKENS) for one in log),
-        computed=sum(one.prompt_tokens - one.cached_tokens for one in log),
-        prompt=sum(one.prompt_tokens for one in log),
+        canvases=sum(ceil(record.completion_tokens / CANVAS_TOKENS) for record in log),
+        computed=sum(record.prompt_tokens - record.cached_tokens for record in log),
+        prompt=sum(record.prompt_tokens for record in log),
         calls=len(log),
         turns=sum(thinking),
-        useful=sum(scene.is_heavy and thinks for scene, thinks in zip(scripted_turns, thinking, strict=True)),
-        heavy=sum(scene.is_heavy for scene in scripted_turns),
-        switches=sum(before != after for before, after in itertools.pairwise(thinking)),
+        useful=sum(
+            turn.is_heavy and is_thinking for turn, is_thinking in zip(scripted_turns, thinking, strict=True)
+        ),
+        heavy=sum(turn.is_heavy for turn in scripted_turns),
+        switches=sum(previous != current for previous, current in itertools.pairwise(thinking)),
     )
 
 
 def _decide(turn: ScriptedTurn, chat: _ChatState, tool_index: ToolIndex) -> ThinkingDecision:
-    return decide_thinking(
-        [turn.text],
-        tool_index,
-        ThinkingEvidence(recent_tools=chat.recent_tools, was_thinking=chat.has_thought),
-    )
+    evidence = ThinkingEvidence(recent_tools=chat.recent_tools, was_thinking=chat.has_thought)
+    return decide_thinking([turn.text], tool_index, evidence)
 
 
 async def _run_turn(
     model_client: ModelClient, toolbox: Toolbox, chat: _ChatState, user: Message, thinking: bool
 ) -> None:
-    prompt = prompting.build_prompt(SYSTEM_PROMPT, chat.turns, (user,))
-    playing = loop.run_turn(prompt, toolbox.tools, LOOP_LIMITS, thinking)
-    event = next(playing)
-    said: list[Message] = [*event.new_messages]
-    used: list[str] = []
+    prompt = build_prompt(SYSTEM_PROMPT, chat.turns, (user,))
+    run = loop.run_turn(prompt, toolbox.tools, LOOP_LIMITS, thinking)
+    event = next(run)
+    messages: list[Message] = [*event.new_messages]
+    used_tools: list[str] = []
     while not isinstance(event, TurnResult):
         if isinstance(event, CallModel):
-            asked = (event.messages, toolbox.definitions, event.tool_choice, event.thinking, event.max_tokens)
-            request = ModelRequest(*asked, session="bench", lane="bench")
-            event = playing.send(await model_client.call(request, lambda text: None, lambda: None))
-        else:
-            used += [wanted.call.name for wanted in event.calls]
-            event = playing.send(
-                tuple(ToolResult(one.call, write_prose(RESULT_TOKENS, 7), "ok") for one in event.calls)
+            request_fields = (
+                event.messages,
+                toolbox.definitions,
+                event.tool_choice,
+                event.thinking,
+                event.max_tokens,
             )
-        said += event.new_messages
-    chat.turns.append((user, *said))
-    chat.recent_tools = tuple(used)
+            request = ModelRequest(*request_fields, session="bench", lane="bench")
+            event = run.send(await model_client.call(request, lambda text: None, lambda: None))
+        else:
+            used_tools += [checked_call.call.name for checked_call in event.calls]
+            event = run.send(
+                tuple(ToolResult(call.call, write_prose(RESULT_TOKENS, 7), "ok") for call in event.calls)
+            )
+        messages += event.new_messages
+    chat.turns.append((user, *messages))
+    chat.recent_tools = tuple(used_tools)
     chat.has_thought = thinking
 
 
 @dataclass(frozen=True, slots=True)
 class _ScriptedBrain:
-    """Plays the model's part of a mix; finds its place by the number at the end of the newest message."""
+    """Plays the model's part of a mix; finds the turn by the number at the end of the newest message."""
 
     scripted_turns: tuple[ScriptedTurn, ...]
 
     def __call__(self, request: ChatRequest) -> str:
-        scene = self.scripted_turns[int(_TURN_NUMBER.findall(request.user_texts[-1])[-1])]
+        turn = self.scripted_turns[int(_TURN_NUMBER.findall(request.user_texts[-1])[-1])]
+        thought = ""
         if request.thinking:
-            before = format_thought(write_prose(THOUGHT_TOKENS, request.step), request)
-        else:
-            before = ""
-        if request.step < len(scene.calls):
-            name, arguments = scene.calls[request.step]
-            return before + format_tool_call(name, json.loads(json.dumps(arguments)))
-        return before + write_prose(scene.answer_tokens, 3).strip()
+            thought = format_thought(write_prose(THOUGHT_TOKENS, request.step), request)
+        if request.step < len(turn.calls):
+            name, arguments = turn.calls[request.step]
+            return thought + format_tool_call(name, json.loads(json.dumps(arguments)))
+        return thought + write_prose(turn.answer_tokens, 3).strip()

@@ -1,7 +1,6 @@
-"""`bench tools`: of many registered tools, how often the one that is needed stands in the prompt or is found
-by words.
+"""`bench tools`: of many registered tools, how often the needed one is in the prompt or found by a search.
 
-Builds the report; prints nothing. Judges the choice and the search themselves; no model is asked.
+Builds the report; prints nothing. Scores the choice and the search themselves; no model is called.
 """
 
 import json
@@ -14,14 +13,14 @@ from time import thread_time
 from typing import Any
 
 from bot.agent import history
-from bot.agent.tool_matching import features as wording
+from bot.agent.tool_matching.features import extract_features
 from bot.agent.tool_matching.ranking import rank_tools
 from bot.agent.tool_search import MAX_FOUND_TOOLS, SearchableTools, pick_tools
 from bot.bench.harness import machine
 from bot.bench.harness.statistics import median, percentile
 from bot.bench.policies.cases import PolicyCase, ToolDescription, read_cases, read_tools
-from bot.bench.policies.output import format_grid
 from bot.errors import QuestionRefused
+from bot.tables import format_table
 from tools.base import Tool, ToolContext
 from tools.registry import discover
 
@@ -32,7 +31,7 @@ CASE_SETS = (
 )
 ALL_SOURCES = "together"
 MIN_REACHED_SHARE = 0.95
-DRAWS = 5  # times that other tools are drawn for the same ten
+DRAWS = 5  # of other tools for the same ten
 
 PrintLine = Callable[[str], None]
 
@@ -41,7 +40,10 @@ _CAMEL_CASE_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 @dataclass(frozen=True, slots=True)
 class ToolSearchOptions:
-    """`folders` of cases; so many tools are `registered` for each, and `room` tokens of a prompt are theirs."""
+    """`folders` of cases; `registered_tools` are registered for each case.
+
+    `prompt_budget` is how many tokens of a prompt tools may take.
+    """
 
     folders: tuple[Path, ...]
     registered_tools: int = 200
@@ -50,10 +52,10 @@ class ToolSearchOptions:
 
 @dataclass(frozen=True, slots=True)
 class ToolSearchScore:
-    """How the cases of one source that need a tool fare, or of all of a set: shares, 0 to 1.
+    """How often the needed tool of one source's cases is reached, or of a whole set: shares, 0 to 1.
 
-    `offered`: it stands in the prompt of a conversation that begins with the message; `found`: it is among
-    the first five; `first`: it is found first; `reached`: one or the other.
+    `offered`: it is in the prompt of a conversation that begins with the message; `found`: it is among the
+    first five search results; `first`: it is the first; `reached`: offered or found.
     """
 
     judged: str
@@ -67,8 +69,9 @@ class ToolSearchScore:
 
 @dataclass(frozen=True, slots=True)
 class SearchTimes:
-    """Milliseconds of processor time: of an index, worked out once a set of tools, and of a search. `longest`
-    is the 99th percentile. `tokens`: what the tools of a prompt take, estimated, in the middle.
+    """Milliseconds of processor time: of an index, built once a set of tools, and of a search.
+
+    `longest` is the 99th percentile. `tokens` is the median estimate of what the tools of a prompt take.
     """
 
     index: float
@@ -79,7 +82,7 @@ class SearchTimes:
 
 @dataclass(frozen=True, slots=True)
 class ToolSearchReport:
-    """All figures of a run."""
+    """All figures of a run; `told` are the scores."""
 
     told: tuple[ToolSearchScore, ...]
     pace: SearchTimes
@@ -87,13 +90,13 @@ class ToolSearchReport:
 
     @property
     def has_passed(self) -> bool:
-        """Whether every set as a whole reaches what is wanted."""
-        return all(one.reached >= MIN_REACHED_SHARE for one in self.told if one.source == ALL_SOURCES)
+        """Whether every set as a whole reaches MIN_REACHED_SHARE."""
+        return all(score.reached >= MIN_REACHED_SHARE for score in self.told if score.source == ALL_SOURCES)
 
 
 @dataclass(frozen=True, slots=True)
 class _CaseResult:
-    """One case: where the needed tool was, and what that took."""
+    """One case: where the needed tool was, and what finding it took."""
 
     source: str
     is_offered: bool
@@ -109,7 +112,7 @@ class _CaseResult:
 def run_tool_search(
     options: ToolSearchOptions, print_line: PrintLine = lambda line: None
 ) -> ToolSearchReport:
-    """Judge what lies in the folders. Raises QuestionRefused if nothing does."""
+    """Score the cases in the folders. Raises QuestionRefused if there are none."""
     pairs = [
         (folder, *pair) for folder in options.folders for pair in CASE_SETS if (folder / pair[0]).exists()
     ]
@@ -117,37 +120,33 @@ def run_tool_search(
         raise QuestionRefused(
             f"No cases.jsonl with tools.json lies in {', '.join(map(str, options.folders))}."
         )
-    pool: dict[str, ToolDescription] = {}
+    descriptions: dict[str, ToolDescription] = {}
     for folder, _, tools in pairs:
-        pool = read_tools(folder / tools) | pool
-    told = list[ToolSearchScore]()
-    all_judged = list[_CaseResult]()
-    guessed = 0
-    among = _ToolPool(options, pool)
+        descriptions = read_tools(folder / tools) | descriptions
+    scores = list[ToolSearchScore]()
+    all_results = list[_CaseResult]()
+    guessed_count = 0
+    tool_pool = _ToolPool(options, descriptions)
     for folder, name, tools in pairs:
         print_line(f"judging: {folder / name}")
         cases = [case for case in read_cases(folder, name, tools) if case.needs_tools]
-        own = read_tools(folder / tools)
-        judged = [
-            _judge_case(
-                case, among.build_tool_set(case.tool_names, own, number % DRAWS), options.prompt_budget
-            )
-            for number, case in enumerate(cases)
-        ]
-        told += _score_sources(f"{folder.name}/{name}", judged)
-        all_judged += judged
-        guessed += sum(case.needed_tool is None for case in cases)
+        case_tools = read_tools(folder / tools)
+        results = []
+        for number, case in enumerate(cases):
+            tool_set = tool_pool.build_tool_set(case.tool_names, case_tools, number % DRAWS)
+            results.append(_judge_case(case, tool_set, options.prompt_budget))
+        scores += _score_sources(f"{folder.name}/{name}", results)
+        all_results += results
+        guessed_count += sum(case.needed_tool is None for case in cases)
     return ToolSearchReport(
-        tuple(told),
-        _summarize_times(among.index_seconds, all_judged),
-        _describe_conditions(options, len(pool), guessed),
+        tuple(scores),
+        _summarize_times(tool_pool.index_seconds, all_results),
+        _describe_conditions(options, len(descriptions), guessed_count),
     )
 
 
 class _ToolPool:
-    """The tools of cases among others: `pool` has those to draw from; `indexed` is what each index took, in
-    seconds.
-    """
+    """Builds the tools of a case among others; `index_seconds` is the time each index took."""
 
     def __init__(self, options: ToolSearchOptions, descriptions: Mapping[str, ToolDescription]) -> None:
         self.index_seconds: list[float] = []
@@ -158,39 +157,40 @@ class _ToolPool:
     def build_tool_set(
         self, tool_names: tuple[str, ...], case_tools: Mapping[str, ToolDescription], draw: int
     ) -> SearchableTools:
-        """These tools, others (the same for the same `draw`) and the house's."""
+        """These tools, others (the same for the same `draw`) and the built-in ones."""
         if (tool_names, draw) not in self._tool_sets:
-            others = [name for name in sorted(self._descriptions) if name not in tool_names]
-            more = min(len(others), max(0, self._registered_tools - len(tool_names)))
-            drawn = random.Random(draw).sample(others, more)  # noqa: S311 - the same in every run, no secret
+            other_names = [name for name in sorted(self._descriptions) if name not in tool_names]
+            draw_count = min(len(other_names), max(0, self._registered_tools - len(tool_names)))
+            drawn = random.Random(draw).sample(other_names, draw_count)  # noqa: S311 - the same in every run, no secret
             registered = [
                 *(case_tools[name] for name in tool_names),
                 *(self._descriptions[name] for name in drawn),
             ]
             tools = {tool.name: tool for tool in (*map(_to_tool, registered), *discover())}
-            self._tool_sets[tool_names, draw] = shelf = SearchableTools(tools.values())
-            began = thread_time()
-            shelf.tool_index  # noqa: B018 - worked out here, so that it is measured
-            self.index_seconds.append(thread_time() - began)
+            tool_set = SearchableTools(tools.values())
+            self._tool_sets[tool_names, draw] = tool_set
+            started_at = thread_time()
+            tool_set.tool_index  # noqa: B018 - built here, so that it is measured
+            self.index_seconds.append(thread_time() - started_at)
         return self._tool_sets[tool_names, draw]
 
 
 def _judge_case(case: PolicyCase, tool_set: SearchableTools, prompt_budget: int) -> _CaseResult:
     needed = _registered_name(case.needed_tool or _find_nearest_tool(case))
-    began = thread_time()
-    found = [one.name for one in tool_set.search(case.text)]
+    started_at = thread_time()
+    found_names = [tool.name for tool in tool_set.search(case.text)]
     searched = thread_time()
     names = pick_tools(tool_set, [case.text], (), prompt_budget)
     tokens = sum(tool_set.prompt_chars[name] for name in names) // history.BYTES_PER_TOKEN
-    place = found.index(needed) if needed in found else None
-    return _CaseResult(case.source, needed in names, place, searched - began, tokens)
+    rank = found_names.index(needed) if needed in found_names else None
+    return _CaseResult(case.source, needed in names, rank, searched - started_at, tokens)
 
 
 def _find_nearest_tool(case: PolicyCase) -> str:
-    """The one of the case's own tools that fits best, where the case does not say which it needs."""
-    best = rank_tools(wording.extract_features(case.text), case.tool_index, 1)
-    if best:
-        return best[0][0]
+    """The tool of the case that fits best, where the case does not say which one it needs."""
+    ranked = rank_tools(extract_features(case.text), case.tool_index, 1)
+    if ranked:
+        return ranked[0][0]
     return case.tool_names[0]
 
 
@@ -205,26 +205,26 @@ def _to_tool(description: ToolDescription) -> Tool:
 
 
 def _registered_name(name: str) -> str:
-    """The name as a house would register it."""
+    """The name as the gateway would register it."""
     return _CAMEL_CASE_HUMP.sub("_", name).lower()
 
 
 async def _do_nothing(arguments: Mapping[str, Any], context: ToolContext) -> None:
-    """Nothing is run here."""
+    """No tool is run here."""
 
 
 def _score_sources(label: str, results: Sequence[_CaseResult]) -> Iterator[ToolSearchScore]:
     sources = list(dict.fromkeys(case.source for case in results))
     for source in (*sources, ALL_SOURCES):
-        own = [case for case in results if source in (case.source, ALL_SOURCES)]
+        in_source = [case for case in results if source in (case.source, ALL_SOURCES)]
         yield ToolSearchScore(
             label,
             source,
-            len(own),
-            offered=_share_of_hits([case.is_offered for case in own]),
-            first=_share_of_hits([case.rank == 0 for case in own]),
-            found=_share_of_hits([case.is_found for case in own]),
-            reached=_share_of_hits([case.is_offered or case.is_found for case in own]),
+            len(in_source),
+            offered=_share_of_hits([case.is_offered for case in in_source]),
+            first=_share_of_hits([case.rank == 0 for case in in_source]),
+            found=_share_of_hits([case.is_found for case in in_source]),
+            reached=_share_of_hits([case.is_offered or case.is_found for case in in_source]),
         )
 
 
@@ -237,7 +237,7 @@ def _share_of_hits(hits: Sequence[bool]) -> float:
 def _summarize_times(index_seconds: Sequence[float], results: Sequence[_CaseResult]) -> SearchTimes:
     searches = [1e3 * case.search_seconds for case in results]
     return SearchTimes(
-        median([1e3 * one for one in index_seconds]) or 0.0,
+        median([1e3 * index_second for index_second in index_seconds]) or 0.0,
         median(searches) or 0.0,
         percentile(searches, 0.99) or 0.0,
         median([float(case.prompt_tokens) for case in results]) or 0.0,
@@ -250,12 +250,14 @@ def _describe_conditions(
     return (
         (
             "registered",
-            f"{min(options.registered_tools, pool_size)} tools a case: its own, and others drawn from {pool_size}, in every run the same",
+            f"{min(options.registered_tools, pool_size)} tools a case: its own, "
+            f"and others drawn from {pool_size}, in every run the same",
         ),
         ("beside them", "the house's own tools, which stand in every prompt; a case may need one of those"),
         (
             "in the prompt",
-            f"at most {options.prompt_budget} tokens; a conversation that begins with the message of the case",
+            f"at most {options.prompt_budget} tokens; "
+            "a conversation that begins with the message of the case",
         ),
         (
             "found",
@@ -273,12 +275,21 @@ def format_lines(report: ToolSearchReport) -> Iterator[str]:
     """A table of the figures, and below it the conditions."""
     head = ("needed tool, by source", "set", "cases", "in the prompt", "found first", "among five", "either")
     rows = [
-        (one.source, one.judged, str(one.cases), *(f"{100 * share:.1f} %" for share in _score_shares(one)))
-        for one in report.told
+        (
+            score.source,
+            score.judged,
+            str(score.cases),
+            *(f"{100 * share:.1f} %" for share in _score_shares(score)),
+        )
+        for score in report.told
     ]
-    yield from format_grid(head, rows)
+    yield from format_table(rows, headers=head, rule=True)
+    yield ""
     pace = report.pace
-    yield f"index: {pace.index:.0f} ms of processor time, once a set of tools; in the prompt: {pace.tokens:.0f} tokens"
+    yield (
+        f"index: {pace.index:.0f} ms of processor time, once a set of tools; "
+        f"in the prompt: {pace.tokens:.0f} tokens"
+    )
     yield f"search: {pace.search:.1f} ms of processor time, 99 of 100 within {pace.longest:.1f} ms"
     yield ""
     for name, text in report.conditions:

@@ -1,4 +1,4 @@
-"""One call of the bench: an endpoint that cannot be asked, and replies that fail, are said in words."""
+"""Single calls of the bench: endpoints that cannot be called and failing replies are reported in words."""
 
 import asyncio
 import json
@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bot.bench.endpoint import simulated as direct_simulated
 from bot.bench.endpoint.client import BenchTarget, build_request, find_target, open_client
+from bot.bench.endpoint.simulated import build_simulated_endpoint
 from bot.errors import EndpointAway, EndpointRefused, ServerAway
 from bot.http_server import serve
 from bot.sim.vllm.server import Timing
@@ -26,25 +26,25 @@ async def test_a_server_without_a_model_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "model", "error", "words"),
+    ("fault", "model", "error", "complaint"),
     [
         (None, "zzz", EndpointRefused, "refused the request .HTTP 404.: .*zzz"),
         ("reset", "diffusiongemma", EndpointAway, "cut the connection"),
         ("busy", "diffusiongemma", EndpointAway, "HTTP 503"),
     ],
 )
-async def test_whole_replies_fail_in_words(
-    fault: str | None, model: str, error: type[Exception], words: str
+async def test_failures_of_whole_replies_are_described(
+    fault: str | None, model: str, error: type[Exception], complaint: str
 ) -> None:
-    endpoint = direct_simulated.build_simulated_endpoint(Timing.instant())
+    endpoint = build_simulated_endpoint(Timing.instant())
     if fault:
         endpoint.inject_fault(fault, times=None)  # type: ignore[arg-type]  # a plain str
     async with (
         serve(endpoint.app) as url,
-        open_client(BenchTarget(f"{url}/v1", "k", model, None, "0.33.0")) as caller,
+        open_client(BenchTarget(f"{url}/v1", "k", model, None, "0.33.0")) as client,
     ):
-        with pytest.raises(error, match=words):
-            await caller.call(build_request("hello", 256), streamed=False)
+        with pytest.raises(error, match=complaint):
+            await client.call(build_request("hello", 256), streamed=False)
 
 
 async def test_a_whole_reply_that_cannot_be_read_or_never_comes_is_named(
@@ -59,11 +59,11 @@ async def test_a_whole_reply_that_cannot_be_read_or_never_comes_is_named(
 
     app = Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])
     async with serve(app) as url:
-        async with open_client(BenchTarget(f"{url}/v1", None, "m", None, None)) as caller:
+        async with open_client(BenchTarget(f"{url}/v1", None, "m", None, None)) as client:
             with pytest.raises(EndpointAway, match="cannot be read"):
-                await caller.call(build_request("hello", 256), streamed=False)
-        monkeypatch.setattr("bot.bench.endpoint.client.SILENCE", 0.05)
+                await client.call(build_request("hello", 256), streamed=False)
+        monkeypatch.setattr("bot.bench.endpoint.client.SILENCE_SECONDS", 0.05)
         silent.set()
-        async with open_client(BenchTarget(f"{url}/v1", None, "m", None, None)) as caller:
+        async with open_client(BenchTarget(f"{url}/v1", None, "m", None, None)) as client:
             with pytest.raises(EndpointAway, match=r"silent for 0\.05 s"):
-                await caller.call(build_request("hello", 256), streamed=False)
+                await client.call(build_request("hello", 256), streamed=False)

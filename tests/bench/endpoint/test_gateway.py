@@ -1,70 +1,69 @@
-"""`bench gateway` with the real gateway in a process of its own, before a simulated endpoint; and its
-arithmetic.
-"""
+"""`bench gateway` with the real gateway in its own process on a simulated endpoint; and its arithmetic."""
 
 import asyncio
 
 import pytest
 
-from bot.bench.endpoint import gateway
-from bot.bench.endpoint import run as direct_run
-from bot.bench.endpoint import simulated as direct_simulated
+from bot.bench.endpoint import gateway, simulated
 from bot.bench.endpoint.gateway import ProtocolTurns
 from bot.bench.endpoint.protocols import ANSWER_PROTOCOLS, BenchProtocol
 from bot.bench.endpoint.result import MeasuredCall, MeasuredRow
-from bot.bench.endpoint.run import EndpointAddress
+from bot.bench.endpoint.run import EndpointAddress, run_gateway
 from bot.db.usage.breakdowns import AccountedTurn, AnswerPartRow, ModelCallRow, StoredBreakdown
 from bot.sim.vllm.server import ChatRequest, ScriptedReply, SimulatedEndpoint, Timing
 from bot.usage.breakdown import build_turn_breakdown
 from bot.usage.intervals import INTERVAL_ORDER, column_name
 
-SET = 0.2
+CANVAS_SECONDS = 0.2
 
 
 def ignore_progress(label: str, done: int, total: int) -> None:
-    """A step nobody looks at."""
+    """A progress callback that does nothing."""
 
 
-async def test_both_ways_stand_side_by_side_and_the_difference_is_explained() -> None:
-    endpoint = direct_simulated.build_simulated_endpoint(Timing.canvas(SET))
+async def test_direct_and_gateway_rows_are_compared_and_the_difference_is_explained() -> None:
+    endpoint = simulated.build_simulated_endpoint(Timing.canvas(CANVAS_SECONDS))
     steps: list[str] = []
 
-    def step(what: str, done: int, total: int) -> None:
-        steps.append(what)
+    def step(task: str, done: int, total: int) -> None:
+        steps.append(task)
 
-    result = await direct_run.run_gateway(
-        EndpointAddress("sim"), asyncio.Event(), step, quick=True, endpoint=endpoint
-    )
+    result = await run_gateway(EndpointAddress("sim"), asyncio.Event(), step, quick=True, endpoint=endpoint)
     assert result.ended is None
     assert "long answers, four at once, gateway" in steps
     for protocol in ANSWER_PROTOCOLS:
-        direct, through = result.find_row("direct", protocol.key), result.find_row("gateway", protocol.key)
+        direct = result.find_row("direct", protocol.key)
+        gateway_row = result.find_row("gateway", protocol.key)
         assert direct is not None
-        assert through is not None
-        assert [call.output for call in through.calls] == [call.output for call in direct.calls]
-        assert (through.canvases, through.at_once) == (direct.canvases, direct.at_once)
-        assert (through.calls[0].prompt or 0) > (direct.calls[0].prompt or 0)
-        assert through.counted is not None
-        assert through.counted.canvases == through.canvases
-    told = dict(result.conditions)["server's own counters"]
-    assert told.startswith(f"{len(endpoint.requests)} requests ended there, all of them ours")
+        assert gateway_row is not None
+        assert [call.output for call in gateway_row.calls] == [call.output for call in direct.calls]
+        assert (gateway_row.canvases, gateway_row.at_once) == (direct.canvases, direct.at_once)
+        assert (gateway_row.calls[0].prompt or 0) > (direct.calls[0].prompt or 0)
+        assert gateway_row.counted is not None
+        assert gateway_row.counted.canvases == gateway_row.canvases
+    counters = dict(result.conditions)["server's own counters"]
+    assert counters.startswith(f"{len(endpoint.requests)} requests ended there, all of them ours")
     assert len(result.differences) == len(ANSWER_PROTOCOLS)
-    for one in result.differences:
-        assert one.direct + one.longer_model + one.beside_model == pytest.approx(one.gateway)
-        assert sum(interval.seconds for interval in one.intervals) == pytest.approx(one.beside_model)
-        assert one.model >= SET
-        assert "Telegram" in {interval.kind for interval in one.intervals}
+    for difference in result.differences:
+        assert difference.direct + difference.longer_model + difference.beside_model == pytest.approx(
+            difference.gateway
+        )
+        assert sum(interval.seconds for interval in difference.intervals) == pytest.approx(
+            difference.beside_model
+        )
+        assert difference.model >= CANVAS_SECONDS
+        assert "Telegram" in {interval.kind for interval in difference.intervals}
 
 
-async def test_an_endpoint_that_refuses_leaves_the_rows_before_it() -> None:
-    asked = 0
+async def test_an_endpoint_that_fails_leaves_the_rows_before_it() -> None:
+    tool_requests = 0
 
     def brain(request: ChatRequest) -> ScriptedReply:
-        nonlocal asked
-        asked += bool(request.tools)
-        return ScriptedReply(direct_simulated.answer_prompt(request), crashes_engine=asked == 3)
+        nonlocal tool_requests
+        tool_requests += bool(request.tools)
+        return ScriptedReply(simulated.answer_prompt(request), crashes_engine=tool_requests == 3)
 
-    result = await direct_run.run_gateway(
+    result = await run_gateway(
         EndpointAddress("sim"),
         asyncio.Event(),
         ignore_progress,
@@ -80,9 +79,9 @@ async def test_an_endpoint_that_refuses_leaves_the_rows_before_it() -> None:
 
 
 async def test_a_gateway_that_does_not_start_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway, "START", 0.01)
-    endpoint = direct_simulated.build_simulated_endpoint(Timing.instant())
-    result = await direct_run.run_gateway(
+    monkeypatch.setattr(gateway, "START_SECONDS", 0.01)
+    endpoint = simulated.build_simulated_endpoint(Timing.instant())
+    result = await run_gateway(
         EndpointAddress("sim"), asyncio.Event(), ignore_progress, quick=True, endpoint=endpoint
     )
     assert result.exit_code == 1
@@ -97,13 +96,14 @@ LONG = BenchProtocol("long", "long answers", ANSWER_PROTOCOLS[0].prompts[:1])
 def protocol_turns(ending: str = "answered", output: int | None = 300) -> ProtocolTurns:
     """One turn of 2.6 s, two of them canvases."""
     call = ModelCallRow("ok", None, 600, 500, output, False)
-    spent = {"intake": 0.1, "first_canvas": 1.0, "further_canvases": 1.0, "telegram": 0.3, "own": 0.2}
-    kept = StoredBreakdown(1, 12.6, 2.6, {column_name(kind): 0.0 for kind in INTERVAL_ORDER} | spent)
-    turn = AccountedTurn(1, ending, 10.0, kept, (call,), (), (AnswerPartRow(5, 11.4),))
+    seconds = {"intake": 0.1, "first_canvas": 1.0, "further_canvases": 1.0, "telegram": 0.3, "own": 0.2}
+    unused = {column_name(kind): 0.0 for kind in INTERVAL_ORDER}
+    stored = StoredBreakdown(1, 12.6, 2.6, unused | seconds)
+    turn = AccountedTurn(1, ending, 10.0, stored, (call,), (), (AnswerPartRow(5, 11.4),))
     return ProtocolTurns(LONG, (turn,), (build_turn_breakdown(turn),))
 
 
-def test_a_turn_becomes_a_call_with_its_whole_way() -> None:
+def test_a_turn_becomes_a_call_from_message_to_delivery() -> None:
     row = gateway.build_row(protocol_turns())
     call = row.calls[0]
     assert [call.seconds, call.first] == pytest.approx([2.6, 1.4])
@@ -122,12 +122,12 @@ def test_a_turn_without_an_answer_is_no_call() -> None:
     assert gateway.describe_failure(protocol_turns()) is None
 
 
-def test_no_difference_is_told_of_what_is_not_whole() -> None:
+def test_no_difference_is_computed_for_incomplete_rows() -> None:
     direct = MeasuredRow(
         "long", "long answers", "direct", True, "off", 1, "warm", 1, (MeasuredCall(2.0, 300),), 2.0
     )
-    found = gateway.compute_difference(direct, protocol_turns())
-    assert found is not None
-    assert [found.direct, found.model] == pytest.approx([2.0, 2.0])
-    assert list(found.tokens) == [(None, 300), (600, 300)]
+    difference = gateway.compute_difference(direct, protocol_turns())
+    assert difference is not None
+    assert [difference.direct, difference.model] == pytest.approx([2.0, 2.0])
+    assert list(difference.tokens) == [(None, 300), (600, 300)]
     assert gateway.compute_difference(direct, protocol_turns("away")) is None

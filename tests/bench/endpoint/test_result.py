@@ -1,5 +1,6 @@
-"""What calls amount to, and how a result is told: no rate without its length, no zero that means unknown."""
+"""Figures of calls, and how a result is shown: no rate without its length, no zero that means unknown."""
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from bot.bench.endpoint import chart as result_picture
-from bot.bench.endpoint import files as result_files
-from bot.bench.endpoint import json_output as result_json
-from bot.bench.endpoint import output as result_table
+from bot.bench.endpoint import chart, output
 from bot.bench.endpoint.protocols import PROTOCOLS
 from bot.bench.endpoint.published import PUBLISHED_FIGURES
 from bot.bench.endpoint.result import (
@@ -25,7 +23,9 @@ from bot.bench.endpoint.result import (
     ServerCounts,
     ToolCallScore,
 )
+from bot.bench.endpoint.terminal import OutputOptions, run_and_print, write_files
 from bot.bench.harness.bots import BenchFailed
+from bot.bench.harness.progress import ProgressCallback
 
 LONG = MeasuredCall(3.0, 337, first=1.5, last=3.0, blocks=2, prompt=40, cached=0, reasoning=0, finish="stop")
 SHORT = MeasuredCall(1.5, 94, first=1.5, last=1.5, blocks=1, prompt=30)
@@ -52,12 +52,12 @@ RESULT = BenchResult(
 
 def cells_of(result: BenchResult, label: str) -> dict[str, str]:
     """The line of the first table that begins so, by its titles."""
-    table = next(result_table.build_tables(result))
+    table = next(output.build_tables(result))
     line = next(line for line in table.rows if line[0] == label)
     return dict(zip(table.titles, line, strict=True))
 
 
-def test_a_row_says_under_what_its_rate_was_made() -> None:
+def test_a_row_states_the_conditions_of_its_rate() -> None:
     line = cells_of(RESULT, "long answers")
     assert line["output tokens"] == "337"
     assert (line["thinking"], line["at once"], line["warm"]) == ("off", "1", "warm")
@@ -79,10 +79,10 @@ def test_what_the_server_did_not_count_is_a_dash() -> None:
     line = cells_of(BenchResult((silent,), ()), "long answers")
     for title in ("output tokens", "canvases", "steps a canvas", "s a canvas", "tok/s each"):
         assert line[title] == "-"
-    assert json.loads(result_json.format_json(BenchResult((silent,), ())))["rows"][0]["output_tokens"] is None
+    assert json.loads(output.format_json(BenchResult((silent,), ())))["rows"][0]["output_tokens"] is None
 
 
-def test_a_row_that_was_broken_off_says_how_far_it_came() -> None:
+def test_an_incomplete_row_says_how_far_it_came() -> None:
     broken = replace(AT_ONCE, wanted=4)
     assert cells_of(BenchResult((broken,), ()), "four at once")["answers"] == "2 of 4"
     assert broken.total_tokens_per_second is None
@@ -104,92 +104,100 @@ def test_answers_of_many_lengths_have_no_rate_of_their_own() -> None:
 
 
 @given(st.integers(1, 3000), st.integers(0, 12))
-def test_a_further_canvas_is_told_only_where_each_came_as_a_block(output: int, blocks: int) -> None:
-    call = MeasuredCall(9.0, output, first=1.0, last=5.0, blocks=blocks)
-    canvases = -(-output // 256)
+def test_seconds_a_further_canvas_need_a_block_for_each_canvas(output_tokens: int, blocks: int) -> None:
+    call = MeasuredCall(9.0, output_tokens, first=1.0, last=5.0, blocks=blocks)
+    canvases = -(-output_tokens // 256)
     assert call.canvases == canvases
     assert (call.seconds_after_first_block is not None) == (blocks == canvases >= 2)
     assert (call.tokens_per_second is not None) == (canvases >= 2)
 
 
 def test_the_difference_adds_up_to_what_the_gateway_took() -> None:
-    table = next(one for one in result_table.build_tables(RESULT) if one.heading.startswith("Direct and"))
+    table = next(table for table in output.build_tables(RESULT) if table.heading.startswith("Direct and"))
     numbers = [float(line[1]) for line in table.rows]
     assert sum(numbers[:-1]) == pytest.approx(numbers[-1])
     assert table.rows[1][0] == "more for the model: 600 tokens of prompt, not 40; 340 of answer, not 337"
-    told = json.loads(result_json.format_json(RESULT))["differences"][0]
-    assert told["beside_model"] == pytest.approx(0.8)
-    assert told["longer_model"] == pytest.approx(0.2)
+    difference = json.loads(output.format_json(RESULT))["differences"][0]
+    assert difference["beside_model"] == pytest.approx(0.8)
+    assert difference["longer_model"] == pytest.approx(0.2)
 
 
 def test_published_figures_stand_beside_ours_with_their_own_conditions() -> None:
-    *_, table = result_table.build_tables(RESULT)
+    *_, table = output.build_tables(RESULT)
     lines = [dict(zip(table.titles, line, strict=True)) for line in table.rows]
     assert (lines[0]["tok/s"], lines[0]["s"], lines[0]["ours, s"]) == ("101.26", "3.33", "3.00")
     assert (lines[1]["s"], lines[1]["ours, s"]) == ("9.34", "3.00")
     assert lines[3]["ours, s"] == "-"
-    keys = {one.key for one in PROTOCOLS} | {"first", ""}
-    assert {one.beside for one in PUBLISHED_FIGURES} <= keys
+    keys = {protocol.key for protocol in PROTOCOLS} | {"first", ""}
+    assert {figure.beside for figure in PUBLISHED_FIGURES} <= keys
 
 
-def test_what_stopped_early_says_so_first() -> None:
+def test_a_run_that_stopped_early_says_so_first() -> None:
     for ended, code in ((None, 0), (STOPPED_BY_HAND, 130), ("The endpoint cut the connection.", 1)):
         result = replace(RESULT, ended=ended)
         assert result.exit_code == code
-        first = next(result_table.format_lines(result))
+        first = next(output.format_lines(result))
         assert (first == f"NOT WHOLE: {ended} What follows was measured before that.") == (ended is not None)
-        assert json.loads(result_json.format_json(result))["whole"] == (ended is None)
+        assert json.loads(output.format_json(result))["whole"] == (ended is None)
 
 
 def test_a_page_of_markdown_holds_every_table() -> None:
-    page = "\n".join(result_table.format_markdown(replace(RESULT, conditions=(("a", "b | c"),))))
+    page = "\n".join(output.format_markdown(replace(RESULT, conditions=(("a", "b | c"),))))
     assert page.count("\n## ") == 4
     for line in page.splitlines():
         if line.startswith("| what | way"):
-            assert line.count("|") == len(next(result_table.build_tables(RESULT)).titles) + 1
-    told = "\n".join(result_table.format_lines(RESULT))
-    assert "right once mended" in told
-    assert told.index("date: today") < told.index("What was measured")
+            assert line.count("|") == len(next(output.build_tables(RESULT)).titles) + 1
+    text = "\n".join(output.format_lines(RESULT))
+    assert "right once mended" in text
+    assert text.index("date: today") < text.index("What was measured")
 
 
-def test_words_of_a_server_give_a_terminal_nothing_to_obey() -> None:
+def test_text_of_a_server_cannot_control_the_terminal() -> None:
     evil = replace(
         RESULT, conditions=(("endpoint", "model a\x1b[2Jb\x9b2Jc\u202ed"),), ended="HTTP 400: \x1b[8m."
     )
     for lines in (
-        result_table.format_lines(evil),
-        result_table.format_markdown(evil),
-        result_json.format_json(evil).splitlines(),
+        output.format_lines(evil),
+        output.format_markdown(evil),
+        output.format_json(evil).splitlines(),
     ):
         assert all(line.isprintable() for line in lines)
 
 
 def test_files_are_written_and_the_picture_is_one(tmp_path: Path) -> None:
-    files = result_files.write_files(RESULT, tmp_path / "deep" / "er")
+    files = write_files(RESULT, tmp_path / "deep" / "er")
     assert [file.suffix for file in files] == [".json", ".md", ".png"]
     with Image.open(files[2]) as picture:
         assert picture.size == (1350, 750)
     assert len(set(Image.open(files[2]).convert("L").tobytes())) > 10
 
 
-def test_nothing_to_draw_makes_no_picture(tmp_path: Path) -> None:
-    assert len(result_files.write_files(BenchResult((), ()), tmp_path)) == 2
+def test_without_anything_to_draw_there_is_no_chart(tmp_path: Path) -> None:
+    assert len(write_files(BenchResult((), ()), tmp_path)) == 2
     assert RESULT.find_row("gateway", "long") is None
 
 
 def test_a_picture_without_a_curve_still_shows_its_calls(tmp_path: Path) -> None:
     flat = BenchResult((replace(ROW, calls=(SHORT,)),), (("SIMULATION", "none"),))
     assert flat.canvas_seconds is None
-    assert result_picture.draw_chart(flat, tmp_path / "a.png")
+    assert chart.draw_chart(flat, tmp_path / "a.png")
 
 
-def test_the_curve_is_a_saw() -> None:
-    assert result_picture.canvas_rate(1.5, 256) == pytest.approx(
-        2 * result_picture.canvas_rate(1.5, 257), rel=0.01
-    )
+def test_the_curve_is_a_sawtooth() -> None:
+    assert chart.canvas_rate(1.5, 256) == pytest.approx(2 * chart.canvas_rate(1.5, 257), rel=0.01)
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BenchFailed, match="file cannot be written"):
-        result_files.write_files(RESULT, tmp_path / "file")
+        write_files(RESULT, tmp_path / "file")
+
+
+async def test_a_picture_that_cannot_be_drawn_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    async def measure(stop: asyncio.Event, on_progress: ProgressCallback) -> BenchResult:
+        raise AssertionError("nothing may be measured")
+
+    options = OutputOptions(print, print, folder=tmp_path / "new", can_draw_charts=False)
+    with pytest.raises(BenchFailed, match="uv sync --extra charts"):
+        await run_and_print(measure, options, asyncio.Event())
+    assert not (tmp_path / "new").exists()

@@ -1,12 +1,11 @@
-"""What the bench holds for a right call of a tool."""
+"""Which replies count as a right call of a tool."""
 
 import pytest
 
-from bot.bench.endpoint import tool_calls as direct_tools
-from bot.domain import CallTimes, ToolCall, Usage
-from bot.domain import Reply as ModelReply
+from bot.bench.endpoint.tool_calls import TOOL_CALL_CASES, build_toolbox, judge_reply
+from bot.domain import CallTimes, Reply, ToolCall, Usage
 
-WEATHER = direct_tools.TOOL_CALL_CASES[0]
+WEATHER = TOOL_CALL_CASES[0]
 LISBON = '{"place": "Lisbon"}'
 
 
@@ -27,13 +26,13 @@ LISBON = '{"place": "Lisbon"}'
     ],
 )
 def test_a_single_call_is_judged(calls: list[tuple[str, str]], finish: str, verdict: str) -> None:
-    made = tuple(ToolCall(str(place), *call) for place, call in enumerate(calls))
-    reply = ModelReply("", "", made, finish, Usage(), CallTimes(0.0))
-    assert direct_tools.judge_reply(reply, WEATHER, direct_tools.build_toolbox().tools) == verdict
+    tool_calls = tuple(ToolCall(str(number), *call) for number, call in enumerate(calls))
+    reply = Reply("", "", tool_calls, finish, Usage(), CallTimes(0.0))
+    assert judge_reply(reply, WEATHER, build_toolbox().tools) == verdict
 
 
 def test_every_case_can_be_fulfilled() -> None:
-    tools = direct_tools.build_toolbox().tools
-    for case in direct_tools.TOOL_CALL_CASES:
+    tools = build_toolbox().tools
+    for case in TOOL_CALL_CASES:
         assert case.tool_name in tools
         assert all(text in str(case.arguments[key]).lower() for key, text in case.required_texts.items())

@@ -17,11 +17,11 @@ def test_the_file_system_is_that_of_the_nearest_mount(tmp_path: Path):
 
 
 def test_the_conditions_name_machine_versions_and_disk(tmp_path: Path):
-    said = dict(machine.describe_machine(tmp_path))
-    assert list(said) == ["machine", "versions", "database"]
-    assert re.search(r"\d+ cores", said["machine"])
-    assert "python-telegram-bot 22" in said["versions"]
-    assert re.search(rf"in {tmp_path} .* fsync takes \d+\.\d\d ms$", said["database"])
+    conditions = dict(machine.describe_machine(tmp_path))
+    assert list(conditions) == ["machine", "versions", "database"]
+    assert re.search(r"\d+ cores", conditions["machine"])
+    assert "python-telegram-bot 22" in conditions["versions"]
+    assert re.search(rf"in {tmp_path} .* fsync takes \d+\.\d\d ms$", conditions["database"])
 
 
 def test_the_load_is_unknown_where_the_machine_does_not_tell(monkeypatch: pytest.MonkeyPatch):

@@ -34,10 +34,10 @@ def test_a_percentile_lies_between_its_neighbours():
 
 
 @given(st.lists(SECONDS, min_size=1), st.floats(0, 1))
-def test_a_percentile_is_never_outside_of_what_was_measured(values: list[float], share: float):
-    found = percentile(values, share)
-    assert found is not None
-    assert min(values) <= found <= max(values) * (1 + 1e-12)
+def test_a_percentile_is_never_outside_of_what_was_measured(values: list[float], fraction: float):
+    value = percentile(values, fraction)
+    assert value is not None
+    assert min(values) <= value <= max(values) * (1 + 1e-12)
 
 
 def test_calls_that_touch_do_not_overlap():
@@ -53,7 +53,7 @@ def test_the_most_at_once_is_found_where_a_call_begins(spans: list[tuple[float, 
     assert count_overlap(real) == expected
 
 
-def test_rounds_go_there_and_back_again():
+def test_rounds_go_forwards_and_backwards():
     assert order_rounds(("bare", "ours"), 3) == [("bare", "ours"), ("ours", "bare"), ("bare", "ours")]
 
 
@@ -85,6 +85,6 @@ def test_a_ratio_needs_two_numbers():
     assert row(True, None, memory=False).ratio is None
 
 
-def test_a_report_holds_unless_a_limit_is_missed():
+def test_a_report_passes_unless_a_limit_is_missed():
     assert LoadReport((row(1.0, limit_to(1)), row(9.0, None), row(None, limit_to(1)))).has_passed
     assert not LoadReport((row(1.0, limit_to(1)), row(2.0, limit_to(1)))).has_passed

@@ -1,4 +1,4 @@
-"""The yardsticks do the work they are said to do; here in the test's own loop."""
+"""The baseline bots do the work they are meant to do; here in the test's own loop."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.bench.harness import workload as talk
+from bot.bench.harness import workload
 from bot.bench.load import bare_loop, memory_loop
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits
@@ -17,19 +17,18 @@ Simulators = tuple[BotApi, SimulatedEndpoint]
 
 @contextlib.asynccontextmanager
 async def running_loop(
-    name: str, timing: Timing | None = None, answer: int = 150
+    name: str, timing: Timing | None = None, answer_tokens: int = 150
 ) -> AsyncIterator[Simulators]:
-    """A yardstick at work between the simulators."""
-    api, endpoint = (
-        BotApi(limits=FloodLimits.unlimited()),
-        SimulatedEndpoint(brain=talk.ProseBrain(answer), timing=timing or Timing.instant()),
-    )
+    """A baseline bot at work between the simulators."""
+    api = BotApi(limits=FloodLimits.unlimited())
+    brain = workload.ProseBrain(answer_tokens)
+    endpoint = SimulatedEndpoint(brain=brain, timing=timing or Timing.instant())
     async with api.serve_on_loopback() as telegram, serve(endpoint.app) as model:
         run = run_bare if name == "bare" else run_memory
         async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(run(api.token, telegram, f"{model}/v1"))
+            loop_task = tasks.create_task(run(api.token, telegram, f"{model}/v1"))
             yield api, endpoint
-            running.cancel()
+            loop_task.cancel()
 
 
 async def run_bare(token: str, telegram: str, model: str) -> None:
@@ -53,33 +52,33 @@ async def run_memory(token: str, telegram: str, model: str) -> None:
 
 async def wait_for_answer(api: BotApi, number: int, chat: int = 5) -> None:
     await api.wait_until(
-        lambda: any(m.text.endswith(talk.reply_ending(number)) for m in api.chat(chat).bot_messages)
+        lambda: any(m.text.endswith(workload.reply_ending(number)) for m in api.chat(chat).bot_messages)
     )
 
 
 @pytest.mark.parametrize("name", ["bare", "memory"])
-async def test_a_yardstick_answers(name: str):
+async def test_a_baseline_bot_answers(name: str):
     async with running_loop(name) as (api, _):
-        api.person(5).send(talk.write_question(1))
+        api.person(5).send(workload.write_question(1))
         await wait_for_answer(api, 1)
 
 
 @pytest.mark.parametrize("name", ["bare", "memory"])
-async def test_a_yardstick_answers_chats_side_by_side(name: str):
+async def test_a_baseline_bot_answers_chats_concurrently(name: str):
     async with running_loop(name) as (api, endpoint):
         endpoint.hold()
         for chat in (5, 6, 7):
-            api.person(chat).send(talk.write_question(chat))
+            api.person(chat).send(workload.write_question(chat))
         await endpoint.wait_until(lambda: endpoint.running == 3)
         endpoint.release()
         for chat in (5, 6, 7):
             await wait_for_answer(api, chat, chat)
 
 
-async def test_the_memory_loop_remembers_and_shows_that_it_types():
+async def test_the_memory_loop_remembers_and_shows_typing():
     async with running_loop("memory") as (api, endpoint):
         for number in (1, 2):
-            api.person(5).send(talk.write_question(number))
+            api.person(5).send(workload.write_question(number))
             await wait_for_answer(api, number)
         roles = [message["role"] for message in endpoint.requests[-1].body["messages"]]
         assert roles == ["system", "user", "assistant", "user"]
@@ -87,34 +86,34 @@ async def test_the_memory_loop_remembers_and_shows_that_it_types():
 
 
 async def test_the_memory_loop_streams_into_one_message_not_too_often():
-    async with running_loop("memory", Timing.canvas(0.2), answer=650) as (api, _):
-        api.person(5).send(talk.write_question(1))
+    async with running_loop("memory", Timing.canvas(0.2), answer_tokens=650) as (api, _):
+        api.person(5).send(workload.write_question(1))
         await wait_for_answer(api, 1)
-        (shown,) = api.chat(5).bot_messages
-        assert len(shown.edits) == 1
+        (message,) = api.chat(5).bot_messages
+        assert len(message.edits) == 1
         assert len(api.calls_of("sendMessage", 5)) == 1
 
 
 async def test_the_memory_loop_edits_what_grows(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(memory_loop, "EDIT_SECONDS", 0.1)
-    async with running_loop("memory", Timing.canvas(0.2), answer=650) as (api, _):
-        api.person(5).send(talk.write_question(1))
+    async with running_loop("memory", Timing.canvas(0.2), answer_tokens=650) as (api, _):
+        api.person(5).send(workload.write_question(1))
         await wait_for_answer(api, 1)
-        (shown,) = api.chat(5).bot_messages
-        assert len(shown.edits) == 2
+        (message,) = api.chat(5).bot_messages
+        assert len(message.edits) == 2
 
 
 async def test_the_memory_loop_sends_again_what_it_does_not_know_to_have_arrived():
     async with running_loop("memory") as (api, _):
         api.inject_fault(BotApiFault.accept_then_drop(), "sendMessage")
-        api.person(5).send(talk.write_question(1))
+        api.person(5).send(workload.write_question(1))
         await api.wait_until(lambda: len(api.chat(5).bot_messages) == 2)
 
 
 @pytest.mark.parametrize("name", ["bare", "memory"])
-async def test_a_yardstick_lets_other_updates_be(name: str):
+async def test_a_baseline_bot_ignores_other_updates(name: str):
     async with running_loop(name) as (api, endpoint):
         api.person(5).send_sticker()
-        api.person(5).send(talk.write_question(1))
+        api.person(5).send(workload.write_question(1))
         await wait_for_answer(api, 1)
         assert len(endpoint.requests) == 1

@@ -1,5 +1,7 @@
-"""The whole bench with real processes, in small: that figures come from measurements. No figure is judged
-here but the faults, which are right or wrong on any machine."""
+"""The whole bench with real processes, in small: figures come from measurements.
+
+No figure is judged here except the faults, which are right or wrong on any machine.
+"""
 
 import asyncio
 import json
@@ -7,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from bot.bench import output as table
+from bot.bench import output
 from bot.bench.harness import bots
 from bot.bench.harness.bots import BenchFailed, BotEnvironment
 from bot.bench.harness.stage import open_stage
 from bot.bench.harness.statistics import FigureRow
 from bot.bench.harness.workload import ProseBrain
-from bot.bench.load import run as load
-from bot.bench.load.run import LoadOptions
+from bot.bench.load import run as run_module
+from bot.bench.load.run import LoadOptions, run_load
 from bot.errors import QuestionRefused
 from bot.sim.vllm.server import SimulatedEndpoint
 
 
 async def measure_section(tmp_path: Path, section: str) -> dict[str, FigureRow]:
     """The rows of one section, measured as briefly as possible."""
-    said: list[str] = []
-    wish = LoadOptions(
+    lines: list[str] = []
+    options = LoadOptions(
         messages=5,
         starts=1,
         trials=1,
@@ -31,8 +33,8 @@ async def measure_section(tmp_path: Path, section: str) -> dict[str, FigureRow]:
         only_sections=(section,),
         folder=tmp_path,
     )
-    report = await load.run_load(wish, said.append)
-    assert said == [f"measuring: {section}"]
+    report = await run_load(options, lines.append)
+    assert lines == [f"measuring: {section}"]
     assert {"machine", "versions", "database", "load before", "load after", "tokens"} <= dict(
         report.conditions
     ).keys()
@@ -41,7 +43,7 @@ async def measure_section(tmp_path: Path, section: str) -> dict[str, FigureRow]:
 
 
 def positive_values(row: FigureRow) -> list[float]:
-    """What all three bots gave; every one of them a number above zero."""
+    """The values of all three bots, each a number above zero."""
     values = [row.values[name] for name in ("bare", "memory", "ours")]
     assert all(isinstance(value, float | int) and value > 0 for value in values), row
     return [float(value or 0) for value in values]
@@ -68,7 +70,7 @@ async def test_starts_and_memory_of_all_three(tmp_path: Path):
         assert bare < ours
 
 
-async def test_a_crowd_is_let_through_to_the_model_by_seats(tmp_path: Path):
+async def test_concurrent_chats_reach_the_model_by_seats(tmp_path: Path):
     rows = await measure_section(tmp_path, "crowd")
     assert positive_values(rows["crowd_calls"]) == [12, 12, 4]
     assert min(positive_values(rows["crowd_wall"])) >= 7 * 0.16
@@ -104,44 +106,42 @@ async def test_faults_end_well_for_ours_and_not_for_the_memory_loop(tmp_path: Pa
 
 async def test_an_unknown_section_is_named():
     with pytest.raises(QuestionRefused, match="There is no section speed; there are own, start"):
-        await load.run_load(LoadOptions(only_sections=("speed",)))
+        await run_load(LoadOptions(only_sections=("speed",)))
 
 
-async def test_what_is_done_is_kept_when_it_is_stopped(
+async def test_what_is_measured_is_kept_when_the_run_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = asyncio.Event()
 
-    async def quick(wish: LoadOptions, folder: Path) -> list[FigureRow]:
+    async def quick(options: LoadOptions, folder: Path) -> list[FigureRow]:
         return [FigureRow("own", "own time", "ms", {"ours": 1.0})]
 
-    async def endless(wish: LoadOptions, folder: Path) -> list[FigureRow]:
+    async def endless(options: LoadOptions, folder: Path) -> list[FigureRow]:
         stop.set()
         await asyncio.Event().wait()
         return []
 
-    monkeypatch.setattr(load, "SECTIONS", {"own": quick, "start": endless, "crowd": quick})
-    report = await load.run_load(
-        LoadOptions(only_sections=("own", "start", "crowd"), folder=tmp_path), stop=stop
-    )
+    monkeypatch.setattr(run_module, "SECTIONS", {"own": quick, "start": endless, "crowd": quick})
+    report = await run_load(LoadOptions(only_sections=("own", "start", "crowd"), folder=tmp_path), stop=stop)
     assert ([row.key for row in report.rows], report.is_complete) == (["own"], False)
-    assert next(table.format_lines(report)).startswith("NOT WHOLE: It was stopped by hand.")
-    assert json.loads(table.format_json(report))["whole"] is False
+    assert next(output.format_lines(report)).startswith("NOT WHOLE: It was stopped by hand.")
+    assert json.loads(output.format_json(report))["whole"] is False
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(QuestionRefused, match="nowhere is no folder"):
-        await load.run_load(LoadOptions(only_sections=("start",), folder=tmp_path / "nowhere"))
+        await run_load(LoadOptions(only_sections=("start",), folder=tmp_path / "nowhere"))
     (tmp_path / "file").touch(0o600)
     with pytest.raises(QuestionRefused, match="file is no folder"):
-        await load.run_load(LoadOptions(only_sections=("start",), folder=tmp_path / "file"))
+        await run_load(LoadOptions(only_sections=("start",), folder=tmp_path / "file"))
 
 
 async def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(BenchFailed, match=r"needs aiohttp: .*canvasgram\[bench\]"):
-        await load.run_load(LoadOptions())
+        await run_load(LoadOptions())
 
 
 async def test_a_bot_that_ends_by_itself_is_quoted(tmp_path: Path):
@@ -163,7 +163,7 @@ async def test_a_bot_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: 
             _ = stage.process
         await stage.start()
         stage.endpoint.hold()
-        monkeypatch.setattr("bot.bench.harness.stage.PATIENCE", 0.2)
+        monkeypatch.setattr("bot.bench.harness.stage.PATIENCE_SECONDS", 0.2)
         with pytest.raises(BenchFailed, match=r"bare loop did not answer question 1 within 0\.2 s"):
             await stage.ask(1, 0)
         with pytest.raises(BenchFailed, match="did not answer question 1"):

@@ -1,6 +1,4 @@
-"""The large ledger and the soak, in small: that rows are written as the house has them, and that wrongs are
-counted.
-"""
+"""The large ledger and the soak, in small: rows are as the gateway writes them, and errors are counted."""
 
 import sqlite3
 from contextlib import closing
@@ -10,17 +8,15 @@ import pytest
 
 from bot.bench.harness.stage import AnswerTimes
 from bot.bench.harness.workload import ProseBrain
-from bot.bench.load import large_ledger as ledger
-from bot.bench.load import run as load
-from bot.bench.load import soak
-from bot.bench.load.run import LoadOptions
+from bot.bench.load import large_ledger, soak
+from bot.bench.load.run import LoadOptions, run_load
 from bot.bench.load.soak import SoakAnswer, SoakRun
 from bot.errors import QuestionRefused
 
 
 def test_a_ledger_is_filled_with_ended_turns(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "ledger.db"
-    ledger.fill_database(file, 400)
+    large_ledger.fill_database(file, 400)
     with closing(sqlite3.connect(file)) as connection:
         counts = {
             table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
@@ -44,10 +40,10 @@ def test_a_ledger_is_filled_with_ended_turns(tmp_path: Path) -> None:
     assert newest < current
 
 
-async def test_both_ledgers_are_measured_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger, "CHATS", 2)
-    wish = LoadOptions(messages=5, only_sections=("ledger",), folder=tmp_path, ledger_calls=400)
-    report = await load.run_load(wish)
+async def test_both_ledgers_are_measured_alternately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_ledger, "CHATS", 2)
+    options = LoadOptions(messages=5, only_sections=("ledger",), folder=tmp_path, ledger_calls=400)
+    report = await run_load(options)
     rows = {row.key: row for row in report.rows}
     assert all(isinstance(row.values["ours"], float) and row.values["ours"] > 0 for row in rows.values()), (
         rows
@@ -63,21 +59,21 @@ async def test_both_ledgers_are_measured_in_turns(tmp_path: Path, monkeypatch: p
     assert "ledger" in dict(report.conditions)
 
 
-def test_what_the_large_one_is_of_the_small_one() -> None:
-    taken = {
+def test_the_ratio_of_the_large_ledger_to_the_empty_one() -> None:
+    times = {
         "empty": [AnswerTimes(0.0, 0.0, 0.010, 0.0)] * 3,
         "full": [AnswerTimes(0.0, 0.0, 0.012, 0.0)] * 3,
     }
-    rows = {row.key: row for row in ledger.build_rows(taken, {"empty": 2.0, "full": 2.1}, 1_000_000)}
+    rows = {row.key: row for row in large_ledger.build_rows(times, {"empty": 2.0, "full": 2.1}, 1_000_000)}
     assert rows["ledger_cpu"].values["ours"] == pytest.approx(1.05)
-    unknown = ledger.build_rows(taken, {"empty": 0.0, "full": 0.0}, 1_000_000)
+    unknown = large_ledger.build_rows(times, {"empty": 0.0, "full": 0.0}, 1_000_000)
     assert unknown[-1].values["ours"] is None
     assert rows["ledger_slower"].values["ours"] == pytest.approx(1.2)
     assert rows["ledger_slower"].verdict == "over"
 
 
-async def test_a_soak_counts_what_came_of_every_message(tmp_path: Path) -> None:
-    report = await load.run_load(LoadOptions(only_sections=("soak",), folder=tmp_path, soak_minutes=0.03))
+async def test_a_soak_counts_the_answers_to_every_message(tmp_path: Path) -> None:
+    report = await run_load(LoadOptions(only_sections=("soak",), folder=tmp_path, soak_minutes=0.03))
     rows = {row.key: row.values["ours"] for row in report.rows}
     assert (rows["soak_answers"] or 0) >= soak.CHATS
     assert (rows["soak_lost"], rows["soak_copies"], rows["soak_order"]) == (0, 0, 0)
@@ -87,7 +83,7 @@ async def test_a_soak_counts_what_came_of_every_message(tmp_path: Path) -> None:
 async def test_a_message_without_an_answer_is_lost_and_the_next_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(soak, "LOST", 0.5)
+    monkeypatch.setattr(soak, "LOST_SECONDS", 0.5)
     monkeypatch.setattr(soak, "CHATS", 1)
     monkeypatch.setattr(ProseBrain, "__call__", lambda self, request: "I would rather not say.")
     rows = {row.key: row for row in await soak.measure_soak(tmp_path, 0.001)}
@@ -96,17 +92,17 @@ async def test_a_message_without_an_answer_is_lost_and_the_next_is_written(
     assert rows["soak_last_p50"].values["ours"] is None
 
 
-def test_wrongs_are_told_apart() -> None:
+def test_lost_repeated_and_disordered_answers_are_counted() -> None:
     run = SoakRun(
         question_numbers={0: [1, 2, 3], 1: [11, 12, 13]},
         answer_numbers={0: [1, 3], 1: [11, 13, 12, 12]},
         answers=[SoakAnswer(1.0, 0.2), SoakAnswer(59.0, 0.4)],
-        memory_samples=[(float(at), 100.0 + at) for at in range(0, 60, 5)],
+        memory_samples=[(float(second), 100.0 + second) for second in range(0, 60, 5)],
     )
-    found = {row.key: row.values["ours"] for row in soak.build_rows(run, 1)}
-    assert (found["soak_lost"], found["soak_copies"], found["soak_order"]) == (1, 1, 1)
-    assert [found["soak_first_p50"], found["soak_last_p50"]] == pytest.approx([200, 400])
-    assert found["soak_memory_growth"] == pytest.approx(3600)
+    values = {row.key: row.values["ours"] for row in soak.build_rows(run, 1)}
+    assert (values["soak_lost"], values["soak_copies"], values["soak_order"]) == (1, 1, 1)
+    assert [values["soak_first_p50"], values["soak_last_p50"]] == pytest.approx([200, 400])
+    assert values["soak_memory_growth"] == pytest.approx(3600)
     assert soak.memory_growth([(0.0, 1.0)]) is None
     assert soak.memory_growth([(1.0, 1.0)] * 4) is None
 
@@ -120,4 +116,4 @@ def test_what_a_run_measures() -> None:
 
 async def test_a_soak_without_a_length_is_refused() -> None:
     with pytest.raises(QuestionRefused, match="--soak MINUTES"):
-        await load.run_load(LoadOptions(only_sections=("soak",)))
+        await run_load(LoadOptions(only_sections=("soak",)))

@@ -6,15 +6,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bot.__main__ import cli
-from bot.bench.policies import tool_search as tools
 from bot.bench.policies.tool_search import (
     ALL_SOURCES,
     SearchTimes,
     ToolSearchOptions,
     ToolSearchReport,
     ToolSearchScore,
+    format_lines,
+    run_tool_search,
 )
+from bot.cli.main import cli
 from bot.errors import QuestionRefused
 from tests.support.many_tools import make_many_tools
 
@@ -26,11 +27,11 @@ LANGUAGES = {"de", "fr", "es", "it", "pt", "ru", "tr", "ar", "zh", "ja"}
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A company's tools, some messages that need one of them, and one that needs none."""
     folder = tmp_path_factory.mktemp("company")
-    described = {
+    schemas = {
         tool.name: {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}
         for tool in make_many_tools()
     }
-    described["listPayDays"] = {"name": "listPayDays", "description": "When wages come.", "parameters": {}}
+    schemas["listPayDays"] = {"name": "listPayDays", "description": "When wages come.", "parameters": {}}
     cases = [
         ("Please approve invoice 17", ["approve_invoice", "list_invoice"], "approve_invoice"),
         ("How many vouchers were there in May?", ["count_voucher", "list_voucher"], None),
@@ -38,29 +39,29 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("Hm", ["get_rota"], None),
     ]
     rows = [
-        {"text": text, "tools": own, "needs_tools": True, "source": "company", "needed": needed}
-        for text, own, needed in cases
+        {"text": text, "tools": tool_names, "needs_tools": True, "source": "company", "needed": needed}
+        for text, tool_names, needed in cases
     ]
     rows.append({"text": "Hello!", "tools": ["get_rota"], "needs_tools": False, "source": "talk"})
-    (folder / "tools.json").write_text(json.dumps(described), encoding="utf-8")
+    (folder / "tools.json").write_text(json.dumps(schemas), encoding="utf-8")
     (folder / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return folder
 
 
 def test_among_two_hundred_tools_messages_in_eleven_languages_reach_the_one_they_need(folder: Path) -> None:
-    report = tools.run_tool_search(ToolSearchOptions((FIXTURES, folder)))
-    together = {one.judged: one for one in report.told if one.source == ALL_SOURCES}
+    report = run_tool_search(ToolSearchOptions((FIXTURES, folder)))
+    together = {score.judged: score for score in report.told if score.source == ALL_SOURCES}
     assert together["thinking/english.jsonl"].reached >= 0.95
     assert together["thinking/languages.jsonl"].reached >= 0.95
-    assert {one.source for one in report.told} >= {"en", *LANGUAGES}
+    assert {score.source for score in report.told} >= {"en", *LANGUAGES}
     assert 0 < report.pace.search <= report.pace.longest
     assert report.pace.tokens <= 2000
 
 
 def test_cases_that_do_not_say_what_they_need_need_what_fits_best(folder: Path) -> None:
-    report = tools.run_tool_search(ToolSearchOptions((folder,), registered_tools=50))
-    [one, together] = report.told
-    assert (one.source, one.cases, one.reached, one.found) == ("company", 4, 0.75, 0.75)
+    report = run_tool_search(ToolSearchOptions((folder,), registered_tools=50))
+    [company, together] = report.told
+    assert (company.source, company.cases, company.reached, company.found) == ("company", 4, 0.75, 0.75)
     assert together.source == ALL_SOURCES
     assert not report.has_passed
     assert dict(report.conditions)["needed"].startswith("as the case says; 2 do not")
@@ -68,7 +69,7 @@ def test_cases_that_do_not_say_what_they_need_need_what_fits_best(folder: Path) 
 
 def test_a_folder_without_cases_is_named(tmp_path: Path) -> None:
     with pytest.raises(QuestionRefused, match="No cases"):
-        tools.run_tool_search(ToolSearchOptions((tmp_path,)))
+        run_tool_search(ToolSearchOptions((tmp_path,)))
 
 
 REPORT = ToolSearchReport(
@@ -81,12 +82,12 @@ REPORT = ToolSearchReport(
 )
 
 
-def test_the_table_says_what_was_found() -> None:
-    told = "\n".join(tools.format_lines(REPORT))
-    assert "en                      set     74         93.0 %       68.0 %      93.0 %  97.3 %" in told
-    assert "index: 21 ms of processor time, once a set of tools; in the prompt: 1039 tokens" in told
-    assert "search: 0.7 ms of processor time, 99 of 100 within 1.2 ms" in told
-    assert told.endswith("load: 1.0")
+def test_the_table_shows_the_figures() -> None:
+    text = "\n".join(format_lines(REPORT))
+    assert "en                      set     74         93.0 %       68.0 %      93.0 %  97.3 %" in text
+    assert "index: 21 ms of processor time, once a set of tools; in the prompt: 1039 tokens" in text
+    assert "search: 0.7 ms of processor time, 99 of 100 within 1.2 ms" in text
+    assert text.endswith("load: 1.0")
     assert REPORT.has_passed
 
 
