@@ -1,3 +1,1 @@
-"""What an endpoint really does: a probe of at most 40 calls, and a finding a row. `probe` looks, `judging`
-judges.
-"""
+"""Probes what a model endpoint really does with at most 40 calls, and judges the observations."""

@@ -1,6 +1,6 @@
-"""Sends the requests of a check: counts them, bounds each in time, and translates what goes wrong.
+"""Sends the requests of a check: counts them, limits the time of each, and translates errors.
 
-The only file of the room that sends anything. Owns the count; judges nothing.
+The only module of this package that sends anything. Owns the count of calls; judges nothing.
 """
 
 import asyncio
@@ -13,33 +13,34 @@ from typing import Any, Final, Literal
 
 import httpx
 
-from bot.check.gauges import parse_gauges
 from bot.check.observations import Gauges, ProbeResponse, RouteResponse
 from bot.check.response import ResponseAccumulator, parse_error_message
+from bot.llm.server_api import parse_samples
 
 MAX_CALLS: Final = 40
-MAX_RESPONSE_CHARACTERS = 2_000_000  # characters of an answer; what is longer is none
+MAX_RESPONSE_CHARACTERS = 2_000_000  # a longer answer is an error
 _HTTP_BUSY = 503
 
 StopCondition = Callable[[ResponseAccumulator], bool]
 
 
 class CallLost(Exception):
-    """One request came to nothing; its text says how."""
+    """One request failed; the text says how."""
 
 
 class EndpointBusy(CallLost):
-    """The endpoint refused one request because it has too many."""
+    """The endpoint rejected one request because it has too many."""
 
 
 class CallBudgetSpent(Exception):
-    """All calls a check may make have been made."""
+    """The check has made all calls that it may make."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckLimits:
-    """How many requests a check may make, how long each may take, and the pauses before gauges are read, in
-    seconds.
+    """How many requests a check may make, how long each may take, and the pauses between reads of gauges.
+
+    All times are seconds.
     """
 
     max_calls: int = MAX_CALLS
@@ -49,7 +50,7 @@ class CheckLimits:
 
 
 class ProbeClient:
-    """The way to one endpoint at `url`, which ends in /v1."""
+    """The HTTP client of one endpoint at `url`, which ends in /v1."""
 
     def __init__(self, http: httpx.AsyncClient, url: str, key: str | None, limits: CheckLimits) -> None:
         self._http = http
@@ -66,8 +67,9 @@ class ProbeClient:
         *,
         with_key: bool = True,
     ) -> RouteResponse:
-        """Ask a plain route; a path with a slash in front stands at the server's root, any other beside the
-        chat.
+        """Request a route other than the chat.
+
+        A path with a leading slash begins at the server's root, any other at `url`.
         """
         if path.startswith("/"):
             address = f"{self._url.removesuffix('/v1')}{path}"
@@ -77,11 +79,13 @@ class ProbeClient:
         seconds = self.limits.route_seconds
         with _translate_errors(seconds):
             async with asyncio.timeout(seconds):
-                answer = await self._http.request(method, address, headers=self._headers(with_key), json=body)
-        return RouteResponse(answer.status_code, _parse_object(answer.text), answer.text)
+                response = await self._http.request(
+                    method, address, headers=self._headers(with_key), json=body
+                )
+        return RouteResponse(response.status_code, _parse_object(response.text), response.text)
 
     async def read_gauges(self) -> Gauges | None:
-        """What runs and waits now; None where the server does not tell."""
+        """What runs and waits now; None where the server does not report it."""
         try:
             page = await self.request_route("GET", "/metrics")
         except CallLost:
@@ -93,45 +97,45 @@ class ProbeClient:
     async def call_model(
         self, body: Mapping[str, Any], *, stop_when: StopCondition | None = None
     ) -> ProbeResponse:
-        """Make a model call, streamed if its body says so; it is left in the middle once `enough` is true of
-        it.
+        """Make a model call, streamed if its body says so, and abort it once `stop_when` is true.
 
-        A refusal (4xx) is an answer. Raises Busy for 503, and Lost for all else that came to nothing,
-        time-outs too.
+        A refusal (4xx) is a response. Raises EndpointBusy for 503, and CallLost for every other failure,
+        time-outs included.
         """
         self._count_call()
-        hearing = ResponseAccumulator(time.monotonic())
+        accumulator = ResponseAccumulator(time.monotonic())
         seconds = self.limits.call_seconds
         with _translate_errors(seconds):
-            async with asyncio.timeout(seconds), self._post_stream(body) as answer:
-                if answer.status_code != 200:
-                    return await self._read_refusal(answer, hearing)
-                async for chunk in _iterate_chunks(answer, streamed=bool(body.get("stream"))):
-                    hearing.add_chunk(chunk, time.monotonic())
-                    if stop_when is not None and stop_when(hearing):
+            async with asyncio.timeout(seconds), self._post_stream(body) as stream:
+                if stream.status_code != 200:
+                    return await self._read_refusal(stream, accumulator)
+                async for chunk in _iterate_chunks(stream, streamed=bool(body.get("stream"))):
+                    accumulator.add_chunk(chunk, time.monotonic())
+                    if stop_when is not None and stop_when(accumulator):
                         break
-        heard = hearing.build_response(200, time.monotonic())
-        if heard.finish is None and stop_when is None:
+        response = accumulator.build_response(200, time.monotonic())
+        if response.finish is None and stop_when is None:
             raise CallLost("it broke the reply off")
-        return heard
+        return response
 
     @asynccontextmanager
     async def _post_stream(self, body: Mapping[str, Any]) -> AsyncIterator[httpx.Response]:
         address = f"{self._url}/chat/completions"
-        async with self._http.stream("POST", address, headers=self._headers(True), json=body) as answer:
-            yield answer
+        async with self._http.stream("POST", address, headers=self._headers(True), json=body) as response:
+            yield response
 
     async def _read_refusal(
         self, response: httpx.Response, accumulator: ResponseAccumulator
     ) -> ProbeResponse:
         text = (await response.aread()).decode("utf-8", "replace")
-        words = parse_error_message(_parse_object(text) or text, self._key)
+        message = parse_error_message(_parse_object(text) or text, self._key)
+        failure = f"it failed with HTTP {response.status_code}: {message}"
+        if response.status_code == _HTTP_BUSY:
+            raise EndpointBusy(failure)
         if response.status_code >= 500:
-            lost = EndpointBusy if response.status_code == _HTTP_BUSY else CallLost
-            raise lost(f"it failed with HTTP {response.status_code}: {words}")
-        return replace(
-            accumulator.build_response(response.status_code, time.monotonic()), error_message=words
-        )
+            raise CallLost(failure)
+        refusal = accumulator.build_response(response.status_code, time.monotonic())
+        return replace(refusal, error_message=message)
 
     def _headers(self, with_key: bool) -> dict[str, str]:
         if with_key and self._key:
@@ -142,6 +146,18 @@ class ProbeClient:
         if self.calls >= self.limits.max_calls:
             raise CallBudgetSpent
         self.calls += 1
+
+
+def parse_gauges(page: str) -> Gauges | None:
+    """The gauges of a `/metrics` page, summed over engines; None if it lacks what runs and waits."""
+    samples = parse_samples(page)
+    running = samples.get("num_requests_running")
+    waiting = samples.get("num_requests_waiting")
+    if running is None or waiting is None:
+        return None
+    steps = samples.get("diffusion_num_denoising_steps_total")
+    committed = samples.get("diffusion_num_committed_tokens_total")
+    return Gauges(running, waiting, steps, committed)
 
 
 @contextmanager
@@ -159,7 +175,7 @@ def _translate_errors(seconds: float) -> Iterator[None]:
 
 
 async def _iterate_chunks(response: httpx.Response, *, streamed: bool) -> AsyncIterator[Any]:
-    """The JSON of a body: that of each event, or all of it; an error in mid-stream raises Lost."""
+    """The JSON of each event, or of the whole body; an error in mid-stream raises CallLost."""
     if not streamed:
         yield json.loads(await response.aread())
         return

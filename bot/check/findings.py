@@ -1,4 +1,4 @@
-"""The words of a check: verdicts, findings, and the report with the exit code of its worst. Pure values."""
+"""Verdicts, findings, and the report of a check with the exit code of its worst finding. Pure values."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ FindingStatus = Literal["pass", "warn", "fail", "unknown"]
 
 WORST_FIRST: Final[tuple[FindingStatus, ...]] = ("fail", "warn", "unknown", "pass")
 EXIT_CODES: Final[dict[FindingStatus, int]] = {"pass": 0, "fail": 1, "warn": 3, "unknown": 4}
-"""2 is left out: the command line ends with it when an option or a setting is wrong."""
+"""2 is left out: the command line exits with it when an option or a setting is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was seen and how it is judged; `mend` is the flag, or what else to do."""
+    """What was observed and how it is judged; `mend` is the flag that fixes it, or what else does."""
 
     status: FindingStatus
     seen: str
@@ -24,7 +24,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class CheckRule:
-    """One thing that is looked at: its name, what it means to the gateway, and who judges it."""
+    """One thing that a check judges: its name, what it means for the gateway, and its judge."""
 
     name: str
     meaning: str
@@ -44,7 +44,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """All findings about the endpoint at `url`; `stopped` says why the probe did not come to its end."""
+    """All findings about the endpoint at `url`; `stopped` says why the probe did not finish."""
 
     url: str
     findings: Sequence[Finding]
@@ -57,16 +57,16 @@ class CheckReport:
     @property
     def worst(self) -> FindingStatus:
         """The status that decides the exit code."""
-        found = {finding.status for finding in self.findings}
-        return next((status for status in WORST_FIRST if status in found), "unknown")
+        statuses = {finding.status for finding in self.findings}
+        return next((status for status in WORST_FIRST if status in statuses), "unknown")
 
     @property
     def exit_code(self) -> int:
-        """0 all is well, 1 something fails, 3 something is worth a warning, 4 something could not be told."""
+        """0 all passes, 1 something fails, 3 something is worth a warning, 4 something is unknown."""
         return EXIT_CODES[self.worst]
 
     def get_finding(self, name: str) -> Finding:
-        """The finding of this name; KeyError if there is none."""
+        """The finding of this name; raises KeyError if there is none."""
         for finding in self.findings:
             if finding.name == name:
                 return finding
@@ -74,12 +74,12 @@ class CheckReport:
 
 
 def pass_verdict(observation: str) -> Verdict:
-    """All is well."""
+    """The gateway works with it as it should."""
     return Verdict("pass", observation)
 
 
 def warn_verdict(observation: str, fix: str | None = None) -> Verdict:
-    """The gateway works with it, but something is lost."""
+    """The gateway works with it, but loses something."""
     return Verdict("warn", observation, fix)
 
 
@@ -89,5 +89,5 @@ def fail_verdict(observation: str, fix: str | None = None) -> Verdict:
 
 
 def unknown_verdict(reason: str) -> Verdict:
-    """It could not be told, and why."""
+    """It could not be judged, and why."""
     return Verdict("unknown", reason)

@@ -1,7 +1,6 @@
-"""Puts several calls before an endpoint at once, and leaves one in the middle: what shows seats, order and
-aborts.
+"""Sends several calls at once, and aborts one in the middle: this shows seats, order and aborts.
 
-Talks through the wire; says only what came, never what it means.
+Reports only what arrived, never what it means.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ from typing import Any, Final
 from bot.check.client import CallBudgetSpent, CallLost, EndpointBusy, ProbeClient
 from bot.check.observations import AbortProbeResult, Gauges, LoadProbeResult, ProbeResponse
 
-CONCURRENT_CALLS: Final = 9  # one more than the seats vLLM gives a diffusion model by itself
+CONCURRENT_CALLS: Final = 9  # one more than the seats vLLM gives a diffusion model by default
 
 _NO_RESPONSE = ProbeResponse(0)
 _BUSY_RESPONSE = ProbeResponse(503)
@@ -21,50 +20,68 @@ _BUSY_RESPONSE = ProbeResponse(503)
 async def probe_load(
     client: ProbeClient, bodies: Sequence[Mapping[str, Any]], urgent_body: Mapping[str, Any]
 ) -> LoadProbeResult:
-    """Send all `bodies` at once and look at the gauges while they run; `urgent` is sent once some of them
-    wait.
+    """Send all `bodies` at once and read the gauges while they run.
+
+    The urgent one is sent once some of them wait, or if there are no gauges.
     """
     before = await client.read_gauges()
-    looks: list[Gauges] = []
+    samples: list[Gauges] = []
+    urgent = None
     async with asyncio.TaskGroup() as tasks:
         calls = [
-            tasks.create_task(_call_model(client, body), name=f"crowd {place}")
-            for place, body in enumerate(bodies)
+            tasks.create_task(_call_model(client, body), name=f"load {number}")
+            for number, body in enumerate(bodies)
         ]
-        for pause in client.limits.pause_seconds:
-            await asyncio.sleep(pause)
-            look = None if before is None else await client.read_gauges()
-            looks += [] if look is None else [look]
-            if before is None or _is_full(look, len(bodies)) or all(task.done() for task in calls):
-                break
-        waits = before is None or any(look.waiting for look in looks)
-        hurried = await _call_model(client, urgent_body) if waits else None
-    return LoadProbeResult(before, tuple(task.result() for task in calls), tuple(looks), hurried)
+        if before is None:
+            await asyncio.sleep(client.limits.pause_seconds[0])
+        else:
+            samples = await _sample_load(client, calls)
+        if before is None or any(sample.waiting for sample in samples):
+            urgent = await _call_model(client, urgent_body)
+    return LoadProbeResult(before, tuple(call.result() for call in calls), tuple(samples), urgent)
+
+
+async def _sample_load(client: ProbeClient, calls: Sequence[asyncio.Task[ProbeResponse]]) -> list[Gauges]:
+    """Gauges until they show the seats, or all calls are done."""
+    samples: list[Gauges] = []
+    for pause in client.limits.pause_seconds:
+        await asyncio.sleep(pause)
+        sample = await client.read_gauges()
+        if sample is not None:
+            samples.append(sample)
+        if _shows_seats(sample, len(calls)) or all(call.done() for call in calls):
+            break
+    return samples
 
 
 async def probe_abort(client: ProbeClient, body: Mapping[str, Any]) -> AbortProbeResult:
-    """Leave a long reply after its first block, and look whether it still runs."""
+    """Abort a long reply after its first block, and see whether it still runs."""
     before = await client.read_gauges()
     if before is None:
         return AbortProbeResult(None)
-    left = await client.call_model(
-        body, stop_when=lambda heard: heard.block_count > 0 or heard.finish is not None
+    response = await client.call_model(
+        body, stop_when=lambda reply: reply.block_count > 0 or reply.finish is not None
     )
-    looks: list[Gauges] = []
-    began = time.monotonic()
+    samples: list[Gauges] = []
+    aborted_at = time.monotonic()
     for pause in client.limits.pause_seconds:
         await asyncio.sleep(pause)
-        look = await client.read_gauges()
-        looks += [] if look is None else [look]
-        if look is not None and look.running <= before.running:
-            break
-    over = left.finish is not None or not left.ok
-    pace = left.blocks[0].after_seconds if left.blocks else 0.0
-    return AbortProbeResult(before, tuple(looks), over, pace, time.monotonic() - began)
+        sample = await client.read_gauges()
+        if sample is not None:
+            samples.append(sample)
+            if sample.running <= before.running:
+                break
+    return AbortProbeResult(
+        before,
+        tuple(samples),
+        has_ended=response.finish is not None or not response.ok,
+        first_block_seconds=response.blocks[0].after_seconds if response.blocks else 0.0,
+        watched_seconds=time.monotonic() - aborted_at,
+    )
 
 
-def _is_full(gauges: Gauges | None, call_count: int) -> bool:
-    """Whether the seats show: somebody waits, or all run."""
+def _shows_seats(gauges: Gauges | None, call_count: int) -> bool:
+    """Whether a call waits, or all run."""
     return gauges is not None and (gauges.waiting > 0 or gauges.running >= call_count)
 
 

@@ -1,6 +1,6 @@
-"""What a probe saw of an endpoint, as frozen values without any judgement.
+"""What a probe observed of an endpoint, as frozen values without any judgement.
 
-None is always "not seen"; `Seen.why` says why. Times are seconds on a steady clock.
+None is always "not observed"; `Observations.unknown_reason` says why. Times are seconds of a monotonic clock.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ CALLS_WITH_TOOLS: Final[tuple[CallKind, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class RouteResponse:
-    """The answer of a plain route; `body` is its JSON object, empty if it is none."""
+    """The response of a route other than the chat; `body` is its JSON object, empty if it has none."""
 
     status: int
     body: Mapping[str, Any] = field(default_factory=dict)
@@ -55,9 +55,7 @@ class RouteResponse:
 
 @dataclass(frozen=True, slots=True)
 class StreamBlock:
-    """A chunk that carried something of the reply: when after the request, and the server's running count, if
-    any.
-    """
+    """A chunk with a part of the reply: seconds after the request, and the server's running count, if any."""
 
     after_seconds: float
     tokens: int | None = None
@@ -65,7 +63,7 @@ class StreamBlock:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResponse:
-    """The answer to one model call, streamed or whole. `words` are those of a refusal."""
+    """The response to one model call, streamed or whole; `error_message` is that of a refusal."""
 
     status: int
     error_message: str = ""
@@ -76,7 +74,7 @@ class ProbeResponse:
     usage: Mapping[str, Any] | None = None
     server: Mapping[str, Any] | None = None
     blocks: tuple[StreamBlock, ...] = ()
-    began: float = 0.0
+    sent_at: float = 0.0
     seconds: float = 0.0
 
     @property
@@ -85,7 +83,6 @@ class ProbeResponse:
 
     @property
     def output_tokens(self) -> int | None:
-        """Output tokens, as the server counts them."""
         return parse_count(self.usage, "completion_tokens")
 
     @property
@@ -102,23 +99,23 @@ class ProbeResponse:
 
     @property
     def first_block_at(self) -> float | None:
-        """When the first block came, on the probe's clock."""
+        """When the first block arrived, on the probe's clock."""
         if self.blocks:
-            return self.began + self.blocks[0].after_seconds
+            return self.sent_at + self.blocks[0].after_seconds
         return None
 
     @property
     def queue_seconds(self) -> float | None:
-        """Seconds without a seat, as the server tells."""
-        waited = (self.server or {}).get("queue_time_ms")
-        if isinstance(waited, int | float):
-            return waited / 1000
+        """Seconds without a seat, as the server reports them."""
+        milliseconds = (self.server or {}).get("queue_time_ms")
+        if isinstance(milliseconds, int | float):
+            return milliseconds / 1000
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """What runs and waits at the endpoint at a moment, and its diffusion counters where it has them."""
+    """What runs and waits at the endpoint at one moment, and its diffusion counters where it has them."""
 
     running: int
     waiting: int
@@ -126,20 +123,23 @@ class Gauges:
     committed: int | None = None
 
     def steps_per_canvas_since(self, earlier: "Gauges") -> float | None:
-        """Denoising steps a canvas since then, whoever asked, without the commit; None where it does not
-        show.
-        """
-        if None in (self.steps, self.committed, earlier.steps, earlier.committed):
+        """Denoising steps per canvas since then, for all clients, without the commit; None if unknown."""
+        if self.steps is None or self.committed is None:
             return None
-        canvases = ((self.committed or 0) - (earlier.committed or 0)) / CANVAS_TOKENS
-        if canvases >= 1:
-            return ((self.steps or 0) - (earlier.steps or 0)) / canvases - 1
-        return None
+        if earlier.steps is None or earlier.committed is None:
+            return None
+        canvases = (self.committed - earlier.committed) / CANVAS_TOKENS
+        if canvases < 1:
+            return None
+        return (self.steps - earlier.steps) / canvases - 1
 
 
 @dataclass(frozen=True, slots=True)
 class LoadProbeResult:
-    """Several calls at once, and an urgent one sent while others waited. `looks` were taken while they ran."""
+    """Several calls at once, and an urgent one sent while others waited.
+
+    `gauge_samples` were read while they ran.
+    """
 
     before: Gauges | None
     calls: tuple[ProbeResponse, ...]
@@ -149,10 +149,9 @@ class LoadProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class AbortProbeResult:
-    """A call left in the middle of its reply, and what ran in the moments after; `over`: it had ended by
-    itself.
+    """A call aborted in the middle of its reply, and what ran in the moments after.
 
-    `pace` is how long its first block took, `watched` how long was looked after it.
+    `has_ended`: it ended by itself before. `watched_seconds`: how long gauges were read after the abort.
     """
 
     before: Gauges | None
@@ -164,11 +163,11 @@ class AbortProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """All that was seen. `needs_tokens` and `needs_seats` are what the gateway is set to.
+    """All that was observed. `needs_tokens` and `needs_seats` are what the gateway is set to.
 
-    `stopped` says why the probe did not come to its end; `gone`: because the endpoint went away.
-    `refuses_ours` are the words by which vLLM's own fields were refused: the rest was asked in the common
-    protocol.
+    `stopped` says why the probe did not finish; `gone`: because the endpoint went away. `lost` has the reason
+    of each step that failed. `refuses_ours` is the message with which vLLM's own fields were refused; from
+    then on the common protocol was used.
     """
 
     url: str
@@ -197,13 +196,16 @@ class Observations:
         return self.lost.get(step) or self.stopped or "not asked"
 
     def ok_responses(self, *kinds: CallKind) -> tuple[ProbeResponse, ...]:
-        """Those of the answers that came and were no refusals, in this order."""
-        return tuple(answer for part in kinds if (answer := self.answers.get(part)) is not None and answer.ok)
+        """The responses of these kinds that arrived and were no refusals, in this order."""
+        responses = (self.answers.get(kind) for kind in kinds)
+        return tuple(response for response in responses if response is not None and response.ok)
 
 
 def parse_count(counts: object, name: str) -> int | None:
-    """A count of this name in what the endpoint sent; None for all that is none."""
-    value = counts.get(name) if isinstance(counts, Mapping) else None
+    """The count of this name in what the endpoint sent; None if there is none, or no count."""
+    if not isinstance(counts, Mapping):
+        return None
+    value = counts.get(name)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     return None

@@ -1,34 +1,37 @@
 """A check's report as lines for people and as JSON for scripts. Pure."""
 
 import json
-import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Final
 
 from bot.check.findings import WORST_FIRST, CheckReport, Finding
+from bot.tables import format_table
 
 WIDTH: Final = 110
-_NAME_WIDTH: Final = 24
-_STATUS_WIDTH: Final = 9
+_STATUS_WIDTH: Final = 7
+_NAME_WIDTH: Final = 22
+_GAPS: Final = 4  # the spaces between the three columns
 
 
 def render_lines(report: CheckReport) -> Iterator[str]:
-    """The table: a row a finding; what it means and what mends it where something is wrong."""
+    """The table: one row per finding; where something is wrong, also what it means and how to fix it."""
     yield f"Check of {report.url}"
     yield ""
-    for finding in report.findings:
-        yield from _finding_lines(finding)
+    rows = [row for finding in report.findings for row in _finding_rows(finding)]
+    if rows:
+        text_width = WIDTH - _STATUS_WIDTH - _NAME_WIDTH - _GAPS
+        yield from format_table(rows, text_columns=3, column_widths=(_STATUS_WIDTH, _NAME_WIDTH, text_width))
     yield ""
     counts = Counter(finding.status for finding in report.findings)
-    told = ", ".join(f"{counts[status]} {status}" for status in WORST_FIRST if counts[status])
-    yield f"{told} · {report.calls} calls of at most {report.max_calls}, {report.seconds:.1f} s"
+    summary = ", ".join(f"{counts[status]} {status}" for status in WORST_FIRST if counts[status])
+    yield f"{summary} · {report.calls} calls of at most {report.max_calls}, {report.seconds:.1f} s"
 
 
 def render_json(report: CheckReport) -> str:
     """One object: the endpoint, the worst status, the findings as a list, and how the check went."""
-    told = {
+    content = {
         "endpoint": report.url,
         "worst": report.worst,
         "exit_code": report.exit_code,
@@ -39,17 +42,17 @@ def render_json(report: CheckReport) -> str:
         "template": report.template,
         "findings": [asdict(finding) for finding in report.findings],
     }
-    return json.dumps(told, indent=2)
+    return json.dumps(content, indent=2)
 
 
-def _finding_lines(finding: Finding) -> Iterator[str]:
-    first, *rest = textwrap.wrap(finding.seen, WIDTH - _NAME_WIDTH - _STATUS_WIDTH) or [""]
-    yield f"{finding.status:<{_STATUS_WIDTH}}{finding.name:<{_NAME_WIDTH}}{first}"
-    for line in rest:
-        yield " " * (_STATUS_WIDTH + _NAME_WIDTH) + line
+def _finding_rows(finding: Finding) -> Iterator[tuple[str, str, str]]:
+    yield finding.status, finding.name, _to_one_line(finding.seen)
     if finding.status in {"pass", "unknown"}:
         return
-    more = [f"It matters: {finding.meaning}.", *([f"Mend: {finding.mend}"] if finding.mend else [])]
-    for text in more:
-        for line in textwrap.wrap(text, WIDTH - _NAME_WIDTH - _STATUS_WIDTH, break_on_hyphens=False):
-            yield " " * (_STATUS_WIDTH + _NAME_WIDTH) + line
+    yield "", "", _to_one_line(f"It matters: {finding.meaning}.")
+    if finding.mend:
+        yield "", "", _to_one_line(f"Fix: {finding.mend}")
+
+
+def _to_one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,28 +1,33 @@
-"""Leads a check through its steps and keeps what was seen; an endpoint that dies on the way ends it, with a
-reason.
+"""The check of an endpoint, from the options of the command to the report.
+
+Takes the steps one by one and keeps the observations; an endpoint that goes away ends the check.
 """
 
 import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
 import httpx
 
 from bot.check.client import CallBudgetSpent, CallLost, CheckLimits, ProbeClient
+from bot.check.findings import CheckReport
 from bot.check.observations import Observations
+from bot.check.report import build_report
 from bot.check.steps import STEPS, ProbeStep, ProbeSteps
+from bot.settings import NO_BOT_TOKEN, Settings, build_settings, load_settings
 
-MAX_LOST_CALLS: Final = 3  # calls in a row that may come to nothing
+MAX_LOST_CALLS: Final = 3  # calls in a row that may fail
 
 CheckProgress = Callable[[int, int, str], None]
-"""Told before each step: steps done, steps in all, what comes now."""
+"""Called before each step with the steps done, all steps, and the name of the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """Which endpoint to look at, and what the gateway needs of it: `tokens` of context, `seats`."""
+    """Which endpoint to check, and what the gateway needs of it: `tokens` of context, `seats`."""
 
     url: str
     key: str | None = None
@@ -30,6 +35,33 @@ class CheckOptions:
     tokens: int | None = None
     seats: int | None = None
     limits: CheckLimits = field(default_factory=CheckLimits)
+
+
+def resolve_options(endpoint: str | None, key: str | None, env_file: Path) -> CheckOptions:
+    """The endpoint given, with the key given or none, else that of the settings.
+
+    A key of the settings is never sent to another endpoint. Raises SettingsRefused.
+    """
+    if endpoint is not None:
+        settings = build_settings(telegram_token=NO_BOT_TOKEN, model_url=endpoint, model_api_key=key or None)
+        return CheckOptions(settings.model_url, _api_key(settings), tokens=_needed_tokens(settings))
+    given_key = {"model_api_key": key} if key else {}
+    settings = load_settings(env_file, telegram_token=NO_BOT_TOKEN, **given_key)
+    return CheckOptions(
+        settings.model_url,
+        _api_key(settings),
+        settings.model_name,
+        _needed_tokens(settings),
+        settings.model_seats,
+    )
+
+
+async def run_check(
+    options: CheckOptions, on_progress: CheckProgress, stop: asyncio.Event | None = None
+) -> CheckReport:
+    """Probe the endpoint until `stop` and judge it; a fault of the endpoint is a finding, no exception."""
+    observations = await observe_endpoint(options, on_progress, stop)
+    return build_report(observations, options.limits.max_calls)
 
 
 async def observe_endpoint(
@@ -40,16 +72,16 @@ async def observe_endpoint(
     # vLLM drops idle connections after 5 s; a call on one it is just dropping would look like a fault.
     limits = httpx.Limits(max_connections=None, keepalive_expiry=3.0)
     async with httpx.AsyncClient(timeout=timeout, trust_env=False, limits=limits) as http:
-        probe = _CheckRun(ProbeClient(http, options.url, options.key, options.limits), options)
+        check_run = _CheckRun(ProbeClient(http, options.url, options.key, options.limits), options)
         async with asyncio.TaskGroup() as tasks:
-            leading = tasks.create_task(probe.run_steps(on_progress), name="check")
-            stopping = tasks.create_task(_cancel_on_stop(stop, leading), name="stop")
-            leading.add_done_callback(lambda _: stopping.cancel())
-        return probe.build_observations(was_interrupted=leading.cancelled())
+            checking = tasks.create_task(check_run.run_steps(on_progress), name="check")
+            stopping = tasks.create_task(_cancel_on_stop(stop, checking), name="stop")
+            checking.add_done_callback(lambda _: stopping.cancel())
+        return check_run.build_observations(was_interrupted=checking.cancelled())
 
 
 class _CheckRun:
-    """One check on its way."""
+    """One check while it runs."""
 
     def __init__(self, client: ProbeClient, options: CheckOptions) -> None:
         self._client = client
@@ -66,39 +98,37 @@ class _CheckRun:
 
     async def run_steps(self, on_progress: CheckProgress) -> None:
         """Take all steps."""
-        for place, (name, step) in enumerate(STEPS):
+        for done, (name, step) in enumerate(STEPS):
             if self.observations.stopped is not None:
                 break
-            on_progress(place, len(STEPS), name)
+            on_progress(done, len(STEPS), name)
             await self._run_step(name, step)
         on_progress(len(STEPS), len(STEPS), "done")
 
     def build_observations(self, *, was_interrupted: bool) -> Observations:
-        """What was seen so far."""
-        seen = replace(self.observations, calls=self._client.calls, seconds=time.monotonic() - self._began_at)
+        """What was observed so far."""
+        seconds = time.monotonic() - self._began_at
+        observations = replace(self.observations, calls=self._client.calls, seconds=seconds)
         if was_interrupted:
-            return replace(seen, stopped="the check was interrupted")
-        return seen
+            return replace(observations, stopped="the check was interrupted")
+        return observations
 
     async def _run_step(self, name: str, step: ProbeStep) -> None:
         try:
-            found = await step(self._steps, self.observations)
-            self.observations = replace(self.observations, **found)
+            changes = await step(self._steps, self.observations)
+            self.observations = replace(self.observations, **changes)
             self._lost_in_a_row = 0
         except CallBudgetSpent:
-            self.observations = replace(
-                self.observations,
-                stopped=f"all {self._client.limits.max_calls} calls of a check were used up",
-            )
-        except CallLost as lost:
-            self.observations = replace(
-                self.observations, lost={**self.observations.lost, name: f"{lost}, when asked for: {name}"}
-            )
+            stopped = f"all {self._client.limits.max_calls} calls of a check were used up"
+            self.observations = replace(self.observations, stopped=stopped)
+        except CallLost as error:
+            lost = {**self.observations.lost, name: f"{error}, when asked for: {name}"}
+            self.observations = replace(self.observations, lost=lost)
             self._lost_in_a_row += 1
-            await self._check_alive(str(lost))
+            await self._check_alive(str(error))
 
     async def _check_alive(self, reason: str) -> None:
-        """A lost call may be one call's bad luck; a server that is gone ends the check."""
+        """End the check if the server is gone; a single lost call may be bad luck."""
         if self.observations.version is None and self.observations.models is None:
             if "models" in self.observations.lost:
                 self._mark_gone(f"the endpoint cannot be reached: {reason}")
@@ -107,10 +137,11 @@ class _CheckRun:
             self._mark_gone(f"the endpoint stopped answering after {self._client.calls} calls: {reason}")
             return
         try:
-            alive = (await self._client.request_route("GET", "/health")).status < 500
+            health = await self._client.request_route("GET", "/health")
+            is_alive = health.status < 500
         except (CallLost, CallBudgetSpent):
-            alive = False
-        if not alive:
+            is_alive = False
+        if not is_alive:
             self._mark_gone(f"the endpoint went away after {self._client.calls} calls: {reason}")
 
     def _mark_gone(self, reason: str) -> None:
@@ -121,3 +152,13 @@ async def _cancel_on_stop(stop: asyncio.Event | None, check_task: asyncio.Task[N
     if stop is not None:
         await stop.wait()
         check_task.cancel()
+
+
+def _api_key(settings: Settings) -> str | None:
+    if settings.model_api_key:
+        return settings.model_api_key.get_secret_value()
+    return None
+
+
+def _needed_tokens(settings: Settings) -> int:
+    return settings.prompt_budget + settings.model_max_tokens

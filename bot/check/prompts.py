@@ -1,11 +1,11 @@
-"""What a check asks: short prompts with plain wishes, and conversations in which chat templates differ. Pure."""
+"""The requests of a check: short prompts, and conversations that chat templates render differently. Pure."""
 
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from PIL import Image as Picture
+from PIL import Image as PillowImage
 
 from bot.agent.sanitize import break_control_tokens
 from bot.check.observations import TemplateCase
@@ -18,19 +18,18 @@ ENDLESS_LAST_NUMBER: Final = 1500
 PLACES: Final = ("Paris", "Rome")
 TOOL_NAME: Final = "check_weather"
 CONTROL_TOKEN: Final = "<turn|>"  # noqa: S105
-RAW_CONTROL_COUNT: Final = (
-    3  # times that a person's text holds CONTROLS as it is; as often it is told defused
-)
+# A user's text in the history has CONTROL_TOKEN so often as it is, and as often defused.
+RAW_CONTROL_COUNT: Final = 3
 
-# So long that the head's end and the prompt's end are not in one block of the cache.
+# So long that the ends of the head and of the prompt are not in the same block of the cache.
 PREAMBLE: Final = "A word to begin with. " + "All goes well, the lamp is lit and the tide is out. " * 12
 READY_PROMPT: Final = "Answer with the one word ready, and nothing else."
 COUNTING_PROMPT: Final = (
     f"Write the numbers from 1 to {LAST_NUMBER}, separated by single blanks, and nothing else."
 )
 TOOL_PROMPT: Final = (
-    f"Call {TOOL_NAME} once for each of these places, side by side: {', '.join(PLACES)}. When you have the results, answer "
-    "with the one word done."
+    f"Call {TOOL_NAME} once for each of these places, side by side: {', '.join(PLACES)}. "
+    "When you have the results, answer with the one word done."
 )
 THINKING_PROMPT: Final = "What is 17 times 23? Think first, then answer with the number alone."
 
@@ -61,7 +60,7 @@ _THINGS = (
 
 
 def build_head(nonce: str) -> Message:
-    """A system text worth caching; `nonce` stands in front, so that no earlier check has warmed it."""
+    """A system text worth caching; it begins with `nonce`, so that no earlier check has warmed it."""
     rows = (
         f"Shelf {number}: {_THINGS[number * 7 % 10]} and {_THINGS[number * 3 % 10]}."
         for number in range(1, 71)
@@ -76,8 +75,9 @@ def build_request(
     with_tools: bool = True,
     max_tokens: int = CANVAS_TOKENS,
 ) -> ModelRequest:
-    """A call as the gateway makes it. Without `tools` one is declared all the same, so that prompts share a
-    head.
+    """A call as the gateway makes it.
+
+    One tool is declared even without `with_tools`, so that prompts share a head.
     """
     return ModelRequest(
         messages=tuple(messages),
@@ -91,39 +91,39 @@ def build_request(
 
 
 def build_counting_request(last_number: int, max_tokens: int, *, is_urgent: bool = False) -> ModelRequest:
-    """A call without tools that is worth some canvases; all but the urgent ones let people go first."""
-    wish = COUNTING_PROMPT.replace(str(LAST_NUMBER), str(last_number))
-    request = build_request([Message("user", wish)], max_tokens=max_tokens)
+    """A call without tools that takes some canvases; unless it is urgent it has the priority of a warm-up."""
+    prompt = COUNTING_PROMPT.replace(str(LAST_NUMBER), str(last_number))
+    request = build_request([Message("user", prompt)], max_tokens=max_tokens)
     return replace(request, tools=(), priority=0 if is_urgent else WARMUP_PRIORITY)
 
 
 def build_picture_message() -> Message:
-    """A wish beside a small white picture."""
+    """A prompt with a small white picture."""
     file = io.BytesIO()
-    Picture.new("RGB", (64, 64), "white").save(file, "PNG")
+    PillowImage.new("RGB", (64, 64), "white").save(file, "PNG")
     return Message("user", READY_PROMPT, images=(Image("image/png", file.getvalue()),))
 
 
 def build_result_messages() -> tuple[Message, ...]:
-    """What follows ASKING: the calls with their thought, and what came of them."""
+    """What follows TOOL_PROMPT: the tool calls with their thought, and their results."""
     calls = tuple(ToolCall(f"check-{place}", TOOL_NAME, f'{{"place": "{place}"}}') for place in PLACES)
-    told = (Message("tool", "14 °C, dry", call_id=call.id) for call in calls)
-    return (Message("assistant", calls=calls, reasoning="I look at both places."), *told)
+    results = (Message("tool", "14 °C, dry", call_id=call.id) for call in calls)
+    return (Message("assistant", calls=calls, reasoning="I look at both places."), *results)
 
 
 def build_body(
     dialect: Dialect, model: str, request: ModelRequest, *, streamed: bool = True
 ) -> dict[str, Any]:
-    """The JSON of a call, as the gateway sends it; whole replies ask for the same without the stream."""
-    made = dialect.build_body(model, request)
+    """The JSON of a call as the gateway sends it; a whole reply needs the same without the stream."""
+    body = dialect.build_body(model, request)
     if not streamed:
-        del made["stream_options"]
-        made["stream"] = False
-    return made
+        del body["stream_options"]
+        body["stream"] = False
+    return body
 
 
 def build_typed_read_body(model: str) -> dict[str, Any]:
-    """A question that is answered in one step."""
+    """A typed read: a question that is answered in one denoising step."""
     question = {
         "type": "noul",
         "instructions": "Is this about the weather?",
@@ -133,16 +133,16 @@ def build_typed_read_body(model: str) -> dict[str, Any]:
 
 
 def build_template_body(case: TemplateCase) -> dict[str, Any]:
-    """The body for `/tokenize` that makes the template show itself."""
+    """The body for `/tokenize` that shows what the template renders."""
     messages, thinking = _CONVERSATIONS[case]
-    made: dict[str, Any] = {"messages": messages, "return_token_strs": True, "return_prompt_text": True}
+    body: dict[str, Any] = {"messages": messages, "return_token_strs": True, "return_prompt_text": True}
     if case in {"history", "loop"}:
-        made["tools"] = [
+        body["tools"] = [
             {"type": "function", "function": {"name": TOOL_NAME, "parameters": {"type": "object"}}}
         ]
-    if thinking is None:
-        return made
-    return {**made, "chat_template_kwargs": {"enable_thinking": thinking}}
+    if thinking is not None:
+        body["chat_template_kwargs"] = {"enable_thinking": thinking}
+    return body
 
 
 _HELLO: Sequence[Mapping[str, Any]] = ({"role": "user", "content": "hello"},)

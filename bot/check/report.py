@@ -1,4 +1,4 @@
-"""All that a check looks at, in the order it is told, and the report that comes of it. Pure."""
+"""Everything that a check judges, in the order of the report, and the report. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -57,7 +57,7 @@ RULES: Final[Sequence[CheckRule]] = (
 
 
 def build_report(observations: Observations, max_calls: int = MAX_CALLS) -> CheckReport:
-    """Judge what was seen."""
+    """Judge the observations."""
     return CheckReport(
         url=observations.url,
         findings=tuple(_judge(rule, observations) for rule in RULES),

@@ -1,6 +1,6 @@
-"""The steps of a check, each a call or a few, and what each adds to what was seen.
+"""The steps of a check, each of one call or a few, and what each adds to the observations.
 
-Owns their order: prompts that share a head come one after another, so that the prefix cache shows itself.
+Owns their order: prompts that share a head come one after another, so that the prefix cache shows.
 """
 
 import secrets
@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from bot.check import load_probe as crowd
-from bot.check import prompts
+from bot.check import load_probe, prompts
 from bot.check.client import ProbeClient
 from bot.check.observations import (
     THINKING_CALLS,
@@ -25,7 +24,11 @@ from bot.llm.server_api import parse_models
 
 
 class ProbeSteps:
-    """Asks over a wire, and remembers what it has learned of the endpoint: its model and its language."""
+    """Makes the calls, and remembers what it learned of the endpoint: its model and its dialect.
+
+    Each step returns the fields of Observations that it found out, and raises CallLost and CallBudgetSpent as
+    the client does.
+    """
 
     def __init__(self, client: ProbeClient, model: str | None) -> None:
         self._client = client
@@ -33,33 +36,24 @@ class ProbeSteps:
         self._dialect: Dialect = VLLM
         self._head = prompts.build_head(secrets.token_hex(4))
 
-    # Each gives the fields of `Seen` that are known by it, and raises Lost and Spent as the wire does.
-
     async def probe_version(self, observations: Observations) -> Mapping[str, Any]:
         return {"version": await self._client.request_route("GET", "/version")}
 
     async def probe_models(self, observations: Observations) -> Mapping[str, Any]:
         route = await self._client.request_route("GET", "models")
-        found: dict[str, Any] = {"models": route}
         if route.status in {401, 403}:
-            if observations.has_key:
-                found["stopped"] = "the key is refused"
-            else:
-                found["stopped"] = "a key is wanted"
-        elif route.status >= 500:
-            found |= {"stopped": f"the endpoint is not ready (HTTP {route.status})", "gone": True}
-        else:
-            names = [model.name for model in parse_models(route.body)]
-            # A model that is not there is a finding; the rest is looked at with one that is.
-            if self._model in names or not names:
-                self._model = self._model
-            else:
-                self._model = names[0]
-            if self._model:
-                found["stopped"] = None
-            else:
-                found["stopped"] = "no model is served there"
-        return found
+            reason = "the key is refused" if observations.has_key else "a key is wanted"
+            return {"models": route, "stopped": reason}
+        if route.status >= 500:
+            reason = f"the endpoint is not ready (HTTP {route.status})"
+            return {"models": route, "stopped": reason, "gone": True}
+        names = [model.name for model in parse_models(route.body)]
+        # A model that is not served is a finding; the other steps use one that is.
+        if names and self._model not in names:
+            self._model = names[0]
+        if not self._model:
+            return {"models": route, "stopped": "no model is served there"}
+        return {"models": route}
 
     async def probe_without_key(self, observations: Observations) -> Mapping[str, Any]:
         if not observations.has_key:
@@ -70,28 +64,27 @@ class ProbeSteps:
         return {"before": await self._client.read_gauges()}
 
     async def probe_template(self, observations: Observations) -> Mapping[str, Any]:
-        shown: dict[TemplateCase, RouteResponse] = {}
-        for shape in _TEMPLATE_CASES:
-            shown[shape] = await self._client.request_route(
-                "POST", "/tokenize", {"model": self._model, **prompts.build_template_body(shape)}
-            )
-            if not shown[shape].ok:
+        templates: dict[TemplateCase, RouteResponse] = {}
+        for case in _TEMPLATE_CASES:
+            body = {"model": self._model, **prompts.build_template_body(case)}
+            templates[case] = await self._client.request_route("POST", "/tokenize", body)
+            if not templates[case].ok:
                 break
-        return {"templates": shown}
+        return {"templates": templates}
 
     async def probe_plain_call(self, observations: Observations) -> Mapping[str, Any]:
-        """The first call of all; a server that refuses vLLM's fields is asked in the common protocol from
-        here on.
-        """
-        answer = await self._client.call_model(self._build_body(self._plain_request(), streamed=False))
-        if answer.ok:
-            return _add_response(observations, "plain", answer)
-        if answer.status in {400, 422}:
+        """The first model call; if it refuses vLLM's fields, the common protocol is used from then on."""
+        response = await self._call_model(self._plain_request(), streamed=False)
+        if response.ok:
+            return _add_response(observations, "plain", response)
+        if response.status in {400, 422}:
             self._dialect = PLAIN
-            again = await self._client.call_model(self._build_body(self._plain_request(), streamed=False))
-            if again.ok:
-                return {**_add_response(observations, "plain", again), "refuses_ours": answer.error_message}
-        return {**_add_response(observations, "plain", answer), "stopped": "the first model call was refused"}
+            plain_response = await self._call_model(self._plain_request(), streamed=False)
+            if plain_response.ok:
+                changes = _add_response(observations, "plain", plain_response)
+                return {**changes, "refuses_ours": response.error_message}
+        changes = _add_response(observations, "plain", response)
+        return {**changes, "stopped": "the first model call was refused"}
 
     async def probe_temperature(self, observations: Observations) -> Mapping[str, Any]:
         body = {**self._build_body(self._plain_request(), streamed=False), "temperature": 0.5}
@@ -99,50 +92,45 @@ class ProbeSteps:
 
     async def probe_picture(self, observations: Observations) -> Mapping[str, Any]:
         request = prompts.build_request([prompts.build_picture_message()], with_tools=False)
-        return _add_response(
-            observations,
-            "picture",
-            await self._client.call_model(self._build_body(replace(request, tools=()), streamed=False)),
-        )
+        response = await self._call_model(replace(request, tools=()), streamed=False)
+        return _add_response(observations, "picture", response)
 
     async def probe_load(self, observations: Observations) -> Mapping[str, Any]:
         bodies = [
             self._build_body(prompts.build_counting_request(prompts.LAST_NUMBER, prompts.MAX_OUTPUT_TOKENS))
-            for _ in range(crowd.CONCURRENT_CALLS - 1)
+            for _ in range(load_probe.CONCURRENT_CALLS - 1)
         ]
         short = self._build_body(prompts.build_counting_request(9, CANVAS_TOKENS))
         urgent = self._build_body(prompts.build_counting_request(9, CANVAS_TOKENS, is_urgent=True))
-        return {"crowd": await crowd.probe_load(self._client, [short, *bodies], urgent)}
+        return {"crowd": await load_probe.probe_load(self._client, [short, *bodies], urgent)}
 
     async def probe_abort(self, observations: Observations) -> Mapping[str, Any]:
-        body = self._build_body(
-            prompts.build_counting_request(prompts.ENDLESS_LAST_NUMBER, 16 * CANVAS_TOKENS)
-        )
-        return {"abort": await crowd.probe_abort(self._client, body)}
+        request = prompts.build_counting_request(prompts.ENDLESS_LAST_NUMBER, 16 * CANVAS_TOKENS)
+        return {"abort": await load_probe.probe_abort(self._client, self._build_body(request))}
 
     async def probe_typed_read(self, observations: Observations) -> Mapping[str, Any]:
-        return {
-            "read": await self._client.request_route(
-                "POST", "systemone", prompts.build_typed_read_body(self._model or "")
-            )
-        }
+        body = prompts.build_typed_read_body(self._model or "")
+        return {"read": await self._client.request_route("POST", "systemone", body)}
 
     async def probe_call(self, observations: Observations, kind: CallKind) -> Mapping[str, Any]:
-        """One of the calls that share a head; nothing is asked of thinking where it cannot be switched."""
-        thinks = kind in THINKING_CALLS
-        if thinks and not self._dialect.thinking:
+        """One of the calls that share a head; those that think are left out if thinking has no switch."""
+        thinking = kind in THINKING_CALLS
+        if thinking and not self._dialect.thinking:
             return {}
+        max_tokens = prompts.MAX_OUTPUT_TOKENS
+        if thinking:
+            max_tokens *= 2
         request = prompts.build_request(
             [self._head, *_CALL_MESSAGES[kind]],
-            thinking=thinks,
+            thinking=thinking,
             with_tools=kind not in {"thought", "counting"},
-            max_tokens=prompts.MAX_OUTPUT_TOKENS * (2 if thinks else 1),
+            max_tokens=max_tokens,
         )
-        return _add_response(
-            observations,
-            kind,
-            await self._client.call_model(self._build_body(request, streamed=not kind.endswith("whole"))),
-        )
+        response = await self._call_model(request, streamed=not kind.endswith("whole"))
+        return _add_response(observations, kind, response)
+
+    async def _call_model(self, request: ModelRequest, *, streamed: bool) -> ProbeResponse:
+        return await self._client.call_model(self._build_body(request, streamed=streamed))
 
     def _plain_request(self) -> ModelRequest:
         return prompts.build_request([self._head, *_CALL_MESSAGES["plain"]], with_tools=False)
@@ -152,7 +140,7 @@ class ProbeSteps:
 
 
 ProbeStep = Callable[[ProbeSteps, Observations], Awaitable[Mapping[str, Any]]]
-"""Gives the fields of `Seen` that are known by it; raises Lost and Spent as the wire does."""
+"""Returns the fields of Observations that it found out; raises CallLost and CallBudgetSpent."""
 
 _TEMPLATE_CASES: Final[tuple[TemplateCase, ...]] = ("off", "on", "default", "history", "loop")
 _TOOL_MESSAGES: Final = (Message("user", prompts.TOOL_PROMPT),)
@@ -170,7 +158,7 @@ _CALL_MESSAGES: Final[Mapping[CallKind, tuple[Message, ...]]] = {
 
 
 def _call_step(kind: CallKind) -> tuple[str, ProbeStep]:
-    return kind, lambda asker, seen: asker.probe_call(seen, kind)
+    return kind, lambda steps, observations: steps.probe_call(observations, kind)
 
 
 STEPS: Final[tuple[tuple[str, ProbeStep], ...]] = (
@@ -180,7 +168,7 @@ STEPS: Final[tuple[tuple[str, ProbeStep], ...]] = (
     ("template", ProbeSteps.probe_template),
     ("gauges", ProbeSteps.probe_gauges),
     ("plain", ProbeSteps.probe_plain_call),
-    *(_call_step(part) for part in _CALL_MESSAGES if part != "plain"),
+    *(_call_step(kind) for kind in _CALL_MESSAGES if kind != "plain"),
     ("picture", ProbeSteps.probe_picture),
     ("temperature", ProbeSteps.probe_temperature),
     ("crowd", ProbeSteps.probe_load),

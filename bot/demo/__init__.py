@@ -1,4 +1,4 @@
-"""The demo: the whole house without a token and without a GPU, on a page of this machine or for one question."""
+"""The demo: the whole gateway without a token or a GPU, on a page of this machine or for one question."""
 
 import asyncio
 
@@ -20,13 +20,15 @@ async def run(
     port: int = 0,
     echo: Echo = typer.echo,
 ) -> int:
-    """Serve the chat page until `stop`, or with `say` put one question and end; the exit code.
+    """Serve the chat page until `stop`, or send `say` and end; returns the exit code.
 
-    Raises a CanvasgramError when the port is taken, an option is wrong, or no endpoint answers at
-    `model_url`.
+    Raises a CanvasgramError if the port is taken, an option is wrong, or no endpoint answers at `model_url`.
     """
     logs.configure("WARNING", secrets=[model_key] if model_key else [])
-    async with open_demo(RealModel(model_url, model_key) if model_url is not None else None) as demo:
+    real_model = None
+    if model_url is not None:
+        real_model = RealModel(model_url, model_key)
+    async with open_demo(real_model) as demo:
         if say is not None:
             return await exchange.run_exchange(demo, say, stop, echo)
         async with serve_page(demo, port) as address:
@@ -39,15 +41,19 @@ async def run(
 def _format_greeting(demo: Demo, address: str) -> str:
     model = f"the model ({demo.model.description})"
     gateway = "the gateway, its tools, its database (a temporary one)"
-    is_real = demo.model.simulated is None
+    simulated = "Telegram"
+    real = gateway
+    real_use = "canvasgram setup"
+    if demo.model.simulated is None:
+        real = f"{gateway}, and {model}"
+    else:
+        simulated = f"Telegram, and {model}"
+        real_use = "canvasgram setup (or a real model here: --model-url URL)"
     rows = (
         ("Open", address),
-        ("Simulated", "Telegram" if is_real else f"Telegram, and {model}"),
-        ("Real", f"{gateway}, and {model}" if is_real else gateway),
-        (
-            "Real use",
-            "canvasgram setup" if is_real else "canvasgram setup (or a real model here: --model-url URL)",
-        ),
+        ("Simulated", simulated),
+        ("Real", real),
+        ("Real use", real_use),
         ("Stop", "Ctrl-C"),
     )
-    return "Canvasgram demo\n\n" + "\n".join(f"  {name:<10} {words}" for name, words in rows)
+    return "Canvasgram demo\n\n" + "\n".join(f"  {name:<10} {text}" for name, text in rows)

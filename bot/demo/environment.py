@@ -1,6 +1,6 @@
-"""Puts the demo's house together: both simulators, a temporary database and the real gateway, in one process.
+"""Runs both simulators, a temporary database and the real gateway in one process.
 
-Owns what is simulated and what takes its place; reads neither environment nor `.env`.
+Owns what is simulated and what replaces it; reads neither the environment nor `.env`.
 """
 
 import asyncio
@@ -10,29 +10,29 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.app import factory as app
+from bot.app import factory
 from bot.db.engine import Database, open_database
-from bot.db.usage import breakdowns as accounts
+from bot.db.usage import breakdowns
 from bot.db.usage.breakdowns import AccountedTurn
 from bot.errors import CanvasgramError
 from bot.http_server import serve
-from bot.llm import server_api as server
+from bot.llm import server_api
 from bot.settings import NO_BOT_TOKEN, Settings, build_settings
 from bot.sim.demo_model.showcase import answer_showcase
 from bot.sim.telegram.server import BotApi, SimulatedPerson
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
 
-PERSON_ID = 1001  # Telegram's number of whoever sits before the page
+PERSON_ID = 1001  # the Telegram user id of the page's visitor
 PERSON_NAME = "Guest"
 CANVAS_SECONDS = 0.4
-PREFILL_TOKENS_PER_SECOND = 3000  # tokens a second
-POLL_SECONDS = 0.1  # between two looks into the database
-START_SECONDS = 15
-STOP_SECONDS = 1.0  # seconds for the gateway to end; its database is thrown away in any case
+PREFILL_TOKENS_PER_SECOND = 3000
+POLL_SECONDS = 0.1  # between two reads of the database
+START_SECONDS = 15.0  # for the gateway to start polling
+STOP_SECONDS = 1.0  # for the gateway to end; its database is deleted in any case
 
 
 class DemoNotStarted(CanvasgramError):
-    """The gateway does not get to work."""
+    """The gateway did not start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class RealModel:
 
 @dataclass(frozen=True, slots=True)
 class DemoModel:
-    """What answers: the endpoint's address, the simulator behind it (None: a real one), and a line about it."""
+    """The model of the demo: its address, the simulator behind it (None: a real one), and a line about it."""
 
     url: str
     simulated: SimulatedEndpoint | None
@@ -54,7 +54,7 @@ class DemoModel:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """A running demo: Telegram as the person sees it, and what the gateway has written down."""
+    """A running demo: Telegram as the visitor sees it, and the gateway's database."""
 
     api: BotApi
     person: SimulatedPerson
@@ -62,20 +62,20 @@ class Demo:
     database: Database
 
     async def load_delivered_turns(self, after_turn: int = 0) -> list[AccountedTurn]:
-        """The turns above `after` whose answer has arrived and whose account is written."""
+        """The turns above `after_turn` whose answer was delivered and whose breakdown is stored."""
         async with self.database.read_transaction() as tx:
-            return await accounts.list_accounted_turns(tx, after=after_turn)
+            return await breakdowns.list_accounted_turns(tx, after=after_turn)
 
     async def wait_for_breakdowns(self) -> list[AccountedTurn]:
-        """All turns, once each that has ended has its account."""
+        """All turns, as soon as each that has ended has its breakdown."""
         while True:
             async with self.database.read_transaction() as tx:
-                if await accounts.is_all_accounted(tx):
-                    return await accounts.list_accounted_turns(tx)
+                if await breakdowns.is_all_accounted(tx):
+                    return await breakdowns.list_accounted_turns(tx)
             await asyncio.sleep(POLL_SECONDS)
 
     async def wait_until_settled(self, update_id: int, stop: asyncio.Event) -> bool:
-        """Wait until this update and all else is done with; False when `stop` was set before."""
+        """Wait until this update and everything else is done; False if `stop` was set before."""
         while not stop.is_set():
             if await self._is_settled(update_id):
                 return True
@@ -84,26 +84,29 @@ class Demo:
         return False
 
     async def interrupt(self) -> None:
-        """End what still runs as the person would, so that no call is torn apart; gives up after PATIENCE."""
+        """Stop what still runs as a user would, so that no call is cut; gives up after STOP_SECONDS."""
         if await self._is_settled():
             return
-        stopped = self.person.send("/stop").update_id
+        update_id = self.person.send("/stop").update_id
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
-                await self.wait_until_settled(stopped, asyncio.Event())
+                await self.wait_until_settled(update_id, asyncio.Event())
 
     async def _is_settled(self, update_id: int | None = None) -> bool:
         async with self.database.read_transaction() as tx:
-            return await accounts.is_idle(tx, update_id)
+            return await breakdowns.is_idle(tx, update_id)
 
 
 @contextlib.asynccontextmanager
 async def open_demo(
-    real_model: RealModel | None = None, endpoint: SimulatedEndpoint | None = None
+    real_model: RealModel | None = None,
+    endpoint: SimulatedEndpoint | None = None,
+    *,
+    start_seconds: float = START_SECONDS,
 ) -> AsyncIterator[Demo]:
-    """A whole house at work; a `real` endpoint takes the place of the simulated one.
+    """A running gateway with its simulators; a real model replaces the simulated one.
 
-    Raises SettingsRefused or a CanvasgramError of the endpoint when there is none at its address.
+    Raises SettingsRefused, or a CanvasgramError of the endpoint if there is none at its address.
     """
     api = BotApi()
     person = api.person(PERSON_ID, PERSON_NAME)
@@ -112,23 +115,23 @@ async def open_demo(
         telegram_url = await stack.enter_async_context(api.serve_on_loopback())
         if real_model is not None:
             model = await _open_real_model(real_model)
+            model_settings = {"model_api_key": real_model.key, "warm_up": "on"}
         else:
             model = await stack.enter_async_context(_serve_simulated_model(endpoint))
+            # Without a warm-up the simulated endpoint shows the visitor's calls and nothing else.
+            model_settings = {"warm_up": "off"}
         settings = build_settings(
             telegram_token=api.token,
             telegram_api_url=telegram_url,
             model_url=model.url,
-            model_api_key=real_model.key if real_model else None,
             model_max_tokens=2048,  # so that long answers come in several messages
             model_wait=60,
             database_url=f"sqlite+aiosqlite:///{Path(folder) / 'demo.db'}",
             admin_ids=str(PERSON_ID),
-            warm_up="on"
-            if real_model
-            else "off",  # the simulated endpoint shows what the person asks, and nothing else
+            **model_settings,
         )
         await stack.enter_async_context(_run_gateway(settings))
-        await _wait_until_started(api)
+        await _wait_until_started(api, start_seconds)
         database = await stack.enter_async_context(open_database(settings.database_url))
         demo = Demo(api, person, model, database)
         stack.push_async_callback(demo.interrupt)
@@ -139,7 +142,7 @@ async def open_demo(
 async def _run_gateway(settings: Settings) -> AsyncIterator[None]:
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
-        gateway = tasks.create_task(app.run(settings, stop), name="gateway")
+        gateway = tasks.create_task(factory.run(settings, stop), name="gateway")
         try:
             yield
         finally:
@@ -148,14 +151,14 @@ async def _run_gateway(settings: Settings) -> AsyncIterator[None]:
             gateway.cancel()
 
 
-async def _wait_until_started(api: BotApi) -> None:
+async def _wait_until_started(api: BotApi, seconds: float) -> None:
     """Wait until the gateway polls and has set its menu; then the database is migrated, too."""
     try:
-        await api.wait_until(lambda: api.calls_of("getUpdates") and api.commands, timeout=START_SECONDS)
+        await api.wait_until(lambda: api.calls_of("getUpdates") and api.commands, timeout=seconds)
     except TimeoutError:
         raise DemoNotStarted(
-            f"The gateway did not reach the simulated Telegram within {START_SECONDS} s. If this machine has a proxy, "
-            "let it leave 127.0.0.1 alone: NO_PROXY=127.0.0.1"
+            f"The gateway did not reach the simulated Telegram within {seconds:g} s. "
+            "If this machine has a proxy, let it leave 127.0.0.1 alone: NO_PROXY=127.0.0.1"
         ) from None
 
 
@@ -164,11 +167,12 @@ async def _serve_simulated_model(endpoint: SimulatedEndpoint | None) -> AsyncIte
     timing = Timing.canvas(CANVAS_SECONDS, prefill_tokens_per_s=PREFILL_TOKENS_PER_SECOND)
     simulated = endpoint or SimulatedEndpoint(timing=timing, seats=4, brain=answer_showcase)
     async with serve(simulated.app) as address:
-        line = f"{CANVAS_SECONDS:g} s a canvas; a DGX Spark takes about 1.6 s"
-        yield DemoModel(f"{address}/v1", simulated, line)
+        description = f"{CANVAS_SECONDS:g} s a canvas; a DGX Spark takes about 1.6 s"
+        yield DemoModel(f"{address}/v1", simulated, description)
 
 
 async def _open_real_model(real_model: RealModel) -> DemoModel:
     url = build_settings(telegram_token=NO_BOT_TOKEN, model_url=real_model.url).model_url
-    served = await server.fetch_models(url, real_model.key)
-    return DemoModel(url, None, f"{served[0].name if served else 'no model'} at {url}")
+    models = await server_api.fetch_models(url, real_model.key)
+    name = models[0].name if models else "no model"
+    return DemoModel(url, None, f"{name} at {url}")

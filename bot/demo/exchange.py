@@ -1,4 +1,4 @@
-"""One question put to the demo from the terminal, and what came of it in plain lines."""
+"""Sends one question to the demo from the terminal, and prints the exchange."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,13 +15,14 @@ Echo = Callable[[str], None]
 
 
 async def run_exchange(demo: Demo, text: str, stop: asyncio.Event, echo: Echo) -> int:
-    """Send `text` as the person and tell the exchange: 0 if an answer came, else 1. A `stop` ends the
-    waiting.
+    """Send `text` as the visitor and print the exchange; returns 0 if an answer arrived, else 1.
+
+    `stop` ends the waiting. Raises SettingsRefused if there is no text.
     """
     if not text.strip():
         raise SettingsRefused('--say must be a text. Example: canvasgram demo --say "What is 19 % of 84.50?"')
-    posted = demo.person.paste(text)
-    if not await demo.wait_until_settled(posted[-1].update_id, stop):
+    messages = demo.person.paste(text)
+    if not await demo.wait_until_settled(messages[-1].update_id, stop):
         return 1
     turns = await demo.wait_for_breakdowns()
     answers = [message.text for message in demo.person.chat.bot_messages]
@@ -40,15 +41,14 @@ async def run_exchange(demo: Demo, text: str, stop: asyncio.Event, echo: Echo) -
 
 def _print_tools(turn: AccountedTurn, echo: Echo) -> None:
     for tool in turn.tools:
-        echo(
-            f"  {tool.name} {_shorten(tool.arguments)} → {_shorten(tool.result or tool.outcome or 'no result')}"
-        )
+        result = tool.result or tool.outcome or "no result"
+        echo(f"  {tool.name} {_shorten(tool.arguments)} → {_shorten(result)}")
 
 
 def _print_breakdown(turn: AccountedTurn, echo: Echo) -> None:
-    counted = build_turn_breakdown(turn)
-    seconds = " · ".join(f"{kind} {seconds:.3f}" for kind, seconds in counted.interval_seconds)
-    echo(f"\n  {counted.total_seconds:.3f} s: {seconds}\n  {format_breakdown(counted)}")
+    breakdown = build_turn_breakdown(turn)
+    intervals = " · ".join(f"{kind} {seconds:.3f}" for kind, seconds in breakdown.interval_seconds)
+    echo(f"\n  {breakdown.total_seconds:.3f} s: {intervals}\n  {format_breakdown(breakdown)}")
 
 
 def _shorten(text: str) -> str:
@@ -59,6 +59,7 @@ def _shorten(text: str) -> str:
 
 
 def _describe_simulation(demo: Demo) -> str:
+    model = f"the model ({demo.model.description})"
     if demo.model.simulated is None:
-        return f"Real: the gateway and the model ({demo.model.description}). Simulated: Telegram."
-    return f"Simulated: the model ({demo.model.description}) and Telegram. Real: the gateway, its tools, its database."
+        return f"Real: the gateway and {model}. Simulated: Telegram."
+    return f"Simulated: {model} and Telegram. Real: the gateway, its tools, its database."

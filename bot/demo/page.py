@@ -1,4 +1,4 @@
-"""The demo's chat page, alive: says what is simulated, and puts under each answer where its seconds went."""
+"""The demo's chat page: says what is simulated, and shows below each answer where its seconds went."""
 
 import asyncio
 import contextlib
@@ -16,12 +16,12 @@ from bot.usage.intervals import INTERVAL_DESCRIPTIONS, INTERVAL_ORDER, IntervalK
 
 
 class PortTaken(CanvasgramError):
-    """The port of the chat page cannot be had."""
+    """The port of the chat page is not available."""
 
 
 @contextlib.asynccontextmanager
 async def serve_page(demo: Demo, port: int = 0) -> AsyncIterator[str]:
-    """The page, served while the block runs; yields its address. Raises PortTaken."""
+    """Serve the page while the block runs; yields its address. Raises PortTaken."""
     page = ChatPage(
         demo.api,
         demo.person,
@@ -33,38 +33,38 @@ async def serve_page(demo: Demo, port: int = 0) -> AsyncIterator[str]:
         try:
             url = await stack.enter_async_context(serve(page.app, port=port))
         except OSError as error:
-            why = f"Port {port} cannot be had ({error.strerror}). Leave --port out to take a free one."
-            raise PortTaken(why) from None
+            reason = f"Port {port} cannot be had ({error.strerror}). Leave --port out to take a free one."
+            raise PortTaken(reason) from None
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
-        tellers = [
+        page_tasks = [
             tasks.create_task(page.run(), name="page"),
-            tasks.create_task(_show_breakdowns(demo, page), name="accounts"),
+            tasks.create_task(_show_breakdowns(demo, page), name="breakdowns"),
         ]
         try:
             yield f"{url}{page.path}"
         finally:
             page.close()
-            for teller in tellers:
-                teller.cancel()
+            for task in page_tasks:
+                task.cancel()
 
 
 async def _show_breakdowns(demo: Demo, page: ChatPage) -> None:
-    """Show the account of each turn as soon as the gateway has written down that its answer arrived."""
-    last = 0
+    """Show the breakdown of each turn as soon as the gateway has stored it."""
+    last_turn = 0
     while True:
-        for turn in await demo.load_delivered_turns(last):
-            last = turn.id
-            standing = [part.message_id for part in turn.parts if part.message_id is not None]
-            if standing:
-                page.show_breakdown(standing[-1], _to_page_breakdown(turn))
+        for turn in await demo.load_delivered_turns(last_turn):
+            last_turn = turn.id
+            message_ids = [part.message_id for part in turn.parts if part.message_id is not None]
+            if message_ids:
+                page.show_breakdown(message_ids[-1], _to_page_breakdown(turn))
         await asyncio.sleep(POLL_SECONDS)
 
 
 def _to_page_breakdown(turn: AccountedTurn) -> dict[str, object]:
-    """A turn's account as the page reads it; a kind is its number in ORDER."""
-    counted = build_turn_breakdown(turn)
+    """A turn's breakdown as the page reads it; a kind is its index in INTERVAL_ORDER."""
+    breakdown = build_turn_breakdown(turn)
     return {
-        "whole": counted.total_seconds,
+        "whole": breakdown.total_seconds,
         "seconds": [
             {
                 "kind": INTERVAL_ORDER.index(kind),
@@ -72,33 +72,37 @@ def _to_page_breakdown(turn: AccountedTurn) -> dict[str, object]:
                 "seconds": seconds,
                 "why": INTERVAL_DESCRIPTIONS[kind],
             }
-            for kind, seconds in counted.interval_seconds
+            for kind, seconds in breakdown.interval_seconds
         ],
-        "tokens": format_breakdown(counted),
+        "tokens": format_breakdown(breakdown),
     }
 
 
 def _interval_label(kind: IntervalKind, turn: AccountedTurn) -> str:
-    names = Counter(tool.name for tool in turn.tools)
-    used = ", ".join(name if times == 1 else f"{name} × {times}" for name, times in names.items())
-    if kind == "tools":
-        return f"tools ({used})"
-    return kind
+    if kind != "tools":
+        return kind
+    names = []
+    for name, count in Counter(tool.name for tool in turn.tools).items():
+        names.append(name if count == 1 else f"{name} × {count}")
+    return f"tools ({', '.join(names)})"
 
 
 def _build_notice(demo: Demo) -> PageNotice:
     telegram = "Telegram is a simulator with Telegram's limits."
     gateway = "The gateway, its tools and the seconds below each answer are real; its database is temporary."
     if demo.model.simulated is None:
-        model = f"The model is {demo.model.description}: what it says, and the tokens below its answers, are its own."
+        model = (
+            f"The model is {demo.model.description}: "
+            "what it says, and the tokens below its answers, are its own."
+        )
         return PageNotice(
             "Telegram is simulated. The model is real.", (model, telegram, gateway), "canvasgram setup"
         )
     model = (
-        f"The model knows the questions below and a few more; it takes {demo.model.description}. The tokens below its answers "
-        "are the simulator's."
+        f"The model knows the questions below and a few more; it takes {demo.model.description}. "
+        "The tokens below its answers are the simulator's."
     )
-    real = "A real model on this page: canvasgram demo --model-url http://gpu:8000/v1"
+    real_model = "A real model on this page: canvasgram demo --model-url http://gpu:8000/v1"
     return PageNotice(
-        "Model and Telegram are simulated.", (model, telegram, gateway, real), "canvasgram setup"
+        "Model and Telegram are simulated.", (model, telegram, gateway, real_model), "canvasgram setup"
     )

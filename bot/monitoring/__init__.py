@@ -1,1 +1,1 @@
-"""What the house shows over HTTP: whether it lives, and figures for Prometheus."""
+"""What the gateway serves over HTTP for operators: its health, and metrics for Prometheus."""

@@ -1,4 +1,4 @@
-"""What is served at HTTP_PORT: `/healthz`, which tells live from ready and nothing else, and `/metrics`."""
+"""The routes at HTTP_PORT: `/healthz`, which reports live and ready and nothing else, and `/metrics`."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from bot.monitoring.metrics import GatewayMetrics
 
 
 def build_app(is_ready: Callable[[], bool], metrics: GatewayMetrics) -> ASGIApp:
-    """`/healthz` is 200 while the process answers; `ready` says whether Telegram was heard lately."""
+    """`/healthz` is 200 while the process answers; `is_ready` says whether Telegram answered recently."""
 
     async def health(_: Request) -> Response:
         return JSONResponse({"live": True, "ready": is_ready()})

@@ -1,8 +1,8 @@
-"""What Prometheus reads at /metrics: sums of what has ended since this process began, and what is the case
-now.
+"""The metrics at /metrics: sums of what ended since this process started, and the state of now.
 
-Read from the ledger at each look, so that nothing is counted by two hands. Names are OpenTelemetry's `gen_ai`
-words where there are any. No person and no chat is in a label, and no word that a model made up.
+They are read from the database at each request, so that nothing is counted in two places. Names are those of
+OpenTelemetry's `gen_ai` conventions where there are any. No label has a person, a chat or a name that a model
+made up.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from prometheus_client.exposition import choose_encoder
 from bot.db.usage.ended import INTERVALS, EndedRows, EndedWatcher
 from bot.domain import CANVAS_TOKENS
 
-OTHER_TOOL = "other"  # a tool that nobody offered
+OTHER_TOOL = "other"  # a tool that was not offered
 _TOKEN_BUCKETS = tuple(4**power for power in range(14))  # as OpenTelemetry advises
 _CALL_SECONDS_BUCKETS = tuple(0.01 * 2**power for power in range(16))
 _INTERVAL_SECONDS_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
@@ -34,7 +34,10 @@ class SeatUsage(Protocol):
 
 
 class GatewayMetrics:
-    """One registry of its own. `seats` by endpoint, `knows` says of which tool the name may be told."""
+    """The metrics of one gateway, in a registry of their own.
+
+    `seats` are by endpoint; `is_known_tool` says which tool names may be labels.
+    """
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class GatewayMetrics:
         )
 
     async def render(self, accept: str) -> tuple[bytes, str]:
-        """The page in the form that is accepted, and its media type. Raises StoreUnavailable."""
+        """The page in the format that `accept` asks for, and its media type. Raises StoreUnavailable."""
         async with self._lock:
             self._count(await self._ended_watcher.poll(now=time.time()))
             waiting = await self._ended_watcher.count_waiting()
@@ -94,17 +97,17 @@ class GatewayMetrics:
         for turn in ended.turns:
             self._turns.labels(turn.ending).inc()
         for tool in ended.tools:
-            self._tool_calls.labels(
-                tool.name if self._is_known_tool(tool.name) else OTHER_TOOL, tool.outcome
-            ).inc()
-        for account in ended.accounts:
+            name = tool.name if self._is_known_tool(tool.name) else OTHER_TOOL
+            self._tool_calls.labels(name, tool.outcome).inc()
+        for breakdown in ended.accounts:
             for interval in INTERVALS:
-                if seconds := getattr(account, interval):
+                seconds = getattr(breakdown, interval)
+                if seconds:
                     self._intervals.labels(interval).observe(seconds)
 
 
 class EndedCall(Protocol):
-    """What is read of a model call."""
+    """The columns of a model call that metrics need."""
 
     purpose: str
     model: str
@@ -118,7 +121,7 @@ class EndedCall(Protocol):
 
 
 class _CallMetrics:
-    """Model calls and what they took. Tokens are the server's counts; those it did not give are in no sum."""
+    """Model calls and what they took. Tokens are the server's counts; unknown ones are in no sum."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, description: str, *labels: str) -> Counter:
@@ -147,17 +150,19 @@ class _CallMetrics:
         self._reasoning = counter("reasoning_tokens", "Output tokens of thought", "model")
 
     def count(self, call: EndedCall) -> None:
-        """One more call."""
+        """Count one more call."""
         self._call_count.labels(call.purpose, call.outcome, call.model).inc()
-        for kind, tokens in (("input", call.prompt_tokens), ("output", call.completion_tokens)):
-            if tokens is not None:
-                self._tokens.labels("chat", call.model, kind).observe(tokens)
-        for counter, known in ((self._cached, call.cached_tokens), (self._reasoning, call.reasoning_tokens)):
-            if known is not None:
-                counter.labels(call.model).inc(known)
+        if call.prompt_tokens is not None:
+            self._tokens.labels("chat", call.model, "input").observe(call.prompt_tokens)
+        if call.completion_tokens is not None:
+            self._tokens.labels("chat", call.model, "output").observe(call.completion_tokens)
+        if call.cached_tokens is not None:
+            self._cached.labels(call.model).inc(call.cached_tokens)
+        if call.reasoning_tokens is not None:
+            self._reasoning.labels(call.model).inc(call.reasoning_tokens)
         if call.completion_tokens is None:
             self._uncounted.labels(call.purpose).inc()
-        elif call.purpose != "decision":  # a reading is one step, and costs no canvas
+        elif call.purpose != "decision":  # a typed read is one step, and costs no canvas
             self._canvases.labels(call.purpose).inc(-(-call.completion_tokens // CANVAS_TOKENS))
         if call.seat_at is not None and call.ended_at is not None:
             error = "" if call.outcome == "ok" else call.outcome

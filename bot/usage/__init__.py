@@ -1,1 +1,1 @@
-"""What turns took, judged from what is stored; reads rows, writes none."""
+"""Where seconds and tokens of turns went: measured while they run, reported from the database afterwards."""

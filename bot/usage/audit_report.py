@@ -1,6 +1,4 @@
-"""What admins changed, as a table for people and records for machines: who, when, which way, before and
-after. Pure.
-"""
+"""What admins changed: a table for people and records for machines. Pure."""
 
 import json
 from collections.abc import Sequence
@@ -16,32 +14,31 @@ _COLUMNS = ("when (UTC)", "who", "via", "what", "subject", "before", "after")
 
 
 def build_section(changes: Sequence[AuditEntry]) -> ReportSection:
-    """The changes, one a line."""
-    return ReportSection("Changes by admins", _COLUMNS, tuple(_build_row(one) for one in changes))
+    """The changes, one per row."""
+    return ReportSection("Changes by admins", _COLUMNS, tuple(_build_row(change) for change in changes))
 
 
 def build_records(changes: Sequence[AuditEntry]) -> list[JsonRecord]:
-    """The same for machines; what was before and after is one text."""
+    """The same for machines; the values before and after are one text each."""
     return [
         {
-            "id": one.id,
-            "at": format_utc(one.at),
-            "who": MACHINE_LABEL if one.who is None else one.who,
-            "via": one.via,
-            "what": one.what,
-            "subject": one.subject,
-            "before": _format_value(one.before),
-            "after": _format_value(one.after),
+            "id": change.id,
+            "at": format_utc(change.at),
+            "who": change.who or MACHINE_LABEL,
+            "via": change.via,
+            "what": change.what,
+            "subject": change.subject,
+            "before": _format_value(change.before),
+            "after": _format_value(change.after),
         }
-        for one in changes
+        for change in changes
     ]
 
 
 def _build_row(change: AuditEntry) -> tuple[str, ...]:
-    who = MACHINE_LABEL if change.who is None else f"{change.who}"
     return (
         format_utc(change.at),
-        who,
+        str(change.who or MACHINE_LABEL),
         change.via,
         change.what,
         change.subject,
@@ -54,17 +51,18 @@ def _format_value(value: Any) -> str:
     """A value in one short line; nothing is a dash."""
     if value is None:
         return EMPTY_CELL
-    if isinstance(value, dict) and all(_is_short(one) for one in value.values()):
-        return ", ".join(f"{name}: {_format_short(one)}" for name, one in value.items())
+    if isinstance(value, dict) and all(map(_is_short, value.values())):
+        return ", ".join(f"{name}: {_format_short(entry)}" for name, entry in value.items())
     return json.dumps(value, ensure_ascii=False)
 
 
 def _is_short(value: Any) -> bool:
-    several = value if isinstance(value, list) else [value]
-    return not any(isinstance(one, dict | list) for one in several)
+    if isinstance(value, list):
+        return not any(isinstance(item, dict | list) for item in value)
+    return not isinstance(value, dict)
 
 
 def _format_short(value: Any) -> str:
     if isinstance(value, list):
-        return " + ".join(str(one) for one in value)
+        return " + ".join(map(str, value))
     return str(value)

@@ -1,7 +1,6 @@
-"""Where a turn's seconds went: exclusive intervals that cover it whole, and its tokens as the server counted
-them.
+"""A turn's seconds in exclusive intervals that cover all of it, and its tokens as the server counted them.
 
-Pure: rows of the ledger and measured spans in, figures and plain words out.
+Pure: rows of the database and measured spans in, figures and texts out.
 """
 
 from collections import Counter
@@ -20,12 +19,15 @@ from bot.usage.intervals import (
     to_exclusive_spans,
 )
 
-DAY_SECONDS = 86_400  # seconds
+DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class TokenCount:
-    """Tokens over several calls: None if no call told, `whole` False if some did not or were cut short."""
+    """Tokens over several calls.
+
+    `tokens` is None if no call reported any; `is_complete` is False if some did not, or were cut short.
+    """
 
     tokens: int | None
     is_complete: bool
@@ -33,10 +35,11 @@ class TokenCount:
 
 @dataclass(frozen=True, slots=True)
 class TurnBreakdown:
-    """What one turn took. `seconds` holds every kind that lasted, in ORDER; they add up to `whole`.
+    """What one turn took.
 
-    `calls` and `canvases`, an estimate of ceil(output / 256) a call, leave readings out. `cached` is what the
-    server need not compute of `input`.
+    `interval_seconds` has each kind that lasted, in INTERVAL_ORDER; they add up to `total_seconds`. `calls`
+    and `canvases`, an estimate of ceil(output / 256) per call, leave out typed reads. `cached` is the part of
+    `input` that the server need not compute.
     """
 
     total_seconds: float
@@ -51,14 +54,12 @@ class TurnBreakdown:
 def build_stored_breakdown(
     timestamps: TurnTimestamps, measured_spans: Iterable[Span], outages: Iterable[tuple[float, float]]
 ) -> StoredBreakdown:
-    """The account of a delivered turn: what was `measured` of it, and times without a process as begin and
-    end.
+    """The breakdown of a delivered turn; `outages` are times without a process, as begin and end.
 
-    Of a turn that no process died under, every interval is known as precisely as the clock is read. What a
-    killed process did after its last heartbeat is lost, up to a second of it, unless it was stored with the
-    turn's end: that second counts as down, of which the heartbeat says when it began, or what the process
-    stored of the turn after it. The sum holds all the same, since down ends where the next process begins,
-    and whatever follows is measured by that one.
+    If no process died during the turn, every interval is as precise as the clock. What a killed process did
+    after its last heartbeat is lost, at most a second, unless it was stored with the turn's end. That second
+    counts as "down", which begins at the heartbeat or at what the process stored of the turn after it. The
+    sum is still right: "down" ends where the next process begins, and that one measures all that follows.
     """
     begin = timestamps.received_at
     end = max(timestamps.received_at, timestamps.settled_at)
@@ -68,106 +69,127 @@ def build_stored_breakdown(
         *(_downtime_span(timestamps, *outage) for outage in outages),
     ]
     seconds = sum_by_kind(to_exclusive_spans(begin, end, spans))
-    told = {column_name(kind): value for kind, value in seconds.items()}
-    return StoredBreakdown(timestamps.turn, timestamps.settled_at, end - begin, told)
+    seconds_by_column = {column_name(kind): value for kind, value in seconds.items()}
+    return StoredBreakdown(timestamps.turn, timestamps.settled_at, end - begin, seconds_by_column)
 
 
 def count_durations(timestamps: TurnTimestamps, breakdown: StoredBreakdown) -> Counter[tuple[int, str, int]]:
-    """The account as it is added to the durations: once for each interval that lasted, by day, kind and
-    bucket.
-    """
+    """The breakdown as counts by day, interval and histogram bucket: one for each interval that lasted."""
     day = int(timestamps.received_at // DAY_SECONDS)
-    found = (
-        (kind, bucket_number(seconds))
-        for kind, seconds in {"whole": breakdown.whole, **breakdown.seconds}.items()
-    )
-    return Counter((day, kind, number) for kind, number in found if number is not None)
+    counts: Counter[tuple[int, str, int]] = Counter()
+    for interval, seconds in {"whole": breakdown.whole, **breakdown.seconds}.items():
+        bucket = bucket_number(seconds)
+        if bucket is not None:
+            counts[day, interval, bucket] += 1
+    return counts
 
 
 def unmeasured_seconds(breakdown: StoredBreakdown) -> float:
-    """Seconds of a turn that nothing has measured: a defect wherever it is more than a rounding error."""
+    """Seconds of a turn that nothing measured: a defect wherever it is more than a rounding error."""
     return breakdown.whole - sum(breakdown.seconds.values())
 
 
 def build_turn_breakdown(turn: AccountedTurn) -> TurnBreakdown:
-    """An accounted turn in figures for people."""
-    writing = [call for call in turn.calls if not call.is_reading]
-    outputs = [call.output_tokens for call in writing if call.output_tokens is not None]
+    """The figures of a turn whose breakdown is stored."""
+    replies = [call for call in turn.calls if not call.is_reading]
+    canvases = [-(-call.output_tokens // CANVAS_TOKENS) for call in replies if call.output_tokens is not None]
     seconds = ((kind, turn.account.seconds[column_name(kind)]) for kind in INTERVAL_ORDER)
     return TurnBreakdown(
         total_seconds=turn.account.whole,
         interval_seconds=tuple((kind, value) for kind, value in seconds if value > 0),
-        calls=len(writing),
+        calls=len(replies),
         input=_sum_tokens([call.input_tokens for call in turn.calls]),
         cached=_sum_tokens([call.cached_tokens for call in turn.calls]),
-        # A call that was cut has read its whole prompt; only what it wrote may have gone on.
+        # A call that was cut has read its whole prompt; only its output may have continued.
         output=_sum_tokens(
             [call.output_tokens for call in turn.calls], was_cut=any(call.partial for call in turn.calls)
         ),
-        canvases=sum(-(-tokens // CANVAS_TOKENS) for tokens in outputs) if outputs else None,
+        canvases=_sum_or_none(canvases),
     )
 
 
 def format_breakdown(breakdown: TurnBreakdown) -> str:
-    """Calls, tokens and canvases in one line; what the server did not tell is called unknown."""
+    """Calls, tokens and canvases in one line; what the server did not report is called unknown."""
     if not breakdown.calls:
         return "no model call"
-    if breakdown.calls == 1:
-        calls = "1 model call"
-    else:
+    calls = "1 model call"
+    if breakdown.calls > 1:
         calls = f"{breakdown.calls} model calls"
-    tokens = f"{_format_tokens(breakdown.input)} tokens in ({_format_cached_share(breakdown)}) · {_format_tokens(breakdown.output)} out"
-    if breakdown.canvases is None:
-        return f"{calls} · {tokens} · canvases unknown"
-    return f"{calls} · {tokens} · ~{breakdown.canvases} canvas{'' if breakdown.canvases == 1 else 'es'} (estimated)"
+    cached_share = _format_cached_share(breakdown)
+    tokens_in = f"{_format_tokens(breakdown.input)} tokens in ({cached_share})"
+    tokens_out = f"{_format_tokens(breakdown.output)} out"
+    return " · ".join((calls, tokens_in, tokens_out, _format_canvases(breakdown.canvases)))
+
+
+def _format_canvases(canvases: int | None) -> str:
+    if canvases is None:
+        return "canvases unknown"
+    if canvases == 1:
+        return "~1 canvas (estimated)"
+    return f"~{canvases} canvases (estimated)"
 
 
 def _format_tokens(count: TokenCount) -> str:
     if count.tokens is None:
         return "unknown"
-    return f"{'' if count.is_complete else 'at least '}{count.tokens:,}"
+    if count.is_complete:
+        return f"{count.tokens:,}"
+    return f"at least {count.tokens:,}"
 
 
 def _format_cached_share(breakdown: TurnBreakdown) -> str:
     cached = breakdown.cached
-    given = breakdown.input
-    if cached.tokens is None or not given.tokens or not (cached.is_complete and given.is_complete):
+    prompt = breakdown.input
+    if cached.tokens is None or not prompt.tokens or not (cached.is_complete and prompt.is_complete):
         return "cached share unknown"
-    return f"{100 * cached.tokens / given.tokens:.0f} % cached"
+    return f"{100 * cached.tokens / prompt.tokens:.0f} % cached"
 
 
 def _sum_tokens(counts: Sequence[int | None], *, was_cut: bool = False) -> TokenCount:
-    known = [number for number in counts if number is not None]
-    return TokenCount(sum(known) if known else None, is_complete=len(known) == len(counts) and not was_cut)
+    known_counts = [count for count in counts if count is not None]
+    is_complete = len(known_counts) == len(counts) and not was_cut
+    return TokenCount(_sum_or_none(known_counts), is_complete)
+
+
+def _sum_or_none(counts: Sequence[int]) -> int | None:
+    if counts:
+        return sum(counts)
+    return None
 
 
 def _downtime_span(timestamps: TurnTimestamps, down_since: float, down_until: float) -> Span:
-    """A time without a process; while somebody is asked there are few heartbeats, but asking and answering
-    are signs of life themselves.
+    """A time without a process.
+
+    While a person is asked there are few heartbeats, but the question and the answer are signs of life, too.
     """
-    signs = (
+    signs_of_life = (
         timestamps.taken_at,
         timestamps.began_at,
         timestamps.asked_at,
         timestamps.agreed_at,
         timestamps.retaken_at,
     )
-    return Span(
-        "down",
-        max([down_since, *(sign for sign in signs if sign is not None and sign < down_until)]),
-        down_until,
-    )
+    earlier_signs = [sign for sign in signs_of_life if sign is not None and sign < down_until]
+    return Span("down", max([down_since, *earlier_signs]), down_until)
 
 
 def _spans_from_timestamps(timestamps: TurnTimestamps) -> Iterator[Span]:
-    """What lies before a turn is opened, a question to the chat included, where a process may die before its
-    watch is stored; and the whole of a turn that was set aside.
+    """The time before a turn is opened, where a process may die before its timer is stored.
+
+    A question to the chat is included, and so is the whole of a turn that failed.
     """
-    taken = timestamps.ended_at if timestamps.taken_at is None else timestamps.taken_at
-    seen = taken if timestamps.seen_at is None else min(timestamps.seen_at, taken)
-    yield Span("intake", timestamps.received_at, seen)
-    yield Span("lane wait", seen, taken)
-    yield Span("own", taken, timestamps.ended_at if timestamps.failed else timestamps.began_at)
+    taken_at = timestamps.taken_at
+    if taken_at is None:
+        taken_at = timestamps.ended_at
+    seen_at = taken_at
+    if timestamps.seen_at is not None:
+        seen_at = min(timestamps.seen_at, taken_at)
+    yield Span("intake", timestamps.received_at, seen_at)
+    yield Span("lane wait", seen_at, taken_at)
+    if timestamps.failed:
+        yield Span("own", taken_at, timestamps.ended_at)
+    else:
+        yield Span("own", taken_at, timestamps.began_at)
     if timestamps.asked_at is not None and timestamps.agreed_at is not None:
         yield Span("approval wait", timestamps.asked_at, timestamps.agreed_at)
         yield Span("lane wait", timestamps.agreed_at, timestamps.retaken_at or timestamps.agreed_at)

@@ -1,13 +1,15 @@
-"""A report as a picture: seconds by interval stacked, canvases and cached share below. Pure.
+"""A report as a picture: stacked seconds by interval, with canvases and the cached share below. Pure.
 
-Two steps, so that a gateway can have the second done in a process of its own: `chart` says what stands in the
-picture as JSON, `drawn` makes the PNG of it. Only that imports matplotlib.
+There are two steps, so that a gateway can run the second in a process of its own: `build_chart` collects what
+the picture shows as JSON, `draw_png` draws it. Only the second imports matplotlib, which the extra `charts`
+installs.
 """
 
 import base64
+import importlib.util
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bot.usage.intervals import INTERVAL_ORDER, column_name
@@ -18,15 +20,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_GROUPS = 31  # groups of one picture
-_MAX_LABEL_CHARACTERS = 24  # characters of a group's name
-_WIDTH = 11.0
-_HEIGHT = 8.0
+_MAX_LABEL_CHARACTERS = 24  # characters of a group's label
+_WIDTH = 11.0  # inches
+_HEIGHT = 8.0  # inches
 _DPI = 120
 _COLOURS = (
     *("#4e79a7", "#a0cbe8", "#f1ce63", "#59a14f", "#8cd17d", "#b07aa1"),
     *("#d4a6c8", "#499894", "#ff9d9a", "#e15759", "#79706e"),
 )
 _INTERVAL_COLOURS = dict(zip(INTERVAL_ORDER, _COLOURS, strict=True))
+_CANVAS_COLOUR = "#4e79a7"
+_CACHED_COLOUR = "#f28e2b"
+_MARK_COLOUR = "#79706e"
 _TOOL_OUTCOMES = {
     "ok": ("ok", "#59a14f"),
     "failed": ("not well", "#e15759"),
@@ -35,35 +40,41 @@ _TOOL_OUTCOMES = {
 ChartJson = Mapping[str, Any]
 
 
+def are_charts_installed(find_spec: Callable[[str], object | None] = importlib.util.find_spec) -> bool:
+    """Whether the drawing library is installed; it comes with the extra `charts`."""
+    return find_spec("matplotlib") is not None
+
+
 def build_chart(report: UsageReport, title: str) -> ChartJson:
-    """What stands in the picture. A value that is not known is None, and leaves a gap; "at least" says of
-    which parts are not known.
+    """Everything the picture shows.
+
+    An unknown value is None and leaves a gap; the "at least" lists mark groups of which a part is unknown.
     """
-    entries = report.shown_groups
-    if report.query.by == "day":
-        entries = tuple(_fill_missing_days(report.shown_groups))
-    shown = entries[-MAX_GROUPS:] if report.query.by == "day" else entries[:MAX_GROUPS]
-    left_out = len(entries) - len(shown)
+    groups, left_out = _choose_groups(report)
+    title = escape_for_terminal(title)
+    if left_out:
+        title += f" ({len(groups)} of {len(groups) + left_out} shown)"
+    by_tool = report.query.by == "tool"
+    if by_tool:
+        unit = "tool calls"
+        stacks = _build_outcome_stacks(groups)
+    else:
+        unit = "seconds"
+        stacks = _build_interval_stacks(groups)
     return {
-        "title": escape_for_terminal(title)
-        + (f" ({len(shown)} of {len(entries)} shown)" if left_out else ""),
-        "labels": [escape_for_terminal(one.label)[:_MAX_LABEL_CHARACTERS] for one in shown],
-        "stacks": _build_outcome_stacks(shown)
-        if report.query.by == "tool"
-        else _build_interval_stacks(shown),
-        "unit": "tool calls" if report.query.by == "tool" else "seconds",
-        "stacks at least": [report.query.by != "tool" and _has_missing_breakdowns(one) for one in shown],
-        "canvases": [_known_canvases(one) for one in shown],
-        "canvases at least": [_has_missing_counts(one) for one in shown],
-        "cached": [
-            one.calls.cached / one.calls.cached_of if one.calls and one.calls.cached_of else None
-            for one in shown
-        ],
+        "title": title,
+        "labels": [escape_for_terminal(group.label)[:_MAX_LABEL_CHARACTERS] for group in groups],
+        "stacks": stacks,
+        "unit": unit,
+        "stacks at least": [not by_tool and _has_missing_breakdowns(group) for group in groups],
+        "canvases": [_known_canvases(group) for group in groups],
+        "canvases at least": [_has_missing_counts(group) for group in groups],
+        "cached": [_cached_share(group) for group in groups],
     }
 
 
 def draw_png_base64(body: bytes) -> str:
-    """The PNG of a chart's JSON, both as bytes that can travel; for a process of its own."""
+    """The PNG of a chart's JSON; both are bytes that can be passed to a process of its own."""
     return base64.b64encode(draw_png(json.loads(body))).decode()
 
 
@@ -77,22 +88,44 @@ def draw_png(chart: ChartJson) -> bytes:
     figure = Figure(figsize=(_WIDTH, _HEIGHT), dpi=_DPI, layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(_escape_math(chart["title"]))
-    has_canvases = any(value is not None for value in chart["canvases"])
-    upper, *lower = figure.subplots(2 if has_canvases else 1, 1, squeeze=False)[:, 0]
-    _draw_stacks(upper, chart)
-    if lower:
-        _draw_canvases(lower[0], chart)
-    out = io.BytesIO()
-    with warnings.catch_warnings(action="ignore"):  # a sign without a glyph is drawn as a box
-        figure.savefig(out, format="png")
-    return out.getvalue()
+    if any(value is not None for value in chart["canvases"]):
+        stack_axes, canvas_axes = figure.subplots(2, 1)
+        _draw_canvases(canvas_axes, chart)
+    else:
+        stack_axes = figure.subplots(1, 1)
+    _draw_stacks(stack_axes, chart)
+    output = io.BytesIO()
+    with warnings.catch_warnings(action="ignore"):  # a character without a glyph is drawn as a box
+        figure.savefig(output, format="png")
+    return output.getvalue()
+
+
+def _choose_groups(report: UsageReport) -> tuple[Sequence[ReportGroup], int]:
+    """The groups of the picture, the latest days or the first others, and how many are left out."""
+    groups = report.shown_groups
+    if report.query.by == "day":
+        groups = tuple(_fill_missing_days(groups))
+        return groups[-MAX_GROUPS:], max(0, len(groups) - MAX_GROUPS)
+    return groups[:MAX_GROUPS], max(0, len(groups) - MAX_GROUPS)
+
+
+def _fill_missing_days(groups: Iterable[ReportGroup]) -> Iterator[ReportGroup]:
+    """The days, and those between them on which nothing happened."""
+    next_day = None
+    for group in groups:
+        day = int(group.key or 0)
+        if next_day is not None:
+            for missing_day in range(next_day, day):
+                yield ReportGroup(missing_day, group_label("day", missing_day))
+        yield group
+        next_day = day + 1
 
 
 def _build_interval_stacks(groups: Sequence[ReportGroup]) -> list[ChartJson]:
     stacks = []
     for kind in INTERVAL_ORDER:
-        place = INTERVAL_COLUMNS.index(column_name(kind))
-        values = [_interval_seconds(one, place) for one in groups]
+        index = INTERVAL_COLUMNS.index(column_name(kind))
+        values = [_interval_seconds(group, index) for group in groups]
         stacks.append({"name": kind, "colour": _INTERVAL_COLOURS[kind], "values": values})
     return [stack for stack in stacks if any(stack["values"])]
 
@@ -105,39 +138,32 @@ def _interval_seconds(group: ReportGroup, interval_index: int) -> float | None:
     return None
 
 
-def _fill_missing_days(groups: Iterable[ReportGroup]) -> Iterator[ReportGroup]:
-    """The days, and those between them on which nothing happened."""
-    expected = None
-    for entry in groups:
-        day = int(entry.key or 0)
-        for missing in range(day if expected is None else expected, day):
-            yield ReportGroup(missing, group_label("day", missing))
-        yield entry
-        expected = day + 1
-
-
 def _build_outcome_stacks(groups: Sequence[ReportGroup]) -> list[ChartJson]:
-    tools = [one.tools for one in groups if one.tools]
+    usages = [group.tools for group in groups if group.tools]
     values = {
-        "ok": [one.outcomes.get("ok", 0) for one in tools],
-        "failed": [one.failed for one in tools],
-        "open": [one.outcomes.get(None, 0) for one in tools],
+        "ok": [usage.outcomes.get("ok", 0) for usage in usages],
+        "failed": [usage.failed for usage in usages],
+        "open": [usage.outcomes.get(None, 0) for usage in usages],
     }
     return [
-        {"name": _TOOL_OUTCOMES[key][0], "colour": _TOOL_OUTCOMES[key][1], "values": values[key]}
-        for key in values
+        {"name": name, "colour": colour, "values": values[outcome]}
+        for outcome, (name, colour) in _TOOL_OUTCOMES.items()
     ]
 
 
 def _known_canvases(group: ReportGroup) -> int | None:
     calls = group.calls
-    if calls is None:
-        if group.turns:
-            return None
+    if calls is None and not group.turns:
         return 0
-    if calls.canvases_known or not calls.costing:
-        return calls.canvases
-    return None
+    if calls is None or (calls.costing and not calls.canvases_known):
+        return None
+    return calls.canvases
+
+
+def _cached_share(group: ReportGroup) -> float | None:
+    if group.calls is None or not group.calls.cached_of:
+        return None
+    return group.calls.cached / group.calls.cached_of
 
 
 def _has_missing_breakdowns(group: ReportGroup) -> bool:
@@ -146,23 +172,22 @@ def _has_missing_breakdowns(group: ReportGroup) -> bool:
 
 def _has_missing_counts(group: ReportGroup) -> bool:
     calls = group.calls
-    return (
-        calls is not None
-        and calls.canvases_known > 0
-        and (calls.canvases_known < calls.costing or calls.partial > 0)
-    )
+    if calls is None or not calls.canvases_known:
+        return False
+    return calls.canvases_known < calls.costing or calls.partial > 0
 
 
 def _draw_stacks(axes: "Axes", chart: ChartJson) -> None:
-    places = range(len(chart["labels"]))
-    floor = [0.0] * len(places)
+    positions = range(len(chart["labels"]))
+    heights = [0.0] * len(positions)
     for stack in chart["stacks"]:
         values = [value or 0.0 for value in stack["values"]]
-        axes.bar(places, values, bottom=floor, label=stack["name"], color=stack["colour"], width=0.8)
-        floor = [below + value for below, value in zip(floor, values, strict=True)]
-    unknown = [place for place in places if chart["stacks"] and chart["stacks"][0]["values"][place] is None]
-    _mark_unknown(axes, unknown)
-    _mark_lower_bounds(axes, floor, chart["stacks at least"])
+        axes.bar(positions, values, bottom=heights, label=stack["name"], color=stack["colour"], width=0.8)
+        heights = [below + value for below, value in zip(heights, values, strict=True)]
+    if chart["stacks"]:
+        values = chart["stacks"][0]["values"]
+        _mark_unknown(axes, [position for position in positions if values[position] is None])
+    _mark_lower_bounds(axes, heights, chart["stacks at least"])
     axes.set_ylabel(chart["unit"])
     _label_groups(axes, chart["labels"])
     if chart["stacks"]:
@@ -172,37 +197,39 @@ def _draw_stacks(axes: "Axes", chart: ChartJson) -> None:
 
 
 def _draw_canvases(axes: "Axes", chart: ChartJson) -> None:
-    places = range(len(chart["labels"]))
-    axes.bar(places, [value or 0 for value in chart["canvases"]], color="#4e79a7", width=0.8)
-    _mark_unknown(axes, [place for place in places if chart["canvases"][place] is None])
-    _mark_lower_bounds(axes, [value or 0 for value in chart["canvases"]], chart["canvases at least"])
+    positions = range(len(chart["labels"]))
+    heights = [value or 0 for value in chart["canvases"]]
+    axes.bar(positions, heights, color=_CANVAS_COLOUR, width=0.8)
+    _mark_unknown(axes, [position for position in positions if chart["canvases"][position] is None])
+    _mark_lower_bounds(axes, heights, chart["canvases at least"])
     axes.set_ylabel("canvases (estimated)")
     _label_groups(axes, chart["labels"])
-    shares = axes.twinx()
-    known = [float("nan") if value is None else 100 * value for value in chart["cached"]]
-    shares.plot(places, known, color="#f28e2b", marker="o", markersize=4)
-    shares.set_ylabel("cached share of the input, %", color="#f28e2b")
-    shares.set_ylim(0, 100)
+    share_axes = axes.twinx()
+    percentages = [float("nan") if share is None else 100 * share for share in chart["cached"]]
+    share_axes.plot(positions, percentages, color=_CACHED_COLOUR, marker="o", markersize=4)
+    share_axes.set_ylabel("cached share of the input, %", color=_CACHED_COLOUR)
+    share_axes.set_ylim(0, 100)
 
 
 def _mark_unknown(axes: "Axes", positions: Sequence[int]) -> None:
-    for place in positions:
-        axes.text(place, 0, "unknown", rotation=90, ha="center", va="bottom", color="#79706e", fontsize=8)
+    for position in positions:
+        axes.text(
+            position, 0, "unknown", rotation=90, ha="center", va="bottom", color=_MARK_COLOUR, fontsize=8
+        )
 
 
 def _mark_lower_bounds(axes: "Axes", heights: Sequence[float], are_lower_bounds: Sequence[bool]) -> None:
-    for place, height in enumerate(heights):
-        if are_lower_bounds[place]:
-            axes.text(place, height, "≥", ha="center", va="bottom", color="#79706e", fontsize=9)
+    for position, height in enumerate(heights):
+        if are_lower_bounds[position]:
+            axes.text(position, height, "≥", ha="center", va="bottom", color=_MARK_COLOUR, fontsize=9)
 
 
 def _label_groups(axes: "Axes", labels: Sequence[str]) -> None:
-    axes.set_xticks(
-        range(len(labels)), [_escape_math(one) for one in labels], rotation=45, ha="right", fontsize=8
-    )
-    axes.set_xlim(-0.6, max(len(labels), 1) - 0.4)
+    texts = [_escape_math(label) for label in labels]
+    axes.set_xticks(range(len(texts)), texts, rotation=45, ha="right", fontsize=8)
+    axes.set_xlim(-0.6, max(len(texts), 1) - 0.4)
 
 
 def _escape_math(text: str) -> str:
-    """A text in which no sign begins a formula."""
+    """A text in which no character begins a formula."""
     return text.replace("$", r"\$")

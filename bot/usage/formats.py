@@ -1,7 +1,6 @@
-"""Tables and records written out: for terminals (rich), spreadsheets (CSV), machines (JSON), pages
-(Markdown). Pure.
+"""Writes tables and records for terminals, spreadsheets (CSV), machines (JSON) and pages (Markdown). Pure.
 
-Every text is made harmless for where it goes; numbers go as they are.
+Every text is escaped for its destination; numbers are written as they are.
 """
 
 import csv
@@ -9,68 +8,55 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
+from bot.tables import format_table
 from bot.usage.json_records import JsonRecord, RecordValue
 from bot.usage.plain_text import escape_for_markdown, escape_for_spreadsheet, escape_for_terminal
 from bot.usage.tables import UNKNOWN, ReportSection
 
 
-def render_table(sections: Iterable[ReportSection], notes: Iterable[str], *, width: int | None = None) -> str:
-    """Tables for a terminal; `width` None: as wide as they are."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    out = io.StringIO()
-    console = Console(
-        file=out, width=width or 400, color_system=None, highlight=False, markup=False, emoji=False
-    )
+def render_table(sections: Iterable[ReportSection], notes: Iterable[str]) -> str:
+    """The sections as tables for a terminal, and the notes as lines below them."""
+    lines = []
     for section in sections:
-        table = Table(title=section.title, title_justify="left", box=None, pad_edge=False, title_style="")
-        for number, name in enumerate(section.columns):
-            table.add_column(
-                Text(escape_for_terminal(name)), justify="right" if number else "left", overflow="fold"
-            )
-        for line in section.rows:
-            table.add_row(*(Text(escape_for_terminal(text)) for text in line))
-        console.print(table)
-        console.print()
-    told = out.getvalue() + "\n".join(escape_for_terminal(note) for note in notes)
-    return "\n".join(line.rstrip() for line in told.splitlines())
+        rows = [[escape_for_terminal(text) for text in row] for row in section.rows]
+        headers = [escape_for_terminal(name) for name in section.columns]
+        lines += [*format_table(rows, headers=headers, title=section.title), ""]
+    return "\n".join([*lines, *map(escape_for_terminal, notes)])
 
 
 def render_markdown(sections: Iterable[ReportSection], notes: Iterable[str]) -> str:
     """The same as Markdown."""
-    return "\n".join(
-        [*_render_markdown_lines(sections), *(f"- {escape_for_markdown(note)}" for note in notes)]
-    )
+    note_lines = [f"- {escape_for_markdown(note)}" for note in notes]
+    return "\n".join([*_render_markdown_lines(sections), *note_lines])
 
 
 def _render_markdown_lines(sections: Iterable[ReportSection]) -> Iterator[str]:
     for section in sections:
         yield f"### {escape_for_markdown(section.title)}"
         yield ""
-        yield _render_markdown_row(section.columns)
-        yield _render_markdown_row(["---", *["---:"] * (len(section.columns) - 1)], raw=True)
-        for line in section.rows:
-            yield _render_markdown_row(line)
+        yield _render_markdown_row(map(escape_for_markdown, section.columns))
+        yield _render_markdown_row(["---", *["---:"] * (len(section.columns) - 1)])
+        for row in section.rows:
+            yield _render_markdown_row(map(escape_for_markdown, row))
         yield ""
 
 
-def _render_markdown_row(texts: Iterable[str], *, raw: bool = False) -> str:
-    return f"| {' | '.join(text if raw else escape_for_markdown(text) for text in texts)} |"
+def _render_markdown_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def render_csv(records: Sequence[JsonRecord]) -> str:
-    """A line a record under the names of all their fields; unknown says so, what does not apply is left
-    empty.
+    """One line per record below the names of all fields.
+
+    What is unknown says so; a field that a record does not have is empty.
     """
     names = list(dict.fromkeys(name for record in records for name in record))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    output = io.StringIO()
+    writer = csv.writer(output, lineterminator="\n")
     writer.writerow([escape_for_spreadsheet(name) for name in names])
     for record in records:
         writer.writerow([_format_csv_value(record[name]) if name in record else "" for name in names])
-    return out.getvalue().removesuffix("\n")
+    return output.getvalue().removesuffix("\n")
 
 
 def _format_csv_value(value: RecordValue) -> RecordValue:
@@ -82,5 +68,5 @@ def _format_csv_value(value: RecordValue) -> RecordValue:
 
 
 def render_json(value: object) -> str:
-    """JSON in plain ASCII, so that a terminal finds nothing to obey in it; what is unknown is null."""
+    """JSON in plain ASCII, so that a terminal finds nothing to obey; what is unknown is null."""
     return json.dumps(value, indent=1)

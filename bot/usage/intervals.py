@@ -1,8 +1,8 @@
-"""The exclusive intervals a turn's seconds are told in, and how spans that overlap are cut into them. Pure.
+"""The exclusive intervals of a turn's seconds, and how overlapping spans are cut into them. Pure.
 
 Where work overlaps, canvases count before tools, tools before Telegram, Telegram before waiting, waiting
-before the gateway's own work. What no span covers is no interval: it is missing, and shows as a sum that is
-too small.
+before the gateway's own work. Time that no span covers belongs to no interval: the sum becomes too small,
+which shows.
 """
 
 import json
@@ -26,10 +26,10 @@ IntervalKind = Literal[
     "own",
 ]
 INTERVAL_ORDER: tuple[IntervalKind, ...] = get_args(IntervalKind)
-"""All kinds, as people read them."""
+"""All kinds, in the order in which reports list them."""
 
-# Further canvases come first of all: what a killed process was at is known from before it saw a first block.
-# Down comes before all waiting, which nobody did while there was no process.
+# "further canvases" comes first: what a killed process was doing is stored from before it saw a first block.
+# "down" comes before all waiting: without a process nothing waits.
 _PRECEDENCE: tuple[IntervalKind, ...] = (
     *("further canvases", "first canvas", "tools", "Telegram", "down"),
     *("approval wait", "seat wait", "back-off", "lane wait", "intake", "own"),
@@ -38,7 +38,9 @@ _RANK = {kind: rank for rank, kind in enumerate(_PRECEDENCE)}
 
 INTERVAL_DESCRIPTIONS: Mapping[IntervalKind, str] = {
     "intake": "the message is stored on disk and seen",
-    "lane wait": "an earlier message of the chat is answered, or the rest of an album or a long paste is awaited",
+    "lane wait": (
+        "an earlier message of the chat is answered, or the rest of an album or a long paste is awaited"
+    ),
     "seat wait": "the call waits for a free place at the model",
     "first canvas": "the prompt is read and the first 256 tokens are made",
     "further canvases": "the rest of the reply is made, 256 tokens at a time",
@@ -53,7 +55,7 @@ INTERVAL_DESCRIPTIONS: Mapping[IntervalKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something that lasted from `begin` to `end`, in epoch seconds."""
+    """Work or waiting of one kind from `begin` to `end`, in epoch seconds."""
 
     kind: IntervalKind
     begin: float
@@ -61,25 +63,24 @@ class Span:
 
 
 def column_name(kind: IntervalKind) -> str:
-    """The column of the table `accounts` that holds this interval."""
+    """The column of the table `accounts` that stores this interval."""
     return kind.lower().replace(" ", "_").replace("-", "_")
 
 
 def to_exclusive_spans(begin: float, end: float, spans: Iterable[Span]) -> list[Span]:
-    """What lies between `begin` and `end` in pieces that do not overlap, each of the first kind at work then."""
+    """The time between `begin` and `end` in pieces without overlap, each of the first kind by precedence."""
     inside = [span for span in spans if span.begin < end and span.end > begin and span.begin < span.end]
-    coming = deque(sorted(inside, key=lambda span: span.begin))
-    cuts = sorted(
-        {begin, end} | {cut for span in inside for cut in (span.begin, span.end) if begin < cut < end}
-    )
+    upcoming = deque(sorted(inside, key=lambda span: span.begin))
+    borders = {border for span in inside for border in (span.begin, span.end) if begin < border < end}
     pieces: list[Span] = []
-    at_work: list[Span] = []
-    for left, right in pairwise(cuts):
-        while coming and coming[0].begin <= left:
-            at_work.append(coming.popleft())
-        at_work = [span for span in at_work if span.end >= right]
-        if at_work:
-            _append_merged(pieces, min((span.kind for span in at_work), key=_RANK.__getitem__), left, right)
+    active: list[Span] = []
+    for piece_begin, piece_end in pairwise(sorted({begin, end} | borders)):
+        while upcoming and upcoming[0].begin <= piece_begin:
+            active.append(upcoming.popleft())
+        active = [span for span in active if span.end >= piece_end]
+        if active:
+            kind = min((span.kind for span in active), key=_RANK.__getitem__)
+            _append_merged(pieces, kind, piece_begin, piece_end)
     return pieces
 
 
@@ -90,10 +91,10 @@ def _append_merged(pieces: list[Span], kind: IntervalKind, begin: float, end: fl
 
 
 def sum_by_kind(spans: Iterable[Span]) -> dict[IntervalKind, float]:
-    """Seconds by kind, every kind told."""
+    """Seconds by kind; a kind that did not occur has 0."""
     seconds = dict.fromkeys(INTERVAL_ORDER, 0.0)
-    for piece in spans:
-        seconds[piece.kind] += piece.end - piece.begin
+    for span in spans:
+        seconds[span.kind] += span.end - span.begin
     return seconds
 
 
@@ -103,5 +104,5 @@ def serialize_spans(spans: Iterable[Span]) -> str:
 
 
 def parse_spans(text: str | None) -> tuple[Span, ...]:
-    """What `written` has made, or nothing."""
+    """The spans of a text that `serialize_spans` wrote; none of None."""
     return tuple(Span(kind, begin, end) for kind, begin, end in json.loads(text or "[]"))

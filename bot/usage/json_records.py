@@ -1,10 +1,8 @@
-"""A report as records for machines: a flat mapping a group, numbers as numbers, None where something is
-unknown. Pure.
+"""A report as records for machines: one flat mapping per group, with None for what is unknown. Pure.
 
-A field that a grouping does not tell apart is not there at all.
+A field that a grouping cannot separate is missing from its records.
 """
 
-from collections.abc import Mapping
 from typing import TypeAlias
 
 from bot.db.usage.usage_sums import CallSums, TurnSums
@@ -16,45 +14,47 @@ JsonRecord: TypeAlias = dict[str, RecordValue]
 
 
 def build_records(report: UsageReport) -> list[JsonRecord]:
-    """A record a group, or one of all."""
-    return [build_record(entry, report.query.by or "group") for entry in report.shown_groups]
+    """One record per group, or one of the total."""
+    return [build_record(group, report.query.by or "group") for group in report.shown_groups]
 
 
 def build_report_object(report: UsageReport) -> dict[str, object]:
-    """Everything: what was asked, the groups, all together, the notes."""
-    question = report.query
-    scope = question.scope
+    """The whole report: its query, the groups, the total, the notes."""
+    scope = report.query.scope
+    label_field = report.query.by or "group"
     return {
-        "since": None if scope.since is None else format_utc(scope.since),
-        "until": None if scope.until is None else format_utc(scope.until),
+        "since": _utc_or_none(scope.since),
+        "until": _utc_or_none(scope.until),
         "chat": scope.chat,
         "user": scope.user,
         "model": scope.model,
-        "by": question.by,
+        "by": report.query.by,
         "percentiles": report.percentile_method,
         "all": build_record(report.total, "group"),
-        "groups": [build_record(entry, question.by or "group") for entry in report.groups],
+        "groups": [build_record(group, label_field) for group in report.groups],
         "server": _server_fields(report),
         "notes": list(build_notes(report)),
     }
 
 
 def build_record(group: ReportGroup, label_field: str) -> JsonRecord:
-    """One group."""
-    found: JsonRecord = {label_field: group.label}
+    """The record of one group, with its label in the field `label_field`."""
+    record: JsonRecord = {label_field: group.label}
     if group.turns is not None:
-        found |= _turn_fields(group.turns)
+        record |= _turn_fields(group.turns)
     if group.calls is not None:
-        found |= _call_fields(group.calls) | {"empty_replies": group.empty_replies}
-        found |= {f"again_{why}": count for why, count in sorted(group.retries_by_reason.items())}
+        record |= _call_fields(group.calls) | {"empty_replies": group.empty_replies}
+        record |= {f"again_{reason}": count for reason, count in sorted(group.retries_by_reason.items())}
     if group.tools is not None:
-        found |= _tool_fields(group.tools)
+        record |= _tool_fields(group.tools)
     if group.approvals is not None:
-        found |= _approval_fields(group.approvals)
-    for kind, spread in group.percentiles.items():
-        found |= {f"{kind}_count": spread.count}
-        found |= {f"{kind}_{name}_seconds": getattr(spread, name) for name in ("p50", "p95", "p99")}
-    return found
+        record |= _approval_fields(group.approvals)
+    for interval, percentiles in group.percentiles.items():
+        record[f"{interval}_count"] = percentiles.count
+        record[f"{interval}_p50_seconds"] = percentiles.p50
+        record[f"{interval}_p95_seconds"] = percentiles.p95
+        record[f"{interval}_p99_seconds"] = percentiles.p99
+    return record
 
 
 def _call_fields(calls: CallSums) -> JsonRecord:
@@ -84,7 +84,7 @@ def _call_fields(calls: CallSums) -> JsonRecord:
 
 
 def _turn_fields(turns: TurnSums) -> JsonRecord:
-    counted: JsonRecord = {
+    record: JsonRecord = {
         "turns": turns.turns,
         "turns_without_account": turns.turns - turns.settled,
         "thinking_turns": turns.thinking,
@@ -94,30 +94,34 @@ def _turn_fields(turns: TurnSums) -> JsonRecord:
         "turns_ended_cut": turns.cut,
         "turns_ended_empty": turns.empty,
     }
-    took = zip(INTERVAL_COLUMNS, turns.seconds, strict=True)
-    return counted | {
-        f"{kind}_seconds": _known_or_none(seconds, turns.settled, turns.turns) for kind, seconds in took
-    }
+    for interval, seconds in zip(INTERVAL_COLUMNS, turns.seconds, strict=True):
+        record[f"{interval}_seconds"] = _known_or_none(seconds, turns.settled, turns.turns)
+    return record
 
 
 def _tool_fields(tools: ToolUsage) -> JsonRecord:
-    outcomes: Mapping[str, int] = {
-        f"tool_{why or 'not_ended'}": count for why, count in tools.outcomes.items()
+    counts = {f"tool_{outcome or 'not_ended'}": count for outcome, count in tools.outcomes.items()}
+    return {
+        "tool_calls": tools.calls,
+        "tool_failures": tools.failed,
+        **dict(sorted(counts.items())),
+        "tool_seconds": _known_or_none(tools.seconds, tools.timed, tools.calls),
     }
-    counted: JsonRecord = {"tool_calls": tools.calls, "tool_failures": tools.failed}
-    return (
-        counted
-        | dict(sorted(outcomes.items()))
-        | {"tool_seconds": _known_or_none(tools.seconds, tools.timed, tools.calls)}
-    )
 
 
 def _approval_fields(approvals: ApprovalCounts) -> JsonRecord:
-    answered = {f"tool_answer_{answer or 'open'}": count for answer, count in approvals.answers.items()}
-    counted: JsonRecord = {"tool_calls_asked": approvals.calls}
-    return (
-        counted | dict(sorted(answered.items())) | {"tool_wait_seconds": round(approvals.waited_seconds, 6)}
-    )
+    counts = {f"tool_answer_{answer or 'open'}": count for answer, count in approvals.answers.items()}
+    return {
+        "tool_calls_asked": approvals.calls,
+        **dict(sorted(counts.items())),
+        "tool_wait_seconds": round(approvals.waited_seconds, 6),
+    }
+
+
+def _utc_or_none(time: float | None) -> str | None:
+    if time is None:
+        return None
+    return format_utc(time)
 
 
 def _known_or_none(value: float, known: int, total: int) -> float | None:

@@ -1,13 +1,23 @@
-"""Asks the database what a question needs, several readings side by side, and makes the Report of it."""
+"""Loads from the database what a report query needs, and builds the report."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 from bot.db.engine import Database, Transaction
-from bot.db.usage import report_sums as reports
-from bot.db.usage.usage_sums import GroupBy, GroupKey, Scope, TurnSums
+from bot.db.usage import report_sums
+from bot.db.usage.usage_sums import (
+    ApprovalSums,
+    CallSums,
+    GroupBy,
+    GroupKey,
+    RetrySums,
+    ServerSums,
+    ToolSums,
+    TurnSums,
+)
 from bot.usage.histogram import MIN_SECONDS
 from bot.usage.report import (
     INTERVAL_COLUMNS,
@@ -24,29 +34,65 @@ from bot.usage.report import (
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class _CallRows:
+    calls: Sequence[CallSums]
+    retries: Sequence[RetrySums]
+
+
+@dataclass(frozen=True, slots=True)
+class _DurationRows:
+    """Durations by group, those of everything together, and how they are known."""
+
+    by_group: Durations = field(default_factory=dict)
+    total: Durations = field(default_factory=dict)
+    percentile_method: PercentileMethod | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _TurnRows:
+    turns: Sequence[TurnSums]
+    tools: Sequence[ToolSums]
+    approvals: Sequence[ApprovalSums]
+    server: ServerSums | None
+    durations: _DurationRows
+
+
 async def load_report(database: Database, query: ReportQuery) -> UsageReport:
-    """The report, read side by side: a large ledger takes seconds, and each reading can have a core of its
-    own.
+    """The report, read in two transactions at once.
+
+    A large database takes seconds, and each of them can use a core of its own.
     """
-    scope = query.scope
-    group = _turn_grouping(query.by)
 
     async def in_own_transaction(load: Callable[[Transaction], Awaitable[T]]) -> T:
         async with database.read_transaction() as tx:
             return await load(tx)
 
     async with asyncio.TaskGroup() as tasks:
-        calls = tasks.create_task(in_own_transaction(partial(_load_call_sums, scope=scope, by=group)))
-        others = tasks.create_task(in_own_transaction(partial(_load_turn_sums, query=query)))
-    (called, again), (turns, tools, asked, server, (each, whole, method)) = calls.result(), others.result()
-    return build_report(query, ReportSums(called, again, turns, tools, server, each, whole, method, asked))
+        calls = tasks.create_task(in_own_transaction(partial(_load_call_rows, query=query)))
+        turns = tasks.create_task(in_own_transaction(partial(_load_turn_rows, query=query)))
+    return _build_report(query, calls.result(), turns.result())
 
 
 async def load_report_in(tx: Transaction, query: ReportQuery) -> UsageReport:
-    """The same inside a transaction, one reading after the other; for small questions."""
-    called, again = await _load_call_sums(tx, query.scope, _turn_grouping(query.by))
-    turns, tools, asked, server, (each, whole, method) = await _load_turn_sums(tx, query)
-    return build_report(query, ReportSums(called, again, turns, tools, server, each, whole, method, asked))
+    """The same inside a transaction, one statement after the other; for small scopes."""
+    call_rows = await _load_call_rows(tx, query)
+    return _build_report(query, call_rows, await _load_turn_rows(tx, query))
+
+
+def _build_report(query: ReportQuery, call_rows: _CallRows, turn_rows: _TurnRows) -> UsageReport:
+    sums = ReportSums(
+        calls=call_rows.calls,
+        retries=call_rows.retries,
+        turns=turn_rows.turns,
+        tools=turn_rows.tools,
+        server=turn_rows.server,
+        durations=turn_rows.durations.by_group,
+        total_durations=turn_rows.durations.total,
+        percentile_method=turn_rows.durations.percentile_method,
+        approvals=turn_rows.approvals,
+    )
+    return build_report(query, sums)
 
 
 def _turn_grouping(grouping: Grouping | None) -> GroupBy | None:
@@ -55,73 +101,67 @@ def _turn_grouping(grouping: Grouping | None) -> GroupBy | None:
     return grouping
 
 
-async def _load_call_sums(tx: Transaction, scope: Scope, by: GroupBy | None) -> Any:
-    return await reports.sum_calls(tx, scope, by), await reports.sum_retries(tx, scope, by)
-
-
-async def _load_turn_sums(tx: Transaction, query: ReportQuery) -> Any:
-    scope = query.scope
+async def _load_call_rows(tx: Transaction, query: ReportQuery) -> _CallRows:
     group = _turn_grouping(query.by)
-    turns = await reports.sum_turns(tx, scope, group)
-    tools = await reports.sum_tool_calls(tx, scope, query.by)
-    asked = await reports.sum_approvals(tx, scope, query.by)
-    if scope.is_turns_only or scope.model:
-        server = None
-    else:
-        server = await reports.sum_server_counters(tx, scope)
-    return turns, tools, asked, server, await _load_durations(tx, query, turns)
+    calls = await report_sums.sum_calls(tx, query.scope, group)
+    return _CallRows(calls, await report_sums.sum_retries(tx, query.scope, group))
 
 
-async def _load_durations(
-    tx: Transaction, query: ReportQuery, turns: Iterable[TurnSums]
-) -> tuple[Durations, Durations, PercentileMethod | None]:
-    """Durations by group, those of all together, and how they are known."""
+async def _load_turn_rows(tx: Transaction, query: ReportQuery) -> _TurnRows:
     scope = query.scope
-    group = _turn_grouping(query.by)
-    settled = sum(one.settled for one in turns)
-    if settled <= MAX_EXACT_TURNS:
-        rows = await reports.list_breakdown_seconds(tx, scope, group)
-        named: Sequence[tuple[str, float]] = ()
-        if query.by == "tool":
-            named = await reports.list_tool_seconds(tx, scope)
-        return (
-            _collect_durations(rows) | _collect_tool_durations(named),
-            _collect_durations((None, *row[1:]) for row in rows),
-            "exact",
-        )
-    if not scope.is_whole_days:
-        return {}, {}, None
-    if group == "day":
-        daily = await reports.count_durations(tx, scope, daily=True)
-    else:
-        daily = []
-    return (
-        _collect_bucket_counts(daily),
-        _collect_bucket_counts(await reports.count_durations(tx, scope, daily=False)),
-        "buckets",
-    )
+    turns = await report_sums.sum_turns(tx, scope, _turn_grouping(query.by))
+    tools = await report_sums.sum_tool_calls(tx, scope, query.by)
+    approvals = await report_sums.sum_approvals(tx, scope, query.by)
+    server = None
+    if not scope.is_turns_only and not scope.model:
+        server = await report_sums.sum_server_counters(tx, scope)
+    return _TurnRows(turns, tools, approvals, server, await _load_durations(tx, query, turns))
+
+
+async def _load_durations(tx: Transaction, query: ReportQuery, turns: Iterable[TurnSums]) -> _DurationRows:
+    if sum(turn_sums.settled for turn_sums in turns) <= MAX_EXACT_TURNS:
+        return await _load_exact_durations(tx, query)
+    if query.scope.is_whole_days:
+        return await _load_bucket_counts(tx, query)
+    return _DurationRows()
+
+
+async def _load_exact_durations(tx: Transaction, query: ReportQuery) -> _DurationRows:
+    rows = await report_sums.list_breakdown_seconds(tx, query.scope, _turn_grouping(query.by))
+    by_group = _collect_durations(rows)
+    if query.by == "tool":
+        by_group |= _collect_tool_durations(await report_sums.list_tool_seconds(tx, query.scope))
+    return _DurationRows(by_group, _collect_durations((None, *row[1:]) for row in rows), "exact")
+
+
+async def _load_bucket_counts(tx: Transaction, query: ReportQuery) -> _DurationRows:
+    by_day: Durations = {}
+    if query.by == "day":
+        by_day = _collect_bucket_counts(await report_sums.count_durations(tx, query.scope, daily=True))
+    total = _collect_bucket_counts(await report_sums.count_durations(tx, query.scope, daily=False))
+    return _DurationRows(by_day, total, "buckets")
 
 
 def _collect_durations(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[GroupKey, str], list[float]]:
-    found: dict[tuple[GroupKey, str], list[float]] = {}
-    for key, *seconds in rows:
-        for kind, value in zip(INTERVAL_COLUMNS, seconds, strict=True):
-            if value >= MIN_SECONDS:
-                found.setdefault((key, kind), []).append(value)
-    return found
+    durations: dict[tuple[GroupKey, str], list[float]] = {}
+    for key, *interval_seconds in rows:
+        for interval, seconds in zip(INTERVAL_COLUMNS, interval_seconds, strict=True):
+            if seconds >= MIN_SECONDS:
+                durations.setdefault((key, interval), []).append(seconds)
+    return durations
 
 
 def _collect_tool_durations(rows: Iterable[tuple[str, float]]) -> dict[tuple[GroupKey, str], list[float]]:
-    found: dict[tuple[GroupKey, str], list[float]] = {}
+    durations: dict[tuple[GroupKey, str], list[float]] = {}
     for name, seconds in rows:
-        found.setdefault((name, "tools"), []).append(seconds)
-    return found
+        durations.setdefault((name, "tools"), []).append(seconds)
+    return durations
 
 
 def _collect_bucket_counts(
     rows: Iterable[tuple[int | None, str, int, int]],
 ) -> dict[tuple[GroupKey, str], dict[int, int]]:
-    found: dict[tuple[GroupKey, str], dict[int, int]] = {}
-    for day, kind, number, count in rows:
-        found.setdefault((day, kind), {})[number] = count
-    return found
+    counts: dict[tuple[GroupKey, str], dict[int, int]] = {}
+    for day, interval, bucket, count in rows:
+        counts.setdefault((day, interval), {})[bucket] = count
+    return counts

@@ -1,5 +1,6 @@
-"""Reads a question as a person writes it: dates, spans, names. Raises QuestionRefused with what is wrong.
-Pure.
+"""Parses the options of a report as people write them: dates, periods, names. Pure.
+
+Raises QuestionRefused, which says what is wrong.
 """
 
 import re
@@ -12,11 +13,11 @@ from bot.db.usage.usage_sums import DAY_SECONDS, Scope
 from bot.errors import QuestionRefused
 from bot.usage.report import Grouping
 
-T = TypeVar("T", bound=str)
+Choice = TypeVar("Choice", bound=str)
 
 _RELATIVE_TIME = re.compile(r"([0-9]{1,6})([hdw])")
 _UNIT_SECONDS = {"h": 3600, "d": DAY_SECONDS, "w": 7 * DAY_SECONDS}
-_NEW_YEAR_9999 = 253_370_764_800  # epoch seconds; what is later may not be told as a date
+_NEW_YEAR_9999 = 253_370_764_800  # epoch seconds; later times cannot be shown as dates
 _MAX_INTEGER = 2**63  # no database takes a larger number
 _CHAT_PATTERN = re.compile(r"-?[0-9]{1,20}(:[0-9]{1,20})?")
 TIME_FORMATS = (
@@ -29,33 +30,42 @@ GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
 def parse_scope(
     since: str | None, until: str | None, chat: str | None, user: int | None, model: str | None, *, now: float
 ) -> Scope:
-    """What to look at. A date given as `until` is meant with its whole day."""
-    first = None if since is None else parse_time("--since", since, now)
-    if until is None:
-        last = None
-    else:
-        last = parse_time("--until", until, now, whole_day=True)
-    if first is not None and last is not None and first >= last:
+    """The scope of a report. A date as `until` includes its whole day."""
+    begin = end = None
+    if since is not None:
+        begin = parse_time("--since", since, now)
+    if until is not None:
+        end = parse_time("--until", until, now, whole_day=True)
+    if begin is not None and end is not None and begin >= end:
         raise QuestionRefused(f"--since {since} is not before --until {until}.")
-    if first is not None and first > now:
+    if begin is not None and begin > now:
         raise QuestionRefused(f"--since {since} has not come yet.")
     if chat is not None and not _CHAT_PATTERN.fullmatch(chat):
         raise QuestionRefused("--chat must be the number of a chat, or chat:topic. Example: --chat 12345678")
     if user is not None and not 0 < user < _MAX_INTEGER:
         raise QuestionRefused("--user must be the number of a person. Example: --user 12345678")
-    return Scope(first, last, chat, user, model)
+    return Scope(begin, end, chat, user, model)
 
 
 def parse_time(option: str, text: str, now: float, *, whole_day: bool = False) -> float:
-    """Epoch seconds of a date, a time or a span back from now; days are UTC."""
+    """Epoch seconds of a date, a time or a period back from now; days are UTC.
+
+    `whole_day`: of a date, the end of its day.
+    """
     word = text.strip().lower()
     if word == "today":
-        return now - now % DAY_SECONDS + (DAY_SECONDS if whole_day else 0)
-    if ago := _RELATIVE_TIME.fullmatch(word):
-        return _time_ago(option, int(ago[1]) * _UNIT_SECONDS[ago[2]], now, in_days=ago[2] != "h")
+        midnight = now - now % DAY_SECONDS
+        if whole_day:
+            return midnight + DAY_SECONDS
+        return midnight
+    if period := _RELATIVE_TIME.fullmatch(word):
+        number, unit = period.groups()
+        return _time_ago(option, int(number) * _UNIT_SECONDS[unit], now, in_days=unit != "h")
     try:
-        read = datetime.fromisoformat(text.strip())
-        seconds = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+        time = datetime.fromisoformat(text.strip())
+        if time.tzinfo is None:
+            time = time.replace(tzinfo=UTC)
+        seconds = time.timestamp()
     except (ValueError, OverflowError):
         raise QuestionRefused(f"{option} must be {TIME_FORMATS}; {text!r} is none.") from None
     if not 0 <= seconds < _NEW_YEAR_9999:
@@ -65,16 +75,16 @@ def parse_time(option: str, text: str, now: float, *, whole_day: bool = False) -
     return seconds
 
 
-def parse_choice(option: str, text: str, choices: Sequence[T]) -> T:
-    """The one of these names that is meant."""
-    for one in choices:
-        if one == text:
-            return one
+def parse_choice(option: str, text: str, choices: Sequence[Choice]) -> Choice:
+    """The one of `choices` that `text` names."""
+    for choice in choices:
+        if choice == text:
+            return choice
     raise QuestionRefused(f"{option} must be one of {', '.join(choices)}.")
 
 
 def parse_turn_id(text: str) -> int:
-    """The id of a turn as it is shown, with or without its #."""
+    """The id of a turn as reports show it, with or without its #."""
     if not re.fullmatch(r"#?[0-9]{1,18}", text.strip()):
         raise QuestionRefused(
             f"{text!r} is no id of a turn; those are numbers. `canvasgram report --list turns` has some."
@@ -83,10 +93,10 @@ def parse_turn_id(text: str) -> int:
 
 
 def _time_ago(option: str, seconds: int, now: float, *, in_days: bool) -> float:
-    """So long ago; days and weeks begin at midnight, so that they are whole days."""
-    found = now - seconds
-    if found < 0:
+    """The time `seconds` ago; `in_days` back to its midnight, so that days and weeks are whole."""
+    time = now - seconds
+    if time < 0:
         raise QuestionRefused(f"{option} is before 1970.")
     if in_days:
-        return found - found % DAY_SECONDS
-    return found
+        return time - time % DAY_SECONDS
+    return time

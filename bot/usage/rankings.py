@@ -1,9 +1,9 @@
-"""The turns or model calls that took most, as a table for people and records for machines. Pure.
+"""The turns or model calls that took most: a table for people and records for machines. Pure.
 
-A rate stands only beside the output length it was made at, and never for a reply of one canvas.
+A rate is shown only beside the output length it was measured at, and never for a reply of one canvas.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from bot.db.usage.rankings import RankedCall, RankedTurn
@@ -12,70 +12,48 @@ from bot.usage.report import format_utc
 from bot.usage.tables import EMPTY_CELL, UNKNOWN, ReportSection, format_seconds
 
 _TURN_COLUMNS = (
-    *(
-        "turn",
-        "when (UTC)",
-        "chat",
-        "user",
-        "thinking",
-        "calls",
-        "tools",
-        "input",
-        "cached",
-        "output",
-        "canvases est.",
-    ),
-    *("waited s", "seconds", "ending"),
+    *("turn", "when (UTC)", "chat", "user", "thinking", "calls", "tools"),
+    *("input", "cached", "output", "canvases est.", "waited s", "seconds", "ending"),
 )
 _CALL_COLUMNS = (
-    *(
-        "call",
-        "turn",
-        "when (UTC)",
-        "user",
-        "purpose",
-        "again",
-        "model",
-        "thinking",
-        "input",
-        "cached",
-        "output",
-    ),
-    *("reasoning", "canvases est.", "waited s", "seconds", "tok/s", "outcome"),
+    *("call", "turn", "when (UTC)", "user", "purpose", "again", "model", "thinking"),
+    *("input", "cached", "output", "reasoning", "canvases est.", "waited s", "seconds", "tok/s", "outcome"),
 )
 
 
 def build_turn_section(turns: Sequence[RankedTurn], sort: str) -> ReportSection:
-    """The turns, one a line."""
-    return ReportSection(f"Turns by {sort}", _TURN_COLUMNS, tuple(_turn_cells(one) for one in turns))
+    """The turns, one per row."""
+    return ReportSection(f"Turns by {sort}", _TURN_COLUMNS, tuple(_turn_cells(turn) for turn in turns))
 
 
 def build_call_section(calls: Sequence[RankedCall], sort: str) -> ReportSection:
-    """The model calls, one a line."""
-    return ReportSection(f"Model calls by {sort}", _CALL_COLUMNS, tuple(_call_cells(one) for one in calls))
+    """The model calls, one per row."""
+    return ReportSection(f"Model calls by {sort}", _CALL_COLUMNS, tuple(_call_cells(call) for call in calls))
 
 
 def build_records(rows: Sequence[RankedTurn] | Sequence[RankedCall]) -> list[JsonRecord]:
     """The same for machines: times in UTC, None where something is unknown."""
-    return [_build_record(one) for one in rows]
+    return [_build_record(row) for row in rows]
 
 
 def _build_record(row: RankedTurn | RankedCall) -> JsonRecord:
     record: JsonRecord = asdict(row)
     if isinstance(row, RankedCall):
-        return record | {
-            "created_at": format_utc(row.created_at),
-            "tokens_per_second": tokens_per_second(row),
-        }
-    return record | {"received_at": format_utc(row.received_at)}
+        record["created_at"] = format_utc(row.created_at)
+        record["tokens_per_second"] = tokens_per_second(row)
+    else:
+        record["received_at"] = format_utc(row.received_at)
+    return record
 
 
 def tokens_per_second(call: RankedCall) -> float | None:
-    """Output tokens a second with a seat; None for one canvas, which costs the same however full it is, or
-    unknown.
+    """Output tokens per second with a seat.
+
+    None where it is unknown, and for one canvas, which costs the same however full it is.
     """
-    told = call.output is not None and call.canvases is not None and call.canvases > 1 and not call.partial
-    if not told or not call.seconds or call.output is None:
+    if call.output is None or call.partial or not call.seconds:
+        return None
+    if call.canvases is None or call.canvases <= 1:
         return None
     return round(call.output / call.seconds, 1)
 
@@ -86,48 +64,58 @@ def _turn_cells(turn: RankedTurn) -> tuple[str, ...]:
         format_utc(turn.received_at),
         turn.chat,
         f"{turn.user}",
-        "yes" if turn.thinking else "no",
+        _format_yes_no(turn.thinking),
         f"{turn.calls}",
         f"{turn.tools}",
-        *(
-            (_format_count(number, is_complete=whole) if turn.calls else "0")
-            for number, whole in _token_sums(turn)
-        ),
+        *_turn_token_cells(turn),
         _format_optional_seconds(turn.waited),
         _format_optional_seconds(turn.seconds),
         turn.ending or "running",
     )
 
 
-def _token_sums(turn: RankedTurn) -> Iterator[tuple[int | None, bool]]:
-    """Counts of its calls, and whether all told theirs."""
-    yield turn.input, turn.counted
-    yield turn.cached, turn.counted and turn.cached_counted
-    yield turn.output, turn.counted
-    yield turn.canvases, turn.counted
+def _turn_token_cells(turn: RankedTurn) -> tuple[str, str, str, str]:
+    """Input, cached, output, canvases; a sum is complete if all calls of the turn reported theirs."""
+    if not turn.calls:
+        return ("0", "0", "0", "0")
+    return (
+        _format_count(turn.input, is_complete=turn.counted),
+        _format_count(turn.cached, is_complete=turn.counted and turn.cached_counted),
+        _format_count(turn.output, is_complete=turn.counted),
+        _format_count(turn.canvases, is_complete=turn.counted),
+    )
 
 
 def _call_cells(call: RankedCall) -> tuple[str, ...]:
-    fast = tokens_per_second(call)
+    rate = tokens_per_second(call)
+    is_complete = not call.partial
+    if call.purpose == "decision":
+        canvases = EMPTY_CELL
+    else:
+        canvases = _format_count(call.canvases, is_complete=is_complete)
     return (
         f"{call.call}",
-        EMPTY_CELL if call.turn is None else f"{call.turn}",
+        str(call.turn or EMPTY_CELL),
         format_utc(call.created_at),
-        EMPTY_CELL if call.user is None else f"{call.user}",
+        str(call.user or EMPTY_CELL),
         call.purpose,
         call.again or "",
         call.model,
-        "yes" if call.thinking else "no",
-        *(_format_count(number) for number in (call.input, call.cached)),
-        *(_format_count(number, is_complete=not call.partial) for number in (call.output, call.reasoning)),
-        EMPTY_CELL
-        if call.purpose == "decision"
-        else _format_count(call.canvases, is_complete=not call.partial),
+        _format_yes_no(call.thinking),
+        _format_count(call.input),
+        _format_count(call.cached),
+        _format_count(call.output, is_complete=is_complete),
+        _format_count(call.reasoning, is_complete=is_complete),
+        canvases,
         _format_optional_seconds(call.waited),
         _format_optional_seconds(call.seconds),
-        EMPTY_CELL if fast is None else f"{fast:,.1f}",
+        EMPTY_CELL if rate is None else f"{rate:,.1f}",
         call.outcome or "running",
     )
+
+
+def _format_yes_no(value: bool) -> str:
+    return "yes" if value else "no"
 
 
 def _format_count(number: int | None, *, is_complete: bool = True) -> str:

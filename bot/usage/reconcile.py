@@ -1,7 +1,6 @@
-"""Holds our own sums against the endpoint's counters from time to time, and tells the admins once when the
-gap grows.
+"""Compares our own sums with the endpoint's counters at intervals, and notifies admins when the gap grows.
 
-Owns the pace and the judgement of a gap; readings are stored by the db room, counters read by the agent room.
+Owns the interval between readings and the explanation of a gap. `db` stores readings, `llm` reads counters.
 """
 
 import asyncio
@@ -11,20 +10,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 
 from bot.db.engine import Database
-from bot.db.usage import counter_readings as reconcile
+from bot.db.usage import counter_readings
 from bot.db.usage.counter_readings import CounterReading, OwnCounts
 from bot.domain import CANVAS_TOKENS
 from bot.errors import StoreUnavailable
-from bot.llm import server_api as server
+from bot.llm import server_api
 from bot.llm.server_api import ServerCounters
 
 READ_INTERVAL_SECONDS = 600.0  # seconds between two readings
-MAX_TRIES = 20  # how often a moment without a call of ours is looked for
-RETRY_PAUSE_SECONDS = 3.0  # seconds between two such looks
-TOLERATED_SHARE = 0.01  # the share of the server's tokens by which sums may differ and still agree
-MIN_REPORTED_GAP_TOKENS = (
-    10_000  # tokens of gap in all that admins are told of first; then at ten times as many, and so on
-)
+TOLERATED_SHARE = 0.01  # the part of the server's tokens by which sums may differ and still agree
+# The total gap that admins are notified of first; the next notice is at ten times as much, and so on.
+MIN_REPORTED_GAP_TOKENS = 10_000
 NOTICE_SUBJECT = "counters"
 
 FIRST_READING = "the first reading: nothing to compare with"
@@ -36,25 +32,53 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class ReadingPace:
+    """How often counters are read to find a moment without a call of ours, and the pause in between."""
+
+    max_tries: int = 20
+    retry_pause_seconds: float = 3.0
+
+
+DEFAULT_PACE = ReadingPace()
+
+
+@dataclass(frozen=True, slots=True)
 class CountersEndpoint:
-    """Where counters are read: the endpoint's address as the ledger has it, and its key."""
+    """Where counters are read: the endpoint's address as calls are stored with it, and its key."""
 
     url: str
     key: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _CountersRead:
+    """The endpoint's counters, when they were read, and how many calls of ours ran meanwhile."""
+
+    counters: ServerCounters
+    read_at: float
+    running_calls: int
+
+
 class Reconciliation:
-    """Reads, compares, stores; `tell` is given a subject and a text for the admins' feed."""
+    """Reads, compares and stores; `notify` gets a subject and a text for the admins."""
 
     def __init__(
-        self, database: Database, endpoint: CountersEndpoint, notify: Callable[[str, str], Awaitable[None]]
+        self,
+        database: Database,
+        endpoint: CountersEndpoint,
+        notify: Callable[[str, str], Awaitable[None]],
+        *,
+        pace: ReadingPace = DEFAULT_PACE,
+        min_reported_gap: int = MIN_REPORTED_GAP_TOKENS,
     ) -> None:
         self._database = database
         self._endpoint = endpoint
         self._notify = notify
+        self._pace = pace
+        self._min_reported_gap = min_reported_gap
 
     async def run(self) -> None:
-        """Take a reading now and then, until cancelled; a database that is busy is tried again next time."""
+        """Take a reading now and then, until cancelled; if the database is busy, the next one is tried."""
         while True:
             await asyncio.sleep(READ_INTERVAL_SECONDS)
             try:
@@ -63,49 +87,42 @@ class Reconciliation:
                 log.warning("no reading was stored: %s", error, extra={"action": "reconcile.failed"})
 
     async def take_reading(self) -> CounterReading | None:
-        """One reading, at a moment when none of our calls runs if one is found; None where nothing can be
-        read.
-        """
-        for _ in range(MAX_TRIES - 1):
-            found = await self._read_counters()
-            if found is None or not found[2]:
-                break
-            await asyncio.sleep(RETRY_PAUSE_SECONDS)
-        else:
-            found = await self._read_counters()
-        if found is None:
-            return None
-        return await self._store_comparison(*found)
+        """Store one reading, taken while none of our calls runs if there is such a moment.
 
-    async def _read_counters(self) -> tuple[ServerCounters, float, int] | None:
-        """Counters, when they were read, and how many calls of ours ran meanwhile."""
+        None where the endpoint shows no counters.
+        """
+        read = await self._read_counters()
+        for _ in range(self._pace.max_tries - 1):
+            if read is None or not read.running_calls:
+                break
+            await asyncio.sleep(self._pace.retry_pause_seconds)
+            read = await self._read_counters()
+        if read is None:
+            return None
+        return await self._store_comparison(read)
+
+    async def _read_counters(self) -> _CountersRead | None:
         now = time.time()
-        counters = await server.fetch_counters(self._endpoint.url, self._endpoint.key)
+        counters = await server_api.fetch_counters(self._endpoint.url, self._endpoint.key)
         if counters is None:
             return None
         async with self._database.read_transaction() as tx:
-            return counters, now, await reconcile.count_unsettled(tx, self._endpoint.url, since=now)
+            running_calls = await counter_readings.count_unsettled(tx, self._endpoint.url, since=now)
+        return _CountersRead(counters, now, running_calls)
 
-    async def _store_comparison(
-        self, counters: ServerCounters, now: float, running_calls: int
-    ) -> CounterReading:
+    async def _store_comparison(self, read: _CountersRead) -> CounterReading:
         url = self._endpoint.url
         async with self._database.transaction() as tx:
-            before = await reconcile.find_latest(tx, url)
-            since = now if before is None else before.read_at
-            made = build_reading(
-                url,
-                before,
-                counters,
-                await reconcile.sum_own_calls(tx, url, since=since, until=now),
-                now,
-                running_calls,
-            )
-            known = await reconcile.sum_gaps(tx, url)
-            await reconcile.store(tx, made)
-        if (line := build_gap_notice(known, made)) is not None:
-            await self._notify(NOTICE_SUBJECT, line)
-        return made
+            previous = await counter_readings.find_latest(tx, url)
+            since = previous.read_at if previous else read.read_at
+            own = await counter_readings.sum_own_calls(tx, url, since=since, until=read.read_at)
+            reading = build_reading(url, previous, read.counters, own, read.read_at, read.running_calls)
+            previous_gap = await counter_readings.sum_gaps(tx, url)
+            await counter_readings.store(tx, reading)
+        notice = build_gap_notice(previous_gap, reading, self._min_reported_gap)
+        if notice is not None:
+            await self._notify(NOTICE_SUBJECT, notice)
+        return reading
 
 
 def build_reading(
@@ -116,69 +133,72 @@ def build_reading(
     read_at: float,
     running_calls: int,
 ) -> CounterReading:
-    """The row for counters that stand so `at` this time, when `running` calls of ours were under way."""
+    """The row for `counters` at `read_at`, while `running_calls` of ours were under way."""
     totals = asdict(counters)
     if previous is None:
         return CounterReading(url, read_at, None, totals, running_calls, FIRST_READING)
-    seen = _increase_since(previous, counters)
-    if seen is None:
+    increase = _increase_since(previous, counters)
+    if increase is None:
         return CounterReading(url, read_at, None, totals, running_calls, SERVER_RESTARTED)
-    gap = _gap_tokens(seen, own)
+    gap = _gap_tokens(increase, own)
     return CounterReading(
         url,
         read_at,
         previous.read_at,
         totals,
         running_calls,
-        explain_gap(gap, seen, own, running_calls + previous.running),
-        prompt_seen=seen.prompt_tokens,
-        cached_seen=seen.cached_tokens,
-        generated_seen=seen.generated_tokens,
-        requests_seen=seen.requests,
-        steps_seen=seen.steps,
-        committed_seen=seen.committed,
+        explain_gap(gap, increase, own, running_calls + previous.running),
+        prompt_seen=increase.prompt_tokens,
+        cached_seen=increase.cached_tokens,
+        generated_seen=increase.generated_tokens,
+        requests_seen=increase.requests,
+        steps_seen=increase.steps,
+        committed_seen=increase.committed,
         prompt_own=own.prompt,
         cached_own=own.cached,
         generated_own=own.generated,
         requests_own=own.requests,
         gap=gap,
-        steps_per_canvas=None if own.decisions else steps_per_canvas(seen),
+        # A typed read takes steps without a canvas.
+        steps_per_canvas=None if own.decisions else steps_per_canvas(increase),
     )
 
 
 def steps_per_canvas(increase: ServerCounters) -> float | None:
-    """Denoising steps a canvas took, its commit not counted; None where the server does not count them."""
+    """Denoising steps per canvas without its commit; None where the server does not count them."""
     if not increase.steps or not increase.committed:
         return None
     return increase.steps / (increase.committed / CANVAS_TOKENS) - 1
 
 
 def explain_gap(gap: int | None, increase: ServerCounters, own: OwnCounts, running_calls: int) -> str:
-    """What a gap of so many tokens comes from, in words; `running` calls were under way at its ends."""
+    """Why the sums differ by `gap` tokens; `running_calls` were under way at either of the two readings."""
     if gap is None:
         return "the server does not count tokens"
     if abs(gap) <= TOLERATED_SHARE * ((increase.prompt_tokens or 0) + (increase.generated_tokens or 0)):
         return SUMS_AGREE
-    others = (increase.requests or 0) - own.requests
+    other_requests = (increase.requests or 0) - own.requests
+    is_more = gap > 0
     causes = [
         (
             running_calls > 0,
             f"{_format_plural(running_calls, 'call')} of ours ran while the counters were read",
         ),
         (
-            gap > 0 and others > 0,
-            f"the server ended {_format_plural(others, 'request')} more than we made: others use it, too",
+            is_more and other_requests > 0,
+            f"the server ended {_format_plural(other_requests, 'request')} more than we made:"
+            " others use it, too",
         ),
         (
-            gap > 0 and own.aborted > 0,
+            is_more and own.aborted > 0,
             f"{_format_plural(own.aborted, 'call')} of ours broke off: their last canvas is unknown",
         ),
         (
-            gap > 0 and own.uncounted > 0,
+            is_more and own.uncounted > 0,
             f"{_format_plural(own.uncounted, 'call')} of ours came back without usage",
         ),
         (
-            gap > 0 and own.decisions > 0,
+            is_more and own.decisions > 0,
             f"{_format_plural(own.decisions, 'one-step read')} of ours may count",
         ),
         (
@@ -186,34 +206,37 @@ def explain_gap(gap: int | None, increase: ServerCounters, own: OwnCounts, runni
             "the server counted less than its answers said: is another server behind this address, too?",
         ),
     ]
-    return "; ".join(words for holds, words in causes if holds) or UNEXPLAINED
+    return "; ".join(text for applies, text in causes if applies) or UNEXPLAINED
 
 
-def build_gap_notice(previous_gap: int, reading: CounterReading) -> str | None:
-    """What the admins are told: only when all gaps, `before` and this one, come to LEAST, or to ten times as
-    much.
-    """
-    after = abs(previous_gap + (reading.gap or 0))
-    mark = MIN_REPORTED_GAP_TOKENS
-    while mark * 10 <= after:
-        mark *= 10
-    if not abs(previous_gap) < mark <= after:
+def build_gap_notice(
+    previous_gap: int, reading: CounterReading, min_gap: int = MIN_REPORTED_GAP_TOKENS
+) -> str | None:
+    """The notice when the total gap reaches `min_gap` tokens, ten times as much, and so on."""
+    total_gap = abs(previous_gap + (reading.gap or 0))
+    threshold = min_gap
+    while threshold * 10 <= total_gap:
+        threshold *= 10
+    if not abs(previous_gap) < threshold <= total_gap:
         return None
     return (
-        f"The endpoint's own counters and this ledger differ by more than {mark:,} tokens by now. "
+        f"The endpoint's own counters and this ledger differ by more than {threshold:,} tokens by now. "
         f"Last time: {reading.why}. /usage shows only what this gateway was told."
     )
 
 
 def _increase_since(previous: CounterReading, counters: ServerCounters) -> ServerCounters | None:
-    """What was counted since then; None if a counter fell, for then the server began anew."""
-    grown: dict[str, int | None] = {}
+    """What was counted since `previous`; None if a counter fell, because then the server restarted."""
+    increase: dict[str, int | None] = {}
     for name, count in asdict(counters).items():
-        last = previous.totals.get(name)
-        if count is not None and last is not None and count < last:
+        previous_count = previous.totals.get(name)
+        if count is None or previous_count is None:
+            increase[name] = None
+        elif count < previous_count:
             return None
-        grown[name] = None if count is None or last is None else count - last
-    return ServerCounters(**grown)
+        else:
+            increase[name] = count - previous_count
+    return ServerCounters(**increase)
 
 
 def _gap_tokens(increase: ServerCounters, own: OwnCounts) -> int | None:
@@ -223,4 +246,6 @@ def _gap_tokens(increase: ServerCounters, own: OwnCounts) -> int | None:
 
 
 def _format_plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun}s"

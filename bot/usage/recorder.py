@@ -1,6 +1,6 @@
-"""Keeps the accounts of turns: the heartbeat of this process, what is measured of running turns, accounts
-once they can be made. One small transaction a second while turns are measured, and next to none while nobody
-writes.
+"""Stores heartbeats of this process, measured spans of running turns, and breakdowns of delivered ones.
+
+One small transaction a second while turns are measured, and next to none while nobody writes.
 """
 
 import asyncio
@@ -10,8 +10,7 @@ import time
 from collections import Counter
 
 from bot.db.engine import Database, Transaction
-from bot.db.usage import breakdowns as accounts
-from bot.db.usage import process_lives as lives
+from bot.db.usage import breakdowns, process_lives
 from bot.db.usage.breakdowns import StoredBreakdown, TurnTimestamps
 from bot.domain import Lane
 from bot.errors import StoreUnavailable
@@ -21,14 +20,14 @@ from bot.usage.timers import TurnTimer, TurnTimers
 
 HEARTBEAT_SECONDS = 1.0  # seconds between heartbeats while turns are measured
 IDLE_HEARTBEAT_SECONDS = 60.0  # and while none is
-SHUTDOWN_SECONDS = 1.0  # seconds to store the end of this process in
+SHUTDOWN_SECONDS = 1.0  # seconds in which the end of this process is to be stored
 MAX_ROUNDING_SECONDS = 0.001  # seconds that may be missing in a sum
 
 log = logging.getLogger(__name__)
 
 
 class UsageRecorder:
-    """Build one, `begin` before anything is taken or delivered, `run` it until `stop`."""
+    """Call `start` before anything is taken or delivered, then `run` until `stop`."""
 
     def __init__(self, database: Database, timers: TurnTimers) -> None:
         self._database = database
@@ -37,19 +36,24 @@ class UsageRecorder:
         self._life_id = 0
 
     async def start(self) -> None:
-        """Say that this process lives, and take up the turns that earlier ones have left without an account."""
+        """Store that this process lives, and take over turns that earlier ones left without a breakdown."""
+        began_at = self._timers.began_at
         async with self._database.transaction() as tx:
-            self._life_id = await lives.begin(tx, began_at=self._timers.began_at)
-            for one in await accounts.list_unaccounted(tx):
-                lane = Lane.parse(one.lane)
-                stored = parse_spans(one.spans)
-                began = self._timers.began_at
-                self._timers.add(
-                    TurnTimer(one.item, lane, since=began, stored_spans=stored, has_ended=one.is_over)
-                )
+            self._life_id = await process_lives.begin(tx, began_at=began_at)
+            unaccounted = await breakdowns.list_unaccounted(tx)
+        for turn in unaccounted:
+            stored_spans = parse_spans(turn.spans)
+            timer = TurnTimer(
+                turn.item,
+                Lane.parse(turn.lane),
+                since=began_at,
+                stored_spans=stored_spans,
+                has_ended=turn.is_over,
+            )
+            self._timers.add(timer)
 
     async def run(self) -> None:
-        """Beat until stopped, and once more then."""
+        """Store heartbeats until stopped, and once more then."""
         while not self._stopped.is_set():
             try:
                 await self._beat()
@@ -61,7 +65,7 @@ class UsageRecorder:
                 await self._beat(is_last=True)
 
     def stop(self) -> None:
-        """Nothing is measured any more: store what there is, and let `run` return."""
+        """Nothing more will be measured: let `run` store what there is and return."""
         self._stopped.set()
         self._timers.close()
 
@@ -74,37 +78,46 @@ class UsageRecorder:
                 await self._stopped.wait()
 
     async def _beat(self, *, is_last: bool = False) -> None:
-        """Store that this process lives, the accounts that can be made, and what was measured of all other
-        turns.
-        """
-        items = [watch.item for watch in self._timers]
+        """Store a heartbeat, the breakdowns that can be built, and the spans of all other turns."""
+        items = [timer.item for timer in self._timers]
         async with self._database.transaction() as tx:
             now = time.time()
-            await (lives.end if is_last else lives.record_heartbeat)(tx, self._life_id, now=now)
-            found = await accounts.load_timestamps(tx, items) if items else []
-            kept = {course.item: await self._build_breakdown(tx, course, now) for course in found}
-            await accounts.store_breakdowns(
-                tx, kept, sum((count_durations(one, kept[one.item]) for one in found), Counter())
-            )
-            others = [watch for watch in self._timers if watch.item not in kept]
-            await accounts.store_spans(tx, {one.item: self._serialize_measured(one, now) for one in others})
-        for item in kept:
+            if is_last:
+                await process_lives.end(tx, self._life_id, now=now)
+            else:
+                await process_lives.record_heartbeat(tx, self._life_id, now=now)
+            delivered = []
+            if items:
+                delivered = await breakdowns.load_timestamps(tx, items)
+            finished: dict[int, StoredBreakdown] = {}
+            durations: Counter[tuple[int, str, int]] = Counter()
+            for timestamps in delivered:
+                breakdown = await self._build_breakdown(tx, timestamps, now)
+                finished[timestamps.item] = breakdown
+                durations += count_durations(timestamps, breakdown)
+            await breakdowns.store_breakdowns(tx, finished, durations)
+            running = [timer for timer in self._timers if timer.item not in finished]
+            spans = {timer.item: self._serialize_measured(timer, now) for timer in running}
+            await breakdowns.store_spans(tx, spans)
+        for item in finished:
             self._timers.forget(item)
 
     async def _build_breakdown(
         self, tx: Transaction, timestamps: TurnTimestamps, now: float
     ) -> StoredBreakdown:
-        watch = self._timers.find(timestamps.item)
-        began_at = self._timers.began_at
-        if timestamps.received_at < began_at:
-            outages = await lives.list_outages(tx, timestamps.received_at)
-        else:
-            outages = []
-        kept = build_stored_breakdown(timestamps, self._timers.spans(watch, now) if watch else (), outages)
-        if (missing := unmeasured_seconds(kept)) > MAX_ROUNDING_SECONDS:
-            found = {"action": "keeper.gap", "turn": kept.turn, "seconds": missing}
-            log.warning("seconds of a turn were not measured", extra=found)
-        return kept
+        timer = self._timers.find(timestamps.item)
+        measured_spans = []
+        if timer is not None:
+            measured_spans = self._timers.spans(timer, now)
+        outages = []
+        if timestamps.received_at < self._timers.began_at:
+            outages = await process_lives.list_outages(tx, timestamps.received_at)
+        breakdown = build_stored_breakdown(timestamps, measured_spans, outages)
+        missing = unmeasured_seconds(breakdown)
+        if missing > MAX_ROUNDING_SECONDS:
+            details = {"action": "keeper.gap", "turn": breakdown.turn, "seconds": missing}
+            log.warning("seconds of a turn were not measured", extra=details)
+        return breakdown
 
     def _serialize_measured(self, timer: TurnTimer, now: float) -> str:
         return serialize_spans(to_exclusive_spans(0.0, now, self._timers.spans(timer, now)))

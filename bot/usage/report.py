@@ -1,7 +1,6 @@
-"""A question to the ledger and its answer as pure data: a Report, an Entry a group, with sums and
-percentiles.
+"""The data of a usage report: the question, a group of figures per row, sums and percentiles.
 
-Pure: sums of the database room in, figures out. How they look is figures.py's and charts.py's.
+Pure: sums of the database in, figures out. `tables`, `json_records` and `charts` decide how they look.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,12 +28,14 @@ PercentileMethod = Literal["exact", "buckets"]
 INTERVAL_COLUMNS: tuple[BreakdownColumn, ...] = get_args(BreakdownColumn)
 NO_TURN_LABEL = "(no turn)"
 MAX_EXACT_TURNS = 20_000
-"""Up to so many turns percentiles are taken from the turns themselves."""
+"""Up to this many turns, percentiles are computed from the turns themselves."""
+_TURN_GROUPINGS = {"day", "chat", "user"}  # what a turn belongs to; a turn may ask several models
+_TOOL_GROUPINGS = {*_TURN_GROUPINGS, "tool"}
 
-T = TypeVar("T", CallSums, TurnSums)
-S = TypeVar("S", ToolSums, ApprovalSums, RetrySums)
+AddableSums = TypeVar("AddableSums", CallSums, TurnSums)
+KeyedSums = TypeVar("KeyedSums", ToolSums, ApprovalSums, RetrySums)
 Durations = Mapping[tuple[GroupKey, str], Sequence[float] | Mapping[int, int]]
-"""By group and kind: durations in seconds, or counts by bucket."""
+"""By group and interval: durations in seconds, or counts by histogram bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class ReportQuery:
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """How durations of one kind are spread, in seconds, over the `count` that lasted at all."""
+    """How long one interval takes, in seconds, over the `count` turns in which it occurred."""
 
     count: int
     p50: float
@@ -57,7 +58,7 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class ToolUsage:
-    """Tool calls of a group: how many ended how (None: not ended), and the seconds of the `timed` ones."""
+    """Tool calls of a group: counts by outcome (None: not ended), and the seconds of the `timed` ones."""
 
     calls: int = 0
     outcomes: Mapping[str | None, int] = field(default_factory=dict)
@@ -66,14 +67,15 @@ class ToolUsage:
 
     @property
     def failed(self) -> int:
-        """Calls that ended, and not well."""
+        """Calls that ended with another outcome than ok."""
         return self.calls - self.outcomes.get("ok", 0) - self.outcomes.get(None, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalCounts:
-    """Tool calls of a group about which a person was asked: how many were answered how (None: not yet), and
-    the seconds those waited that were answered.
+    """Tool calls of a group that needed a person's approval.
+
+    `answers` counts them by the answer (None: none yet); `waited_seconds` is over those that were answered.
     """
 
     answers: Mapping[str | None, int] = field(default_factory=dict)
@@ -86,10 +88,9 @@ class ApprovalCounts:
 
 @dataclass(frozen=True, slots=True)
 class ReportGroup:
-    """The figures of one group; None: not told apart by it. `again` counts calls by the reason they were made
-    for.
+    """The figures of one group. None where this grouping cannot separate them.
 
-    `asked` None: nobody was asked about a tool call of it.
+    `approvals` is None, too, if no tool call of the group needed one.
     """
 
     key: GroupKey
@@ -103,22 +104,20 @@ class ReportGroup:
 
     @property
     def empty_replies(self) -> int | None:
-        """Replies that held nothing: those asked again for, and those that ended a turn."""
+        """Replies without content: those that were requested again, and those that ended a turn."""
         if self.calls is None:
             return None
-        return (
-            self.retries_by_reason.get("empty", 0)
-            + self.retries_by_reason.get("silent", 0)
-            + (self.turns.empty if self.turns else 0)
-        )
+        count = self.retries_by_reason.get("empty", 0) + self.retries_by_reason.get("silent", 0)
+        if self.turns is not None:
+            count += self.turns.empty
+        return count
 
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """The answer: `whole` over everything in scope, `entries` a group each, none if nothing was to be told
-    apart.
+    """The answer to a query: the total of everything in scope, and the groups (none without a grouping).
 
-    `method` says how percentiles came to be; None: there are too many turns for this grouping.
+    `percentile_method` None: there are too many turns for percentiles by this grouping.
     """
 
     query: ReportQuery
@@ -129,72 +128,48 @@ class UsageReport:
 
     @property
     def shown_groups(self) -> tuple[ReportGroup, ...]:
-        """What a table shows: the groups, or the whole."""
+        """The rows of a table: the groups, or the total."""
         return self.groups or (self.total,)
 
     @property
     def is_empty(self) -> bool:
         calls = self.total.calls
         tools = self.total.tools
-        turns = self.total.turns.turns if self.total.turns else 0
-        return not turns and not (calls and calls.calls) and not (tools and tools.calls)
+        turns = self.total.turns
+        return not (turns and turns.turns) and not (calls and calls.calls) and not (tools and tools.calls)
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSums:
-    """What the database told for a question, group by group."""
+    """What the database returns for a query, group by group."""
 
     calls: Sequence[CallSums]
-    again: Sequence[RetrySums]
+    retries: Sequence[RetrySums]
     turns: Sequence[TurnSums]
     tools: Sequence[ToolSums]
     server: ServerSums | None = None
     durations: Durations = field(default_factory=dict)
-    whole_durations: Durations = field(default_factory=dict)
-    method: PercentileMethod | None = "exact"
-    asked: Sequence[ApprovalSums] = ()
+    total_durations: Durations = field(default_factory=dict)
+    percentile_method: PercentileMethod | None = "exact"
+    approvals: Sequence[ApprovalSums] = ()
 
 
 def build_report(query: ReportQuery, sums: ReportSums) -> UsageReport:
-    """The report of what was found."""
-    by = query.by
-    turned = sums.turns if by in {"day", "chat", "user"} else ()
-    tooled = sums.tools if by in {"day", "chat", "user", "tool"} else ()
-    called = sums.calls if by != "tool" else ()
-    again = sums.again if by != "tool" else ()
-    spreads = _compute_percentiles(sums.durations)
-    calls_of = {one.key: one for one in called}
-    turns_of = {one.key: one for one in turned}
-    tools_of = _group_by_key(tooled)
-    asked_of = _group_by_key(sums.asked)
-    again_of = _group_by_key(again)
-    if by:
-        keys = dict.fromkeys(one.key for some in (called, turned, tooled) for one in some)
-    else:
-        keys = {}
-    entries = [
-        ReportGroup(
-            key=key,
-            label=group_label(by, key),
-            calls=calls_of.get(key),
-            turns=turns_of.get(key),
-            tools=_sum_tools(tools_of.get(key, ())) if tooled else None,
-            approvals=_sum_approvals(asked_of.get(key, ())) if tooled else None,
-            retries_by_reason=_sum_retries(again_of.get(key, ())),
-            percentiles=spreads.get(key, {}),
-        )
-        for key in keys
-    ]
-    entries.sort(key=_day_sort_key if by == "day" else _weight_sort_key)
-    return UsageReport(query, _build_total(sums), tuple(entries), sums.server, sums.method)
+    """The report of these sums; days in order, other groups with the most canvases first."""
+    groups = []
+    if query.by == "day":
+        groups = sorted(_build_groups(query.by, sums), key=_day_sort_key)
+    elif query.by is not None:
+        groups = sorted(_build_groups(query.by, sums), key=_weight_sort_key)
+    return UsageReport(query, _build_total(sums), tuple(groups), sums.server, sums.percentile_method)
 
 
 def group_label(by: Grouping | None, key: GroupKey) -> str:
     """What a group is called."""
-    if key is None:
-        if by:
-            return NO_TURN_LABEL
+    if by is None:
         return "all"
+    if key is None:
+        return NO_TURN_LABEL
     if by == "day":
         return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=int(key))).date().isoformat()
     return str(key)
@@ -210,6 +185,34 @@ def start_of_day(now: float) -> float:
     return now - now % DAY_SECONDS
 
 
+def _build_groups(by: Grouping, sums: ReportSums) -> list[ReportGroup]:
+    if by == "tool":
+        sums = replace(sums, calls=(), retries=())
+    if by not in _TURN_GROUPINGS:
+        sums = replace(sums, turns=())
+    if by not in _TOOL_GROUPINGS:
+        sums = replace(sums, tools=(), approvals=())
+    calls_by_key = {call_sums.key: call_sums for call_sums in sums.calls}
+    turns_by_key = {turn_sums.key: turn_sums for turn_sums in sums.turns}
+    tools_by_key = _group_by_key(sums.tools)
+    approvals_by_key = _group_by_key(sums.approvals)
+    retries_by_key = _group_by_key(sums.retries)
+    percentiles_by_key = _compute_percentiles(sums.durations)
+    return [
+        ReportGroup(
+            key=key,
+            label=group_label(by, key),
+            calls=calls_by_key.get(key),
+            turns=turns_by_key.get(key),
+            tools=_sum_tools(tools_by_key.get(key, ())) if tools_by_key else None,
+            approvals=_sum_approvals(approvals_by_key.get(key, ())),
+            retries_by_reason=_sum_retries(retries_by_key.get(key, ())),
+            percentiles=percentiles_by_key.get(key, {}),
+        )
+        for key in {**calls_by_key, **turns_by_key, **tools_by_key}
+    ]
+
+
 def _build_total(sums: ReportSums) -> ReportGroup:
     return ReportGroup(
         key=None,
@@ -217,25 +220,27 @@ def _build_total(sums: ReportSums) -> ReportGroup:
         calls=_add_groups(sums.calls),
         turns=_add_groups(sums.turns),
         tools=_sum_tools(sums.tools),
-        approvals=_sum_approvals(sums.asked),
-        retries_by_reason=_sum_retries(sums.again),
-        percentiles=_compute_percentiles(sums.whole_durations).get(None, {}),
+        approvals=_sum_approvals(sums.approvals),
+        retries_by_reason=_sum_retries(sums.retries),
+        percentiles=_compute_percentiles(sums.total_durations).get(None, {}),
     )
 
 
-def _group_by_key(sums: Iterable[S]) -> dict[GroupKey, list[S]]:
-    groups: dict[GroupKey, list[S]] = {}
-    for one in sums:
-        groups.setdefault(one.key, []).append(one)
+def _group_by_key(sums: Iterable[KeyedSums]) -> dict[GroupKey, list[KeyedSums]]:
+    groups: dict[GroupKey, list[KeyedSums]] = {}
+    for keyed_sums in sums:
+        groups.setdefault(keyed_sums.key, []).append(keyed_sums)
     return groups
 
 
-def _add_groups(sums: Sequence[T]) -> T | None:
+def _add_groups(sums: Sequence[AddableSums]) -> AddableSums | None:
     """All groups as one."""
     if not sums:
         return None
-    names = [one.name for one in fields(sums[0]) if one.name != "key"]
-    values: dict[str, Any] = {name: _add_values([getattr(one, name) for one in sums]) for name in names}
+    names = [sums_field.name for sums_field in fields(sums[0]) if sums_field.name != "key"]
+    values: dict[str, Any] = {
+        name: _add_values([getattr(group_sums, name) for group_sums in sums]) for name in names
+    }
     return replace(sums[0], key=None, **values)
 
 
@@ -249,44 +254,44 @@ def _sum_tools(sums: Iterable[ToolSums]) -> ToolUsage:
     outcomes: dict[str | None, int] = {}
     timed = 0
     seconds = 0.0
-    for one in sums:
-        outcomes[one.outcome] = outcomes.get(one.outcome, 0) + one.calls
-        timed = timed + one.timed
-        seconds = seconds + one.seconds
+    for tool_sums in sums:
+        outcomes[tool_sums.outcome] = outcomes.get(tool_sums.outcome, 0) + tool_sums.calls
+        timed += tool_sums.timed
+        seconds += tool_sums.seconds
     return ToolUsage(sum(outcomes.values()), outcomes, timed, seconds)
 
 
 def _sum_approvals(sums: Sequence[ApprovalSums]) -> ApprovalCounts | None:
     answers: dict[str | None, int] = {}
-    for one in sums:
-        answers[one.answer] = answers.get(one.answer, 0) + one.calls
-    if answers:
-        return ApprovalCounts(answers, sum(one.waited for one in sums))
-    return None
+    for approval_sums in sums:
+        answers[approval_sums.answer] = answers.get(approval_sums.answer, 0) + approval_sums.calls
+    if not answers:
+        return None
+    return ApprovalCounts(answers, sum(approval_sums.waited for approval_sums in sums))
 
 
 def _sum_retries(sums: Iterable[RetrySums]) -> dict[str, int]:
     reasons: dict[str, int] = {}
-    for one in sums:
-        reasons[one.again] = reasons.get(one.again, 0) + one.calls
+    for retry_sums in sums:
+        reasons[retry_sums.again] = reasons.get(retry_sums.again, 0) + retry_sums.calls
     return reasons
 
 
 def _compute_percentiles(durations: Durations) -> dict[GroupKey, dict[str, Percentiles]]:
-    spreads: dict[GroupKey, dict[str, Percentiles]] = {}
-    for (key, kind), found in durations.items():
-        if found:
-            spreads.setdefault(key, {})[kind] = _percentiles_of(found)
-    return spreads
+    percentiles: dict[GroupKey, dict[str, Percentiles]] = {}
+    for (key, interval), values in durations.items():
+        if values:
+            percentiles.setdefault(key, {})[interval] = _percentiles_of(values)
+    return percentiles
 
 
 def _percentiles_of(durations: Sequence[float] | Mapping[int, int]) -> Percentiles:
+    shares = (0.5, 0.95, 0.99)
     if isinstance(durations, Mapping):
-        return Percentiles(
-            sum(durations.values()), *(percentile(durations, share) for share in (0.5, 0.95, 0.99))
-        )
+        count = sum(durations.values())
+        return Percentiles(count, *(percentile(durations, share) for share in shares))
     ordered = sorted(durations)
-    return Percentiles(len(ordered), *(exact_percentile(ordered, share) for share in (0.5, 0.95, 0.99)))
+    return Percentiles(len(ordered), *(exact_percentile(ordered, share) for share in shares))
 
 
 def _day_sort_key(group: ReportGroup) -> tuple[int, str]:
@@ -296,9 +301,8 @@ def _day_sort_key(group: ReportGroup) -> tuple[int, str]:
 
 
 def _weight_sort_key(group: ReportGroup) -> tuple[int, int, str]:
-    canvases = group.calls.canvases if group.calls else 0
     if group.calls:
-        calls = group.calls.calls
-    else:
-        calls = group.tools.calls if group.tools else 0
-    return -canvases, -calls, group.label
+        return -group.calls.canvases, -group.calls.calls, group.label
+    if group.tools:
+        return 0, -group.tools.calls, group.label
+    return 0, 0, group.label

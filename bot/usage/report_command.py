@@ -1,31 +1,25 @@
-"""What `canvasgram report`, `report audit` and `turn` answer: looks at the database and writes out what it
-finds.
+"""The answers of `canvasgram report`, `report audit` and `turn`: reads the database and renders the result.
 
-Raises errors of the house for whatever cannot be answered.
+Raises a CanvasgramError for whatever cannot be answered.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from bot.db.engine import Database, open_database
 from bot.db.readonly import open_readonly
 from bot.db.tools import audit
-from bot.db.usage import rankings
+from bot.db.usage import rankings as ranking_rows
 from bot.db.usage.rankings import Sort
 from bot.db.usage.turn_steps import load_steps
 from bot.db.usage.usage_sums import Scope
 from bot.errors import NothingFound, QuestionRefused
-from bot.usage import audit_report as changes
-from bot.usage import charts, formats
-from bot.usage import json_records as records
-from bot.usage import query_args as asking
-from bot.usage import rankings as lists
-from bot.usage import tables as figures
-from bot.usage import turn_report as turn
+from bot.usage import audit_report, charts, formats, json_records, rankings, tables, turn_report
 from bot.usage.json_records import JsonRecord
 from bot.usage.queries import load_report
-from bot.usage.report import ReportQuery, UsageReport
+from bot.usage.query_args import GROUPINGS, SORTS, parse_choice, parse_scope, parse_turn_id
+from bot.usage.report import Grouping, ReportQuery, UsageReport
 from bot.usage.tables import ReportSection
 
 ReportFormat = Literal["table", "csv", "json", "md", "png"]
@@ -34,14 +28,17 @@ DEFAULT_TOP = 20
 DEFAULT_SORT: Sort = "tokens"
 FORMATS: tuple[ReportFormat, ...] = get_args(ReportFormat)
 LIST_KINDS: tuple[ListKind, ...] = get_args(ListKind)
+NO_CHARTS = (
+    "Pictures are not installed here: uv sync --extra charts. The other formats have the same figures."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """A report as it is asked for, word by word; `what` is turns or calls for a list of the `top` ones by
-    `sort`.
+    """The options of a report as they were typed.
 
-    `top` None: as many as is usual, 20 of a list, every change by admins.
+    `what` is turns or calls for a list of the `top` ones by `sort`, else None. `top` None: the default, which
+    is 20 of a list, and all changes by admins.
     """
 
     since: str | None = None
@@ -56,95 +53,92 @@ class ReportOptions:
     sort: str = DEFAULT_SORT
 
 
-async def render_report(url: str, options: ReportOptions, *, now: float) -> str | bytes:
-    """The answer in the wanted format. Raises QuestionRefused, NothingFound, or why the database cannot be
-    read.
+async def render_report(
+    url: str,
+    options: ReportOptions,
+    *,
+    now: float,
+    are_charts_installed: Callable[[], bool] = charts.are_charts_installed,
+) -> str | bytes:
+    """The report in the requested format.
+
+    Raises QuestionRefused, NothingFound, or the reason why the database cannot be read.
     """
-    scope = asking.parse_scope(
-        options.since, options.until, options.chat, options.user, options.model, now=now
-    )
-    form = asking.parse_choice("--format", options.form, FORMATS)
+    scope = _parse_scope(options, now)
+    form = parse_choice("--format", options.form, FORMATS)
     if options.what is not None:
         return await _render_ranking(url, options, scope, form)
     if options.top is not None or options.sort != DEFAULT_SORT:
         raise QuestionRefused("--top and --sort go with --list turns or --list calls.")
-    by = None if options.by is None else asking.parse_choice("--by", options.by, asking.GROUPINGS)
-    if form == "png" and by is None:
-        by = "day"  # a picture of one bar says little
+    by: Grouping | None = None
+    if options.by is not None:
+        by = parse_choice("--by", options.by, GROUPINGS)
+    if form == "png":
+        if not are_charts_installed():
+            raise QuestionRefused(NO_CHARTS)
+        by = by or "day"  # a picture of one bar says little
     async with open_readonly(url) as database:
-        found = await load_report(database, ReportQuery(scope, by))
-    if found.is_empty:
+        report = await load_report(database, ReportQuery(scope, by))
+    if report.is_empty:
         raise NothingFound(_nothing_found_message(scope))
-    return _RENDERERS[form](found)
+    return _RENDERERS[form](report)
+
+
+async def render_audit(url: str, options: ReportOptions, *, now: float) -> str:
+    """What admins changed, in the requested format.
+
+    Of the options only the time, the user, the format and `top` may be given. Raises as `render_report`.
+    """
+    scope = _parse_scope(options, now)
+    form = parse_choice("--format", options.form, FORMATS)
+    has_other_filter = {options.chat, options.model, options.by, options.what} != {None}
+    if form == "png" or options.sort != DEFAULT_SORT or has_other_filter:
+        raise QuestionRefused(
+            "report audit goes with --since, --until, --user, --top, --format and --out alone."
+        )
+    async with open_readonly(url) as database, database.read_transaction() as tx:
+        entries = await audit.list_entries(
+            tx, since=scope.since, until=scope.until, person=scope.user, limit=options.top
+        )
+    if not entries:
+        raise NothingFound("No admin has changed anything that this asks for.")
+    return _render_list(form, audit_report.build_section(entries), audit_report.build_records(entries))
+
+
+async def render_turn(url: str, turn_id_text: str, *, with_texts: bool, as_json: bool, now: float) -> str:
+    """One turn by its id; that its texts were read is recorded in the audit log before they are shown."""
+    turn_id = parse_turn_id(turn_id_text)
+    async with open_readonly(url) as database, database.read_transaction() as tx:
+        turn = await load_steps(tx, turn_id, with_texts=with_texts)
+    if turn is None:
+        raise NothingFound(
+            f"There is no turn {turn_id}. `canvasgram report --list turns` shows those there are."
+        )
+    if with_texts:
+        subject = f"turn {turn_id}"
+        async with open_database(url) as database, database.transaction() as tx:
+            await audit.record(tx, audit.MACHINE, "texts read", subject, change=(None, None), now=now)
+    if as_json:
+        return turn_report.render_json(turn)
+    return "\n".join(turn_report.render_lines(turn))
+
+
+def _parse_scope(options: ReportOptions, now: float) -> Scope:
+    return parse_scope(options.since, options.until, options.chat, options.user, options.model, now=now)
 
 
 async def _render_ranking(url: str, options: ReportOptions, scope: Scope, form: ReportFormat) -> str:
-    what = asking.parse_choice("--list", options.what or "", LIST_KINDS)
-    sort = asking.parse_choice("--sort", options.sort, asking.SORTS)
+    kind = parse_choice("--list", options.what or "", LIST_KINDS)
+    sort = parse_choice("--sort", options.sort, SORTS)
     if options.by is not None or form == "png":
         raise QuestionRefused(
             "--list shows turns or calls one by one: it goes with neither --by nor --format png."
         )
     async with open_readonly(url) as database:
-        section, found = await _load_ranking(database, what, scope, sort, options.top or DEFAULT_TOP)
-    if not found:
+        section, records = await _load_ranking(database, kind, scope, sort, options.top or DEFAULT_TOP)
+    if not records:
         raise NothingFound(_nothing_found_message(scope))
-    return _render_list(form, section, found)
-
-
-async def render_audit(url: str, options: ReportOptions, *, now: float) -> str:
-    """What admins changed, in the wanted format; of the wish count the span of time, the user, the format and
-    `top`.
-    """
-    scope = asking.parse_scope(
-        options.since, options.until, options.chat, options.user, options.model, now=now
-    )
-    form = asking.parse_choice("--format", options.form, FORMATS)
-    if (
-        form == "png"
-        or options.sort != DEFAULT_SORT
-        or {options.chat, options.model, options.by, options.what} != {None}
-    ):
-        raise QuestionRefused(
-            "report audit goes with --since, --until, --user, --top, --format and --out alone."
-        )
-    async with open_readonly(url) as database, database.read_transaction() as tx:
-        found = await audit.list_entries(
-            tx, since=scope.since, until=scope.until, person=scope.user, limit=options.top
-        )
-    if not found:
-        raise NothingFound("No admin has changed anything that this asks for.")
-    return _render_list(form, changes.build_section(found), changes.build_records(found))
-
-
-def _render_list(form: ReportFormat, section: ReportSection, rows: list[JsonRecord]) -> str:
-    match form:
-        case "csv":
-            return formats.render_csv(rows)
-        case "json":
-            return formats.render_json(rows)
-        case "md":
-            return formats.render_markdown([section], [])
-    return formats.render_table([section], [])
-
-
-async def render_turn(url: str, turn_id_text: str, *, with_texts: bool, as_json: bool, now: float) -> str:
-    """One turn, by its id as it is written; that its texts were read is written down before they are shown."""
-    number = asking.parse_turn_id(turn_id_text)
-    async with open_readonly(url) as database, database.read_transaction() as tx:
-        found = await load_steps(tx, number, with_texts=with_texts)
-    if found is None:
-        raise NothingFound(
-            f"There is no turn {number}. `canvasgram report --list turns` shows those there are."
-        )
-    if with_texts:
-        async with open_database(url) as database, database.transaction() as tx:
-            await audit.record(
-                tx, audit.MACHINE, "texts read", f"turn {number}", change=(None, None), now=now
-            )
-    if as_json:
-        return turn.render_json(found)
-    return "\n".join(turn.render_lines(found))
+    return _render_list(form, section, records)
 
 
 async def _load_ranking(
@@ -152,10 +146,21 @@ async def _load_ranking(
 ) -> tuple[ReportSection, list[JsonRecord]]:
     async with database.read_transaction() as tx:
         if kind == "turns":
-            some = await rankings.rank_turns(tx, scope, sort, limit)
-            return lists.build_turn_section(some, sort), lists.build_records(some)
-        calls = await rankings.rank_calls(tx, scope, sort, limit)
-        return lists.build_call_section(calls, sort), lists.build_records(calls)
+            turns = await ranking_rows.rank_turns(tx, scope, sort, limit)
+            return rankings.build_turn_section(turns, sort), rankings.build_records(turns)
+        calls = await ranking_rows.rank_calls(tx, scope, sort, limit)
+        return rankings.build_call_section(calls, sort), rankings.build_records(calls)
+
+
+def _render_list(form: ReportFormat, section: ReportSection, records: list[JsonRecord]) -> str:
+    match form:
+        case "csv":
+            return formats.render_csv(records)
+        case "json":
+            return formats.render_json(records)
+        case "md":
+            return formats.render_markdown([section], [])
+    return formats.render_table([section], [])
 
 
 def _nothing_found_message(scope: Scope) -> str:
@@ -164,16 +169,32 @@ def _nothing_found_message(scope: Scope) -> str:
     return "There is nothing in the ledger for this."
 
 
+def _render_table(report: UsageReport) -> str:
+    return formats.render_table(tables.build_sections(report), tables.build_notes(report))
+
+
+def _render_markdown(report: UsageReport) -> str:
+    return formats.render_markdown(tables.build_sections(report), tables.build_notes(report))
+
+
+def _render_csv(report: UsageReport) -> str:
+    return formats.render_csv(json_records.build_records(report))
+
+
+def _render_json(report: UsageReport) -> str:
+    return formats.render_json(json_records.build_report_object(report))
+
+
 def _render_picture(report: UsageReport) -> bytes:
-    return charts.draw_png(
-        charts.build_chart(report, next(figures.build_notes(report)).partition(" Canvases")[0])
-    )
+    scope_note = next(tables.build_notes(report))
+    title = scope_note.partition(" Canvases")[0]
+    return charts.draw_png(charts.build_chart(report, title))
 
 
-_RENDERERS: dict[ReportFormat, Callable[[UsageReport], str | bytes]] = {
-    "table": lambda found: formats.render_table(figures.build_sections(found), figures.build_notes(found)),
-    "md": lambda found: formats.render_markdown(figures.build_sections(found), figures.build_notes(found)),
-    "csv": lambda found: formats.render_csv(records.build_records(found)),
-    "json": lambda found: formats.render_json(records.build_report_object(found)),
+_RENDERERS: Mapping[ReportFormat, Callable[[UsageReport], str | bytes]] = {
+    "table": _render_table,
+    "md": _render_markdown,
+    "csv": _render_csv,
+    "json": _render_json,
     "png": _render_picture,
 }

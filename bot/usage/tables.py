@@ -1,13 +1,14 @@
-"""A report as tables for people: sections of lines of texts. Unknown is called so, a sum with gaps "at
-least". Pure.
+"""A report as tables for people: sections of rows of texts. Pure.
 
-No rate is shown: there is none without the output length it was made at.
+Unknown is called unknown, and a sum with gaps "at least". No rate is shown: there is none without the output
+length it was measured at.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bot.db.usage.usage_sums import CallSums, Scope, TurnSums
+from bot.domain import CANVAS_TOKENS
 from bot.usage.histogram import MAX_RELATIVE_ERROR
 from bot.usage.intervals import INTERVAL_ORDER, column_name
 from bot.usage.report import (
@@ -22,74 +23,13 @@ from bot.usage.report import (
 INTERVAL_NAMES = {"whole": "whole"} | {column_name(kind): kind for kind in INTERVAL_ORDER}
 UNKNOWN = "unknown"
 EMPTY_CELL = "–"
-
-
-@dataclass(frozen=True, slots=True)
-class ReportSection:
-    """A table: the first column names its lines."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-def build_sections(report: UsageReport) -> Iterator[ReportSection]:
-    """The tables of a report that is not empty."""
-    name = report.query.by or ""
-    if report.query.by != "tool":
-        yield ReportSection(
-            "Tokens and canvases",
-            (name, *_TOKEN_COLUMNS),
-            tuple(_token_row(one) for one in report.shown_groups),
-        )
-        yield ReportSection(
-            "What went otherwise",
-            (name, *_OUTCOME_COLUMNS),
-            tuple(_outcome_row(one) for one in report.shown_groups),
-        )
-    yield from _build_seconds_sections(report, name)
-    tooled = [one for one in report.shown_groups if one.tools]
-    if any(one.tools and one.tools.calls for one in tooled):
-        spread = ("p50", "p95", "p99") if report.query.by == "tool" else ()
-        yield ReportSection(
-            "Tools",
-            (name, *_TOOL_COLUMNS, *spread),
-            tuple(_tool_row(one)[: 5 + len(spread)] for one in tooled),
-        )
-    if any(one.approvals for one in report.shown_groups):
-        lines = tuple(_approval_row(one.label, one.approvals) for one in report.shown_groups if one.approvals)
-        yield ReportSection("Tool calls that asked a person first", (name, *_APPROVAL_COLUMNS), lines)
-
-
-def build_notes(report: UsageReport) -> Iterator[str]:
-    """What is to be known about the figures."""
-    yield _describe_scope(report.query.scope)
-    whole = report.total
-    if whole.calls:
-        yield from _describe_unknown_counts(whole.calls)
-    if whole.turns and whole.turns.settled < whole.turns.turns:
-        missing = whole.turns.turns - whole.turns.settled
-        yield f"{missing:,} of {whole.turns.turns:,} turns have no account: their seconds are unknown, in no sum."
-    if report.query.scope.model is not None:
-        yield "Seconds and tools are those of the turns in which this model was asked."
-    yield _describe_percentiles(report)
-    yield from _describe_server(report)
-
-
 _TOKEN_COLUMNS = ("turns", "calls", "input", "cached", "output", "reasoning", "canvases est.", "s a canvas")
 _OUTCOME_COLUMNS = (
-    "thinking turns",
-    "their canvases",
-    "their seconds",
-    "empty",
-    "cut",
-    "stopped",
-    "failed",
-    "asked again",
+    *("thinking turns", "their canvases", "their seconds"),
+    *("empty", "cut", "stopped", "failed", "asked again"),
 )
 _TOOL_COLUMNS = ("calls", "failed", "how", "seconds")
-
-
+_PERCENTILE_COLUMNS = ("p50", "p95", "p99")
 _APPROVAL_COLUMNS = ("asked", "allowed", "denied", "not answered", "stopped", "open", "waited s")
 _APPROVAL_ANSWERS: tuple[tuple[str | None, ...], ...] = (
     ("once", "here"),
@@ -100,22 +40,62 @@ _APPROVAL_ANSWERS: tuple[tuple[str | None, ...], ...] = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ReportSection:
+    """A table; the first column names its rows."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def build_sections(report: UsageReport) -> Iterator[ReportSection]:
+    """The tables of a report that is not empty."""
+    label_column = report.query.by or ""
+    groups = report.shown_groups
+    if report.query.by != "tool":
+        token_rows = tuple(_token_row(group) for group in groups)
+        yield ReportSection("Tokens and canvases", (label_column, *_TOKEN_COLUMNS), token_rows)
+        outcome_rows = tuple(_outcome_row(group) for group in groups)
+        yield ReportSection("Retries, cut and failed calls", (label_column, *_OUTCOME_COLUMNS), outcome_rows)
+    yield from _build_seconds_sections(report, label_column)
+    yield from _build_tool_sections(report, label_column)
+
+
+def build_notes(report: UsageReport) -> Iterator[str]:
+    """What readers must know about the figures."""
+    yield _describe_scope(report.query.scope)
+    total = report.total
+    if total.calls:
+        yield from _describe_unknown_counts(total.calls)
+    if total.turns and total.turns.settled < total.turns.turns:
+        missing = total.turns.turns - total.turns.settled
+        turns = f"{missing:,} of {total.turns.turns:,} turns"
+        yield f"{turns} have no account: their seconds are unknown, in no sum."
+    if report.query.scope.model is not None:
+        yield "Seconds and tools are those of the turns in which this model was asked."
+    yield _describe_percentiles(report)
+    yield from _describe_server(report)
+
+
 def format_at_least(number: int, known: int, total: int, *, partial: int = 0) -> str:
-    """A sum over `known` of so many, some of them cut before their end."""
+    """A sum over the `known` of `total` calls, `partial` of which were cut before their end."""
     if total and not known:
         return UNKNOWN
-    return f"{'' if known == total and not partial else '≥ '}{number:,}"
+    if known == total and not partial:
+        return f"{number:,}"
+    return f"≥ {number:,}"
 
 
-def format_share(part: int, whole: int) -> str:
+def format_share(part: int, total: int) -> str:
     """A share of what is known; unknown if nothing is."""
-    if whole:
-        return f"{100 * part / whole:.1f} %"
+    if total:
+        return f"{100 * part / total:.1f} %"
     return UNKNOWN
 
 
 def format_seconds(value: float) -> str:
-    """Seconds with as many places as matter."""
+    """Seconds with as many decimal places as matter."""
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     if abs(value) >= 100:
@@ -125,7 +105,9 @@ def format_seconds(value: float) -> str:
 
 def _token_row(group: ReportGroup) -> tuple[str, ...]:
     calls = group.calls
-    turns = EMPTY_CELL if group.turns is None else f"{group.turns.turns:,}"
+    turns = EMPTY_CELL
+    if group.turns is not None:
+        turns = f"{group.turns.turns:,}"
     if calls is None:
         return (group.label, turns, "0", *[EMPTY_CELL] * 6)
     return (
@@ -142,35 +124,45 @@ def _token_row(group: ReportGroup) -> tuple[str, ...]:
 
 
 def _format_seconds_per_canvas(calls: CallSums) -> str:
-    if not calls.canvases or calls.canvases_known < calls.costing:
-        if calls.costing:
-            return UNKNOWN
-        return EMPTY_CELL
-    return f"{calls.busy / calls.canvases:.2f}"
+    if calls.canvases and calls.canvases_known >= calls.costing:
+        return f"{calls.busy / calls.canvases:.2f}"
+    if calls.costing:
+        return UNKNOWN
+    return EMPTY_CELL
 
 
 def _outcome_row(group: ReportGroup) -> tuple[str, ...]:
     calls = group.calls
     turns = group.turns
-    asked = ", ".join(f"{why} {count:,}" for why, count in sorted(group.retries_by_reason.items())) or "0"
+    retries = (f"{reason} {count:,}" for reason, count in sorted(group.retries_by_reason.items()))
+    thinking = seconds = canvases = empty = cut = stopped = failed = EMPTY_CELL
+    if turns is not None:
+        thinking = f"{turns.thinking:,}"
+        seconds = _format_thinking_seconds(turns)
+    if calls is not None:
+        canvases = _format_thinking_canvases(calls)
+        empty = f"{group.empty_replies:,}"
+        cut = f"{calls.cut:,}"
+        stopped = f"{calls.cancelled:,}"
+        failed = f"{calls.failed:,}"
     return (
         group.label,
-        EMPTY_CELL if turns is None else f"{turns.thinking:,}",
-        EMPTY_CELL if calls is None else _format_thinking_canvases(calls),
-        EMPTY_CELL if turns is None else _format_thinking_seconds(turns),
-        EMPTY_CELL if group.empty_replies is None else f"{group.empty_replies:,}",
-        *(
-            (EMPTY_CELL,) * 3
-            if calls is None
-            else (f"{calls.cut:,}", f"{calls.cancelled:,}", f"{calls.failed:,}")
-        ),
-        asked,
+        thinking,
+        canvases,
+        seconds,
+        empty,
+        cut,
+        stopped,
+        failed,
+        ", ".join(retries) or "0",
     )
 
 
 def _format_thinking_canvases(calls: CallSums) -> str:
-    whole = not calls.thinking or (calls.canvases_known == calls.costing and not calls.partial)
-    return f"{'' if whole else '≥ '}{calls.thinking_canvases:,}"
+    is_complete = not calls.thinking or (calls.canvases_known == calls.costing and not calls.partial)
+    if is_complete:
+        return f"{calls.thinking_canvases:,}"
+    return f"≥ {calls.thinking_canvases:,}"
 
 
 def _format_thinking_seconds(turns: TurnSums) -> str:
@@ -178,68 +170,86 @@ def _format_thinking_seconds(turns: TurnSums) -> str:
         return "0"
     if not turns.thinking_settled:
         return UNKNOWN
-    return (
-        f"{'' if turns.thinking_settled == turns.thinking else '≥ '}{format_seconds(turns.thinking_seconds)}"
-    )
+    return _format_known_seconds(turns.thinking_seconds, turns.thinking_settled, turns.thinking)
+
+
+def _format_known_seconds(seconds: float, known: int, total: int) -> str:
+    if known == total:
+        return format_seconds(seconds)
+    return f"≥ {format_seconds(seconds)}"
 
 
 def _build_seconds_sections(report: UsageReport, label_column: str) -> Iterator[ReportSection]:
-    turned = [one for one in report.shown_groups if one.turns and one.turns.settled]
-    if report.groups and turned:
-        columns = tuple(INTERVAL_NAMES[kind] for kind in INTERVAL_COLUMNS)
-        lines = tuple(
-            (one.label, *(format_seconds(value) for value in one.turns.seconds))
-            for one in turned
-            if one.turns
-        )
-        yield ReportSection("Seconds by interval", (label_column, *columns), lines)
-        if any(one.percentiles for one in turned):
-            spread = tuple((one.label, *_percentile_cells(one, "whole")) for one in turned)
-            yield ReportSection("Seconds a turn", (label_column, "turns", "p50", "p95", "p99"), spread)
+    seconds_by_group = [
+        (group, group.turns.seconds) for group in report.shown_groups if group.turns and group.turns.settled
+    ]
+    if report.groups and seconds_by_group:
+        names = tuple(INTERVAL_NAMES[interval] for interval in INTERVAL_COLUMNS)
+        rows = tuple((group.label, *map(format_seconds, seconds)) for group, seconds in seconds_by_group)
+        yield ReportSection("Seconds by interval", (label_column, *names), rows)
+        if any(group.percentiles for group, _ in seconds_by_group):
+            rows = tuple((group.label, *_percentile_cells(group, "whole")) for group, _ in seconds_by_group)
+            yield ReportSection("Seconds a turn", (label_column, "turns", *_PERCENTILE_COLUMNS), rows)
     if report.total.turns and report.total.turns.settled:
-        yield ReportSection(
-            "Seconds of all turns by interval" if report.groups else "Seconds by interval",
-            ("", "sum", "share", "turns with it", "p50", "p95", "p99"),
-            tuple(_interval_rows(report.total)),
-        )
+        title = "Seconds of all turns by interval" if report.groups else "Seconds by interval"
+        columns = ("", "sum", "share", "turns with it", *_PERCENTILE_COLUMNS)
+        yield ReportSection(title, columns, tuple(_interval_rows(report.total, report.total.turns)))
 
 
-def _interval_rows(group: ReportGroup) -> Iterator[tuple[str, ...]]:
-    assert group.turns is not None
-    whole = group.turns.seconds[0]
-    for kind, value in zip(INTERVAL_COLUMNS, group.turns.seconds, strict=True):
-        part = f"{100 * value / whole:.1f} %" if whole else EMPTY_CELL
-        yield (INTERVAL_NAMES[kind], format_seconds(value), part, *_percentile_cells(group, kind))
+def _interval_rows(total: ReportGroup, turns: TurnSums) -> Iterator[tuple[str, ...]]:
+    total_seconds = turns.seconds[0]
+    for interval, seconds in zip(INTERVAL_COLUMNS, turns.seconds, strict=True):
+        share = f"{100 * seconds / total_seconds:.1f} %" if total_seconds else EMPTY_CELL
+        cells = _percentile_cells(total, interval)
+        yield (INTERVAL_NAMES[interval], format_seconds(seconds), share, *cells)
 
 
 def _percentile_cells(group: ReportGroup, interval: str) -> tuple[str, str, str, str]:
-    found = group.percentiles.get(interval)
-    if found is None:
+    """The count, p50, p95 and p99."""
+    percentiles = group.percentiles.get(interval)
+    if percentiles is None:
         return (EMPTY_CELL,) * 4
-    return f"{found.count:,}", format_seconds(found.p50), format_seconds(found.p95), format_seconds(found.p99)
+    return (
+        f"{percentiles.count:,}",
+        format_seconds(percentiles.p50),
+        format_seconds(percentiles.p95),
+        format_seconds(percentiles.p99),
+    )
+
+
+def _build_tool_sections(report: UsageReport, label_column: str) -> Iterator[ReportSection]:
+    columns: tuple[str, ...] = (label_column, *_TOOL_COLUMNS)
+    if report.query.by == "tool":
+        columns += _PERCENTILE_COLUMNS
+    groups = [group for group in report.shown_groups if group.tools]
+    if any(group.tools and group.tools.calls for group in groups):
+        yield ReportSection("Tools", columns, tuple(_tool_row(group)[: len(columns)] for group in groups))
+    approval_rows = tuple(
+        _approval_row(group.label, group.approvals) for group in report.shown_groups if group.approvals
+    )
+    if approval_rows:
+        columns = (label_column, *_APPROVAL_COLUMNS)
+        yield ReportSection("Tool calls that asked a person first", columns, approval_rows)
 
 
 def _tool_row(group: ReportGroup) -> tuple[str, ...]:
+    """The cells of _TOOL_COLUMNS, and those of _PERCENTILE_COLUMNS."""
     assert group.tools is not None
     tools = group.tools
-    ended = {outcome or "not ended": count for outcome, count in tools.outcomes.items() if outcome != "ok"}
-    how = ", ".join(f"{outcome} {count:,}" for outcome, count in sorted(ended.items())) or "0"
-    if tools.timed == tools.calls:
-        took = format_seconds(tools.seconds)
-    else:
-        took = f"≥ {format_seconds(tools.seconds)}"
+    failures = {outcome or "not ended": count for outcome, count in tools.outcomes.items() if outcome != "ok"}
+    failure_text = ", ".join(f"{outcome} {count:,}" for outcome, count in sorted(failures.items())) or "0"
     return (
         group.label,
         f"{tools.calls:,}",
         f"{tools.failed:,}",
-        how,
-        took,
+        failure_text,
+        _format_known_seconds(tools.seconds, tools.timed, tools.calls),
         *_percentile_cells(group, "tools")[1:],
     )
 
 
 def _approval_row(label: str, approvals: ApprovalCounts) -> tuple[str, ...]:
-    counts = (sum(approvals.answers.get(one, 0) for one in some) for some in _APPROVAL_ANSWERS)
+    counts = [sum(approvals.answers.get(answer, 0) for answer in answers) for answers in _APPROVAL_ANSWERS]
     return (
         label,
         f"{approvals.calls:,}",
@@ -249,21 +259,30 @@ def _approval_row(label: str, approvals: ApprovalCounts) -> tuple[str, ...]:
 
 
 def _describe_scope(scope: Scope) -> str:
-    since = "the beginning" if scope.since is None else format_utc(scope.since)
-    until = "now" if scope.until is None else format_utc(scope.until)
-    chosen = {"chat": scope.chat, "user": scope.user, "model": scope.model}
-    only = "".join(f", {name} {value}" for name, value in chosen.items() if value is not None)
-    return f"From {since} to {until} (UTC){only}. Canvases are estimates: output tokens / 256, rounded up call by call."
+    since = "the beginning"
+    until = "now"
+    if scope.since is not None:
+        since = format_utc(scope.since)
+    if scope.until is not None:
+        until = format_utc(scope.until)
+    filters = {"chat": scope.chat, "user": scope.user, "model": scope.model}
+    filter_text = "".join(f", {name} {value}" for name, value in filters.items() if value is not None)
+    estimates = "Canvases are estimates: output tokens / 256, rounded up call by call."
+    return f"From {since} to {until} (UTC){filter_text}. {estimates}"
 
 
 def _describe_unknown_counts(calls: CallSums) -> Iterator[str]:
-    told = {"input": calls.input_known, "cached": calls.cached_known, "output": calls.output_known}
-    told["reasoning"] = calls.reasoning_known
-    unknown = ", ".join(
-        f"{name} of {calls.calls - known:,}" for name, known in told.items() if known < calls.calls
-    )
+    known_counts = {
+        "input": calls.input_known,
+        "cached": calls.cached_known,
+        "output": calls.output_known,
+        "reasoning": calls.reasoning_known,
+    }
+    unknown_counts = {name: calls.calls - known for name, known in known_counts.items()}
+    unknown = ", ".join(f"{name} of {count:,}" for name, count in unknown_counts.items() if count > 0)
     if unknown:
-        yield f"Unknown, for the server did not tell: {unknown} of {calls.calls:,} calls; sums leave them out."
+        of_calls = f"{unknown} of {calls.calls:,} calls"
+        yield f"Unknown, for the server did not tell: {of_calls}; sums leave them out."
     if calls.partial:
         yield f"{calls.partial:,} calls were cut; they count with what the server had told by then."
 
@@ -273,8 +292,10 @@ def _describe_percentiles(report: UsageReport) -> str:
         case "exact":
             return "Percentiles are exact, over the turns in which the interval occurred."
         case "buckets":
-            return f"Percentiles are from counts by size, within {100 * MAX_RELATIVE_ERROR:.1f} % of the true ones."
-    return f"Percentiles are not shown: these are more than {MAX_EXACT_TURNS:,} turns. Take whole days of everybody, or fewer turns."
+            error = f"{100 * MAX_RELATIVE_ERROR:.1f} %"
+            return f"Percentiles are from counts by size, within {error} of the true ones."
+    reason = f"these are more than {MAX_EXACT_TURNS:,} turns"
+    return f"Percentiles are not shown: {reason}. Take whole days of everybody, or fewer turns."
 
 
 def _describe_server(report: UsageReport) -> Iterator[str]:
@@ -284,8 +305,9 @@ def _describe_server(report: UsageReport) -> Iterator[str]:
     if server.steps is None or not server.committed:
         yield "The server's own step counters are unknown."
     else:
-        canvases = server.committed / 256
+        canvases = server.committed / CANVAS_TOKENS
         steps = server.steps / canvases - 1  # one of them commits the canvas
-        yield f"The server itself counted {canvases:,.0f} canvases, {steps:.1f} denoising steps each, whoever asked."
+        counted = f"{canvases:,.0f} canvases, {steps:.1f} denoising steps each"
+        yield f"The server itself counted {counted}, whoever asked."
     if server.gap is not None:
         yield f"It counted {server.gap:,} tokens more than we did; below zero is fewer."

@@ -1,8 +1,7 @@
-"""Measures what turns are at while they are at it: spans by the wall clock, held in memory until they are
-stored.
+"""Measures turns while they run: spans by the wall clock, kept in memory until they are stored.
 
-Owns which turns are being measured. A turn is one task after another (taken, played, delivered), so each
-hands the measuring on at the moment it ends; what goes on beside them is measured on tracks of its own.
+Owns which turns are measured. A turn is one task after another (taken, executed, delivered), so each passes
+the measurement on when it ends; what runs in parallel is measured on timelines of its own.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ NO_LANE = Lane(0)
 
 
 class Timeline:
-    """What one task is at, one thing at a time; `hear` is told of each piece once it is over."""
+    """What one task does, one kind of work at a time; `on_span` gets each span when it is over."""
 
     def __init__(
         self,
@@ -26,7 +25,7 @@ class Timeline:
         base_kind: IntervalKind | None = None,
         since: float | None = None,
     ) -> None:
-        """`base` is what it is at when nothing else is said, from `since` on; None: at nothing that counts."""
+        """`base_kind` is measured from `since` on, except inside `measure`; None: nothing is."""
         self._on_span = on_span
         self._base_kind = base_kind
         self._override: IntervalKind | None = None
@@ -34,24 +33,24 @@ class Timeline:
         self._since = time.time() if since is None else since
 
     def set_base(self, kind: IntervalKind | None) -> None:
-        """When nothing else is said it is at this from now on."""
+        """Measure this from now on, except inside `measure`; None: nothing."""
         self._base_kind = kind
         self._update()
 
     @contextmanager
     def measure(self, kind: IntervalKind) -> Iterator[Callable[[IntervalKind], None]]:
-        """It is at this while the block runs, or at what the function that is given is told meanwhile."""
-        before = self._override
+        """Measure this while the block runs; the function it gets switches to another kind."""
+        previous = self._override
         self._override = kind
         self._update()
         try:
             yield self._switch
         finally:
-            self._override = before
+            self._override = previous
             self._update()
 
     def open_span(self, now: float) -> Span | None:
-        """The piece that is not over."""
+        """The span that is not over, as if it ended now."""
         if self._kind is None:
             return None
         return Span(self._kind, self._since, now)
@@ -72,10 +71,10 @@ class Timeline:
 
 
 class TurnTimer:
-    """Of one turn, named by its first inbox item. `over`: it has ended, and is the sender's once it is handed
-    on.
+    """The timer of one turn, named by its first inbox item.
 
-    `stored` are the spans an earlier process has measured, `since` is when our own work on it began.
+    `since` is when our own work on it began, `stored_spans` are what an earlier process measured. After
+    `has_ended` it belongs to the sender as soon as it is handed over.
     """
 
     def __init__(
@@ -97,39 +96,39 @@ class TurnTimer:
 
     @contextmanager
     def measure_parallel(self, kind: IntervalKind) -> Iterator[None]:
-        """Something goes on beside the turn's own task while the block runs."""
-        track = Timeline(self._spans.append, kind)
-        self._parallel.append(track)
+        """Measure something in parallel to the turn's own task while the block runs."""
+        timeline = Timeline(self._spans.append, kind)
+        self._parallel.append(timeline)
         try:
             yield
         finally:
-            self._parallel.remove(track)
-            track.set_base(None)
+            self._parallel.remove(timeline)
+            timeline.set_base(None)
 
     def add_span(self, span: Span) -> None:
-        """This was measured elsewhere."""
+        """Add what was measured elsewhere."""
         self._spans.append(span)
 
     def hand_over(self) -> None:
-        """The turn's own task has nothing more to do; the sender is at it."""
+        """The turn's own task is done; the sender measures the delivery."""
         self._timeline.set_base(None)
 
     def wait_in_lane(self) -> None:
-        """It waits for a message of a person in its lane."""
+        """The turn waits for a user's message in its lane."""
         self._timeline.set_base("lane wait")
 
     def resume(self) -> None:
-        """It is at work again."""
+        """The turn is being worked on again."""
         self._timeline.set_base("own")
 
     def spans(self, now: float) -> list[Span]:
         """All that was measured; what is not over counts up to `now`."""
-        pieces = [track.open_span(now) for track in (self._timeline, *self._parallel)]
-        return [*self._spans, *(piece for piece in pieces if piece is not None)]
+        open_spans = [timeline.open_span(now) for timeline in (self._timeline, *self._parallel)]
+        return [*self._spans, *(span for span in open_spans if span is not None)]
 
 
 class TurnTimers:
-    """All turns being measured by this process, which began at `began_at` (epoch seconds)."""
+    """All turns that this process measures; it started at `began_at` (epoch seconds, None: now)."""
 
     def __init__(self, began_at: float | None = None) -> None:
         self.began_at = time.time() if began_at is None else began_at
@@ -143,78 +142,82 @@ class TurnTimers:
         return iter([*self._by_item.values()])
 
     def find(self, item: int) -> TurnTimer | None:
-        """The watch of the turn that began with this item."""
+        """The timer of the turn that began with this item."""
         return self._by_item.get(item)
 
     def open(self, item: InboxItem, lane: Lane) -> TurnTimer:
-        """The watch of a turn whose first item was just taken, for the first time or after a wait for a
-        person, or is handled again after a restart.
+        """The timer of a turn whose first item was just taken.
+
+        It is taken for the first time, after a wait for a person, or again after a restart.
         """
-        if found := self.find(item.id):
-            found.resume()
-            return found
-        goes_on = item.attempt > 1 and item.stored_spans is None
-        if goes_on:
+        timer = self.find(item.id)
+        if timer is not None:
+            timer.resume()
+            return timer
+        since = item.taken_at
+        if item.attempt > 1 and item.stored_spans is None:
             since = max(item.received_at, self.began_at)
-        else:
-            since = item.taken_at
         return self.add(TurnTimer(item.id, lane, since=since, stored_spans=parse_spans(item.stored_spans)))
 
     def add(self, timer: TurnTimer) -> TurnTimer:
-        """Hear for this watch what is done to deliver its messages, and have it stored."""
+        """Measure the delivery of this turn's messages, too, and let the timer be stored."""
         self._by_item[timer.item] = timer
         self._by_lane.setdefault(timer.lane, []).append(timer)
         self._changed.set()
         return timer
 
     def end(self, item: int, lane: Lane, stored_spans: str | None) -> None:
-        """A turn that nobody was at has ended; what was measured of it is stored, and its account can be
-        made.
-        """
-        watch = self.find(item) or self.add(TurnTimer(item, lane, stored_spans=parse_spans(stored_spans)))
-        watch.has_ended = True
+        """A turn has ended that no task worked on; with the stored spans its breakdown can be built."""
+        timer = self.find(item) or self.add(TurnTimer(item, lane, stored_spans=parse_spans(stored_spans)))
+        timer.has_ended = True
 
     def forget(self, item: int) -> None:
-        """It is no turn, or its account is stored."""
-        if watch := self._by_item.pop(item, None):
-            here = self._by_lane[watch.lane]
-            here.remove(watch)
-            if not here:
-                del self._by_lane[watch.lane]
+        """Drop the timer of an item that is no turn, or whose breakdown is stored."""
+        timer = self._by_item.pop(item, None)
+        if timer is None:
+            return
+        lane_timers = self._by_lane[timer.lane]
+        lane_timers.remove(timer)
+        if not lane_timers:
+            del self._by_lane[timer.lane]
 
     def delivery_timeline(self, lane: Lane) -> Timeline:
-        """What is done to deliver a lane's messages; it counts for all turns of the lane."""
+        """The timeline of the delivery of a lane's messages; it counts for all turns of the lane."""
         return self._deliveries.setdefault(lane, Timeline(partial(self._add_delivery_span, lane)))
 
     def hand_over(self, lane: Lane) -> None:
-        """Something waits to be delivered in this lane; its turns that are over are the sender's from now on."""
+        """A message waits to be delivered in this lane; its ended turns belong to the sender from now on."""
         self.delivery_timeline(lane).set_base("own")
-        for watch in self._by_lane.get(lane, ()):
-            if watch.has_ended:
-                watch.hand_over()
+        for timer in self._by_lane.get(lane, ()):
+            if timer.has_ended:
+                timer.hand_over()
 
     def end_delivery(self, lane: Lane) -> None:
         """Nothing is delivered in this lane any more."""
-        if track := self._deliveries.pop(lane, None):
-            track.set_base(None)
+        timeline = self._deliveries.pop(lane, None)
+        if timeline is not None:
+            timeline.set_base(None)
 
     def spans(self, timer: TurnTimer, now: float) -> list[Span]:
         """All that was measured of a turn; what is not over counts up to `now`."""
-        track = self._deliveries.get(timer.lane)
-        piece = track.open_span(now) if track else None
-        return [*timer.spans(now), *([piece] if piece else ())]
+        spans = timer.spans(now)
+        delivery = self._deliveries.get(timer.lane)
+        open_span = delivery and delivery.open_span(now)
+        if open_span:
+            spans.append(open_span)
+        return spans
 
     async def wait_until_measuring(self) -> None:
-        """Until a turn is measured, or nothing will be."""
+        """Wait until a turn is measured, or the timers are closed."""
         while not self._by_item and not self._closed:
             self._changed.clear()
             await self._changed.wait()
 
     def close(self) -> None:
-        """Nobody is to wait for anything to be measured any more."""
+        """Nothing more will be measured; nobody needs to wait for it."""
         self._closed = True
         self._changed.set()
 
     def _add_delivery_span(self, lane: Lane, span: Span) -> None:
-        for watch in self._by_lane.get(lane, ()):
-            watch.add_span(span)
+        for timer in self._by_lane.get(lane, ()):
+            timer.add_span(span)

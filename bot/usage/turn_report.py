@@ -1,6 +1,6 @@
-"""One turn told step by step: what was decided, what happened when, where its seconds went. Pure.
+"""One turn step by step: what was decided, what happened when, where its seconds went. Pure.
 
-Texts stand only where they were asked for, and it is said that they do.
+Texts are shown only where they were asked for, and a line says so.
 """
 
 import json
@@ -17,32 +17,6 @@ TEXTS_SHOWN_NOTICE = (
     "Texts are shown: what people, the model and tools wrote stands below. That it was read stands in"
     " `canvasgram report audit`."
 )
-
-
-def render_lines(turn: TurnSteps) -> Iterator[str]:
-    """The turn for a terminal."""
-    yield f"Turn {turn.id} in chat {escape_for_terminal(turn.chat)}, of user {turn.user}: {escape_for_terminal(turn.ending or turn.state)}"
-    yield f"Thinking: {'on' if turn.thinking else 'off'}, for: {escape_for_terminal(turn.thinking_why) or 'unknown'}"
-    if turn.endpoint_why is not None:
-        which = "first" if turn.endpoint == "main" else "second"
-        yield f"Endpoint: the {which}, for: {escape_for_terminal(turn.endpoint_why)}"
-    yield ""
-    yield f"{format_utc(turn.received_at)} UTC, and seconds since:"
-    for at, _, line in sorted(_turn_events(turn), key=lambda one: one[:2]):
-        yield f"{at - turn.received_at:10.3f}  {line}"
-    yield ""
-    yield from _breakdown_lines(turn)
-    for said in turn.said:
-        yield ""
-        yield f"{escape_for_terminal(said.role)}:"
-        yield from (f"    {escape_for_terminal(line)}" for line in said.text.splitlines())
-
-
-def render_json(turn: TurnSteps) -> str:
-    """The same for machines, in plain ASCII."""
-    return json.dumps(asdict(turn), indent=1)
-
-
 ANSWER_LABELS = {
     "once": "allowed once",
     "here": "allowed for a while",
@@ -50,28 +24,53 @@ ANSWER_LABELS = {
     "expired": "nobody answered in time",
     "stopped": "stopped before an answer",
 }
-"""What came of a question, in words."""
+"""How an approval was answered."""
+_SERVER_TIME_FIELDS = ("queue_time_ms", "time_to_first_token_ms", "generation_time_ms")
 
-TurnEvent = tuple[float, int, str]  # epoch seconds, the order of what happens at once, what happened
+TurnEvent = tuple[float, int, str]  # epoch seconds, the order of simultaneous events, what happened
+
+
+def render_lines(turn: TurnSteps) -> Iterator[str]:
+    """The turn for a terminal."""
+    ending = escape_for_terminal(turn.ending or turn.state)
+    yield f"Turn {turn.id} in chat {escape_for_terminal(turn.chat)}, of user {turn.user}: {ending}"
+    thinking = "on" if turn.thinking else "off"
+    yield f"Thinking: {thinking}, for: {escape_for_terminal(turn.thinking_why) or 'unknown'}"
+    if turn.endpoint_why is not None:
+        endpoint = "first" if turn.endpoint == "main" else "second"
+        yield f"Endpoint: the {endpoint}, for: {escape_for_terminal(turn.endpoint_why)}"
+    yield ""
+    yield f"{format_utc(turn.received_at)} UTC, and seconds since:"
+    for time, _, text in sorted(_turn_events(turn), key=lambda event: event[:2]):
+        yield f"{time - turn.received_at:10.3f}  {text}"
+    yield ""
+    yield from _breakdown_lines(turn)
+    for utterance in turn.said:
+        yield ""
+        yield f"{escape_for_terminal(utterance.role)}:"
+        yield from (f"    {escape_for_terminal(line)}" for line in utterance.text.splitlines())
+
+
+def render_json(turn: TurnSteps) -> str:
+    """The same for machines, in plain ASCII."""
+    return json.dumps(asdict(turn), indent=1)
 
 
 def _turn_events(turn: TurnSteps) -> Iterator[TurnEvent]:
     yield turn.received_at, 0, "received from Telegram"
     if turn.taken_at is not None:
-        yield (
-            turn.taken_at,
-            1,
-            f"taken up, after {format_seconds(turn.taken_at - turn.received_at)} s of waiting",
-        )
+        waited = format_seconds(turn.taken_at - turn.received_at)
+        yield turn.taken_at, 1, f"taken up, after {waited} s of waiting"
     yield turn.began_at, 2, "the turn begins"
     for number, call in enumerate(turn.calls, start=1):
-        yield from ((at, 3, f"call {number}: {line}") for at, line in _call_events(call))
+        yield from ((time, 3, f"call {number}: {text}") for time, text in _call_events(call))
     for tool in turn.tools:
-        yield from ((at, 4, line) for at, line in _tool_events(tool))
+        name = escape_for_terminal(tool.name)
+        yield from ((time, 4, f"tool {name}{text}") for time, text in _tool_events(tool))
     if turn.ended_at is not None:
         yield turn.ended_at, 5, f"the turn ends: {escape_for_terminal(turn.ending or turn.state)}"
     for number, part in enumerate(turn.parts, start=1):
-        yield from ((at, 6, f"message {number} {line}") for at, line in _part_events(part))
+        yield from ((time, 6, f"message {number} {text}") for time, text in _part_events(part))
 
 
 def _part_events(part: PartStep) -> Iterator[tuple[float, str]]:
@@ -84,40 +83,44 @@ def _part_events(part: PartStep) -> Iterator[tuple[float, str]]:
 
 
 def _call_events(call: CallStep) -> Iterator[tuple[float, str]]:
-    why = f", again: {escape_for_terminal(call.again)}" if call.again else ""
-    thinking = "thinking" if call.thinking else "no thinking"
-    yield (
-        call.created_at,
-        f"{escape_for_terminal(call.purpose)} asked of {escape_for_terminal(call.model)}, {thinking}{why}",
-    )
+    yield call.created_at, _describe_request(call)
     if call.seat_at is not None:
-        yield call.seat_at, f"has a seat, after {format_seconds(call.seat_at - call.created_at)} s of waiting"
+        waited = format_seconds(call.seat_at - call.created_at)
+        yield call.seat_at, f"has a seat, after {waited} s of waiting"
     if call.first_block_at is not None:
-        since = call.created_at if call.seat_at is None else call.seat_at
-        yield (
-            call.first_block_at,
-            f"first block, {format_seconds(call.first_block_at - since)} s after its seat",
-        )
+        seconds = format_seconds(call.first_block_at - (call.seat_at or call.created_at))
+        yield call.first_block_at, f"first block, {seconds} s after its seat"
     if call.ended_at is None:
         yield call.created_at, "has not ended"
         return
-    failed = f" ({escape_for_terminal(call.error)})" if call.error else ""
-    reason = escape_for_terminal(call.finish_reason or "unknown")
-    yield (
-        call.ended_at,
-        f"{escape_for_terminal(call.outcome or 'unknown')}{failed}, finish reason {reason}; {_format_tokens(call)}",
-    )
+    yield call.ended_at, _describe_end(call)
     if call.server_ms:
         yield call.ended_at, f"the server's own times: {_format_server_times(call.server_ms)}"
 
 
-_SERVER_TIME_FIELDS = ("queue_time_ms", "time_to_first_token_ms", "generation_time_ms")
+def _describe_request(call: CallStep) -> str:
+    thinking = "thinking" if call.thinking else "no thinking"
+    text = f"{escape_for_terminal(call.purpose)} asked of {escape_for_terminal(call.model)}, {thinking}"
+    if call.again:
+        text += f", again: {escape_for_terminal(call.again)}"
+    return text
+
+
+def _describe_end(call: CallStep) -> str:
+    outcome = escape_for_terminal(call.outcome or "unknown")
+    if call.error:
+        outcome += f" ({escape_for_terminal(call.error)})"
+    reason = escape_for_terminal(call.finish_reason or "unknown")
+    return f"{outcome}, finish reason {reason}; {_format_tokens(call)}"
 
 
 def _format_server_times(server_ms: str) -> str:
-    """Its times without its rates, a mean by token included: those mislead where text comes by the canvas."""
-    told = json.loads(server_ms)
-    times = {name.removesuffix("_ms"): value for name, value in told.items() if name in _SERVER_TIME_FIELDS}
+    """The server's times without its rates, a mean per token included.
+
+    Rates mislead where text comes by the canvas.
+    """
+    values = json.loads(server_ms)
+    times = {name.removesuffix("_ms"): value for name, value in values.items() if name in _SERVER_TIME_FIELDS}
     return ", ".join(
         f"{escape_for_terminal(name.replace('_', ' '))} {value:.1f} ms" for name, value in times.items()
     )
@@ -126,23 +129,25 @@ def _format_server_times(server_ms: str) -> str:
 def _format_tokens(call: CallStep) -> str:
     if call.prompt_tokens is None and call.completion_tokens is None:
         return f"tokens unknown: {escape_for_terminal(call.usage_missing or 'the server did not tell')}"
-    least = "≥ " if call.usage_partial else ""
-    told = {"in": call.prompt_tokens, "cached": call.cached_tokens}
-    inputs = ", ".join(f"{_format_count(number)} {name}" for name, number in told.items())
+    inputs = f"{_format_count(call.prompt_tokens)} in, {_format_count(call.cached_tokens)} cached"
     output = _format_count(call.completion_tokens)
-    reasoning = _format_count(call.reasoning_tokens)
     if call.purpose == "decision":
         return f"{inputs}, {output} out"
-    if call.completion_tokens is None:
-        canvases = "canvases unknown"
-    else:
-        canvases = _format_canvases(call.completion_tokens, least)
-    return f"{inputs}, {least}{output} out, {least}{reasoning} of them thought, {canvases}"
+    prefix = ""
+    if call.usage_partial:
+        prefix = "≥ "
+    reasoning = _format_count(call.reasoning_tokens)
+    canvases = _format_canvases(call.completion_tokens, prefix)
+    return f"{inputs}, {prefix}{output} out, {prefix}{reasoning} of them thought, {canvases}"
 
 
-def _format_canvases(tokens: int, prefix: str) -> str:
+def _format_canvases(tokens: int | None, prefix: str) -> str:
+    if tokens is None:
+        return "canvases unknown"
     count = -(-tokens // CANVAS_TOKENS)
-    return f"{prefix}{count} canvas{'' if count == 1 else 'es'} (estimated)"
+    if count == 1:
+        return f"{prefix}1 canvas (estimated)"
+    return f"{prefix}{count} canvases (estimated)"
 
 
 def _format_count(number: int | None) -> str:
@@ -152,27 +157,28 @@ def _format_count(number: int | None) -> str:
 
 
 def _tool_events(tool: ToolStep) -> Iterator[tuple[float, str]]:
-    name = escape_for_terminal(tool.name)
+    """What happened to a tool call and when; the texts follow the tool's name."""
     if tool.asked_at is not None:
-        yield tool.asked_at, f"tool {name}: a person is asked"
+        yield tool.asked_at, ": a person is asked"
     if tool.answered_at is not None:
-        yield (
-            tool.answered_at,
-            f"tool {name}: {ANSWER_LABELS.get(tool.answer or '', escape_for_terminal(tool.answer or ''))}",
-        )
+        answer = tool.answer or ""
+        yield tool.answered_at, f": {ANSWER_LABELS.get(answer, escape_for_terminal(answer))}"
     if tool.began_at is not None:
-        if tool.arguments is None:
-            arguments = ""
-        else:
-            arguments = f" {escape_for_terminal(tool.arguments)}"
-        yield tool.began_at, f"tool {name} begins{arguments}"
+        text = " begins"
+        if tool.arguments is not None:
+            text += f" {escape_for_terminal(tool.arguments)}"
+        yield tool.began_at, text
     if tool.ended_at is not None:
-        if tool.began_at is None:
-            took = ""
-        else:
-            took = f" after {format_seconds(tool.ended_at - tool.began_at)} s"
-        result = "" if tool.result is None else f": {escape_for_terminal(tool.result)}"
-        yield tool.ended_at, f"tool {name}: {escape_for_terminal(tool.outcome or 'unknown')}{took}{result}"
+        yield tool.ended_at, f": {_describe_tool_end(tool, tool.ended_at)}"
+
+
+def _describe_tool_end(tool: ToolStep, ended_at: float) -> str:
+    text = escape_for_terminal(tool.outcome or "unknown")
+    if tool.began_at is not None:
+        text += f" after {format_seconds(ended_at - tool.began_at)} s"
+    if tool.result is not None:
+        text += f": {escape_for_terminal(tool.result)}"
+    return text
 
 
 def _breakdown_lines(turn: TurnSteps) -> Iterator[str]:
@@ -180,6 +186,6 @@ def _breakdown_lines(turn: TurnSteps) -> Iterator[str]:
         yield "Where the seconds went: unknown, for the turn has no account (yet)."
         return
     yield "Where the seconds went:"
-    for kind, value in turn.account.items():
-        if value or kind == "whole":
-            yield f"{value:10.3f}  {INTERVAL_NAMES[kind]}"
+    for interval, seconds in turn.account.items():
+        if seconds or interval == "whole":
+            yield f"{seconds:10.3f}  {INTERVAL_NAMES[interval]}"

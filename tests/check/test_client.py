@@ -1,4 +1,4 @@
-"""The wire of a check before servers that answer rubbish: it counts, gives up in time, and never lets go of a
+"""The client of a check against servers that answer rubbish: it counts, gives up in time, and never leaks a
 key.
 """
 
@@ -14,9 +14,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from bot.check import client as wire
-from bot.check.client import CallBudgetSpent, CallLost, CheckLimits, ProbeClient
-from bot.check.gauges import parse_gauges
+from bot.check import client
+from bot.check.client import CallBudgetSpent, CallLost, CheckLimits, ProbeClient, parse_gauges
 from bot.check.observations import Gauges
 from bot.check.report import RULES
 from bot.check.response import ResponseAccumulator, parse_error_message
@@ -28,7 +27,8 @@ class ConstantServer:
     """A server that gives the same answer to everything."""
 
     def __init__(self, body: str, status: int = 200) -> None:
-        self.body, self.status = body, status
+        self.body = body
+        self.status = status
         self.requests: list[tuple[str, str | None]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -39,13 +39,13 @@ class ConstantServer:
 
 
 async def call_server(server: ConstantServer, body: dict[str, Any], limits: CheckLimits | None = None) -> Any:
-    """The answer of the server, or how the call was lost."""
+    """The response of the server, or how the call was lost."""
     async with serve(server) as url, httpx.AsyncClient() as http:
         try:
             return await ProbeClient(http, f"{url}/v1", "secret-key", limits or CheckLimits()).call_model(
                 body
             )
-        except CallLost as lost:  # here, because whoever serves would put it into a group
+        except CallLost as lost:  # serving would put it into a group
             return lost
 
 
@@ -54,7 +54,7 @@ def sse_event(**chunk: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("body", "streamed", "words"),
+    ("body", "streamed", "message"),
     [
         ("{", False, "cannot be read"),
         ("[]", False, "cannot be read"),
@@ -63,52 +63,50 @@ def sse_event(**chunk: Any) -> str:
         (sse_event(error={"message": "engine died"}), True, "in the middle of a reply: engine died"),
         (sse_event(choices=[{"delta": {"content": "half"}}]), True, "broke the reply off"),
         ("", True, "broke the reply off"),
-        (f": {'x' * (wire.MAX_RESPONSE_CHARACTERS + 1)}\n\n", True, "cannot be read"),
+        (f": {'x' * (client.MAX_RESPONSE_CHARACTERS + 1)}\n\n", True, "cannot be read"),
     ],
 )
-async def test_what_is_no_reply_is_lost(body: str, streamed: bool, words: str) -> None:
+async def test_what_is_no_reply_is_lost(body: str, streamed: bool, message: str) -> None:
     lost = await call_server(ConstantServer(body), {"stream": streamed})
     assert isinstance(lost, CallLost)
-    assert words in str(lost)
+    assert message in str(lost)
 
 
 async def test_a_refusal_is_an_answer_without_the_key() -> None:
     answer = await call_server(
         ConstantServer('{"error": {"message": "no, not with secret-key\\u001b[2J"}}', 400), {}
     )
-    assert (answer.status, answer.words) == (400, "no, not with [hidden][2J")
+    assert (answer.status, answer.error_message) == (400, "no, not with [hidden][2J")
 
 
-async def test_failures_of_the_server_are_lost_and_its_business_is_told_apart() -> None:
-    failed, busy = (
-        await call_server(ConstantServer('{"error": "oh"}', 500), {}),
-        await call_server(ConstantServer("busy", 503), {}),
-    )
+async def test_failures_of_the_server_are_lost_calls_and_a_busy_one_is_distinguished() -> None:
+    failed = await call_server(ConstantServer('{"error": "oh"}', 500), {})
+    busy = await call_server(ConstantServer("busy", 503), {})
     assert str(failed) == "it failed with HTTP 500: oh"
-    assert isinstance(busy, wire.EndpointBusy)
-    assert not isinstance(failed, wire.EndpointBusy)
+    assert isinstance(busy, client.EndpointBusy)
+    assert not isinstance(failed, client.EndpointBusy)
 
 
 async def test_no_request_leaves_once_all_calls_are_made() -> None:
     server = ConstantServer("{}")
     async with serve(server) as url, httpx.AsyncClient() as http:
-        line = ProbeClient(http, f"{url}/v1", None, CheckLimits(max_calls=2))
-        await line.request_route("GET", "/version")
-        assert await line.read_gauges() is None
+        probe_client = ProbeClient(http, f"{url}/v1", None, CheckLimits(max_calls=2))
+        await probe_client.request_route("GET", "/version")
+        assert await probe_client.read_gauges() is None
         with pytest.raises(CallBudgetSpent):
-            await line.request_route("GET", "models")
+            await probe_client.request_route("GET", "models")
         with pytest.raises(CallBudgetSpent):
-            await line.call_model({})
+            await probe_client.call_model({})
     assert server.requests == [("/version", None), ("/metrics", None)]
-    assert line.calls == 2
+    assert probe_client.calls == 2
 
 
 async def test_the_key_is_left_out_where_it_is_asked_for() -> None:
     server = ConstantServer("{}")
     async with serve(server) as url, httpx.AsyncClient() as http:
-        line = ProbeClient(http, f"{url}/v1", "k", CheckLimits())
-        await line.request_route("GET", "models")
-        await line.request_route("GET", "models", with_key=False)
+        probe_client = ProbeClient(http, f"{url}/v1", "k", CheckLimits())
+        await probe_client.request_route("GET", "models")
+        await probe_client.request_route("GET", "models", with_key=False)
     assert server.requests == [("/v1/models", "Bearer k"), ("/v1/models", None)]
 
 
@@ -120,19 +118,21 @@ async def test_an_address_that_is_none_is_lost() -> None:
 
 
 def test_pieces_of_a_call_are_joined_and_both_names_of_thoughts_are_known() -> None:
-    hearing = ResponseAccumulator(10.0)
-    piece = {"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"a"'}}
-    hearing.add_chunk({"choices": [{"delta": {"reasoning_content": "hm", "tool_calls": [piece]}}]}, 11.0)
+    accumulator = ResponseAccumulator(10.0)
+    part = {"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"a"'}}
+    accumulator.add_chunk({"choices": [{"delta": {"reasoning_content": "hm", "tool_calls": [part]}}]}, 11.0)
     more = {"index": 0, "function": {"arguments": ": 1}"}}
-    hearing.add_chunk({"choices": [{"delta": {"tool_calls": [more]}, "finish_reason": "tool_calls"}]}, 12.0)
-    answer = hearing.build_response(200, 13.0)
+    accumulator.add_chunk(
+        {"choices": [{"delta": {"tool_calls": [more]}, "finish_reason": "tool_calls"}]}, 12.0
+    )
+    answer = accumulator.build_response(200, 13.0)
     assert [(call.id, call.name, call.arguments) for call in answer.calls] == [("a", "f", '{"a": 1}')]
     assert (answer.reasoning, answer.finish, answer.seconds) == ("hm", "tool_calls", 3.0)
     assert [block.after_seconds for block in answer.blocks] == [1.0, 2.0]
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "message"),
     [
         ({"error": "Unauthorized"}, "Unauthorized"),
         ({"error": {"message": "a\nb"}}, "a b"),
@@ -141,8 +141,8 @@ def test_pieces_of_a_call_are_joined_and_both_names_of_thoughts_are_known() -> N
         ({"error": {"message": "bad {'input': 'what a person wrote'}"}}, "bad {"),
     ],
 )
-def test_the_words_of_an_error_are_one_line(body: object, words: str) -> None:
-    assert parse_error_message(body) == words
+def test_the_words_of_an_error_are_one_line(body: object, message: str) -> None:
+    assert parse_error_message(body) == message
 
 
 def test_gauges_are_summed_over_engines() -> None:
@@ -151,9 +151,9 @@ def test_gauges_are_summed_over_engines() -> None:
     assert parse_gauges(page + "vllm:num_requests_waiting 0.0") == Gauges(3, 0)
 
 
-KEYS = """choices delta message content tool_calls function usage finish_reason index data id completion_tokens
-    prompt_tokens_details metrics queue_time_ms version token_strs tokens prompt_text max_model_len error answers
-    arguments name"""
+KEYS = """choices delta message content tool_calls function usage finish_reason index data id
+    completion_tokens prompt_tokens_details metrics queue_time_ms version token_strs tokens prompt_text
+    max_model_len error answers arguments name"""
 keys = st.sampled_from(KEYS.split())
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -177,11 +177,11 @@ KNOWN_BODY = {"data": [{"id": "m"}]}
 def test_whatever_a_server_answers_a_report_comes_of_it(body: dict[str, Any], status: int) -> None:
     async def report() -> None:
         async with serve(ConstantServer(json.dumps({**KNOWN_BODY, **body}), status)) as url:
-            found = await check_url(
+            check_report = await check_url(
                 url, limits=CheckLimits(call_seconds=5, route_seconds=5, pause_seconds=(0.0,))
             )
-        assert len(found.findings) == len(RULES)
-        assert found.calls <= 40
-        assert found.exit_code != 0
+        assert len(check_report.findings) == len(RULES)
+        assert check_report.calls <= 40
+        assert check_report.exit_code != 0
 
     asyncio.run(report())

@@ -1,4 +1,4 @@
-"""`canvasgram check`: which endpoint is meant, what is printed, and how it ends."""
+"""`canvasgram check`: which endpoint is checked, what is printed, and the exit code."""
 
 import asyncio
 import contextlib
@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import typer.testing
 
-import bot.__main__ as command_line
+import bot.cli.main as command_line
 from bot import terminal
-from bot.check import command
+from bot.check import probe
 from bot.check.findings import EXIT_CODES, CheckReport, Finding
 from bot.check.probe import CheckOptions
 from bot.errors import SettingsRefused
@@ -38,12 +38,12 @@ def test_the_settings_name_the_endpoint_without_a_token(folder: Path) -> None:
     env.write_text(
         "MODEL_URL=http://gpu:8000\nMODEL_API_KEY=k\nMODEL_NAME=m\nMODEL_SEATS=3\nPROMPT_BUDGET=9000\n"
     )
-    assert command.resolve_options(None, None, env) == CheckOptions("http://gpu:8000/v1", "k", "m", 10_024, 3)
-    assert command.resolve_options(None, "other", env).key == "other"
+    assert probe.resolve_options(None, None, env) == CheckOptions("http://gpu:8000/v1", "k", "m", 10_024, 3)
+    assert probe.resolve_options(None, "other", env).key == "other"
 
 
 def test_without_settings_it_is_the_usual_address(folder: Path) -> None:
-    assert command.resolve_options(None, None, folder / ".env").url == "http://localhost:8000/v1"
+    assert probe.resolve_options(None, None, folder / ".env").url == "http://localhost:8000/v1"
 
 
 def test_a_key_of_the_settings_is_not_sent_to_another_endpoint(
@@ -52,15 +52,15 @@ def test_a_key_of_the_settings_is_not_sent_to_another_endpoint(
     monkeypatch.setenv("MODEL_API_KEY", "k")
     env = folder / ".env"
     env.write_text("MODEL_API_KEY=k\nMODEL_SEATS=3\n")
-    assert command.resolve_options("http://other:1234", None, env) == CheckOptions(
+    assert probe.resolve_options("http://other:1234", None, env) == CheckOptions(
         "http://other:1234/v1", None, None, 9024, None
     )
-    assert command.resolve_options("http://other:1234/v1", "its", env).key == "its"
+    assert probe.resolve_options("http://other:1234/v1", "its", env).key == "its"
 
 
 def test_an_address_that_is_none_is_said(folder: Path) -> None:
     with pytest.raises(SettingsRefused, match="MODEL_URL must be"):
-        command.resolve_options("gpu", None, folder / ".env")
+        probe.resolve_options("gpu", None, folder / ".env")
 
 
 @contextlib.asynccontextmanager
@@ -77,7 +77,7 @@ def run_cli(monkeypatch: pytest.MonkeyPatch, report: CheckReport, *args: str) ->
         progress(2, 2, "done")
         return report
 
-    monkeypatch.setattr(command, "run_check", run)
+    monkeypatch.setattr(probe, "run_check", run)
     return typer.testing.CliRunner().invoke(command_line.cli, ["check", *args])
 
 
@@ -85,18 +85,18 @@ def run_cli(monkeypatch: pytest.MonkeyPatch, report: CheckReport, *args: str) ->
 def test_the_report_is_printed_and_ends_with_its_code(
     monkeypatch: pytest.MonkeyPatch, json_wanted: bool, first: str
 ) -> None:
-    ended = run_cli(monkeypatch, make_report(WARNED), *(["--json"] if json_wanted else []))
-    assert ended.exit_code == 3
-    assert ended.stdout.splitlines()[0] == first
-    assert ended.stderr == ""
+    result = run_cli(monkeypatch, make_report(WARNED), *(["--json"] if json_wanted else []))
+    assert result.exit_code == 3
+    assert result.stdout.splitlines()[0] == first
+    assert result.stderr == ""
 
 
 def test_words_of_a_server_give_a_terminal_nothing_to_obey(monkeypatch: pytest.MonkeyPatch) -> None:
     evil = Finding("model", "warn", "Serves a\x1b[2Jb\x9b2Jc\u202ed.", "calls name the model", "ask \x1b[8m")
-    for words in ([], ["--json"]):
-        shown = run_cli(monkeypatch, make_report(evil), *words).stdout
-        assert shown.replace("\n", "").isprintable()
-        assert "\\x1b[2J" in shown or "\\u001b[2J" in shown
+    for args in ([], ["--json"]):
+        output = run_cli(monkeypatch, make_report(evil), *args).stdout
+        assert output.replace("\n", "").isprintable()
+        assert "\\x1b[2J" in output or "\\u001b[2J" in output
 
 
 def test_progress_is_shown_on_a_terminal_and_goes_away(
@@ -126,9 +126,9 @@ async def test_the_command_checks_a_real_address(folder: Path) -> None:
 
 
 def test_help_shows_examples_and_exit_codes() -> None:
-    shown = typer.testing.CliRunner().invoke(command_line.cli, ["check", "--help"])
-    told = " ".join(shown.stdout.split())
-    assert shown.exit_code == 0
-    assert "canvasgram check --endpoint" in told
+    result = typer.testing.CliRunner().invoke(command_line.cli, ["check", "--help"])
+    text = " ".join(result.stdout.split())
+    assert result.exit_code == 0
+    assert "canvasgram check --endpoint" in text
     for status, code in EXIT_CODES.items():
-        assert code == 0 if status == "pass" else f"{code} " in told
+        assert code == 0 if status == "pass" else f"{code} " in text

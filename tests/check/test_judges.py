@@ -1,4 +1,4 @@
-"""Judgements about what the simulator does not show, on values made by hand."""
+"""Judges on hand-made observations, for what the simulator does not show."""
 
 from dataclasses import replace
 from typing import Any
@@ -60,7 +60,7 @@ def test_releases_are_read_by_their_first_two_numbers(version: Any, status: str)
     )
 
 
-def test_an_open_door_beyond_this_machine_is_warned_of() -> None:
+def test_an_endpoint_without_a_key_beyond_this_machine_is_warned_of() -> None:
     assert_verdict("warn", server.judge_key(replace(REMOTE, models=models_response())), "--api-key")
     assert_verdict(
         "warn",
@@ -79,11 +79,11 @@ def test_an_open_door_beyond_this_machine_is_warned_of() -> None:
 
 
 @pytest.mark.parametrize("url", ["http://localhost:8000/v1", "http://127.0.0.1/v1", "http://[::1]:8000/v1"])
-def test_an_open_door_on_this_machine_is_none(url: str) -> None:
+def test_an_endpoint_without_a_key_on_this_machine_passes(url: str) -> None:
     assert_verdict("pass", server.judge_key(Observations(url, models=models_response())))
 
 
-def test_a_context_nobody_tells_is_unknown() -> None:
+def test_a_context_that_is_not_reported_is_unknown() -> None:
     assert_verdict(
         "unknown", server.judge_context(replace(REMOTE, models=models_response())), "max_model_len"
     )
@@ -96,12 +96,12 @@ def test_an_endpoint_that_names_no_model_fails(body: dict[str, Any]) -> None:
 
 
 def test_a_first_call_that_is_refused_fails_with_its_words() -> None:
-    seen = replace(
+    observations = replace(
         REMOTE,
         answers={"plain": ProbeResponse(404, "no such route")},
         stopped="the first model call was refused",
     )
-    assert_verdict("fail", server.judge_protocol(seen), "HTTP 404): no such route")
+    assert_verdict("fail", server.judge_protocol(observations), "HTTP 404): no such route")
 
 
 def test_a_count_at_the_end_only_is_warned_of() -> None:
@@ -115,26 +115,26 @@ def test_a_count_at_the_end_only_is_warned_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "words"), [("0.27.0", "before vLLM 0.28"), ("0.33.0", "--reasoning-parser")]
+    ("version", "text"), [("0.27.0", "before vLLM 0.28"), ("0.33.0", "--reasoning-parser")]
 )
-def test_reasoning_nobody_counts_is_told_by_release(version: str, words: str) -> None:
-    seen = replace(
+def test_uncounted_reasoning_is_explained_by_the_release(version: str, text: str) -> None:
+    observations = replace(
         REMOTE,
         version=RouteResponse(200, {"version": version}),
         answers={"thought": make_response(reasoning="hm")},
     )
-    assert_verdict("warn", counts.judge_reasoning_tokens(seen), words)
+    assert_verdict("warn", counts.judge_reasoning_tokens(observations), text)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"), [("{", "no JSON"), ("[]", "declared"), ('{"place": 1}', "declared")]
+    ("arguments", "text"), [("{", "no JSON"), ("[]", "declared"), ('{"place": 1}', "declared")]
 )
-def test_arguments_are_looked_into(arguments: str, words: str) -> None:
+def test_arguments_are_looked_into(arguments: str, text: str) -> None:
     call = ToolCall("1", "check_weather", arguments)
     assert_verdict(
         "fail",
         replies.judge_tool_calls(replace(REMOTE, answers={"tools": make_response(calls=(call,))})),
-        words,
+        text,
     )
 
 
@@ -158,7 +158,7 @@ def test_calls_that_were_cut_tell_nothing_of_the_parser() -> None:
     )
 
 
-def test_tools_refused_for_another_reason_are_told_in_its_words() -> None:
+def test_a_refusal_of_tools_for_another_reason_is_quoted() -> None:
     assert_verdict(
         "fail",
         replies.judge_tool_calls(replace(REMOTE, answers={"tools": ProbeResponse(400, "no")})),
@@ -171,11 +171,13 @@ def test_tools_refused_for_another_reason_are_told_in_its_words() -> None:
     )
 
 
-def test_a_model_that_never_thinks_is_told() -> None:
+def test_a_model_that_never_thinks_fails() -> None:
     spoken = make_response(blocks=make_blocks(1))
-    seen = replace(REMOTE, answers={"plain": make_response(), "thought": spoken, "results": spoken})
+    observations = replace(REMOTE, answers={"plain": make_response(), "thought": spoken, "results": spoken})
     assert_verdict(
-        "fail", replies.judge_thinking_switch(seen), "does not think though it was told to, in 2 replies"
+        "fail",
+        replies.judge_thinking_switch(observations),
+        "does not think though it was told to, in 2 replies",
     )
 
 
@@ -192,7 +194,7 @@ def with_templates(**texts: str) -> Observations:
         "loop": "response:check_weather",
     }
     rows: dict[Any, RouteResponse] = {
-        name: template_response(text, place) for place, (name, text) in enumerate({**usual, **texts}.items())
+        name: template_response(text, token) for token, (name, text) in enumerate({**usual, **texts}.items())
     }
     return replace(REMOTE, templates=rows)
 
@@ -215,10 +217,10 @@ def test_another_model_s_template_fails() -> None:
     )
 
 
-def test_a_template_is_read_by_its_tokens_where_the_text_is_not_told() -> None:
+def test_a_template_is_read_by_its_tokens_where_the_text_is_missing() -> None:
     strings = ["<|turn>", "user", "▁raw", *["<turn|>"] * 4]
-    seen = replace(REMOTE, templates={"history": RouteResponse(200, {"token_strs": strings})})
-    assert_verdict("pass", template.judge_control_tokens(seen), "would be real control tokens")
+    observations = replace(REMOTE, templates={"history": RouteResponse(200, {"token_strs": strings})})
+    assert_verdict("pass", template.judge_control_tokens(observations), "would be real control tokens")
 
 
 @pytest.mark.parametrize(("real", "status"), [(2, "pass"), (5, "pass"), (6, "fail"), (3, "unknown")])
@@ -313,18 +315,18 @@ def test_lineages_that_push_each_other_out_are_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "version", "words"),
+    ("status", "version", "text"),
     [(404, "0.33.0", "HTTP 404"), (404, "0.31.0", "vLLM 0.32"), (501, "0.33.0", "--log")],
 )
-def test_typed_reads_that_are_not_offered_are_told_with_the_reason(
-    status: int, version: str, words: str
+def test_typed_reads_that_are_not_offered_are_warned_of_with_the_reason(
+    status: int, version: str, text: str
 ) -> None:
     assert_verdict(
         "warn",
         engine.judge_typed_reads(
             replace(REMOTE, version=RouteResponse(200, {"version": version}), read=RouteResponse(status))
         ),
-        words,
+        text,
     )
 
 
@@ -338,7 +340,7 @@ def queued_response(seconds: float) -> ProbeResponse:
     )
 
 
-def test_seats_are_told_by_the_servers_queue_where_gauges_are_not() -> None:
+def test_seats_are_counted_by_the_servers_queue_times_where_there_are_no_gauges() -> None:
     waiting = LoadProbeResult(None, (queued_response(0), queued_response(0), queued_response(2)))
     assert_verdict("pass", seats.judge_seats(replace(REMOTE, crowd=waiting)), "2 of 3 calls ran at once")
     assert_verdict(
@@ -376,12 +378,12 @@ def test_seats_are_told_by_the_servers_queue_where_gauges_are_not() -> None:
     [(3.0, "pass"), (7.0, "warn"), (4.9, "unknown")],
     ids=["before", "behind", "together"],
 )
-def test_who_went_first_is_told_by_first_blocks(urgent: float, status: str) -> None:
+def test_the_order_of_calls_shows_in_their_first_blocks(urgent: float, status: str) -> None:
     """Two seats; the third and fourth call wait, and get theirs after the urgent one was sent at 1.5."""
     calls = tuple(make_response(blocks=make_blocks(first, first + 1)) for first in (1, 1, 5, 5))
-    hurried = make_response(began=1.5, blocks=make_blocks(urgent - 1.5))
-    seen = replace(REMOTE, crowd=LoadProbeResult(IDLE, calls, (Gauges(2, 2),), hurried))
-    assert seats.judge_priority(seen).status == status
+    hurried = make_response(sent_at=1.5, blocks=make_blocks(urgent - 1.5))
+    observations = replace(REMOTE, crowd=LoadProbeResult(IDLE, calls, (Gauges(2, 2),), hurried))
+    assert seats.judge_priority(observations).status == status
 
 
 def test_an_abort_that_shows_nothing_is_unknown() -> None:
@@ -404,7 +406,7 @@ def test_an_abort_that_shows_nothing_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("lacking", ["steps", "committed"])
-def test_steps_nobody_counts_are_not_told(lacking: str) -> None:
+def test_uncounted_steps_are_unknown(lacking: str) -> None:
     before = Gauges(0, 0, steps=10, committed=256)
     assert Gauges(0, 0, steps=44, committed=768).steps_per_canvas_since(before) == 16
     assert Gauges(0, 0, steps=10, committed=256).steps_per_canvas_since(before) is None
@@ -412,7 +414,7 @@ def test_steps_nobody_counts_are_not_told(lacking: str) -> None:
     assert Gauges(0, 0, **counted).steps_per_canvas_since(before) is None
 
 
-def test_a_cache_is_told_without_the_size_of_the_prompt() -> None:
+def test_cached_tokens_are_shown_without_the_size_of_the_prompt() -> None:
     bare = make_response(usage={"completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 64}})
-    seen = replace(REMOTE, answers={"tools": bare, "tools, whole": bare})
-    assert_verdict("pass", engine.judge_prefix_cache(seen), "the same prompt again: 64; a third: 64")
+    observations = replace(REMOTE, answers={"tools": bare, "tools, whole": bare})
+    assert_verdict("pass", engine.judge_prefix_cache(observations), "the same prompt again: 64; a third: 64")

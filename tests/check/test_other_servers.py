@@ -1,6 +1,4 @@
-"""Servers that speak the common protocol and drop vLLM's fields without a word, as most on one's own machine
-do.
-"""
+"""Servers that speak the common protocol and silently drop vLLM's fields, as most local ones do."""
 
 import json
 from dataclasses import dataclass
@@ -36,13 +34,13 @@ class FieldDroppingServer:
 
 def _drop_vllm_fields(body: dict[str, Any]) -> dict[str, Any]:
     """What the common protocol knows of a request."""
-    kept = {key: value for key, value in body.items() if key not in DROPPED_FIELDS}
-    kept["messages"] = [
-        {key: one[key] for key in one if key != "reasoning"} for one in body.get("messages", ())
+    known = {key: value for key, value in body.items() if key not in DROPPED_FIELDS}
+    known["messages"] = [
+        {key: message[key] for key in message if key != "reasoning"} for message in body.get("messages", ())
     ]
-    if "stream_options" in kept:
-        kept["stream_options"] = {"include_usage": True}
-    return kept
+    if "stream_options" in known:
+        known["stream_options"] = {"include_usage": True}
+    return known
 
 
 async def _read_body(receive: Receive) -> bytes:
@@ -55,10 +53,10 @@ async def _read_body(receive: Receive) -> bytes:
 
 
 def _replay_body(body: dict[str, Any], receive: Receive) -> Receive:
-    left: list[Message] = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+    pending: list[Message] = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
 
     async def receive_next() -> Message:
-        return left.pop() if left else await receive()
+        return pending.pop() if pending else await receive()
 
     return receive_next
 

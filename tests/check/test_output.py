@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bot.check import output as table
+from bot.check import output
 from bot.check.findings import EXIT_CODES, CheckReport, Finding, FindingStatus
 
 PASSED = Finding("version", "pass", "vLLM 0.33.0.", "releases differ")
@@ -18,21 +18,21 @@ def make_report(*findings: Finding) -> CheckReport:
 
 
 def test_a_row_says_what_it_means_and_what_mends_it_where_something_is_wrong() -> None:
-    lines = list(table.render_lines(make_report(PASSED, WARNED, UNKNOWN, FAILED)))
-    assert max(map(len, lines)) <= table.WIDTH
+    lines = list(output.render_lines(make_report(PASSED, WARNED, UNKNOWN, FAILED)))
+    assert max(map(len, lines)) <= output.WIDTH
     text = "\n".join(lines)
     assert "pass     version                 vLLM 0.33.0." in text
     assert "releases differ" not in text
     assert "It matters: /stop should free it." in text
-    assert "Mend: --a-flag" in text
+    assert "Fix: --a-flag" in text
     assert "so many at once" not in text
     assert lines[-1] == "1 fail, 1 warn, 1 unknown, 1 pass · 37 calls of at most 40, 2.3 s"
 
 
 def test_scripts_get_one_object() -> None:
-    told = json.loads(table.render_json(make_report(PASSED, WARNED)))
-    assert told["findings"][1]["mend"] == "--a-flag"
-    assert {key: told[key] for key in ("worst", "exit_code", "calls", "template", "stopped")} == {
+    content = json.loads(output.render_json(make_report(PASSED, WARNED)))
+    assert content["findings"][1]["mend"] == "--a-flag"
+    assert {key: content[key] for key in ("worst", "exit_code", "calls", "template", "stopped")} == {
         "worst": "warn",
         "exit_code": 3,
         "calls": 37,
@@ -56,7 +56,7 @@ def test_the_worst_finding_decides(findings: tuple[Finding, ...], worst: Finding
     assert make_report(*findings).exit_code == EXIT_CODES[worst]
 
 
-def test_a_finding_nobody_has_is_an_error() -> None:
+def test_an_unknown_finding_is_an_error() -> None:
     assert make_report(PASSED).get_finding("version") is PASSED
     with pytest.raises(KeyError):
         make_report(PASSED).get_finding("colour")

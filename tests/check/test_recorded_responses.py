@@ -1,4 +1,4 @@
-"""What a real vLLM was recorded to send, heard and judged as in a check."""
+"""Recorded responses of a real vLLM, parsed and judged as in a check."""
 
 import json
 from dataclasses import replace
@@ -6,7 +6,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from bot.check.gauges import parse_gauges
+from bot.check.client import parse_gauges
 from bot.check.judges import counts, engine, replies, template
 from bot.check.observations import CallKind, Gauges, Observations, ProbeResponse, RouteResponse
 from bot.check.response import ResponseAccumulator, parse_error_message
@@ -16,8 +16,8 @@ NOTHING_OBSERVED = Observations("http://gpu:8000/v1")
 
 
 def load_recording(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((RECORDINGS / f"{name}.json").read_text())
-    return found
+    recording: dict[str, Any] = json.loads((RECORDINGS / f"{name}.json").read_text())
+    return recording
 
 
 def replay_recording(name: str) -> ProbeResponse:
@@ -25,11 +25,12 @@ def replay_recording(name: str) -> ProbeResponse:
     exchange = load_recording(name)
     if exchange["status"] != 200:
         return ProbeResponse(exchange["status"], parse_error_message(exchange["body"]))
-    clock, hearing = count(1.0), ResponseAccumulator(0.0)
+    clock = count(1.0)
+    accumulator = ResponseAccumulator(0.0)
     lines = [line.removeprefix("data: ") for line in exchange["sse"] or () if line.startswith("data: {")]
     for chunk in map(json.loads, lines) if exchange["sse"] else [exchange["body"]]:
-        hearing.add_chunk(chunk, next(clock))
-    return hearing.build_response(200, next(clock))
+        accumulator.add_chunk(chunk, next(clock))
+    return accumulator.build_response(200, next(clock))
 
 
 def observe_recording(kind: CallKind, name: str) -> Observations:
@@ -115,8 +116,8 @@ def test_a_control_token_of_a_person_is_real() -> None:
 
 
 def test_gauges_are_read_from_a_page_of_vllm() -> None:
-    seen = parse_gauges((RECORDINGS / "11-metrics-queue.txt").read_text())
-    assert seen is not None
-    assert (seen.running, seen.waiting) == (8, 4)
+    gauges = parse_gauges((RECORDINGS / "11-metrics-queue.txt").read_text())
+    assert gauges is not None
+    assert (gauges.running, gauges.waiting) == (8, 4)
     page = (RECORDINGS / "11-metrics-diffusion.txt").read_text() + "\nvllm:num_requests_waiting 0.0\n"
     assert parse_gauges(page) == Gauges(0, 0, steps=17, committed=128)

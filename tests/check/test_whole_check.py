@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from bot.check.client import CheckLimits
-from bot.check.command import run_check
-from bot.check.probe import CheckOptions
+from bot.check.probe import CheckOptions, run_check
 from bot.check.report import RULES
 from bot.http_server import serve
 from bot.sim.vllm.server import (
@@ -59,7 +58,7 @@ def faulty_endpoint(kind: Any) -> SimulatedEndpoint:
 
 def asks_for_tools(request: ChatRequest) -> bool:
     return request.body.get("tool_choice") == "auto" and not any(
-        one["role"] == "tool" for one in request.messages
+        message["role"] == "tool" for message in request.messages
     )
 
 
@@ -278,7 +277,7 @@ async def test_a_fault_is_found_and_named_and_nothing_else_is(fault: FaultCase) 
     assert report.calls <= 40
 
 
-def test_every_finding_but_those_about_the_wire_has_a_fault_that_shows_it() -> None:
+def test_every_finding_except_those_about_the_connection_has_a_fault_that_shows_it() -> None:
     assert {rule.name for rule in RULES} - {fault.finding for fault in FAULTS.values()} == {
         "reachable",
         "protocol",
@@ -305,11 +304,11 @@ async def test_empty_turns_are_named_where_they_were_seen_and_judged_for_nothing
     assert problem_statuses(report) == {"tool calls": "warn", "answers apart": "warn"}
 
 
-async def test_of_a_server_that_is_not_vllm_it_is_told_what_it_lacks() -> None:
+async def test_a_server_that_is_not_vllm_is_warned_of_with_what_it_lacks() -> None:
     report = await check_endpoint(SimulatedEndpoint(Profile.hosted_api()))
-    told = report.get_finding("protocol").seen
+    observation = report.get_finding("protocol").seen
     for lacking in ("/version", "/tokenize", "/metrics", "thinking"):
-        assert lacking in told
+        assert lacking in observation
     assert report.get_finding("tool calls").status == report.get_finding("usage in streams").status == "pass"
     assert problem_statuses(report) == dict.fromkeys(
         ["protocol", "server timings", "temperature", "canvas", "typed reads"], "warn"
@@ -341,7 +340,7 @@ async def test_an_endpoint_that_dies_half_way_leaves_the_rest_unknown(kind: Any,
     assert "reachable" in problem_statuses(report)
 
 
-async def test_one_lost_call_is_told_and_the_check_goes_on() -> None:
+async def test_one_lost_call_is_a_finding_and_the_check_continues() -> None:
     endpoint = SimulatedEndpoint()
     endpoint.inject_fault("reset", times=1)
     report = await check_endpoint(endpoint)
@@ -362,7 +361,7 @@ async def test_a_silent_endpoint_does_not_hold_the_check() -> None:
     assert report.get_finding("version").status == "pass"
 
 
-async def test_a_process_that_is_gone_is_told_from_one_that_stumbles() -> None:
+async def test_a_process_that_is_gone_is_distinguished_from_a_single_failure() -> None:
     endpoint = SimulatedEndpoint()
 
     def brain(request: ChatRequest) -> str | ScriptedReply:
@@ -418,7 +417,8 @@ async def test_no_more_calls_are_made_than_allowed() -> None:
 
 
 async def test_a_check_that_is_interrupted_tells_what_it_knows() -> None:
-    endpoint, stop = SimulatedEndpoint(), asyncio.Event()
+    endpoint = SimulatedEndpoint()
+    stop = asyncio.Event()
     async with serve(endpoint.app) as url, asyncio.TaskGroup() as tasks:
         checking = tasks.create_task(
             run_check(CheckOptions(f"{url}/v1", limits=QUICK_LIMITS), ignore_progress, stop)
@@ -438,10 +438,10 @@ async def test_others_at_the_endpoint_are_not_taken_for_its_seats() -> None:
     body = {"messages": [{"role": "user", "content": "@@loop:on and on @@"}], "max_tokens": 60_000}
     async with (
         serve(endpoint.app) as url,
-        httpx.AsyncClient(timeout=60) as other,
+        httpx.AsyncClient(timeout=60) as other_client,
         asyncio.TaskGroup() as tasks,
     ):
-        task = tasks.create_task(other.post(f"{url}/v1/chat/completions", json=body))
+        task = tasks.create_task(other_client.post(f"{url}/v1/chat/completions", json=body))
         await endpoint.wait_until(lambda: endpoint.running == 1)
         report = await check_url(url)
         task.cancel()

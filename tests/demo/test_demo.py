@@ -11,13 +11,12 @@ import httpx
 import pytest
 
 from bot import demo
-from bot.demo import environment as house
-from bot.demo.environment import RealModel, open_demo
+from bot.demo.environment import DemoNotStarted, RealModel, open_demo
 from bot.demo.page import serve_page
 from bot.errors import SettingsRefused
 from bot.http_server import serve
 from bot.sim.vllm.server import SimulatedEndpoint, reply_with
-from bot.telegram.commands.greeting import EXAMPLES
+from bot.telegram.commands.onboarding import EXAMPLES
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,63 +47,67 @@ async def test_a_real_endpoint_may_want_a_key():
 
 
 async def test_an_exchange_is_printed_with_its_tools_and_seconds():
-    code, told = await run_exchange("Compare the time in Tokyo and New York")
+    code, lines = await run_exchange("Compare the time in Tokyo and New York")
     assert code == 0
-    assert told.startswith("You: Compare the time in Tokyo and New York\n")
-    assert 'clock {"zone": "Asia/Tokyo"} → ' in told
-    assert "Canvasgram: In Tokyo it is " in told
-    assert " s: intake " in told
-    assert " · first canvas " in told
-    assert "2 model calls · " in told
-    assert "Simulated: the model" in told
+    assert lines.startswith("You: Compare the time in Tokyo and New York\n")
+    assert 'clock {"zone": "Asia/Tokyo"} → ' in lines
+    assert "Canvasgram: In Tokyo it is " in lines
+    assert " s: intake " in lines
+    assert " · first canvas " in lines
+    assert "2 model calls · " in lines
+    assert "Simulated: the model" in lines
 
 
 async def test_every_example_of_the_greeting_has_an_answer():
-    for example, words in zip(EXAMPLES, ("In Tokyo it is", "exactly\n\n434", "The Moon pulls"), strict=True):
-        code, told = await run_exchange(example)
+    for example, expected in zip(
+        EXAMPLES, ("In Tokyo it is", "exactly\n\n434", "The Moon pulls"), strict=True
+    ):
+        code, lines = await run_exchange(example)
         assert code == 0
-        assert words in told
+        assert expected in lines
 
 
 async def test_a_command_is_answered_without_a_model_call():
-    code, told = await run_exchange("/help")
+    code, lines = await run_exchange("/help")
     assert code == 0
-    assert "/usage" in told
-    assert "model call" not in told
+    assert "/usage" in lines
+    assert "model call" not in lines
 
 
 async def test_a_real_endpoint_takes_the_place_of_the_simulated_one(endpoint: tuple[SimulatedEndpoint, str]):
-    code, told = await run_exchange("What is the answer?", endpoint[1])
+    code, lines = await run_exchange("What is the answer?", endpoint[1])
     assert code == 0
-    assert "Canvasgram: Forty-two." in told
-    assert f"Real: the gateway and the model (a-real-one at {endpoint[1]}/v1). Simulated: Telegram." in told
+    assert "Canvasgram: Forty-two." in lines
+    assert f"Real: the gateway and the model (a-real-one at {endpoint[1]}/v1). Simulated: Telegram." in lines
 
 
 async def test_no_answer_is_a_failure(endpoint: tuple[SimulatedEndpoint, str]):
     endpoint[0].inject_fault("unauthorized", times=None)
-    code, told = await run_exchange("What is the answer?", endpoint[1])
+    code, lines = await run_exchange("What is the answer?", endpoint[1])
     assert code == 1
-    assert "tokens in" in told
+    assert "tokens in" in lines
 
 
 async def test_a_stop_ends_the_waiting(endpoint: tuple[SimulatedEndpoint, str]):
     endpoint[0].hold()
-    stop, told = asyncio.Event(), list[str]()
+    stop = asyncio.Event()
+    lines = list[str]()
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(
-            demo.run(stop, model_url=endpoint[1], say="Hm?", port=0, echo=told.append)
+            demo.run(stop, model_url=endpoint[1], say="Hm?", port=0, echo=lines.append)
         )
         await endpoint[0].wait_until(lambda: endpoint[0].running == 1)
         stop.set()
     assert running.result() == 1
-    assert told == []
+    assert lines == []
 
 
 async def test_the_start_says_where_the_page_is_and_what_is_simulated():
-    stop, told = asyncio.Event(), asyncio.Queue[str]()
+    stop = asyncio.Event()
+    lines = asyncio.Queue[str]()
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(demo.run(stop, model_url=None, say=None, port=0, echo=told.put_nowait))
-        block = await told.get()
+        running = tasks.create_task(demo.run(stop, model_url=None, say=None, port=0, echo=lines.put_nowait))
+        block = await lines.get()
         address = next(word for word in block.split() if word.startswith("http://127.0.0.1:"))
         async with httpx.AsyncClient(trust_env=False) as client:
             assert "<title>Canvasgram demo</title>" in (await client.get(address)).text
@@ -126,7 +129,7 @@ async def test_the_page_says_which_half_is_real(endpoint: tuple[SimulatedEndpoin
         assert "Telegram is simulated. The model is real." in await anext(lines)
 
 
-async def start_demo(*args: str, folder: Path, **environment: str) -> asyncio.subprocess.Process:
+async def start_demo(*args: str, folder: Path, **variables: str) -> asyncio.subprocess.Process:
     """The demo as a person starts it, in a folder and an environment full of settings that are none of its
     business.
     """
@@ -140,7 +143,7 @@ async def start_demo(*args: str, folder: Path, **environment: str) -> asyncio.su
             "TELEGRAM_TOKEN": "wrong",
             "DATABASE_URL": "wrong",
             "ADMIN_IDS": "x",
-            **environment,
+            **variables,
         },
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -178,8 +181,8 @@ async def test_ctrl_c_ends_it_quickly_and_cleanly_also_while_a_browser_listens(t
 
 
 async def test_a_taken_port_and_a_missing_endpoint_are_one_line_each(tmp_path: Path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
         running = await start_demo("--port", port, folder=tmp_path)
         _, err = await running.communicate()
         assert (running.returncode, err.decode().count("\n")) == (1, 1)
@@ -190,11 +193,11 @@ async def test_a_taken_port_and_a_missing_endpoint_are_one_line_each(tmp_path: P
     assert "Nothing answers at" in err.decode()
 
 
-async def test_a_gateway_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(house, "START_SECONDS", 0)
+async def test_a_gateway_that_does_not_start_is_an_error():
     with pytest.raises(ExceptionGroup) as refused:
-        await run_exchange("hello")
-    assert refused.group_contains(house.DemoNotStarted, match="NO_PROXY")
+        async with open_demo(start_seconds=0):
+            raise AssertionError("it must not start")
+    assert refused.group_contains(DemoNotStarted, match="NO_PROXY")
 
 
 async def test_nothing_to_say_is_a_wrong_option():

@@ -1,4 +1,4 @@
-"""/healthz and /metrics answer as shipped: through the whole house, on its own port."""
+"""/healthz and /metrics answer as shipped: through the whole gateway, on its own port."""
 
 import asyncio
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bot.app import factory as app
+from bot.app import factory
 from bot.db.engine import Database
 from bot.db.usage.ended import EndedWatcher
 from bot.errors import SettingsRefused, StoreUnavailable
@@ -44,8 +44,8 @@ def parse_series(page: str) -> Iterator[tuple[str, float]]:
 
 async def test_a_running_gateway_says_that_it_is_live_and_ready_and_nothing_else(tmp_path: Path):
     port = find_free_port()
-    async with running_gateway(tmp_path, http_port=port) as house, httpx.AsyncClient() as http:
-        await house.api.wait_until(lambda: house.api.calls_of("getUpdates"))
+    async with running_gateway(tmp_path, http_port=port) as gateway, httpx.AsyncClient() as http:
+        await gateway.api.wait_until(lambda: gateway.api.calls_of("getUpdates"))
         answer = await http.get(f"http://127.0.0.1:{port}/healthz")
         assert (answer.status_code, answer.json()) == (200, {"live": True, "ready": True})
         assert (await http.get(f"http://127.0.0.1:{port}/")).status_code == 404
@@ -53,16 +53,17 @@ async def test_a_running_gateway_says_that_it_is_live_and_ready_and_nothing_else
 
 async def test_a_turn_is_in_the_figures_once_and_no_person_is(tmp_path: Path):
     port = find_free_port()
-    async with running_gateway(tmp_path, http_port=port) as house:
-        house.ann.send(f"{CALL}@@say:It is 42.@@")
-        assert await house.wait_for_texts() == ["It is 42."]
-        first, page = await read_metrics(port), await read_metrics(port)
+    async with running_gateway(tmp_path, http_port=port) as gateway:
+        gateway.ann.send(f"{CALL}@@say:It is 42.@@")
+        assert await gateway.wait_for_texts() == ["It is 42."]
+        first = await read_metrics(port)
+        page = await read_metrics(port)
         assert first['canvasgram_turns_total{ending="answered"}'] == 1
         assert page['canvasgram_turns_total{ending="answered"}'] == 1
         assert page['canvasgram_tool_calls_total{outcome="ok",tool="calculate"}'] == 1
         assert page['canvasgram_canvases_estimated_total{purpose="turn"}'] == 2
         calls = 'gen_ai_client_token_usage_count{gen_ai_operation_name="chat",gen_ai_request_model="%s",%s}'
-        model = house.endpoint.requests[0].body["model"]
+        model = gateway.endpoint.requests[0].body["model"]
         assert page[calls % (model, 'gen_ai_token_type="output"')] == 2
         assert (
             sum(
@@ -76,18 +77,18 @@ async def test_a_turn_is_in_the_figures_once_and_no_person_is(tmp_path: Path):
         assert not any("Ann" in name or re.search(r'"7"', name) for name in page)
 
 
-async def test_what_waits_and_what_is_taken_is_told_as_it_stands(tmp_path: Path):
+async def test_seats_and_queues_are_reported_as_they_are_now(tmp_path: Path):
     port = find_free_port()
-    async with running_gateway(tmp_path, http_port=port, model_seats=1, access="open") as house:
-        house.endpoint.hold()
-        house.ann.send("one")
-        await house.endpoint.wait_until(lambda: house.endpoint.running == 1)
-        house.api.person(8, "Bob").send("two")
-        await house.api.wait_until(lambda: any("next" in call.text for call in house.api.calls))
-        house.ann.send("three")
-        await house.api.wait_until(lambda: has_reaction(house))
+    async with running_gateway(tmp_path, http_port=port, model_seats=1, access="open") as gateway:
+        gateway.endpoint.hold()
+        gateway.ann.send("one")
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
+        gateway.api.person(8, "Bob").send("two")
+        await gateway.api.wait_until(lambda: any("next" in call.text for call in gateway.api.calls))
+        gateway.ann.send("three")
+        await gateway.api.wait_until(lambda: has_reaction(gateway))
         page = await read_metrics(port)
-        house.endpoint.release()
+        gateway.endpoint.release()
         assert page['canvasgram_seats_in_use{endpoint="main"}'] == 1
         assert page['canvasgram_seats_waiting{endpoint="main"}'] == 1
         assert page["canvasgram_inbox_waiting"] == 1
@@ -99,9 +100,9 @@ def has_reaction(gateway: GatewayHarness) -> bool:
 
 async def test_a_tool_that_the_model_made_up_is_no_label(tmp_path: Path):
     port = find_free_port()
-    async with running_gateway(tmp_path, http_port=port) as house:
-        house.ann.send("@@tool:the_secret_of_ann {}@@@@say:There is none.@@")
-        await house.wait_for_texts()
+    async with running_gateway(tmp_path, http_port=port) as gateway:
+        gateway.ann.send("@@tool:the_secret_of_ann {}@@@@say:There is none.@@")
+        await gateway.wait_for_texts()
         page = await read_metrics(port)
         assert page['canvasgram_tool_calls_total{outcome="refused",tool="other"}'] == 1
         assert not any("secret" in name for name in page)
@@ -109,17 +110,17 @@ async def test_a_tool_that_the_model_made_up_is_no_label(tmp_path: Path):
 
 async def test_what_ended_before_this_process_is_not_counted_and_what_it_left_is(tmp_path: Path):
     port = find_free_port()
-    async with open_harness(tmp_path, http_port=port) as house:
-        async with house.run():
-            house.ann.send("@@say:One.@@")
-            await house.wait_for_texts()
-        polls = len(house.api.calls_of("getUpdates"))
-        async with house.run():
-            await house.api.wait_until(lambda: len(house.api.calls_of("getUpdates")) > polls)
+    async with open_harness(tmp_path, http_port=port) as gateway:
+        async with gateway.run():
+            gateway.ann.send("@@say:One.@@")
+            await gateway.wait_for_texts()
+        polls = len(gateway.api.calls_of("getUpdates"))
+        async with gateway.run():
+            await gateway.api.wait_until(lambda: len(gateway.api.calls_of("getUpdates")) > polls)
             page = await read_metrics(port)
             assert not any(name.startswith("canvasgram_turns_total") for name in page)
-            house.ann.send("@@say:Two.@@")
-            await house.wait_for_texts(2)
+            gateway.ann.send("@@say:Two.@@")
+            await gateway.wait_for_texts(2)
             assert (await read_metrics(port))['canvasgram_turns_total{ending="answered"}'] == 1
 
 
@@ -138,8 +139,8 @@ async def test_a_database_that_cannot_be_read_is_said(database: Database):
 
 
 async def test_a_port_in_use_is_one_clear_line(tmp_path: Path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        async with open_harness(tmp_path, http_port=port) as house:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        async with open_harness(tmp_path, http_port=port) as gateway:
             with pytest.raises(SettingsRefused, match=f"HTTP_PORT {port} cannot be used"):
-                await app.run(house.settings, asyncio.Event())
+                await factory.run(gateway.settings, asyncio.Event())

@@ -1,4 +1,4 @@
-"""What is unknown is in no sum, readings cost no canvas, and an interval that a turn had none of is left out."""
+"""Unknown counts are in no sum, typed reads cost no canvas, and an interval of zero seconds is left out."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,15 +15,15 @@ TURN = {"lane": "7", "person": 7, "conversation": 1, "tools": "[]", "thinking": 
 
 
 async def render_metrics(database: Database, *rows: tuple[Any, Mapping[str, Any]]) -> dict[str, str]:
-    """What is told after these rows were written."""
+    """The series after these rows were written."""
     lookout = EndedWatcher(database)
     await lookout.begin()
     metrics = GatewayMetrics(lookout, {}, "clock".__eq__, "1.2.3")
     async with database.transaction() as tx:
         for table, row in rows:
             await tx.execute(insert(table).values(**row))
-    told, _ = await metrics.render("")
-    lines = [line.rpartition(" ") for line in told.decode().splitlines() if not line.startswith("#")]
+    page, _ = await metrics.render("")
+    lines = [line.rpartition(" ") for line in page.decode().splitlines() if not line.startswith("#")]
     return {name: value for name, _, value in lines}
 
 
@@ -35,40 +35,41 @@ async def test_what_a_call_did_not_tell_is_in_no_sum(database: Database):
         "completion_tokens": 257,
         "cached_tokens": 60,
     }
-    told = await render_metrics(
+    series = await render_metrics(
         database,
         (model_calls, CALL | counted | {"seat_at": 2.0, "ended_at": 4.5, "reasoning_tokens": 7}),
         (model_calls, CALL | {"purpose": "turn", "outcome": "failed"}),
     )
-    tokens = 'gen_ai_client_token_usage_sum{gen_ai_operation_name="chat",gen_ai_request_model="m",gen_ai_token_type="%s"}'
-    assert (told[tokens % "input"], told[tokens % "output"]) == ("100.0", "257.0")
-    assert told['canvasgram_canvases_estimated_total{purpose="turn"}'] == "2.0"
-    assert told['canvasgram_model_calls_uncounted_total{purpose="turn"}'] == "1.0"
-    assert told['canvasgram_cached_tokens_total{model="m"}'] == "60.0"
-    assert told['canvasgram_reasoning_tokens_total{model="m"}'] == "7.0"
-    assert told['canvasgram_model_calls_total{model="m",outcome="failed",purpose="turn"}'] == "1.0"
+    labels = 'gen_ai_operation_name="chat",gen_ai_request_model="m",gen_ai_token_type="%s"'
+    tokens = f"gen_ai_client_token_usage_sum{{{labels}}}"
+    assert (series[tokens % "input"], series[tokens % "output"]) == ("100.0", "257.0")
+    assert series['canvasgram_canvases_estimated_total{purpose="turn"}'] == "2.0"
+    assert series['canvasgram_model_calls_uncounted_total{purpose="turn"}'] == "1.0"
+    assert series['canvasgram_cached_tokens_total{model="m"}'] == "60.0"
+    assert series['canvasgram_reasoning_tokens_total{model="m"}'] == "7.0"
+    assert series['canvasgram_model_calls_total{model="m",outcome="failed",purpose="turn"}'] == "1.0"
     seconds = 'gen_ai_client_operation_duration_seconds_sum{error_type="",gen_ai_operation_name="chat",%s}'
-    assert told[seconds % 'gen_ai_request_model="m"'] == "2.5"
+    assert series[seconds % 'gen_ai_request_model="m"'] == "2.5"
 
 
-async def test_a_server_that_tells_nothing_of_cache_and_thought_has_no_series_of_noughts(database: Database):
+async def test_a_server_that_reports_no_cached_or_reasoning_tokens_has_no_series_of_zeros(database: Database):
     counted = {"purpose": "turn", "outcome": "ok", "prompt_tokens": 100, "completion_tokens": 257}
-    told = await render_metrics(database, (model_calls, CALL | counted))
+    series = await render_metrics(database, (model_calls, CALL | counted))
     assert not any(
-        name.startswith(("canvasgram_cached_tokens", "canvasgram_reasoning_tokens")) for name in told
+        name.startswith(("canvasgram_cached_tokens", "canvasgram_reasoning_tokens")) for name in series
     )
-    told = await render_metrics(database, (model_calls, CALL | counted | {"cached_tokens": 0}))
-    assert told['canvasgram_cached_tokens_total{model="m"}'] == "0.0"
+    series = await render_metrics(database, (model_calls, CALL | counted | {"cached_tokens": 0}))
+    assert series['canvasgram_cached_tokens_total{model="m"}'] == "0.0"
 
 
 async def test_a_reading_costs_no_canvas(database: Database):
-    told = await render_metrics(
+    series = await render_metrics(
         database, (model_calls, CALL | {"purpose": "decision", "outcome": "ok", "completion_tokens": 300})
     )
-    assert not any(name.startswith("canvasgram_canvases_estimated_total") for name in told)
+    assert not any(name.startswith("canvasgram_canvases_estimated_total") for name in series)
 
 
-async def test_the_intervals_of_an_account_are_told_where_there_are_any(database: Database):
+async def test_the_intervals_of_a_breakdown_are_observed_where_there_are_any(database: Database):
     turn = TURN | {"id": 1, "item": 1, "received_at": 1.0, "began_at": 1.0, "ended_at": 3.0}
     account = dict.fromkeys(INTERVALS, 0.0) | {
         "turn": 1,
@@ -76,12 +77,13 @@ async def test_the_intervals_of_an_account_are_told_where_there_are_any(database
         "whole": 2.0,
         "first_canvas": 2.0,
     }
-    told = await render_metrics(
+    series = await render_metrics(
         database, (turns, turn | {"state": "ended", "ending": "answered"}), (accounts, account)
     )
-    counts = {name for name in told if name.startswith("canvasgram_turn_interval_seconds_count")}
+    counts = {name for name in series if name.startswith("canvasgram_turn_interval_seconds_count")}
     assert counts == {
-        f'canvasgram_turn_interval_seconds_count{{interval="{one}"}}' for one in ("whole", "first_canvas")
+        f'canvasgram_turn_interval_seconds_count{{interval="{interval}"}}'
+        for interval in ("whole", "first_canvas")
     }
-    assert told['canvasgram_turn_interval_seconds_sum{interval="whole"}'] == "2.0"
-    assert told['canvasgram_build_info{version="1.2.3"}'] == "1.0"
+    assert series['canvasgram_turn_interval_seconds_sum{interval="whole"}'] == "2.0"
+    assert series['canvasgram_build_info{version="1.2.3"}'] == "1.0"

@@ -1,5 +1,5 @@
-"""What admins changed is told newest first, in every format, and nothing of it is obeyed by a terminal or a
-sheet.
+"""Changes by admins are listed newest first, in every format, and no terminal or spreadsheet obeys their
+texts.
 """
 
 import csv
@@ -13,7 +13,7 @@ from bot.db.engine import Database
 from bot.db.tools import audit
 from bot.db.tools.audit import MACHINE, Actor, AuditEntry
 from bot.errors import NothingFound, QuestionRefused
-from bot.usage import audit_report as changes
+from bot.usage import audit_report
 from bot.usage.report_command import ReportOptions, render_audit
 
 NOW = 1_700_000_000.0
@@ -46,12 +46,16 @@ async def test_the_newest_change_comes_first_with_what_was_before_and_after(fill
 
 
 async def test_a_change_is_found_by_its_time_and_its_admin(filled: str):
-    assert [one["what"] for one in json.loads(await render(filled, since="1h", form="json"))] == ["added"]
-    assert [one["what"] for one in json.loads(await render(filled, user=1, form="json"))] == ["set a rule"]
-    assert [one["what"] for one in json.loads(await render(filled, until="2h", form="json"))] == [
+    assert [record["what"] for record in json.loads(await render(filled, since="1h", form="json"))] == [
+        "added"
+    ]
+    assert [record["what"] for record in json.loads(await render(filled, user=1, form="json"))] == [
         "set a rule"
     ]
-    assert [one["id"] for one in json.loads(await render(filled, top=1, form="json"))] == [2]
+    assert [record["what"] for record in json.loads(await render(filled, until="2h", form="json"))] == [
+        "set a rule"
+    ]
+    assert [record["id"] for record in json.loads(await render(filled, top=1, form="json"))] == [2]
 
 
 async def test_nothing_of_a_change_is_obeyed(filled: str):
@@ -64,14 +68,14 @@ async def test_nothing_of_a_change_is_obeyed(filled: str):
 async def test_what_an_audit_cannot_tell_is_said(filled: str, database: Database):
     with pytest.raises(NothingFound):
         await render(filled, user=99)
-    for words in ({"form": "png"}, {"by": "day"}, {"chat": "5"}, {"what": "turns"}):
+    for options in ({"form": "png"}, {"by": "day"}, {"chat": "5"}, {"what": "turns"}):
         with pytest.raises(QuestionRefused):
-            await render(filled, **words)
+            await render(filled, **options)
 
 
-def test_a_deep_value_is_told_as_json_and_a_flat_one_in_words():
-    one = AuditEntry(1, NOW, None, "command", "added", "x", None, {"tools": [{"a": 1}]})
-    assert changes.build_records([one])[0]["after"] == '{"tools": [{"a": 1}]}'
+def test_a_nested_value_is_shown_as_json_and_a_flat_one_as_text():
+    entry = AuditEntry(1, NOW, None, "command", "added", "x", None, {"tools": [{"a": 1}]})
+    assert audit_report.build_records([entry])[0]["after"] == '{"tools": [{"a": 1}]}'
     flat = AuditEntry(1, NOW, None, "command", "added", "x", None, {"tools": ["a", "b"], "kind": "openapi"})
-    assert changes.build_records([flat])[0]["after"] == "tools: a + b, kind: openapi"
-    assert changes.build_records([one])[0]["before"] == "–"
+    assert audit_report.build_records([flat])[0]["after"] == "tools: a + b, kind: openapi"
+    assert audit_report.build_records([entry])[0]["before"] == "–"

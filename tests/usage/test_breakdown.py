@@ -1,5 +1,5 @@
-"""The account of a turn is made of its rows and of what was measured; unknown tokens stay unknown, and
-nothing is added to make the sum come out.
+"""A turn's breakdown comes from its rows and from measured spans; unknown tokens stay unknown, and nothing is
+added to make the sum fit.
 """
 
 from collections import Counter
@@ -58,8 +58,8 @@ def breakdown_seconds(
     timestamps: TurnTimestamps = TIMESTAMPS, *spans: Span, outages: tuple[tuple[float, float], ...] = ()
 ) -> dict[str, Any]:
     """What lasted."""
-    kept = build_stored_breakdown(timestamps, spans or MEASURED_SPANS, outages)
-    return {kind: pytest.approx(value) for kind, value in kept.seconds.items() if value}
+    breakdown = build_stored_breakdown(timestamps, spans or MEASURED_SPANS, outages)
+    return {kind: pytest.approx(value) for kind, value in breakdown.seconds.items() if value}
 
 
 def test_while_a_person_is_asked_asking_and_answering_are_signs_of_life():
@@ -67,12 +67,16 @@ def test_while_a_person_is_asked_asking_and_answering_are_signs_of_life():
         TIMESTAMPS, asked_at=104.5, agreed_at=120.0, retaken_at=121.0, ended_at=130.0, settled_at=131.0
     )
     measured = (*MEASURED_SPANS, Span("own", 121.0, 125.0), Span("tools", 128.0, 131.0))
-    found = breakdown_seconds(waits, *measured, outages=((104.0, 128.0),))
-    assert (found["approval_wait"], found["lane_wait"], found["down"]) == (15.1, 1.0, 7.0)
-    assert sum(one.expected for one in found.values()) == pytest.approx(31.0)
+    seconds_by_interval = breakdown_seconds(waits, *measured, outages=((104.0, 128.0),))
+    assert (
+        seconds_by_interval["approval_wait"],
+        seconds_by_interval["lane_wait"],
+        seconds_by_interval["down"],
+    ) == (15.1, 1.0, 7.0)
+    assert sum(seconds.expected for seconds in seconds_by_interval.values()) == pytest.approx(31.0)
 
 
-def test_a_plain_turn_is_told_kind_by_kind():
+def test_a_plain_turn_has_the_seconds_of_each_interval():
     assert breakdown_seconds() == {
         "intake": 0.5,
         "seat_wait": 0.5,
@@ -81,9 +85,9 @@ def test_a_plain_turn_is_told_kind_by_kind():
         "telegram": 0.4,
         "own": 1.1,
     }
-    kept = build_stored_breakdown(TIMESTAMPS, MEASURED_SPANS, ())
-    assert (kept.turn, kept.settled_at, kept.whole) == (1, 105.0, 5.0)
-    assert unmeasured_seconds(kept) == pytest.approx(0, abs=1e-9)
+    stored = build_stored_breakdown(TIMESTAMPS, MEASURED_SPANS, ())
+    assert (stored.turn, stored.settled_at, stored.whole) == (1, 105.0, 5.0)
+    assert unmeasured_seconds(stored) == pytest.approx(0, abs=1e-9)
 
 
 def test_a_reading_costs_tokens_and_no_canvas():
@@ -91,22 +95,27 @@ def test_a_reading_costs_tokens_and_no_canvas():
         "ok", None, input_tokens=40, cached_tokens=0, output_tokens=1, partial=False, is_reading=True
     )
     seconds = dict.fromkeys(map(column_name, INTERVAL_ORDER), 0.0)
-    told = build_turn_breakdown(
+    breakdown = build_turn_breakdown(
         replace(TURN, account=StoredBreakdown(1, 105.0, 5.0, seconds), calls=(reading, CALL))
     )
-    assert (told.calls, told.canvases, told.input.tokens, told.output.tokens) == (1, 2, 1040, 258)
+    assert (breakdown.calls, breakdown.canvases, breakdown.input.tokens, breakdown.output.tokens) == (
+        1,
+        2,
+        1040,
+        258,
+    )
 
 
-def test_what_nobody_measured_is_missing_and_not_our_own_work():
+def test_what_nothing_measured_is_missing_and_not_our_own_work():
     without_own = [span for span in MEASURED_SPANS if span.kind != "own"]
-    kept = build_stored_breakdown(TIMESTAMPS, without_own, ())
-    assert kept.seconds["own"] == 0.5  # from its taking to its opening, which rows tell
-    assert unmeasured_seconds(kept) == pytest.approx(0.6)
+    stored = build_stored_breakdown(TIMESTAMPS, without_own, ())
+    assert stored.seconds["own"] == 0.5  # from its taking to its opening, which rows tell
+    assert unmeasured_seconds(stored) == pytest.approx(0.6)
 
 
 def test_a_message_waits_for_its_lane_from_when_it_was_seen():
-    told = breakdown_seconds(replace(TIMESTAMPS, seen_at=100.1))
-    assert (told["intake"], told["lane_wait"]) == (0.1, 0.4)
+    breakdown = breakdown_seconds(replace(TIMESTAMPS, seen_at=100.1))
+    assert (breakdown["intake"], breakdown["lane_wait"]) == (0.1, 0.4)
 
 
 def test_a_message_seen_only_after_a_restart_was_taken_before():
@@ -114,10 +123,10 @@ def test_a_message_seen_only_after_a_restart_was_taken_before():
 
 
 def test_a_time_without_a_process_is_down_whatever_waited_meanwhile():
-    told = breakdown_seconds(
+    breakdown = breakdown_seconds(
         replace(TIMESTAMPS, seen_at=100.1), outages=((99.0, 99.5), (100.2, 100.3), (104.1, 104.5))
     )
-    assert (told["down"], told["lane_wait"], told["own"]) == (0.5, 0.3, 0.7)
+    assert (breakdown["down"], breakdown["lane_wait"], breakdown["own"]) == (0.5, 0.3, 0.7)
 
 
 def test_what_a_killed_process_stored_after_its_last_heartbeat_was_not_down():
@@ -125,49 +134,49 @@ def test_what_a_killed_process_stored_after_its_last_heartbeat_was_not_down():
 
 
 def test_a_chat_that_is_asked_for_consent_waits_for_a_person():
-    asked = replace(TIMESTAMPS, asked_at=100.6, agreed_at=102.0, retaken_at=102.5)
-    told = breakdown_seconds(asked, Span("own", 102.5, 105.0))
-    assert told == {"intake": 0.5, "own": 2.6, "approval_wait": 1.4, "lane_wait": 0.5}
+    timestamps = replace(TIMESTAMPS, asked_at=100.6, agreed_at=102.0, retaken_at=102.5)
+    breakdown = breakdown_seconds(timestamps, Span("own", 102.5, 105.0))
+    assert breakdown == {"intake": 0.5, "own": 2.6, "approval_wait": 1.4, "lane_wait": 0.5}
 
 
 def test_a_turn_that_was_set_aside_was_at_work_until_then():
-    told = breakdown_seconds(replace(TIMESTAMPS, failed=True), Span("own", 104.5, 105.0))
-    assert told == {"intake": 0.5, "own": 4.5}
+    breakdown = breakdown_seconds(replace(TIMESTAMPS, failed=True), Span("own", 104.5, 105.0))
+    assert breakdown == {"intake": 0.5, "own": 4.5}
 
 
 def test_a_clock_that_was_set_back_makes_no_negative_seconds():
-    kept = build_stored_breakdown(replace(TIMESTAMPS, received_at=200.0), MEASURED_SPANS, ())
-    assert (kept.whole, set(kept.seconds.values())) == (0.0, {0.0})
+    stored = build_stored_breakdown(replace(TIMESTAMPS, received_at=200.0), MEASURED_SPANS, ())
+    assert (stored.whole, set(stored.seconds.values())) == (0.0, {0.0})
 
 
 def test_what_lasted_is_counted_once_by_the_day_of_the_message():
-    kept = StoredBreakdown(1, 0.0, 2.0, {"tools": 1.5, "own": 0.5, "down": 0.0})
+    stored = StoredBreakdown(1, 0.0, 2.0, {"tools": 1.5, "own": 0.5, "down": 0.0})
     day = replace(TIMESTAMPS, received_at=3 * 86_400 + 5.0)
-    wanted = {
+    expected = {
         (3, kind, bucket_number(value)): 1 for kind, value in (("whole", 2.0), ("tools", 1.5), ("own", 0.5))
     }
-    assert count_durations(day, kept) == Counter(wanted)
+    assert count_durations(day, stored) == Counter(expected)
 
 
-def test_an_account_shows_what_lasted():
-    kept = StoredBreakdown(1, 105.0, 5.0, build_stored_breakdown(TIMESTAMPS, MEASURED_SPANS, ()).seconds)
-    shown = build_turn_breakdown(replace(TURN, account=kept))
-    assert (shown.total_seconds, shown.calls) == (5.0, 1)
-    assert [kind for kind, _ in shown.interval_seconds] == [
+def test_a_breakdown_shows_what_lasted():
+    stored = StoredBreakdown(1, 105.0, 5.0, build_stored_breakdown(TIMESTAMPS, MEASURED_SPANS, ()).seconds)
+    breakdown = build_turn_breakdown(replace(TURN, account=stored))
+    assert (breakdown.total_seconds, breakdown.calls) == (5.0, 1)
+    assert [kind for kind, _ in breakdown.interval_seconds] == [
         *("intake", "seat wait", "first canvas", "further canvases", "Telegram", "own")
     ]
 
 
 def format_calls(*calls: ModelCallRow) -> str:
-    kept = StoredBreakdown(1, 105.0, 5.0, build_stored_breakdown(TIMESTAMPS, MEASURED_SPANS, ()).seconds)
+    stored = StoredBreakdown(1, 105.0, 5.0, build_stored_breakdown(TIMESTAMPS, MEASURED_SPANS, ()).seconds)
     return format_breakdown(
         build_turn_breakdown(
-            replace(TURN, account=kept, calls=calls, tools=(ToolCallRow("clock", "{}", "ok", "…"),))
+            replace(TURN, account=stored, calls=calls, tools=(ToolCallRow("clock", "{}", "ok", "…"),))
         )
     )
 
 
-def test_tokens_are_told_in_one_line():
+def test_tokens_are_shown_in_one_line():
     assert (
         format_calls(CALL)
         == "1 model call · 1,000 tokens in (25 % cached) · 257 out · ~2 canvases (estimated)"
@@ -184,7 +193,8 @@ def test_what_the_server_did_not_count_is_unknown():
         == "1 model call · unknown tokens in (cached share unknown) · unknown out · canvases unknown"
     )
     assert format_calls(silent, replace(CALL, partial=True)) == (
-        "2 model calls · at least 1,000 tokens in (cached share unknown) · at least 257 out · ~2 canvases (estimated)"
+        "2 model calls · at least 1,000 tokens in (cached share unknown)"
+        " · at least 257 out · ~2 canvases (estimated)"
     )
 
 

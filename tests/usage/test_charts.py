@@ -1,6 +1,4 @@
-"""A report as a picture: what is not known leaves a gap that says so, and drawing needs no more than the
-figures.
-"""
+"""A report as a picture: what is unknown leaves a gap that says so, and drawing needs only the figures."""
 
 import base64
 import io
@@ -13,14 +11,14 @@ import pytest
 from PIL import Image
 
 from bot.db.usage.usage_sums import Scope, ToolSums
-from bot.usage.charts import MAX_GROUPS, build_chart, draw_png, draw_png_base64
+from bot.usage.charts import MAX_GROUPS, are_charts_installed, build_chart, draw_png, draw_png_base64
 from bot.usage.report import Grouping, ReportQuery, ReportSums, UsageReport, build_report
 from tests.support.report_sums import UNKNOWN_SUMS, call_sums, turn_sums
 from tools.sandbox.process import SandboxLimits, run_in_sandbox
 
 
 def make_report(by: Grouping | None, **sums: Any) -> UsageReport:
-    plain: dict[str, Any] = {"calls": (), "again": (), "turns": (), "tools": ()}
+    plain: dict[str, Any] = {"calls": (), "retries": (), "turns": (), "tools": ()}
     return build_report(ReportQuery(Scope(), by), ReportSums(**(plain | sums)))
 
 
@@ -38,20 +36,24 @@ DAYS = make_report(
 )
 
 
-def test_a_chart_says_what_stands_in_the_picture():
-    told = build_chart(DAYS, "You")
-    assert (told["title"], told["labels"], told["unit"]) == ("You", ["2024-10-04", "2024-10-05"], "seconds")
-    assert [stack["name"] for stack in told["stacks"]][:2] == ["intake", "seat wait"]
-    assert told["stacks"][0]["values"] == [0.5, None]
-    assert (told["canvases"], told["cached"]) == ([4, 4], [0.25, 0.25])
+def test_a_chart_has_everything_that_the_picture_shows():
+    chart = build_chart(DAYS, "You")
+    assert (chart["title"], chart["labels"], chart["unit"]) == (
+        "You",
+        ["2024-10-04", "2024-10-05"],
+        "seconds",
+    )
+    assert [stack["name"] for stack in chart["stacks"]][:2] == ["intake", "seat wait"]
+    assert chart["stacks"][0]["values"] == [0.5, None]
+    assert (chart["canvases"], chart["cached"]) == ([4, 4], [0.25, 0.25])
 
 
-def test_what_is_unknown_is_none_and_never_nought():
-    told = build_chart(
+def test_what_is_unknown_is_none_and_never_zero():
+    chart = build_chart(
         make_report("day", calls=[call_sums(20_000, **UNKNOWN_SUMS)], turns=[turn_sums(20_000, settled=0)]),
         "x",
     )
-    assert (told["stacks"], told["canvases"], told["cached"]) == ([], [None], [None])
+    assert (chart["stacks"], chart["canvases"], chart["cached"]) == ([], [None], [None])
     assert build_chart(make_report("day", turns=[turn_sums(20_000)]), "x")["canvases"] == [None]
 
 
@@ -62,24 +64,24 @@ def test_what_is_known_in_part_is_marked_as_at_least_so_much():
         call_sums(20_002),
         call_sums(20_003, **UNKNOWN_SUMS),
     ]
-    books = [turn_sums(20_000, settled=1), turn_sums(20_001), turn_sums(20_002, settled=0), turn_sums(20_003)]
-    told = build_chart(make_report("day", calls=some, turns=books), "x")
-    assert told["canvases at least"] == [True, True, False, False]
-    assert told["stacks at least"] == [True, False, False, False]
-    plain = {**told, "canvases at least": [False] * 4, "stacks at least": [False] * 4}
-    assert open_png(draw_png(told)).tobytes() != open_png(draw_png(plain)).tobytes()
+    turns = [turn_sums(20_000, settled=1), turn_sums(20_001), turn_sums(20_002, settled=0), turn_sums(20_003)]
+    chart = build_chart(make_report("day", calls=some, turns=turns), "x")
+    assert chart["canvases at least"] == [True, True, False, False]
+    assert chart["stacks at least"] == [True, False, False, False]
+    plain = {**chart, "canvases at least": [False] * 4, "stacks at least": [False] * 4}
+    assert open_png(draw_png(chart)).tobytes() != open_png(draw_png(plain)).tobytes()
 
 
-def test_a_day_on_which_nothing_happened_is_nought_and_not_left_out():
-    told = build_chart(
+def test_a_day_on_which_nothing_happened_is_zero_and_not_left_out():
+    chart = build_chart(
         make_report(
             "day", calls=[call_sums(20_000), call_sums(20_003)], turns=[turn_sums(20_000), turn_sums(20_003)]
         ),
         "x",
     )
-    assert told["labels"] == ["2024-10-04", "2024-10-05", "2024-10-06", "2024-10-07"]
-    assert told["stacks"][0]["values"] == [0.5, 0.0, 0.0, 0.5]
-    assert (told["canvases"], told["cached"]) == ([4, 0, 0, 4], [0.25, None, None, 0.25])
+    assert chart["labels"] == ["2024-10-04", "2024-10-05", "2024-10-06", "2024-10-07"]
+    assert chart["stacks"][0]["values"] == [0.5, 0.0, 0.0, 0.5]
+    assert (chart["canvases"], chart["cached"]) == ([4, 0, 0, 4], [0.25, None, None, 0.25])
 
 
 def test_of_very_many_groups_the_newest_days_or_the_largest_are_drawn():
@@ -99,18 +101,18 @@ def test_tools_are_drawn_by_how_they_ended():
         ToolSums("clock", "error", 1, 1, 1.0),
         ToolSums("b", None, 1, 0, 0.0),
     ]
-    told = build_chart(make_report("tool", tools=tools), "Tools")
-    assert told["unit"] == "tool calls"
-    assert [(one["name"], one["values"]) for one in told["stacks"]] == [
+    chart = build_chart(make_report("tool", tools=tools), "Tools")
+    assert chart["unit"] == "tool calls"
+    assert [(stack["name"], stack["values"]) for stack in chart["stacks"]] == [
         ("ok", [2, 0]),
         ("not well", [1, 0]),
         ("not ended", [0, 1]),
     ]
-    assert open_png(draw_png(told)).width > 1000
+    assert open_png(draw_png(chart)).width > 1000
 
 
 @pytest.mark.parametrize(
-    "found",
+    "report",
     [
         DAYS,
         make_report(None, calls=[call_sums()], turns=[turn_sums()]),
@@ -119,8 +121,8 @@ def test_tools_are_drawn_by_how_they_ended():
     ],
     ids=["days", "all", "models", "unknown"],
 )
-def test_every_report_can_be_drawn_small_enough_for_a_chat(found: UsageReport):
-    image = open_png(draw_png(build_chart(found, "From 2024-10-04 $")))
+def test_every_report_can_be_drawn_small_enough_for_a_chat(report: UsageReport):
+    image = open_png(draw_png(build_chart(report, "From 2024-10-04 $")))
     assert image.width + image.height < 10_000
     assert image.getextrema() != ((255, 255),) * 3
 
@@ -148,5 +150,10 @@ def test_nothing_is_imported_to_draw_before_something_is_drawn():
         "import sys, bot.usage.charts, bot.usage.report_command, bot.telegram.commands.usage;"
         "print([name for name in ('matplotlib', 'numpy') if name in sys.modules])"
     )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert found.stdout == "[]\n"
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert process.stdout == "[]\n"
+
+
+def test_charts_are_installed_if_the_drawing_library_can_be_found():
+    assert are_charts_installed()
+    assert not are_charts_installed(find_spec=lambda name: None)

@@ -1,4 +1,4 @@
-"""Reports written out: what is unknown says so in each format, and no text does harm where it is opened."""
+"""Reports in every format: what is unknown says so, and no text does harm where it is opened."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ SECTION = ReportSection("Tokens", ("model", "calls"), ((EVIL, "2"), ("b", "10"))
 
 
 def make_report(by: Grouping | None, **sums: Any) -> UsageReport:
-    plain: dict[str, Any] = {"calls": (), "again": (), "turns": (), "tools": ()}
+    plain: dict[str, Any] = {"calls": (), "retries": (), "turns": (), "tools": ()}
     return build_report(ReportQuery(Scope(), by), ReportSums(**(plain | sums)))
 
 
@@ -70,15 +70,15 @@ def test_json_is_plain_ascii():
 
 
 def test_a_record_tells_everything_of_a_group():
-    found = make_report(
+    report = make_report(
         "user",
         calls=[call_sums(5)],
         turns=[turn_sums(5)],
         tools=[ToolSums(5, "ok", 2, 2, 1.0), ToolSums(5, "error", 1, 1, 0.5), ToolSums(5, None, 1, 0, 0.0)],
-        again=[RetrySums(5, "empty", 1)],
+        retries=[RetrySums(5, "empty", 1)],
         durations={(5, "whole"): [1.0, 3.0]},
     )
-    (record,) = build_records(found)
+    (record,) = build_records(report)
     assert record["user"] == "5"
     assert (record["input_tokens"], record["input_tokens_unknown_calls"], record["cached_share"]) == (
         2000,
@@ -103,13 +103,15 @@ def test_what_is_unknown_is_none_in_a_record_and_counted():
 
 
 def test_json_of_a_report_holds_the_question_the_groups_and_the_whole():
-    found = make_report("day", calls=[call_sums(20_000), call_sums(20_001)], server=ServerSums(1, 49, 256, 0))
-    told = json.loads(render_json(build_report_object(found)))
-    assert (told["by"], told["since"], told["percentiles"]) == ("day", None, "exact")
-    assert [one["day"] for one in told["groups"]] == ["2024-10-04", "2024-10-05"]
-    assert told["all"]["calls"] == 4
-    assert told["server"]["steps"] == 49
-    assert told["notes"][0].startswith("From the beginning to now (UTC).")
+    report = make_report(
+        "day", calls=[call_sums(20_000), call_sums(20_001)], server=ServerSums(1, 49, 256, 0)
+    )
+    content = json.loads(render_json(build_report_object(report)))
+    assert (content["by"], content["since"], content["percentiles"]) == ("day", None, "exact")
+    assert [group["day"] for group in content["groups"]] == ["2024-10-04", "2024-10-05"]
+    assert content["all"]["calls"] == 4
+    assert content["server"]["steps"] == 49
+    assert content["notes"][0].startswith("From the beginning to now (UTC).")
     assert build_report_object(make_report(None, calls=[call_sums()]))["server"] is None
     assert (
         build_report_object(

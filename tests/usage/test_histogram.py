@@ -1,4 +1,4 @@
-"""Percentiles out of buckets are as near to the true ones as is said."""
+"""Percentiles from buckets are as near to the true ones as promised."""
 
 import math
 
@@ -37,13 +37,13 @@ def test_next_to_nothing_has_no_bucket(seconds: float):
 
 
 @given(st.lists(durations, min_size=1, max_size=50), st.sampled_from([0.5, 0.95, 0.99]))
-def test_a_percentile_of_buckets_is_within_the_error_of_the_exact_one(found: list[float], share: float):
+def test_a_percentile_of_buckets_is_within_the_error_of_the_exact_one(durations: list[float], share: float):
     counts: dict[int, int] = {}
-    for seconds in found:
+    for seconds in durations:
         number = bucket_number(seconds)
         assert number is not None
         counts[number] = counts.get(number, 0) + 1
-    exact = exact_percentile(sorted(found), share)
+    exact = exact_percentile(sorted(durations), share)
     assert math.isclose(percentile(counts, share), exact, rel_tol=MAX_RELATIVE_ERROR * 1.001)
 
 

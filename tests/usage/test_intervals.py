@@ -1,4 +1,4 @@
-"""Spans that overlap are cut into pieces that do not; what no span covers is in no piece."""
+"""Overlapping spans are cut into exclusive ones; time without a span is in none."""
 
 from itertools import pairwise
 
@@ -31,7 +31,7 @@ spans = st.lists(st.builds(Span, st.sampled_from(INTERVAL_ORDER), times, times),
 
 def test_every_kind_is_explained_and_has_its_column():
     assert set(INTERVAL_DESCRIPTIONS) == set(INTERVAL_ORDER) == set(PRECEDENCE)
-    assert {column_name(kind) for kind in INTERVAL_ORDER} == {one.name for one in accounts.c} - {
+    assert {column_name(kind) for kind in INTERVAL_ORDER} == {column.name for column in accounts.c} - {
         "turn",
         "settled_at",
         "whole",
@@ -40,47 +40,50 @@ def test_every_kind_is_explained_and_has_its_column():
 
 @given(times, times, spans, times)
 def test_at_any_moment_the_first_kind_at_work_counts_and_none_where_none_is(
-    one: float, other: float, found: list[Span], at: float
+    first: float, second: float, spans: list[Span], moment: float
 ):
-    begin, end = sorted((one, other))
-    here = [piece.kind for piece in to_exclusive_spans(begin, end, found) if piece.begin <= at < piece.end]
+    begin, end = sorted((first, second))
+    kinds = [span.kind for span in to_exclusive_spans(begin, end, spans) if span.begin <= moment < span.end]
     at_work = [
         kind
         for kind in PRECEDENCE
-        if any(span.kind == kind and span.begin <= at < span.end for span in found)
+        if any(span.kind == kind and span.begin <= moment < span.end for span in spans)
     ]
-    assert here == (at_work[:1] if begin <= at < end else [])
+    assert kinds == (at_work[:1] if begin <= moment < end else [])
 
 
 @given(times, times, spans)
-def test_pieces_follow_each_other_and_none_is_negative(one: float, other: float, found: list[Span]):
-    begin, end = sorted((one, other))
-    pieces = to_exclusive_spans(begin, end, found)
-    assert all(begin <= piece.begin < piece.end <= end for piece in pieces)
-    assert all(left.end <= right.begin for left, right in pairwise(pieces))
-    assert all(left.kind != right.kind or left.end < right.begin for left, right in pairwise(pieces))
+def test_pieces_follow_each_other_and_none_is_negative(first: float, second: float, spans: list[Span]):
+    begin, end = sorted((first, second))
+    exclusive_spans = to_exclusive_spans(begin, end, spans)
+    assert all(begin <= span.begin < span.end <= end for span in exclusive_spans)
+    assert all(earlier.end <= later.begin for earlier, later in pairwise(exclusive_spans))
+    assert all(
+        earlier.kind != later.kind or earlier.end < later.begin
+        for earlier, later in pairwise(exclusive_spans)
+    )
 
 
 @given(times, times, spans, spans)
 def test_what_was_cut_before_may_be_cut_again_with_more(
-    one: float, other: float, some: list[Span], more: list[Span]
+    first: float, second: float, some: list[Span], more: list[Span]
 ):
-    begin, end = sorted((one, other))
+    begin, end = sorted((first, second))
     assert to_exclusive_spans(
         begin, end, [*to_exclusive_spans(0.0, 100.0, some), *more]
     ) == to_exclusive_spans(begin, end, [*some, *more])
 
 
 @given(spans)
-def test_spans_are_stored_and_read_as_they_are(found: list[Span]):
-    assert parse_spans(serialize_spans(found)) == tuple(found)
+def test_spans_are_stored_and_read_as_they_are(spans: list[Span]):
+    assert parse_spans(serialize_spans(spans)) == tuple(spans)
 
 
 def test_nothing_stored_is_no_span():
     assert parse_spans(None) == ()
 
 
-def test_seconds_are_summed_by_kind_and_every_kind_is_told():
+def test_seconds_are_summed_by_kind_and_every_kind_is_present():
     seconds = sum_by_kind([Span("own", 1, 2), Span("tools", 2, 4), Span("own", 4, 4.5)])
     assert {kind: value for kind, value in seconds.items() if value} == {"own": 1.5, "tools": 2}
     assert tuple(seconds) == INTERVAL_ORDER
@@ -89,6 +92,7 @@ def test_seconds_are_summed_by_kind_and_every_kind_is_told():
 @given(st.lists(st.tuples(st.sampled_from(INTERVAL_ORDER), times), min_size=2, max_size=30))
 def test_a_chain_of_marks_has_no_gap_even_if_the_clock_is_set_back(marks: list[tuple[IntervalKind, float]]):
     chain = [Span(kind, begin, end) for (kind, begin), (_, end) in pairwise(marks)]
-    begin, end = marks[0][1], max(marks[0][1], marks[-1][1])
+    begin = marks[0][1]
+    end = max(marks[0][1], marks[-1][1])
     covered = sum(sum_by_kind(to_exclusive_spans(begin, end, chain)).values())
     assert covered == pytest.approx(end - begin, abs=1e-6)

@@ -1,4 +1,4 @@
-"""Whatever comes from outside is harmless where it is shown."""
+"""Texts from outside are harmless where they are shown."""
 
 import unicodedata
 
@@ -10,7 +10,7 @@ from bot.usage.plain_text import escape_for_markdown, escape_for_spreadsheet, es
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "escaped"),
     [
         ("gemma-4", "gemma-4"),
         ("größer 你好", "größer 你好"),
@@ -22,15 +22,15 @@ from bot.usage.plain_text import escape_for_markdown, escape_for_spreadsheet, es
         ("\U000e0041", "\\U000e0041"),
     ],
 )
-def test_a_terminal_finds_nothing_to_obey(text: str, shown: str):
-    assert escape_for_terminal(text) == shown
+def test_a_terminal_finds_nothing_to_obey(text: str, escaped: str):
+    assert escape_for_terminal(text) == escaped
 
 
 @given(st.text())
 def test_plain_text_is_one_line_without_control_signs(text: str):
-    shown = escape_for_terminal(text)
-    assert len(shown.splitlines()) <= 1
-    assert not any(unicodedata.category(sign) in {"Cc", "Cf", "Cs"} for sign in shown)
+    escaped = escape_for_terminal(text)
+    assert len(escaped.splitlines()) <= 1
+    assert not any(unicodedata.category(sign) in {"Cc", "Cf", "Cs"} for sign in escaped)
 
 
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r", "\n"])

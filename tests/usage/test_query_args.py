@@ -1,4 +1,4 @@
-"""Questions as people write them; what cannot be meant is said with an example."""
+"""Report options as people write them; what makes no sense is refused with an example."""
 
 import pytest
 
@@ -61,20 +61,20 @@ def test_a_time_that_no_ledger_can_hold_is_refused(text: str):
 
 def test_a_scope_of_everything_and_of_something():
     assert parse_scope(None, None, None, None, None, now=NOW) == Scope()
-    asked = parse_scope("2024-10-01", "2024-10-03", "-100123:7", 5, "m", now=NOW)
-    assert asked == Scope(MIDNIGHT - 3 * DAY_SECONDS, MIDNIGHT, "-100123:7", 5, "m")
+    scope = parse_scope("2024-10-01", "2024-10-03", "-100123:7", 5, "m", now=NOW)
+    assert scope == Scope(MIDNIGHT - 3 * DAY_SECONDS, MIDNIGHT, "-100123:7", 5, "m")
 
 
 @pytest.mark.parametrize(
-    ("since", "until", "why"),
+    ("since", "until", "reason"),
     [
         ("2024-10-03", "2024-10-01", "--since 2024-10-03 is not before --until 2024-10-01."),
         ("2024-10-03T10:00", "2024-10-03T10:00", "is not before"),
         ("2024-10-05", None, "--since 2024-10-05 has not come yet."),
     ],
 )
-def test_a_span_that_holds_nothing_is_refused(since: str, until: str | None, why: str):
-    with pytest.raises(QuestionRefused, match=why):
+def test_a_span_that_holds_nothing_is_refused(since: str, until: str | None, reason: str):
+    with pytest.raises(QuestionRefused, match=reason):
         parse_scope(since, until, None, None, None, now=NOW)
 
 

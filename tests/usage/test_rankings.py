@@ -1,4 +1,4 @@
-"""Turns and calls one by one: a rate stands only beside more than one canvas, and unknown stays unknown."""
+"""Turns and calls one by one: a rate is shown only for more than one canvas, and unknown stays unknown."""
 
 from dataclasses import replace
 
@@ -89,16 +89,16 @@ def test_no_rate_of_one_canvas_of_a_cut_call_or_of_what_is_unknown():
 
 
 def test_what_is_unknown_of_a_call_says_so():
-    told = call_cells(
+    cells = call_cells(
         replace(CALL, turn=None, user=None, input=None, canvases=None, waited=None, outcome=None)
     )
-    assert (told["turn"], told["user"], told["input"], told["canvases est."]) == (
+    assert (cells["turn"], cells["user"], cells["input"], cells["canvases est."]) == (
         "–",
         "–",
         "unknown",
         "unknown",
     )
-    assert (told["waited s"], told["outcome"]) == ("unknown", "running")
+    assert (cells["waited s"], cells["outcome"]) == ("unknown", "running")
     assert call_cells(replace(CALL, partial=True))["output"] == "≥ 600"
     assert call_cells(replace(CALL, purpose="decision", canvases=None))["canvases est."] == "–"
 
@@ -108,7 +108,7 @@ def test_turns_one_a_line():
         [TURN, replace(TURN, counted=False, ending=None, seconds=None, thinking=True)], "seconds"
     )
     assert section.title == "Turns by seconds"
-    first, second = (dict(zip(section.columns, one, strict=True)) for one in section.rows)
+    first, second = (dict(zip(section.columns, row, strict=True)) for row in section.rows)
     assert (first["turn"], first["input"], first["cached"], first["ending"]) == (
         "4",
         "2,000",
@@ -124,8 +124,8 @@ def test_a_turn_that_made_no_call_took_nothing_and_what_one_call_did_not_tell_ma
     nothing = replace(TURN, calls=0, input=None, cached=None, output=None, canvases=None)
     some = replace(TURN, cached=300, cached_counted=False)
     section = build_turn_section([nothing, some], "seconds")
-    first, second = (dict(zip(section.columns, one, strict=True)) for one in section.rows)
-    assert [first[one] for one in ("input", "cached", "output", "canvases est.")] == ["0"] * 4
+    first, second = (dict(zip(section.columns, row, strict=True)) for row in section.rows)
+    assert [first[name] for name in ("input", "cached", "output", "canvases est.")] == ["0"] * 4
     assert (second["input"], second["cached"]) == ("2,000", "≥ 300")
 
 

@@ -1,4 +1,4 @@
-"""Our sums against the endpoint's counters: what a gap is put down to, when it is told, and what a restart
+"""Our sums against the endpoint's counters: how a gap is explained, when it is reported, and what a restart
 does.
 """
 
@@ -14,7 +14,7 @@ import pytest
 from bot.db.conversations import calls
 from bot.db.conversations.calls import CallCompletion, NewCall
 from bot.db.engine import Database, open_database
-from bot.db.usage import counter_readings as reconcile
+from bot.db.usage import counter_readings
 from bot.db.usage.counter_readings import CounterReading, OwnCounts
 from bot.domain import Message, ModelRequest, Reply
 from bot.errors import StoreUnavailable
@@ -23,8 +23,14 @@ from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
 from bot.llm.server_api import ServerCounters
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
-from bot.usage import reconcile as room
-from bot.usage.reconcile import CountersEndpoint, Reconciliation
+from bot.usage import reconcile
+from bot.usage.reconcile import (
+    DEFAULT_PACE,
+    MIN_REPORTED_GAP_TOKENS,
+    CountersEndpoint,
+    ReadingPace,
+    Reconciliation,
+)
 from tests.support.gateway import running_gateway
 
 NO_CALLS = OwnCounts(0, 0, 0, 0, 0, 0, 0)
@@ -41,19 +47,27 @@ REQUEST = ModelRequest(
 
 @dataclass
 class ReconcileHarness:
-    """A gateway's ledger beside an endpoint that others may use, too."""
+    """A gateway's calls beside an endpoint that others may use, too."""
 
     database: Database
     endpoint: SimulatedEndpoint
     url: str
     llm: ModelClient
     notices: list[str] = field(default_factory=list)
+    pace: ReadingPace = DEFAULT_PACE
+    min_reported_gap: int = MIN_REPORTED_GAP_TOKENS
 
     def make_reconciliation(self, url: str | None = None) -> Reconciliation:
-        return Reconciliation(self.database, CountersEndpoint(url or self.url), self.notify)
+        return Reconciliation(
+            self.database,
+            CountersEndpoint(url or self.url),
+            self.notify,
+            pace=self.pace,
+            min_reported_gap=self.min_reported_gap,
+        )
 
     async def notify(self, subject: str, text: str) -> None:
-        assert subject == room.NOTICE_SUBJECT
+        assert subject == reconcile.NOTICE_SUBJECT
         self.notices.append(text)
 
     async def take_reading(self) -> CounterReading:
@@ -72,14 +86,14 @@ class ReconcileHarness:
             await calls.close_call(tx, closing, now=time.time())
 
     async def make_recorded_call(self) -> Reply:
-        """A call as the house makes it: written down before and after."""
+        """A call as the gateway makes it: stored before and after."""
         number = await self.open_call()
         reply = await self.make_foreign_call()
         await self.close_call(number, reply)
         return reply
 
     async def make_foreign_call(self) -> Reply:
-        """A call nobody writes down: somebody else's."""
+        """A call of somebody else, which is not stored."""
         return await self.llm.call(REQUEST, lambda text: None, lambda: None)
 
 
@@ -97,123 +111,124 @@ async def open_harness(
 
 
 async def test_own_calls_agree_with_the_server_to_the_token(database: Database) -> None:
-    async with open_harness(database) as office:
-        first = await office.take_reading()
-        assert (first.since, first.gap, first.why) == (None, None, room.FIRST_READING)
-        replies = [await office.make_recorded_call(), await office.make_recorded_call()]
-        second = await office.take_reading()
+    async with open_harness(database) as harness:
+        first = await harness.take_reading()
+        assert (first.since, first.gap, first.why) == (None, None, reconcile.FIRST_READING)
+        replies = [await harness.make_recorded_call(), await harness.make_recorded_call()]
+        second = await harness.take_reading()
     assert second.since == first.read_at
-    assert (second.gap, second.why, second.running) == (0, room.SUMS_AGREE, 0)
+    assert (second.gap, second.why, second.running) == (0, reconcile.SUMS_AGREE, 0)
     assert (
         second.generated_seen
         == second.generated_own
-        == sum(one.usage.completion_tokens or 0 for one in replies)
+        == sum(reply.usage.completion_tokens or 0 for reply in replies)
     )
-    assert second.prompt_seen == second.prompt_own == sum(one.usage.prompt_tokens or 0 for one in replies)
+    assert second.prompt_seen == second.prompt_own == sum(reply.usage.prompt_tokens or 0 for reply in replies)
     assert second.cached_seen == second.cached_own
     assert (second.requests_seen, second.requests_own) == (2, 2)
     assert second.steps_per_canvas == 16
-    assert office.notices == []
+    assert harness.notices == []
     async with database.read_transaction() as tx:
-        assert await reconcile.find_latest(tx, office.url) == second
-        steps = await reconcile.sum_steps(tx, since=0, until=time.time())
-    assert steps == reconcile.CanvasSteps(canvases=2 * 2, steps_per_canvas=16)
+        assert await counter_readings.find_latest(tx, harness.url) == second
+        steps = await counter_readings.sum_steps(tx, since=0, until=time.time())
+    assert steps == counter_readings.CanvasSteps(canvases=2 * 2, steps_per_canvas=16)
 
 
-async def test_what_others_asked_for_is_put_down_to_them_and_told_once_it_is_much(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+async def test_what_others_requested_is_attributed_to_them_and_reported_once_it_is_much(
+    database: Database,
 ) -> None:
-    monkeypatch.setattr(room, "MIN_REPORTED_GAP_TOKENS", 400)
-    async with open_harness(database) as office:
-        await office.take_reading()
-        other = await office.make_foreign_call()
-        found = await office.take_reading()
-        assert found.gap == (other.usage.prompt_tokens or 0) + (other.usage.completion_tokens or 0)
-        assert found.why == "the server ended 1 request more than we made: others use it, too"
-        assert office.notices == []
-        await office.make_foreign_call()
-        await office.take_reading()
-        assert len(office.notices) == 1
-        assert "differ by more than 400 tokens" in office.notices[0]
-        await office.make_foreign_call()
-        await office.take_reading()
-        await office.take_reading()
-    assert len(office.notices) == 1
+    async with open_harness(database) as harness:
+        harness.min_reported_gap = 400
+        await harness.take_reading()
+        foreign = await harness.make_foreign_call()
+        reading = await harness.take_reading()
+        assert reading.gap == (foreign.usage.prompt_tokens or 0) + (foreign.usage.completion_tokens or 0)
+        assert reading.why == "the server ended 1 request more than we made: others use it, too"
+        assert harness.notices == []
+        await harness.make_foreign_call()
+        await harness.take_reading()
+        assert len(harness.notices) == 1
+        assert "differ by more than 400 tokens" in harness.notices[0]
+        await harness.make_foreign_call()
+        await harness.take_reading()
+        await harness.take_reading()
+    assert len(harness.notices) == 1
 
 
-async def test_a_call_broken_off_explains_the_canvas_nobody_saw(database: Database) -> None:
-    async with open_harness(database) as office:
-        await office.take_reading()
+async def test_an_aborted_call_explains_the_canvas_that_nobody_saw(database: Database) -> None:
+    async with open_harness(database) as harness:
+        await harness.take_reading()
         cut: list[Reply] = []
-        number = await office.open_call()
-        office.endpoint.hold()
+        number = await harness.open_call()
+        harness.endpoint.hold()
         async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(office.llm.call(REQUEST, lambda text: None, lambda: None, cut.append))
-            await office.endpoint.wait_until(lambda: office.endpoint.running == 1)
+            running = tasks.create_task(
+                harness.llm.call(REQUEST, lambda text: None, lambda: None, cut.append)
+            )
+            await harness.endpoint.wait_until(lambda: harness.endpoint.running == 1)
             running.cancel()
-        office.endpoint.release()
-        await office.close_call(number, cut[0])
-        found = await office.take_reading()
-    assert found.gap == office.endpoint.prompt_tokens
-    assert found.why == (
+        harness.endpoint.release()
+        await harness.close_call(number, cut[0])
+        reading = await harness.take_reading()
+    assert reading.gap == harness.endpoint.prompt_tokens
+    assert reading.why == (
         "1 call of ours broke off: their last canvas is unknown; 1 call of ours came back without usage"
     )
 
 
-async def test_a_server_that_begins_anew_is_not_held_against_what_it_forgot(database: Database) -> None:
-    async with open_harness(database) as office:
-        await office.make_recorded_call()
-        before = await office.take_reading()
-    made = room.build_reading(
+async def test_a_restarted_server_is_not_compared_with_what_it_forgot(database: Database) -> None:
+    async with open_harness(database) as harness:
+        await harness.make_recorded_call()
+        before = await harness.take_reading()
+    reading = reconcile.build_reading(
         before.endpoint, before, ServerCounters(1, 0, 1, 0, 0, 0), NO_CALLS, before.read_at + 1, 0
     )
-    assert (made.since, made.gap, made.why) == (None, None, room.SERVER_RESTARTED)
+    assert (reading.since, reading.gap, reading.why) == (None, None, reconcile.SERVER_RESTARTED)
 
 
 async def test_a_reading_waits_for_a_moment_without_calls_and_at_last_says_that_there_was_none(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: Database,
 ) -> None:
-    monkeypatch.setattr(room, "RETRY_PAUSE_SECONDS", 0)
-    monkeypatch.setattr(room, "MAX_TRIES", 3)
-    async with open_harness(database) as office:
-        await office.take_reading()
-        number = await office.open_call()
-        await office.make_foreign_call()
-        busy = await office.take_reading()
+    async with open_harness(database) as harness:
+        harness.pace = ReadingPace(max_tries=3, retry_pause_seconds=0)
+        await harness.take_reading()
+        number = await harness.open_call()
+        await harness.make_foreign_call()
+        busy = await harness.take_reading()
         assert busy.running == 1
         assert busy.why.startswith("1 call of ours ran while the counters were read")
-        await office.close_call(number, None)
-        after = await office.take_reading()
+        await harness.close_call(number, None)
+        after = await harness.take_reading()
     assert after.running == 0
 
 
 async def test_an_endpoint_without_counters_gives_no_reading(database: Database) -> None:
-    async with open_harness(database, SimulatedEndpoint(profile=Profile.hosted_api())) as office:
-        assert await office.make_reconciliation().take_reading() is None
-        assert await office.make_reconciliation("http://127.0.0.1:9/v1").take_reading() is None
+    async with open_harness(database, SimulatedEndpoint(profile=Profile.hosted_api())) as harness:
+        assert await harness.make_reconciliation().take_reading() is None
+        assert await harness.make_reconciliation("http://127.0.0.1:9/v1").take_reading() is None
         async with database.read_transaction() as tx:
-            assert await reconcile.find_latest(tx, office.url) is None
+            assert await counter_readings.find_latest(tx, harness.url) is None
 
 
-async def test_the_house_takes_readings_beside_its_work(
+async def test_the_gateway_takes_readings_while_it_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "READ_INTERVAL_SECONDS", 0.01)
-    async with running_gateway(tmp_path) as house:
-        house.ann.send("hello")
-        await house.wait_for_texts()
-        async with open_database(house.settings.database_url) as database:
-            found = None
-            while found is None or found.gap is None:
+    monkeypatch.setattr(reconcile, "READ_INTERVAL_SECONDS", 0.01)
+    async with running_gateway(tmp_path) as gateway:
+        gateway.ann.send("hello")
+        await gateway.wait_for_texts()
+        async with open_database(gateway.settings.database_url) as database:
+            reading = None
+            while reading is None or reading.gap is None:
                 async with database.read_transaction() as tx:
-                    found = await reconcile.find_latest(tx, house.settings.model_url)
-    assert found.gap == 0
+                    reading = await counter_readings.find_latest(tx, gateway.settings.model_url)
+    assert reading.gap == 0
 
 
 async def test_a_database_that_is_busy_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "READ_INTERVAL_SECONDS", 0)
+    monkeypatch.setattr(reconcile, "READ_INTERVAL_SECONDS", 0)
     tries = asyncio.Event()
 
     class Busy(Reconciliation):
@@ -242,12 +257,12 @@ COUNTERS = ServerCounters(10_000, 0, 1000, 10, 170, 2560)
 
 
 @pytest.mark.parametrize(
-    ("gap", "own", "running", "why"),
+    ("gap", "own", "running", "reason"),
     [
         (None, NO_CALLS, 0, "the server does not count tokens"),
-        (110, NO_CALLS, 0, room.SUMS_AGREE),
-        (-110, NO_CALLS, 0, room.SUMS_AGREE),
-        (111, replace(NO_CALLS, requests=10), 0, room.UNEXPLAINED),
+        (110, NO_CALLS, 0, reconcile.SUMS_AGREE),
+        (-110, NO_CALLS, 0, reconcile.SUMS_AGREE),
+        (111, replace(NO_CALLS, requests=10), 0, reconcile.UNEXPLAINED),
         (
             -111,
             NO_CALLS,
@@ -258,8 +273,8 @@ COUNTERS = ServerCounters(10_000, 0, 1000, 10, 170, 2560)
         (500, replace(NO_CALLS, requests=10), 2, "2 calls of ours ran while the counters were read"),
     ],
 )
-def test_a_gap_is_put_in_words(gap: int | None, own: OwnCounts, running: int, why: str) -> None:
-    assert room.explain_gap(gap, COUNTERS, own, running) == why
+def test_a_gap_is_explained(gap: int | None, own: OwnCounts, running: int, reason: str) -> None:
+    assert reconcile.explain_gap(gap, COUNTERS, own, running) == reason
 
 
 @pytest.mark.parametrize(
@@ -276,22 +291,22 @@ def test_a_gap_is_put_in_words(gap: int | None, own: OwnCounts, running: int, wh
         (20_000, None, None),
     ],
 )
-def test_a_gap_is_told_at_ten_times_as_much_and_not_in_between(
+def test_a_gap_is_reported_at_ten_times_as_much_and_not_in_between(
     before: int, gap: int | None, mark: str | None
 ) -> None:
-    told = room.build_gap_notice(before, CounterReading("u", 1.0, 0.0, {}, 0, "why", gap=gap))
-    assert (told is None) == (mark is None)
-    assert told is None or f"more than {mark} tokens" in told
+    notice = reconcile.build_gap_notice(before, CounterReading("u", 1.0, 0.0, {}, 0, "why", gap=gap))
+    assert (notice is None) == (mark is None)
+    assert notice is None or f"more than {mark} tokens" in notice
 
 
 def test_a_counter_the_server_lacks_stays_unknown() -> None:
     lacking = ServerCounters(5, None, 5, 1)
     before = CounterReading("u", 1.0, None, {"prompt_tokens": 1, "generated_tokens": 1, "requests": 0}, 0, "")
-    made = room.build_reading("u", before, lacking, replace(NO_CALLS, decisions=1), 2.0, 0)
-    assert (made.prompt_seen, made.cached_seen, made.steps_seen, made.steps_per_canvas) == (
+    reading = reconcile.build_reading("u", before, lacking, replace(NO_CALLS, decisions=1), 2.0, 0)
+    assert (reading.prompt_seen, reading.cached_seen, reading.steps_seen, reading.steps_per_canvas) == (
         4,
         None,
         None,
         None,
     )
-    assert room.steps_per_canvas(lacking) is None
+    assert reconcile.steps_per_canvas(lacking) is None

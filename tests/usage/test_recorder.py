@@ -1,5 +1,5 @@
-"""The keeper stores what is measured with every heartbeat, makes accounts once they can be made, and takes up
-what an earlier process has left.
+"""The recorder stores measured spans with every heartbeat, builds breakdowns once it can, and takes over what
+an earlier process left.
 """
 
 import asyncio
@@ -13,34 +13,34 @@ from sqlalchemy import select
 
 from bot.db.engine import Database
 from bot.db.tables import accounts, durations, inbox, lives, outbox, turns
-from bot.db.usage import breakdowns as rows
+from bot.db.usage import breakdowns
 from bot.domain import InboxItem, Lane
-from bot.usage import recorder as room
+from bot.usage import recorder
 from bot.usage.intervals import Span, parse_spans, serialize_spans
 from bot.usage.recorder import UsageRecorder
 from bot.usage.timers import TurnTimers
 from tests.db.usage.test_breakdowns import insert_item, insert_part, insert_turn
-from tests.queue.test_worker import FlakyDatabase
+from tests.support.flaky_database import FlakyDatabase
 
 LANE = Lane(5)
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "HEARTBEAT_SECONDS", 0.005)
+    monkeypatch.setattr(recorder, "HEARTBEAT_SECONDS", 0.005)
 
 
 @asynccontextmanager
 async def run_recorder(database: Database, timers: TurnTimers) -> AsyncIterator[None]:
-    """A keeper at work; it is stopped in good order."""
-    keeper = UsageRecorder(database, timers)
-    await keeper.start()
+    """A running recorder, which is stopped in good order."""
+    usage_recorder = UsageRecorder(database, timers)
+    await usage_recorder.start()
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(keeper.run())
+        tasks.create_task(usage_recorder.run())
         try:
             yield
         finally:
-            keeper.stop()
+            usage_recorder.stop()
 
 
 async def select_column(database: Database, query: Any) -> list[Any]:
@@ -56,7 +56,7 @@ async def wait_until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 async def has_all_breakdowns(database: Database) -> bool:
     async with database.read_transaction() as tx:
-        return await rows.is_all_accounted(tx)
+        return await breakdowns.is_all_accounted(tx)
 
 
 def taken_item(id: int, attempt: int = 1) -> InboxItem:
@@ -73,11 +73,12 @@ async def test_a_process_says_when_it_began_and_that_it_ended_in_good_order(data
 
 
 async def test_what_a_turn_is_at_is_stored_with_every_heartbeat(database: Database):
-    watches, first = TurnTimers(), await insert_item(database, 1, "running")
+    turn_timers = TurnTimers()
+    first = await insert_item(database, 1, "running")
     await insert_turn(database, first, state="running", ended_at=None)
-    watch = watches.open(taken_item(first), LANE)
-    async with run_recorder(database, watches):
-        with watch.measure("seat wait"):
+    timer = turn_timers.open(taken_item(first), LANE)
+    async with run_recorder(database, turn_timers):
+        with timer.measure("seat wait"):
             await wait_until(lambda: has_stored_interval(database, first, "seat wait"))
     assert await select_column(database, select(accounts.c.turn)) == []
 
@@ -87,21 +88,22 @@ async def has_stored_interval(database: Database, item: int, kind: str) -> bool:
     return kind in {span.kind for span in parse_spans(text)}
 
 
-async def test_a_delivered_turn_gets_its_account_and_is_measured_no_more(database: Database):
-    watches, first = TurnTimers(), await insert_item(database, 1)
-    made = await insert_turn(database, first)
+async def test_a_delivered_turn_gets_its_breakdown_and_is_measured_no_more(database: Database):
+    turn_timers = TurnTimers()
+    first = await insert_item(database, 1)
+    turn_id = await insert_turn(database, first)
     await insert_part(database, first, "open")
-    watch = watches.open(taken_item(first), LANE)
-    watch.add_span(Span("first canvas", 101.0, 104.5))
-    watch.hand_over()
-    async with run_recorder(database, watches):
+    timer = turn_timers.open(taken_item(first), LANE)
+    timer.add_span(Span("first canvas", 101.0, 104.5))
+    timer.hand_over()
+    async with run_recorder(database, turn_timers):
         await wait_until(lambda: has_stored_interval(database, first, "first canvas"))
-        watch.add_span(Span("Telegram", 104.5, 105.0))
+        timer.add_span(Span("Telegram", 104.5, 105.0))
         async with database.transaction() as tx:
             await tx.execute(outbox.update().values(state="done"))
         await wait_until(lambda: has_all_breakdowns(database))
-        await wait_until(lambda: has_no_timers(watches))
-    assert await select_column(database, select(accounts.c.turn)) == [made]
+        await wait_until(lambda: has_no_timers(turn_timers))
+    assert await select_column(database, select(accounts.c.turn)) == [turn_id]
     assert await select_column(database, select(accounts.c.telegram)) == [0.5]
     assert await select_column(database, select(inbox.c.spans)) == [None]
     assert await select_column(database, select(durations.c.kind).where(durations.c.kind == "whole")) == [
@@ -132,12 +134,16 @@ async def test_what_an_earlier_process_left_is_taken_up_with_the_time_without_on
 async def test_a_turn_found_running_is_ours_again_since_the_process_began(database: Database):
     first = await insert_item(database, 1, "running", turn=1)
     await insert_turn(database, first, state="running", ended_at=None)
-    watches = TurnTimers(104.0)
-    async with run_recorder(database, watches):
-        assert watches.open(taken_item(first, attempt=2), LANE).spans(105.0) == [Span("own", 104.0, 105.0)]
+    turn_timers = TurnTimers(104.0)
+    async with run_recorder(database, turn_timers):
+        assert turn_timers.open(taken_item(first, attempt=2), LANE).spans(105.0) == [
+            Span("own", 104.0, 105.0)
+        ]
 
 
-async def test_missing_seconds_are_told_and_not_made_up(database: Database, caplog: pytest.LogCaptureFixture):
+async def test_missing_seconds_are_logged_and_not_invented(
+    database: Database, caplog: pytest.LogCaptureFixture
+):
     first = await insert_item(database, 1, spans="[]")
     await insert_turn(database, first)
     await insert_part(database, first, "done")
@@ -148,20 +154,21 @@ async def test_missing_seconds_are_told_and_not_made_up(database: Database, capl
     assert await select_column(database, select(accounts.c.own)) == [0.5]
 
 
-async def test_a_database_that_cannot_be_written_loses_no_account(database: Database):
-    watches, first = TurnTimers(), await insert_item(database, 1)
+async def test_a_database_that_cannot_be_written_loses_no_breakdown(database: Database):
+    turn_timers = TurnTimers()
+    first = await insert_item(database, 1)
     await insert_turn(database, first)
     await insert_part(database, first, "done")
     flaky = FlakyDatabase(database)
-    watches.open(taken_item(first), LANE)
-    async with run_recorder(flaky, watches):
+    turn_timers.open(taken_item(first), LANE)
+    async with run_recorder(flaky, turn_timers):
         flaky.full = True
         await asyncio.sleep(0.02)
         assert not await select_column(
             database, select(turns.c.id).join(accounts, accounts.c.turn == turns.c.id)
         )
         flaky.full = False
-        await wait_until(lambda: has_no_timers(watches))
+        await wait_until(lambda: has_no_timers(turn_timers))
     assert await select_column(database, select(accounts.c.turn)) == [1]
 
 

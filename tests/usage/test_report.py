@@ -1,6 +1,4 @@
-"""Sums become a report: groups with names in a good order, all of them added up, percentiles where they are
-known.
-"""
+"""Sums become a report: ordered groups with labels, their total, and percentiles where they are known."""
 
 from typing import Any
 
@@ -22,7 +20,7 @@ from tests.support.report_sums import INTERVAL_SECONDS, call_sums, turn_sums
 
 
 def make_report(by: Grouping | None, **sums: Any) -> UsageReport:
-    plain: dict[str, Any] = {"calls": (), "again": (), "turns": (), "tools": ()}
+    plain: dict[str, Any] = {"calls": (), "retries": (), "turns": (), "tools": ()}
     return build_report(ReportQuery(Scope(), by), ReportSums(**(plain | sums)))
 
 
@@ -34,26 +32,26 @@ def test_nothing_found_is_an_empty_report():
 
 
 def test_without_groups_there_is_the_whole_alone():
-    found = make_report(None, calls=[call_sums()], turns=[turn_sums()])
-    assert found.groups == ()
-    assert found.shown_groups == (found.total,)
-    assert found.total.label == "all"
+    report = make_report(None, calls=[call_sums()], turns=[turn_sums()])
+    assert report.groups == ()
+    assert report.shown_groups == (report.total,)
+    assert report.total.label == "all"
 
 
 def test_the_whole_is_all_groups_added_up():
-    found = make_report(
+    report = make_report(
         "user",
         calls=[call_sums(5), call_sums(6, calls=3), call_sums(None)],
         turns=[turn_sums(5), turn_sums(6)],
     )
-    assert found.total.calls == call_sums(
+    assert report.total.calls == call_sums(
         None,
         **{name: 3 * value for name, value in OTHER_CALL_SUMS.items()},
         calls=7,
     )
-    assert found.total.turns is not None
-    assert found.total.turns.turns == 4
-    assert found.total.turns.seconds == tuple(2 * value for value in INTERVAL_SECONDS)
+    assert report.total.turns is not None
+    assert report.total.turns.turns == 4
+    assert report.total.turns.seconds == tuple(2 * value for value in INTERVAL_SECONDS)
 
 
 OTHER_CALL_SUMS = {
@@ -79,31 +77,31 @@ def test_of_many_groups_none_is_looked_for_among_all_others():
     some = {"calls": [call_sums(key) for key in keys], "turns": [turn_sums(key) for key in keys]}
     some |= {
         "tools": [ToolSums(key, "ok", 1, 1, 0.5) for key in keys],
-        "again": [RetrySums(keys[-1], "empty", 2)],
+        "retries": [RetrySums(keys[-1], "empty", 2)],
     }
-    found = make_report("chat", **some)
+    report = make_report("chat", **some)
     assert CountingKey.comparisons < 20 * len(keys)
-    assert len(found.groups) == len(keys)
-    assert sum(one.retries_by_reason.get("empty", 0) for one in found.groups) == 2
+    assert len(report.groups) == len(keys)
+    assert sum(group.retries_by_reason.get("empty", 0) for group in report.groups) == 2
 
 
 def test_days_stand_in_order_and_all_else_by_canvases():
     days = make_report("day", calls=[call_sums(20_001), call_sums(None), call_sums(20_000)])
-    assert [one.label for one in days.groups] == ["2024-10-04", "2024-10-05", NO_TURN_LABEL]
+    assert [group.label for group in days.groups] == ["2024-10-04", "2024-10-05", NO_TURN_LABEL]
     users = make_report("user", calls=[call_sums(5), call_sums(6, canvases=9), call_sums(None, canvases=0)])
-    assert [one.label for one in users.groups] == ["6", "5", NO_TURN_LABEL]
+    assert [group.label for group in users.groups] == ["6", "5", NO_TURN_LABEL]
 
 
 def test_each_group_has_what_is_its_own():
-    found = make_report(
+    report = make_report(
         "user",
         calls=[call_sums(5), call_sums(6)],
         turns=[turn_sums(5)],
         tools=[ToolSums(5, "ok", 3, 3, 1.5), ToolSums(5, "error", 1, 1, 0.5), ToolSums(6, None, 1, 0, 0.0)],
-        again=[RetrySums(5, "empty", 2), RetrySums(6, "brake", 1), RetrySums(6, "silent", 1)],
+        retries=[RetrySums(5, "empty", 2), RetrySums(6, "brake", 1), RetrySums(6, "silent", 1)],
         durations={(5, "whole"): [3.0, 1.0], (6, "whole"): []},
     )
-    five, six = found.groups
+    five, six = report.groups
     assert five.tools == ToolUsage(4, {"ok": 3, "error": 1}, 4, 2.0)
     assert five.tools.failed == 1
     assert six.tools is not None
@@ -112,40 +110,43 @@ def test_each_group_has_what_is_its_own():
     assert (five.empty_replies, six.empty_replies) == (2, 1)
     assert five.percentiles == {"whole": Percentiles(2, 1.0, 3.0, 3.0)}
     assert (six.turns, six.percentiles) == (None, {})
-    assert found.total.retries_by_reason == {"empty": 2, "brake": 1, "silent": 1}
+    assert report.total.retries_by_reason == {"empty": 2, "brake": 1, "silent": 1}
 
 
 def test_a_turn_that_ended_empty_counts_as_an_empty_reply():
-    found = make_report(
-        None, calls=[call_sums()], turns=[turn_sums(empty=2)], again=[RetrySums(None, "empty", 1)]
+    report = make_report(
+        None, calls=[call_sums()], turns=[turn_sums(empty=2)], retries=[RetrySums(None, "empty", 1)]
     )
-    assert found.total.empty_replies == 3
+    assert report.total.empty_replies == 3
     assert make_report("tool", tools=[ToolSums("clock", "ok", 1, 1, 0.5)]).groups[0].empty_replies is None
 
 
 def test_models_and_purposes_do_not_tell_turns_apart():
-    found = make_report(
+    report = make_report(
         "model", calls=[call_sums("a")], turns=[turn_sums()], tools=[ToolSums(None, "ok", 1, 1, 0.5)]
     )
-    (entry,) = found.groups
+    (entry,) = report.groups
     assert (entry.label, entry.turns, entry.tools) == ("a", None, None)
-    assert found.total.turns == turn_sums()
+    assert report.total.turns == turn_sums()
 
 
-def test_tools_are_told_apart_by_name_with_the_most_called_first():
-    found = make_report(
+def test_tools_are_grouped_by_name_with_the_most_called_first():
+    report = make_report(
         "tool", calls=[call_sums()], tools=[ToolSums("a", "ok", 1, 1, 0.1), ToolSums("b", "ok", 2, 2, 0.1)]
     )
-    assert [one.label for one in found.groups] == ["b", "a"]
-    assert all(one.calls is None for one in found.groups)
-    assert found.total.calls == call_sums()
+    assert [group.label for group in report.groups] == ["b", "a"]
+    assert all(group.calls is None for group in report.groups)
+    assert report.total.calls == call_sums()
 
 
 def test_percentiles_come_from_counts_as_well():
-    found = make_report(
-        None, turns=[turn_sums()], whole_durations={(None, "own"): {0: 1, 100: 3}}, method="buckets"
+    report = make_report(
+        None,
+        turns=[turn_sums()],
+        total_durations={(None, "own"): {0: 1, 100: 3}},
+        percentile_method="buckets",
     )
-    spread = found.total.percentiles["own"]
+    spread = report.total.percentiles["own"]
     assert spread.count == 4
     assert 0.13 < spread.p50 < 0.14
     assert spread.p50 == spread.p99

@@ -1,4 +1,4 @@
-"""What the commands answer out of a database: in every format, or one sentence that says why not."""
+"""The answers of the report commands: in every format, or one sentence that says why not."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ import pytest
 
 from bot.db.engine import Database
 from bot.errors import NothingFound, QuestionRefused, StoreUnavailable
-from bot.usage import queries as answers
+from bot.usage import queries
 from bot.usage.histogram import bucket_number
 from bot.usage.queries import load_report, load_report_in
 from bot.usage.report import ReportQuery
@@ -21,7 +21,7 @@ NOW = NOON + 100.0
 
 @pytest.fixture
 async def filled(database: Database, database_url: str) -> str:
-    """A ledger with two turns of two people and a call of none."""
+    """A database with two turns of two people and a call of none."""
     ledger = UsageRows(database)
     for person, canvases in ((5, 1), (6, 3)):
         turn = await ledger.add_turn(person=person, lane=str(person), thinking=person == 6)
@@ -56,17 +56,17 @@ async def test_csv_of_people(filled: str):
 
 
 async def test_json_of_one_person(filled: str):
-    found = json.loads(await render(filled, user=6, form="json", since="2024-10-04", until="2024-10-04"))
+    records = json.loads(await render(filled, user=6, form="json", since="2024-10-04", until="2024-10-04"))
     assert (
-        found["all"]["calls"],
-        found["all"]["thinking_turns"],
-        found["all"]["thinking_turns_seconds"],
+        records["all"]["calls"],
+        records["all"]["thinking_turns"],
+        records["all"]["thinking_turns_seconds"],
     ) == (
         1,
         1,
         3.5,
     )
-    assert (found["user"], found["until"], found["server"]) == (6, "2024-10-05 00:00:00", None)
+    assert (records["user"], records["until"], records["server"]) == (6, "2024-10-05 00:00:00", None)
 
 
 async def test_a_table_of_tools(filled: str):
@@ -81,9 +81,11 @@ async def test_a_picture_is_of_days_unless_it_is_of_something_else(filled: str):
         assert answer.startswith(b"\x89PNG")
 
 
-async def test_the_call_that_burned_most(filled: str):
-    found = json.loads(await render(filled, what="calls", sort="output", top=1, form="json"))
-    assert [(one["user"], one["output"], one["tokens_per_second"]) for one in found] == [(6, 768, 256.0)]
+async def test_the_call_with_the_most_output(filled: str):
+    records = json.loads(await render(filled, what="calls", sort="output", top=1, form="json"))
+    assert [(record["user"], record["output"], record["tokens_per_second"]) for record in records] == [
+        (6, 768, 256.0)
+    ]
     assert "| 768 |" in await render(filled, what="calls", form="md")
     assert "Model calls by tokens" in await render(filled, what="calls")
 
@@ -94,7 +96,7 @@ async def test_turns_that_took_longest(filled: str):
 
 
 @pytest.mark.parametrize(
-    ("words", "why"),
+    ("options", "reason"),
     [
         ({"form": "xls"}, "--format must be one of table, csv, json, md, png."),
         ({"by": "week"}, "--by must be one of"),
@@ -107,20 +109,20 @@ async def test_turns_that_took_longest(filled: str):
         ({"since": "soon"}, "--since must be a date"),
     ],
 )
-async def test_what_cannot_be_meant_is_refused(filled: str, words: dict[str, Any], why: str):
-    with pytest.raises(QuestionRefused, match=why):
-        await render(filled, **words)
+async def test_what_cannot_be_meant_is_refused(filled: str, options: dict[str, Any], reason: str):
+    with pytest.raises(QuestionRefused, match=reason):
+        await render(filled, **options)
 
 
-async def test_no_data_is_said_and_is_no_table_of_noughts(database_url: str, database: Database):
+async def test_no_data_is_an_error_and_no_table_of_zeros(database_url: str, database: Database):
     nothing: tuple[dict[str, Any], ...] = ({}, {"what": "turns"}, {"user": 9}, {"user": 9, "what": "calls"})
-    for words in nothing[:2]:
+    for options in nothing[:2]:
         with pytest.raises(NothingFound, match="nothing in the ledger yet"):
-            await render(database_url, **words)
+            await render(database_url, **options)
     await UsageRows(database).add_call(await UsageRows(database).add_turn())
-    for words in nothing[2:]:
+    for options in nothing[2:]:
         with pytest.raises(NothingFound, match="nothing in the ledger for this"):
-            await render(database_url, **words)
+            await render(database_url, **options)
 
 
 async def test_no_database_is_said(tmp_path: object):
@@ -151,7 +153,7 @@ async def test_a_turn_that_is_not_there(filled: str):
 async def test_of_very_many_turns_percentiles_come_from_counts(
     filled: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(answers, "EXACT", 1)
+    monkeypatch.setattr(queries, "MAX_EXACT_TURNS", 1)
     number = bucket_number(2.0)
     assert number is not None
     await UsageRows(database).add_duration(int(NOON // 86_400), "whole", number, 2)
@@ -169,3 +171,8 @@ async def test_inside_a_transaction_the_answer_is_the_same(database: Database, f
             assert await load_report_in(tx, ReportQuery(by=by)) == await load_report(
                 database, ReportQuery(by=by)
             )
+
+
+async def test_without_the_extra_a_picture_is_refused_with_the_way_to_add_it(filled: str):
+    with pytest.raises(QuestionRefused, match="uv sync --extra charts"):
+        await render_report(filled, ReportOptions(form="png"), now=NOW, are_charts_installed=lambda: False)

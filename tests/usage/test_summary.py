@@ -1,4 +1,4 @@
-"""What admins are told of a day or a week: whole days of the house's zone, nothing unknown shown as nought."""
+"""The summary of a day or a week: whole days of the gateway's zone, nothing unknown shown as zero."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -17,13 +17,13 @@ THURSDAY = SummaryPeriod(datetime(2026, 11, 19, tzinfo=UTC), 1)
 
 
 def make_report(**sums: Any) -> UsageReport:
-    plain: dict[str, Any] = {"calls": (), "again": (), "turns": (), "tools": ()}
+    plain: dict[str, Any] = {"calls": (), "retries": (), "turns": (), "tools": ()}
     return build_report(ReportQuery(), ReportSums(**(plain | sums)))
 
 
 def make_report_by_user(*users: int) -> UsageReport:
-    found = [turn_sums(key=one) for one in users]
-    return build_report(ReportQuery(by="user"), ReportSums([call_sums(key=None)], (), found, ()))
+    turns = [turn_sums(key=user) for user in users]
+    return build_report(ReportQuery(by="user"), ReportSums([call_sums(key=None)], (), turns, ()))
 
 
 def test_a_day_is_the_last_whole_one_even_if_it_had_25_hours():
@@ -43,7 +43,7 @@ def test_figures_of_a_day_beside_the_day_before():
         calls=[call_sums(failed=1)],
         turns=[turn_sums()],
         tools=[ToolSums(None, "ok", 3, 3, 1.0), ToolSums(None, "error", 1, 1, 1.0)],
-        whole_durations={(None, "whole"): [10.0, 2.0], (None, "seat_wait"): [1.0]},
+        total_durations={(None, "whole"): [10.0, 2.0], (None, "seat_wait"): [1.0]},
     )
     before = make_report(calls=[call_sums(canvases=9)], turns=[turn_sums(turns=7)])
     assert render_summary(THURSDAY, seen, make_report_by_user(5, 6), before).splitlines() == [

@@ -1,4 +1,4 @@
-"""One turn step by step, in the order things happened, with its texts hidden until they were read."""
+"""One turn step by step, in the order of events, with its texts hidden until they were requested."""
 
 import json
 from dataclasses import replace
@@ -60,18 +60,18 @@ def render(turn: TurnSteps) -> list[str]:
     return list(render_lines(turn))
 
 
-def test_that_a_person_was_asked_and_what_they_said_is_told():
-    asked = replace(TOOL, asked_at=NOON + 5.1, answered_at=NOON + 5.4, answer="here")
-    found = render(replace(TURN, tools=(asked,)))
-    assert "     5.100  tool clock: a person is asked" in found
-    assert "     5.400  tool clock: allowed for a while" in found
-    waiting = replace(asked, began_at=None, ended_at=None, outcome=None, answered_at=None, answer=None)
-    found = render(replace(TURN, state="parked", ending=None, ended_at=None, tools=(waiting,)))
-    assert found[0] == "Turn 12 in chat 5, of user 5: parked"
-    assert [line for line in found if "tool clock" in line] == ["     5.100  tool clock: a person is asked"]
+def test_an_approval_request_and_its_answer_are_shown():
+    approved = replace(TOOL, asked_at=NOON + 5.1, answered_at=NOON + 5.4, answer="here")
+    lines = render(replace(TURN, tools=(approved,)))
+    assert "     5.100  tool clock: a person is asked" in lines
+    assert "     5.400  tool clock: allowed for a while" in lines
+    waiting = replace(approved, began_at=None, ended_at=None, outcome=None, answered_at=None, answer=None)
+    lines = render(replace(TURN, state="parked", ending=None, ended_at=None, tools=(waiting,)))
+    assert lines[0] == "Turn 12 in chat 5, of user 5: parked"
+    assert [line for line in lines if "tool clock" in line] == ["     5.100  tool clock: a person is asked"]
 
 
-def test_a_turn_is_told_in_the_order_of_what_happened():
+def test_a_turn_is_shown_in_the_order_of_events():
     assert render(TURN) == [
         "Turn 12 in chat 5, of user 5: answered",
         "Thinking: on, for: two tools match: a, b",
@@ -131,7 +131,7 @@ def test_what_is_not_known_of_a_call_is_said_to_be_unknown():
     assert "1,000 in, 250 cached, 4 out" in "\n".join(render(replace(TURN, calls=(read,))))
 
 
-def test_a_turn_that_still_runs_is_told_as_far_as_it_is():
+def test_a_turn_that_still_runs_is_shown_as_far_as_it_is():
     running = replace(
         TURN,
         state="running",
@@ -154,7 +154,7 @@ def test_a_turn_that_still_runs_is_told_as_far_as_it_is():
     assert text.endswith("Where the seconds went: unknown, for the turn has no account (yet).")
 
 
-def test_the_endpoint_is_told_where_there_are_two():
+def test_the_endpoint_is_shown_where_there_are_two():
     second = replace(TURN, endpoint="fallback", endpoint_why="the first is down")
     assert render(second)[2] == "Endpoint: the second, for: the first is down"
     assert render(replace(second, endpoint="main"))[2] == "Endpoint: the first, for: the first is down"

@@ -1,1 +1,1 @@
-"""The judgements of a check, each a pure function from what was seen to a verdict."""
+"""The judges of a check: each is a pure function from the observations to a verdict."""

@@ -1,163 +1,178 @@
-"""Judges the engine behind the protocol: does it denoise canvases, how long may a reply be, what does its
-cache keep, what else does it take. Pure.
-"""
+"""Judges the engine: canvases, the length of replies, the prefix cache, and what else it accepts. Pure."""
 
 import re
+from collections.abc import Mapping
 from itertools import pairwise
 from statistics import median
 
 from bot.check.findings import Verdict, fail_verdict, pass_verdict, unknown_verdict, warn_verdict
 from bot.check.judges.server import parse_release
-from bot.check.observations import Observations, ProbeResponse
+from bot.check.observations import CallKind, Observations, ProbeResponse
 from bot.check.prompts import LAST_NUMBER, MAX_OUTPUT_TOKENS
 from bot.domain import CANVAS_TOKENS
 from bot.llm.diagnostics import TYPED_READS_SINCE
 
-_DIFFUSION = "diffusion model"
+_CACHE_CALLS: Mapping[str, CallKind] = {
+    "a second person who shares its head": "counting",
+    "a third": "tools",
+    "thinking toggled": "thought",
+    "and again": "tools, thinking, whole",
+}
+"""Calls that share a head, by what the finding calls them."""
 
 
 def judge_reply_length(observations: Observations) -> Verdict:
-    """Whether replies end where they were not told to."""
-    answer = observations.answers.get("counting")
-    if answer is None or not answer.ok:
+    """Whether long replies are cut."""
+    response = observations.answers.get("counting")
+    if response is None or not response.ok:
         return unknown_verdict(f"No long reply came: {observations.unknown_reason('counting')}.")
-    written = re.findall(r"\d+", answer.text)
-    if written[-1:] == [str(LAST_NUMBER)] and answer.finish != "length":
+    numbers = re.findall(r"\d+", response.text)
+    if numbers[-1:] == [str(LAST_NUMBER)] and response.finish != "length":
         return pass_verdict("A reply of two canvases came to its end.")
-    length = "unknown" if answer.output_tokens is None else f"{answer.output_tokens}"
-    if answer.finish == "length" and (answer.output_tokens or 0) < MAX_OUTPUT_TOKENS:
+    tokens = response.output_tokens
+    length = "unknown" if tokens is None else str(tokens)
+    if response.finish == "length" and (tokens or 0) < MAX_OUTPUT_TOKENS:
         return fail_verdict(
             f"Replies are cut after {length} tokens, though {MAX_OUTPUT_TOKENS} were allowed.",
             "no --override-generation-config with max_new_tokens; vLLM 0.24 or newer",
         )
     return unknown_verdict(
-        f"The reply was not what was asked for ({length} tokens, ended by {answer.finish})."
+        f"The reply was not what was asked for ({length} tokens, ended by {response.finish})."
     )
 
 
 def judge_temperature(observations: Observations) -> Verdict:
-    """Refused by a diffusion model, taken by any other."""
-    answer = observations.answers.get("temperature")
-    if answer is None:
+    """Whether a temperature is refused, as diffusion models do."""
+    response = observations.answers.get("temperature")
+    if response is None:
         return unknown_verdict(f"Not asked: {observations.unknown_reason('temperature')}.")
-    if answer.ok:
+    if response.ok:
         return warn_verdict(
-            "A temperature of 0.5 is accepted: no DiffusionGemma, or vLLM before 0.26. The gateway sends none.",
+            "A temperature of 0.5 is accepted: no DiffusionGemma, or vLLM before 0.26. "
+            "The gateway sends none.",
             "serve a DiffusionGemma with vLLM 0.33 or newer",
         )
-    if answer.status == 400 and (_DIFFUSION in answer.error_message or "diffusion" in answer.error_message):
+    if response.status == 400 and "diffusion" in response.error_message:
         return pass_verdict("Refused, as diffusion models do; the gateway sends none.")
-    return unknown_verdict(f"Refused with other words (HTTP {answer.status}): {answer.error_message}")
+    return unknown_verdict(f"Refused with other words (HTTP {response.status}): {response.error_message}")
 
 
 def judge_canvas(observations: Observations) -> Verdict:
-    """Whether text comes a canvas at a time, and how long one is."""
-    answer = observations.answers.get("counting")
-    if answer is None or not answer.ok or not answer.blocks:
+    """Whether text comes one canvas at a time, and how long a canvas is."""
+    response = observations.answers.get("counting")
+    if response is None or not response.ok or not response.blocks:
         return unknown_verdict(f"No stream came: {observations.unknown_reason('counting')}.")
-    count = len(answer.blocks)
-    tokens = answer.output_tokens
+    count = len(response.blocks)
+    tokens = response.output_tokens
     if tokens is not None and tokens > 32 and count > tokens / 2:
         return warn_verdict(
-            f"No diffusion model: {tokens} tokens came in {count} blocks, a token or two each. Canvases mean nothing.",
+            f"No diffusion model: {tokens} tokens came in {count} blocks, a token or two each. "
+            "Canvases mean nothing.",
             "serve a DiffusionGemma",
         )
     if count < 2 or tokens is None:
         return unknown_verdict(
             "The reply was one block, or was not counted: how long a canvas is does not show."
         )
-    told = f"{tokens} tokens came in {count} blocks{_format_block_gap(answer)}{_format_denoising_steps(observations)}"
-    first = answer.blocks[0].tokens
-    # Where nothing is counted on the way, the length lies between what fills all blocks and what fills all
-    # but one.
-    least, most = (-(-tokens // count), (tokens - 1) // (count - 1)) if first is None else (first, first)
-    if least <= CANVAS_TOKENS <= most:
-        return pass_verdict(f"{told}: canvases of {CANVAS_TOKENS}.")
-    length = f"{least} to {most}" if least != most else f"{least}"
+    pace = _format_block_gap(response) + _format_denoising_steps(observations)
+    observation = f"{tokens} tokens came in {count} blocks{pace}"
+    minimum, maximum = _canvas_length_limits(response, tokens)
+    if minimum <= CANVAS_TOKENS <= maximum:
+        return pass_verdict(f"{observation}: canvases of {CANVAS_TOKENS}.")
+    length = str(minimum)
+    if minimum != maximum:
+        length = f"{minimum} to {maximum}"
     return warn_verdict(
-        f"{told}: a canvas is {length} tokens, and is counted as {CANVAS_TOKENS}.", "--diffusion-config"
+        f"{observation}: a canvas is {length} tokens, and is counted as {CANVAS_TOKENS}.",
+        "--diffusion-config",
     )
 
 
 def judge_prefix_cache(observations: Observations) -> Verdict:
-    """What the prefix cache gives back: the same prompt, with thinking toggled, and to somebody else."""
+    """What the prefix cache gives back: of the same prompt, with thinking toggled, and for somebody else."""
     first = observations.answers.get("tools")
-    same = observations.answers.get("tools, whole")
-    if first is None or same is None or not (first.ok and same.ok):
+    repeated = observations.answers.get("tools, whole")
+    if first is None or repeated is None or not (first.ok and repeated.ok):
         return unknown_verdict(f"No prompt was sent twice: {observations.unknown_reason('tools, whole')}.")
-    if same.cached_tokens is None:
+    if repeated.cached_tokens is None:
         return unknown_verdict("What was cached is not told.")
-    if same.cached_tokens == 0:
+    if repeated.cached_tokens == 0:
         return warn_verdict(
             "The same prompt again: nothing of it was cached.", "no --no-enable-prefix-caching"
         )
-    of = "" if same.prompt_tokens is None else f" of {same.prompt_tokens:,} tokens"
-    told = [f"the same prompt again: {same.cached_tokens:,}{of}"]
-    told += [
-        f"{name}: {one.cached_tokens:,}"
-        for name, one in _other_cached_responses(observations)
-        if one.cached_tokens is not None
-    ]
-    again = observations.answers.get("tools, thinking, whole")
-    if again is not None and again.ok and again.cached_tokens == 0:
+    observation = _describe_cached(observations, repeated)
+    thinking_again = observations.answers.get("tools, thinking, whole")
+    if thinking_again is not None and thinking_again.ok and thinking_again.cached_tokens == 0:
         return warn_verdict(
-            f"{'; '.join(told)}. One lineage pushes the other out.", "more memory: --gpu-memory-utilization"
+            f"{observation}. One lineage pushes the other out.", "more memory: --gpu-memory-utilization"
         )
     if first.cached_tokens == 0:
         return warn_verdict(
-            f"{'; '.join(told)}. Who shares only the head finds nothing, even the third.",
+            f"{observation}. Who shares only the head finds nothing, even the third.",
             "--prefix-cache-retention-interval 512",
         )
-    return pass_verdict(f"{'; '.join(told)}.")
+    return pass_verdict(f"{observation}.")
 
 
 def judge_pictures(observations: Observations) -> Verdict:
-    """Whether the model sees."""
-    answer = observations.answers.get("picture")
-    if answer is None:
+    """Whether the model accepts pictures."""
+    response = observations.answers.get("picture")
+    if response is None:
         return unknown_verdict(f"Not asked: {observations.unknown_reason('picture')}.")
-    if answer.ok:
+    if response.ok:
         return pass_verdict("Accepted.")
     return warn_verdict(
-        f"Pictures are refused (HTTP {answer.status}): {answer.error_message}",
+        f"Pictures are refused (HTTP {response.status}): {response.error_message}",
         "a model that sees, or TURN_IMAGES=0",
     )
 
 
 def judge_typed_reads(observations: Observations) -> Verdict:
     """Whether a question can be answered in one denoising step."""
-    if observations.read is None:
+    route = observations.read
+    if route is None:
         return unknown_verdict(f"Not asked: {observations.unknown_reason('read')}.")
-    if observations.read.ok and "answers" in observations.read.body:
+    if route.ok and "answers" in route.body:
         return pass_verdict("Offered: one step instead of a canvas decides whether to think.")
-    number = parse_release(observations)
-    if number is not None and number < TYPED_READS_SINCE:
+    release = parse_release(observations)
+    if release is not None and release < TYPED_READS_SINCE:
         return warn_verdict(
             "Not offered before vLLM 0.32; words alone decide whether to think.", "vLLM 0.33 or newer"
         )
-    if observations.read.status == 501:
+    if route.status == 501:
         return warn_verdict(
             "Switched off; words alone decide whether to think.", "--logprobs-mode raw_logprobs"
         )
     return warn_verdict(
-        f"Not offered (HTTP {observations.read.status}); words alone decide whether to think.",
+        f"Not offered (HTTP {route.status}); words alone decide whether to think.",
         "THINKING_READ=off",
     )
 
 
-def _other_cached_responses(observations: Observations) -> list[tuple[str, ProbeResponse]]:
-    parts = {
-        "a second person who shares its head": "counting",
-        "a third": "tools",
-        "thinking toggled": "thought",
-        "and again": "tools, thinking, whole",
-    }
-    asked = observations.answers
-    return [(name, asked[part]) for name, part in parts.items() if part in asked and asked[part].ok]  # type: ignore[index]
+def _canvas_length_limits(response: ProbeResponse, tokens: int) -> tuple[int, int]:
+    """The least and the greatest number of tokens that a canvas may have, of a reply of several blocks."""
+    first_count = response.blocks[0].tokens
+    if first_count is not None:
+        return first_count, first_count
+    # Nothing is counted on the way: the tokens fill all blocks, or all but one.
+    count = len(response.blocks)
+    return -(-tokens // count), (tokens - 1) // (count - 1)
+
+
+def _describe_cached(observations: Observations, repeated: ProbeResponse) -> str:
+    """How many tokens of each prompt were cached."""
+    text = f"the same prompt again: {repeated.cached_tokens:,}"
+    if repeated.prompt_tokens is not None:
+        text += f" of {repeated.prompt_tokens:,} tokens"
+    for name, kind in _CACHE_CALLS.items():
+        response = observations.answers.get(kind)
+        if response is not None and response.ok and response.cached_tokens is not None:
+            text += f"; {name}: {response.cached_tokens:,}"
+    return text
 
 
 def _format_block_gap(response: ProbeResponse) -> str:
-    """Seconds between blocks; nothing where it is too short to mean anything."""
+    """Seconds between blocks; empty where they are too few to mean anything."""
     gaps = [later.after_seconds - earlier.after_seconds for earlier, later in pairwise(response.blocks)]
     if gaps and median(gaps) >= 0.05:
         return f", {median(gaps):.1f} s apart"
@@ -165,11 +180,9 @@ def _format_block_gap(response: ProbeResponse) -> str:
 
 
 def _format_denoising_steps(observations: Observations) -> str:
-    after = observations.crowd.before if observations.crowd else None
-    if observations.before is None or after is None:
-        steps = None
-    else:
-        steps = after.steps_per_canvas_since(observations.before)
+    if observations.before is None or observations.crowd is None or observations.crowd.before is None:
+        return ""
+    steps = observations.crowd.before.steps_per_canvas_since(observations.before)
     if steps is None:
         return ""
     return f", {steps:.0f} denoising steps each by the server's count"

@@ -1,6 +1,4 @@
-"""Judges what several calls at once showed: how many run, who goes first, and whether leaving frees a seat.
-Pure.
-"""
+"""Judges several calls at once: how many run, which goes first, and whether an abort frees a seat. Pure."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,8 +8,8 @@ from bot.check.findings import Verdict, fail_verdict, pass_verdict, unknown_verd
 from bot.check.observations import LoadProbeResult, Observations, ProbeResponse
 
 _HTTP_BUSY = 503
-_MIN_BLOCKS_LEFT = 8  # at least, of the reply that was left
-_MIN_CANVAS_SECONDS = 0.02  # seconds a canvas; below it the order of two calls is chance
+_MIN_BLOCKS_LEFT = 8  # blocks that the aborted reply still had, at least
+_MIN_CANVAS_SECONDS = 0.02  # seconds per canvas; below it the order of two calls is chance
 _IN_USE_REASON = "Others are using the endpoint now; ask again when it is idle."
 
 
@@ -30,20 +28,22 @@ def judge_seats(observations: Observations) -> Verdict:
         )
     if not all(call.ok for call in crowd.calls):
         return unknown_verdict("Some of the calls at once came to nothing.")
-    found, more = _count_concurrent(crowd)
-    if found is None:
+    running, may_be_more = _count_concurrent(crowd)
+    if running is None:
         return unknown_verdict("The calls were over before it showed who waited.")
-    told = f"{'At least ' if more else ''}{found} of {len(crowd.calls)} calls ran at once"
-    if not more and observations.needs_seats is not None and found < observations.needs_seats:
+    observation = f"{running} of {len(crowd.calls)} calls ran at once"
+    if may_be_more:
+        return pass_verdict(f"At least {observation}.")
+    if observations.needs_seats is not None and running < observations.needs_seats:
         return warn_verdict(
-            f"{told}; the gateway is set to {observations.needs_seats}.",
-            f"MODEL_SEATS={found}, or --max-num-seqs {observations.needs_seats}",
+            f"{observation}; the gateway is set to {observations.needs_seats}.",
+            f"MODEL_SEATS={running}, or --max-num-seqs {observations.needs_seats}",
         )
-    return pass_verdict(f"{told}." if more else f"{told}, the others waited.")
+    return pass_verdict(f"{observation}, the others waited.")
 
 
 def judge_priority(observations: Observations) -> Verdict:
-    """Whether an urgent call goes before those that wait."""
+    """Whether an urgent call runs before those that wait."""
     crowd = observations.crowd
     if crowd is None:
         return unknown_verdict(f"Not tried: {observations.unknown_reason('crowd')}.")
@@ -51,27 +51,24 @@ def judge_priority(observations: Observations) -> Verdict:
         return unknown_verdict("The common protocol has no priorities.")
     if _is_shared(crowd):
         return unknown_verdict(_IN_USE_REASON)
-    found, _ = _count_concurrent(crowd)
+    running, _ = _count_concurrent(crowd)
     gap = _median_block_gap(crowd.calls)
-    if (
-        found is None
-        or gap < _MIN_CANVAS_SECONDS
-        or crowd.urgent is None
-        or crowd.urgent.first_block_at is None
-    ):
+    urgent = crowd.urgent
+    has_waited = running is not None and gap >= _MIN_CANVAS_SECONDS
+    if not has_waited or urgent is None or urgent.first_block_at is None:
         return unknown_verdict("Nobody had to wait, or not for long enough to see an order.")
-    begun = crowd.urgent.began
-    shown = crowd.urgent.first_block_at
-    # Who got a seat before the urgent call was there says nothing; a first block comes a canvas after the
+    # A call with a seat before the urgent one was sent says nothing; a first block comes a canvas after the
     # seat.
-    rivals = [first for first in _first_blocks_of_waiting(crowd, found) if first > begun + 1.25 * gap]
-    before = sum(first < shown - gap / 2 for first in rivals)
-    after = sum(first > shown + gap / 2 for first in rivals)
-    if after and not before:
+    earliest = urgent.sent_at + 1.25 * gap
+    rivals = [first for first in _first_blocks_of_waiting(crowd, running or 0) if first > earliest]
+    is_behind = any(first < urgent.first_block_at - gap / 2 for first in rivals)
+    is_ahead = any(first > urgent.first_block_at + gap / 2 for first in rivals)
+    if is_ahead and not is_behind:
         return pass_verdict("An urgent call went before those that waited.")
-    if before and not after:
+    if is_behind and not is_ahead:
         return warn_verdict(
-            "An urgent call had to wait behind calls that were not. Warming up and summaries may delay people.",
+            "An urgent call had to wait behind calls that were not. "
+            "Warming up and summaries may delay people.",
             "--scheduling-policy priority",
         )
     return unknown_verdict(
@@ -80,22 +77,22 @@ def judge_priority(observations: Observations) -> Verdict:
 
 
 def judge_abort(observations: Observations) -> Verdict:
-    """Whether a call that was left gives its seat back."""
-    left = observations.abort
-    if left is None:
+    """Whether an aborted call frees its seat."""
+    abort = observations.abort
+    if abort is None:
         return unknown_verdict(f"Not tried: {observations.unknown_reason('abort')}.")
-    if left.before is None:
+    if abort.before is None:
         return unknown_verdict("Without /metrics it does not show what runs.")
-    if left.before.running or left.before.waiting:
+    if abort.before.running or abort.before.waiting:
         return unknown_verdict(_IN_USE_REASON)
-    if left.has_ended or not left.gauge_samples:
+    if abort.has_ended or not abort.gauge_samples:
         return unknown_verdict("The reply was over before it could be left.")
-    if left.gauge_samples[-1].running > 0:
+    if abort.gauge_samples[-1].running > 0:
         return fail_verdict(
             "A call that was left in the middle still runs: /stop does not free the seat.",
             "a proxy in front that closes its own connection when its client goes",
         )
-    if left.watched_seconds > _MIN_BLOCKS_LEFT * left.first_block_seconds:
+    if abort.watched_seconds > _MIN_BLOCKS_LEFT * abort.first_block_seconds:
         return unknown_verdict("The reply may have ended by itself, so quickly does it write.")
     return pass_verdict("A call that is left in the middle frees its seat.")
 
@@ -106,27 +103,27 @@ def _is_shared(result: LoadProbeResult) -> bool:
 
 def _count_concurrent(result: LoadProbeResult) -> tuple[int | None, bool]:
     """How many ran at once, and whether it may be more; None if it did not show."""
-    queued = [look.running for look in result.gauge_samples if look.waiting]
-    if queued:
-        return max(queued), False
-    if any(look.running >= len(result.calls) for look in result.gauge_samples):
+    full_counts = [sample.running for sample in result.gauge_samples if sample.waiting]
+    if full_counts:
+        return max(full_counts), False
+    if any(sample.running >= len(result.calls) for sample in result.gauge_samples):
         return len(result.calls), True
-    waits = [call.queue_seconds for call in result.calls if call.queue_seconds is not None]
-    if len(waits) < len(result.calls):
+    queue_seconds = [call.queue_seconds for call in result.calls if call.queue_seconds is not None]
+    if len(queue_seconds) < len(result.calls):
         return None, False
-    least = max(_MIN_CANVAS_SECONDS, _median_block_gap(result.calls) / 2)
-    waited = sum(wait > least for wait in waits)
+    min_wait = max(_MIN_CANVAS_SECONDS, _median_block_gap(result.calls) / 2)
+    waited = sum(seconds > min_wait for seconds in queue_seconds)
     return len(result.calls) - waited, waited == 0
 
 
 def _first_blocks_of_waiting(result: LoadProbeResult, running: int) -> list[float]:
-    """When those that had no seat at once showed their first block."""
-    shown = sorted(call.first_block_at for call in result.calls if call.first_block_at is not None)
-    return shown[running:]
+    """When the calls that had to wait showed their first block."""
+    first_blocks = sorted(call.first_block_at for call in result.calls if call.first_block_at is not None)
+    return first_blocks[running:]
 
 
 def _median_block_gap(calls: Sequence[ProbeResponse]) -> float:
-    """Seconds between the blocks of a reply, typically; 0 where there is none."""
+    """The median of the seconds between two blocks of a reply; 0 where there is none."""
     gaps = [
         later.after_seconds - earlier.after_seconds
         for call in calls
