@@ -1,1 +1,1 @@
-"""The composition root: builds every part of the gateway and runs them."""
+"""The composition root: builds every part of the gateway once and runs them side by side."""

@@ -1,6 +1,4 @@
-"""The composition root: opens database, Telegram and endpoints, builds every part once, hands each what it
-needs.
-"""
+"""The composition root: opens database, Telegram and endpoints, then builds and connects every part."""
 
 import asyncio
 import contextlib
@@ -12,16 +10,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from bot.agent import history
-from bot.app import tool_factory as workshop
 from bot.app.gateway import Gateway
 from bot.app.maintenance_factory import MaintenanceFactory
+from bot.app.tool_factory import build_approval_dependencies, load_tools
 from bot.app.turn_factory import TurnFactory
 from bot.attachments.reader import AttachmentReader
 from bot.attachments.transcription import Transcriber
 from bot.db import lock
-from bot.db import migrate as migrating
 from bot.db.conversations import calls
 from bot.db.engine import Database, open_database, parse_database_path
+from bot.db.migrate import migrate
 from bot.db.people import people
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.inbox import IncomingUpdate
@@ -36,76 +34,81 @@ from bot.llm.seats import SeatLimiter
 from bot.queue.dead_letters import DeadLetters
 from bot.queue.worker import Worker
 from bot.settings import Settings
-from bot.telegram import client as wire
 from bot.telegram.access import Access
 from bot.telegram.actions import ActionDependencies
 from bot.telegram.best_effort_calls import BestEffortCalls
-from bot.telegram.commands import registry as commands
+from bot.telegram.client import TelegramBot, open_bot
+from bot.telegram.commands.registry import build_menu
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.sender import Sender
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.downloads import FileDownloader
 from bot.telegram.incoming.polling import PollerCallbacks, UpdatePoller
+from bot.telegram.quota import QuotaGate, QuotaSettings
 from bot.telegram.reactions import SeenReactions
-from bot.telegram.runners.quota import QuotaGate, QuotaSettings
 from bot.telegram.runners.reminders import ReminderRunner
 from bot.telegram.runners.tasks import TaskRunner
 from bot.telegram.runners.updates import UpdateRunner
-from bot.turns import endpoints
-from bot.turns.endpoints import ModelEndpoint
+from bot.turns.endpoints import ModelEndpoint, open_fallback_endpoint
 from bot.turns.runner import TurnRunner
-from bot.turns.start import TurnRequest
+from bot.turns.turn_request import TurnRequest
 from bot.usage.recorder import UsageRecorder
 from bot.usage.timers import TurnTimers
 
-FILES_DIVISOR = 4  # the part of a prompt that the pictures of one turn may take, and as much its files
+FILES_DIVISOR = 4  # the images of one turn may take this part of a prompt, and its files as much
 FIRST_LINK_MINUTES = 15
 
 log = logging.getLogger(__name__)
 
 
 async def run(settings: Settings, stop: asyncio.Event, announce: Callable[[str], None] = log.warning) -> int:
-    """Run the gateway until `stop` is set; returns the exit code. Raises a CanvasgramError when it cannot
-    start.
+    """Run the gateway until `stop` is set; returns the exit code.
 
-    `say` is told how to become the first admin while there is none.
+    Raises a CanvasgramError if it cannot start. While there is no admin, `announce` gets the link by which a
+    user becomes the first one.
     """
-    watches = TurnTimers(time.time())
-    file = parse_database_path(settings.database_url)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with lock.hold_lock(file):
-        copy = migrating.migrate(settings.database_url)
+    timers = TurnTimers(time.time())
+    database_file = parse_database_path(settings.database_url)
+    database_file.parent.mkdir(parents=True, exist_ok=True)
+    with lock.hold_lock(database_file):
+        copy = migrate(settings.database_url)
         if copy:
             log.info("the database was migrated; a copy is at %s", copy, extra={"action": "app.migrated"})
         token = settings.telegram_token.get_secret_value()
-        api_url = settings.telegram_api_url
         async with (
             open_database(settings.database_url) as database,
-            wire.open_bot(token, api_url, stop) as bot,
+            open_bot(token, settings.telegram_api_url, stop) as bot,
         ):
             if bot is not None:
-                async with (
-                    _open_model(settings) as model,
-                    endpoints.open_fallback_endpoint(settings) as second,
-                ):
-                    house = await build(settings, database, bot, (model, second), watches)
-                    if not house.admins:
-                        announce(await _create_first_admin_link(database, bot))
-                    async with _serve_monitoring(
-                        settings, house, database, _seats_by_endpoint(model, second)
-                    ):
-                        await house.run(stop)
+                await _run_with_bot(settings, stop, announce, database, bot, timers)
     return 0
+
+
+async def _run_with_bot(
+    settings: Settings,
+    stop: asyncio.Event,
+    announce: Callable[[str], None],
+    database: Database,
+    bot: TelegramBot,
+    timers: TurnTimers,
+) -> None:
+    async with _open_model(settings) as model, open_fallback_endpoint(settings) as fallback:
+        gateway = await build(settings, database, bot, (model, fallback), timers)
+        if not gateway.admins:
+            announce(await _create_first_admin_link(database, bot))
+        seats_by_endpoint = _list_seats(model, fallback)
+        async with _serve_monitoring(settings, gateway, database, seats_by_endpoint):
+            await gateway.run(stop)
 
 
 @contextlib.asynccontextmanager
 async def _open_model(settings: Settings) -> AsyncIterator[ModelClient]:
-    if settings.model_api_key:
-        key = settings.model_api_key.get_secret_value()
-    else:
-        key = None
+    api_key = settings.model_api_key
     model = ModelClient(
-        settings.model_url, settings.model_name, SeatLimiter(settings.model_seats), api_key=key
+        settings.model_url,
+        settings.model_name,
+        SeatLimiter(settings.model_seats),
+        api_key=api_key.get_secret_value() if api_key else None,
     )
     try:
         yield model
@@ -113,10 +116,12 @@ async def _open_model(settings: Settings) -> AsyncIterator[ModelClient]:
         await model.close()
 
 
-def _seats_by_endpoint(model: ModelClient, fallback: ModelEndpoint | None) -> Mapping[str, SeatLimiter]:
-    """The seats of each endpoint."""
-    other = fallback.model if fallback is not None else None
-    return {"main": model.seats} | ({"fallback": other.seats} if isinstance(other, ModelClient) else {})
+def _list_seats(model: ModelClient, fallback: ModelEndpoint | None) -> Mapping[str, SeatLimiter]:
+    """The seats of each endpoint, by its role."""
+    seats = {"main": model.seats}
+    if fallback is not None and isinstance(fallback.model, ModelClient):
+        seats["fallback"] = fallback.model.seats
+    return seats
 
 
 @contextlib.asynccontextmanager
@@ -124,124 +129,130 @@ async def _serve_monitoring(
     settings: Settings, gateway: Gateway, database: Database, seats_by_endpoint: Mapping[str, SeatLimiter]
 ) -> AsyncIterator[None]:
     """Serve `/healthz` and `/metrics` while the block runs, if HTTP_PORT is set."""
-    async with contextlib.AsyncExitStack() as serving:
+    async with contextlib.AsyncExitStack() as stack:
         if settings.http_port is not None:
             from bot.db.usage.ended import EndedWatcher
             from bot.http_server import serve
             from bot.monitoring.health import build_app
             from bot.monitoring.metrics import GatewayMetrics
 
-            lookout = EndedWatcher(database)
-            await lookout.begin()
+            watcher = EndedWatcher(database)
+            await watcher.begin()
             metrics = GatewayMetrics(
-                lookout,
+                watcher,
                 seats_by_endpoint,
                 gateway.tool_registry.is_known,
                 importlib.metadata.version("canvasgram"),
             )
-            app = serve(
+            server = serve(
                 build_app(gateway.intake.has_recent_poll, metrics),
                 host=settings.http_host,
                 port=settings.http_port,
             )
             try:
-                await serving.enter_async_context(app)
+                await stack.enter_async_context(server)
             except OSError as error:
-                why = f"HTTP_PORT {settings.http_port} cannot be used ({error.strerror}). Example: HTTP_PORT=8081"
-                raise SettingsRefused(why) from None
+                raise SettingsRefused(
+                    f"HTTP_PORT {settings.http_port} cannot be used ({error.strerror}). "
+                    "Example: HTTP_PORT=8081"
+                ) from None
         yield
 
 
 async def build(
     settings: Settings,
     database: Database,
-    bot: wire.TelegramBot,
+    bot: TelegramBot,
     models: tuple[ModelClient, ModelEndpoint | None],
     timers: TurnTimers,
 ) -> Gateway:
-    """Put the house together on an open database, a Telegram client that knows its name, a model, perhaps a
-    second.
+    """Build the gateway on an open database, a Telegram client that knows its name, and the models.
+
+    `models` are the main one, and the second endpoint if there is one.
     """
-    model, second = models
+    model, fallback = models
     notices = AdminNotices(settings.admin_ids)
     access = Access(settings.access, settings.admin_ids)
     await access.load(database)
     async with database.transaction() as tx:
         await calls.abandon_model_calls(tx, None, now=time.time())
-    gestures = _build_best_effort_calls(bot, second)
-    keeper = UsageRecorder(database, timers)
-    await keeper.start()
+    best_effort_calls = _build_best_effort_calls(bot, fallback)
+    usage_recorder = UsageRecorder(database, timers)
+    await usage_recorder.start()
     sender = Sender(
         database,
         bot,
         on_blocked=lambda lane: _mark_unreachable(database, lane),
-        on_trouble=lambda *it: aside.notify_admins(*it),
+        on_trouble=lambda subject, text: dead_letters.notify_admins(subject, text),
         turn_timers=timers,
     )
-    aside = DeadLetters(database, notices, sender.wake, timers)
-    asking = workshop.build_approval_dependencies(notices, access, sender.wake, lambda: worker.wake(), timers)
-    tools = await workshop.load_tools(settings, database, asking, aside.notify_admins)
-    later = await _build_job_components(settings, database, sender, lambda: worker.wake())
-    answering = TurnFactory(
+    dead_letters = DeadLetters(database, notices, sender.wake, timers)
+    approval_dependencies = build_approval_dependencies(
+        notices, access, sender.wake, lambda: worker.wake(), timers
+    )
+    tools = await load_tools(settings, database, approval_dependencies, dead_letters.notify_admins)
+    jobs = await _build_job_components(settings, database, sender, lambda: worker.wake())
+    turn_factory = TurnFactory(
         settings,
         database,
         model,
-        second,
+        fallback,
         tools.tool_registry,
-        aside.notify_admins,
+        dead_letters.notify_admins,
         AttachmentReader(),
-        later.schedules_for,
+        jobs.schedules_for,
     )
-    answering.check_budget()
-    warming = answering.build_cache_warmup()
+    turn_factory.check_budget()
+    cache_warmup = turn_factory.build_cache_warmup()
     turns = TurnRunner(
-        answering.build_dependencies(
-            partial(ChatChannel, sender), sender.wake, warming.trigger, timers, tools.policy_dependencies
+        turn_factory.build_dependencies(
+            partial(ChatChannel, sender), sender.wake, cache_warmup.trigger, timers, tools.policy_dependencies
         ),
         wake_worker=lambda: worker.wake(),
     )
-    rations = QuotaGate(
+    quota = QuotaGate(
         turns,
         database,
         access,
-        settings=QuotaSettings(settings.canvases_a_day, answering.max_canvases),
+        settings=QuotaSettings(settings.canvases_a_day, turn_factory.max_canvases),
         wake_sender=sender.wake,
     )
-    housekeeping = MaintenanceFactory(settings, database, warming, aside.notify_admins)
-    reach = ActionDependencies(
+    maintenance = MaintenanceFactory(settings, database, cache_warmup, dead_letters.notify_admins)
+    action_dependencies = ActionDependencies(
         access=access,
         notices=notices,
-        turns=rations,
-        best_effort_calls=gestures,
+        turns=quota,
+        best_effort_calls=best_effort_calls,
         wake_worker=lambda: worker.wake(),
         wake_sender=sender.wake,
         is_repeatable=tools.is_repeatable,
         bot_name=bot.username,
         default_thinking=settings.thinking,
-        load_prompt_breakdown=answering.load_prompt_breakdown,
+        load_prompt_breakdown=turn_factory.load_prompt_breakdown,
         approvals=tools.approvals,
-        user_jobs=later.user_jobs,
-        fallback_endpoint=second,
+        user_jobs=jobs.user_jobs,
+        fallback_endpoint=fallback,
         canvases_per_day=settings.canvases_a_day,
         builtin_tools=tools.builtin_tools,
         reload_tools=tools.tool_registry.refresh,
-        on_limits_changed=rations.clear_cache,
-        backups_kept_until=housekeeping.retention_policy.find_copies_expiry,
+        on_limits_changed=quota.clear_cache,
+        backups_kept_until=maintenance.retention_policy.find_copies_expiry,
     )
+    attachment_loader = _build_attachment_loader(settings, bot, turn_factory.reader)
     runners: dict[ItemKind, Runner] = {
         "update": UpdateRunner(
-            database,
-            reach,
-            _build_attachment_loader(settings, bot, answering.reader),
-            max_waiting=settings.waiting_messages,
+            database, action_dependencies, attachment_loader, max_waiting=settings.waiting_messages
         ),
-        "reminder": later.outcomes.record_after(
-            ReminderRunner(database, access, later.user_jobs, sender.wake)
+        "reminder": jobs.outcomes.record_after(ReminderRunner(database, access, jobs.user_jobs, sender.wake)),
+        "task": jobs.outcomes.record_after(
+            TaskRunner(database, access, quota, approval_dependencies.on_turn_ended)
         ),
-        "task": later.outcomes.record_after(TaskRunner(database, access, rations, asking.on_turn_ended)),
-        "house": housekeeping.build_system_job_runner(
+        "house": maintenance.build_system_job_runner(
             notices,
-            {"summary": answering.build_summarizer(), **tools.build_task_runners(gestures, sender.wake)},
+            {
+                "summary": turn_factory.build_summarizer(),
+                **tools.build_task_runners(best_effort_calls, sender.wake),
+            },
             sender.wake,
         ),
     }
@@ -250,43 +261,46 @@ async def build(
         runners,
         stop_lane=turns.stop,
         can_yield=turns.can_yield,
-        give_up=later.outcomes.record_after_giving_up(aside),
+        give_up=jobs.outcomes.record_after_giving_up(dead_letters),
     )
-    eyes = SeenReactions(bot, worker.is_busy)
+    reactions = SeenReactions(bot, worker.is_busy)
 
-    def arrived(arrivals: Sequence[IncomingUpdate]) -> None:
-        eyes.enqueue(arrivals)
+    def on_stored(updates: Sequence[IncomingUpdate]) -> None:
+        reactions.enqueue(updates)
         worker.wake()
 
-    ways = PollerCallbacks(arrived, lambda line: gestures.alert_admins(access.list_admins(), line))
-    intake = UpdatePoller(bot, database, ways, max_waiting=settings.waiting_messages)
+    poller_callbacks = PollerCallbacks(
+        on_stored, lambda line: best_effort_calls.alert_admins(access.list_admins(), line)
+    )
     return Gateway(
-        intake=intake,
+        intake=UpdatePoller(bot, database, poller_callbacks, max_waiting=settings.waiting_messages),
         worker=worker,
         sender=sender,
-        reactions=eyes,
-        best_effort_calls=gestures,
-        cache_warmup=warming,
-        usage_recorder=keeper,
-        reconciliation=housekeeping.reconciliation,
-        scheduler=later.scheduler,
-        system_job_sync=housekeeping.build_system_job_sync(later.scheduler, worker.wake),
+        reactions=reactions,
+        best_effort_calls=best_effort_calls,
+        cache_warmup=cache_warmup,
+        usage_recorder=usage_recorder,
+        reconciliation=maintenance.reconciliation,
+        scheduler=jobs.scheduler,
+        system_job_sync=maintenance.build_system_job_sync(jobs.scheduler, worker.wake),
         approvals=tools.approvals,
         admins=access.list_admins(),
         tool_registry=tools.tool_registry,
     )
 
 
-def _build_best_effort_calls(bot: wire.TelegramBot, fallback: ModelEndpoint | None) -> BestEffortCalls:
-    members, admins = (
-        commands.build_menu(standing, has_fallback=fallback is not None) for standing in ("member", "admin")
+def _build_best_effort_calls(bot: TelegramBot, fallback: ModelEndpoint | None) -> BestEffortCalls:
+    has_fallback = fallback is not None
+    return BestEffortCalls(
+        bot,
+        member_commands=build_menu("member", has_fallback=has_fallback),
+        admin_commands=build_menu("admin", has_fallback=has_fallback),
     )
-    return BestEffortCalls(bot, member_commands=members, admin_commands=admins)
 
 
 @dataclass(frozen=True, slots=True)
 class _JobComponents:
-    """What is done later: what wakes it, what people keep there, and what came of it."""
+    """Scheduled work: the clock that wakes it, the jobs users keep, and what came of each run."""
 
     scheduler: JobScheduler
     user_jobs: UserJobs
@@ -294,50 +308,54 @@ class _JobComponents:
     wake_sender: Callable[[Lane], None]
 
     def schedules_for(self, request: TurnRequest) -> ChatSchedules:
-        """What the tools of a turn keep there."""
-        return ChatSchedules(
-            self.user_jobs, JobOwner(request.person, request.name, request.lane), self.wake_sender
-        )
+        """The jobs that tools of this turn see and change."""
+        owner = JobOwner(request.person, request.name, request.lane)
+        return ChatSchedules(self.user_jobs, owner, self.wake_sender)
 
 
 async def _build_job_components(
     settings: Settings, database: Database, sender: Sender, wake_worker: Callable[[], None]
 ) -> _JobComponents:
-    schedule = JobScheduler(database, wake_worker)
-    settling = JobOutcomes(database, sender.wake)
-    await settling.recover()
-    bounds = JobLimits(
+    scheduler = JobScheduler(database, wake_worker)
+    outcomes = JobOutcomes(database, sender.wake)
+    await outcomes.recover()
+    limits = JobLimits(
         max_per_person=settings.jobs_per_person,
         max_total=settings.jobs_total,
         min_interval_seconds=60 * settings.jobs_minutes,
         default_zone=settings.time_zone if "time_zone" in settings.model_fields_set else None,
     )
-    return _JobComponents(schedule, UserJobs(database, bounds, schedule.wake), settling, sender.wake)
+    return _JobComponents(scheduler, UserJobs(database, limits, scheduler.wake), outcomes, sender.wake)
 
 
 def _build_attachment_loader(
-    settings: Settings, bot: wire.TelegramBot, reader: AttachmentReader
+    settings: Settings, bot: TelegramBot, reader: AttachmentReader
 ) -> AttachmentLoader:
-    if settings.transcribe_api_key:
-        key = settings.transcribe_api_key.get_secret_value()
-    else:
-        key = None
-    url = settings.transcribe_url
-    model = settings.transcribe_model
-    share = settings.prompt_budget // FILES_DIVISOR
+    transcriber: Transcriber | None = None
+    if settings.transcribe_url:
+        api_key = settings.transcribe_api_key
+        transcriber = Transcriber(
+            settings.transcribe_url,
+            settings.transcribe_model,
+            api_key.get_secret_value() if api_key else None,
+        )
+    max_tokens = settings.prompt_budget // FILES_DIVISOR
     return AttachmentLoader(
         FileDownloader(bot),
         reader,
-        Transcriber(url, model, key) if url else None,
-        max_images=min(settings.turn_images, share // history.TOKENS_PER_IMAGE),
-        max_text_bytes=share * history.BYTES_PER_TOKEN,
+        transcriber,
+        max_images=min(settings.turn_images, max_tokens // history.TOKENS_PER_IMAGE),
+        max_text_bytes=max_tokens * history.BYTES_PER_TOKEN,
     )
 
 
-async def _create_first_admin_link(database: Database, bot: wire.TelegramBot) -> str:
+async def _create_first_admin_link(database: Database, bot: TelegramBot) -> str:
     code = await people.create_invite(database, role="admin", minutes=FIRST_LINK_MINUTES)
     link = f"https://t.me/{bot.username}?start={code}"
-    return f"Nobody is admin yet. Whoever opens this link first, within {FIRST_LINK_MINUTES} minutes, is:\n  {link}"
+    return (
+        "Nobody is admin yet. "
+        f"Whoever opens this link first, within {FIRST_LINK_MINUTES} minutes, is:\n  {link}"
+    )
 
 
 async def _mark_unreachable(database: Database, lane: Lane) -> None:

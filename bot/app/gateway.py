@@ -1,4 +1,4 @@
-"""All that runs side by side while the gateway works, and the order in which it starts and stops."""
+"""The running gateway: everything that runs side by side, and the order in which it starts and stops."""
 
 import asyncio
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from bot.usage.recorder import UsageRecorder
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """The parts that run, side by side."""
+    """The parts that run; `admins` are those whose command menus are set."""
 
     intake: UpdatePoller
     worker: Worker
@@ -36,37 +36,39 @@ class Gateway:
     tool_registry: ToolRegistry
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop`, or until Telegram will not have us any more; then fetch nothing more, let turns
-        end within their grace, deliver what is ready.
+        """Work until `stop` is set, or until Telegram refuses the bot.
+
+        Then fetch nothing more, let turns end within their grace period, and deliver what is ready.
         """
         async with asyncio.TaskGroup() as tasks:
-            keeping = tasks.create_task(self.usage_recorder.run(), name="keeper")
-            sending = tasks.create_task(self.sender.run(), name="sender")
-            tools = tasks.create_task(self.tool_registry.run(), name="tools")
-            working = tasks.create_task(self.worker.run(), name="worker")
+            usage_recorder = tasks.create_task(self.usage_recorder.run(), name="usage recorder")
+            sender = tasks.create_task(self.sender.run(), name="sender")
+            tool_registry = tasks.create_task(self.tool_registry.run(), name="tool registry")
+            worker = tasks.create_task(self.worker.run(), name="worker")
             try:
                 await self._run_ingress(stop)
             finally:
                 self.worker.drain()
-                await asyncio.wait([working])
-                tools.cancel()
+                await asyncio.wait([worker])
+                tool_registry.cancel()
                 self.sender.stop()
-                await asyncio.wait([sending])
+                await asyncio.wait([sender])
                 self.usage_recorder.stop()
-                await asyncio.wait([keeping])
+                await asyncio.wait([usage_recorder])
 
     async def _run_ingress(self, stop: asyncio.Event) -> None:
+        """Run what brings in work until `stop` is set."""
         async with asyncio.TaskGroup() as tasks:
-            guests = [
+            ingress_tasks = [
                 tasks.create_task(self.intake.run(), name="intake"),
-                tasks.create_task(self.reactions.run(), name="eyes"),
+                tasks.create_task(self.reactions.run(), name="reactions"),
                 tasks.create_task(self.reconciliation.run(), name="reconciliation"),
-                tasks.create_task(self.scheduler.run(), name="schedule"),
-                tasks.create_task(self.system_job_sync.run(), name="rota"),
+                tasks.create_task(self.scheduler.run(), name="scheduler"),
+                tasks.create_task(self.system_job_sync.run(), name="system job sync"),
                 tasks.create_task(self.approvals.run(), name="approvals"),
                 tasks.create_task(self.best_effort_calls.set_menus(self.admins), name="menus"),
-                tasks.create_task(self.cache_warmup.run(), name="warming"),
+                tasks.create_task(self.cache_warmup.run(), name="cache warm-up"),
             ]
             await stop.wait()
-            for guest in guests:
-                guest.cancel()
+            for task in ingress_tasks:
+                task.cancel()

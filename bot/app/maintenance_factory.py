@@ -1,6 +1,7 @@
-"""Builds what keeps the house: its own jobs with their times, what hears of orders, how long texts are kept.
+"""Builds the gateway's own jobs, their runner, and what keeps their rows.
 
-A part of the composition root; app.py builds the rest around it.
+A part of the composition root; factory.py builds the rest. When a job runs, and how long anything is kept,
+stands beside its task in bot/maintenance.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,7 +20,7 @@ from bot.jobs.system_jobs import (
     build_daily_rule,
     build_weekly_rule,
 )
-from bot.jobs.times import rrules as rules
+from bot.jobs.times.rrules import load_zone
 from bot.maintenance.retention import ForgetChatRunner, RetentionPolicy, RetentionTask
 from bot.maintenance.tasks import (
     BackupTask,
@@ -34,7 +35,7 @@ from bot.usage.reconcile import CountersEndpoint, Reconciliation
 
 
 class MaintenanceFactory:
-    """Built once. `tell` reaches the admins' feed."""
+    """Built once; `notify_admins` posts a subject and a text to the admins."""
 
     def __init__(
         self,
@@ -43,19 +44,14 @@ class MaintenanceFactory:
         cache_warmup: CacheWarmup,
         notify_admins: Callable[[str, str], Awaitable[None]],
     ) -> None:
-        file = parse_database_path(settings.database_url)
+        database_file = parse_database_path(settings.database_url)
+        backup_directory: BackupDirectory | None = None
         if settings.backup_dir:
-            shelf = BackupDirectory(file, settings.backup_dir, settings.backup_keep)
-        else:
-            shelf = None
-        self.retention_policy = RetentionPolicy(file, settings.keep_text_days, shelf)
-        if settings.model_api_key:
-            key = settings.model_api_key.get_secret_value()
-        else:
-            key = None
-        self.reconciliation = Reconciliation(
-            database, CountersEndpoint(settings.model_url, key), notify_admins
-        )
+            backup_directory = BackupDirectory(database_file, settings.backup_dir, settings.backup_keep)
+        api_key = settings.model_api_key
+        counters = CountersEndpoint(settings.model_url, api_key.get_secret_value() if api_key else None)
+        self.retention_policy = RetentionPolicy(database_file, settings.keep_text_days, backup_directory)
+        self.reconciliation = Reconciliation(database, counters, notify_admins)
         self._settings = settings
         self._database = database
         self._system_jobs = (
@@ -67,75 +63,81 @@ class MaintenanceFactory:
     def build_system_job_runner(
         self, notices: AdminNotices, other_runners: Mapping[str, Runner], wake_sender: Callable[[Lane], None]
     ) -> SystemJobRunner:
-        """The runner of the house's items; `others` are those that are no routine, by name."""
-        other_runners = {**other_runners, "forget": ForgetChatRunner(self._database, wake_sender)}
-        return SystemJobRunner(self._database, self._system_jobs, other_runners, notices, wake_sender)
+        """The runner of system items; `other_runners`, by name, run those that are no system job."""
+        all_others = {**other_runners, "forget": ForgetChatRunner(self._database, wake_sender)}
+        return SystemJobRunner(self._database, self._system_jobs, all_others, notices, wake_sender)
 
     def build_system_job_sync(
         self, scheduler: JobScheduler, wake_worker: Callable[[], None]
     ) -> SystemJobSync:
-        """What keeps the rows of the house's jobs."""
-        where = SystemJobSettings(self.retention_policy.database_file, self._settings.time_zone)
+        """What keeps the rows of the system jobs as the settings want them."""
         return SystemJobSync(
-            self._database, self._system_jobs, where, wake_scheduler=scheduler.wake, wake_worker=wake_worker
+            self._database,
+            self._system_jobs,
+            SystemJobSettings(self.retention_policy.database_file, self._settings.time_zone),
+            wake_scheduler=scheduler.wake,
+            wake_worker=wake_worker,
         )
 
     def _build_database_jobs(self) -> list[SystemJob]:
-        """One after the other at night: a backup of what was found to be sound, then what is too old goes."""
-        care = IntegrityCheck(self._database, self.retention_policy.database_file)
-        found = [
+        """One after the other at night: the check, a backup of what passed it, deletion of old data."""
+        jobs = [
             SystemJob(
-                "database", "merges its log, looks it through for damage", build_daily_rule("03:00"), care
+                "database",
+                "merges its log, looks it through for damage",
+                build_daily_rule(IntegrityCheck.local_time),
+                IntegrityCheck(self._database, self.retention_policy.database_file),
             )
         ]
         if self.retention_policy.backup_directory is not None:
-            found.append(
+            jobs.append(
                 SystemJob(
                     "backup",
                     "a backup in BACKUP_DIR",
-                    build_daily_rule("03:30"),
+                    build_daily_rule(BackupTask.local_time),
                     BackupTask(self.retention_policy.backup_directory),
                 )
             )
         if self.retention_policy.is_needed:
-            text = "deletes texts and copies that are too old"
-            found.append(
+            jobs.append(
                 SystemJob(
                     "retention",
-                    text,
-                    build_daily_rule("04:00"),
+                    "deletes texts and copies that are too old",
+                    build_daily_rule(RetentionTask.local_time),
                     RetentionTask(self._database, self.retention_policy),
                 )
             )
-        return found
+        return jobs
 
     def _build_endpoint_jobs(self, cache_warmup: CacheWarmup) -> list[SystemJob]:
-        # Readings keep a clock of their own: six an hour would fill the inbox, and one that is missed is made
-        # up for by the next. As a job one is taken when it is ordered.
-        found = [
+        # Readings have a clock of their own: six an hour would fill the inbox, and the next one makes up for
+        # one that is missed. As a job one is taken only when it is ordered.
+        jobs = [
             SystemJob(
                 "reconciliation", "reads the endpoint's counters", None, ReadCountersTask(self.reconciliation)
             )
         ]
         if self._settings.warm_up == "on":
-            warm = CacheWarmupTask(self._database, self._settings.model_url, cache_warmup.trigger)
-            found.append(
+            jobs.append(
                 SystemJob(
-                    "warm-up", "fills the endpoint's cache after idle hours", build_daily_rule("06:30"), warm
+                    "warm-up",
+                    "fills the endpoint's cache after idle hours",
+                    build_daily_rule(CacheWarmupTask.local_time),
+                    CacheWarmupTask(self._database, self._settings.model_url, cache_warmup.trigger),
                 )
             )
-        return found
+        return jobs
 
     def _build_usage_jobs(self) -> list[SystemJob]:
-        every = self._settings.usage_summary
-        if every == "off":
+        frequency = self._settings.usage_summary
+        if frequency == "off":
             return []
-        tells = UsageSummaryTask(self._database, every, partial(rules.load_zone, self._settings.time_zone))
+        build_rule = build_daily_rule if frequency == "daily" else build_weekly_rule
         return [
             SystemJob(
                 "usage",
                 "tells admins what was used",
-                (build_daily_rule if every == "daily" else build_weekly_rule)("08:00"),
-                tells,
+                build_rule(UsageSummaryTask.local_time),
+                UsageSummaryTask(self._database, frequency, partial(load_zone, self._settings.time_zone)),
             )
         ]

@@ -1,7 +1,6 @@
-"""Builds what has to do with tools: those there are, how people are asked about calls, what /tools leaves to
-be done.
+"""Builds what tools need: the registry, the approvals of calls, and the runners of /tools tasks.
 
-The tools' side of the composition root; app.py builds the rest around it.
+A part of the composition root; factory.py builds the rest.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,9 +13,8 @@ from bot.domain import Lane, Runner
 from bot.settings import Settings
 from bot.telegram.access import Access
 from bot.telegram.best_effort_calls import BestEffortCalls
-from bot.telegram.commands import tool_tasks as errands
 from bot.telegram.commands.add_tool_tasks import AddToolTasks
-from bot.telegram.commands.tool_tasks import ToolTaskRunner
+from bot.telegram.commands.tool_tasks import TOOLS_JOB, ToolTaskRunner
 from bot.telegram.commands.try_tool_tasks import TryToolTasks
 from bot.tool_registry.loader import build_tool_settings
 from bot.tool_registry.registry import NotifyAdmins, ToolRegistry
@@ -29,7 +27,7 @@ from tools.registry import discover
 
 @dataclass(frozen=True, slots=True)
 class ToolFactory:
-    """Opened once; `own` are the house's own tools by name."""
+    """Made by `load_tools`; `builtin_tools` are by name."""
 
     settings: Settings
     database: Database
@@ -39,7 +37,7 @@ class ToolFactory:
 
     @property
     def policy_dependencies(self) -> ToolPolicyDependencies:
-        """What says which calls of a turn run."""
+        """What decides which calls of a turn run."""
         return ToolPolicyDependencies(
             self.approvals,
             self.tool_registry.can_use,
@@ -50,15 +48,15 @@ class ToolFactory:
     def build_task_runners(
         self, best_effort_calls: BestEffortCalls, wake_sender: Callable[[Lane], None]
     ) -> Mapping[str, Runner]:
-        """The runner of what /tools leaves to be done, by the name of its job."""
-        here = build_tool_settings(self.settings)
-        sourcing = AddToolTasks(self.database, here, self.builtin_tools)
-        trials = TryToolTasks(self.database, self.tool_registry, here, best_effort_calls)
-        by_name = {**sourcing.get_handlers(), **trials.get_handlers()}
-        return {errands.TOOLS_JOB: ToolTaskRunner(self.database, self.tool_registry, by_name, wake_sender)}
+        """The runner of the tasks that /tools leaves in the inbox, by the name of their job."""
+        tool_settings = build_tool_settings(self.settings)
+        add_tasks = AddToolTasks(self.database, tool_settings, self.builtin_tools)
+        try_tasks = TryToolTasks(self.database, self.tool_registry, tool_settings, best_effort_calls)
+        handlers = {**add_tasks.get_handlers(), **try_tasks.get_handlers()}
+        return {TOOLS_JOB: ToolTaskRunner(self.database, self.tool_registry, handlers, wake_sender)}
 
     def is_repeatable(self, name: str) -> bool:
-        """Whether it does no harm to run this tool again."""
+        """Whether running this tool again does no harm."""
         tool = self.tool_registry.get(name)
         return tool is not None and tool.repeatable
 
@@ -66,14 +64,15 @@ class ToolFactory:
 async def load_tools(
     settings: Settings, database: Database, dependencies: ApprovalDependencies, notify_admins: NotifyAdmins
 ) -> ToolFactory:
-    """Load the tools there are, the house's own and registered ones; `tell` reaches the admins' feed."""
-    own = discover()
-    catalogue = ToolRegistry(
-        database, own, dependencies.is_admin, build_tool_settings(settings), notify_admins
+    """Load the built-in and the registered tools."""
+    builtin_tools = discover()
+    tool_registry = ToolRegistry(
+        database, builtin_tools, dependencies.is_admin, build_tool_settings(settings), notify_admins
     )
-    await catalogue.load()
+    await tool_registry.load()
     approvals = Approvals(database, dependencies, timeout_seconds=settings.approval_seconds)
-    return ToolFactory(settings, database, {tool.name: tool for tool in own}, catalogue, approvals)
+    tools_by_name = {tool.name: tool for tool in builtin_tools}
+    return ToolFactory(settings, database, tools_by_name, tool_registry, approvals)
 
 
 def build_approval_dependencies(
@@ -83,16 +82,16 @@ def build_approval_dependencies(
     wake_worker: Callable[[], None],
     timers: TurnTimers,
 ) -> ApprovalDependencies:
-    """What approvals need of the house."""
+    """What approvals need of the gateway."""
 
-    def ended(one: EndedTurn) -> None:
-        timers.end(one.item, one.lane, one.spans)
-        wake_sender(one.lane)
+    def on_turn_ended(turn: EndedTurn) -> None:
+        timers.end(turn.item, turn.lane, turn.spans)
+        wake_sender(turn.lane)
 
     return ApprovalDependencies(
         reachable_admins=notices.list_admins,
         is_admin=lambda person: access.get_role(person) == "admin",
         wake_sender=wake_sender,
         wake_worker=wake_worker,
-        on_turn_ended=ended,
+        on_turn_ended=on_turn_ended,
     )

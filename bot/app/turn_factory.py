@@ -1,6 +1,6 @@
-"""Builds what answers: the endpoints and the ways to ask them, what every turn shares, warm-up and summaries.
+"""Builds what turns need: endpoints, their callers, what every turn shares, warm-up, summaries.
 
-The model's side of the composition root; app.py builds the rest around it.
+A part of the composition root; factory.py builds the rest.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from bot.llm.client import ModelClient
 from bot.llm.typed_reads import ToolWorkEstimator
 from bot.settings import Settings
 from bot.tool_registry.registry import ToolRegistry
-from bot.turns import context_window as window
+from bot.turns import context_window
 from bot.turns.cache_warmup import CacheWarmup, WarmupConfig
 from bot.turns.context_window import PromptBreakdown
 from bot.turns.endpoint_router import EndpointRoute, EndpointRoutes
@@ -27,20 +27,23 @@ from bot.turns.execution import TurnDependencies
 from bot.turns.history_search import HistorySearch
 from bot.turns.model_caller import ModelCaller, NotifyAdmins
 from bot.turns.preflight import Preflight, build_token_counter
-from bot.turns.start import TurnConfig, TurnRequest
 from bot.turns.summaries import Summarizer
 from bot.turns.tool_policy import ToolPolicyDependencies
+from bot.turns.turn_request import TurnConfig, TurnRequest
 from bot.usage.timers import TurnTimers
 from tools.base import Picture, Schedules, ToolContext, ToolError
 
-MIN_MESSAGE_TOKENS = 500  # the least room a prompt must leave for what a person writes
+MIN_MESSAGE_TOKENS = 500  # tokens a prompt must leave at least for what a user writes
 
 
 @dataclass(frozen=True, slots=True)
 class TurnFactory:
-    """What it is built of; `second` is there where FALLBACK_URL is set, `tell` reaches the admins' feed,
-    `reader` makes pictures small that tools found; `schedules` is where tools of a turn keep what is to be
-    done later.
+    """Built once.
+
+    `fallback`: the second endpoint, where FALLBACK_URL is set.
+    `notify_admins`: posts a subject and a text to the admins.
+    `reader`: shrinks the images that tools found.
+    `schedules_for`: gives the tools of a turn the jobs they may see and change.
     """
 
     settings: Settings
@@ -53,24 +56,28 @@ class TurnFactory:
     schedules_for: Callable[[TurnRequest], Schedules]
 
     def check_budget(self) -> None:
-        """Raise SettingsRefused where PROMPT_BUDGET leaves no room for a message."""
+        """Raise SettingsRefused where PROMPT_BUDGET leaves too few tokens for a message."""
         budget = self.settings.prompt_budget
-        least = window.estimate_minimum_tokens(
+        fixed_tokens = context_window.estimate_minimum_tokens(
             self.settings.system_prompt, self.tool_registry.build_largest_toolbox()
         )
-        if least + MIN_MESSAGE_TOKENS > budget:
+        needed_tokens = fixed_tokens + MIN_MESSAGE_TOKENS
+        if needed_tokens > budget:
             raise SettingsRefused(
-                f"PROMPT_BUDGET of {budget} tokens is too small: system text and tools alone take about {least}, and a "
-                f"message needs {MIN_MESSAGE_TOKENS}. Example: PROMPT_BUDGET={2 * (least + MIN_MESSAGE_TOKENS)}"
+                f"PROMPT_BUDGET of {budget} tokens is too small: system text and tools alone take about "
+                f"{fixed_tokens}, and a message needs {MIN_MESSAGE_TOKENS}. "
+                f"Example: PROMPT_BUDGET={2 * needed_tokens}"
             )
 
     @property
     def max_canvases(self) -> int:
-        """What a turn takes at most if no call fails: a thought each step, and an answer with twice the room."""
+        """Canvases a turn takes at most if no call fails.
+
+        Each step takes a thought, and an answer of twice its limit.
+        """
         settings = self.settings
-        return settings.turn_steps * (
-            settings.thinking_canvases + 2 * -(-settings.model_max_tokens // CANVAS_TOKENS)
-        )
+        answer_canvases = -(-settings.model_max_tokens // CANVAS_TOKENS)
+        return settings.turn_steps * (settings.thinking_canvases + 2 * answer_canvases)
 
     def build_dependencies(
         self,
@@ -80,8 +87,10 @@ class TurnFactory:
         timers: TurnTimers,
         policy_dependencies: ToolPolicyDependencies,
     ) -> TurnDependencies:
-        """What turns work with; `wake` is told that something is stored for a lane to be sent, `cold` that
-        the first endpoint came back with an empty cache; `guard` says which calls of tools run.
+        """What turns work with.
+
+        `wake_sender` is called when something to send is stored for a lane, `on_cache_lost` when the main
+        endpoint came back with an empty cache.
         """
         return TurnDependencies(
             database=self.database,
@@ -96,55 +105,61 @@ class TurnFactory:
         )
 
     def build_cache_warmup(self) -> CacheWarmup:
-        """The warm-up of each lineage; of none where WARM_UP is off."""
+        """The warm-up of each lineage that turns begin with; of none where WARM_UP is off."""
         settings = self.settings
-        order = (True, False) if settings.thinking == "on" else (False, True)
-        lineages = order if settings.thinking != "off" else (False,)
-        wanted = WarmupConfig(
+        config = WarmupConfig(
             url=settings.model_url,
             api_key=self._api_key,
             model=settings.model_name,
             system_text=settings.system_prompt,
             current_toolbox=self.tool_registry.build_member_toolbox,
             max_context_tokens=settings.prompt_budget + settings.model_max_tokens,
-            lineages=lineages if settings.warm_up == "on" else (),
+            lineages=self._list_lineages() if settings.warm_up == "on" else (),
         )
-        warming = CacheWarmup(
+        cache_warmup = CacheWarmup(
             self.database,
             self.model,
-            wanted,
+            config,
             model_name=lambda: self.model.name,
             notify_admins=self.notify_admins,
         )
-        self.tool_registry.on_members_changed = warming.trigger
-        return warming
+        self.tool_registry.on_members_changed = cache_warmup.trigger
+        return cache_warmup
+
+    def _list_lineages(self) -> tuple[bool, ...]:
+        """The lineages turns may begin with, by thinking, in the order of their warm-up."""
+        match self.settings.thinking:
+            case "on":
+                return (True, False)
+            case "auto":
+                return (False, True)
+            case "off":
+                return (False,)
 
     def build_summarizer(self) -> Summarizer:
-        """The runner of the house's own items."""
-        system = self.settings.system_prompt
-        wanted = self.settings.summary == "on"
+        """The runner of summary items."""
         return Summarizer(
             self.database,
             self._main_endpoint,
-            system=system,
+            system=self.settings.system_prompt,
             tool_registry=self.tool_registry,
-            is_enabled=wanted,
+            is_enabled=self.settings.summary == "on",
         )
 
     async def load_prompt_breakdown(self, tx: Transaction, lane: Lane) -> PromptBreakdown:
-        """What a lane's next prompt is made of."""
-        settings = self.settings
-        kit = self.tool_registry.make_toolbox_builder(lane.chat)
-        return await window.load_prompt_breakdown(
-            tx, lane, settings.system_prompt, kit, settings.prompt_budget
+        """The parts of a lane's next prompt."""
+        return await context_window.load_prompt_breakdown(
+            tx,
+            lane,
+            self.settings.system_prompt,
+            self.tool_registry.make_toolbox_builder(lane.chat),
+            self.settings.prompt_budget,
         )
 
     @property
     def _api_key(self) -> str | None:
-        key = self.settings.model_api_key
-        if key:
-            return key.get_secret_value()
-        return None
+        api_key = self.settings.model_api_key
+        return api_key.get_secret_value() if api_key else None
 
     @property
     def _main_endpoint(self) -> ModelEndpoint:
@@ -153,30 +168,28 @@ class TurnFactory:
     def _build_routes(
         self, wake_sender: Callable[[Lane], None], on_cache_lost: Callable[[], None]
     ) -> EndpointRoutes:
-        wait = self.settings.model_wait
-        second = None
-        asking = ModelCaller(
+        main_caller = ModelCaller(
             self.database,
             self.model,
-            patience_seconds=wait,
+            patience_seconds=self.settings.model_wait,
             notify_admins=self.notify_admins,
             on_cache_lost=on_cache_lost,
         )
-        first = EndpointRoute(self._main_endpoint, asking, can_continue=self.model.dialect.continuation)
+        main = EndpointRoute(self._main_endpoint, main_caller, can_continue=self.model.dialect.continuation)
+        fallback: EndpointRoute | None = None
         if self.fallback is not None:
-            called = "second model endpoint"
-            other = ModelCaller(
+            fallback_caller = ModelCaller(
                 self.database,
                 self.fallback.model,
-                patience_seconds=wait,
+                patience_seconds=self.settings.model_wait,
                 notify_admins=self.notify_admins,
-                endpoint_label=called,
+                endpoint_label="second model endpoint",
             )
-            second = EndpointRoute(self.fallback, other, can_continue=False)
+            fallback = EndpointRoute(self.fallback, fallback_caller, can_continue=False)
         return EndpointRoutes(
             self.database,
-            first,
-            second,
+            main,
+            fallback,
             wake_sender,
             fallback_for_thinking=self.settings.fallback_for == "hard",
         )
@@ -197,42 +210,36 @@ class TurnFactory:
         )
 
     def _build_tool_context(self, request: TurnRequest, call_id: str, call_position: str) -> ToolContext:
-        notes = ChatNotes(self.database, request.lane, author=request.name, person=request.person)
-        past = HistorySearch(self.database, request.lane)
-        # Turns are counted anew in another database, so the moment of the message is a part of it.
-        key = hashlib.sha256(
-            f"{request.lane.key} {request.items[0].received_at} {call_position}".encode()
-        ).hexdigest()[:32]
-        now = partial(datetime.now, UTC)
-        later = self.schedules_for(request)
+        # Another database counts its turns from the beginning, so the moment of the message is part of the
+        # key.
+        key = f"{request.lane.key} {request.items[0].received_at} {call_position}"
         return ToolContext(
-            request.lane.key,
-            request.name,
-            request.person,
-            call_id,
-            notes,
-            past,
-            now,
-            key,
-            self._shrink_picture,
-            later,
+            chat=request.lane.key,
+            person=request.name,
+            person_id=request.person,
+            call_id=call_id,
+            notes=ChatNotes(self.database, request.lane, author=request.name, person=request.person),
+            past=HistorySearch(self.database, request.lane),
+            now=partial(datetime.now, UTC),
+            key=hashlib.sha256(key.encode()).hexdigest()[:32],
+            see=self._shrink_picture,
+            schedules=self.schedules_for(request),
         )
 
     async def _shrink_picture(self, picture: Picture) -> Picture:
         try:
-            small = await self.reader.read_image(picture.data)
-        except AttachmentUnusable as why:
-            raise ToolError(str(why)) from why
-        assert small.data is not None
-        return Picture(small.media_type, small.data)
+            image = await self.reader.read_image(picture.data)
+        except AttachmentUnusable as error:
+            raise ToolError(str(error)) from error
+        assert image.data is not None
+        return Picture(image.media_type, image.data)
 
     def _build_preflight(self) -> Preflight:
         url = self.settings.model_url
-        decisions = ToolWorkEstimator(url, self._api_key, self.settings.model_name)
         return Preflight(
             self.database,
             build_token_counter(url, self._api_key),
-            decisions,
+            ToolWorkEstimator(url, self._api_key, self.settings.model_name),
             endpoint_name=url,
             model_name=lambda: self.model.name,
         )

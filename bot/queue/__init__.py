@@ -1,1 +1,5 @@
-"""Takes inbox items in order of their lanes and runs them."""
+"""The job queue.
+
+worker claims inbox items in the order of their lanes and gives each group to the runner of its kind (turns
+are run by telegram/runners); dead_letters sets aside what no runner can handle.
+"""

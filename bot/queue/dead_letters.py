@@ -1,5 +1,6 @@
-"""Sets aside what cannot be handled: the item is dead and its turn over, its sender reads one line, admins
-are told once a reason.
+"""Sets aside items that cannot be handled: the item is dead, its turn is over.
+
+Its sender is notified, and the admins once for each reason.
 """
 
 import time
@@ -16,7 +17,7 @@ DEAD_LETTER_NOTICE = "I could not handle this message; it is kept, and the admin
 
 
 class DeadLetters:
-    """The worker's way to give up on items; `wake_sender` is called for each lane that has something to read."""
+    """How the worker gives up on items; `wake_sender` is called for each lane that has something to read."""
 
     def __init__(
         self,
@@ -36,22 +37,20 @@ class DeadLetters:
         async with self._database.transaction() as tx:
             if not await inbox.mark_dead(tx, [item.id for item in items], error=reason, now=now):
                 return  # it was answered, and failed after that
-            begun = await turns.fail(tx, first.id, reason="the turn was set aside", now=now)
-            lanes = list(
-                await self._notices.notify(tx, "set aside", f"A message was set aside: {reason}", now=now)
-            )
+            had_turn = await turns.fail(tx, first.id, reason="the turn was set aside", now=now)
+            text = f"A message was set aside: {reason}"
+            lanes = [*await self._notices.notify(tx, "set aside", text, now=now)]
             if first.lane is not None:
-                await outbox.add(
-                    tx, item=first.id, lane=first.lane, parts=(Part(DEAD_LETTER_NOTICE),), now=now
-                )
+                parts = (Part(DEAD_LETTER_NOTICE),)
+                await outbox.add(tx, item=first.id, lane=first.lane, parts=parts, now=now)
                 lanes.append(first.lane)
-        if begun and first.lane is not None:
+        if had_turn and first.lane is not None:
             self._timers.open(first, first.lane).has_ended = True
         for lane in lanes:
             self._wake_sender(lane)
 
     async def notify_admins(self, subject: str, text: str) -> None:
-        """Tell the admins, if it is news, in a transaction of its own."""
+        """Notify the admins in a transaction of its own, unless the subject's last notice was the same."""
         async with self._database.transaction() as tx:
             lanes = await self._notices.notify(tx, subject, text, now=time.time())
         for lane in lanes:

@@ -1,6 +1,6 @@
-"""The corridor: takes inbox items in order of their lanes and gives each group to the runner of its kind.
+"""Claims inbox items in the order of their lanes and gives each group to the runner of its kind.
 
-Owns which tasks run; lanes go side by side, a lane does one thing at a time, control items wait for nobody.
+Owns which tasks run: lanes run side by side, a lane runs one group at a time, control items wait for nothing.
 """
 
 import asyncio
@@ -10,15 +10,16 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from bot import logs
+from bot.db import retry
 from bot.db.engine import Database
 from bot.db.queues import inbox
-from bot.db.retry import RETRY_SECONDS, retry_until_available
+from bot.db.retry import retry_until_available
 from bot.domain import InboxItem, ItemKind, Lane, Runner
 from bot.errors import CanvasgramError, StoreUnavailable
 
-MAX_ATTEMPTS = 10  # an item that was running at so many deaths of the process is taken for their cause
-YIELD_RETRY_SECONDS = 0.1  # until it is looked again whether a due task may give way
-GRACE_SECONDS = 4.0  # seconds; delivering has as many again, and supervisors kill at ten
+MAX_ATTEMPTS = 10  # an item that was running when the process died so often is taken for the cause
+YIELD_RETRY_SECONDS = 0.1  # until the worker checks again whether a scheduled task may give way
+GRACE_SECONDS = 4.0  # the sender has as many again, and supervisors kill after ten
 
 GiveUp = Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
 StopLane = Callable[[Lane, int], object]
@@ -27,10 +28,11 @@ log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Runs what the inbox holds until it is told to drain.
+    """Runs what the inbox holds until it is drained.
 
-    `cut(lane, item)` ends what runs in a lane when a waiting item asks for it; `yields(lane)`: a due task
-    that runs in it may give way at this moment; `give_up(items, why)` sets items aside.
+    `stop_lane`: ends what runs in a lane, because a waiting item asks for it.
+    `can_yield`: whether a scheduled task that runs in a lane may give way now.
+    `give_up`: sets items aside, with the reason.
     """
 
     def __init__(
@@ -50,24 +52,22 @@ class Worker:
         self._can_yield = can_yield
         self._grace_seconds = grace_seconds
         self._tasks: set[asyncio.Task[None]] = set()
-        self._busy_lanes: dict[str, int] = {}
-        self._yielding_tasks: dict[int, asyncio.Task[None]] = {}  # due tasks by their item
+        self._busy_lanes: dict[str, int] = {}  # the first item of what runs in them
+        self._yielding_tasks: dict[int, asyncio.Task[None]] = {}  # scheduled tasks by their item
         self._yielded_items: set[int] = set()
         self._wake_event = asyncio.Event()
-        self._needs_recheck = False  # something may wait that the last look could not start
+        self._needs_recheck = False  # the last claim could not start all that waits
         self._has_recovered = False
         self._is_draining = False
         self._is_shutting_down = False
 
     def wake(self) -> None:
-        """There may be something new in the inbox."""
+        """Check the inbox: there may be something new."""
         self._needs_recheck = True
         self._wake_event.set()
 
     def drain(self) -> None:
-        """Take nothing more; what runs has `grace` seconds, then it is cancelled and goes on after the next
-        start.
-        """
+        """Take nothing more; what runs after `grace_seconds` is cancelled, and resumed at the next start."""
         self._is_draining = True
         self._wake_event.set()
 
@@ -76,7 +76,7 @@ class Worker:
         return lane.key in self._busy_lanes
 
     async def run(self) -> None:
-        """Work until `drain` is called and what ran has ended or used up its grace."""
+        """Work until `drain` is called and what ran has ended or used up its grace period."""
         async with asyncio.TaskGroup() as tasks:
             try:
                 await self._run_until_drained(tasks)
@@ -88,22 +88,25 @@ class Worker:
     async def _run_until_drained(self, tasks: asyncio.TaskGroup) -> None:
         while not self._is_draining:
             self._wake_event.clear()
-            look_at = await self._start_ready(tasks)
+            wake_at = await self._start_ready(tasks)
+            seconds: float | None = None
+            if wake_at:
+                seconds = max(0.0, wake_at - time.time())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, look_at - time.time()) if look_at else None):
+                async with asyncio.timeout(seconds):
                     await self._wake_event.wait()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._grace_seconds)
 
     async def _start_ready(self, tasks: asyncio.TaskGroup) -> float | None:
-        """Start what may start; returns when to look again even if nobody calls."""
+        """Start what may start; returns when to check again if nothing wakes the worker (epoch seconds)."""
         if not self._tasks:
-            self._needs_recheck = False  # no lane is busy, so this look sees everything
+            self._needs_recheck = False  # no lane is busy, so this claim sees everything
         try:
             return await self._claim_and_start(tasks)
         except StoreUnavailable as error:
             log.warning("%s", error, extra={"action": "worker.store"})
-            return time.time() + RETRY_SECONDS
+            return time.time() + retry.RETRY_SECONDS
 
     async def _claim_and_start(self, tasks: asyncio.TaskGroup) -> float | None:
         async with self._database.transaction(durable=False) as tx:
@@ -115,24 +118,29 @@ class Worker:
         for lane, item in claimed.cutting_items:
             self._stop_lane(lane, item)
         for group in claimed.groups:
-            task = tasks.create_task(self._run_group(group), name=f"item {group[0].id}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-            if group[0].kind == "task" and group[0].job is not None:
-                self._yielding_tasks[group[0].id] = task
-        later = [item for lane, item in claimed.yielding_items if not self._try_yield(lane, item)]
-        soon = time.time() + YIELD_RETRY_SECONDS
-        if later:
-            return min(soon, claimed.held_until or soon)
-        return claimed.held_until
+            self._start_group(tasks, group)
+        refused_to_yield = [item for lane, item in claimed.yielding_items if not self._try_yield(lane, item)]
+        if not refused_to_yield:
+            return claimed.held_until
+        retry_at = time.time() + YIELD_RETRY_SECONDS
+        return min(retry_at, claimed.held_until or retry_at)
+
+    def _start_group(self, tasks: asyncio.TaskGroup, group: tuple[InboxItem, ...]) -> None:
+        first = group[0]
+        task = tasks.create_task(self._run_group(group), name=f"item {first.id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        if first.kind == "task" and first.job is not None:
+            self._yielding_tasks[first.id] = task
 
     def _try_yield(self, lane: Lane, item: int) -> bool:
-        """Have a due task give way; False if it does so a little later."""
+        """Have a scheduled task give way; False if it has to be tried again later."""
         if item in self._yielding_tasks and not self._can_yield(lane):
             return False
-        if polite := self._yielding_tasks.pop(item, None):
+        task = self._yielding_tasks.pop(item, None)
+        if task is not None:
             self._yielded_items.add(item)
-            polite.cancel("it gave way to a message")
+            task.cancel("it gave way to a message")
         return True
 
     async def _run_group(self, items: tuple[InboxItem, ...]) -> None:
@@ -156,7 +164,7 @@ class Worker:
                 self._wake_event.set()
 
     async def _release(self, items: tuple[InboxItem, ...]) -> None:
-        """A person has written where a due task runs: it goes on after them, from what is stored of it."""
+        """Put a scheduled task behind the message it gave way to; it resumes from what is stored of it."""
         async with self._database.transaction() as tx:
             await inbox.release(tx, [item.id for item in items])
 
@@ -169,22 +177,22 @@ class Worker:
             await self._runners[first.kind](items)
         except StoreUnavailable:
             raise
-        except Exception as error:  # the border: whatever a runner raises sets its items aside, not the house
+        except (
+            Exception
+        ) as error:  # the border: an error of a runner sets its items aside, and ends nothing else
             log.exception("an item could not be handled", extra={"action": "worker.failed"})
             if self._is_shutting_down:  # not its own fault: it is new again at the next start
                 raise asyncio.CancelledError from error
-            # The text of a foreign error may hold a token, or what a person wrote; the log hides the first.
-            if isinstance(error, CanvasgramError):
-                why = str(error)
-            else:
-                why = "The log says why."
-            await self._dead_letter(items, why)
+            # The text of a foreign error may hold a token, or what a user wrote; the log hides only the
+            # token.
+            reason = str(error) if isinstance(error, CanvasgramError) else "The log says why."
+            await self._dead_letter(items, reason)
 
     async def _dead_letter(self, items: tuple[InboxItem, ...], reason: str) -> None:
         try:
             await retry_until_available(lambda: self._give_up(items, reason))
-        except Exception:  # whoever is told fails too; the lane must go on all the same
-            log.exception("an item could not be set aside in words", extra={"action": "worker.speechless"})
+        except Exception:  # notifying may fail as well; the lane must continue all the same
+            log.exception("an item could not be set aside in words", extra={"action": "worker.notify_failed"})
             await retry_until_available(lambda: self._mark_dead(items, reason))
 
     async def _mark_dead(self, items: tuple[InboxItem, ...], reason: str) -> None:

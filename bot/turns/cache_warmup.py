@@ -1,8 +1,7 @@
-"""What the house does with its endpoint at start, and when it came back with an empty cache: looks at what it
-is, and puts the head of its prompts into its cache.
+"""Inspects the endpoint and warms up its prefix cache, at start and when the cache was lost.
 
-Says once what is wrong with it. Its calls are rows of the ledger that belong to no turn, and go behind all
-others.
+Puts the head of the prompts into it. Notifies the admins once of what is wrong with the endpoint. Its calls
+are rows of the ledger that belong to no turn, and queue behind all others.
 """
 
 import asyncio
@@ -13,30 +12,23 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.agent import prompt as prompting
+from bot.agent import prompt
 from bot.agent.toolbox import Toolbox
 from bot.db.conversations.calls import NewCall
 from bot.db.engine import Database
 from bot.db.retry import retry_until_available
 from bot.domain import CANVAS_TOKENS, WARMUP_PRIORITY, LanguageModel, Message, ModelRequest, Reply
 from bot.errors import CallFailed, EndpointAway, KeyRefused, ServerAway
-from bot.llm import diagnostics as complaints
-from bot.llm import server_api as server
+from bot.llm import diagnostics, server_api
 from bot.llm.diagnostics import ServerSnapshot
 from bot.turns.call_ledger import CallLedger
 
-START_DELAY_SECONDS = 1.0  # seconds after the start that belong to those who have waited for it
-BACKOFF_SECONDS = (
-    2.0,
-    5.0,
-    10.0,
-    30.0,
-    60.0,
-)  # seconds between looks at an endpoint that is away; the last one repeats
-MAX_ATTEMPTS = 5  # times a warm-up is begun before it is left
+START_DELAY_SECONDS = 1.0  # the first second after the start belongs to users who have waited for it
+# Seconds between checks of an endpoint that is away; the last one repeats.
+BACKOFF_SECONDS = (2.0, 5.0, 10.0, 30.0, 60.0)
+MAX_ATTEMPTS = 5  # times a warm-up is started before it is given up
 
-# Where a cache keeps the ends of prompts only, a head is in it once two different prompts were seen to share
-# it.
+# A cache that keeps only the ends of prompts holds a head once two different prompts have shared it.
 WARMUP_PROMPTS: Final = ("Are you there? One word.", "Ready? Say so in one word.")
 WARMUP_SESSION: Final = "warm-up"
 
@@ -47,10 +39,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WarmupConfig:
-    """The endpoint as the settings name it, the head of every prompt, and what of it is warmed.
+    """The endpoint as the settings name it, the head of every prompt, and what of it is warmed up.
 
-    `toolbox` gives the tools that most conversations begin with now. `lineages` are those that turns begin
-    with, by thinking; none: nothing is warmed. `longest` is the longest prompt with its answer, in tokens.
+    `current_toolbox`: gives the tools that most conversations begin with now.
+    `max_context_tokens`: of the longest prompt with its answer.
+    `lineages`: those that turns begin with, by thinking; if empty, nothing is warmed up.
     """
 
     url: str
@@ -63,9 +56,7 @@ class WarmupConfig:
 
 
 class CacheWarmup:
-    """Runs beside the house until cancelled. `name` is the ledger's name of the model, `tell` reaches the
-    admins.
-    """
+    """Runs until cancelled. `model_name` is the ledger's name of the model."""
 
     def __init__(
         self,
@@ -84,65 +75,67 @@ class CacheWarmup:
         self._triggered = asyncio.Event()
 
     def trigger(self) -> None:
-        """The endpoint came back and has forgotten, or the tools are others: look at it and warm it once
-        more.
-        """
+        """Inspect and warm up again: the endpoint's cache was lost, or the tools have changed."""
         self._triggered.set()
 
     async def run(self) -> None:
-        """Look and warm, and again when it is due; an endpoint that is away is waited for."""
+        """Inspect and warm up at the start and when triggered, waiting for an endpoint that is away."""
         await asyncio.sleep(START_DELAY_SECONDS)
         while True:
             try:
                 await self._inspect_and_warm()
-            except Exception:  # a house works without this, so it must not end of it
+            except Exception:  # the gateway works without this, so it must not end because of it
                 log.exception("the endpoint could not be looked at", extra={"action": "warmup.broken"})
-            self._triggered.clear()  # whoever asked for it meanwhile has it by now
+            self._triggered.clear()  # what triggered it meanwhile is covered by now
             await self._triggered.wait()
 
     async def _inspect_and_warm(self) -> None:
         version = await self._wait_for_version()
-        seen = await self._inspect(version)
-        await self._report_problems("server", complaints.diagnose_server(seen))
-        if complaints.can_answer(seen):
-            await self._report_problems(
-                "server calls", complaints.diagnose_calls(await self._warm_lineages(seen))
-            )
+        snapshot = await self._inspect(version)
+        await self._report_problems("server", diagnostics.diagnose_server(snapshot))
+        if diagnostics.can_answer(snapshot):
+            snapshot = await self._warm_lineages(snapshot)
+            await self._report_problems("server calls", diagnostics.diagnose_calls(snapshot))
 
     async def _wait_for_version(self) -> str | None:
-        """What the endpoint says that it is, as soon as it is up."""
-        pauses = _backoff_delays()
+        """The version the endpoint names, once it is up; None: it names none."""
+        delays = _backoff_delays()
         while True:
             with contextlib.suppress(ServerAway):
-                if await server.check_health(self._config.url):
-                    return await server.fetch_version(self._config.url)
-            await asyncio.sleep(next(pauses))
+                if await server_api.check_health(self._config.url):
+                    return await server_api.fetch_version(self._config.url)
+            await asyncio.sleep(next(delays))
 
     async def _inspect(self, version: str | None) -> ServerSnapshot:
-        wanted = self._config
-        seen = ServerSnapshot(version, model=wanted.model, longest_prompt_tokens=wanted.max_context_tokens)
+        config = self._config
+        snapshot = ServerSnapshot(
+            version, model=config.model, longest_prompt_tokens=config.max_context_tokens
+        )
         try:
-            return replace(seen, models=await server.fetch_models(wanted.url, wanted.api_key))
+            models = await server_api.fetch_models(config.url, config.api_key)
         except KeyRefused as refused:
-            return replace(seen, key_refused=str(refused))
+            return replace(snapshot, key_refused=str(refused))
         except ServerAway:
-            return seen
+            return snapshot
+        return replace(snapshot, models=models)
 
     async def _warm_lineages(self, snapshot: ServerSnapshot) -> ServerSnapshot:
-        """Warm every lineage, and tell what was seen by it. From the beginning if the endpoint went away
-        meanwhile.
+        """Warm up every lineage; returns the snapshot with the replies.
+
+        Begins again if the endpoint goes away meanwhile, up to MAX_ATTEMPTS times.
         """
-        again = None
-        for pause in itertools.islice(_backoff_delays(), MAX_ATTEMPTS):
+        retry_reason: str | None = None
+        for delay in itertools.islice(_backoff_delays(), MAX_ATTEMPTS):
             replies: list[tuple[bool, Reply]] = []
             try:
                 for thinking in self._config.lineages:
-                    for step, ask in enumerate(WARMUP_PROMPTS, 1):
-                        replies.append((thinking, await self._call_model(thinking, step, ask, again)))
+                    for step, prompt_text in enumerate(WARMUP_PROMPTS, 1):
+                        reply = await self._call_model(thinking, step, prompt_text, retry_reason)
+                        replies.append((thinking, reply))
             except EndpointAway as away:
-                again = "away"
+                retry_reason = "away"
                 log.info("the warm-up is put off: %s", away, extra={"action": "warmup.away"})
-                await asyncio.sleep(pause)
+                await asyncio.sleep(delay)
                 await self._wait_for_version()
             except CallFailed as refused:
                 return replace(snapshot, replies=tuple(replies), refusal=str(refused))
@@ -154,21 +147,22 @@ class CacheWarmup:
     async def _call_model(
         self, thinking: bool, step: int, prompt_text: str, retry_reason: str | None
     ) -> Reply:
-        """One tiny call, with its row; raises CallFailed."""
+        """One tiny call, stored in the ledger; raises CallFailed."""
         request = self._build_request(thinking, prompt_text)
-        came = await self._ledger.call_once(
+        call_result = await self._ledger.call_once(
             self._model, request, self._build_row(request, step, retry_reason)
         )
-        await self._ledger.close(came.closing)
-        if isinstance(came.result, CallFailed):
-            raise came.result
-        return came.result
+        await self._ledger.close(call_result.closing)
+        if isinstance(call_result.result, CallFailed):
+            raise call_result.result
+        return call_result.result
 
     def _build_request(self, thinking: bool, prompt_text: str) -> ModelRequest:
         """The head of a prompt exactly as turns send it, and a few words behind it."""
         tools = self._config.current_toolbox().definitions
+        question = Message("user", prompt_text)
         return ModelRequest(
-            messages=prompting.build_prompt(self._config.system_text, (), (Message("user", prompt_text),)),
+            messages=prompt.build_prompt(self._config.system_text, (), (question,)),
             tools=tools,
             tool_choice="auto" if tools else "none",
             thinking=thinking,
@@ -179,7 +173,7 @@ class CacheWarmup:
         )
 
     def _build_row(self, request: ModelRequest, step: int, retry_reason: str | None) -> NewCall:
-        system, asked = request.messages
+        system, question = request.messages
         return NewCall(
             turn=None,
             step=step,
@@ -190,17 +184,16 @@ class CacheWarmup:
             thinking=request.thinking,
             tools_offered=len(request.tools),
             chars_system=len(system.text),
-            chars_tools=sum(len(str(one)) for one in request.tools),
-            chars_history=len(asked.text),
+            chars_tools=sum(len(str(definition)) for definition in request.tools),
+            chars_history=len(question.text),
         )
 
     async def _report_problems(self, subject: str, lines: tuple[str, ...]) -> None:
         for line in lines:
             log.warning("%s", line, extra={"action": "server.complaint"})
         if lines:
-            await retry_until_available(
-                lambda: self._notify_admins(subject, "\n\n".join(["About the model endpoint:", *lines]))
-            )
+            text = "\n\n".join(["About the model endpoint:", *lines])
+            await retry_until_available(lambda: self._notify_admins(subject, text))
 
 
 def _backoff_delays() -> Iterator[float]:

@@ -1,5 +1,6 @@
-"""The account's rows of model calls, each opened or closed in a transaction of its own; and the calls of the
-house itself, which belong to no turn and for which nobody waits.
+"""The ledger's rows of model calls, each opened or closed in a transaction of its own.
+
+Also makes the gateway's own calls, which belong to no turn and for which nobody waits.
 """
 
 import asyncio
@@ -14,26 +15,27 @@ from bot.db.retry import retry_until_available
 from bot.domain import LanguageModel, ModelRequest, Reply
 from bot.errors import CallFailed, EndpointAway, StoreUnavailable
 
-SHUTDOWN_WRITE_SECONDS = 0.5  # seconds to store what a call has taken when the house goes down under it
-MAX_CALL_SECONDS = 300.0  # seconds a call of the house's own may hold its seat
+SHUTDOWN_WRITE_SECONDS = 0.5  # seconds to store what a call has used when the gateway shuts down during it
+MAX_CALL_SECONDS = 300.0  # seconds one of the gateway's own calls may hold its seat
 
 
 @dataclass(frozen=True, slots=True)
 class SystemCallResult:
-    """What came of a call of the house's own; `closing` is how its row ends, once it is stored."""
+    """The result of one of the gateway's own calls; `closing` is how its row ends, not stored yet."""
 
     result: Reply | CallFailed
     closing: CallCompletion
 
 
 class CallLedger:
-    """Opens and closes rows, again and again until the database can be written."""
+    """Opens and closes rows, retrying until the database can be written."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, max_call_seconds: float = MAX_CALL_SECONDS) -> None:
         self._database = database
+        self._max_call_seconds = max_call_seconds
 
     async def open(self, new_call: NewCall, previous_closing: CallCompletion | None = None) -> int:
-        """The row of a call about to be made; `after` is closed together with it."""
+        """Store a call about to be made, and close the previous one with it; returns the row."""
 
         async def write() -> int:
             now = time.time()
@@ -45,7 +47,7 @@ class CallLedger:
         return await retry_until_available(write)
 
     async def close(self, closing: CallCompletion) -> None:
-        """Write down what came of a call."""
+        """Store how a call ended."""
 
         async def write() -> None:
             async with self._database.transaction() as tx:
@@ -54,7 +56,7 @@ class CallLedger:
         await retry_until_available(write)
 
     async def close_on_shutdown(self, closing: CallCompletion) -> None:
-        """Close the row of a call that is cut because the house goes down, if that can be done at once."""
+        """Store how a call ended that the shutdown cancels, if that can be done at once."""
         with contextlib.suppress(StoreUnavailable, TimeoutError):
             async with asyncio.timeout(SHUTDOWN_WRITE_SECONDS), self._database.transaction() as tx:
                 await calls.close_call(tx, closing, now=time.time())
@@ -62,26 +64,31 @@ class CallLedger:
     async def call_once(
         self, model: LanguageModel, request: ModelRequest, new_call: NewCall
     ) -> SystemCallResult:
-        """Make a call of the house's own, once. Its row is open until what is given back is stored with it;
-        if the call is cancelled, it is closed here.
+        """Make one of the gateway's own calls, without retry.
+
+        Its row stays open until the caller stores the returned closing; if the call is cancelled, it is
+        closed here.
         """
         call = await self.open(new_call)
-        cut: list[Reply] = []
+        partial_replies: list[Reply] = []
         try:
-            async with asyncio.timeout(None) as limit:
+            async with asyncio.timeout(None) as timeout:
                 now = asyncio.get_running_loop().time
                 reply = await model.call(
-                    request, _ignore_text, lambda: limit.reschedule(now() + MAX_CALL_SECONDS), cut.append
+                    request,
+                    _ignore_text,
+                    lambda: timeout.reschedule(now() + self._max_call_seconds),
+                    partial_replies.append,
                 )
         except CallFailed as failed:
             return _build_failure(call, failed)
         except TimeoutError:
-            return _build_failure(
-                call, EndpointAway(f"The endpoint took longer than {MAX_CALL_SECONDS:g} s.", cut[-1])
-            )
+            text = f"The endpoint took longer than {self._max_call_seconds:g} s."
+            return _build_failure(call, EndpointAway(text, partial_replies[-1]))
         except asyncio.CancelledError:
+            partial = next(reversed(partial_replies), None)
             await self.close_on_shutdown(
-                CallCompletion(call, cut[-1] if cut else None, "cancelled", "the gateway was stopped")
+                CallCompletion(call, partial, "cancelled", "the gateway was stopped")
             )
             raise
         return SystemCallResult(reply, CallCompletion(call, reply, "ok"))

@@ -1,19 +1,16 @@
-"""What the model sees of a conversation next: which finished turns, how much they take, and what /context
-says of it.
+"""What the next prompt holds of a conversation: which finished turns, and how many tokens they take.
 
-Reads what is stored; judged by agent/history. Sizes are estimates, brought to tokens by what the server
-counted last.
+Also builds what /context shows. Reads what is stored; agent/history decides what is cut. Sizes are estimates,
+brought to tokens by what the server counted last.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from bot.agent import history
-from bot.agent import prompt as prompting
-from bot.agent.history import TurnSize
+from bot.agent import history, prompt
+from bot.agent.history import HistoryCut, TurnSize
 from bot.agent.toolbox import Toolbox
-from bot.db.conversations import calls, conversations, notes
-from bot.db.conversations import turns as stored
+from bot.db.conversations import calls, conversations, notes, turns
 from bot.db.conversations.conversations import Conversation
 from bot.db.conversations.turns import PastTurn
 from bot.db.engine import Transaction
@@ -24,52 +21,50 @@ ToolboxFor = Callable[[tuple[str, ...] | None], Toolbox]
 offered.
 """
 
-NEAR_BUDGET_SHARE = 0.1  # of the budget: so near to it an estimate does not tell whether a prompt is above
+# Share of the budget; an estimate this near to the budget does not tell on which side of it the prompt is.
+NEAR_BUDGET_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class ContextWindow:
-    """A conversation as the next prompt sees it. `ratio`: tokens the server counts where one is estimated.
+    """A conversation as the next prompt holds it.
 
-    `fixed` is the estimate of what comes before the turns: system text, tools, notes and summary; `begun`
-    says whether its notes are stored as they stand here, and its tools.
+    `is_begun`: its notes and its tools are stored as they are here.
+    `fixed_tokens`: estimate of what comes before the turns: system text, tools, notes and summary.
+    `token_ratio`: tokens the server counts for each estimated one.
     """
 
     conversation: Conversation
     is_begun: bool
     toolbox: Toolbox
     past_turns: tuple[PastTurn, ...]
-    history_cut: history.HistoryCut
+    history_cut: HistoryCut
     fixed_tokens: int
     token_ratio: float
 
     @property
     def estimated_tokens(self) -> int:
         """Estimated tokens of the prompt up to the newest messages."""
-        return self.fixed_tokens + history.estimate_held_tokens(
-            _turn_sizes(self.past_turns), self.history_cut
-        )
+        held_tokens = history.estimate_held_tokens(_list_turn_sizes(self.past_turns), self.history_cut)
+        return self.fixed_tokens + held_tokens
 
     def is_near_budget(self, new_tokens: int, budget: int) -> bool:
-        """Whether the estimate of a prompt with so much new leaves it open if it is within the budget."""
-        return (
-            bool(self.past_turns)
-            and abs((self.estimated_tokens + new_tokens) * self.token_ratio - budget)
-            <= NEAR_BUDGET_SHARE * budget
-        )
+        """Whether the estimate leaves open if a prompt with so many new tokens is within the budget."""
+        tokens = (self.estimated_tokens + new_tokens) * self.token_ratio
+        return bool(self.past_turns) and abs(tokens - budget) <= NEAR_BUDGET_SHARE * budget
 
     def cut_to_fit(self, budget: int, new_tokens: int) -> "ContextWindow":
-        """The window that leaves room for so much new; it is this one unless a cut is needed."""
-        room = int(budget / self.token_ratio) - self.fixed_tokens - new_tokens
-        span = history.fit_history(_turn_sizes(self.past_turns), self.history_cut, room)
-        if span == self.history_cut:
+        """The window in which so many new tokens fit; it is this one unless a cut is needed."""
+        tokens_left = int(budget / self.token_ratio) - self.fixed_tokens - new_tokens
+        cut = history.fit_history(_list_turn_sizes(self.past_turns), self.history_cut, tokens_left)
+        if cut == self.history_cut:
             return self
-        here = replace(
+        conversation = replace(
             self.conversation,
-            cut=self._turn_before(span.first_turn),
-            shortened=self._turn_before(span.first_full_turn),
+            cut=self._turn_before(cut.first_turn),
+            shortened=self._turn_before(cut.first_full_turn),
         )
-        return replace(self, conversation=here, history_cut=span)
+        return replace(self, conversation=conversation, history_cut=cut)
 
     def _turn_before(self, index: int) -> int | None:
         if index:
@@ -79,11 +74,12 @@ class ContextWindow:
 
 @dataclass(frozen=True, slots=True)
 class PromptBreakdown:
-    """What the next prompt of a lane is made of. `parts` are labels, such as `tool clock`, with estimated
-    tokens.
+    """The parts of a lane's next prompt.
 
-    `last_prompt` and `last_cached` are the server's counts of the newest turn's first prompt, None where it
-    gave none; `left_out_turns` are those of the conversation that are in the database only.
+    `parts`: labels, such as `tool clock`, with estimated tokens.
+    `last_prompt_tokens`, `last_cached_tokens`: the server's counts of the newest turn's first prompt; None:
+    it gave none.
+    `left_out_turns`: turns of the conversation that are no longer in the prompt, only in the database.
     """
 
     parts: tuple[tuple[str, int], ...]
@@ -97,106 +93,109 @@ class PromptBreakdown:
 async def load_window(
     tx: Transaction, lane: Lane, system: str, toolbox_for: ToolboxFor, conversation_number: int | None = None
 ) -> ContextWindow:
-    """The lane's conversation as it stands, or an earlier one of this `number`, of which nothing is stored
-    any more.
-    """
-    here = await conversations.find(tx, lane)
-    if conversation_number is not None and conversation_number != here.number:
-        here = Conversation(conversation_number, think=here.think, is_over=True)
-    past = await stored.list_past_turns(tx, lane, here.number)
-    toolbox = toolbox_for(here.tools)
-    begun = here.is_over or (here.notes is not None and here.tools is not None)
-    if here.notes is None:
-        here = replace(here, notes=await _load_notes(tx, lane))
-    span = history.HistoryCut(_index_after(past, here.cut), _index_after(past, here.shortened))
-    known = next((turn for turn in reversed(past) if turn.counted), None)
-    ratio = history.compute_token_ratio(known.prompt, known.counted) if known else 1.0
-    return ContextWindow(
-        here, begun, toolbox, tuple(past), span, _estimate_fixed_tokens(here, system, toolbox), ratio
+    """The lane's conversation as it is stored, or an earlier one, of which nothing is stored any more."""
+    conversation = await conversations.find(tx, lane)
+    if conversation_number is not None and conversation_number != conversation.number:
+        conversation = Conversation(conversation_number, think=conversation.think, is_over=True)
+    past_turns = await turns.list_past_turns(tx, lane, conversation.number)
+    toolbox = toolbox_for(conversation.tools)
+    has_stored_head = conversation.notes is not None and conversation.tools is not None
+    is_begun = conversation.is_over or has_stored_head
+    if conversation.notes is None:
+        conversation = replace(conversation, notes=await _load_notes(tx, lane))
+    cut = HistoryCut(
+        _index_after(past_turns, conversation.cut), _index_after(past_turns, conversation.shortened)
     )
+    token_ratio = 1.0
+    counted_turn = next((turn for turn in reversed(past_turns) if turn.counted), None)
+    if counted_turn is not None:
+        token_ratio = history.compute_token_ratio(counted_turn.prompt, counted_turn.counted)
+    fixed_tokens = _estimate_fixed_tokens(conversation, system, toolbox)
+    return ContextWindow(conversation, is_begun, toolbox, tuple(past_turns), cut, fixed_tokens, token_ratio)
 
 
 async def store_cut(tx: Transaction, lane: Lane, window: ContextWindow, system: str) -> ContextWindow:
-    """Store a cut. The front changes anyway, so notes and summary are brought up to date with it."""
-    here = replace(window.conversation, notes=await _load_notes(tx, lane), tools=window.toolbox.offered_names)
-    if here.summary_ahead is not None:
-        here = replace(here, summary=here.summary_ahead, summary_ahead=None, summary_upto=None)
-    if not here.is_over:
-        await conversations.store_cut(tx, lane, here)
-    return replace(
-        window, conversation=here, fixed_tokens=_estimate_fixed_tokens(here, system, window.toolbox)
+    """Store a cut. It changes the prompt's front anyway, so it also brings notes and summary up to date."""
+    conversation = replace(
+        window.conversation, notes=await _load_notes(tx, lane), tools=window.toolbox.offered_names
     )
+    if conversation.summary_ahead is not None:
+        conversation = replace(
+            conversation, summary=conversation.summary_ahead, summary_ahead=None, summary_upto=None
+        )
+    if not conversation.is_over:
+        await conversations.store_cut(tx, lane, conversation)
+    fixed_tokens = _estimate_fixed_tokens(conversation, system, window.toolbox)
+    return replace(window, conversation=conversation, fixed_tokens=fixed_tokens)
 
 
 async def build_prompt(
     tx: Transaction, window: ContextWindow, system: str, new_messages: Sequence[Message]
 ) -> tuple[Message, ...]:
     """The prompt of this window with the newest user messages."""
-    span, held = window.history_cut, window.past_turns[window.history_cut.first_turn :]
-    told = await stored.load_messages(tx, [turn.id for turn in held])
-    short = max(0, span.first_full_turn - span.first_turn)
-    turns = [*map(history.shorten_turn, told[:short]), *told[short:]]
-    return prompting.build_prompt(
-        system, turns, new_messages, window.conversation.notes, window.conversation.summary
+    cut = window.history_cut
+    held_turns = window.past_turns[cut.first_turn :]
+    stored = await turns.load_messages(tx, [turn.id for turn in held_turns])
+    short_count = max(0, cut.first_full_turn - cut.first_turn)
+    turn_messages = [*map(history.shorten_turn, stored[:short_count]), *stored[short_count:]]
+    return prompt.build_prompt(
+        system, turn_messages, new_messages, window.conversation.notes, window.conversation.summary
     )
 
 
 async def load_prompt_breakdown(
     tx: Transaction, lane: Lane, system: str, toolbox_for: ToolboxFor, budget: int
 ) -> PromptBreakdown:
-    """What the lane's next prompt is made of."""
+    """The parts of the lane's next prompt, with what the server counted for the last one."""
     window = await load_window(tx, lane, system, toolbox_for)
-    toolbox = window.toolbox
-    seen = await build_prompt(tx, window, system, ())
-    images = history.TOKENS_PER_IMAGE * sum(len(message.images) for message in seen)
-    turns = len(window.past_turns) - window.history_cut.first_turn
+    messages = await build_prompt(tx, window, system, ())
+    image_tokens = history.TOKENS_PER_IMAGE * sum(len(message.images) for message in messages)
+    held_tokens = history.estimate_held_tokens(_list_turn_sizes(window.past_turns), window.history_cut)
+    turn_count = len(window.past_turns) - window.history_cut.first_turn
+    turns_label = "1 turn" if turn_count == 1 else f"{turn_count} turns"
     sizes = [
-        ("system text", history.estimate_tokens(prompting.build_prompt(system, (), ()))),
+        ("system text", history.estimate_tokens(prompt.build_prompt(system, (), ()))),
         *(
-            (f"tool {one['function']['name']}", len(str(one)) // history.BYTES_PER_TOKEN)
-            for one in toolbox.definitions
+            (f"tool {definition['function']['name']}", len(str(definition)) // history.BYTES_PER_TOKEN)
+            for definition in window.toolbox.definitions
         ),
         ("notes", _estimate_added_tokens(system, notes=window.conversation.notes)),
         ("summary", _estimate_added_tokens(system, summary=window.conversation.summary)),
-        (
-            f"{turns} turn{'' if turns == 1 else 's'}",
-            history.estimate_held_tokens(_turn_sizes(window.past_turns), window.history_cut) - images,
-        ),
-        ("images", images),
+        (turns_label, held_tokens - image_tokens),
+        ("images", image_tokens),
     ]
+    last_counts: tuple[int | None, int | None] = (None, None)
     if window.past_turns:
-        last = await calls.find_first_prompt_tokens(tx, window.past_turns[-1].id)
-    else:
-        last = (None, None)
+        last_counts = await calls.find_first_prompt_tokens(tx, window.past_turns[-1].id)
     parts = tuple((label, round(size * window.token_ratio)) for label, size in sizes if size)
     total = sum(tokens for _, tokens in parts)
-    return PromptBreakdown(parts, total, budget, *last, left_out_turns=window.history_cut.first_turn)
-
-
-def _estimate_added_tokens(system: str, *, notes: str | None = None, summary: str | None = None) -> int:
-    return history.estimate_tokens(prompting.build_prompt(system, (), (), notes, summary)[1:])
+    return PromptBreakdown(parts, total, budget, *last_counts, left_out_turns=window.history_cut.first_turn)
 
 
 def estimate_minimum_tokens(system: str, toolbox: Toolbox) -> int:
-    """Estimated tokens that every prompt takes, whatever is said."""
+    """Estimated tokens that every prompt takes before any message."""
     return _estimate_fixed_tokens(Conversation(), system, toolbox)
 
 
+def _estimate_added_tokens(system: str, *, notes: str | None = None, summary: str | None = None) -> int:
+    return history.estimate_tokens(prompt.build_prompt(system, (), (), notes, summary)[1:])
+
+
 def _estimate_fixed_tokens(conversation: Conversation, system: str, toolbox: Toolbox) -> int:
-    head = prompting.build_prompt(system, (), (), conversation.notes, conversation.summary)
+    head = prompt.build_prompt(system, (), (), conversation.notes, conversation.summary)
     return history.estimate_tokens(head) + toolbox.size_chars // history.BYTES_PER_TOKEN
 
 
-def _turn_sizes(past_turns: Iterable[PastTurn]) -> list[TurnSize]:
+def _list_turn_sizes(past_turns: Iterable[PastTurn]) -> list[TurnSize]:
     return [TurnSize(turn.size, turn.short) for turn in past_turns]
 
 
-def _index_after(past_turns: Sequence[PastTurn], turn: int | None) -> int:
-    """Index of the turn after this one; where a /retry has taken its place, of the first that began after it."""
-    return next(
-        (at + 1 for at, one in enumerate(past_turns) if one.id == turn),
-        sum(one.id < (turn or 0) for one in past_turns),
-    )
+def _index_after(past_turns: Sequence[PastTurn], turn_id: int | None) -> int:
+    """Index of the turn after this one; if a /retry has replaced it, of the first that began after it."""
+    for index, turn in enumerate(past_turns):
+        if turn.id == turn_id:
+            return index + 1
+    return sum(turn.id < (turn_id or 0) for turn in past_turns)
 
 
 async def _load_notes(tx: Transaction, lane: Lane) -> str:

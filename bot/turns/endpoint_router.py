@@ -1,5 +1,6 @@
-"""Where the model calls of one turn go: the endpoint it is at, what of its prompt may go there, and whether
-it goes on at the other one. Asks the chat when that needs its consent.
+"""Routes the model calls of a turn: to which endpoint, with what of the prompt, when to fail over.
+
+Asks the chat where that needs its consent.
 """
 
 import re
@@ -7,28 +8,27 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from bot.db.conversations import chat_settings as chats
-from bot.db.conversations import turns as stored
+from bot.db.conversations import chat_settings, turns
 from bot.db.conversations.chat_settings import CONTENT_KINDS, ContentKind
 from bot.db.engine import Database, Transaction
 from bot.db.queues import outbox
 from bot.db.retry import retry_until_available
 from bot.domain import EndpointRole, Lane, Message, ModelRequest
-from bot.turns.endpoints import ModelEndpoint, build_consent_question, choose_endpoint, redact
+from bot.turns.endpoints import ModelEndpoint, build_consent_question, choose_endpoint
 from bot.turns.model_caller import FailoverDecision, FailoverPolicy, ModelCaller, strip_images
+from bot.turns.redaction import redact
 
 OCCASION_HARD_QUESTION = "For hard questions"
 OCCASION_MAIN_DOWN = "My model does not answer. If the second one goes on"
 MAX_NAME_CHARS = 80
 
+_ORDINALS: dict[EndpointRole, str] = {"main": "first", "fallback": "second"}
 _UNSAFE_CHARS = re.compile(r"[^\w./:@+ -]")
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointRoute:
-    """An endpoint, and the way to ask it; `continues`: it goes on in the middle of an answer if it is asked
-    to.
-    """
+    """An endpoint and its caller; `can_continue`: it continues an unfinished answer if it is asked to."""
 
     endpoint: ModelEndpoint
     caller: ModelCaller
@@ -37,8 +37,10 @@ class EndpointRoute:
 
 @dataclass(frozen=True, slots=True)
 class EndpointRoutes:
-    """Both endpoints, or the first alone. `wake` says that something is stored for a lane; `for_hard`: the
-    second one is wanted for turns that think.
+    """The routes to both endpoints, or to the main one alone.
+
+    `wake_sender`: called with a lane once something to send is stored for it.
+    `fallback_for_thinking`: turns that think are answered by the second endpoint.
     """
 
     database: Database
@@ -49,7 +51,7 @@ class EndpointRoutes:
 
 
 class EndpointRouter:
-    """Of one turn; `which` is where it is."""
+    """Routes one turn; `role` says which endpoint it is at."""
 
     def __init__(self, routes: EndpointRoutes, lane: Lane) -> None:
         self.role: EndpointRole = "main"
@@ -62,143 +64,147 @@ class EndpointRouter:
 
     @property
     def route(self) -> EndpointRoute:
-        """Where the turn is."""
-        second = self._routes.fallback
-        if self.role == "fallback" and second is not None:
-            return second
+        """The route the turn is at."""
+        fallback = self._routes.fallback
+        if self.role == "fallback" and fallback is not None:
+            return fallback
         return self._routes.main
 
     @property
     def failover_policy(self) -> FailoverPolicy | None:
-        """What tells whether the turn goes on elsewhere; None if there is nowhere else."""
-        if self._routes.fallback is not None:
-            return self._decide_failover
-        return None
+        """Decides whether the turn continues at the other endpoint; None if there is none."""
+        if self._routes.fallback is None:
+            return None
+        return self._decide_failover
 
     async def start(self, tx: Transaction, turn: int, *, deep: bool, thinks: bool) -> None:
-        """Decide where a turn is answered. `deep`: the second endpoint was asked for; `hard`: the turn
-        thinks.
-        """
-        second = self._routes.fallback
-        if second is None:
+        """Decide and store where a turn is answered; `deep`: the second endpoint was asked for."""
+        fallback = self._routes.fallback
+        if fallback is None:
             return
-        consent = await chats.load_consent(tx, self._lane.chat, second.endpoint.host)
-        choice = choose_endpoint(
-            second.endpoint, consent, deep=deep, wants_fallback=thinks and self._routes.fallback_for_thinking
-        )
+        consent = await chat_settings.load_consent(tx, self._lane.chat, fallback.endpoint.host)
+        wants_fallback = thinks and self._routes.fallback_for_thinking
+        choice = choose_endpoint(fallback.endpoint, consent, deep=deep, wants_fallback=wants_fallback)
         if choice.needs_consent:
-            await self._ask_consent(tx, second.endpoint, OCCASION_HARD_QUESTION)
+            await self._ask_consent(tx, fallback.endpoint, OCCASION_HARD_QUESTION)
         await self._store_role(tx, turn, choice.role, choice.reason)
 
     async def resume(self, tx: Transaction, turn: int) -> None:
-        """Find where a turn stands that an earlier process began, or that began with a longer prompt."""
-        self.role = await stored.load_endpoint(tx, turn)
+        """Find where a turn is that an earlier process began, or that began with a longer prompt."""
+        self.role = await turns.load_endpoint(tx, turn)
         await self.recheck_consent(tx, turn)
 
     async def recheck_consent(self, tx: Transaction, turn: int) -> None:
-        """Before a call is written down: see what may go to the second endpoint now. If nothing, the turn
-        leaves it.
+        """Load what may go to the second endpoint now; if nothing may, the turn leaves it.
+
+        To be called before a model call is stored.
         """
         if self.role == "main":
             return
-        second = self._routes.fallback
-        if second is None:
+        fallback = self._routes.fallback
+        if fallback is None:
             await self._store_role(tx, turn, "main", "there is no second endpoint any more")
-        elif second.endpoint.is_external:
-            consent = await chats.load_consent(tx, self._lane.chat, second.endpoint.host)
+        elif fallback.endpoint.is_external:
+            consent = await chat_settings.load_consent(tx, self._lane.chat, fallback.endpoint.host)
             self._allowed_kinds = consent.kinds or frozenset()
             if not consent.is_given:
-                await self._store_role(tx, turn, "main", f"the chat says no to {second.endpoint.host}")
+                await self._store_role(tx, turn, "main", f"the chat says no to {fallback.endpoint.host}")
 
     def is_allowed(self, kind: ContentKind) -> bool:
-        """Whether this may go where the turn is."""
+        """Whether content of this kind may go where the turn is."""
         return self.role == "main" or kind in self._allowed_kinds
 
     def prepare_messages(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """The messages of a prompt as they go out."""
         if self.role == "fallback":
-            withheld = redact(messages, self._allowed_kinds)
-            self._left_out_kinds |= withheld.left_out
-            messages = withheld.messages
+            redacted = redact(messages, self._allowed_kinds)
+            self._left_out_kinds |= redacted.left_out
+            messages = redacted.messages
         if self.route.caller.images_unsupported:
             return strip_images(messages)
         return messages
 
     def prepare_request(self, request: ModelRequest) -> ModelRequest:
-        """The request as it goes out. Thinking is switched at the first endpoint only."""
-        sent = self.prepare_messages(request.messages)
-        if self.role == "main":
-            if sent is request.messages:
-                return request
-            return replace(request, messages=sent)
-        return replace(request, messages=sent, thinking=False, max_thinking_tokens=None)
+        """The request as it goes out. Only the main endpoint may think."""
+        messages = self.prepare_messages(request.messages)
+        if self.role == "fallback":
+            return replace(request, messages=messages, thinking=False, max_thinking_tokens=None)
+        if messages is request.messages:
+            return request
+        return replace(request, messages=messages)
 
     def take_failover(self) -> EndpointRole | None:
-        """Where the turn is to go on, after `seek` was told of a failure that it is left for; None: it stays."""
-        leads = self._pending_failover
+        """Where the turn continues after a failure, if the failover policy decided so; None: it stays.
+
+        Asked once a failure: it is None again afterwards.
+        """
+        target_role = self._pending_failover
         self._pending_failover = None
-        return leads
+        return target_role
 
     async def switch_to(self, tx: Transaction, turn: int, target_role: EndpointRole) -> None:
-        """Go on at this endpoint; may be repeated when the transaction fails."""
-        left: EndpointRole = "main" if target_role == "fallback" else "fallback"
-        ordinal = "first" if left == "main" else "second"
-        why = "refused the turn" if left in self._refused_by else "did not answer"
-        await self._store_role(tx, turn, target_role, f"the {ordinal} endpoint {why}")
+        """Continue at this endpoint; may be repeated when the transaction fails."""
+        failed_role: EndpointRole = "main" if target_role == "fallback" else "fallback"
+        failure = "refused the turn" if failed_role in self._refused_by else "did not answer"
+        await self._store_role(tx, turn, target_role, f"the {_ORDINALS[failed_role]} endpoint {failure}")
         await self.recheck_consent(tx, turn)
 
     def format_signature(self, model_name: str | None, *, deep: bool) -> str:
-        """The line that says who wrote an answer, where that is not taken for granted; in Markdown, else
-        empty.
-        """
+        """The line (Markdown) that says which model wrote an answer; empty where it is the expected one."""
         name = _escape_model_name(model_name or self.route.endpoint.model_name())
         if self.role == "main":
             if deep:
                 return f"— written by {name}, not by the second model"
             return ""
-        missing = [kind for kind in CONTENT_KINDS if kind in self._left_out_kinds]
-        without = f", without your {' and '.join(missing)}" if missing else ""
-        return f"— written by {name}{without}"
+        left_out = [kind for kind in CONTENT_KINDS if kind in self._left_out_kinds]
+        if not left_out:
+            return f"— written by {name}"
+        return f"— written by {name}, without your {' and '.join(left_out)}"
+
+    @property
+    def _other_endpoint(self) -> ModelEndpoint | None:
+        """The endpoint the turn is not at."""
+        if self.role == "fallback":
+            return self._routes.main.endpoint
+        return self._routes.fallback.endpoint if self._routes.fallback else None
 
     async def _decide_failover(self, *, is_refusal: bool) -> FailoverDecision:
         if is_refusal:
             self._refused_by.add(self.role)
-        first = self._routes.main.endpoint
-        second = self._routes.fallback
-        other: ModelEndpoint | None = first
-        if self.role != "fallback":
-            other = second.endpoint if second else None
-        if other is None or other.role in self._refused_by:
+        target = self._other_endpoint
+        if target is None or target.role in self._refused_by:
             return "no"
-        found: FailoverDecision = "go"
-        if other.is_external and other is not first:
-            found = await retry_until_available(lambda: self._check_consent(other))
-        self._pending_failover = other.role if found == "go" else None
-        return found
+        decision: FailoverDecision = "go"
+        if target.is_external and target is not self._routes.main.endpoint:
+            decision = await retry_until_available(lambda: self._check_consent(target))
+        self._pending_failover = None
+        if decision == "go":
+            self._pending_failover = target.role
+        return decision
 
     async def _check_consent(self, fallback: ModelEndpoint) -> FailoverDecision:
-        """What the chat lets happen; the first time it is asked."""
+        """What the chat has agreed to; it is asked if it has not been asked yet."""
         async with self._routes.database.transaction() as tx:
-            consent = await chats.load_consent(tx, self._lane.chat, fallback.host)
+            consent = await chat_settings.load_consent(tx, self._lane.chat, fallback.host)
+            if consent.is_given:
+                return "go"
             if consent.kinds is not None:
-                if consent.is_given:
-                    return "go"
                 return "no"
             await self._ask_consent(tx, fallback, OCCASION_MAIN_DOWN)
         self._routes.wake_sender(self._lane)
         return "wait"
 
     async def _ask_consent(self, tx: Transaction, fallback: ModelEndpoint, occasion: str) -> None:
-        """Put the question to the chat, once."""
-        if await chats.mark_consent_asked(tx, self._lane.chat, fallback.host):
+        """Ask the chat, once."""
+        if await chat_settings.mark_consent_asked(tx, self._lane.chat, fallback.host):
             parts = (build_consent_question(fallback, occasion),)
             await outbox.add(tx, item=None, lane=self._lane, parts=parts, now=time.time())
 
     async def _store_role(self, tx: Transaction, turn: int, role: EndpointRole, reason: str) -> None:
         self.role = role
-        await stored.set_endpoint(tx, turn, role, reason)
+        await turns.set_endpoint(tx, turn, role, reason)
 
 
 def _escape_model_name(name: str) -> str:
-    """A model's name as Markdown that shows it as it is."""
+    """A model's name as Markdown that shows it unchanged."""
     return _UNSAFE_CHARS.sub("", name)[:MAX_NAME_CHARS].replace("_", r"\_") or "another model"

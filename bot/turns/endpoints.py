@@ -1,20 +1,20 @@
-"""The endpoints a turn may be answered by, and the judgements about the second one: when it is used, whether
-it is outside the own network, and what of a prompt may go there. Judges purely; owns the second one's model.
+"""The endpoints that answer turns: when the second one is used, whether it is outside the network.
+
+The choices are pure; the module owns the second endpoint's client.
 """
 
 import hashlib
 import ipaddress
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Set
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from bot.agent import history
-from bot.db.conversations.chat_settings import CONTENT_KINDS, Consent, ContentKind
+from bot.db.conversations.chat_settings import Consent
 from bot.db.conversations.turns import DEEP_REASON
-from bot.domain import Button, EndpointRole, LanguageModel, Message, Part
+from bot.domain import Button, EndpointRole, LanguageModel, Part
 from bot.llm.client import ModelClient, SettingNames
 from bot.llm.dialect import PLAIN
 from bot.llm.seats import SeatLimiter
@@ -22,8 +22,8 @@ from bot.settings import Settings
 
 CONSENT_PREFIX: Final = "consent"
 
-# Written out, because what `is_private` holds for private differs between Python's patch releases, and it
-# takes in addresses that carry another one.
+# Written out: what `is_private` counts as private differs between Python's patch releases, and it includes
+# addresses that carry another one.
 _PRIVATE_NETWORKS = [
     ipaddress.ip_network(block)
     for block in (
@@ -35,31 +35,10 @@ _PRIVATE_SUFFIXES = {"local", "internal", "lan"}
 _HOST_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
 _NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")  # resolvers read a name that ends so as an IPv4 address
 
-# A block whose end was cut off reaches to the end of its text.
-_DATA_BLOCK = r"\[data: {label}[^\]\n]*\]\n.*?(?:\n\[end of data\]|\Z)"
-_FILE_BLOCK = re.compile(_DATA_BLOCK.format(label=r"file\b"), re.DOTALL)
-_NOTES_KINDS = frozenset[ContentKind]({"notes"})
-_PAST_KINDS = frozenset[ContentKind]({"notes", "files"})
-_HEAD_BLOCKS = (
-    (re.compile(_DATA_BLOCK.format(label="notes of this chat"), re.DOTALL), _NOTES_KINDS),
-    (re.compile(_DATA_BLOCK.format(label="summary of what was said before"), re.DOTALL), _PAST_KINDS),
-)
-HEAD_MESSAGES: Final = 2  # messages behind the system text that may be such a block
-_KINDS_BY_TOOL = {
-    "recall": _NOTES_KINDS,
-    "look_back": _PAST_KINDS,
-}  # tools, and what their results may tell of
-
-NO_RESULT = "[left out: it may tell of what must stay here]"
-NO_FILE = "[a file was left out]"
-NO_IMAGE = "[an image was left out]"
-
 
 @dataclass(frozen=True, slots=True)
 class ModelEndpoint:
-    """A place that answers: `which` of the two, as turns store it; its address; `name` tells the model behind
-    it.
-    """
+    """One of the two endpoints: its role as turns store it, its address, client, and model name."""
 
     role: EndpointRole
     url: str
@@ -68,7 +47,7 @@ class ModelEndpoint:
 
     @property
     def host(self) -> str:
-        """The host of its address, as people are told it."""
+        """The host of its address, as users read it."""
         return parse_host(self.url)
 
     @property
@@ -79,21 +58,11 @@ class ModelEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class EndpointChoice:
-    """Where a turn begins, and why. `ask`: the chat must be asked before the second endpoint may be used for
-    it.
-    """
+    """Where a turn begins, and why; `needs_consent`: the chat must agree before the second one is used."""
 
     role: EndpointRole
     reason: str
     needs_consent: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RedactedPrompt:
-    """A prompt as it may leave the house, and what of it was left out."""
-
-    messages: tuple[Message, ...]
-    left_out: frozenset[ContentKind] = frozenset()
 
 
 class _FallbackClient(ModelClient):
@@ -102,59 +71,64 @@ class _FallbackClient(ModelClient):
 
 @asynccontextmanager
 async def open_fallback_endpoint(settings: Settings) -> AsyncIterator[ModelEndpoint | None]:
-    """The second endpoint while the block runs; None if none is set up. It is spoken to as any hosted model
-    is.
+    """The second endpoint while the block runs; None if none is set up.
+
+    It is called as any hosted model is, without vLLM's own parameters.
     """
     if settings.fallback_url is None:
         yield None
         return
-    model = _FallbackClient(
+    api_key = settings.fallback_api_key
+    client = _FallbackClient(
         settings.fallback_url,
         settings.fallback_model,
         SeatLimiter(settings.fallback_seats),
         dialect=PLAIN,
-        api_key=settings.fallback_api_key.get_secret_value() if settings.fallback_api_key else None,
+        api_key=api_key.get_secret_value() if api_key else None,
     )
     try:
-        yield ModelEndpoint("fallback", settings.fallback_url, model, lambda: model.name)
+        yield ModelEndpoint("fallback", settings.fallback_url, client, lambda: client.name)
     finally:
-        await model.close()
+        await client.close()
 
 
 def build_consent_question(fallback: ModelEndpoint, occasion: str, *, item: int = 0) -> Part:
-    """What a chat is asked before anything of it goes to this endpoint; `item` is the message that waits for
-    it.
+    """What a chat is asked before anything of it goes to this endpoint.
+
+    `item` is the inbox item of the message that waits for the answer; 0: none does.
     """
     text = (
-        f"{occasion}, what is written in this chat would be sent to {fallback.host}, which is outside our own network. "
+        f"{occasion}, what is written in this chat would be sent to {fallback.host}, "
+        "which is outside our own network. "
         "Your notes, files and images stay here unless you allow them, too. May it?"
     )
-    answers = {"text": "Yes, text only", "all": "Also notes, files, images", "no": "No"}
+    labels_by_answer = {"text": "Yes, text only", "all": "Also notes, files, images", "no": "No"}
     rows = tuple(
-        (Button(label, format_consent_data(answer, fallback, item)),) for answer, label in answers.items()
+        (Button(label, format_consent_data(answer, fallback, item)),)
+        for answer, label in labels_by_answer.items()
     )
     return Part(text, buttons=rows)
 
 
 def format_consent_data(answer: str, fallback: ModelEndpoint, item: int = 0) -> str:
-    """The callback data of a button about consent: what is wished, for which message, and for which host."""
+    """The callback data of a consent button: the answer, for which inbox item, and for which host."""
     return f"{CONSENT_PREFIX}:{answer}:{item}:{hash_host(fallback.host)}"
 
 
 def hash_host(host: str) -> str:
-    """A host in few letters: a button holds for the host it named only."""
+    """A host in 12 characters: a button holds only for the host it was made for."""
     return hashlib.sha256(host.encode()).hexdigest()[:12]
 
 
 def parse_host(url: str) -> str:
-    """The host of an address, in small letters and without a dot at its end."""
+    """The host of an address, in lower case and without a dot at its end."""
     return (urlsplit(url).hostname or "").rstrip(".")
 
 
 def is_private_host(host: str) -> bool:
-    """Whether a host stands on the own network, judged by its name or number alone: names are not resolved.
+    """Whether a host is on our own network, judged by its name or number alone: names are not resolved.
 
-    Own are loopback, private and link-local addresses, names of one label, and those that end in .local,
+    These are: loopback, private and link-local addresses, names of one label, and names that end in .local,
     .internal or .lan. What only looks like a name, such as 134744072 for 8.8.8.8, is not.
     """
     try:
@@ -172,83 +146,22 @@ def is_private_host(host: str) -> bool:
 def choose_endpoint(
     fallback: ModelEndpoint | None, consent: Consent, *, deep: bool, wants_fallback: bool
 ) -> EndpointChoice:
-    """Where a turn begins. `deep`: the person asked for the second endpoint; `hard`: it is wanted for such
-    turns.
+    """Where a turn begins.
+
+    `deep`: the user asked for the second endpoint; `wants_fallback`: the settings want it for such a turn.
     """
     if fallback is None or not (deep or wants_fallback):
         return EndpointChoice("main", "the first endpoint answers unless it is down")
-    why = DEEP_REASON if deep else "the turn is a hard one"
+    reason = DEEP_REASON if deep else "the turn is a hard one"
     if can_send_to(fallback, consent):
-        return EndpointChoice("fallback", why)
-    told = "said no to" if consent.kinds is not None else "has not agreed to"
-    return EndpointChoice(
-        "main", f"{why}, but the chat {told} {fallback.host}", needs_consent=consent.kinds is None
-    )
+        return EndpointChoice("fallback", reason)
+    if consent.kinds is None:
+        return EndpointChoice(
+            "main", f"{reason}, but the chat has not agreed to {fallback.host}", needs_consent=True
+        )
+    return EndpointChoice("main", f"{reason}, but the chat said no to {fallback.host}")
 
 
 def can_send_to(fallback: ModelEndpoint, consent: Consent) -> bool:
-    """Whether messages of a chat that said this may go to the second endpoint."""
+    """Whether messages of a chat with this consent may go to the second endpoint."""
     return consent.is_given or not fallback.is_external
-
-
-def redact(messages: Iterable[Message], allowed_kinds: Iterable[ContentKind]) -> RedactedPrompt:
-    """The prompt without what may not leave the house: notes, files and images that are not `allowed`.
-
-    Works on the marks the house puts around text of others: nothing inside such a block can end it or begin
-    another.
-    """
-    sieve = _Redactor(set(CONTENT_KINDS) - set(allowed_kinds))
-    passed = [sieve.redact(message, number) for number, message in enumerate(messages)]
-    return RedactedPrompt(tuple(one for one in passed if one is not None), frozenset(sieve.left_out))
-
-
-class _Redactor:
-    """Lets the messages of a prompt through, in order, and notes what it kept back."""
-
-    def __init__(self, forbidden: set[ContentKind]) -> None:
-        self.left_out: set[ContentKind] = set()
-        self._forbidden = forbidden
-        self._kinds_by_call: dict[
-            str | None, frozenset[ContentKind]
-        ] = {}  # by the id of a call: what its result may tell of
-
-    def redact(self, message: Message, position: int) -> Message | None:
-        """The message at this place of the prompt as it may go out; None if nothing of it may."""
-        for call in message.calls:
-            self._kinds_by_call[call.id] = _KINDS_BY_TOOL.get(call.name, frozenset())
-        if message.role == "user":
-            return self._redact_user_message(message, in_head=0 < position <= HEAD_MESSAGES)
-        if message.role == "tool":
-            return self._redact_tool_result(message)
-        return message
-
-    def _redact_user_message(self, message: Message, *, in_head: bool) -> Message | None:
-        if in_head and any(
-            block.fullmatch(message.text) and self._must_withhold(kinds) for block, kinds in _HEAD_BLOCKS
-        ):
-            return None
-        return self._redact_content(message)
-
-    def _redact_tool_result(self, message: Message) -> Message:
-        if self._must_withhold(self._kinds_by_call.get(message.call_id, frozenset())):
-            return replace(message, text=NO_RESULT, images=())
-        return self._redact_content(message)
-
-    def _redact_content(self, message: Message) -> Message:
-        text = self._strip_files(message.text)
-        if message.images and self._must_withhold({"images"}):
-            return history.replace_images(replace(message, text=text), NO_IMAGE)
-        if text == message.text:
-            return message
-        return replace(message, text=text)
-
-    def _strip_files(self, text: str) -> str:
-        if not _FILE_BLOCK.search(text) or not self._must_withhold({"files"}):
-            return text
-        return _FILE_BLOCK.sub(NO_FILE, text)
-
-    def _must_withhold(self, kinds: Set[ContentKind]) -> bool:
-        """Whether what tells of these is kept back; notes that it was."""
-        forbidden = kinds & self._forbidden
-        self.left_out |= forbidden
-        return bool(forbidden)

@@ -1,7 +1,6 @@
-"""Plays one turn: hands the loop's events to the model and to the tools, and what came back to the loop.
+"""Executes one turn: passes the loop's events to the model and the tools, and the results to the loop.
 
-Whatever an event brought is in the record before the next is acted on, so that a turn goes on from there
-after a crash.
+What an event produced is stored before the next is acted on: a turn continues from there after a crash.
 """
 
 import time
@@ -10,9 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from bot import logs
-from bot.agent import loop
-from bot.agent import prompt as prompting
-from bot.agent import taint as caution
+from bot.agent import loop, prompt, taint
 from bot.agent.events import (
     CallModel,
     InterruptionReason,
@@ -29,30 +26,34 @@ from bot.db.engine import Database, Transaction
 from bot.db.queues import inbox
 from bot.domain import Channel, ChannelFactory, Message, ModelRequest, Reply
 from bot.errors import CallFailed, PromptTooLong
-from bot.turns import start as opening
+from bot.turns import start
 from bot.turns.approvals import Requester
 from bot.turns.endpoint_router import EndpointRouter, EndpointRoutes
 from bot.turns.handle import TurnHandle
 from bot.turns.model_caller import CallAttempt, CallResult
 from bot.turns.recorder import RecorderDependencies, TurnRecorder
-from bot.turns.start import PreflightRequest, PreflightResult, PreparedTurn, TurnConfig, TurnRequest
-from bot.turns.tool_executor import PendingApprovals, ResultsByCall, ToolExecutor, load_results
-from bot.turns.tool_policy import ToolPolicy, ToolPolicyDependencies
+from bot.turns.start import PreparedTurn
+from bot.turns.tool_executor import PendingApprovals, ToolExecutor, load_results
+from bot.turns.tool_policy import ResultsByCall, ToolPolicy, ToolPolicyDependencies
+from bot.turns.turn_request import PreflightRequest, PreflightResult, TurnConfig, TurnRequest
 from bot.usage.timers import TurnTimers
 from tools.base import ToolContext
 
-FRAMING_TOKENS = 80  # tokens kept for what the house and the template put around the steps of a turn
-SAFE_SHARE = 0.93  # of the room of a turn, for what its tools bring is estimated before a server counts it
-MAX_PROMPT_ATTEMPTS = 3  # times a prompt that the endpoint calls too long is made again with half the budget
+FRAMING_TOKENS = 80  # tokens for what the gateway and the template put around the steps of a turn
+SAFE_SHARE = 0.93  # of a turn's tokens: tool results are estimated before the server counts them
+MAX_PROMPT_ATTEMPTS = 3  # a prompt too long for the endpoint is built again, each time with half the budget
 
 
 @dataclass(frozen=True, slots=True)
 class TurnDependencies:
-    """What turns work with. `seconds` bounds the work of one turn; `places` are the endpoints that answer.
+    """What turns work with.
 
-    `inquire` asks the endpoint what a turn wants to know before it begins, about the texts to be answered.
-    `watches` measure what turns are at. `context_for` is told the call's id, and its place among all calls;
-    `guard` says which calls run.
+    `routes`: the endpoints that answer.
+    `context_for`: builds a tool's context from the request, the call's id, and the call's position among all.
+    `preflight`: asks the endpoint what a turn needs to know before it begins, about the texts to answer.
+    `policy_dependencies`: decide which tool calls run.
+    `turn_seconds`: bound the work of one turn.
+    `timers`: measure what turns spend their time on.
     """
 
     database: Database
@@ -67,7 +68,7 @@ class TurnDependencies:
 
 
 class TurnExecution:
-    """One turn being played; `parked`: it waits for a person, and is played on once there is an answer."""
+    """One turn being executed; `is_parked`: it waits for an approval and runs on once it is answered."""
 
     def __init__(
         self, dependencies: TurnDependencies, request: TurnRequest, handle: TurnHandle, channel: Channel
@@ -79,68 +80,74 @@ class TurnExecution:
         self._channel = channel
         self._shown_reply: Reply | None = None
         self._router = EndpointRouter(dependencies.routes, request.lane)
-        desk = RecorderDependencies(dependencies.database, channel, handle.timer)
         self._recorder = TurnRecorder(
-            desk, request, self._router, summaries_enabled=dependencies.config.summaries_enabled
+            RecorderDependencies(dependencies.database, channel, handle.timer),
+            request,
+            self._router,
+            summaries_enabled=dependencies.config.summaries_enabled,
         )
 
     async def run(self) -> bool:
-        """Play to the end; a prompt too long for the endpoint is made again with less history.
+        """Run the turn to its end; True if it has left work in the inbox.
 
-        True if the turn has left the house something to do.
+        A prompt too long for the endpoint is built again with less history.
         """
         budget = self._dependencies.config.prompt_budget
-        for narrower in range(MAX_PROMPT_ATTEMPTS):
-            asked = await self._run_loop(budget >> narrower)
-            if asked is None:
+        for attempt in range(MAX_PROMPT_ATTEMPTS):
+            failed_call = await self._run_loop(budget >> attempt)
+            if failed_call is None:
                 break
-            if not isinstance(asked.result, PromptTooLong) or narrower == MAX_PROMPT_ATTEMPTS - 1:
-                await self._recorder.store_failure(asked)
+            is_last = attempt == MAX_PROMPT_ATTEMPTS - 1
+            if is_last or not isinstance(failed_call.result, PromptTooLong):
+                await self._recorder.store_failure(failed_call)
                 break
-            await self._recorder.commit(asked.closing)
+            await self._recorder.commit(failed_call.closing)
         return self._recorder.needs_summary
 
     async def _run_loop(self, budget: int) -> CallResult | None:
-        """Play until the turn has ended or is parked; a failed call is handed back."""
+        """Run until the turn has ended or is parked; a failed call is returned."""
         event = await self._open(budget)
         while not isinstance(event, TurnResult | None):
             if isinstance(event, RunTools):
-                came = await self._executor.run(event, self._handle)
-                if isinstance(came, PendingApprovals):
-                    self.is_parked = await self._recorder.park(event.step, came.pending_calls)
+                results = await self._executor.run(event, self._handle)
+                if isinstance(results, PendingApprovals):
+                    self.is_parked = await self._recorder.park(event.step, results.pending_calls)
                     if self.is_parked:
                         return None
                     self._handle.stop()
                     continue
-                event = await self._advance(came)
+                event = await self._advance(results)
                 continue
             with logs.bind(turn=self._turn.id):
-                asked = await self._call_model(event)
-            self._recorder.note_reply(event, asked)
-            if isinstance(asked.result, CallFailed):
-                return asked
-            event = await self._advance(asked.result, asked.closing)
+                call_result = await self._call_model(event)
+            self._recorder.note_reply(event, call_result)
+            if isinstance(call_result.result, CallFailed):
+                return call_result
+            event = await self._advance(call_result.result, call_result.closing)
         return None
 
     async def _open(self, budget: int) -> LoopEvent | None:
-        """Open the turn, or bring it back to where it stood; None if it had ended already."""
-        told: PreflightResult | None = None
-        goes_on = any(
-            item.has_turn for item in self._turn_request.items
-        )  # perhaps with a tool that may not run twice
+        """Open the turn, or resume it where it stopped; None if it had ended already."""
+        preflight_result: PreflightResult | None = None
+        # A resumed turn may be at a tool that must not run twice.
+        durable = any(item.has_turn for item in self._turn_request.items)
         while True:
             now = time.time()
-            async with self._dependencies.database.transaction(durable=goes_on) as tx:
-                opened = await opening.open_turn(
-                    tx, self._dependencies.config, self._turn_request, told, budget=budget, now=now
+            async with self._dependencies.database.transaction(durable=durable) as tx:
+                opened = await start.open_turn(
+                    tx,
+                    self._dependencies.config,
+                    self._turn_request,
+                    preflight_result,
+                    budget=budget,
+                    now=now,
                 )
                 if isinstance(opened, PreparedTurn):
                     return await self._start_loop(tx, opened, now)
-            texts = [prompting.strip_files(text) for text in self._turn_request.texts]
-            with self._handle.timer.measure(
-                "first canvas"
-            ):  # of a reading; counting takes no canvas, and next to no time
-                told = await self._dependencies.preflight(opened, texts)
+            texts = [prompt.strip_files(text) for text in self._turn_request.texts]
+            # That of the endpoint's judgement; a count takes no canvas, and hardly any time.
+            with self._handle.timer.measure("first canvas"):
+                preflight_result = await self._dependencies.preflight(opened, texts)
 
     async def _start_loop(self, tx: Transaction, turn: PreparedTurn, now: float) -> LoopEvent | None:
         self._turn = turn
@@ -157,33 +164,34 @@ class TurnExecution:
         self._executor = await self._build_executor(tx, turn, results)
         self._loop = loop.run_turn(turn.prompt, turn.toolbox.tools, self._build_limits(turn), turn.thinking)
         self._shown_reply = turn.partial_reply
-        event, said = self._end_if_over(*replay(self._loop, turn.replies, results))
-        await self._recorder.store_start(tx, turn, self._executor, (event, said), now=now)
+        position = self._end_if_over(*replay(self._loop, turn.replies, results))
+        await self._recorder.store_start(tx, turn, self._executor, position, now=now)
+        (event, _) = position
         return event
 
     async def _build_executor(
         self, tx: Transaction, turn: PreparedTurn, results: ResultsByCall
     ) -> ToolExecutor:
-        means = self._dependencies
-        ask = self._turn_request
+        dependencies = self._dependencies
+        request = self._turn_request
+        policy_dependencies = dependencies.policy_dependencies
+        questions = {}
         if turn.is_resumed:
-            asked = await means.policy_dependencies.approvals.load_questions(tx, turn.id)
-        else:
-            asked = {}
-        asker = Requester(turn.id, ask.person, ask.name, ask.lane)
-        reading = caution.build_taint_state(
-            turn.prompt, turn.user_messages, continues_answer=ask.is_continuation
+            questions = await policy_dependencies.approvals.load_questions(tx, turn.id)
+        requester = Requester(turn.id, request.person, request.name, request.lane)
+        taint_state = taint.build_taint_state(
+            turn.prompt, turn.user_messages, continues_answer=request.is_continuation
         )
-        gate = ToolPolicy(means.policy_dependencies, asker, turn.toolbox, reading, asked)
-        context = partial(means.context_for, ask)
-        return ToolExecutor(means.database, turn.id, turn.toolbox, gate, context, results)
+        policy = ToolPolicy(policy_dependencies, requester, turn.toolbox, taint_state, questions)
+        context_for = partial(dependencies.context_for, request)
+        return ToolExecutor(dependencies.database, turn.id, turn.toolbox, policy, context_for, results)
 
     def _build_limits(self, turn: PreparedTurn) -> TurnLimits:
-        plan = self._dependencies.config
+        config = self._dependencies.config
         return TurnLimits(
-            max_steps=plan.max_steps,
-            max_tokens=plan.max_tokens,
-            thinking_canvases=plan.thinking_canvases,
+            max_steps=config.max_steps,
+            max_tokens=config.max_tokens,
+            thinking_canvases=config.thinking_canvases,
             may_think=turn.may_think,
             can_continue=self._router.route.can_continue,
             token_budget=max(0, int(SAFE_SHARE * turn.tokens_left) - FRAMING_TOKENS),
@@ -193,7 +201,7 @@ class TurnExecution:
     async def _call_model(self, event: CallModel) -> CallResult:
         if event.visible_text:
             self._channel.show(event.visible_text)
-        request = ModelRequest(
+        model_request = ModelRequest(
             messages=event.messages,
             tools=self._turn.toolbox.definitions,
             tool_choice=event.tool_choice,
@@ -205,52 +213,57 @@ class TurnExecution:
             max_thinking_tokens=event.max_thinking_tokens,
             continue_final_message=event.continue_final_message,
         )
-        asked = await self._call_current_endpoint(request, event)
-        while (to := self._router.take_failover()) is not None:
-            await self._recorder.store_failover(to, asked.closing, event)
-            asked = await self._call_current_endpoint(request, event)
-        if event.is_optional and isinstance(asked.result, CallFailed):
-            return replace(asked, result=TurnInterruption("failed", asked.result.partial))
-        return asked
+        call_result = await self._call_current_endpoint(model_request, event)
+        while (target_role := self._router.take_failover()) is not None:
+            await self._recorder.store_failover(target_role, call_result.closing, event)
+            call_result = await self._call_current_endpoint(model_request, event)
+        if event.is_optional and isinstance(call_result.result, CallFailed):
+            return replace(call_result, result=TurnInterruption("failed", call_result.result.partial))
+        return call_result
 
     async def _call_current_endpoint(self, model_request: ModelRequest, event: CallModel) -> CallResult:
-        new = self._recorder.build_new_call(event, retry_reason=event.retry_reason)
         attempt = CallAttempt(
-            self._router.prepare_request(model_request), self._recorder.call, new, optional=event.is_optional
+            self._router.prepare_request(model_request),
+            self._recorder.call,
+            self._recorder.build_new_call(event, retry_reason=event.retry_reason),
+            optional=event.is_optional,
         )
-        seek = None if event.is_optional else self._router.failover_policy
-        return await self._router.route.caller.call(attempt, self._handle, self._channel, seek)
+        failover_policy = None if event.is_optional else self._router.failover_policy
+        return await self._router.route.caller.call(attempt, self._handle, self._channel, failover_policy)
 
     async def _advance(self, loop_input: LoopInput, closing: CallCompletion | None = None) -> LoopEvent:
-        """Hand what came to the loop, and store it with what follows from it."""
+        """Send a reply or results to the loop, and store them with what follows from them."""
         if isinstance(loop_input, TurnInterruption):
             loop_input = self._build_interruption(loop_input.reason, loop_input.partial)
         self._shown_reply = None
         event = self._loop.send(loop_input)
-        event, said = self._end_if_over(event, event.new_messages)
-        await self._recorder.store_event(event, said, closing)
+        event, new_messages = self._end_if_over(event, event.new_messages)
+        await self._recorder.store_event(event, new_messages, closing)
         if isinstance(event, RunTools):
-            self._channel.show_status(None)  # whatever the person waited for, it is over
+            self._channel.show_status(None)  # the user no longer waits for what it says
         return event
 
     def _end_if_over(
         self, event: LoopEvent, new_messages: tuple[Message, ...]
     ) -> tuple[LoopEvent, tuple[Message, ...]]:
-        """The event and what was said up to it; a turn that is over asks the model nothing more, and ends
-        instead.
+        """The event with the messages up to it; a turn that is over ends instead of calling the model again.
 
-        An answer that could go on is over when others need the seats.
+        An answer that could continue is over when others need the seats.
         """
         if not isinstance(event, CallModel):
             return event, new_messages
-        place = self._router.route
-        crowded = event.is_optional and not (place.can_continue and place.caller.has_free_seat)
-        why = self._handle.stop_reason or ("crowded" if crowded else None)
-        if why is None:
+        reason: InterruptionReason | None = self._handle.stop_reason
+        if reason is None and event.is_optional and not self._has_seat_to_continue():
+            reason = "crowded"
+        if reason is None:
             return event, new_messages
-        event = self._loop.send(self._build_interruption(why))
+        event = self._loop.send(self._build_interruption(reason))
         return event, (*new_messages, *event.new_messages)
 
+    def _has_seat_to_continue(self) -> bool:
+        route = self._router.route
+        return route.can_continue and route.caller.has_free_seat
+
     def _build_interruption(self, reason: InterruptionReason, reply: Reply | None = None) -> TurnInterruption:
-        """The end of the turn; what was shown before a restart stays, unless something has come since."""
+        """The end of the turn. What was shown before a restart stays, unless the reply has text."""
         return TurnInterruption(reason, reply if reply is not None and reply.text else self._shown_reply)

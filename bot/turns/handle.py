@@ -1,6 +1,6 @@
-"""A turn at work: may be stopped at any moment, and knows how many seconds of work it has left.
+"""The handle of a running turn: stops it at any moment, and counts the seconds of work it has left.
 
-Owns the task that is cut; only waiting (a model call, tools, a pause) runs under it, never a transaction.
+Owns the task that is cancelled; only waiting runs in it (a model call, tools, a pause), never a transaction.
 """
 
 import asyncio
@@ -15,27 +15,32 @@ T = TypeVar("T")
 
 
 class FailureStreak:
-    """Model calls of a turn that failed in a row, wherever they went."""
+    """Model calls of a turn that failed in a row, at either endpoint."""
 
     def __init__(self) -> None:
         self.count = 0
         self._first_failed_at = 0.0
 
     def add(self, patience_seconds: float) -> bool:
-        """One more; whether the first of them was `patience` seconds ago or longer."""
+        """Count one more; True if the first of them is at least `patience_seconds` ago."""
         self.count += 1
         now = time.monotonic()
         self._first_failed_at = self._first_failed_at or now
         return now - self._first_failed_at >= patience_seconds
 
     def reset(self) -> None:
-        """There was an answer."""
+        """End the streak: there was an answer."""
         self.count = 0
         self._first_failed_at = 0.0
 
 
 class TurnHandle:
-    """The handle of one turn in its lane; `watch` measures what it is at."""
+    """The handle of one turn in its lane.
+
+    `newest_item`: the newest inbox item the turn answers.
+    `side_effects_since`: since when (monotonic seconds) a call runs that cannot be repeated; None: no such
+    call runs, and cancelling the turn leaves nothing half done.
+    """
 
     def __init__(self, newest_item: int, max_seconds: float, timer: TurnTimer | None = None) -> None:
         self.timer = timer or TurnTimer()
@@ -43,15 +48,13 @@ class TurnHandle:
         self.seconds_left = max_seconds
         self.is_stopped = False
         self.failures = FailureStreak()
-        self.side_effects_since: float | None = (
-            None  # monotonic; None: cutting it now leaves nothing half done
-        )
+        self.side_effects_since: float | None = None
         self._task: asyncio.Task[Any] | None = None
         self._wake_event = asyncio.Event()
 
     @property
     def stop_reason(self) -> Literal["stopped", "seconds"] | None:
-        """Why nothing more may be begun, if so."""
+        """Why nothing more may begin; None: the turn may work."""
         if self.is_stopped:
             return "stopped"
         if self.seconds_left > 0:
@@ -59,17 +62,17 @@ class TurnHandle:
         return "seconds"
 
     def stop(self) -> None:
-        """End the turn: cut what it waits for, and let it say what it has."""
+        """End the turn: cancel what it waits for; it then answers with what it has."""
         self.is_stopped = True
         if self._task is not None:
             self._task.cancel()
 
     def wake(self) -> None:
-        """Something has changed: the pause ends now, or the next one does not begin."""
+        """End the current pause, or skip the next one: something has changed."""
         self._wake_event.set()
 
     async def pause(self, seconds: float) -> None:
-        """Wait so long, or until the turn is stopped or told to go on."""
+        """Wait so long, or until the turn is stopped or woken."""
 
         async def wait() -> None:
             with contextlib.suppress(TimeoutError):
@@ -80,9 +83,7 @@ class TurnHandle:
         self._wake_event.clear()
 
     async def run_cancellable(self, coroutine: Coroutine[Any, Any, T]) -> T | None:
-        """The result of `waiting`, or None if the turn was stopped before or meanwhile. Raises what it
-        raises.
-        """
+        """The coroutine's result; None if the turn is stopped before or meanwhile. Raises its exception."""
         if self.is_stopped:
             coroutine.close()
             return None
@@ -99,19 +100,19 @@ class TurnHandle:
     async def deadline(self) -> AsyncIterator[Callable[[], None]]:
         """Yields the function that starts the clock; TimeoutError ends the block when no seconds are left."""
         loop = asyncio.get_running_loop()
-        began: list[float] = []
-        async with asyncio.timeout(None) as limit:
+        started_at: float | None = None
+        async with asyncio.timeout(None) as timeout:
 
-            def begin() -> None:
-                if not began:
-                    began.append(loop.time())
-                    limit.reschedule(began[0] + self.seconds_left)
+            def start_clock() -> None:
+                nonlocal started_at
+                if started_at is None:
+                    started_at = loop.time()
+                    timeout.reschedule(started_at + self.seconds_left)
 
             try:
-                yield begin
+                yield start_clock
             finally:
-                if began:
-                    if limit.expired():
-                        self.seconds_left = 0.0
-                    else:
-                        self.seconds_left = max(0.0, self.seconds_left - (loop.time() - began[0]))
+                if timeout.expired():
+                    self.seconds_left = 0.0
+                elif started_at is not None:
+                    self.seconds_left = max(0.0, self.seconds_left - (loop.time() - started_at))

@@ -1,8 +1,7 @@
-"""What a chat's conversation holds, as tools look back at it: the newest messages and documents, ranked by
-words.
+"""Search in a chat's conversation, for tools: the newest messages and documents, ranked by words.
 
 Plain rows, ranked when asked: an index of SQLite's own (FTS5) would double what is stored, knows English
-endings only, and finds no Chinese word of two signs; a conversation is small enough to be read in some
+endings only, and finds no Chinese word of two characters; a conversation is small enough to be read in some
 hundredths of a second.
 """
 
@@ -10,9 +9,8 @@ import itertools
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from bot.agent import text_search as finding
-from bot.db.conversations import calls
-from bot.db.conversations import search as past
+from bot.agent import text_search
+from bot.db.conversations import calls, search
 from bot.db.conversations.search import HistoryText
 from bot.db.engine import Database
 from bot.domain import Lane
@@ -20,42 +18,39 @@ from tools.base import Passage
 from tools.builtin.look_back import look_back
 from tools.threads import run_in_thread
 
-MAX_CHARS = 3_000_000  # characters that are looked through
+MAX_CHARS = 3_000_000  # characters that are searched
 
 
 class HistorySearch:
-    """The past of one lane's current conversation."""
+    """The history of one lane's current conversation."""
 
     def __init__(self, database: Database, lane: Lane) -> None:
         self._database = database
         self._lane = lane
 
     async def find(self, words: str) -> list[Passage]:
-        """The few passages that fit these words best, the best first."""
+        """The few passages that match these words best, the best first."""
         async with self._database.read_transaction() as tx:
-            held = select_newest(
-                [
-                    *await past.load_documents(tx, self._lane),
-                    *await past.load_messages(tx, self._lane, excluded_tool=look_back.name),
-                ]
-            )
+            documents = await search.load_documents(tx, self._lane)
+            messages = await search.load_messages(tx, self._lane, excluded_tool=look_back.name)
+        texts = select_newest([*documents, *messages])
         # Ranking takes too long for the event loop, and ends by itself.
-        found = await run_in_thread(finding.find_passages, words, [one.text for one in held])
-        return [_to_passage(held[one.text_index], one.passage) for one in found]
+        matches = await run_in_thread(text_search.find_passages, words, [text.text for text in texts])
+        return [_to_passage(texts[match.text_index], match.passage) for match in matches]
 
     async def result(self, number: int) -> str | None:
-        """A tool's result of this conversation that was cut, as far as it is kept."""
+        """A tool result of this conversation that was cut, as far as it is stored."""
         async with self._database.read_transaction() as tx:
             return await calls.load_whole_result(tx, self._lane, number)
 
 
-def select_newest(utterances: Sequence[HistoryText], max_chars: int = MAX_CHARS) -> list[HistoryText]:
-    """The newest of these texts, as many as have so many characters together."""
-    newest = sorted(utterances, key=lambda one: -one.made_at)
-    sizes = itertools.accumulate(len(one.text) for one in newest)
-    return [one for one, size in zip(newest, sizes, strict=True) if size <= max_chars]
+def select_newest(texts: Sequence[HistoryText], max_chars: int = MAX_CHARS) -> list[HistoryText]:
+    """The newest of these texts, as many as have at most `max_chars` together."""
+    newest_first = sorted(texts, key=lambda text: -text.made_at)
+    totals = itertools.accumulate(len(text.text) for text in newest_first)
+    return [text for text, total in zip(newest_first, totals, strict=True) if total <= max_chars]
 
 
-def _to_passage(utterance: HistoryText, text: str) -> Passage:
-    when = datetime.fromtimestamp(utterance.made_at, UTC).date()
-    return Passage(utterance.source, when, text)
+def _to_passage(text: HistoryText, passage: str) -> Passage:
+    date = datetime.fromtimestamp(text.made_at, UTC).date()
+    return Passage(text.source, date, passage)

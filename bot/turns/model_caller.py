@@ -1,7 +1,7 @@
-"""One model call of a turn, patient while the endpoint is away: a ledger row an attempt, a line for the
-person.
+"""Makes one model call of a turn, with retries while the endpoint is away; a ledger row an attempt.
 
-Owns the waiting between attempts; what to ask and what to make of the reply is the loop's.
+Owns the waiting between attempts, and what the user and the admins read meanwhile. The loop decides what to
+ask, and what to make of the reply.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from bot.db.engine import Database
 from bot.db.retry import retry_until_available
 from bot.domain import CANVAS_TOKENS, CallTimes, Channel, LanguageModel, Message, ModelRequest, Reply, Usage
 from bot.errors import CallFailed, EndpointAway, EndpointRefused
-from bot.llm.output_caps import CAP_NOTICE, OutputCapDetector
+from bot.llm.diagnostics import CAP_NOTICE, OutputCapDetector
 from bot.turns.call_ledger import CallLedger
 from bot.turns.handle import TurnHandle
 from bot.usage.intervals import Span
 
 BACKOFF_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between attempts; the last one repeats
-SEAT_NOTICE_SECONDS = 2.0  # seconds without a seat until the person is told, and told again
-FAILURES_UNTIL_DOWN = 2  # failures in a row after which an endpoint counts as down, or a refusal as meant
+SEAT_NOTICE_SECONDS = 2.0  # seconds in the queue for a seat until its place is shown, and between updates
+FAILURES_UNTIL_DOWN = 2  # failures in a row after which an endpoint counts as down, or a refusal as final
 IMAGE_PLACEHOLDER = "[an image that this model cannot see]"
 CONSENT_HINT = " With /consent the second one may answer."
 
@@ -33,18 +33,18 @@ FailoverDecision = Literal["go", "wait", "no"]
 
 
 class FailoverPolicy(Protocol):
-    """Says whether a turn goes on at another endpoint: at once, perhaps later, or not at all."""
+    """Decides whether a turn continues at another endpoint: go at once, wait for consent, or no."""
 
     async def __call__(self, *, is_refusal: bool) -> FailoverDecision:
-        """`is_refusal`: this endpoint would refuse it again."""
+        """`is_refusal`: this endpoint would refuse the same request again."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CallAttempt:
-    """What is asked, the open row of the ledger it is asked under, and what the rows of further attempts say.
+    """A request, the open ledger row of its first attempt, and the row to store for further attempts.
 
-    `optional`: there is an answer without it, so that two tries must do.
+    `optional`: the turn has an answer without it, so it is attempted only twice.
     """
 
     request: ModelRequest
@@ -55,7 +55,7 @@ class CallAttempt:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What came of a call: a reply, the turn's end, or a failure; `closing` is how its row ends."""
+    """The result of a call: a reply, the end of the turn, or a failure; `closing` is how its row ends."""
 
     result: Reply | TurnInterruption | CallFailed
     closing: CallCompletion
@@ -63,17 +63,20 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True)
 class _Retry:
-    """Why a call is made again; `may_change`: the chat may still let it go elsewhere."""
+    """Why a call is made again; `awaits_consent`: the chat may still agree to the other endpoint."""
 
     reason: Literal["away", "refused"]
     awaits_consent: bool
 
 
 class ModelCaller:
-    """Asks the model. `wait` is how many seconds an endpoint may be away; `tell` reaches the admins' feed.
+    """Calls one endpoint.
 
-    `called` is its name in the feed; `cold` hears that it answers again and has forgotten what was in its
-    cache. `blind` once it has refused a picture: then send it none.
+    `patience_seconds`: how long the endpoint may be away before a turn gives up.
+    `notify_admins`: posts a subject and a text to the admins.
+    `endpoint_label`: the endpoint's name in these posts.
+    `on_cache_lost`: called when the endpoint answers again and its cache is empty.
+    `images_unsupported`: it has refused an image, so it is sent none.
     """
 
     def __init__(
@@ -98,7 +101,7 @@ class ModelCaller:
 
     @property
     def has_free_seat(self) -> bool:
-        """Whether a person's call would have a seat at once."""
+        """Whether a user's call would get a seat at once."""
         return self._model.has_free_seat
 
     async def call(
@@ -108,83 +111,87 @@ class ModelCaller:
         channel: Channel,
         failover_policy: FailoverPolicy | None = None,
     ) -> CallResult:
-        """Ask until there is an answer, or none can be had.
+        """Call the model until it answers, or no answer can be had.
 
-        With `seek` a refusal is tried again, too, and after the second failure it is asked whether the turn
-        goes on elsewhere: then the failure is given back at once.
+        With a failover policy a refusal is retried, too, and after the second failure the policy decides
+        whether the turn continues elsewhere: then the failure is returned at once.
         """
         request = attempt.request
         call = attempt.call
-        new = attempt.new_call
-        tries = 0
+        new_call = attempt.new_call
+        attempts = 0
         while True:
-            asked = await self._call_once(request, call, handle, channel)
-            refused = asked.result
-            if isinstance(refused, EndpointRefused) and any(message.images for message in request.messages):
-                # A model without eyes refuses the picture, and every later prompt that holds it.
+            call_result = await self._call_once(request, call, handle, channel)
+            refusal = call_result.result
+            has_images = any(message.images for message in request.messages)
+            if has_images and isinstance(refusal, EndpointRefused):
+                # A model that cannot see refuses the image, and every later prompt that holds it.
                 request = replace(request, messages=strip_images(request.messages))
-                new = replace(new, again="blind", images=0)
-                call = await self._ledger.open(new, previous_closing=asked.closing)
-                asked = await self._call_once(request, call, handle, channel)
-                await self._detect_no_image_support(refused, asked.result)
-            tries += 1
-            again = await self._decide_retry(
-                asked.result, tries, handle, failover_policy, optional=attempt.optional
+                new_call = replace(new_call, again="blind", images=0)
+                call = await self._ledger.open(new_call, previous_closing=call_result.closing)
+                call_result = await self._call_once(request, call, handle, channel)
+                await self._detect_no_image_support(refusal, call_result.result)
+            attempts += 1
+            retry = await self._decide_retry(
+                call_result.result, attempts, handle, failover_policy, optional=attempt.optional
             )
-            if again is None:
-                await self._detect_output_cap(asked.result, attempt.request.max_tokens)
-                return asked
-            await self._wait_before_retry(handle, channel, hint=CONSENT_HINT if again.awaits_consent else "")
+            if retry is None:
+                await self._detect_output_cap(call_result.result, attempt.request.max_tokens)
+                return call_result
+            hint = CONSENT_HINT if retry.awaits_consent else ""
+            await self._wait_before_retry(handle, channel, hint=hint)
+            closing = call_result.closing
             if handle.stop_reason is not None:
-                return CallResult(TurnInterruption(handle.stop_reason, asked.closing.reply), asked.closing)
-            call = await self._ledger.open(replace(new, again=again.reason), previous_closing=asked.closing)
+                return CallResult(TurnInterruption(handle.stop_reason, closing.reply), closing)
+            retried_call = replace(new_call, again=retry.reason)
+            call = await self._ledger.open(retried_call, previous_closing=closing)
 
     async def _decide_retry(
         self,
         result: Reply | TurnInterruption | CallFailed,
-        tries: int,
+        attempts: int,
         handle: TurnHandle,
         failover_policy: FailoverPolicy | None,
         *,
         optional: bool,
-    ) -> "_Retry | None":
+    ) -> _Retry | None:
         """Why the same is asked here once more; None: it is not."""
-        refused = isinstance(result, EndpointRefused)
-        if not isinstance(result, EndpointAway) and not (refused and failover_policy):
+        is_refusal = isinstance(result, EndpointRefused)
+        if not isinstance(result, EndpointAway) and not (is_refusal and failover_policy):
             handle.failures.reset()
             await self._report_availability(result)
             return None
-        # A turn that begins while the endpoint is known to be away finds that out once, not twice.
-        known = self._is_away and not refused and handle.failures.count == 0
-        late = handle.failures.add(self._patience_seconds)
-        if late or tries == FAILURES_UNTIL_DOWN:
+        # A turn that begins while the endpoint is known to be away needs to find that out once, not twice.
+        is_known = self._is_away and not is_refusal and handle.failures.count == 0
+        is_out_of_patience = handle.failures.add(self._patience_seconds)
+        if is_out_of_patience or attempts == FAILURES_UNTIL_DOWN:
             await self._report_availability(result)
-        if late or (optional and tries >= FAILURES_UNTIL_DOWN):
+        if is_out_of_patience or (optional and attempts >= FAILURES_UNTIL_DOWN):
             return None
-        if failover_policy is not None and (known or tries >= FAILURES_UNTIL_DOWN):
-            found = await failover_policy(is_refusal=refused)
-        else:
-            found = None
-        if found == "go" or (refused and found == "no"):
+        failover: FailoverDecision | None = None
+        if failover_policy is not None and (is_known or attempts >= FAILURES_UNTIL_DOWN):
+            failover = await failover_policy(is_refusal=is_refusal)
+        if failover == "go" or (is_refusal and failover == "no"):
             return None
-        return _Retry("refused" if refused else "away", awaits_consent=found == "wait")
+        return _Retry("refused" if is_refusal else "away", awaits_consent=failover == "wait")
 
     async def _call_once(
         self, request: ModelRequest, call: int, handle: TurnHandle, channel: Channel
     ) -> CallResult:
-        cut: list[Reply] = []
+        partial_replies: list[Reply] = []
         try:
-            given = await handle.run_cancellable(self._stream_reply(request, handle, channel, cut.append))
-        except asyncio.CancelledError as cancelled:
-            why = str(cancelled) or "the gateway was stopped"
-            await self._ledger.close_on_shutdown(
-                CallCompletion(call, cut[-1] if cut else None, "cancelled", why)
+            result = await handle.run_cancellable(
+                self._stream_reply(request, handle, channel, partial_replies.append)
             )
+        except asyncio.CancelledError as cancelled:
+            partial = next(reversed(partial_replies), None)
+            reason = str(cancelled) or "the gateway was stopped"
+            await self._ledger.close_on_shutdown(CallCompletion(call, partial, "cancelled", reason))
             raise
-        partial = cut[-1] if cut else None
-        _record_canvases(handle, given.partial if isinstance(given, CallFailed) else given or partial)
-        match given:
+        partial = next(reversed(partial_replies), None)
+        match result:
             case None:
+                _record_canvases(handle, partial)
                 return CallResult(
                     TurnInterruption("stopped", partial),
                     CallCompletion(call, partial, "cancelled", "stopped by the person"),
@@ -195,36 +202,37 @@ class ModelCaller:
                     CallCompletion(call, partial, "cut", "the turn's time was up"),
                 )
             case CallFailed():
-                return CallResult(given, CallCompletion(call, given.partial, "failed", str(given)))
+                _record_canvases(handle, result.partial)
+                return CallResult(result, CallCompletion(call, result.partial, "failed", str(result)))
             case Reply(finish_reason=calls.BRAKE_FINISH_REASON):
-                return CallResult(
-                    given, CallCompletion(call, given, "cut", "it thought too long without an answer")
-                )
+                closing = CallCompletion(call, result, "cut", "it thought too long without an answer")
             case _:
-                return CallResult(given, CallCompletion(call, given, "ok"))
+                closing = CallCompletion(call, result, "ok")
+        _record_canvases(handle, result)
+        return CallResult(result, closing)
 
     async def _stream_reply(
         self, request: ModelRequest, handle: TurnHandle, channel: Channel, on_cut: Callable[[Reply], None]
     ) -> Reply | CallFailed | TimeoutError:
-        queue = _SeatQueueNotice(lambda: self._model.queue_position(request.lane), channel)
+        queue_notice = _SeatQueueNotice(lambda: self._model.queue_position(request.lane), channel)
         try:
-            with handle.timer.measure("seat wait") as at:
-                async with handle.deadline() as begin:
+            with handle.timer.measure("seat wait") as switch_to:
+                async with handle.deadline() as start_clock:
 
-                    def seated() -> None:
-                        queue.close()
-                        begin()
-                        at("first canvas")
+                    def on_seat() -> None:
+                        queue_notice.close()
+                        start_clock()
+                        switch_to("first canvas")
 
-                    def show(text: str) -> None:
+                    def on_block(text: str) -> None:
                         channel.show(text)
-                        at("further canvases")  # what is shown is never the last of it
+                        switch_to("further canvases")  # what is shown is never the last of it
 
-                    return await self._model.call(request, show, seated, on_cut)
+                    return await self._model.call(request, on_block, on_seat, on_cut)
         except (CallFailed, TimeoutError) as failed:
             return failed
         finally:
-            queue.close()
+            queue_notice.close()
 
     async def _wait_before_retry(self, handle: TurnHandle, channel: Channel, *, hint: str) -> None:
         """Wait before the next attempt; a /stop ends the waiting."""
@@ -238,50 +246,51 @@ class ModelCaller:
             await handle.pause(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1])
 
     async def _report_availability(self, result: Reply | TurnInterruption | CallFailed) -> None:
-        """Tell the admins when the endpoint goes away or refuses, and when it is back."""
-        if isinstance(result, Reply) and self._is_away:
-            self._is_away = False
-            if self._on_cache_lost is not None and result.usage.cached_tokens == 0:
-                self._on_cache_lost()
-            await retry_until_available(
-                lambda: self._notify_admins(
-                    self._endpoint_label, f"The {self._endpoint_label} answers again."
-                )
-            )
-        elif isinstance(result, EndpointRefused) or (isinstance(result, EndpointAway) and not self._is_away):
-            self._is_away = True
-            if isinstance(result, EndpointAway):
-                what = "is not answering"
-            else:
-                what = "refused a request"
-            await retry_until_available(
-                lambda: self._notify_admins(
-                    self._endpoint_label, f"The {self._endpoint_label} {what}: {result}"
-                )
-            )
+        """Notify the admins when the endpoint is away or refuses, and when it answers again."""
+        label = self._endpoint_label
+        match result:
+            case Reply() if self._is_away:
+                self._is_away = False
+                if self._on_cache_lost is not None and result.usage.cached_tokens == 0:
+                    self._on_cache_lost()
+                await self._post(label, f"The {label} answers again.")
+            case EndpointRefused():
+                self._is_away = True
+                await self._post(label, f"The {label} refused a request: {result}")
+            case EndpointAway() if not self._is_away:
+                self._is_away = True
+                await self._post(label, f"The {label} is not answering: {result}")
 
     async def _detect_no_image_support(
         self, refusal: EndpointRefused, result_without_images: Reply | TurnInterruption | CallFailed
     ) -> None:
-        """Tell the admins if it was for its pictures that a prompt was refused."""
-        if isinstance(result_without_images, Reply):
-            self.images_unsupported = True
-            line = f"The {self._endpoint_label} takes no pictures, and gets none until the next start. It said: {refusal}"
-            await retry_until_available(lambda: self._notify_admins(f"{self._endpoint_label} pictures", line))
+        """Notify the admins if a prompt was refused because of its images."""
+        if not isinstance(result_without_images, Reply):
+            return
+        self.images_unsupported = True
+        await self._post(
+            f"{self._endpoint_label} pictures",
+            f"The {self._endpoint_label} takes no pictures, and gets none until the next start. "
+            f"It said: {refusal}",
+        )
 
     async def _detect_output_cap(
         self, result: Reply | TurnInterruption | CallFailed, max_tokens: int
     ) -> None:
-        """Tell the admins once that the server cuts every reply short."""
+        """Notify the admins once that the server cuts every reply short."""
         if isinstance(result, Reply) and self._output_caps.detect(result, max_tokens):
-            await retry_until_available(lambda: self._notify_admins("cap", CAP_NOTICE))
+            await self._post("cap", CAP_NOTICE)
+
+    async def _post(self, subject: str, text: str) -> None:
+        await retry_until_available(lambda: self._notify_admins(subject, text))
 
 
-def _record_canvases(handle: TurnHandle, result: object) -> None:
-    """Thought and tool calls are not shown as they come, so what follows the first block is known in the end
-    only.
+def _record_canvases(handle: TurnHandle, reply: Reply | None) -> None:
+    """Add the time of the canvases after the first, where it was not measured as they came.
+
+    Thought and tool calls are not shown as they come, so that time is known only in the end.
     """
-    match result:
+    match reply:
         case Reply(
             blocks=blocks,
             usage=Usage(completion_tokens=tokens),
@@ -292,14 +301,12 @@ def _record_canvases(handle: TurnHandle, result: object) -> None:
 
 
 def strip_images(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """A prompt for a model without eyes."""
-    return tuple(history.replace_images(one, IMAGE_PLACEHOLDER) for one in messages)
+    """A prompt for a model that cannot see, with a placeholder for each image."""
+    return tuple(history.replace_images(message, IMAGE_PLACEHOLDER) for message in messages)
 
 
 class _SeatQueueNotice:
-    """A call in the queue for a seat: after a while the person reads where it stands, until it leaves the
-    queue.
-    """
+    """Shows a call's place in the queue for a seat, after a while and until it leaves the queue."""
 
     def __init__(self, get_position: Callable[[], int | None], channel: Channel) -> None:
         self._get_position = get_position
@@ -308,17 +315,16 @@ class _SeatQueueNotice:
         self._next_update = asyncio.get_running_loop().call_later(SEAT_NOTICE_SECONDS, self._show_position)
 
     def _show_position(self) -> None:
-        before = self._get_position()
-        if before is not None:
-            self._is_shown = True
-            place = f"{before} before you" if before else "you are next"
-            self._channel.show_queue_place(f"Waiting for a free seat; {place}.")
-            self._next_update = asyncio.get_running_loop().call_later(
-                SEAT_NOTICE_SECONDS, self._show_position
-            )
+        calls_before = self._get_position()
+        if calls_before is None:
+            return
+        self._is_shown = True
+        place = f"{calls_before} before you" if calls_before else "you are next"
+        self._channel.show_queue_place(f"Waiting for a free seat; {place}.")
+        self._next_update = asyncio.get_running_loop().call_later(SEAT_NOTICE_SECONDS, self._show_position)
 
     def close(self) -> None:
-        """The call waits no more: it has its seat, or it is over."""
+        """End the notice: the call has its seat, or it is over."""
         self._next_update.cancel()
         if self._is_shown:
             self._is_shown = False

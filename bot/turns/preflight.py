@@ -1,43 +1,44 @@
-"""What the endpoint is asked before a turn begins: how long a prompt near the limit is, and whether to think.
+"""What the endpoint is asked before a turn begins: the length of its prompt, and whether to think.
 
-Whatever it does not answer stays open; a turn begins all the same. The reading is a row of the ledger, a
-count is none: nothing is generated for it.
+A prompt is counted only near its limit. What the endpoint does not answer stays open; the turn begins all the
+same. The judgement is a row of the ledger, a count is not: nothing is generated for it.
 """
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from bot.agent import prompt as prompting
+from bot.agent import prompt
 from bot.agent.toolbox import Toolbox
 from bot.db.conversations.calls import CallCompletion, NewCall
 from bot.db.engine import Database
 from bot.domain import CallTimes, Message, Reply, Usage
-from bot.llm import server_api as server
+from bot.llm import server_api
 from bot.llm.typed_reads import ToolWorkEstimate, ToolWorkEstimator
 from bot.turns.call_ledger import CallLedger
-from bot.turns.start import PreflightRequest, PreflightResult
+from bot.turns.turn_request import PreflightRequest, PreflightResult
 
 TokenCounter = Callable[[Sequence[Message], Toolbox, bool], Awaitable[int | None]]
 """Tokens of a prompt with these tools, thinking or not; None if the endpoint does not say."""
 
 
 def build_token_counter(url: str, api_key: str | None) -> TokenCounter:
-    """Counts prompts at the endpoint of this address."""
+    """A function that counts prompts at the endpoint of this address."""
 
     async def count(messages: Sequence[Message], toolbox: Toolbox, thinking: bool) -> int | None:
         body = {
-            "messages": prompting.to_openai(messages),
+            "messages": prompt.to_openai(messages),
             "chat_template_kwargs": {"enable_thinking": thinking},
         }
         tools = {"tools": toolbox.definitions} if toolbox.definitions else {}
-        return await server.tokenize(url, api_key, body | tools)
+        return await server_api.tokenize(url, api_key, body | tools)
 
     return count
 
 
 class Preflight:
-    """Asks. `endpoint` and `model` are the ledger's names; an endpoint that cannot read is not asked to
-    again.
+    """Asks the endpoint; one that cannot judge tool work is not asked to again.
+
+    `endpoint_name`, `model_name`: as the ledger names them.
     """
 
     def __init__(
@@ -56,23 +57,24 @@ class Preflight:
         self._model_name = model_name
 
     async def __call__(self, request: PreflightRequest, texts: Sequence[str]) -> PreflightResult:
-        """What the endpoint says to what is wanted."""
+        """The endpoint's answers to the request; `texts` are the messages the turn is to answer."""
+        prompt_tokens: int | None = None
         if request.needs_token_count:
-            counted = await self._count_tokens(request.prompt, request.toolbox, request.thinking)
-        else:
-            counted = None
-        reads = request.needs_tool_work_chance and not self._estimator.is_unsupported
-        call, chance = await self._read_tool_work_chance(request, texts) if reads else (None, None)
-        return PreflightResult(counted, chance, call)
+            prompt_tokens = await self._count_tokens(request.prompt, request.toolbox, request.thinking)
+        if not request.needs_tool_work_chance or self._estimator.is_unsupported:
+            return PreflightResult(prompt_tokens)
+        call, chance = await self._read_tool_work_chance(request, texts)
+        return PreflightResult(prompt_tokens, chance, call)
 
     async def _read_tool_work_chance(
         self, request: PreflightRequest, texts: Sequence[str]
     ) -> tuple[int, float | None]:
-        created = time.time()
+        """The ledger's row of the call, and the chance; None: the endpoint gave none."""
+        created_at = time.time()
         call = await self._ledger.open(self._build_row(request, texts))
-        read = await self._estimator.estimate(texts, request.toolbox.definitions)
-        await self._ledger.close(_build_closing(call, read, created))
-        return call, read.chance if read else None
+        estimate = await self._estimator.estimate(texts, request.toolbox.definitions)
+        await self._ledger.close(_build_closing(call, estimate, created_at))
+        return call, estimate.chance if estimate else None
 
     def _build_row(self, request: PreflightRequest, texts: Sequence[str]) -> NewCall:
         return NewCall(

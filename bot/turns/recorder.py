@@ -1,22 +1,19 @@
-"""What is written down of one turn while it is played: messages, model calls, tools wanted, and how it ended.
+"""Stores what happens in a turn: messages, model calls, tool calls to make, and how it ended.
 
-What an event brought is one transaction, closed call included, repeated until the database can be written.
+What an event produced is one transaction, closed call included, retried until the database can be written.
 """
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from bot.agent import history
-from bot.agent import notices as sentences
+from bot.agent import history, notices
 from bot.agent.events import CallModel, LoopEvent, RunTools, TurnResult
-from bot.db.conversations import calls, conversations
-from bot.db.conversations import turns as stored
+from bot.db.conversations import calls, conversations, turns
 from bot.db.conversations.calls import CallCompletion, NewCall
 from bot.db.conversations.turns import TurnEnd
 from bot.db.engine import Database, Transaction
-from bot.db.queues import inbox, outbox
-from bot.db.queues import parked_items as parking
+from bot.db.queues import inbox, outbox, parked_items
 from bot.db.queues.parked_items import WaitTimes
 from bot.db.retry import retry_until_available
 from bot.domain import Button, Channel, EndpointRole, Message, Part
@@ -25,42 +22,45 @@ from bot.turns import summaries
 from bot.turns.approvals import PendingCall
 from bot.turns.endpoint_router import EndpointRouter
 from bot.turns.model_caller import CallResult
-from bot.turns.start import PreparedTurn, TurnRequest
+from bot.turns.start import PreparedTurn
 from bot.turns.tool_executor import ToolExecutor
+from bot.turns.turn_request import TurnRequest
 from bot.usage.intervals import Span, serialize_spans, to_exclusive_spans
 from bot.usage.timers import TurnTimer
 
 CUT_NOTICE = (
-    "Our conversation has become longer than what I read at once: I no longer see its beginning, but I can look it up. "
+    "Our conversation has become longer than what I read at once: "
+    "I no longer see its beginning, but I can look it up. "
     "/context shows what I see, /new begins afresh."
 )
 CONTINUE_PREFIX = "more:"
-"""The callback data of a Continue button is this and the turn whose answer is to go on."""
+"""The callback data of a Continue button: this, and the id of the turn whose answer is to continue."""
 
 TransactionStep = Callable[[Transaction, float], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class RecorderDependencies:
-    """Where a turn is written down: the database, how its answer is cut into parts, and what its seconds went
-    into.
-    """
+    """Where a turn is stored, the channel that cuts its answer into parts, and the timer of its seconds."""
 
     database: Database
     channel: Channel
     timer: TurnTimer
 
     def format_spans(self, extra_spans: Iterable[Span] = ()) -> str:
-        """What was measured of the turn up to this moment, to be stored in the transaction that runs;
-        `besides` is known from elsewhere.
+        """What was measured of the turn up to now, to be stored in the transaction that runs.
+
+        `extra_spans` were measured elsewhere.
         """
         now = time.time()  # a heartbeat that was stored while the transaction waited is older
         return serialize_spans(to_exclusive_spans(0.0, now, [*self.timer.spans(now), *extra_spans]))
 
 
 class TurnRecorder:
-    """Of one turn. `call` is the row of the model call under way; `sums`: a summary is wanted when a cut is
-    near.
+    """Stores one turn.
+
+    `call`: the row of the model call under way.
+    `needs_summary`: the turn has ended and left a summary to make in the inbox.
     """
 
     def __init__(
@@ -90,21 +90,23 @@ class TurnRecorder:
         *,
         now: float,
     ) -> None:
-        """Store how the turn begins or goes on, and where it `stands`: what comes next and all that was said
-        in it, of which a part may be stored already.
+        """Store how the turn begins or resumes.
+
+        `position` is the event that comes next, and all messages of the turn before it, some of which may be
+        stored already.
         """
-        event, said = position
+        event, turn_messages = position
         self._turn = turn
         self._executor = executor
-        self._messages = [*said]
-        await self._store_event(tx, event, await self._select_unstored(tx, said), now)
+        self._messages = [*turn_messages]
+        await self._store_event(tx, event, await self._select_unstored(tx, turn_messages), now)
 
     async def store_event(
         self, event: LoopEvent, new_messages: tuple[Message, ...], closing: CallCompletion | None = None
     ) -> None:
-        """Close the call, if there was one, and store what was said and what follows from it.
+        """Close the model call, if there was one, and store the new messages and what the event asks for.
 
-        Tools may not run twice, so that what they are to do is on the disk before they do it.
+        A tool may not be allowed to run twice, so its call is on the disk before it runs.
         """
         self._messages.extend(new_messages)
         durable = isinstance(event, RunTools)
@@ -114,54 +116,52 @@ class TurnRecorder:
         self._executor.policy.notify()
 
     async def park(self, step: int, pending_calls: Sequence[PendingCall]) -> bool:
-        """The turn waits for a person: the lane is free, and what it has shown is taken back until it goes
-        on.
+        """Park the turn until its calls are approved: the lane is free, and what it shows is taken back.
 
-        False: it was stopped meanwhile, and asks nobody.
+        False: it was stopped meanwhile, and nobody is asked.
         """
         items = [item.id for item in self._request.items]
-        parked = False
+        is_parked = False
 
-        async def park(tx: Transaction, now: float) -> None:
-            nonlocal parked
-            if await parking.is_any_stopped(tx, items):
+        async def store_parked(tx: Transaction, now: float) -> None:
+            nonlocal is_parked
+            if await parked_items.is_any_stopped(tx, items):
                 return
-            parked = True
+            is_parked = True
             await self._executor.policy.request_approvals(tx, step, pending_calls, now=now)
             await outbox.add(tx, item=items[0], lane=self._request.lane, parts=(), now=now)
-            spans = self._dependencies.format_spans(
-                _build_wait_spans(await parking.load_wait_times(tx, items[0]))
-            )
-            await parking.park(tx, self._turn.id, items, spans=spans, now=now)
+            earlier_wait = _build_wait_spans(await parked_items.load_wait_times(tx, items[0]))
+            spans = self._dependencies.format_spans(earlier_wait)
+            await parked_items.park(tx, self._turn.id, items, spans=spans, now=now)
 
-        await self.commit(None, park)
+        await self.commit(None, store_parked)
         self._executor.policy.notify()
-        return parked
+        return is_parked
 
     async def store_failover(
         self, target_role: EndpointRole, failed_closing: CallCompletion, event: CallModel
     ) -> None:
-        """The same is asked at the other endpoint."""
+        """Close the failed call, switch to the other endpoint, and open the same call there."""
 
-        async def move(tx: Transaction, now: float) -> None:
+        async def switch(tx: Transaction, now: float) -> None:
             await self._router.switch_to(tx, self._turn.id, target_role)
             self.call = await calls.open_call(
                 tx, self.build_new_call(event, retry_reason=self._router.role), now=now
             )
 
-        await self.commit(failed_closing, move)
+        await self.commit(failed_closing, switch)
 
     async def store_failure(self, call_result: CallResult) -> None:
-        """The turn ends without an answer; the person reads why."""
+        """End the turn without an answer; the user reads why."""
         text, ending = _describe_failure(call_result.result)
-        said = Message("assistant", text)
-        self._messages.append(said)
+        message = Message("assistant", text)
+        self._messages.append(message)
 
-        async def fail(tx: Transaction, now: float) -> None:
-            await stored.append_messages(tx, self._turn.id, (said,), now=now)
+        async def end(tx: Transaction, now: float) -> None:
+            await turns.append_messages(tx, self._turn.id, (message,), now=now)
             await self._store_end(tx, text, ending, now)
 
-        await self.commit(call_result.closing, fail)
+        await self.commit(call_result.closing, end)
 
     async def commit(
         self,
@@ -183,9 +183,7 @@ class TurnRecorder:
         await retry_until_available(write)
 
     def note_reply(self, event: CallModel, call_result: CallResult) -> None:
-        """Note what an answer tells of the turn: who wrote it, and what the server counted for its first
-        prompt.
-        """
+        """Remember which model replied, and what the server counted for the turn's first prompt."""
         reply = call_result.closing.reply
         if reply is None:
             return
@@ -196,8 +194,8 @@ class TurnRecorder:
     def build_new_call(self, event: CallModel, *, retry_reason: str | None) -> NewCall:
         """The ledger's row of a call about to be made."""
         endpoint = self._router.route.endpoint
-        (system, *others) = self._router.prepare_messages(event.messages)
-        notes = self._turn.notes_chars if self._router.is_allowed("notes") else 0
+        system, *conversation = self._router.prepare_messages(event.messages)
+        notes_chars = self._turn.notes_chars if self._router.is_allowed("notes") else 0
         return NewCall(
             turn=self._turn.id,
             step=event.step,
@@ -209,27 +207,28 @@ class TurnRecorder:
             tools_offered=len(self._turn.toolbox.offered_names),
             chars_system=len(system.text),
             chars_tools=self._turn.toolbox.size_chars,
-            chars_notes=notes,
-            chars_history=max(0, sum(len(message.text) for message in others) - notes),
-            images=sum(len(message.images) for message in others),
+            chars_notes=notes_chars,
+            chars_history=max(0, sum(len(message.text) for message in conversation) - notes_chars),
+            images=sum(len(message.images) for message in conversation),
         )
 
     async def _select_unstored(
         self, tx: Transaction, turn_messages: tuple[Message, ...]
     ) -> tuple[Message, ...]:
-        """What of this is not stored yet: all of it, if the tools or limits of this start lead the turn
-        another way.
+        """The messages that are not stored yet.
+
+        All of them, if this start's tools or limits lead the turn another way: what was stored is deleted.
         """
-        before = self._turn.stored_messages
-        if turn_messages[: len(before)] == before:
-            return turn_messages[len(before) :]
-        await stored.delete_agent_messages(tx, self._turn.id)
+        stored = self._turn.stored_messages
+        if turn_messages[: len(stored)] == stored:
+            return turn_messages[len(stored) :]
+        await turns.delete_agent_messages(tx, self._turn.id)
         return turn_messages
 
     async def _store_event(
         self, tx: Transaction, event: LoopEvent, new_messages: tuple[Message, ...], now: float
     ) -> None:
-        await stored.append_messages(tx, self._turn.id, new_messages, now=now)
+        await turns.append_messages(tx, self._turn.id, new_messages, now=now)
         match event:
             case CallModel():
                 await self._router.recheck_consent(tx, self._turn.id)
@@ -239,74 +238,74 @@ class TurnRecorder:
             case RunTools():
                 await self._executor.register_calls(tx, event, now=now)
             case TurnResult():
-                await self._store_end(
-                    tx, self._sign_text(event), event.ending, now, can_continue=event.has_more
-                )
+                text = self._sign_text(event)
+                await self._store_end(tx, text, event.ending, now, can_continue=event.has_more)
 
     def _sign_text(self, event: TurnResult) -> str:
-        """The text of the turn; what the model wrote of it is signed where it is not the first endpoint's."""
-        is_ours = event.note is not None and event.text.startswith(event.note)
-        if is_ours:
-            line = ""
-        else:
-            line = self._router.format_signature(self._model_name, deep=self._request.deep)
-        if line:
-            return f"{sentences.close_code_block(event.text)}\n\n{line}"
-        return event.text
+        """The turn's text; what the model wrote is signed where it did not come from the main endpoint."""
+        if event.note is not None and event.text.startswith(event.note):
+            return event.text  # written by the gateway
+        signature = self._router.format_signature(self._model_name, deep=self._request.deep)
+        if not signature:
+            return event.text
+        return f"{notices.close_code_block(event.text)}\n\n{signature}"
 
     async def _store_end(
         self, tx: Transaction, text: str, ending: str, now: float, *, can_continue: bool = False
     ) -> None:
-        ask = self._request
-        done = self._build_done(ending)
-        await stored.end(tx, self._turn.id, done, now=now)
+        request = self._request
+        first_item = request.items[0].id
+        await turns.end(tx, self._turn.id, self._build_end(ending), now=now)
         buttons: tuple[tuple[Button, ...], ...] = ()
         if can_continue:
             buttons = ((Button("Continue", f"{CONTINUE_PREFIX}{self._turn.id}"),),)
         parts = self._dependencies.channel.render_parts(
-            ask.preface + text, silent=ask.silent, buttons=buttons
+            request.preface + text, silent=request.silent, buttons=buttons
         )
         if self._turn.needs_cut_notice:
             parts = (*parts, Part(CUT_NOTICE, silent=True))
-            await conversations.mark_cut_told(tx, ask.lane)
-        await outbox.add(tx, item=ask.items[0].id, lane=ask.lane, parts=parts, reply_to=ask.reply_to, now=now)
-        await inbox.mark_done(
-            tx, [item.id for item in ask.items], spans=self._dependencies.format_spans(), now=now
+            await conversations.mark_cut_told(tx, request.lane)
+        await outbox.add(
+            tx, item=first_item, lane=request.lane, parts=parts, reply_to=request.reply_to, now=now
         )
+        items = [item.id for item in request.items]
+        await inbox.mark_done(tx, items, spans=self._dependencies.format_spans(), now=now)
         self.needs_summary = (
             self._summaries_enabled
             and not self._turn.is_conversation_over
             and self._is_nearly_full()
-            and await summaries.enqueue_summary(tx, ask.lane, now=now)
+            and await summaries.enqueue_summary(tx, request.lane, now=now)
         )
 
     def _is_nearly_full(self) -> bool:
-        taken = self._turn.prompt_tokens
-        room = self._turn.prompt_tokens + self._turn.tokens_left
-        return taken + history.estimate_tokens(self._messages) >= summaries.NEARLY_FULL_SHARE * room
+        used = self._turn.prompt_tokens + history.estimate_tokens(self._messages)
+        available = self._turn.prompt_tokens + self._turn.tokens_left
+        return used >= summaries.NEARLY_FULL_SHARE * available
 
-    def _build_done(self, ending: str) -> TurnEnd:
-        whole = [*self._turn.user_messages, *self._messages]
+    def _build_end(self, ending: str) -> TurnEnd:
+        messages = [*self._turn.user_messages, *self._messages]
         return TurnEnd(
             ending=ending,
             prompt=self._turn.prompt_tokens,
-            size=history.estimate_tokens(whole),
-            short=history.estimate_tokens(history.shorten_turn(whole)),
+            size=history.estimate_tokens(messages),
+            short=history.estimate_tokens(history.shorten_turn(messages)),
             counted=self._prompt_tokens,
             used=tuple(sorted({call.name for message in self._messages for call in message.calls})),
         )
 
 
 def _build_wait_spans(wait: WaitTimes | None) -> tuple[Span, ...]:
-    """An earlier wait for a person as it is measured: the person, then the lane."""
+    """An earlier wait for an approval as it is measured: for the person first, then for the lane."""
     if wait is None:
         return ()
-    asked = Span("approval wait", wait.asked_at, wait.agreed_at)
-    return asked, Span("lane wait", wait.agreed_at, wait.retaken_at)
+    return (
+        Span("approval wait", wait.asked_at, wait.agreed_at),
+        Span("lane wait", wait.agreed_at, wait.retaken_at),
+    )
 
 
 def _describe_failure(error: object) -> tuple[str, str]:
-    """What the person reads when no answer could be had, and the turn's ending."""
+    """What the user reads when there is no answer, and the turn's ending."""
     if isinstance(error, EndpointAway):
         return "The model did not answer, however often I tried. Send /retry when it is back.", "away"
     if isinstance(error, PromptTooLong):

@@ -1,4 +1,4 @@
-"""Which turns run: at most one a lane, each with the handle by which it is stopped or told to try again now."""
+"""Runs turns, at most one a lane, and holds the handle by which each is stopped or woken."""
 
 import asyncio
 import time
@@ -8,17 +8,16 @@ from bot.domain import Lane
 from bot.errors import StoreUnavailable
 from bot.turns.execution import TurnDependencies, TurnExecution
 from bot.turns.handle import TurnHandle
-from bot.turns.start import TurnRequest
+from bot.turns.turn_request import TurnRequest
 
-SIDE_EFFECT_GRACE_SECONDS = (
-    5.0  # tools of a due task may take so long to come to their end before a person goes first
-)
+# Seconds that the tools of a scheduled task may take to end before a person's message interrupts them.
+SIDE_EFFECT_GRACE_SECONDS = 5.0
 
 RequestCompleter = Callable[[TurnHandle], Awaitable[TurnRequest | None]]
 
 
 class TurnRunner:
-    """Runs turns, at most one a lane, and stops them. `wake` is called when one has left work in the inbox."""
+    """Runs turns and stops them. `wake_worker` is called when a turn has left work in the inbox."""
 
     def __init__(self, dependencies: TurnDependencies, *, wake_worker: Callable[[], None]) -> None:
         self._dependencies = dependencies
@@ -26,59 +25,56 @@ class TurnRunner:
         self._handles: dict[str, TurnHandle] = {}
 
     def stop(self, lane: Lane, before: int | None = None) -> bool:
-        """End what runs in this lane, if it began before item `before`; False when nothing does."""
-        running = self._handles.get(lane.key)
-        if running is None or (before is not None and running.newest_item >= before):
+        """Stop the lane's turn, if it began before the item `before`; False if nothing is stopped."""
+        handle = self._handles.get(lane.key)
+        if handle is None or (before is not None and handle.newest_item >= before):
             return False
-        running.stop()
+        handle.stop()
         return True
 
     def can_yield(self, lane: Lane) -> bool:
-        """Whether what runs in this lane may give way now: not in the middle of calls that are not run again."""
-        running = self._handles.get(lane.key)
-        since = running.side_effects_since if running is not None else None
+        """Whether the lane's turn may give way now: not while calls run that cannot be repeated."""
+        handle = self._handles.get(lane.key)
+        since = handle.side_effects_since if handle is not None else None
         return since is None or time.monotonic() - since >= SIDE_EFFECT_GRACE_SECONDS
 
     def wake(self, lane: Lane) -> None:
-        """What runs in this lane waits no longer before it tries again: what it may do has changed."""
-        running = self._handles.get(lane.key)
-        if running is not None:
-            running.wake()
+        """End the pause before the lane's turn retries: what it may do has changed."""
+        handle = self._handles.get(lane.key)
+        if handle is not None:
+            handle.wake()
 
     async def run(self, request: TurnRequest, complete: RequestCompleter | None = None) -> None:
-        """Answer `ask`, or go on answering it; its items are done when this returns.
+        """Answer a request, or continue answering it; its items are done when this returns.
 
-        `complete` adds what has to be fetched first; it gives None if there is nothing to answer, and has
-        said so.
+        `complete` adds what has to be fetched first; it returns None if there is nothing to answer, which it
+        has already said in the chat.
         """
         channel = self._dependencies.channel_for(request.lane, request.items[0].id, silent=request.silent)
-        watch = self._dependencies.timers.open(request.items[0], request.lane)
-        running = self._handles[request.lane.key] = TurnHandle(
-            request.items[-1].id, self._dependencies.turn_seconds, watch
-        )
+        timer = self._dependencies.timers.open(request.items[0], request.lane)
+        handle = TurnHandle(request.items[-1].id, self._dependencies.turn_seconds, timer)
+        self._handles[request.lane.key] = handle
         try:
             channel.begin()
-            whole = request if complete is None else await complete(running)
-            if whole is None or await self._execute(
-                TurnExecution(self._dependencies, whole, running, channel)
-            ):
-                self._dependencies.timers.forget(watch.item)
-            watch.has_ended = True
+            full_request = request if complete is None else await complete(handle)
+            if full_request is None:
+                self._dependencies.timers.forget(timer.item)
+            else:
+                execution = TurnExecution(self._dependencies, full_request, handle, channel)
+                if await execution.run():
+                    self._wake_worker()
+                if execution.is_parked:  # how long it waits is measured by its rows
+                    self._dependencies.timers.forget(timer.item)
+            timer.has_ended = True
         except StoreUnavailable:
             raise  # it is run again
         except asyncio.CancelledError:
-            watch.wait_in_lane()
+            timer.wait_in_lane()
             raise
         except Exception:
-            watch.has_ended = True  # it is set aside
+            timer.has_ended = True  # it becomes a dead letter
             raise
         finally:
-            if self._handles.get(request.lane.key) is running:
+            if self._handles.get(request.lane.key) is handle:
                 del self._handles[request.lane.key]
             channel.end()
-
-    async def _execute(self, execution: TurnExecution) -> bool:
-        """Whether it was parked: how long it waits then is told by its rows."""
-        if await execution.run():
-            self._wake_worker()
-        return execution.is_parked

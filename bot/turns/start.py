@@ -1,116 +1,44 @@
-"""How a turn begins, or goes on after a restart: its user messages, whether it thinks, and its prompt.
+"""Opens a turn, or resumes it after a restart: its user messages, thinking, tools and prompt.
 
-Decided once a turn and stored with it; turns.py plays it from there.
+All of this is decided once a turn and stored with it; execution.py runs the turn from there.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 
-from bot.agent import history
-from bot.agent import prompt as prompting
+from bot.agent import history, prompt
 from bot.agent.thinking_policy import ThinkingDecision, ThinkingEvidence, ThinkingSetting, decide_thinking
 from bot.agent.toolbox import Toolbox
-from bot.db.conversations import attachments, calls, conversations
-from bot.db.conversations import turns as stored
+from bot.db.conversations import attachments, calls, conversations, turns
 from bot.db.conversations.calls import StoredResult
 from bot.db.conversations.turns import NewTurn
 from bot.db.engine import Transaction
-from bot.domain import PEOPLE_PRIORITY, Attachment, Image, InboxItem, Lane, Message, Reply
-from bot.tool_registry.registry import ToolRegistry
-from bot.turns import context_window as window
-from bot.turns.context_window import ContextWindow
+from bot.domain import Lane, Message, Reply
+from bot.turns import context_window
+from bot.turns.context_window import ContextWindow, ToolboxFor
+from bot.turns.turn_request import (
+    PreflightRequest,
+    PreflightResult,
+    TurnConfig,
+    TurnRequest,
+    build_user_messages,
+)
 
-STAMP_SECONDS = 1800  # a conversation that pauses for so long is told the time again
-TOOL_RESERVE_TOKENS = 2000  # tokens kept for what tools bring, where tools match
-THINKING_THRESHOLD = 0.5  # the chance from which the endpoint's reading says that a turn thinks
-
-_STAMP = re.compile(r"\[\w{3} \d{4}-\d\d-\d\d \d\d:\d\d \S+\] ")
-
-
-@dataclass(frozen=True, slots=True)
-class TurnRequest:
-    """What a turn is to answer: a lane's waiting messages (`texts`, one each, sent at `sent`), and who wrote
-    them.
-
-    `attachments` is what came with each of them, empty if nothing did with any. `items` are done when the
-    turn is over. `silent`: the answer makes no sound; `preface` is put before it. `deep`: the second endpoint
-    is asked for. `goes_on`: it is the last answer that is to go on. `priority` is that of its model calls.
-    """
-
-    items: tuple[InboxItem, ...]
-    lane: Lane
-    person: int
-    name: str
-    texts: tuple[str, ...]
-    attachments: tuple[tuple[Attachment, ...], ...] = ()
-    sent_at: tuple[float, ...] = ()
-    reply_to: int | None = None
-    silent: bool = False
-    preface: str = ""
-    deep: bool = False
-    is_continuation: bool = False
-    priority: int = PEOPLE_PRIORITY
-
-    @property
-    def attachment_count(self) -> int:
-        """How much came with the messages."""
-        return sum(map(len, self.attachments))
-
-
-@dataclass(frozen=True, slots=True)
-class TurnConfig:
-    """What every turn of this house shares: system text, tools there are, and the tokens a prompt may take.
-
-    `thinking` is what the house does where a chat has not said. `counts` and `reads`: whether the endpoint
-    may be asked how long a prompt is, and whether to think; `sums`: whether a summary is made before a cut.
-    """
-
-    system: str
-    tool_registry: ToolRegistry
-    prompt_budget: int
-    max_steps: int
-    max_tokens: int
-    thinking: ThinkingSetting = "auto"
-    thinking_canvases: int = 4
-    can_count_tokens: bool = False
-    can_estimate_tool_work: bool = False
-    summaries_enabled: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PreflightResult:
-    """What the endpoint was asked before a turn began: the tokens of its prompt, and the chance that it needs
-    thought.
-
-    None: it was not asked that, or did not say. `call` is the ledger's row of the reading.
-    """
-
-    prompt_tokens: int | None = None
-    tool_work_chance: float | None = None
-    call: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PreflightRequest:
-    """Nothing is stored yet: the endpoint should be asked first how long `prompt` is, or whether to think."""
-
-    needs_token_count: bool
-    needs_tool_work_chance: bool
-    thinking: bool
-    prompt: tuple[Message, ...]
-    toolbox: Toolbox
+TOOL_RESERVE_TOKENS = 2000  # tokens kept free for tool results, where tools match the message
+THINKING_THRESHOLD = 0.5  # a turn thinks if the endpoint gives tool work at least this chance
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedTurn:
-    """A turn ready to be played: its prompt, and what an earlier attempt stored of it.
+    """A turn ready to run: its prompt, and what an earlier attempt stored of it.
 
-    `size` estimates the prompt, `room` what its steps may add to it, in tokens. `tell_cut`: the chat does not
-    know yet that something has left its prompt; `aside`: its conversation is over. `said` is all that was
-    said in the turn but the user's messages; `cut_short` what its newest call had come to.
+    `prompt_tokens`: estimate for the prompt.
+    `tokens_left`: estimate of what the turn's steps may add to it.
+    `needs_cut_notice`: turns have left the prompt, and the chat has not been notified yet.
+    `is_conversation_over`: the turn belongs to a conversation that has ended.
+    `stored_messages`: all messages of the turn but the user's.
+    `partial_reply`: what the newest call had produced when it was interrupted.
     """
 
     id: int
@@ -143,128 +71,131 @@ async def open_turn(
     budget: int,
     now: float,
 ) -> PreparedTurn | PreflightRequest:
-    """Open the turn of `ask`, or find it as an earlier attempt stored it. `budget` bounds its prompt, in
-    tokens.
+    """Open the turn of a request, or find it as an earlier attempt stored it.
 
-    Wanting: the turn is new, and the endpoint should be asked something; call this again with what it has
-    `told`. Until then that is None.
+    `budget` bounds its prompt, in tokens. A PreflightRequest means that the turn is new and the endpoint
+    should be asked first: call this again with its answer as `preflight_result`, which is None until then.
     """
-    judged = await _assess(tx, config, request, preflight_result, now)
-    # A turn that is about to use tools shall not find the prompt full.
-    newest = judged.user_tokens + (min(TOOL_RESERVE_TOKENS, budget // 4) if judged.decision.tools else 0)
-    count = (
-        config.can_count_tokens
-        and preflight_result is None
-        and judged.current_window.is_near_budget(newest, budget)
-    )
-    read = (
-        config.can_estimate_tool_work
-        and preflight_result is None
-        and judged.is_undecided
-        and not request.deep
-    )
-    if (count or read) and not await stored.has_turn(tx, request.items[0].id):
-        if count:
-            prompt = await window.build_prompt(tx, judged.current_window, config.system, judged.user_messages)
-        else:
-            prompt = judged.user_messages
-        return PreflightRequest(count, read, judged.decision.thinking, prompt, judged.current_window.toolbox)
-    seen = judged.counted_window
-    wanted = seen.cut_to_fit(budget, newest)
-    if wanted is not seen:
-        wanted = replace(wanted, toolbox=judged.toolbox_for(None))
-    opened = await _store_turn(tx, config, request, judged, wanted.toolbox, now)
-    if opened.is_resumed:
-        # It keeps the window it began with, unless its prompt was too long for the endpoint, and its tools
-        # always.
-        if budget < config.prompt_budget:
-            wanted = replace(wanted, toolbox=seen.toolbox)
-        else:
-            wanted = seen
-    seen = await _store_window(tx, config, request.lane, seen, wanted)
+    assessment = await _assess(tx, config, request, preflight_result or PreflightResult(), now)
+    new_tokens = assessment.user_tokens
+    if assessment.decision.tools:  # a turn that is about to use tools must not find its prompt full
+        new_tokens += min(TOOL_RESERVE_TOKENS, budget // 4)
+    if preflight_result is None:
+        preflight = _plan_preflight(config, request, assessment, new_tokens, budget)
+        if preflight is not None and not await turns.has_turn(tx, request.items[0].id):
+            if not preflight.needs_token_count:
+                return preflight
+            full_prompt = await context_window.build_prompt(
+                tx, assessment.current_window, config.system, assessment.user_messages
+            )
+            return replace(preflight, prompt=full_prompt)
+    window = assessment.counted_window
+    target = window.cut_to_fit(budget, new_tokens)
+    if target is not window:
+        target = replace(target, toolbox=assessment.toolbox_for(None))
+    turn = await _store_turn(tx, config, request, assessment, target.toolbox, now)
+    # A resumed turn keeps its tools, and the window it began with unless its prompt was too long for the
+    # endpoint.
+    if turn.is_resumed and budget < config.prompt_budget:
+        target = replace(target, toolbox=window.toolbox)
+    elif turn.is_resumed:
+        target = window
+    window = await _store_window(tx, config, request.lane, window, target)
+    conversation = window.conversation
+    is_cut_unknown = conversation.cut is not None and not conversation.told_cut
+    tokens_left = int(budget / window.token_ratio) - window.estimated_tokens - assessment.user_tokens
     return replace(
-        opened,
-        may_think=judged.thinking_setting != "off",
-        prompt=await window.build_prompt(tx, seen, config.system, opened.user_messages),
-        prompt_tokens=seen.estimated_tokens + judged.user_tokens,
-        tokens_left=max(0, int(budget / seen.token_ratio) - seen.estimated_tokens - judged.user_tokens),
-        notes_chars=len(seen.conversation.notes or ""),
-        needs_cut_notice=seen.conversation.cut is not None
-        and not seen.conversation.told_cut
-        and not seen.conversation.is_over,
-        is_conversation_over=seen.conversation.is_over,
+        turn,
+        may_think=assessment.thinking_setting != "off",
+        prompt=await context_window.build_prompt(tx, window, config.system, turn.user_messages),
+        prompt_tokens=window.estimated_tokens + assessment.user_tokens,
+        tokens_left=max(0, tokens_left),
+        notes_chars=len(conversation.notes or ""),
+        needs_cut_notice=is_cut_unknown and not conversation.is_over,
+        is_conversation_over=conversation.is_over,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Assessment:
-    """What is thought of a turn before anything of it is stored; `size` estimates its user messages, in
-    tokens.
+    """What is decided about a turn before anything of it is stored.
 
-    `kit` gives the tools of its conversation.
+    `toolbox_for`: gives the tools of its conversation.
+    `user_tokens`: estimate for its user messages.
     """
 
     current_window: ContextWindow
-    toolbox_for: window.ToolboxFor
+    toolbox_for: ToolboxFor
     user_messages: tuple[Message, ...]
     user_tokens: int
-    preflight_result: PreflightResult | None
+    preflight_result: PreflightResult
     thinking_setting: ThinkingSetting
     decision: ThinkingDecision
 
     @property
     def is_undecided(self) -> bool:
-        """Whether words did not tell, and nobody else did, if the turn thinks."""
+        """Whether neither the words of the message nor a setting decide if the turn thinks."""
         return self.decision.is_unsure and self.thinking_setting == "auto"
 
     @property
     def counted_window(self) -> ContextWindow:
-        """The window, once the server has counted the prompt that was in doubt."""
-        tokens = self.preflight_result.prompt_tokens if self.preflight_result else None
+        """The window, with the server's count of the prompt that was in doubt if there is one."""
+        tokens = self.preflight_result.prompt_tokens
         if not tokens:
             return self.current_window
-        return replace(
-            self.current_window,
-            token_ratio=history.compute_token_ratio(
-                self.current_window.estimated_tokens + self.user_tokens, tokens
-            ),
-        )
+        estimated = self.current_window.estimated_tokens + self.user_tokens
+        return replace(self.current_window, token_ratio=history.compute_token_ratio(estimated, tokens))
 
 
 async def _assess(
     tx: Transaction,
     config: TurnConfig,
     request: TurnRequest,
-    preflight_result: PreflightResult | None,
+    preflight_result: PreflightResult,
     now: float,
 ) -> _Assessment:
-    # A turn that waited for a person may be of an earlier conversation, and stays in it.
+    # A turn that waited for an approval may belong to an earlier conversation, and stays in it.
+    number = None
     if request.items[0].attempt > 1:
-        number = await stored.find_conversation(tx, request.items[0].id)
-    else:
-        number = None
-    # What was used before matters only where not all tools stand in a prompt.
+        number = await turns.find_conversation(tx, request.items[0].id)
+    # The tools of recent turns matter only where a prompt does not hold all tools.
+    recent_tools: list[str] = []
     if config.tool_registry.needs_tool_search:
-        recent = await stored.list_recent_tools(tx, request.lane)
-    else:
-        recent = []
-    kit = _bind_toolbox(config, request, recent)
-    seen = await window.load_window(tx, request.lane, config.system, kit, number)
-    user = build_user_messages(request, seen.past_turns[-1].received_at if seen.past_turns else 0.0, now)
-    setting = seen.conversation.think or config.thinking
+        recent_tools = await turns.list_recent_tools(tx, request.lane)
+    toolbox_for = _bind_toolbox(config, request, recent_tools)
+    window = await context_window.load_window(tx, request.lane, config.system, toolbox_for, number)
+    last_message_at = 0.0
+    if window.past_turns:
+        last_message_at = window.past_turns[-1].received_at
+    user_messages = build_user_messages(request, last_message_at, now)
+    thinking_setting = window.conversation.think or config.thinking
     return _Assessment(
-        seen,
-        kit,
-        user,
-        history.estimate_tokens(user),
+        window,
+        toolbox_for,
+        user_messages,
+        history.estimate_tokens(user_messages),
         preflight_result,
-        setting,
-        _decide_thinking(config, request, seen, setting, preflight_result),
+        thinking_setting,
+        _decide_thinking(request, window, thinking_setting, preflight_result),
     )
 
 
-def _bind_toolbox(config: TurnConfig, request: TurnRequest, recent_tools: Iterable[str]) -> window.ToolboxFor:
-    texts = [prompting.strip_files(text) for text in request.texts]
+def _plan_preflight(
+    config: TurnConfig, request: TurnRequest, assessment: _Assessment, new_tokens: int, budget: int
+) -> PreflightRequest | None:
+    """What the endpoint should be asked before this turn begins, about its user messages; None: nothing."""
+    window = assessment.current_window
+    needs_count = config.can_count_tokens and window.is_near_budget(new_tokens, budget)
+    needs_chance = config.can_estimate_tool_work and assessment.is_undecided and not request.deep
+    if not (needs_count or needs_chance):
+        return None
+    return PreflightRequest(
+        needs_count, needs_chance, assessment.decision.thinking, assessment.user_messages, window.toolbox
+    )
+
+
+def _bind_toolbox(config: TurnConfig, request: TurnRequest, recent_tools: Iterable[str]) -> ToolboxFor:
+    texts = [prompt.strip_files(text) for text in request.texts]
     return partial(
         config.tool_registry.build_conversation_toolbox,
         request.person,
@@ -272,6 +203,25 @@ def _bind_toolbox(config: TurnConfig, request: TurnRequest, recent_tools: Iterab
         texts,
         recent_names=recent_tools,
     )
+
+
+def _decide_thinking(
+    request: TurnRequest,
+    window: ContextWindow,
+    thinking_setting: ThinkingSetting,
+    preflight_result: PreflightResult,
+) -> ThinkingDecision:
+    evidence = ThinkingEvidence(thinking_setting, attachment_count=request.attachment_count)
+    if window.past_turns:
+        last_turn = window.past_turns[-1]
+        evidence = replace(evidence, recent_tools=last_turn.used, was_thinking=last_turn.thinking)
+    texts = [prompt.strip_files(text) for text in request.texts]
+    decision = decide_thinking(texts, window.toolbox.tool_index, evidence)
+    chance = preflight_result.tool_work_chance
+    if chance is None or not decision.is_unsure:
+        return decision
+    reason = f"words did not tell; the endpoint reads {chance:.0%} for tool work"
+    return replace(decision, thinking=chance >= THINKING_THRESHOLD, reason=reason)
 
 
 async def _store_turn(
@@ -282,111 +232,70 @@ async def _store_turn(
     toolbox: Toolbox,
     now: float,
 ) -> PreparedTurn:
-    new = NewTurn(
+    number = assessment.current_window.conversation.number
+    new_turn = NewTurn(
         item=request.items[0].id,
         lane=request.lane,
         person=request.person,
-        conversation=assessment.current_window.conversation.number,
+        conversation=number,
         tools=toolbox.offered_names,
         thinking=assessment.decision.thinking,
         thinking_why=assessment.decision.reason,
         received_at=request.items[0].received_at,
     )
-    turn = await stored.open_turn(
-        tx, new, [item.id for item in request.items], assessment.user_messages, now=now
-    )
+    items = [item.id for item in request.items]
+    turn = await turns.open_turn(tx, new_turn, items, assessment.user_messages, now=now)
     if turn is None:
         return await _resume_turn(tx, config, assessment.toolbox_for, request.items[0].id, now)
     if request.attachment_count:
         await attachments.store(tx, turn.id, request.attachments)
-    if assessment.preflight_result is not None and assessment.preflight_result.call is not None:
+    if assessment.preflight_result.call is not None:
         await calls.assign_to_turn(tx, assessment.preflight_result.call, turn.id)
-    number = assessment.current_window.conversation.number
-    thinking = assessment.decision.thinking
-    return PreparedTurn(turn.id, number, assessment.user_messages, toolbox, thinking, is_stopped=turn.stopped)
-
-
-async def _store_window(
-    tx: Transaction,
-    config: TurnConfig,
-    lane: Lane,
-    current_window: ContextWindow,
-    target_window: ContextWindow,
-) -> ContextWindow:
-    """Store that the conversation has begun, or that it is cut to the `wanted` window."""
-    if target_window is not current_window:
-        return await window.store_cut(tx, lane, target_window, config.system)
-    if not current_window.is_begun:
-        await conversations.begin(
-            tx,
-            lane,
-            current_window.conversation.number,
-            current_window.conversation.notes or "",
-            current_window.toolbox.offered_names,
-        )
-    return current_window
-
-
-def _decide_thinking(
-    config: TurnConfig,
-    request: TurnRequest,
-    current_window: ContextWindow,
-    thinking_setting: ThinkingSetting,
-    preflight_result: PreflightResult | None,
-) -> ThinkingDecision:
-    last = current_window.past_turns[-1] if current_window.past_turns else None
-    recent, thought = (last.used, last.thinking) if last else ((), False)
-    evidence = ThinkingEvidence(
-        thinking_setting, recent_tools=recent, was_thinking=thought, attachment_count=request.attachment_count
+    return PreparedTurn(
+        turn.id,
+        number,
+        assessment.user_messages,
+        toolbox,
+        assessment.decision.thinking,
+        is_stopped=turn.stopped,
     )
-    decision = decide_thinking(
-        [prompting.strip_files(text) for text in request.texts], current_window.toolbox.tool_index, evidence
-    )
-    if preflight_result is None or preflight_result.tool_work_chance is None or not decision.is_unsure:
-        return decision
-    why = f"words did not tell; the endpoint reads {preflight_result.tool_work_chance:.0%} for tool work"
-    return replace(decision, thinking=preflight_result.tool_work_chance >= THINKING_THRESHOLD, reason=why)
 
 
 async def _resume_turn(
-    tx: Transaction, config: TurnConfig, toolbox_for: window.ToolboxFor, item: int, now: float
+    tx: Transaction, config: TurnConfig, toolbox_for: ToolboxFor, item: int, now: float
 ) -> PreparedTurn:
-    found = await stored.find(tx, item)
-    await calls.abandon_model_calls(tx, found.id, now=now)
-    results = tuple(await calls.load_tool_results(tx, found.id))
-    called = [one.call.name for one in results if one.outcome != "refused"]
+    turn = await turns.find(tx, item)
+    await calls.abandon_model_calls(tx, turn.id, now=now)
+    results = tuple(await calls.load_tool_results(tx, turn.id))
+    called_tools = [result.call.name for result in results if result.outcome != "refused"]
     return PreparedTurn(
-        found.id,
-        found.conversation,
-        found.user_messages,
-        config.tool_registry.extend_toolbox(toolbox_for(found.tools), called),
-        found.thinking,
+        turn.id,
+        turn.conversation,
+        turn.user_messages,
+        config.tool_registry.extend_toolbox(toolbox_for(turn.tools), called_tools),
+        turn.thinking,
         is_resumed=True,
-        is_stopped=found.stopped,
-        is_over=found.state != "running",
-        stored_messages=found.agent_messages,
-        replies=tuple(await calls.load_replies(tx, found.id)),
-        partial_reply=await calls.load_interrupted_reply(tx, found.id),
+        is_stopped=turn.stopped,
+        is_over=turn.state != "running",
+        stored_messages=turn.agent_messages,
+        replies=tuple(await calls.load_replies(tx, turn.id)),
+        partial_reply=await calls.load_interrupted_reply(tx, turn.id),
         results=results,
     )
 
 
-def build_user_messages(request: TurnRequest, last_message_at: float, now: float) -> tuple[Message, ...]:
-    """The texts as they are stored and sent. One that comes a while after the `last` turn says when it was
-    written.
-
-    A stamp is a dozen tokens in every later prompt, so a lively conversation has few of them.
-    """
-    messages = []
-    sent = request.sent_at or (now,) * len(request.texts)
-    came = request.attachments or ((),) * len(request.texts)
-    for text, moment, with_it in zip(request.texts, sent, came, strict=True):
-        late = moment - last_message_at >= STAMP_SECONDS and not _STAMP.match(text)
-        images = tuple(Image(one.media_type, one.data) for one in with_it if one.data is not None)
-        if late:
-            stamped = prompting.format_timestamp(datetime.fromtimestamp(moment, UTC)) + text
-        else:
-            stamped = text
-        messages.append(Message("user", stamped, images=images))
-        last_message_at = max(last_message_at, moment)
-    return tuple(messages)
+async def _store_window(
+    tx: Transaction, config: TurnConfig, lane: Lane, current: ContextWindow, target: ContextWindow
+) -> ContextWindow:
+    """Store that the conversation has begun, or that it is cut to the `target` window."""
+    if target is not current:
+        return await context_window.store_cut(tx, lane, target, config.system)
+    if not current.is_begun:
+        await conversations.begin(
+            tx,
+            lane,
+            current.conversation.number,
+            current.conversation.notes or "",
+            current.toolbox.offered_names,
+        )
+    return current

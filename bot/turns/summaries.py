@@ -1,15 +1,15 @@
-"""Sums up ahead, in a free seat between turns, what leaves a chat's prompt next; the next cut takes the
-summary over.
+"""Summarizes ahead, between turns, what leaves a chat's prompt next; the next cut uses the summary.
 
-The runner of the house's own inbox items. They hold no lane, and their calls go behind those of people and
-tasks: a person waits for one at most where all seats are taken, and then no longer than its two canvases.
+Runs the gateway's own inbox items of this kind. They hold no lane, and their calls queue behind those of
+users and tasks: a user waits for one only where all seats are taken, and then no longer than its two
+canvases.
 """
 
 import logging
 import time
 from dataclasses import dataclass, replace
 
-from bot.agent import reply_parser as replies
+from bot.agent import reply_parser
 from bot.agent.reply_parser import AnswerReply
 from bot.agent.toolbox import Toolbox
 from bot.db.conversations import calls, conversations, turns
@@ -21,50 +21,58 @@ from bot.db.retry import retry_until_available
 from bot.domain import SUMMARIES_PRIORITY, InboxItem, Lane, Message, ModelRequest
 from bot.errors import CallFailed
 from bot.tool_registry.registry import ToolRegistry
-from bot.turns import context_window as window
+from bot.turns import context_window
 from bot.turns.call_ledger import CallLedger, SystemCallResult
 from bot.turns.endpoints import ModelEndpoint
 
-NEARLY_FULL_SHARE = 0.7  # of the room a prompt has: from then on a cut is near
+NEARLY_FULL_SHARE = 0.7  # of the tokens a prompt may have: from this on a cut is near
 SUMMARY_TOKENS = 512  # two canvases
 
-# Asked at the end of the chat's own prompt, which the endpoint holds in its cache: a prompt made for it alone
-# would be computed whole. Who speaks in it stays who he is, and what it gives is told as data.
+# Asked at the end of the chat's own prompt, which the endpoint has in its cache: a separate prompt would be
+# computed from its beginning. The roles in it stay as they are, and the summary is given to later prompts as
+# data.
 SUMMARY_PROMPT = (
-    "This is asked by the house, not by the user: sum this conversation up for yourself, since its beginning is about "
-    "to leave your sight. At most 200 words of plain text in its language: what the user wants, what was found out and "
-    "decided, what is still open; names, numbers, dates and addresses exactly. What an earlier summary tells stays in "
-    "it. Add nothing of your own, call no tool and answer nothing else."
+    "This is asked by the house, not by the user: sum this conversation up for yourself, "
+    "since its beginning is about to leave your sight. "
+    "At most 200 words of plain text in its language: "
+    "what the user wants, what was found out and decided, what is still open; "
+    "names, numbers, dates and addresses exactly. "
+    "What an earlier summary tells stays in it. "
+    "Add nothing of your own, call no tool and answer nothing else."
 )
 
 log = logging.getLogger(__name__)
 
 
 async def enqueue_summary(tx: Transaction, lane: Lane, *, now: float) -> bool:
-    """Write down that the lane's ended turns are to be summed up, all but the newest, which a /retry may
-    still replace.
+    """Enqueue a summary of the lane's ended turns, except the newest, which a /retry may still replace.
 
     False if there is nothing to do; else wake the worker once this is committed.
     """
-    here = await conversations.find(tx, lane)
-    past = await turns.list_past_turns(tx, lane, here.number)
-    if has_summary_ahead(here) or len(past) < 2:
+    conversation = await conversations.find(tx, lane)
+    past_turns = await turns.list_past_turns(tx, lane, conversation.number)
+    if has_summary_ahead(conversation) or len(past_turns) < 2:
         return False
-    body = {"job": "summary", "lane": lane.key, "conversation": here.number, "upto": past[-2].id}
+    body = {
+        "job": "summary",
+        "lane": lane.key,
+        "conversation": conversation.number,
+        "upto": past_turns[-2].id,
+    }
     await inbox.add(tx, kind="house", lane=None, sender=None, body=body, now=now)
     return True
 
 
 def has_summary_ahead(conversation: Conversation) -> bool:
-    """Whether a summary is ready that tells of turns still in the prompt."""
-    return conversation.summary_ahead is not None and (conversation.summary_upto or 0) > (
-        conversation.cut or 0
-    )
+    """Whether a summary is ready that covers turns still in the prompt."""
+    if conversation.summary_ahead is None:
+        return False
+    return (conversation.summary_upto or 0) > (conversation.cut or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class _SummaryJob:
-    """What to sum up, as a prompt, and the newest turn it tells of."""
+    """What to summarize, as a prompt; `upto` is the newest turn it covers."""
 
     lane: Lane
     conversation: int
@@ -75,8 +83,10 @@ class _SummaryJob:
 
 
 class Summarizer:
-    """Runs the house's items. `system` and `catalogue` are the turns' own; `wanted` is False where SUMMARY is
-    off.
+    """Runs summary items.
+
+    `system`, `tool_registry`: those of the turns, so that the prompts are the same.
+    `is_enabled`: False where SUMMARY is off; items are then done without a summary.
     """
 
     def __init__(
@@ -114,32 +124,34 @@ class Summarizer:
         if job is None:
             await self._store_result(item)
             return
-        came = await self._ledger.call_once(
+        call_result = await self._ledger.call_once(
             self._endpoint.model, self._build_request(job), self._build_row(job)
         )
-        await self._store_result(item, job, came)
+        await self._store_result(item, job, call_result)
 
     async def _load_job(
-        self, tx: Transaction, lane: Lane, conversation: int, upto: int
+        self, tx: Transaction, lane: Lane, conversation_number: int, upto: int
     ) -> _SummaryJob | None:
-        """None if there is nothing left to do: the conversation is over, its turns have left, a summary is
-        there.
+        """None if nothing is left to do.
+
+        The conversation is over, the turns have left its prompt, or there is a summary already.
         """
-        seen = await window.load_window(
+        window = await context_window.load_window(
             tx, lane, self._system, self._tool_registry.make_toolbox_builder(lane.chat)
         )
-        shown = [turn.id for turn in seen.past_turns[seen.history_cut.first_turn :]]
-        if (
-            seen.conversation.number != conversation
-            or has_summary_ahead(seen.conversation)
-            or upto not in shown
-        ):
+        conversation = window.conversation
+        if conversation.number != conversation_number or has_summary_ahead(conversation):
             return None
-        seen = replace(
-            seen, past_turns=seen.past_turns[: seen.history_cut.first_turn + shown.index(upto) + 1]
+        held_turns = [turn.id for turn in window.past_turns[window.history_cut.first_turn :]]
+        if upto not in held_turns:
+            return None
+        turn_count = window.history_cut.first_turn + held_turns.index(upto) + 1
+        window = replace(window, past_turns=window.past_turns[:turn_count])
+        question = Message("user", SUMMARY_PROMPT)
+        prompt = await context_window.build_prompt(tx, window, self._system, (question,))
+        return _SummaryJob(
+            lane, conversation_number, upto, window.toolbox, prompt, len(conversation.notes or "")
         )
-        prompt = await window.build_prompt(tx, seen, self._system, (Message("user", SUMMARY_PROMPT),))
-        return _SummaryJob(lane, conversation, upto, seen.toolbox, prompt, len(seen.conversation.notes or ""))
 
     def _build_request(self, job: _SummaryJob) -> ModelRequest:
         return ModelRequest(
@@ -154,7 +166,7 @@ class Summarizer:
         )
 
     def _build_row(self, job: _SummaryJob) -> NewCall:
-        system, *others = job.prompt
+        system, *conversation = job.prompt
         return NewCall(
             turn=None,
             step=0,
@@ -167,14 +179,14 @@ class Summarizer:
             chars_system=len(system.text),
             chars_tools=job.toolbox.size_chars,
             chars_notes=job.notes_chars,
-            chars_history=max(0, sum(len(message.text) for message in others) - job.notes_chars),
-            images=sum(len(message.images) for message in others),
+            chars_history=max(0, sum(len(message.text) for message in conversation) - job.notes_chars),
+            images=sum(len(message.images) for message in conversation),
         )
 
     async def _store_result(
         self, item: InboxItem, job: _SummaryJob | None = None, call_result: SystemCallResult | None = None
     ) -> None:
-        """The item is done, whatever came of it; a summary is kept if the conversation is still the same."""
+        """Mark the item done, and store the summary if the conversation is still the same."""
 
         async def write() -> None:
             now = time.time()
@@ -194,7 +206,7 @@ def _extract_summary(call_result: SystemCallResult) -> str | None:
     if isinstance(call_result.result, CallFailed):
         log.warning("no summary was made: %s", call_result.result, extra={"action": "summary.failed"})
         return None
-    verdict = replies.parse_reply(call_result.result, {})
+    verdict = reply_parser.parse_reply(call_result.result, {})
     if not isinstance(verdict, AnswerReply):
         log.warning("a summary came without words", extra={"action": "summary.empty"})
         return None

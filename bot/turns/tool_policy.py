@@ -1,14 +1,12 @@
-"""What becomes of the calls of one turn before they run: by grant, by number, by caution, and by what people
-answered.
+"""Decides which tool calls of a turn run: by grant, number, taint, and what people answered.
 
-Judged in the transaction that writes the calls down, and again after a wait or a restart.
+Decides in the transaction that stores the calls, and again after a wait or a restart.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from bot.agent import approval_prompt as questions
-from bot.agent import taint as caution
+from bot.agent import approval_prompt, taint
 from bot.agent.events import RunTools
 from bot.agent.taint import AllowCall, CallVerdict, DenyCall, RequireApproval, TaintState
 from bot.agent.tool_calls import CheckedCall
@@ -32,12 +30,16 @@ EXPIRED = "This was not run: nobody allowed it in time. Say so."
 STOPPED = "This was not run: the turn was stopped."
 
 ResultsByCall = Mapping[tuple[int, str], ToolResult]
+"""Results by step and call id."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicyDependencies:
-    """What the gates of all turns share: how a person is asked, who may use which tool in which chat, the
-    `most` calls of one turn, and which tools rest, though a prompt still names them.
+    """What the policies of all turns share.
+
+    `is_granted`: whether a tool (by name) may be used by a person in a chat.
+    `max_calls`: of one turn.
+    `is_suspended`: whether a tool is suspended, though a prompt may still name it.
     """
 
     approvals: Approvals
@@ -48,7 +50,7 @@ class ToolPolicyDependencies:
 
 @dataclass(frozen=True, slots=True)
 class PolicyDecisions:
-    """The calls of a step that have no result yet."""
+    """What is decided about the calls of a step that have no result yet."""
 
     ready: tuple[CheckedCall, ...] = ()
     pending_calls: tuple[PendingCall, ...] = ()
@@ -56,8 +58,10 @@ class PolicyDecisions:
 
 
 class ToolPolicy:
-    """Of one turn; `reading` is what it had read before its first call, `asked` what people were asked in it
-    before.
+    """Decides about the calls of one turn.
+
+    `taint_state`: what the turn had read before its first call.
+    `questions_by_call`: what people were asked in it before, by step and call id.
     """
 
     def __init__(
@@ -77,53 +81,54 @@ class ToolPolicy:
 
     @property
     def has_questions(self) -> bool:
-        """Whether calls of this turn have waited for a person."""
+        """Whether calls of this turn have waited for an approval."""
         return bool(self._questions_by_call)
 
     async def evaluate(
         self, tx: Transaction, event: RunTools, results: ResultsByCall, *, now: float
     ) -> PolicyDecisions:
-        """Judge the calls of a step that have no result yet; `results` are all that the turn has."""
+        """Decide about the calls of a step that have no result yet; `results` are all that the turn has."""
         self._lanes_to_notify = ()
-        reading = self._read_results(results)
-        made = sum(result.outcome != "refused" for result in results.values())
+        taint_state = self._add_results(results)
+        call_count = sum(result.outcome != "refused" for result in results.values())
         ready = list[CheckedCall]()
-        waiting = list[PendingCall]()
+        pending = list[PendingCall]()
         refused = list[ToolResult]()
-        for one in event.calls:
-            if (event.step, one.call.id) in results:
+        for checked in event.calls:
+            key = (event.step, checked.call.id)
+            if key in results:
                 continue
-            verdict = await self._judge_call(tx, event.step, one, reading, made, now)
+            verdict = await self._judge_call(tx, event.step, checked, taint_state, call_count, now)
             match verdict:
                 case AllowCall():
-                    ready.append(one)
+                    ready.append(checked)
                 case RequireApproval():
-                    is_asked = (event.step, one.call.id) in self._questions_by_call
-                    waiting.append(PendingCall(one, self._toolbox.tools[one.call.name], verdict, is_asked))
-                case DenyCall(why):
-                    refused.append(ToolResult(one.call, why, "refused"))
-            made += not isinstance(verdict, DenyCall)
-        return PolicyDecisions(tuple(ready), tuple(waiting), tuple(refused))
+                    tool = self._toolbox.tools[checked.call.name]
+                    pending.append(PendingCall(checked, tool, verdict, key in self._questions_by_call))
+                case DenyCall(reason):
+                    refused.append(ToolResult(checked.call, reason, "refused"))
+            call_count += not isinstance(verdict, DenyCall)
+        return PolicyDecisions(tuple(ready), tuple(pending), tuple(refused))
 
     async def request_approvals(
         self, tx: Transaction, step: int, pending_calls: Iterable[PendingCall], *, now: float
     ) -> None:
-        """Put the questions of a turn that is parked now; `tell` when that is committed."""
-        self._lanes_to_notify = tuple(
-            await self._dependencies.approvals.request(tx, self._requester, step, pending_calls, now=now)
-        )
+        """Put the questions of a turn that is parked now; call `notify` once that is committed."""
+        lanes = await self._dependencies.approvals.request(tx, self._requester, step, pending_calls, now=now)
+        self._lanes_to_notify = tuple(lanes)
 
     def notify(self) -> None:
-        """What was stored for people to read is committed."""
+        """Have delivered what was stored for people to read; call it once that is committed."""
         if self._lanes_to_notify:
             self._dependencies.approvals.notify(self._lanes_to_notify)
             self._lanes_to_notify = ()
 
-    def _read_results(self, results: ResultsByCall) -> TaintState:
-        reading = TaintState(self._taint_state.is_tainted, [*self._taint_state.texts])
+    def _add_results(self, results: ResultsByCall) -> TaintState:
+        """What the turn has read, its results included."""
+        taint_state = TaintState(self._taint_state.is_tainted, [*self._taint_state.texts])
         for result in results.values():
-            reading.add_result(self._toolbox.tools.get(result.call.name), result)
-        return reading
+            taint_state.add_result(self._toolbox.tools.get(result.call.name), result)
+        return taint_state
 
     async def _judge_call(
         self,
@@ -131,21 +136,21 @@ class ToolPolicy:
         step: int,
         checked_call: CheckedCall,
         taint_state: TaintState,
-        calls_made: int,
+        call_count: int,
         now: float,
     ) -> CallVerdict:
         tool = self._toolbox.tools[checked_call.call.name]
-        asker = self._requester
+        requester = self._requester
         if self._dependencies.is_suspended(tool.name):
             return DenyCall(format_unavailable(tool.name))
-        if not self._dependencies.is_granted(tool.name, asker.person, asker.lane.chat):
+        if not self._dependencies.is_granted(tool.name, requester.person, requester.lane.chat):
             return DenyCall(NOT_GRANTED.format(tool.name))
         question = self._questions_by_call.get((step, checked_call.call.id))
         if question is not None:
             return _judge_answer(question, tool, checked_call)
-        if calls_made >= self._dependencies.max_calls:
+        if call_count >= self._dependencies.max_calls:
             return DenyCall(TOO_MANY.format(self._dependencies.max_calls))
-        verdict = caution.assess(tool, checked_call.arguments, taint_state)
+        verdict = taint.assess(tool, checked_call.arguments, taint_state)
         if isinstance(verdict, RequireApproval):
             return await self._check_allowance(tx, tool, verdict, now)
         return verdict
@@ -153,23 +158,22 @@ class ToolPolicy:
     async def _check_allowance(
         self, tx: Transaction, tool: Tool, requirement: RequireApproval, now: float
     ) -> CallVerdict:
-        """It asks, unless it was allowed for a while; where nobody can be asked, the chat is told so."""
+        """Allow what was allowed for a while; deny, with a line in the chat, where nobody can be asked."""
         approvals = self._dependencies.approvals
-        asker = self._requester
-        if requirement.binding is not None and await approvals.is_allowed(
-            tx, asker, tool, requirement.binding, now=now
-        ):
+        requester = self._requester
+        binding = requirement.binding
+        if binding is not None and await approvals.is_allowed(tx, requester, tool, binding, now=now):
             return AllowCall()
-        if await approvals.find_recipients(tx, requirement.approver, asker):
+        if await approvals.find_recipients(tx, requirement.approver, requester):
             return requirement
         line = Part(NO_ADMIN.format(tool.name), silent=True)
-        await outbox.add(tx, item=None, lane=asker.lane, parts=(line,), now=now)
-        self._lanes_to_notify = (asker.lane,)
+        await outbox.add(tx, item=None, lane=requester.lane, parts=(line,), now=now)
+        self._lanes_to_notify = (requester.lane,)
         return DenyCall(NOBODY)
 
 
 def _judge_answer(question: ApprovalQuestion, tool: Tool, checked_call: CheckedCall) -> CallVerdict:
-    """What a question has led to; what runs is what was shown, and nothing else."""
+    """What a question has led to; a call runs only exactly as it was shown."""
     match question.answer:
         case None:
             return RequireApproval("", question.who, question.binding)
@@ -179,11 +183,9 @@ def _judge_answer(question: ApprovalQuestion, tool: Tool, checked_call: CheckedC
             return DenyCall(EXPIRED)
         case "stopped":
             return DenyCall(STOPPED)
-    is_same = (
-        hash_tool(tool) == question.hash
-        and questions.serialize_arguments(checked_call.arguments) == question.arguments
-    )
-    was_theirs = question.who == "admins" or tool.rule.who == "asker"
-    if is_same and was_theirs:
+    is_same_tool = hash_tool(tool) == question.hash
+    is_same_call = approval_prompt.serialize_arguments(checked_call.arguments) == question.arguments
+    could_answer = question.who == "admins" or tool.rule.who == "asker"
+    if is_same_tool and is_same_call and could_answer:
         return AllowCall(question.id)
     return DenyCall(CHANGED)

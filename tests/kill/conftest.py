@@ -1,4 +1,4 @@
-"""Surroundings for a gateway that is killed, taken down when its test is over."""
+"""Fixtures that open an environment for a gateway that is killed, and close it after the test."""
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -14,34 +14,34 @@ OpenEnvironment = Callable[..., Awaitable[KillEnvironment]]
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[ForkServer]:
-    """Where gateways come from quickly."""
-    made = ForkServer()
-    yield made
-    made.close()
+def fork_server() -> Iterator[ForkServer]:
+    """A process that forks gateways quickly."""
+    server = ForkServer()
+    yield server
+    server.close()
 
 
 @pytest.fixture
-async def surround(tmp_path: Path, nursery: ForkServer) -> AsyncIterator[OpenEnvironment]:
-    """`await surround(endpoint, **settings)` gives a started gateway (unless `start` is False) and all around
-    it.
+async def surround(tmp_path: Path, fork_server: ForkServer) -> AsyncIterator[OpenEnvironment]:
+    """`await surround(endpoint, **settings)` opens an environment; its gateway runs unless `start` is False.
 
-    `plain`: it is the very process people start; else it comes from the nursery and has the tools of these
-    tests.
+    `plain`: the gateway is the process that users start; else it is forked and has the tools of these tests.
     """
     async with contextlib.AsyncExitStack() as stack:
 
-        async def made(
+        async def open_started(
             endpoint: SimulatedEndpoint | None = None,
             *,
             start: bool = True,
             plain: bool = False,
             **settings: object,
         ) -> KillEnvironment:
-            home = None if plain else nursery
-            house = await stack.enter_async_context(open_environment(tmp_path, endpoint, home, **settings))
+            parent = None if plain else fork_server
+            environment = await stack.enter_async_context(
+                open_environment(tmp_path, endpoint, parent, **settings)
+            )
             if start:
-                await house.gateway.start()
-            return house
+                await environment.gateway.start()
+            return environment
 
-        yield made
+        yield open_started

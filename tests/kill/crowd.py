@@ -1,6 +1,4 @@
-"""A crowd that writes to the bot while a reaper kills the gateway at random moments, and the model that
-answers.
-"""
+"""Users who write to the bot while the gateway is killed at random moments, and the model that answers."""
 
 import asyncio
 import random
@@ -8,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from bot.bench.harness.workload import write_prose
 from bot.queue.dead_letters import DEAD_LETTER_NOTICE
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import BotApiCall, BotApiFault, SimulatedPerson
@@ -20,14 +17,13 @@ MAX_WAITING_CHATS = 4  # chats that wait for an answer; an item that runs at mor
 MAX_CALLS_PER_LIFE = 12  # calls to Telegram, of which a start makes three or four
 KINDS = ("plain", "plain", "plain", "ring", "look", "remember", "long", "command")
 REQUEST_PATTERN = re.compile(r"\b(plain|ring|look|remember|long) (\d{3})\b")
-SLOW_SEND_SECONDS = 0.05  # seconds
-LONG_TEXT = write_prose(300, 1)[1:] + " "  # what repeats itself would be cut
+SLOW_SEND_SECONDS = 0.05
 STOP = "⏹ Stop"
-LONG_TEXT = "".join(f"and {n} more " for n in range(1000, 1100))  # words that repeat would be cut for it
+LONG_TEXT = "".join(f"and {n} more " for n in range(1000, 1100))  # repeated words would be cut
 
 
 def build_endpoint() -> SimulatedEndpoint:
-    """One whose model is a Model, and quick."""
+    """A fast endpoint whose model is a CrowdModel."""
     return SimulatedEndpoint(timing=Timing(canvas_seconds=0.01), brain=CrowdModel())
 
 
@@ -38,14 +34,15 @@ class CrowdModel:
     bells_url: str = ""
 
     def __call__(self, request: ChatRequest) -> ScriptedReply:
-        asked = [pair for text in request.user_texts for pair in REQUEST_PATTERN.findall(text)]
+        requests = [pair for text in request.user_texts for pair in REQUEST_PATTERN.findall(text)]
         calls = [
-            self._call_tool(kind, number) for kind, number in asked if kind in {"ring", "look", "remember"}
+            self._call_tool(kind, number) for kind, number in requests if kind in {"ring", "look", "remember"}
         ]
         if calls and request.step == 0:
             return ScriptedReply("".join(calls))
-        slow = any(kind == "long" for kind, _ in asked)
-        return ScriptedReply("\n\n".join(self._answer(*pair) for pair in asked), 0.02 if slow else 0.0)
+        is_slow = any(kind == "long" for kind, _ in requests)
+        answers = "\n\n".join(self._answer(*pair) for pair in requests)
+        return ScriptedReply(answers, 0.02 if is_slow else 0.0)
 
     def _call_tool(self, kind: str, number: str) -> str:
         if kind == "remember":
@@ -53,17 +50,20 @@ class CrowdModel:
         return format_tool_call(kind, {"address": f"{self.bells_url}/{number}"})
 
     def _answer(self, kind: str, number: str) -> str:
-        return f"B{number} {LONG_TEXT if kind == 'long' else ''}E{number}"
+        middle = LONG_TEXT if kind == "long" else ""
+        return f"B{number} {middle}E{number}"
 
 
 def expected_words(kind: str, name: str) -> list[str]:
-    """What is to be seen of the answer to a message."""
-    return [f"/c{name}."] if kind == "command" else [f"B{name}", f"E{name}"]
+    """The words the answer to a message must contain."""
+    if kind == "command":
+        return [f"/c{name}."]
+    return [f"B{name}", f"E{name}"]
 
 
 @dataclass
 class Chatter:
-    """One person: writes a few messages, waits until each is answered or doubted, asks for what is missing."""
+    """A user who writes messages, waits until each is answered or in doubt, and asks for what is missing."""
 
     environment: KillEnvironment
     person: SimulatedPerson
@@ -73,19 +73,20 @@ class Chatter:
     tapped: set[int] = field(default_factory=set)
 
     async def chat(self, free_slots: asyncio.Semaphore) -> None:
-        """Write until there is nothing more to be said."""
-        wrote = True
-        while wrote:
+        """Write until the numbers are used up."""
+        has_written = True
+        while has_written:
             async with free_slots:
-                wrote = await self._exchange()
+                has_written = await self._exchange()
 
     async def _exchange(self) -> bool:
-        wrote = self._write()
-        while missing := self._missing(wrote):
-            await self._wait_for_news(wrote, missing)
-            for doubt in self._doubted_messages() if self._missing(wrote) or self.rng.random() < 0.5 else ():
-                self._send_again(doubt)
-        return bool(wrote)
+        expected = self._write()
+        while missing := self._missing(expected):
+            await self._wait_for_news(expected, missing)
+            if self._missing(expected) or self.rng.random() < 0.5:
+                for message_id in self._doubted_messages():
+                    self._send_again(message_id)
+        return bool(expected)
 
     async def _wait_for_news(self, expected: list[str], missing: list[str]) -> None:
         await self.environment.api.wait_until(
@@ -93,7 +94,7 @@ class Chatter:
         )
 
     def _write(self) -> list[str]:
-        """Write something; returns the words to be seen in the answers."""
+        """Write one to three messages; returns the words the answers must contain."""
         return [
             word for _ in range(self.rng.choice((1, 1, 2, 3))) for word in self._say(self.rng.choice(KINDS))
         ]
@@ -114,9 +115,9 @@ class Chatter:
 
     def _doubted_messages(self) -> list[int]:
         return [
-            one.message_id
-            for one in self.environment.doubtful_messages(self.person.id)
-            if one.message_id not in self.tapped
+            message.message_id
+            for message in self.environment.doubtful_messages(self.person.id)
+            if message.message_id not in self.tapped
         ]
 
     def _send_again(self, message_id: int) -> None:
@@ -126,17 +127,19 @@ class Chatter:
 
 
 class Waverer(Chatter):
-    """One who now and then changes their mind about what they wrote: /stop, the button, /new. Then writes
-    once more.
-    """
+    """A user who sometimes stops what they asked for (/stop, the button, /new), and then writes once more."""
 
     def _write(self) -> list[str]:
         if not super()._write():
             return []
         for _ in range(self.rng.randint(0, 2)):
-            shown = [one for one in self._messages() if any(button["text"] == STOP for button in one.buttons)]
-            if shown and self.rng.random() < 0.5:
-                self.person.tap(self.rng.choice(shown), STOP)
+            stoppable = [
+                message
+                for message in self._messages()
+                if any(button["text"] == STOP for button in message.buttons)
+            ]
+            if stoppable and self.rng.random() < 0.5:
+                self.person.tap(self.rng.choice(stoppable), STOP)
             else:
                 self.person.send(self.rng.choice(("/stop", "/stop", "/new")))
         return self._say("plain")
@@ -147,9 +150,7 @@ class Waverer(Chatter):
 
 @dataclass
 class Reaper:
-    """Lets the gateway live for a random number of calls to Telegram, again and again; some lives end in
-    order.
-    """
+    """Ends the gateway after a random number of calls to Telegram, again and again; some ends are orderly."""
 
     environment: KillEnvironment
     rng: random.Random
@@ -164,10 +165,9 @@ class Reaper:
 
     async def reap(self) -> None:
         while not self.is_over:
-            long = self.kills % 5 == 4  # now and then, so that all that waits gets further
-            self.last_call = (
-                self.calls + self.rng.randint(1, MAX_CALLS_PER_LIFE) + (2 * MAX_CALLS_PER_LIFE if long else 0)
-            )
+            self.last_call = self.calls + self.rng.randint(1, MAX_CALLS_PER_LIFE)
+            if self.kills % 5 == 4:  # now and then a longer life, so that all that waits makes progress
+                self.last_call += 2 * MAX_CALLS_PER_LIFE
             await self.environment.gateway.spawn()
             await self.environment.until(lambda: self.is_over or self.calls >= self.last_call)
             await asyncio.sleep(self.rng.random() * 0.05)
@@ -179,7 +179,7 @@ class Reaper:
 
 
 async def sweep(environment: KillEnvironment, reaper: Reaper, chatters: Sequence[Chatter]) -> None:
-    """Let them write until all have said what they have to say, and the gateway come to rest."""
+    """Let the users write until all have finished, and wait until the gateway is idle."""
     assert isinstance(environment.endpoint.brain, CrowdModel)
     environment.endpoint.brain.bells_url = environment.bells.url
     environment.api.inject_fault(BotApiFault(), when=reaper.count, times=None)
@@ -191,17 +191,16 @@ async def sweep(environment: KillEnvironment, reaper: Reaper, chatters: Sequence
         environment.api.inject_fault(
             fault, "sendMessage", when=lambda _: reaper.rng.random() < 0.06, times=None
         )
-    free = asyncio.Semaphore(MAX_WAITING_CHATS)
+    free_slots = asyncio.Semaphore(MAX_WAITING_CHATS)
     async with asyncio.TaskGroup() as tasks:
-        reaping = tasks.create_task(reaper.reap())
+        reaper_task = tasks.create_task(reaper.reap())
         async with asyncio.TaskGroup() as chats:
             for chatter in chatters:
-                chats.create_task(chatter.chat(free))
+                chats.create_task(chatter.chat(free_slots))
         reaper.is_over = True
         environment.ann.send("hello")
-        await reaping
+        await reaper_task
     await environment.gateway.start()
-    await environment.until(
-        lambda: not environment.api.updates.pending_ids
-    )  # what is not fetched yet would not be missed at rest
+    # An update that is not fetched yet would not be noticed by the check for idleness.
+    await environment.until(lambda: not environment.api.updates.pending_ids)
     await environment.wait_until_idle()

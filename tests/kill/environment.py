@@ -1,6 +1,4 @@
-"""What surrounds a gateway that is killed: both simulators, bells its tools ring, and its database as it was
-left.
-"""
+"""The environment of a gateway that is killed: both simulators, bells its tools ring, and its database."""
 
 import asyncio
 import contextlib
@@ -46,29 +44,29 @@ class Bells:
         self._changes.notify()
         await self._free.wait()
         body = f"{name} rang".encode()
-        head = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": 200, "headers": head})
+        headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
     def hold(self) -> None:
-        """Let whoever rings wait."""
+        """Let those who ring wait until `release`."""
         self._free.clear()
 
     def release(self) -> None:
         self._free.set()
 
     async def until(self, predicate: Callable[[], T]) -> T:
-        """The first true value of `predicate`, asked again whenever a bell is rung."""
+        """The first true value of `predicate`, checked whenever a bell is rung."""
         return await self._changes.wait_until(predicate, PATIENCE)
 
     def call(self, tool: str, name: str) -> str:
-        """What makes the scripted model use a tool on the bell of this name."""
+        """A message part that makes the scripted model use a tool on the bell of this name."""
         return f'@@tool:{tool} {{"address": "{self.url}/{name}"}}@@'
 
 
 @dataclass
 class KillEnvironment:
-    """`ann` is an admin; the bot is open, so that anybody else may write to it, too."""
+    """`ann` is an admin; the bot is open, so that anybody may write to it."""
 
     api: BotApi
     endpoint: SimulatedEndpoint
@@ -89,46 +87,44 @@ class KillEnvironment:
         return [message.text for message in self.messages(chat)]
 
     def doubtful_messages(self, chat: int = ANN) -> list[ChatMessage]:
-        """The bot's messages that say that it does not know what became of an answer."""
+        """The bot's messages that say that the delivery of an answer is in doubt."""
         return [message for message in self.messages(chat) if message.text == UNSURE]
 
     async def until(self, predicate: Callable[[], T]) -> T:
-        """The first true value of `predicate`, asked again whenever something changes in Telegram."""
+        """The first true value of `predicate`, checked whenever something changes in Telegram."""
         return await self.gateway.while_alive(self.api.wait_until(predicate, PATIENCE))
 
     async def wait_for_answers(self, *texts: str, chat: int = ANN) -> None:
-        """Wait until all is answered: the bot's messages of a chat are exactly these, and the account is in
-        order.
-        """
+        """Wait until all is answered; assert that the chat has these messages and the rows are complete."""
         await self.until(lambda: len(self.texts(chat)) >= len(texts))
         await self.wait_until_idle()
         assert self.texts(chat) == [*texts]
         self.assert_all_accounted()
 
     def freeze_at(self, method: str, text: str = "", *, arrives: bool, chat: int = ANN) -> FaultInjection:
-        """Freeze the gateway as its next call of this kind with this text leaves it.
+        """Freeze the gateway at its next call of this kind with this text.
 
-        `arrives`: Telegram carries it out, and answers into the void; else it never gets there.
+        `arrives`: Telegram carries the call out, and its answer is lost; else it never gets there.
         """
 
-        def strikes(call: BotApiCall) -> bool:
+        def freeze_if_matching(call: BotApiCall) -> bool:
             if text not in call.text:
                 return False
             self.gateway.freeze()
             return True
 
         return self.api.inject_fault(
-            BotApiFault() if arrives else BotApiFault.drop(), method, chat_id=chat, when=strikes
+            BotApiFault() if arrives else BotApiFault.drop(), method, chat_id=chat, when=freeze_if_matching
         )
 
     async def wait_for_requests(self, request_count: int = 1) -> None:
-        """Wait until the endpoint works on so many requests."""
+        """Wait until the endpoint works on `request_count` requests."""
         await self.endpoint.wait_until(lambda: self.endpoint.running >= request_count, PATIENCE)
 
     async def wait_for_row(self, query: str) -> None:
         """Wait until the database has a row that answers this query."""
         async with asyncio.timeout(PATIENCE):
-            while not self.load_rows(query):  # noqa: ASYNC110 another process writes it
+            while not self.load_rows(query):  # noqa: ASYNC110  # another process writes it
                 await asyncio.sleep(0.01)
 
     async def wait_until_idle(self) -> None:
@@ -139,14 +135,12 @@ class KillEnvironment:
         )
 
     def load_rows(self, query: str) -> list[tuple[Any, ...]]:
-        """What the database holds."""
-        with contextlib.closing(sqlite3.connect(self.folder / "house.db")) as connection:
+        """The rows the database has for this query."""
+        with contextlib.closing(sqlite3.connect(self.folder / "gateway.db")) as connection:
             return connection.execute(query).fetchall()
 
     def assert_all_accounted(self) -> None:
-        """Every item is done, every turn ended, every call has its closed row, no finished one was made
-        twice.
-        """
+        """Assert that items are done, turns ended, calls closed, and no finished call was repeated."""
         assert self.load_rows("select id, state, error from inbox where state != 'done'") == []
         assert self.load_rows("select id, state from turns where state = 'running'") == []
         assert self.load_rows("select id, turn from model_calls where outcome is null") == []
@@ -154,11 +148,11 @@ class KillEnvironment:
             self.load_rows("select id, turn, name from tool_calls where state != 'done' or outcome is null")
             == []
         )
-        twice = (
+        repeated_calls = (
             "select turn, step, count(*) from model_calls where outcome = 'ok' and purpose = 'turn'"
             " group by turn, step having count(*) > 1"
         )
-        assert self.load_rows(twice) == []
+        assert self.load_rows(repeated_calls) == []
         assert len(self.endpoint.requests) <= self.load_rows("select count(*) from model_calls")[0][0]
 
 
@@ -166,28 +160,30 @@ class KillEnvironment:
 async def open_environment(
     folder: Path, endpoint: SimulatedEndpoint | None, fork_server: ForkServer | None, **settings: object
 ) -> AsyncIterator[KillEnvironment]:
-    """All of it, served; the gateway is started by the test, and gone when the block ends."""
-    place_empty_database(folder / "house.db")
-    api, endpoint, bells = BotApi(limits=FloodLimits.unlimited()), endpoint or SimulatedEndpoint(), Bells()
+    """The environment, served; the test starts the gateway, which is killed when the block ends."""
+    place_empty_database(folder / "gateway.db")
+    api = BotApi(limits=FloodLimits.unlimited())
+    endpoint = endpoint or SimulatedEndpoint()
+    bells = Bells()
     async with api.serve_on_loopback() as telegram, serve(endpoint.app) as model, serve(bells) as bells.url:
         values = {
             "telegram_token": api.token,
             "telegram_api_url": telegram,
             "model_url": f"{model}/v1",
-            "database_url": f"sqlite+aiosqlite:///{folder / 'house.db'}",
+            "database_url": f"sqlite+aiosqlite:///{folder / 'gateway.db'}",
             "admin_ids": ANN,
             "access": "open",
             "warm_up": "off",
             "log_level": "INFO",
             **settings,
         }
-        made = KillEnvironment(
+        environment = KillEnvironment(
             api, endpoint, bells, GatewayProcess(api, folder / "run", values, fork_server), folder, values
         )
         try:
-            yield made
+            yield environment
         finally:
             bells.release()
-            if made.gateway.is_running:
-                await made.gateway.kill()
-            sys.stdout.write(made.gateway.output[-20_000:])  # pytest shows it if the test failed
+            if environment.gateway.is_running:
+                await environment.gateway.kill()
+            sys.stdout.write(environment.gateway.output[-20_000:])  # pytest shows it if the test failed

@@ -17,17 +17,17 @@ from bot.sim.telegram.server import BotApi
 
 ROOT = Path(bot.__file__).parents[1]
 ENVIRONMENT = {"PATH": os.defpath, "PYTHONPATH": str(ROOT)}
-PATIENCE = 30.0  # seconds; the machine may be busy with other things
+PATIENCE = 30.0  # seconds; the machine may be busy
 
 T = TypeVar("T")
 
 
 class GatewayDied(AssertionError):
-    """The gateway ended while something was expected of it."""
+    """The gateway process ended while a test waited for something."""
 
 
 class Process(Protocol):
-    """What is needed of a process; asyncio's own have it."""
+    """What these tests need of a process; asyncio's have it."""
 
     @property
     def returncode(self) -> int | None: ...
@@ -38,9 +38,7 @@ class Process(Protocol):
 
 
 class ForkServer:
-    """Forks gateways out of a process that has imported everything (see launcher.py); one of them lives at a
-    time.
-    """
+    """Forks gateways from a process that has imported everything (launcher.py); one runs at a time."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -52,11 +50,11 @@ class ForkServer:
         )
 
     def close(self) -> None:
-        """No more gateways."""
+        """End the process; no more gateways can be forked."""
         self._process.communicate()
 
     async def fork(self, folder: Path) -> "ForkedProcess":
-        """A gateway in this folder."""
+        """Fork a gateway that runs in this folder."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{folder}\n")
         self._process.stdin.flush()
@@ -78,7 +76,9 @@ class ForkedProcess:
 
     @property
     def returncode(self) -> int | None:
-        return self._exit_code.result() if self._exit_code.done() else None
+        if not self._exit_code.done():
+            return None
+        return self._exit_code.result()
 
     def send_signal(self, signal: int) -> None:
         os.kill(self._pid, signal)
@@ -88,10 +88,9 @@ class ForkedProcess:
 
 
 class GatewayProcess:
-    """A folder of its own with the settings in `.env`, in which a gateway runs, one process at a time.
+    """A gateway in a folder of its own, with the settings in `.env`; one process at a time.
 
-    With a nursery the tests' own tools are there, too; without one it is `python -m bot run` and nothing
-    else.
+    With a fork server it also has the tests' own tools; without one it is exactly `python -m bot run`.
     """
 
     def __init__(
@@ -112,11 +111,13 @@ class GatewayProcess:
 
     @property
     def output(self) -> str:
-        """All it has written out so far."""
-        return self._log.read_text(errors="replace") if self._log.exists() else ""
+        """All it has written so far."""
+        if not self._log.exists():
+            return ""
+        return self._log.read_text(errors="replace")
 
     async def spawn(self) -> None:
-        """Start the process, in a clean environment; a moment later it is at work."""
+        """Start the process, in a clean environment, without waiting until it works."""
         assert not self.is_running
         self._started = time.monotonic()
         if self._fork_server is not None:
@@ -144,7 +145,7 @@ class GatewayProcess:
         )
 
     async def while_alive(self, awaitable: Awaitable[T]) -> T:
-        """What is waited for; fails at once if the process ends meanwhile."""
+        """The result of the awaitable; fails at once if the process ends meanwhile."""
 
         async def watch() -> None:
             code = await self._current_process.wait()
@@ -155,29 +156,29 @@ class GatewayProcess:
 
         try:
             async with asyncio.TaskGroup() as tasks:
-                watching = tasks.create_task(watch())
-                found = await tasks.create_task(wait())
-                watching.cancel()
+                watcher = tasks.create_task(watch())
+                result = await tasks.create_task(wait())
+                watcher.cancel()
         except ExceptionGroup as group:
             raise group.exceptions[0] from None
-        return found
+        return result
 
     def freeze(self) -> None:
-        """Stop it in its tracks: it sees nothing any more of what reaches it."""
+        """Suspend the process, so that it handles nothing that reaches it."""
         self.signal(signal.SIGSTOP)
 
     async def arm(self, when: str) -> None:
-        """Have it kill itself around a commit, such as `before 3` or `after 3` from now on."""
-        bomb = self._folder / "bomb"
-        bomb.write_text(when, encoding="utf-8")
+        """Have it kill itself around a commit, such as `before 3` or `after 3`, counted from now."""
+        bomb_file = self._folder / "bomb"
+        bomb_file.write_text(when, encoding="utf-8")
         self.signal(signal.SIGUSR1)
         async with asyncio.timeout(PATIENCE):
-            while bomb.exists():  # noqa: ASYNC110 no event tells
+            while bomb_file.exists():  # noqa: ASYNC110  # no event says so
                 await asyncio.sleep(0.005)
 
     async def kill(self) -> None:
-        """kill -9, at this very moment."""
-        with contextlib.suppress(ProcessLookupError):  # an armed one may have done it itself just now
+        """kill -9, now."""
+        with contextlib.suppress(ProcessLookupError):  # an armed one may have just killed itself
             self.signal(signal.SIGKILL)
         assert await self.wait_for_exit() == -signal.SIGKILL
 
@@ -191,10 +192,10 @@ class GatewayProcess:
         self._current_process.send_signal(number)
 
     async def terminate(self) -> tuple[int, float]:
-        """SIGTERM; the exit code, and the seconds it took."""
-        began = time.monotonic()
+        """Send SIGTERM; returns the exit code, and the seconds it took."""
+        started_at = time.monotonic()
         self.signal(signal.SIGTERM)
-        return await self.wait_for_exit(), time.monotonic() - began
+        return await self.wait_for_exit(), time.monotonic() - started_at
 
     async def wait_for_exit(self) -> int:
         """The exit code, once it has ended by itself."""

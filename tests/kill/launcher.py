@@ -1,9 +1,8 @@
-"""The gateway's own command line with the tools of these tests, in a process of its own for each folder it is
-told.
+"""Runs the gateway's command line with the tools of these tests, in a process for each folder on stdin.
 
-A nursery has imported everything and forks a gateway when asked to, since these tests start hundreds of them.
-Told by SIGUSR1, a gateway kills itself with SIGKILL around the commit that the file `bomb` names: `before 3`
-or `after 3`.
+This process has imported everything and forks a gateway when asked to, since these tests start hundreds of
+them. On SIGUSR1 a gateway arms itself: it kills itself with SIGKILL around the commit that the file `bomb`
+names, such as `before 3` or `after 3`.
 """
 
 import os
@@ -19,7 +18,7 @@ from sqlalchemy.engine import Engine
 
 import bot.app.factory  # what `run` imports when it is called
 import tools.builtin
-from bot.__main__ import main
+from bot.cli.main import main
 from bot.db import driver
 
 TOOLS = Path(__file__).with_name("tools_found")
@@ -34,27 +33,25 @@ class CommitBomb:
         self._when = ""
 
     def arm(self, _signal: int, _frame: FrameType | None) -> None:
-        """Read when to go off, and say so by taking the file away."""
-        self._when, left = BOMB.read_text(encoding="utf-8").split()
-        self._commits_left = int(left)
+        """Read which commit to die at, and confirm by deleting the file."""
+        self._when, commits_left = BOMB.read_text(encoding="utf-8").split()
+        self._commits_left = int(commits_left)
         BOMB.unlink()
 
     def before_commit(self, *_: object) -> None:
-        """A transaction is about to be committed."""
+        """Count a commit that is about to be made."""
         self._commits_left -= 1
         if self._commits_left == 0 and self._when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
 
     def after_commit(self) -> None:
-        """A transaction was committed."""
+        """Die if the commit just made was the one."""
         if self._commits_left <= 0 and self._when == "after":
             os.kill(os.getpid(), signal.SIGKILL)
 
 
 def serve_forks() -> None:
-    """Start a gateway in each folder named on a line of stdin; print its process id and, in the end, its exit
-    code.
-    """
+    """Start a gateway in each folder named on stdin; print its process id and later its exit code."""
     tools.builtin.__path__.append(str(TOOLS))
     assert bot.app.factory
     for line in sys.stdin:
@@ -71,12 +68,10 @@ def serve_forks() -> None:
 
 def _run_gateway(folder: Path) -> NoReturn:
     os.chdir(folder)
-    nothing, log = (
-        os.open(os.devnull, os.O_RDONLY),
-        os.open("gateway.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT),
-    )
-    for ours, theirs in ((nothing, 0), (log, 1), (log, 2)):
-        os.dup2(ours, theirs)
+    devnull = os.open(os.devnull, os.O_RDONLY)
+    log = os.open("gateway.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    for descriptor, standard_descriptor in ((devnull, 0), (log, 1), (log, 2)):
+        os.dup2(descriptor, standard_descriptor)
     bomb = CommitBomb()
     signal.signal(signal.SIGUSR1, bomb.arm)
     _count_commits(bomb)
@@ -84,8 +79,8 @@ def _run_gateway(folder: Path) -> NoReturn:
     code = 1
     try:
         main()
-    except SystemExit as left:
-        code = int(left.code or 0)
+    except SystemExit as exit_request:
+        code = int(exit_request.code or 0)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -93,15 +88,15 @@ def _run_gateway(folder: Path) -> NoReturn:
 
 
 def _count_commits(bomb: CommitBomb) -> None:
-    """Tell it of every commit."""
-    commit = driver.SqliteConnection.commit
+    """Have the bomb count every commit."""
+    original_commit = driver.SqliteConnection.commit
 
-    async def committed(connection: driver.SqliteConnection) -> None:
-        await commit(connection)
+    async def commit_and_count(connection: driver.SqliteConnection) -> None:
+        await original_commit(connection)
         bomb.after_commit()
 
     event.listen(Engine, "commit", bomb.before_commit)
-    driver.SqliteConnection.commit = committed  # type: ignore[assignment,method-assign]
+    driver.SqliteConnection.commit = commit_and_count  # type: ignore[assignment,method-assign]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Killed in the middle of a backup: no half file counts, and the next process makes the whole one."""
+"""Killed in the middle of a backup: no partial file counts, and the next process makes a complete one."""
 
 import asyncio
 import sqlite3
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli import system_jobs as orders
+from bot.cli import system_jobs
 from bot.db.maintenance.backup import BackupDirectory, find_integrity_errors
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
@@ -19,42 +19,49 @@ MIB = 1 << 20
 
 @pytest.mark.timeout(180)
 async def test_in_the_middle_of_a_backup(surround: OpenEnvironment, tmp_path: Path):
-    shelf = BackupDirectory(tmp_path / "house.db", tmp_path / "backups", max_backups=3)
-    house = await surround(backup_dir=shelf.folder)
-    await house.wait_for_row("select 1 from jobs where name = 'backup'")
-    fill_database(house, 48)
+    backups = BackupDirectory(tmp_path / "gateway.db", tmp_path / "backups", max_backups=3)
+    environment = await surround(backup_dir=backups.folder)
+    await environment.wait_for_row("select 1 from jobs where name = 'backup'")
+    fill_database(environment, 48)
     for _ in range(2):
-        await order_backup(house)
+        await order_backup(environment)
         async with asyncio.timeout(PATIENCE):
-            while not any(one.stat().st_size > MIB for one in list_partial_backups(shelf)):  # noqa: ASYNC110  # another process
+            while not has_large_partial_backup(backups):  # noqa: ASYNC110  # another process
                 await asyncio.sleep(0.002)
-        await house.gateway.kill()
-        assert shelf.list_backups() == []
-        assert list_partial_backups(shelf)
-        await house.gateway.start()
-        house.ann.send("@@say:still here@@")  # nobody waits for it
-        await house.until(lambda: "still here" in house.texts())
-        await house.wait_until_idle()
-        [made] = shelf.list_backups()
-        assert find_integrity_errors(made) == []
-        assert list_partial_backups(shelf) == []
+        await environment.gateway.kill()
+        assert backups.list_backups() == []
+        assert list_partial_backups(backups)
+        await environment.gateway.start()
+        environment.ann.send("@@say:still here@@")  # the backup delays nobody
+        await environment.until(lambda: "still here" in environment.texts())
+        await environment.wait_until_idle()
+        [backup] = backups.list_backups()
+        assert find_integrity_errors(backup) == []
+        assert list_partial_backups(backups) == []
         assert (
-            house.load_rows("select state, error from inbox where kind = 'house' and state <> 'done'") == []
+            environment.load_rows("select state, error from inbox where kind = 'house' and state <> 'done'")
+            == []
         )
-        made.unlink()
+        backup.unlink()
 
 
 def fill_database(environment: KillEnvironment, size_mib: int) -> None:
-    """Make the database so much larger."""
-    with closing(sqlite3.connect(environment.folder / "house.db")) as connection, connection:
+    """Make the database larger by so many MiB."""
+    with closing(sqlite3.connect(environment.folder / "gateway.db")) as connection, connection:
         for number in range(size_mib):
             connection.execute("INSERT INTO notices VALUES (?, ?, 0)", [f"filling {number}", "x" * MIB])
 
 
 async def order_backup(environment: KillEnvironment) -> None:
     url = str(environment.settings["database_url"])
-    assert "is ordered" in await orders.run_system_job(url, "backup", now=time.time())
+    assert "is ordered" in await system_jobs.run_system_job(url, "backup", now=time.time())
+
+
+def has_large_partial_backup(backups: BackupDirectory) -> bool:
+    return any(file.stat().st_size > MIB for file in list_partial_backups(backups))
 
 
 def list_partial_backups(backups: BackupDirectory) -> list[Path]:
-    return list(backups.folder.glob(".*.partial")) if backups.folder.exists() else []
+    if not backups.folder.exists():
+        return []
+    return list(backups.folder.glob(".*.partial"))

@@ -1,6 +1,4 @@
-"""Killed just before and just after every commit of a message's way, one after the other: that is every step
-it has.
-"""
+"""Killed just before and just after every commit of a message, one after the other: that is every step."""
 
 import json
 import signal
@@ -13,28 +11,26 @@ from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import SENT_AGAIN, UNSURE, KillEnvironment
 from tests.kill.gateway import GatewayDied
 
-PROSE = write_prose(150, 1)[1:] + " "  # longer than the patterns a server looks for
+PROSE = write_prose(150, 1)[1:] + " "  # longer than the repeated patterns a server searches for
 ANSWER = (PROSE * 3).strip()
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_around_every_commit(surround: OpenEnvironment, when: str):
-    house = await surround(SimulatedEndpoint(timing=Timing(canvas_seconds=0.05)))
+    environment = await surround(SimulatedEndpoint(timing=Timing(canvas_seconds=0.05)))
     commit = 1
-    while await is_killed_on_the_way(house, f"{when} {commit}", commit):
-        await house.gateway.start()
-        await assert_answered_once(house, commit)
-        assert_tools_ran_once(house, commit)
-        house.assert_all_accounted()
+    while await is_killed_on_the_way(environment, f"{when} {commit}", commit):
+        await environment.gateway.start()
+        await assert_answered_once(environment, commit)
+        assert_tools_ran_once(environment, commit)
+        environment.assert_all_accounted()
         commit += 1
     assert commit > 12
 
 
 async def is_killed_on_the_way(environment: KillEnvironment, when: str, chat: int) -> bool:
-    """Whether the gateway killed itself on the way of a message that uses three tools and is shown block by
-    block.
-    """
+    """Whether the gateway killed itself while it answered a message with three tools, block by block."""
     await environment.gateway.arm(when)
     calls = [
         {"name": "ring", "arguments": {"address": f"{environment.bells.url}/ring-{chat}"}},
@@ -52,15 +48,15 @@ async def is_killed_on_the_way(environment: KillEnvironment, when: str, chat: in
 
 
 async def assert_answered_once(environment: KillEnvironment, chat: int) -> None:
-    """The answer is there; or it is said that nobody knows, and it comes when the person wants it."""
+    """Assert that the answer is there; or that its doubt is said, and it comes when the user asks for it."""
     await environment.until(lambda: ANSWER in environment.texts(chat) or environment.doubtful_messages(chat))
     await environment.wait_until_idle()
     doubts = environment.doubtful_messages(chat)
     if doubts:
         assert environment.texts(chat).count(ANSWER) <= 1
-        seen = len(environment.texts(chat))
+        text_count = len(environment.texts(chat))
         environment.api.person(chat).tap(doubts[0], "Send again")
-        await environment.until(lambda: len(environment.texts(chat)) > seen)
+        await environment.until(lambda: len(environment.texts(chat)) > text_count)
         await environment.wait_until_idle()
         assert environment.texts(chat)[-2:] == [SENT_AGAIN, ANSWER]
     else:
@@ -70,15 +66,15 @@ async def assert_answered_once(environment: KillEnvironment, chat: int) -> None:
 
 
 def assert_tools_ran_once(environment: KillEnvironment, chat: int) -> None:
-    """What may not be repeated was not, and is said to be unknown if it began and its end was not seen."""
+    """Assert that unrepeatable tools ran once, or at most once with an outcome that is said to be unknown."""
     rows = "select name, outcome from tool_calls join turns on turns.id = tool_calls.turn where lane = '{}'"
     outcomes = dict(environment.load_rows(rows.format(chat)))
     assert set(outcomes) == {"ring", "look", "remember"}
     assert outcomes["look"] == "ok"
     assert environment.bells.rung[f"look-{chat}"] in {1, 2}
-    times = {
+    run_counts = {
         "ring": environment.bells.rung[f"ring-{chat}"],
         "remember": len(environment.load_rows(f"select 1 from notes where lane = '{chat}'")),
     }
-    for tool, count in times.items():
+    for tool, count in run_counts.items():
         assert count == 1 or (count, outcomes[tool]) == (0, "unknown")

@@ -1,4 +1,4 @@
-"""Killed around every commit of a /forget: it is finished after the restart, and no byte of a text is left."""
+"""Killed around every commit of a /forget: it is finished after the restart, and no byte of text is left."""
 
 import signal
 from pathlib import Path
@@ -15,36 +15,38 @@ FORGOTTEN = "Forgotten: of this chat I keep figures only, and what I named befor
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_around_every_commit(surround: OpenEnvironment, when: str):
-    house = await surround()
+    environment = await surround()
     commit = 1
-    while await is_killed_on_the_way(house, f"{when} {commit}", commit):
-        await house.gateway.start()
-        await assert_forgotten(house, commit)
+    while await is_killed_on_the_way(environment, f"{when} {commit}", commit):
+        await environment.gateway.start()
+        await assert_forgotten(environment, commit)
         commit += 1
     try:
-        await assert_forgotten(house, commit)
-    except GatewayDied:  # a commit of the house's own came late, and it was armed for so many
-        await house.gateway.start()
-        await assert_forgotten(house, commit)
+        await assert_forgotten(environment, commit)
+    except GatewayDied:  # a commit of the gateway itself came late, and was the one it was armed for
+        await environment.gateway.start()
+        await assert_forgotten(environment, commit)
     assert commit > 6
 
 
 @pytest.mark.timeout(180)
-async def test_while_what_runs_is_being_stopped(surround: OpenEnvironment):
-    house = await surround()
-    house.endpoint.hold()
-    house.ann.send(f"Is {canary(ANN)} there?")
-    await house.wait_for_requests()
-    house.ann.send("/forget")
-    await house.until(lambda: any("Keep it" in str(one.buttons) for one in house.messages()))
-    question = next(one for one in house.messages() if "Keep it" in str(one.buttons))
-    house.gateway.freeze()
-    house.ann.tap(question, "Forget it all")
-    await house.gateway.kill()
-    house.endpoint.release()
-    await house.gateway.start()
-    await assert_forgotten(house, ANN)
-    assert house.load_rows("select 1 from messages") == []
+async def test_while_the_running_turn_is_being_stopped(surround: OpenEnvironment):
+    environment = await surround()
+    environment.endpoint.hold()
+    environment.ann.send(f"Is {canary(ANN)} there?")
+    await environment.wait_for_requests()
+    environment.ann.send("/forget")
+    await environment.until(
+        lambda: any("Keep it" in str(message.buttons) for message in environment.messages())
+    )
+    question = next(message for message in environment.messages() if "Keep it" in str(message.buttons))
+    environment.gateway.freeze()
+    environment.ann.tap(question, "Forget it all")
+    await environment.gateway.kill()
+    environment.endpoint.release()
+    await environment.gateway.start()
+    await assert_forgotten(environment, ANN)
+    assert environment.load_rows("select 1 from messages") == []
 
 
 def canary(chat: int) -> str:
@@ -52,7 +54,7 @@ def canary(chat: int) -> str:
 
 
 async def is_killed_on_the_way(environment: KillEnvironment, when: str, chat: int) -> bool:
-    """Whether the gateway killed itself between the tap on the button and the end of it."""
+    """Whether the gateway killed itself between the tap on the button and the end of the deletion."""
     person = environment.api.person(chat)
     note = f'@@tool:remember {{"note": "{canary(chat)} likes tea"}}@@'
     person.send(f"Is {canary(chat)} there? {note}@@say:Yes, {canary(chat)}.@@")
@@ -73,7 +75,7 @@ async def is_killed_on_the_way(environment: KillEnvironment, when: str, chat: in
 
 
 async def assert_forgotten(environment: KillEnvironment, chat: int) -> None:
-    """It is told once, or that nobody knows whether it was; and it is true."""
+    """Assert that the chat was notified at most once, or its doubt is said; and that nothing is left."""
     await environment.until(
         lambda: FORGOTTEN in environment.texts(chat) or environment.doubtful_messages(chat)
     )

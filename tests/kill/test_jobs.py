@@ -1,5 +1,6 @@
-"""Killed around every commit between due and done, of a reminder and of a task: each due time is done once,
-or it is said that nobody knows; and what came of it is noted.
+"""Killed around every commit between due and done, of a reminder and of a task.
+
+Each due time is done once, or its doubt is said; and its outcome is recorded.
 """
 
 import sqlite3
@@ -16,25 +17,25 @@ HOURLY = "DTSTART:20260101T000000\nRRULE:FREQ=HOURLY"
 
 
 def add_due_job(environment: KillEnvironment, chat: int, kind: str, text: str) -> tuple[int, float]:
-    """A job that was due a moment ago; its id and that moment."""
+    """Store a job that was due a moment ago; returns its id and that moment."""
     now = time.time()
-    with closing(sqlite3.connect(environment.folder / "house.db", timeout=30)) as connection, connection:
+    with closing(sqlite3.connect(environment.folder / "gateway.db", timeout=30)) as connection, connection:
         row = (kind, chat, str(chat), text, HOURLY, "UTC", now, now)
         columns = "kind, person, lane, text, rule, zone, next_due, made_at"
-        made = connection.execute(f"insert into jobs ({columns}) values (?, ?, ?, ?, ?, ?, ?, ?)", row)
-        assert made.lastrowid is not None
-        return made.lastrowid, now
+        cursor = connection.execute(f"insert into jobs ({columns}) values (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid, now
 
 
 async def greet(environment: KillEnvironment, chat: int) -> None:
-    """Somebody has written to the bot before, and been answered."""
+    """Let a user write to the bot and be answered: a bot may not write first."""
     environment.api.person(chat).send("@@say:Hello.@@")
     await environment.until(lambda: "Hello." in environment.texts(chat))
     await environment.wait_until_idle()
 
 
-async def wait_until_noted(environment: KillEnvironment, job: int) -> None:
-    """Wait until the due time is done and what came of it is noted."""
+async def wait_until_recorded(environment: KillEnvironment, job: int) -> None:
+    """Wait until the due time is done and its outcome is recorded."""
     await environment.wait_for_row(
         f"select 1 from jobs where id = {job} and last_done is not null and failures = 0"
     )
@@ -45,33 +46,33 @@ async def wait_until_noted(environment: KillEnvironment, job: int) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("kind", ["reminder", "task"])
 async def test_around_every_commit_between_due_and_done(surround: OpenEnvironment, kind: str, when: str):
-    """Before each odd commit and after each even one, until it lives: reading transactions count, too."""
-    house = await surround()
+    """Before each odd commit and after each even one, until it survives; read transactions count, too."""
+    environment = await surround()
     commit = 1 if when == "before" else 2
-    while await is_killed_on_the_way(house, kind, when, commit):
+    while await is_killed_on_the_way(environment, kind, when, commit):
         commit += 2
     assert commit > 7
-    house.assert_all_accounted()
+    environment.assert_all_accounted()
 
 
 async def is_killed_on_the_way(environment: KillEnvironment, kind: str, when: str, commit: int) -> bool:
-    """Whether the gateway killed itself between what is due and what is done and noted, which it is once
-    either way.
-    """
-    chat, wanted = 100 + commit, "⏰ tea" if kind == "reminder" else "There you are."
+    """Whether the gateway killed itself between due and done; the job is done once either way."""
+    chat = 100 + commit
+    expected_text = "⏰ tea" if kind == "reminder" else "There you are."
+    job_text = "tea" if kind == "reminder" else f"@@say:{expected_text}@@"
     await greet(environment, chat)
     await environment.gateway.arm(f"{when} {commit}")
-    job, moment = add_due_job(environment, chat, kind, "tea" if kind == "reminder" else f"@@say:{wanted}@@")
+    job, due_at = add_due_job(environment, chat, kind, job_text)
     has_died = False
     try:
-        await environment.gateway.while_alive(wait_until_noted(environment, job))
+        await environment.gateway.while_alive(wait_until_recorded(environment, job))
     except GatewayDied:
         has_died = True
         await environment.gateway.wait_for_exit()
         await environment.gateway.start()
-        await wait_until_noted(environment, job)
-    seen = [text for text in environment.texts(chat) if wanted in text]
-    assert len(seen) == 1 or (not seen and environment.doubtful_messages(chat))
-    assert environment.load_rows(f"select due_at, state from inbox where job = {job}") == [(moment, "done")]
-    assert environment.load_rows(f"select next_due > {moment} from jobs where id = {job}") == [(1,)]
+        await wait_until_recorded(environment, job)
+    matching_texts = [text for text in environment.texts(chat) if expected_text in text]
+    assert len(matching_texts) == 1 or (not matching_texts and environment.doubtful_messages(chat))
+    assert environment.load_rows(f"select due_at, state from inbox where job = {job}") == [(due_at, "done")]
+    assert environment.load_rows(f"select next_due > {due_at} from jobs where id = {job}") == [(1,)]
     return has_died

@@ -1,4 +1,4 @@
-"""Killed over and over at random moments: nothing is lost, nothing is answered twice, and doubt is said."""
+"""Killed at random moments, many times: nothing is lost, nothing is answered twice, and doubt is said."""
 
 import itertools
 import json
@@ -13,59 +13,66 @@ from tests.kill.conftest import OpenEnvironment
 from tests.kill.crowd import STOP, Chatter, Reaper, Waverer, expected_words
 from tests.kill.environment import KillEnvironment
 
-CHATS, MESSAGES, KILLS = 12, 300, 50
+CHATS = 12
+MESSAGES = 300
+KILLS = 50
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [1])
 async def test_a_sweep_of_kills(surround: OpenEnvironment, seed: int):
-    house = await surround(crowd.build_endpoint(), model_max_tokens=4096, start=False)
-    chatters = await sweep_with_kills(house, Chatter, seed, MESSAGES, KILLS)
-    assert_all_answered(house, chatters)
-    assert_stored_once(house, [pair for chatter in chatters for pair in chatter.sent])
+    environment = await surround(crowd.build_endpoint(), model_max_tokens=4096, start=False)
+    chatters = await sweep_with_kills(environment, Chatter, seed, MESSAGES, KILLS)
+    assert_all_answered(environment, chatters)
+    assert_stored_once(environment, [pair for chatter in chatters for pair in chatter.sent])
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [2])
 async def test_a_sweep_of_kills_among_people_who_change_their_minds(surround: OpenEnvironment, seed: int):
-    house = await surround(crowd.build_endpoint(), model_max_tokens=4096, start=False)
-    chatters = await sweep_with_kills(house, Waverer, seed, MESSAGES // 2, KILLS // 2)
-    assert_all_answered(house, chatters, needs_all=False)
-    undone = house.load_rows("select id from inbox where shape = 'text' and turn is null and error is null")
+    environment = await surround(crowd.build_endpoint(), model_max_tokens=4096, start=False)
+    chatters = await sweep_with_kills(environment, Waverer, seed, MESSAGES // 2, KILLS // 2)
+    assert_all_answered(environment, chatters, needs_all=False)
+    undone = environment.load_rows(
+        "select id from inbox where shape = 'text' and turn is null and error is null"
+    )
     assert undone == []
-    known = {row[0] for row in house.load_rows("select message_id from outbox where state = 'done'")}
-    shown = [message for chatter in chatters for message in house.messages(chatter.person.id)]
+    delivered_ids = {
+        row[0] for row in environment.load_rows("select message_id from outbox where state = 'done'")
+    }
+    shown_messages = [message for chatter in chatters for message in environment.messages(chatter.person.id)]
     assert not [
-        one for one in shown if one.message_id in known and any(b["text"] == STOP for b in one.buttons)
+        message
+        for message in shown_messages
+        if message.message_id in delivered_ids and any(button["text"] == STOP for button in message.buttons)
     ]
 
 
 async def sweep_with_kills(
     environment: KillEnvironment, kind: type[Chatter], seed: int, messages: int, kills: int
 ) -> list[Chatter]:
-    """The people, once they have written so many messages or more, at so many kills or more."""
+    """Let users write at least so many messages, at least so many kills; returns the users."""
     reaper = Reaper(environment, random.Random(seed))
     numbers = itertools.takewhile(lambda n: n < messages or reaper.kills < kills, itertools.count())
-    people = [
+    chatters = [
         kind(environment, environment.api.person(100 + n), random.Random(seed * 100 + n), numbers)
         for n in range(CHATS)
     ]
-    await crowd.sweep(environment, reaper, people)
-    wrote = sum(len(one.sent) for one in people)
+    await crowd.sweep(environment, reaper, chatters)
+    message_count = sum(len(chatter.sent) for chatter in chatters)
     doubts = len(environment.load_rows("select 1 from outbox where state = 'unknown'"))
     sys.stdout.write(
-        f"seed {seed}: {wrote} messages, {reaper.kills} kills, {doubts} sends of unknown outcome\n"
+        f"seed {seed}: {message_count} messages, {reaper.kills} kills, {doubts} sends of unknown outcome\n"
     )
-    assert (wrote >= messages, reaper.kills >= kills) == (True, True)
-    return people
+    assert message_count >= messages
+    assert reaper.kills >= kills
+    return chatters
 
 
 def assert_all_answered(
     environment: KillEnvironment, chatters: Sequence[Chatter], *, needs_all: bool = True
 ) -> None:
-    """Every answer is there once; or twice at most where that was in doubt, or where the person wanted it
-    again.
-    """
+    """Assert that every answer is there once, and twice only if it was in doubt or asked for."""
     environment.assert_all_accounted()
     rows = environment.load_rows(
         "select state, copy_of, body from outbox where body is not null and about is null"
@@ -89,15 +96,15 @@ def assert_all_answered(
 
 
 def assert_in_order(texts: list[str], sent: list[str], doubted: list[str]) -> None:
-    """What was never in doubt stands in the order it was asked for."""
+    """Assert that answers which were never in doubt stand in the order of their messages."""
     certain = [name for name in sent if not any(f"B{name}" in body for body in doubted)]
-    everything = "\n".join(texts)
-    places = [everything.index(f"B{name}") for name in certain if f"B{name}" in everything]
-    assert places == sorted(places)
+    all_text = "\n".join(texts)
+    positions = [all_text.index(f"B{name}") for name in certain if f"B{name}" in all_text]
+    assert positions == sorted(positions)
 
 
 def assert_stored_once(environment: KillEnvironment, sent: list[tuple[str, str]]) -> None:
-    """Each message was kept once; what tools did, they did once."""
+    """Assert that each message was stored once, and each tool took effect once."""
     texts = [text for (text,) in environment.load_rows("select text from messages where role = 'user'")]
     outcomes = {
         (name, json.loads(arguments).get("address", "")[-3:]): outcome

@@ -1,4 +1,4 @@
-"""The corridor goes on whatever a runner does, and ends when it is told to."""
+"""The worker continues whatever a runner does, and ends when it is drained."""
 
 import asyncio
 import contextlib
@@ -8,46 +8,18 @@ from dataclasses import dataclass, field
 
 import pytest
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db import retry as patience
+from bot.db import retry
 from bot.db.engine import Database
 from bot.db.queues import inbox
 from bot.db.queues.inbox import IncomingUpdate
-from bot.db.tables import inbox as table
+from bot.db.tables import inbox as inbox_table
 from bot.domain import InboxItem, Lane
-from bot.errors import StoreUnavailable
-from bot.queue import worker as room
 from bot.queue.worker import Worker
+from tests.support.flaky_database import FlakyDatabase
 
 LANE = Lane(7)
 RunItems = Callable[[tuple[InboxItem, ...]], Awaitable[None]]
-
-
-class FlakyDatabase(Database):
-    """A database that cannot be written while `full` is set; `durable` is what was asked of its last
-    transaction.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.full = False
-        self.refused_count = 0
-        self.durable = False
-
-    @contextlib.asynccontextmanager
-    async def transaction(self, *, durable: bool = True) -> AsyncIterator[AsyncConnection]:
-        if self.full:
-            self.refused_count += 1
-            raise StoreUnavailable("the disk is full")
-        self.durable = durable
-        async with self.database.transaction(durable=durable) as tx:
-            yield tx
-
-    @contextlib.asynccontextmanager
-    async def read_transaction(self) -> AsyncIterator[AsyncConnection]:
-        async with self.database.read_transaction() as tx:
-            yield tx
 
 
 @dataclass
@@ -59,15 +31,18 @@ class WorkerHarness:
     cannot_give_up: bool = False
 
     async def store_items(self, *numbers: int, lane: Lane | None = LANE) -> None:
-        arrived = [
+        updates = [
             IncomingUpdate(number, "text", lane, 7, "{}", stale=False, not_before=None) for number in numbers
         ]
         async with self.database.database.transaction() as tx:
-            await inbox.store(tx, arrived, now=time.time())
+            await inbox.store(tx, updates, now=time.time())
 
     async def load_states(self) -> list[tuple[str, str | None]]:
         async with self.database.read_transaction() as tx:
-            return [(row.state, row.error) for row in await tx.execute(select(table).order_by(table.c.id))]
+            return [
+                (row.state, row.error)
+                for row in await tx.execute(select(inbox_table).order_by(inbox_table.c.id))
+            ]
 
     async def mark_done(self, items: tuple[InboxItem, ...]) -> None:
         async with self.database.transaction() as tx:
@@ -106,180 +81,181 @@ class WorkerHarness:
 
 
 @pytest.fixture
-def corridor(database: Database, monkeypatch: pytest.MonkeyPatch) -> WorkerHarness:
-    monkeypatch.setattr(patience, "RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(room, "AGAIN_SECONDS", 0.01)
-    made = WorkerHarness(FlakyDatabase(database), run=lambda items: made.mark_done(items))
-    return made
+def harness(database: Database, monkeypatch: pytest.MonkeyPatch) -> WorkerHarness:
+    monkeypatch.setattr(retry, "RETRY_SECONDS", 0.01)
+    worker_harness = WorkerHarness(FlakyDatabase(database), run=lambda items: worker_harness.mark_done(items))
+    return worker_harness
 
 
-async def test_what_arrives_is_run_and_the_lane_is_busy_meanwhile(corridor: WorkerHarness):
-    busy: list[bool] = []
+async def test_what_arrives_is_run_and_the_lane_is_busy_meanwhile(harness: WorkerHarness):
+    was_busy: list[bool] = []
 
-    async def look(items: tuple[InboxItem, ...]) -> None:
-        busy.append(worker.is_busy(LANE))
-        await corridor.mark_done(items)
+    async def check_busy(items: tuple[InboxItem, ...]) -> None:
+        was_busy.append(worker.is_busy(LANE))
+        await harness.mark_done(items)
 
-    corridor.run = look
-    await corridor.store_items(1)
-    async with corridor.run_worker() as worker:
-        await corridor.item_ended.wait()
-    assert busy == [True]
+    harness.run = check_busy
+    await harness.store_items(1)
+    async with harness.run_worker() as worker:
+        await harness.item_ended.wait()
+    assert was_busy == [True]
     assert not worker.is_busy(LANE)
 
 
-async def test_a_runner_that_fails_has_its_item_set_aside_and_its_words_stay_in_the_log(
-    corridor: WorkerHarness,
+async def test_an_item_whose_runner_fails_is_set_aside_and_the_error_stays_in_the_log(
+    harness: WorkerHarness,
 ):
     async def fail(items: tuple[InboxItem, ...]) -> None:
         raise RuntimeError("https://api.telegram.org/bot123:SECRET/getMe")
 
-    corridor.run = fail
-    await corridor.store_items(1)
-    async with corridor.run_worker():
-        await corridor.item_ended.wait()
-    assert await corridor.load_states() == [("dead", "The log says why.")]
-    assert corridor.give_up_reasons == ["The log says why."]
+    harness.run = fail
+    await harness.store_items(1)
+    async with harness.run_worker():
+        await harness.item_ended.wait()
+    assert await harness.load_states() == [("dead", "The log says why.")]
+    assert harness.give_up_reasons == ["The log says why."]
 
 
-async def test_a_lane_goes_on_even_if_nobody_can_be_told_of_a_failure(corridor: WorkerHarness):
+async def test_a_lane_continues_even_if_nobody_can_be_notified_of_a_failure(harness: WorkerHarness):
     async def fail_once(items: tuple[InboxItem, ...]) -> None:
         if items[0].id == 1:
-            await corridor.store_items(2)
+            await harness.store_items(2)
             worker.wake()
             raise RuntimeError
-        await corridor.mark_done(items)
+        await harness.mark_done(items)
 
-    corridor.run, corridor.cannot_give_up = fail_once, True
-    await corridor.store_items(1)
-    async with corridor.run_worker() as worker:
-        await corridor.item_ended.wait()
-    assert [state for state, _ in await corridor.load_states()] == ["dead", "done"]
+    harness.run = fail_once
+    harness.cannot_give_up = True
+    await harness.store_items(1)
+    async with harness.run_worker() as worker:
+        await harness.item_ended.wait()
+    assert [state for state, _ in await harness.load_states()] == ["dead", "done"]
 
 
-async def test_a_database_that_cannot_be_written_is_waited_for(corridor: WorkerHarness):
+async def test_a_database_that_cannot_be_written_is_waited_for(harness: WorkerHarness):
     async def run(items: tuple[InboxItem, ...]) -> None:
-        if corridor.database.refused_count < 3:
-            corridor.database.full = True
-            asyncio.get_running_loop().call_later(0.1, setattr, corridor.database, "full", False)
-        await corridor.mark_done(items)
+        if harness.database.refused_count < 3:
+            harness.database.full = True
+            asyncio.get_running_loop().call_later(0.1, setattr, harness.database, "full", False)
+        await harness.mark_done(items)
 
-    corridor.run = run
-    corridor.database.full = True
-    await corridor.store_items(1)
-    async with corridor.run_worker():
-        asyncio.get_running_loop().call_later(0.05, setattr, corridor.database, "full", False)
-        await corridor.item_ended.wait()
-    assert await corridor.load_states() == [("done", None)]
-    assert corridor.give_up_reasons == []
-    assert corridor.database.refused_count >= 2
+    harness.run = run
+    harness.database.full = True
+    await harness.store_items(1)
+    async with harness.run_worker():
+        asyncio.get_running_loop().call_later(0.05, setattr, harness.database, "full", False)
+        await harness.item_ended.wait()
+    assert await harness.load_states() == [("done", None)]
+    assert harness.give_up_reasons == []
+    assert harness.database.refused_count >= 2
 
 
-async def test_it_ends_while_the_database_cannot_be_written(corridor: WorkerHarness):
-    corridor.database.full = True
-    async with asyncio.timeout(30.0), corridor.run_worker(grace_seconds=0.05):
+async def test_it_ends_while_the_database_cannot_be_written(harness: WorkerHarness):
+    harness.database.full = True
+    async with asyncio.timeout(30.0), harness.run_worker(grace_seconds=0.05):
         await asyncio.sleep(0.05)
-    assert corridor.database.refused_count
+    assert harness.database.refused_count
 
 
-async def test_giving_up_waits_for_the_database_too(corridor: WorkerHarness):
+async def test_giving_up_waits_for_the_database_too(harness: WorkerHarness):
     async def fail(items: tuple[InboxItem, ...]) -> None:
-        corridor.database.full = True
-        asyncio.get_running_loop().call_later(0.05, setattr, corridor.database, "full", False)
+        harness.database.full = True
+        asyncio.get_running_loop().call_later(0.05, setattr, harness.database, "full", False)
         raise RuntimeError
 
-    corridor.run = fail
-    await corridor.store_items(1)
-    async with corridor.run_worker():
-        await corridor.item_ended.wait()
-    assert [state for state, _ in await corridor.load_states()] == ["dead"]
+    harness.run = fail
+    await harness.store_items(1)
+    async with harness.run_worker():
+        await harness.item_ended.wait()
+    assert [state for state, _ in await harness.load_states()] == ["dead"]
 
 
-async def test_what_runs_longer_than_the_grace_is_cancelled_and_new_at_the_next_start(
-    corridor: WorkerHarness,
+async def test_what_runs_longer_than_the_grace_period_is_cancelled_and_new_at_the_next_start(
+    harness: WorkerHarness,
 ):
-    began = asyncio.Event()
+    has_begun = asyncio.Event()
 
     async def hang(items: tuple[InboxItem, ...]) -> None:
-        began.set()
+        has_begun.set()
         await asyncio.Event().wait()
 
-    corridor.run = hang
-    await corridor.store_items(1)
-    async with corridor.run_worker(grace_seconds=0.01):
-        await began.wait()
-    assert [state for state, _ in await corridor.load_states()] == ["running"]
-    corridor.run = corridor.mark_done
-    async with corridor.run_worker():
-        await corridor.item_ended.wait()
-    assert [state for state, _ in await corridor.load_states()] == ["done"]
+    harness.run = hang
+    await harness.store_items(1)
+    async with harness.run_worker(grace_seconds=0.01):
+        await has_begun.wait()
+    assert [state for state, _ in await harness.load_states()] == ["running"]
+    harness.run = harness.mark_done
+    async with harness.run_worker():
+        await harness.item_ended.wait()
+    assert [state for state, _ in await harness.load_states()] == ["done"]
 
 
-async def test_a_failure_in_a_group_of_tasks_is_no_end_of_the_house(corridor: WorkerHarness):
+async def test_a_failure_in_a_task_group_does_not_end_the_worker(harness: WorkerHarness):
     """A group whose task failed leaves its parent marked as being cancelled, which it is not."""
 
     async def fail(items: tuple[InboxItem, ...]) -> None:
-        async def one() -> None:
+        async def fail_in_task() -> None:
             raise RuntimeError
 
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(one())
+            tasks.create_task(fail_in_task())
 
-    corridor.run = fail
-    await corridor.store_items(1)
-    async with corridor.run_worker():
-        await corridor.item_ended.wait()
-    assert [state for state, _ in await corridor.load_states()] == ["dead"]
+    harness.run = fail
+    await harness.store_items(1)
+    async with harness.run_worker():
+        await harness.item_ended.wait()
+    assert [state for state, _ in await harness.load_states()] == ["dead"]
 
 
-async def test_what_stumbles_over_its_own_end_is_not_set_aside(corridor: WorkerHarness):
-    began = asyncio.Event()
+async def test_an_item_that_fails_while_it_is_cancelled_is_not_set_aside(harness: WorkerHarness):
+    has_begun = asyncio.Event()
 
     async def hang(items: tuple[InboxItem, ...]) -> None:
         try:
-            began.set()
+            has_begun.set()
             await asyncio.Event().wait()
         finally:
             raise RuntimeError("nobody takes this any more")
 
-    corridor.run = hang
-    await corridor.store_items(1)
-    async with corridor.run_worker(grace_seconds=0.01):
-        await began.wait()
-    assert [state for state, _ in await corridor.load_states()] == ["running"]
-    assert corridor.give_up_reasons == []
+    harness.run = hang
+    await harness.store_items(1)
+    async with harness.run_worker(grace_seconds=0.01):
+        await has_begun.wait()
+    assert [state for state, _ in await harness.load_states()] == ["running"]
+    assert harness.give_up_reasons == []
 
 
-async def test_what_arrives_while_it_drains_waits_for_the_next_start(corridor: WorkerHarness):
-    worker = corridor.build_worker()
+async def test_what_arrives_during_draining_waits_for_the_next_start(harness: WorkerHarness):
+    worker = harness.build_worker()
     worker.drain()
-    await corridor.store_items(1)
+    await harness.store_items(1)
     await worker.run()
-    assert [state for state, _ in await corridor.load_states()] == ["new"]
+    assert [state for state, _ in await harness.load_states()] == ["new"]
 
 
 async def test_a_lane_stays_busy_when_its_next_item_begins_before_the_last_one_has_left(
-    corridor: WorkerHarness,
+    harness: WorkerHarness,
 ):
-    second, leave = asyncio.Event(), asyncio.Event()
-    busy: list[bool] = []
+    second_begun = asyncio.Event()
+    may_end = asyncio.Event()
+    was_busy: list[bool] = []
 
-    async def linger(items: tuple[InboxItem, ...]) -> None:
+    async def end_slowly(items: tuple[InboxItem, ...]) -> None:
         if items[0].id == 1:
-            await corridor.store_items(2)
-            await corridor.mark_done(items)  # a courtesy call after this takes a while
+            await harness.store_items(2)
+            await harness.mark_done(items)  # a best-effort call after this takes a while
             worker.wake()
-            await second.wait()
-            asyncio.get_running_loop().call_later(0.01, leave.set)
+            await second_begun.wait()
+            asyncio.get_running_loop().call_later(0.01, may_end.set)
         else:
-            second.set()
-            await leave.wait()
-            busy.append(worker.is_busy(LANE))
-            await corridor.mark_done(items)
+            second_begun.set()
+            await may_end.wait()
+            was_busy.append(worker.is_busy(LANE))
+            await harness.mark_done(items)
 
-    corridor.run = linger
-    await corridor.store_items(1)
-    async with corridor.run_worker() as worker:
-        await leave.wait()
-    assert busy == [True]
+    harness.run = end_slowly
+    await harness.store_items(1)
+    async with harness.run_worker() as worker:
+        await may_end.wait()
+    assert was_busy == [True]
     assert not worker.is_busy(LANE)

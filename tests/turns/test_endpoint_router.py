@@ -1,4 +1,4 @@
-"""Two endpoints: where a turn is answered and who signs; through the whole house over loopback."""
+"""Two endpoints: where a turn is answered and who signs; through the whole gateway over loopback."""
 
 import json
 from dataclasses import replace
@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from bot.db.conversations import turns as stored
-from bot.db.conversations.turns import NewTurn
+from bot.db.conversations.turns import NewTurn, open_turn, set_endpoint
 from bot.db.engine import Database
 from bot.db.tables import model_calls, tool_calls, turns
 from bot.domain import Message
 from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, format_tool_call
-from bot.turns import endpoints
-from bot.turns import model_caller as asking
+from bot.turns import model_caller
 from bot.turns.endpoint_router import EndpointRoute, EndpointRouter
+from bot.turns.endpoints import ModelEndpoint
 from tests.support.gateway import ADMIN
 from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, make_reply
 from tests.support.two_endpoints import MODEL, SIGNATURE, button_labels, open_two_endpoints
@@ -29,7 +28,7 @@ async def test_the_first_answers_while_it_can_and_signs_nothing(tmp_path: Path):
     assert await both.load_rows(turns, "endpoint", "endpoint_why") == [("main", UNLESS_DOWN)]
 
 
-async def test_the_first_is_down_the_second_answers_and_signs_and_the_next_turn_is_the_firsts_again(
+async def test_while_the_first_is_down_the_second_answers_and_signs_but_not_the_next_turn(
     tmp_path: Path,
 ):
     async with open_two_endpoints(tmp_path) as both:
@@ -51,7 +50,7 @@ async def test_the_first_is_down_the_second_answers_and_signs_and_the_next_turn_
     ]
 
 
-async def test_while_the_first_is_known_to_be_away_one_try_tells_that_it_still_is(tmp_path: Path):
+async def test_while_the_first_is_known_to_be_away_one_attempt_is_enough(tmp_path: Path):
     async with open_two_endpoints(tmp_path) as both:
         both.main.inject_fault("busy", times=None)
         await both.send("@@say:here@@")
@@ -59,7 +58,7 @@ async def test_while_the_first_is_known_to_be_away_one_try_tells_that_it_still_i
     assert (await both.load_calls())[3:] == [("main", "failed", None), ("fallback", "ok", "fallback")]
 
 
-async def test_what_refuses_twice_is_left_for_the_second(tmp_path: Path):
+async def test_after_two_refusals_the_turn_continues_at_the_second(tmp_path: Path):
     async with open_two_endpoints(
         tmp_path, SimulatedEndpoint(api_key="right"), model_api_key="wrong"
     ) as both:
@@ -71,7 +70,7 @@ async def test_what_refuses_twice_is_left_for_the_second(tmp_path: Path):
     ]
 
 
-async def test_both_refuse_and_it_is_said(tmp_path: Path):
+async def test_when_both_refuse_the_answer_says_so(tmp_path: Path):
     async with open_two_endpoints(
         tmp_path, SimulatedEndpoint(api_key="right"), model_api_key="wrong"
     ) as both:
@@ -85,12 +84,11 @@ async def test_both_refuse_and_it_is_said(tmp_path: Path):
     ]
 
 
-async def test_both_are_down_each_is_tried_until_patience_ends(
+async def test_when_both_are_down_each_is_tried_until_patience_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(
-        asking, "BACKOFF_SECONDS", (0.0, 0.0, 5.0)
-    )  # the last one alone is longer than the patience
+    # The last one alone is longer than the patience.
+    monkeypatch.setattr(model_caller, "BACKOFF_SECONDS", (0.0, 0.0, 5.0))
     async with open_two_endpoints(tmp_path, model_wait=4.5) as both:
         both.main.inject_fault("busy", times=None)
         both.fallback.inject_fault("busy", times=None)
@@ -107,7 +105,7 @@ async def test_both_are_down_each_is_tried_until_patience_ends(
     ]
 
 
-async def test_a_turn_that_finds_the_second_down_too_comes_back_to_the_first(tmp_path: Path):
+async def test_a_turn_that_finds_the_second_down_too_returns_to_the_first(tmp_path: Path):
     async with open_two_endpoints(tmp_path) as both:
         both.main.inject_fault("busy", times=2)
         both.fallback.inject_fault("busy", times=2)
@@ -124,12 +122,12 @@ async def test_a_turn_that_finds_the_second_down_too_comes_back_to_the_first(tmp
     ]
 
 
-async def test_the_same_turn_goes_on_and_no_tool_runs_again(tmp_path: Path):
-    def dies_after_its_first_reply(request: ChatRequest) -> str:
+async def test_the_same_turn_continues_and_no_tool_runs_again(tmp_path: Path):
+    def fail_after_first_reply(request: ChatRequest) -> str:
         first.inject_fault("busy", times=None)
         return format_tool_call("calculate", {"expression": "6*7"})
 
-    first = SimulatedEndpoint(brain=dies_after_its_first_reply)
+    first = SimulatedEndpoint(brain=fail_after_first_reply)
     async with open_two_endpoints(tmp_path, first) as both:
         both.fallback.brain = lambda request: "It is " + str(request.messages[-1]["content"])
         assert (await both.send("what is 6*7?")).endswith(SIGNATURE)
@@ -140,7 +138,7 @@ async def test_the_same_turn_goes_on_and_no_tool_runs_again(tmp_path: Path):
             "tool",
         ]
     assert await both.load_rows(tool_calls, "name", "outcome") == [("calculate", "ok")]
-    assert [where for where, _, _ in await both.load_calls()] == ["main", "main", "main", "fallback"]
+    assert [role for role, _, _ in await both.load_calls()] == ["main", "main", "main", "fallback"]
 
 
 async def test_tools_work_at_the_second_too(tmp_path: Path):
@@ -172,7 +170,7 @@ async def test_an_answer_cut_at_the_second_is_signed_and_can_be_continued(tmp_pa
         assert both.main.requests == []
 
 
-async def test_what_was_asked_of_the_second_is_retried_there(tmp_path: Path):
+async def test_a_turn_of_the_second_is_retried_there(tmp_path: Path):
     async with open_two_endpoints(tmp_path) as both:
         await both.send("/deep @@say:far@@")
         both.gateway.ann.send("/retry")
@@ -181,7 +179,7 @@ async def test_what_was_asked_of_the_second_is_retried_there(tmp_path: Path):
         assert (await both.send("@@say:only now@@", 3)).endswith(SIGNATURE)
         both.gateway.ann.send("/retry")
         assert await both.wait_for_answer(4) == "only now"
-    assert [where for where, outcome, _ in await both.load_calls() if outcome == "ok"] == [
+    assert [role for role, outcome, _ in await both.load_calls() if outcome == "ok"] == [
         "fallback",
         "fallback",
         "fallback",
@@ -196,14 +194,14 @@ async def test_deep_while_the_second_is_down_is_answered_by_the_first_which_says
             await both.send("/deep @@say:near@@")
             == "near\n\n— written by diffusiongemma, not by the second model"
         )
-    assert [(where, again) for where, _, again in await both.load_calls()] == [
+    assert [(role, again) for role, _, again in await both.load_calls()] == [
         ("fallback", None),
         ("fallback", "away"),
         ("main", "main"),
     ]
 
 
-async def test_hard_turns_go_to_the_second_where_that_is_wanted(tmp_path: Path):
+async def test_hard_turns_go_to_the_second_where_the_settings_want_it(tmp_path: Path):
     async with open_two_endpoints(tmp_path, fallback_for="hard", thinking="on") as both:
         assert await both.send("@@say:deep thought@@") == f"deep thought\n\n{SIGNATURE}"
     assert await both.load_calls() == [("fallback", "ok", None)]
@@ -211,28 +209,28 @@ async def test_hard_turns_go_to_the_second_where_that_is_wanted(tmp_path: Path):
     assert await both.load_rows(model_calls, "thinking") == [(False,)]
 
 
-async def test_easy_turns_do_not(tmp_path: Path):
+async def test_easy_turns_go_to_the_first_all_the_same(tmp_path: Path):
     async with open_two_endpoints(tmp_path, fallback_for="hard", thinking="off") as both:
         assert await both.send("@@say:hello@@") == "hello"
 
 
-async def test_a_turn_found_at_a_second_endpoint_that_is_gone_goes_on_at_the_first(database: Database):
-    desk = TurnHarness(database, ScriptedModel([make_reply("here")]))
-    ask = await desk.new_request("hello")
+async def test_a_turn_at_a_second_endpoint_that_is_gone_continues_at_the_first(database: Database):
+    harness = TurnHarness(database, ScriptedModel([make_reply("here")]))
+    request = await harness.new_request("hello")
     async with database.transaction() as tx:
-        new = NewTurn(ask.items[0].id, LANE, 7, 1, (), False, "", received_at=0.0)
-        opened = await stored.open_turn(tx, new, [ask.items[0].id], [Message("user", "hello")], now=1.0)
-        assert opened is not None
-        await stored.set_endpoint(tx, opened.id, "fallback", "/deep asked for it")
-    await desk.build_runner().run(await desk.restart("hello"))
-    assert await desk.load_answers() == ["here"]
-    assert await desk.load_rows(turns, "endpoint", "endpoint_why") == [
+        new_turn = NewTurn(request.items[0].id, LANE, 7, 1, (), False, "", received_at=0.0)
+        turn = await open_turn(tx, new_turn, [request.items[0].id], [Message("user", "hello")], now=1.0)
+        assert turn is not None
+        await set_endpoint(tx, turn.id, "fallback", "/deep asked for it")
+    await harness.build_runner().run(await harness.restart("hello"))
+    assert await harness.load_answers() == ["here"]
+    assert await harness.load_rows(turns, "endpoint", "endpoint_why") == [
         ("main", "there is no second endpoint any more")
     ]
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
+    ("name", "shown_name"),
     [
         ("gemma-4-31b-it", "gemma-4-31b-it"),
         ("a_b*c`[d](e)", r"a\_bcde"),
@@ -240,12 +238,11 @@ async def test_a_turn_found_at_a_second_endpoint_that_is_gone_goes_on_at_the_fir
         ("x" * 99, "x" * 80),
     ],
 )
-async def test_the_name_of_a_model_is_shown_as_it_is(database: Database, name: str, shown: str):
-    first = TurnHarness(database, ScriptedModel())._build_routes()
-    address = endpoints.ModelEndpoint("fallback", "http://spark/v1", ScriptedModel(), lambda: "gemma")
-    way = EndpointRouter(
-        replace(first, fallback=EndpointRoute(address, first.main.caller, can_continue=False)), LANE
-    )
-    way.role = "fallback"
-    assert way.format_signature(name, deep=False) == f"— written by {shown}"
-    assert way.format_signature(None, deep=True) == "— written by gemma"
+async def test_the_name_of_a_model_is_shown_without_markdown(database: Database, name: str, shown_name: str):
+    routes = TurnHarness(database, ScriptedModel())._build_routes()
+    endpoint = ModelEndpoint("fallback", "http://spark/v1", ScriptedModel(), lambda: "gemma")
+    fallback = EndpointRoute(endpoint, routes.main.caller, can_continue=False)
+    router = EndpointRouter(replace(routes, fallback=fallback), LANE)
+    router.role = "fallback"
+    assert router.format_signature(name, deep=False) == f"— written by {shown_name}"
+    assert router.format_signature(None, deep=True) == "— written by gemma"

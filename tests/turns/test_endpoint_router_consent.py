@@ -1,4 +1,4 @@
-"""A second endpoint outside the own network: the chat is asked, and what it does not allow stays here."""
+"""A second endpoint outside our network: the chat is asked, and what it does not allow is not sent."""
 
 from pathlib import Path
 
@@ -6,13 +6,13 @@ import pytest
 
 from bot.db.tables import lanes, turns
 from bot.sim.vllm.server import SimulatedEndpoint
-from tests.support import attachment_files as made
+from tests.support import attachment_files
 from tests.support.gateway import ADMIN
 from tests.support.two_endpoints import ALL, HOST, NO, SIGNATURE, YES, button_labels, open_two_endpoints
 
 
 async def test_outside_the_chat_is_asked_once_and_the_message_waits_until_yes(tmp_path: Path):
-    async with open_two_endpoints(tmp_path, outside=True) as both:
+    async with open_two_endpoints(tmp_path, is_external=True) as both:
         both.main.inject_fault("busy", times=None)
         both.gateway.ann.send("@@say:here@@")
         question = await both.wait_for_question()
@@ -21,27 +21,29 @@ async def test_outside_the_chat_is_asked_once_and_the_message_waits_until_yes(tm
         await both.gateway.api.wait_until(
             lambda: any("With /consent the second" in text for text in both.gateway.texts())
         )
-        tried = len(both.main.requests)
-        await both.main.wait_until(lambda: len(both.main.requests) > tried)
+        attempt_count = len(both.main.requests)
+        await both.main.wait_until(lambda: len(both.main.requests) > attempt_count)
         assert both.fallback.requests == []
         both.tap(question, YES)
         await both.gateway.api.wait_until(lambda: f"here\n\n{SIGNATURE}" in both.final_texts())
         await both.gateway.api.wait_until(
-            lambda: not any(NO in button_labels(one) for one in both.gateway.api.chat(ADMIN).bot_messages)
+            lambda: (
+                not any(NO in button_labels(message) for message in both.gateway.api.chat(ADMIN).bot_messages)
+            )
         )
         assert "may go to" in both.final_texts()[0] or "may go to" in both.final_texts()[1]
         assert len(both.fallback.requests) == 1
         both.gateway.ann.send("@@say:again@@")
         await both.gateway.api.wait_until(lambda: f"again\n\n{SIGNATURE}" in both.final_texts())
     assert await both.load_rows(lanes, "consent") == [(f"{HOST} text",)]
-    assert [where for where, outcome, _ in await both.load_calls() if outcome == "ok"] == [
+    assert [role for role, outcome, _ in await both.load_calls() if outcome == "ok"] == [
         "fallback",
         "fallback",
     ]
 
 
 async def test_after_a_no_the_message_waits_for_the_first_and_nobody_asks_again(tmp_path: Path):
-    async with open_two_endpoints(tmp_path, outside=True) as both:
+    async with open_two_endpoints(tmp_path, is_external=True) as both:
         both.main.inject_fault("busy", times=None)
         both.gateway.ann.send("@@say:here@@")
         question = await both.wait_for_question()
@@ -55,12 +57,12 @@ async def test_after_a_no_the_message_waits_for_the_first_and_nobody_asks_again(
         both.gateway.ann.send("@@say:again@@")
         await both.gateway.api.wait_until(lambda: "again" in both.final_texts())
         assert both.fallback.requests == []
-        assert not any(NO in button_labels(one) for one in both.gateway.api.chat(ADMIN).bot_messages)
+        assert not any(NO in button_labels(message) for message in both.gateway.api.chat(ADMIN).bot_messages)
 
 
 async def test_a_refusal_waits_for_the_answer_too_and_ends_at_once_after_a_no(tmp_path: Path):
     async with open_two_endpoints(
-        tmp_path, SimulatedEndpoint(api_key="right"), model_api_key="wrong", outside=True
+        tmp_path, SimulatedEndpoint(api_key="right"), model_api_key="wrong", is_external=True
     ) as both:
         both.gateway.ann.send("@@say:here@@")
         both.tap(await both.wait_for_question(), NO)
@@ -71,7 +73,7 @@ async def test_a_refusal_waits_for_the_answer_too_and_ends_at_once_after_a_no(tm
 
 
 async def test_deep_outside_asks_first_and_is_answered_once(tmp_path: Path):
-    async with open_two_endpoints(tmp_path, outside=True) as both:
+    async with open_two_endpoints(tmp_path, is_external=True) as both:
         both.gateway.ann.send("/deep @@say:far@@")
         question = await both.wait_for_question()
         assert both.main.requests == both.fallback.requests == []
@@ -83,7 +85,7 @@ async def test_deep_outside_asks_first_and_is_answered_once(tmp_path: Path):
 
 
 async def test_hard_turns_outside_are_answered_here_until_the_chat_agrees(tmp_path: Path):
-    async with open_two_endpoints(tmp_path, outside=True, fallback_for="hard", thinking="on") as both:
+    async with open_two_endpoints(tmp_path, is_external=True, fallback_for="hard", thinking="on") as both:
         both.gateway.ann.send("@@say:one@@")
         question = await both.wait_for_question()
         await both.gateway.api.wait_until(lambda: "one" in both.final_texts())
@@ -95,7 +97,7 @@ async def test_hard_turns_outside_are_answered_here_until_the_chat_agrees(tmp_pa
 
 @pytest.mark.parametrize("label", [YES, ALL])
 async def test_notes_and_files_stay_here_unless_they_are_allowed(tmp_path: Path, label: str):
-    async with open_two_endpoints(tmp_path, outside=True) as both:
+    async with open_two_endpoints(tmp_path, is_external=True) as both:
         await both.send('@@tool:remember {"note": "the door code is 4711"}@@@@say:noted@@')
         both.gateway.ann.send("/new")
         await both.wait_for_answer(2)
@@ -118,8 +120,8 @@ async def test_notes_and_files_stay_here_unless_they_are_allowed(tmp_path: Path,
 
 @pytest.mark.parametrize("label", [YES, ALL])
 async def test_images_stay_here_unless_they_are_allowed(tmp_path: Path, label: str):
-    async with open_two_endpoints(tmp_path, outside=True) as both:
-        both.gateway.ann.send_photo("/deep @@say:seen@@", content=made.make_image(40, 30))
+    async with open_two_endpoints(tmp_path, is_external=True) as both:
+        both.gateway.ann.send_photo("/deep @@say:seen@@", content=attachment_files.make_image(40, 30))
         both.tap(await both.wait_for_question(), label)
         await both.gateway.api.wait_until(lambda: any(text.startswith("seen") for text in both.final_texts()))
         signed = next(text for text in both.final_texts() if text.startswith("seen"))
@@ -133,7 +135,7 @@ async def test_images_stay_here_unless_they_are_allowed(tmp_path: Path, label: s
 
 
 async def test_consent_withdrawn_between_two_steps_ends_the_turn_at_the_first(tmp_path: Path):
-    async with open_two_endpoints(tmp_path, outside=True) as both:
+    async with open_two_endpoints(tmp_path, is_external=True) as both:
         both.gateway.ann.send("/consent")
         both.tap(await both.wait_for_question(), YES)
         await both.gateway.api.wait_until(lambda: any("may go to" in text for text in both.final_texts()))

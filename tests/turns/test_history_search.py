@@ -1,6 +1,4 @@
-"""A conversation's past is found again: dropped messages, tool results and documents, and nothing of another
-talk.
-"""
+"""A conversation is searched: its dropped messages, tool results and documents, and no other conversation."""
 
 import json
 import time
@@ -11,7 +9,7 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from bot.bench.harness.workload import write_prose
-from bot.db.conversations import search as stored
+from bot.db.conversations import search
 from bot.db.conversations.search import HistoryText
 from bot.db.engine import Database
 from bot.db.tables import attachments, lanes, messages, turns
@@ -34,21 +32,22 @@ async def fetch_page(url: str) -> str:
 
 
 @pytest.fixture
-def desk(database: Database) -> TurnHarness:
+def harness(database: Database) -> TurnHarness:
     return TurnHarness(database, ScriptedModel(), tools=(fetch_page, look_back))
 
 
-async def talk(desk: TurnHarness, text: str, *says: object) -> None:
-    desk.model.script.extend(says or (make_reply("Noted."),))  # type: ignore[arg-type]
-    await desk.build_runner().run(await desk.new_request(text))
+async def talk(harness: TurnHarness, text: str, *replies: object) -> None:
+    harness.model.script.extend(replies or (make_reply("Noted."),))  # type: ignore[arg-type]
+    await harness.build_runner().run(await harness.new_request(text))
 
 
-async def found(database: Database, words: str, lane: Lane = LANE) -> list[tuple[str, str]]:
-    return [(one.source, one.text) for one in await HistorySearch(database, lane).find(words)]
+async def find(database: Database, text: str, lane: Lane = LANE) -> list[tuple[str, str]]:
+    passages = await HistorySearch(database, lane).find(text)
+    return [(passage.source, passage.text) for passage in passages]
 
 
-async def document(database: Database, text: str, name: str = "lease.pdf") -> None:
-    """A document that came with the newest message."""
+async def store_document(database: Database, text: str, name: str = "lease.pdf") -> None:
+    """Store a document that came with the newest message."""
     async with database.transaction() as tx:
         newest = (
             await tx.execute(select(messages.c.id).order_by(messages.c.id.desc()).limit(1))
@@ -63,54 +62,56 @@ async def document(database: Database, text: str, name: str = "lease.pdf") -> No
         await tx.execute(insert(attachments).values(row))
 
 
-async def test_what_anybody_said_is_found_with_its_day(desk: TurnHarness, database: Database):
-    await talk(desk, "My locker code is 4711.", make_reply("Shall I keep your **locker** code?"))
+async def test_what_either_side_wrote_is_found_with_its_day(harness: TurnHarness, database: Database):
+    await talk(harness, "My locker code is 4711.", make_reply("Shall I keep your **locker** code?"))
     assert ("the user", "My locker code is 4711.") in [
-        (source, text.partition("] ")[2] or text) for source, text in await found(database, "locker codes")
+        (source, text.partition("] ")[2] or text) for source, text in await find(database, "locker codes")
     ]
-    assert ("you", "Shall I keep your **locker** code?") in await found(database, "locker codes")
-    [one] = await HistorySearch(database, LANE).find("4711")
-    assert one.said == datetime.now(UTC).date()
+    assert ("you", "Shall I keep your **locker** code?") in await find(database, "locker codes")
+    [passage] = await HistorySearch(database, LANE).find("4711")
+    assert passage.said == datetime.now(UTC).date()
 
 
-async def test_results_of_tools_are_found_but_not_those_of_looking_back(
-    desk: TurnHarness, database: Database
+async def test_results_of_tools_are_found_but_not_those_of_look_back(
+    harness: TurnHarness, database: Database
 ):
     page = make_reply("", make_call("fetch_page", '{"url": "https://a.example/"}'))
-    await talk(desk, "when?", page, make_reply("At twelve."))
+    await talk(harness, "when?", page, make_reply("At twelve."))
     look = make_reply("", make_call("look_back", '{"words": "ferry leaves"}'))
-    await talk(desk, "and once more?", look, make_reply("As I said."))
-    assert [source for source, _ in await found(database, "ferry leaves")] == ["result of fetch_page"]
+    await talk(harness, "and once more?", look, make_reply("As I said."))
+    assert [source for source, _ in await find(database, "ferry leaves")] == ["result of fetch_page"]
 
 
-async def test_another_chat_a_new_conversation_and_a_replaced_turn_are_not_looked_at(
-    desk: TurnHarness, database: Database
+async def test_another_chat_a_new_conversation_and_a_replaced_turn_are_not_searched(
+    harness: TurnHarness, database: Database
 ):
-    await talk(desk, "My locker code is 4711.")
-    await document(database, "The locker stands in the hall.")
-    assert len(await found(database, "locker")) == 2
-    assert await found(database, "locker", Lane(8)) == []
+    await talk(harness, "My locker code is 4711.")
+    await store_document(database, "The locker stands in the hall.")
+    assert len(await find(database, "locker")) == 2
+    assert await find(database, "locker", Lane(8)) == []
     async with database.transaction() as tx:
         await tx.execute(update(turns).values(state="replaced"))
-    assert await found(database, "locker") == []
+    assert await find(database, "locker") == []
     async with database.transaction() as tx:
         await tx.execute(update(turns).values(state="ended"))
         await tx.execute(update(lanes).values(conversation=2))
-    assert await found(database, "locker") == []
+    assert await find(database, "locker") == []
 
 
-async def test_a_turn_that_runs_is_not_found_but_its_document_is(desk: TurnHarness, database: Database):
-    await talk(desk, "What does the lease say of pets?")
-    await document(database, f"{write_prose(3000, 1)} Pets are welcome in the garden. {write_prose(3000, 2)}")
+async def test_a_turn_that_runs_is_not_found_but_its_document_is(harness: TurnHarness, database: Database):
+    await talk(harness, "What does the lease say of pets?")
+    await store_document(
+        database, f"{write_prose(3000, 1)} Pets are welcome in the garden. {write_prose(3000, 2)}"
+    )
     async with database.transaction() as tx:
         await tx.execute(update(turns).values(state="running"))
-    [(source, text)] = await found(database, "pets")
+    [(source, text)] = await find(database, "pets")
     assert source == "document lease.pdf"
     assert "Pets are welcome in the garden." in text
 
 
-async def test_an_attachment_without_text_is_passed_over(desk: TurnHarness, database: Database):
-    await talk(desk, "Look at this.")
+async def test_an_attachment_without_text_is_skipped(harness: TurnHarness, database: Database):
+    await talk(harness, "Look at this.")
     async with database.transaction() as tx:
         row = {
             "message": 1,
@@ -120,57 +121,59 @@ async def test_an_attachment_without_text_is_passed_over(desk: TurnHarness, data
             "data": b"locker",
         }
         await tx.execute(insert(attachments).values(row))
-    assert await found(database, "locker") == []
+    assert await find(database, "locker") == []
 
 
 async def test_what_is_read_is_bounded(
-    desk: TurnHarness, database: Database, monkeypatch: pytest.MonkeyPatch
+    harness: TurnHarness, database: Database, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(stored, "MAX_MESSAGES", 2)
-    monkeypatch.setattr(stored, "MAX_DOCUMENTS", 1)
-    monkeypatch.setattr(stored, "MAX_DOCUMENT_CHARACTERS", 20)
-    await talk(desk, "The first zebra.")
-    await document(database, "An old zebra.")
-    await document(database, "A new zebra, and then another giraffe.")
-    await talk(desk, "The second zebra.")
-    assert sorted(source for source, _ in await found(database, "zebra")) == [
+    monkeypatch.setattr(search, "MAX_MESSAGES", 2)
+    monkeypatch.setattr(search, "MAX_DOCUMENTS", 1)
+    monkeypatch.setattr(search, "MAX_DOCUMENT_CHARACTERS", 20)
+    await talk(harness, "The first zebra.")
+    await store_document(database, "An old zebra.")
+    await store_document(database, "A new zebra, and then another giraffe.")
+    await talk(harness, "The second zebra.")
+    assert sorted(source for source, _ in await find(database, "zebra")) == [
         "document lease.pdf",
         "the user",
     ]
-    assert await found(database, "giraffe") == []
+    assert await find(database, "giraffe") == []
 
 
 def test_of_too_much_the_newest_is_kept():
-    held = [HistoryText("you", moment, "x" * 40) for moment in (1.0, 3.0, 2.0)]
-    assert [one.made_at for one in select_newest(held, 80)] == [3.0, 2.0]
+    texts = [HistoryText("you", moment, "x" * 40) for moment in (1.0, 3.0, 2.0)]
+    assert [text.made_at for text in select_newest(texts, 80)] == [3.0, 2.0]
 
 
-async def test_the_day_is_that_of_the_message(desk: TurnHarness, database: Database):
-    await talk(desk, "My locker code is 4711.")
+async def test_the_day_is_that_of_the_message(harness: TurnHarness, database: Database):
+    await talk(harness, "My locker code is 4711.")
     async with database.transaction() as tx:
         await tx.execute(
             update(messages).values(made_at=datetime(2026, 3, 1, 23, 30, tzinfo=UTC).timestamp())
         )
-    assert [one.said for one in await HistorySearch(database, LANE).find("4711")] == [date(2026, 3, 1)]
+    assert [passage.said for passage in await HistorySearch(database, LANE).find("4711")] == [
+        date(2026, 3, 1)
+    ]
 
 
-async def say(house: GatewayHarness, text: str, answer: str) -> None:
-    house.ann.send(f"{text} @@say:{answer}@@")
-    await house.api.wait_until(lambda: answer in house.texts() and house.is_finished())
+async def say(gateway: GatewayHarness, text: str, answer: str) -> None:
+    gateway.ann.send(f"{text} @@say:{answer}@@")
+    await gateway.api.wait_until(lambda: answer in gateway.texts() and gateway.is_finished())
 
 
-async def test_what_was_dropped_from_the_prompt_is_found_through_the_whole_house(tmp_path: Path):
+async def test_what_has_left_the_prompt_is_found_through_the_whole_gateway(tmp_path: Path):
     look = '@@tool:look_back {"words": "locker code"}@@'
-    async with running_gateway(tmp_path, prompt_budget=2000, thinking="off") as house:
-        await say(house, "My locker code is 4711.", "Noted.")
+    async with running_gateway(tmp_path, prompt_budget=2000, thinking="off") as gateway:
+        await say(gateway, "My locker code is 4711.", "Noted.")
         for number in range(8):
-            await say(house, write_prose(200, number), f"Answer {number}.")
-        await say(house, look, "There it is.")
-        first, last = (json.dumps(one.body["messages"]) for one in house.endpoint.requests[-2:])
+            await say(gateway, write_prose(200, number), f"Answer {number}.")
+        await say(gateway, look, "There it is.")
+        first, last = (json.dumps(request.body["messages"]) for request in gateway.endpoint.requests[-2:])
         assert "4711" not in first
         assert f"{time.strftime('%Y-%m-%d', time.gmtime())}, the user: " in last
         assert "My locker code is 4711." in last
-        house.ann.send("/new")
-        await say(house, look, "Gone.")
-        assert "4711" not in json.dumps(house.endpoint.requests[-1].body["messages"])
-        assert "Nothing earlier" in json.dumps(house.endpoint.requests[-1].body["messages"])
+        gateway.ann.send("/new")
+        await say(gateway, look, "Gone.")
+        assert "4711" not in json.dumps(gateway.endpoint.requests[-1].body["messages"])
+        assert "Nothing earlier" in json.dumps(gateway.endpoint.requests[-1].body["messages"])

@@ -1,4 +1,4 @@
-"""What is asked before a turn begins: the length of a prompt and whether to think, each with its account."""
+"""What is asked before a turn begins: the length of a prompt and whether to think, and its rows."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from bot.http_server import serve
 from bot.llm.typed_reads import ToolWorkEstimator
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from bot.turns.preflight import Preflight, build_token_counter
-from bot.turns.start import PreflightRequest, PreflightResult
+from bot.turns.turn_request import PreflightRequest, PreflightResult
 from tests.support.gateway import running_gateway
 from tests.support.turn_harness import ScriptedModel, TurnHarness
 from tools.registry import discover
@@ -24,78 +24,80 @@ PROMPT = (Message("system", "Be brief."), Message("user", "How late is it?"))
 ROW = ("turn", "purpose", "outcome", "prompt_tokens", "completion_tokens", "endpoint", "tools_offered")
 
 
-def wanting(*, count: bool = False, read: bool = False, toolbox: Toolbox = TOOLS) -> PreflightRequest:
+def make_request(*, count: bool = False, read: bool = False, toolbox: Toolbox = TOOLS) -> PreflightRequest:
     return PreflightRequest(count, read, thinking=True, prompt=PROMPT, toolbox=toolbox)
 
 
 @contextlib.asynccontextmanager
-async def inquiring(database: Database, endpoint: SimulatedEndpoint) -> AsyncIterator[Preflight]:
+async def open_preflight(database: Database, endpoint: SimulatedEndpoint) -> AsyncIterator[Preflight]:
     async with serve(endpoint.app) as address:
         url = f"{address}/v1"
-        decisions = ToolWorkEstimator(url, endpoint.api_key, None)
+        estimator = ToolWorkEstimator(url, endpoint.api_key, None)
         count = build_token_counter(url, endpoint.api_key)
         yield Preflight(
-            database, count, decisions, endpoint_name="http://there/v1", model_name=lambda: "model"
+            database, count, estimator, endpoint_name="http://there/v1", model_name=lambda: "model"
         )
 
 
-async def rows(database: Database) -> list[tuple[Any, ...]]:
+async def load_rows(database: Database) -> list[tuple[Any, ...]]:
     return await TurnHarness(database, ScriptedModel()).load_rows(model_calls, *ROW)
 
 
-async def test_a_reading_is_a_row_of_the_ledger(database: Database) -> None:
+async def test_a_judgement_is_a_row_of_the_ledger(database: Database) -> None:
     endpoint = SimulatedEndpoint(judge=lambda question: (3, 1), api_key="k")
-    async with inquiring(database, endpoint) as inquiry:
-        told = await inquiry(wanting(read=True), ["Compare these two papers."])
-    assert told == PreflightResult(None, 0.75, 1)
-    [row] = await rows(database)
+    async with open_preflight(database, endpoint) as preflight:
+        result = await preflight(make_request(read=True), ["Compare these two papers."])
+    assert result == PreflightResult(None, 0.75, 1)
+    [row] = await load_rows(database)
     assert row[:3] == (None, "decision", "ok")
     assert row[3] > 100
     assert row[4:] == (2, "http://there/v1", len(TOOLS.tools))
 
 
-async def test_a_count_is_exact_and_no_row(database: Database) -> None:
+async def test_a_count_is_exact_and_has_no_row(database: Database) -> None:
     endpoint = SimulatedEndpoint()
-    async with inquiring(database, endpoint) as inquiry:
-        told = await inquiry(wanting(count=True), ["hi"])
-        bare = await inquiry(wanting(count=True, toolbox=Toolbox(())), ["hi"])
-    assert told.prompt_tokens is not None
-    assert bare.prompt_tokens is not None
-    assert told.prompt_tokens > bare.prompt_tokens + 300
-    assert await rows(database) == []
+    async with open_preflight(database, endpoint) as preflight:
+        result = await preflight(make_request(count=True), ["hi"])
+        result_without_tools = await preflight(make_request(count=True, toolbox=Toolbox(())), ["hi"])
+    assert result.prompt_tokens is not None
+    assert result_without_tools.prompt_tokens is not None
+    assert result.prompt_tokens > result_without_tools.prompt_tokens + 300
+    assert await load_rows(database) == []
 
 
-async def test_an_endpoint_that_cannot_read_is_asked_once(database: Database) -> None:
-    async with inquiring(database, SimulatedEndpoint(replace(Profile.today(), logprobs=False))) as inquiry:
-        first = await inquiry(wanting(read=True), ["hi"])
-        second = await inquiry(wanting(read=True), ["hi"])
+async def test_an_endpoint_that_cannot_judge_is_asked_once(database: Database) -> None:
+    async with open_preflight(
+        database, SimulatedEndpoint(replace(Profile.today(), logprobs=False))
+    ) as preflight:
+        first = await preflight(make_request(read=True), ["hi"])
+        second = await preflight(make_request(read=True), ["hi"])
     assert first == PreflightResult(None, None, 1)
     assert second == PreflightResult(None, None, None)
-    assert [row[:5] for row in await rows(database)] == [(None, "decision", "failed", None, None)]
+    assert [row[:5] for row in await load_rows(database)] == [(None, "decision", "failed", None, None)]
 
 
-async def test_nothing_is_asked_that_is_not_wanted(database: Database) -> None:
+async def test_nothing_is_asked_that_is_not_needed(database: Database) -> None:
     endpoint = SimulatedEndpoint()
-    async with inquiring(database, endpoint) as inquiry:
-        assert await inquiry(wanting(), ["hi"]) == PreflightResult()
+    async with open_preflight(database, endpoint) as preflight:
+        assert await preflight(make_request(), ["hi"]) == PreflightResult()
     assert endpoint.typed_questions == []
 
 
-async def test_in_the_house_words_that_do_not_tell_are_read_by_the_endpoint(tmp_path: Path) -> None:
+async def test_in_the_gateway_words_that_do_not_decide_are_judged_by_the_endpoint(tmp_path: Path) -> None:
     endpoint = SimulatedEndpoint(judge=lambda question: (9, 1))
-    async with running_gateway(tmp_path, endpoint, thinking_read="auto") as house:
-        house.ann.send("Könntest du mir bei der Sache von gestern helfen?")
-        await house.wait_for_texts(1)
-        await house.api.wait_until(house.is_finished)
+    async with running_gateway(tmp_path, endpoint, thinking_read="auto") as gateway:
+        gateway.ann.send("Könntest du mir bei der Sache von gestern helfen?")
+        await gateway.wait_for_texts(1)
+        await gateway.api.wait_until(gateway.is_finished)
     assert len(endpoint.typed_questions) == 1
     assert [request.thinking for request in endpoint.requests] == [True]
 
 
-async def test_a_reading_is_no_step_of_the_turn_that_is_found_again(tmp_path: Path) -> None:
+async def test_a_judgement_is_no_step_of_the_turn_when_it_is_opened_again(tmp_path: Path) -> None:
     endpoint = SimulatedEndpoint(context=400, judge=lambda question: (1, 9))
-    async with running_gateway(tmp_path, endpoint, model_max_tokens=256, thinking_read="auto") as house:
-        house.ann.send("Könntest du mir bei der Sache von gestern helfen?")
-        await house.wait_for_texts(1)
-        await house.api.wait_until(house.is_finished)
+    async with running_gateway(tmp_path, endpoint, model_max_tokens=256, thinking_read="auto") as gateway:
+        gateway.ann.send("Könntest du mir bei der Sache von gestern helfen?")
+        await gateway.wait_for_texts(1)
+        await gateway.api.wait_until(gateway.is_finished)
     assert len(endpoint.typed_questions) == 1
-    assert "longer than the model can read" in house.texts()[0]
+    assert "longer than the model can read" in gateway.texts()[0]

@@ -1,18 +1,18 @@
-"""A turn over a real database: what is stored of it, whatever cuts it, and how it goes on."""
+"""A turn over a real database: what is stored of it, however it is interrupted, and how it resumes."""
 
 import asyncio
 
 import pytest
 
-from bot.db import retry as patience
+from bot.db import retry
 from bot.db.engine import Database
-from bot.db.queues import stop_requests as stopping
+from bot.db.queues import stop_requests
 from bot.db.tables import messages, model_calls, tool_calls, turns
 from bot.domain import Reply
 from bot.errors import EndpointAway, EndpointRefused, PromptTooLong
-from bot.turns import model_caller as asking
+from bot.turns import model_caller
 from bot.turns.tool_executor import INTERRUPTED, NOT_RUN, UNKNOWN
-from tests.queue.test_worker import FlakyDatabase
+from tests.support.flaky_database import FlakyDatabase
 from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, hang_forever, make_call, make_reply
 from tools.base import Tool, ToolContext, tool
 
@@ -32,11 +32,11 @@ async def press(context: ToolContext) -> str:
     return f"pressed {context.call_id}"
 
 
-def hanging(began: asyncio.Event, *, repeatable: bool = False) -> Tool:
+def make_hanging_tool(has_begun: asyncio.Event, *, repeatable: bool = False) -> Tool:
     @tool(repeatable=repeatable)
     async def hang() -> str:
         """Take for ever."""
-        began.set()
+        has_begun.set()
         await asyncio.Event().wait()
         return ""
 
@@ -44,10 +44,10 @@ def hanging(began: asyncio.Event, *, repeatable: bool = False) -> Tool:
 
 
 @pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(asking, "BACKOFF_SECONDS", (0.01, 0.02))
-    monkeypatch.setattr(asking, "SEAT_NOTICE_SECONDS", 0.01)
+def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(model_caller, "BACKOFF_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr(model_caller, "SEAT_NOTICE_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ async def model() -> ScriptedModel:
     return ScriptedModel()
 
 
-async def killed(task: asyncio.Task[None]) -> None:
+async def kill(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.wait([task])
 
@@ -63,108 +63,111 @@ async def killed(task: asyncio.Task[None]) -> None:
 async def test_a_stop_during_tools_ends_the_turn_and_no_call_is_invented(
     database: Database, model: ScriptedModel
 ):
-    began = asyncio.Event()
-    desk = TurnHarness(database, model, [hanging(began), press])
+    has_begun = asyncio.Event()
+    harness = TurnHarness(database, model, [make_hanging_tool(has_begun), press])
     model.script = [make_reply("", make_call("hang", id="a"), make_call("press", id="b"))]
-    turns_ = desk.build_runner()
+    runner = harness.build_runner()
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(turns_.run(await desk.new_request("go")))
-        await began.wait()
-        assert turns_.stop(LANE)
-    assert await desk.load_answers() == ["Stopped."]
-    assert await desk.load_rows(model_calls, "outcome") == [("ok",)]
-    assert await desk.load_rows(tool_calls, "call_id", "outcome", "result") == [
+        tasks.create_task(runner.run(await harness.new_request("go")))
+        await has_begun.wait()
+        assert runner.stop(LANE)
+    assert await harness.load_answers() == ["Stopped."]
+    assert await harness.load_rows(model_calls, "outcome") == [("ok",)]
+    assert await harness.load_rows(tool_calls, "call_id", "outcome", "result") == [
         ("a", "interrupted", INTERRUPTED),
         ("b", "ok", "pressed b"),
     ]
-    assert await desk.load_rows(turns, "ending", "state") == [("stopped", "ended")]
+    assert await harness.load_rows(turns, "ending", "state") == [("stopped", "ended")]
 
 
-async def test_tools_wanted_after_a_stop_are_not_run_and_said_to_be_so(
+async def test_tools_called_after_a_stop_are_not_run_and_their_results_say_so(
     database: Database, model: ScriptedModel
 ):
-    desk = TurnHarness(database, model, [press])
-    turns_ = desk.build_runner()
+    harness = TurnHarness(database, model, [press])
+    runner = harness.build_runner()
 
-    async def stopped_meanwhile() -> Reply:
-        asyncio.get_running_loop().call_soon(turns_.stop, LANE)
+    async def reply_after_stop() -> Reply:
+        asyncio.get_running_loop().call_soon(runner.stop, LANE)
         return make_reply("", make_call("press"))
 
-    model.script = [stopped_meanwhile]
-    await turns_.run(await desk.new_request("go"))
-    assert await desk.load_rows(tool_calls, "outcome", "result") == [("interrupted", NOT_RUN)]
-    assert await desk.load_answers() == ["Stopped."]
+    model.script = [reply_after_stop]
+    await runner.run(await harness.new_request("go"))
+    assert await harness.load_rows(tool_calls, "outcome", "result") == [("interrupted", NOT_RUN)]
+    assert await harness.load_answers() == ["Stopped."]
 
 
-async def test_a_turn_out_of_time_in_its_tools_says_what_was_found(database: Database, model: ScriptedModel):
-    desk = TurnHarness(database, model, [look, hanging(asyncio.Event())], turn_seconds=0.1)
+async def test_a_turn_out_of_time_in_its_tools_answers_with_what_was_found(
+    database: Database, model: ScriptedModel
+):
+    harness = TurnHarness(database, model, [look, make_hanging_tool(asyncio.Event())], turn_seconds=0.1)
     model.script = [make_reply("", make_call("look", id="a"), make_call("hang", id="b"))]
-    await desk.build_runner().run(await desk.new_request("go"))
-    [answer] = await desk.load_answers()
+    await harness.build_runner().run(await harness.new_request("go"))
+    [answer] = await harness.load_answers()
     assert "time for this answer was up" in answer
     assert "seen" in answer
-    assert await desk.load_rows(model_calls, "outcome") == [("ok",)]
+    assert await harness.load_rows(model_calls, "outcome") == [("ok",)]
 
 
 async def test_a_stop_before_the_turn_has_begun_asks_the_model_nothing(
     database: Database, model: ScriptedModel
 ):
-    desk = TurnHarness(database, model)
-    ask = await desk.new_request("go")
+    harness = TurnHarness(database, model)
+    request = await harness.new_request("go")
     async with database.transaction() as tx:
-        assert (await stopping.stop(tx, LANE, before=99, now=0.0)).running
-    await desk.build_runner().run(ask)
-    assert (await desk.load_answers(), model.requests) == (["Stopped."], [])
-    assert await desk.load_rows(model_calls, "id") == []
+        assert (await stop_requests.stop(tx, LANE, before=99, now=0.0)).running
+    await harness.build_runner().run(request)
+    assert await harness.load_answers() == ["Stopped."]
+    assert model.requests == []
+    assert await harness.load_rows(model_calls, "id") == []
 
 
 async def test_a_stop_for_a_later_item_leaves_the_turn_alone(database: Database, model: ScriptedModel):
-    desk = TurnHarness(database, model)
-    turns_ = desk.build_runner()
-    assert not turns_.stop(LANE)
+    harness = TurnHarness(database, model)
+    runner = harness.build_runner()
+    assert not runner.stop(LANE)
     model.script = [hang_forever]
     async with asyncio.TaskGroup() as tasks:
-        ask = await desk.new_request("one", "two")
-        tasks.create_task(turns_.run(ask))
+        request = await harness.new_request("one", "two")
+        tasks.create_task(runner.run(request))
         await model.was_called.wait()
-        assert not turns_.stop(LANE, ask.items[-1].id)
-        assert turns_.stop(LANE, ask.items[-1].id + 1)
-    assert await desk.load_answers() == ["so far\n\n_Stopped._"]
-    assert await desk.load_rows(model_calls, "outcome", "completion_tokens") == [("cancelled", 5)]
+        assert not runner.stop(LANE, request.items[-1].id)
+        assert runner.stop(LANE, request.items[-1].id + 1)
+    assert await harness.load_answers() == ["so far\n\n_Stopped._"]
+    assert await harness.load_rows(model_calls, "outcome", "completion_tokens") == [("cancelled", 5)]
 
 
-async def test_a_reply_is_held_while_the_disk_is_full_and_not_asked_for_again(
+async def test_a_reply_is_kept_while_the_disk_is_full_and_not_requested_again(
     database: Database, model: ScriptedModel
 ):
     flaky = FlakyDatabase(database)
 
-    def full_for_a_moment() -> None:
+    def fill_for_a_moment() -> None:
         flaky.full = True
         asyncio.get_running_loop().call_later(0.05, setattr, flaky, "full", False)
 
     @tool
     async def press_and_fill() -> str:
         """Press it."""
-        full_for_a_moment()
+        fill_for_a_moment()
         return "pressed"
 
-    async def wanted() -> Reply:
-        full_for_a_moment()
+    async def reply_then_fill() -> Reply:
+        fill_for_a_moment()
         return make_reply("", make_call("press_and_fill"))
 
-    desk = TurnHarness(flaky, model, [press_and_fill])
-    model.script = [wanted, make_reply("It is done.")]
-    await desk.build_runner().run(await desk.new_request("go"))
-    assert await desk.load_answers() == ["It is done."]
-    assert await desk.load_rows(model_calls, "outcome", "completion_tokens") == [("ok", 5), ("ok", 5)]
-    assert await desk.load_rows(tool_calls, "outcome", "result") == [("ok", "pressed")]
+    harness = TurnHarness(flaky, model, [press_and_fill])
+    model.script = [reply_then_fill, make_reply("It is done.")]
+    await harness.build_runner().run(await harness.new_request("go"))
+    assert await harness.load_answers() == ["It is done."]
+    assert await harness.load_rows(model_calls, "outcome", "completion_tokens") == [("ok", 5), ("ok", 5)]
+    assert await harness.load_rows(tool_calls, "outcome", "result") == [("ok", "pressed")]
     assert flaky.refused_count >= 2
     assert len(model.requests) == 2
 
 
 async def test_a_full_disk_while_the_endpoint_is_away_loses_nothing(database: Database, model: ScriptedModel):
     flaky = FlakyDatabase(database)
-    desk = TurnHarness(flaky, model)
+    harness = TurnHarness(flaky, model)
 
     async def away() -> Reply:
         flaky.full = True
@@ -172,84 +175,84 @@ async def test_a_full_disk_while_the_endpoint_is_away_loses_nothing(database: Da
         raise AWAY
 
     model.script = [away, make_reply("Here.")]
-    await desk.build_runner().run(await desk.new_request("go"))
-    assert await desk.load_answers() == ["Here."]
-    assert await desk.load_rows(model_calls, "outcome", "again") == [("failed", None), ("ok", "away")]
+    await harness.build_runner().run(await harness.new_request("go"))
+    assert await harness.load_answers() == ["Here."]
+    assert await harness.load_rows(model_calls, "outcome", "again") == [("failed", None), ("ok", "away")]
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_what_a_call_took_is_kept_when_the_house_goes_down_under_it(
+async def test_what_a_call_used_is_stored_when_the_gateway_shuts_down_during_it(
     database: Database, model: ScriptedModel
 ):
-    desk = TurnHarness(database, model)
+    harness = TurnHarness(database, model)
     model.script = [hang_forever]
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(desk.build_runner().run(await desk.new_request("go")))
+        task = tasks.create_task(harness.build_runner().run(await harness.new_request("go")))
         await model.was_called.wait()
-        await killed(task)
-    rows = await desk.load_rows(model_calls, "outcome", "completion_tokens", "error")
+        await kill(task)
+    rows = await harness.load_rows(model_calls, "outcome", "completion_tokens", "error")
     assert rows == [("cancelled", 5, "the gateway was stopped")]
     model.script = [make_reply("Again.")]
-    await desk.build_runner().run(await desk.restart("go"))
-    assert await desk.load_answers() == ["Again."]
+    await harness.build_runner().run(await harness.restart("go"))
+    assert await harness.load_answers() == ["Again."]
 
 
 @pytest.mark.parametrize("full", [True, False])
-async def test_going_down_is_not_held_up_by_a_database_that_cannot_be_written(
+async def test_a_shutdown_is_not_delayed_by_a_database_that_cannot_be_written(
     database: Database, model: ScriptedModel, full: bool
 ):
     flaky = FlakyDatabase(database)
-    desk = TurnHarness(flaky, model)
+    harness = TurnHarness(flaky, model)
     model.script = [hang_forever]
     async with asyncio.timeout(30.0), asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(desk.build_runner().run(await desk.new_request("go")))
+        task = tasks.create_task(harness.build_runner().run(await harness.new_request("go")))
         await model.was_called.wait()
         flaky.full = full
         if full:
-            await killed(task)
+            await kill(task)
         else:
             async with database._write_lock:
-                await killed(task)
-    assert await desk.load_rows(model_calls, "outcome") == [(None,)]
+                await kill(task)
+    assert await harness.load_rows(model_calls, "outcome") == [(None,)]
 
 
-async def test_a_tool_whose_end_nobody_saw_is_not_run_again_and_its_row_is_closed(
+async def test_a_tool_whose_outcome_is_unknown_is_not_run_again_and_its_row_is_closed(
     database: Database, model: ScriptedModel
 ):
-    began = asyncio.Event()
-    desk = TurnHarness(database, model, [hanging(began)])
+    has_begun = asyncio.Event()
+    harness = TurnHarness(database, model, [make_hanging_tool(has_begun)])
     model.script = [make_reply("", make_call("hang"))]
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(desk.build_runner().run(await desk.new_request("go")))
-        await began.wait()
-        await killed(task)
-    began.clear()
+        task = tasks.create_task(harness.build_runner().run(await harness.new_request("go")))
+        await has_begun.wait()
+        await kill(task)
+    has_begun.clear()
     model.script = [make_reply("I do not know.")]
-    await desk.build_runner().run(await desk.restart("go"))
-    assert not began.is_set()
-    assert await desk.load_answers() == ["I do not know."]
-    assert await desk.load_rows(tool_calls, "state", "outcome", "result") == [("done", "unknown", UNKNOWN)]
+    await harness.build_runner().run(await harness.restart("go"))
+    assert not has_begun.is_set()
+    assert await harness.load_answers() == ["I do not know."]
+    assert await harness.load_rows(tool_calls, "state", "outcome", "result") == [("done", "unknown", UNKNOWN)]
 
 
 async def test_a_repeatable_tool_is_run_again_after_a_crash(database: Database, model: ScriptedModel):
-    began = asyncio.Event()
-    desk = TurnHarness(database, model, [hanging(began, repeatable=True)])
+    has_begun = asyncio.Event()
+    harness = TurnHarness(database, model, [make_hanging_tool(has_begun, repeatable=True)])
     model.script = [make_reply("", make_call("hang"))]
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(desk.build_runner().run(await desk.new_request("go")))
-        await began.wait()
-        await killed(task)
+        task = tasks.create_task(harness.build_runner().run(await harness.new_request("go")))
+        await has_begun.wait()
+        await kill(task)
 
     @tool(repeatable=True)
     async def hang() -> str:
         """Take for ever."""
         return "at last"
 
-    desk.tools = [hang]
+    harness.tools = [hang]
     model.script = [make_reply("There.")]
-    await desk.build_runner().run(await desk.restart("go"))
-    assert await desk.load_rows(tool_calls, "outcome", "result") == [("ok", "at last")]
-    assert [role for [role] in await desk.load_rows(messages, "role")] == [
+    await harness.build_runner().run(await harness.restart("go"))
+    assert await harness.load_rows(tool_calls, "outcome", "result") == [("ok", "at last")]
+    assert [role for [role] in await harness.load_rows(messages, "role")] == [
         "user",
         "assistant",
         "tool",
@@ -257,194 +260,200 @@ async def test_a_repeatable_tool_is_run_again_after_a_crash(database: Database, 
     ]
 
 
-async def test_a_turn_whose_tool_is_gone_after_a_restart_goes_on_with_whole_messages(
+async def test_a_turn_whose_tool_is_gone_after_a_restart_continues_with_complete_messages(
     database: Database, model: ScriptedModel
 ):
-    began = asyncio.Event()
-    desk = TurnHarness(database, model, [press, hanging(began)])
+    has_begun = asyncio.Event()
+    harness = TurnHarness(database, model, [press, make_hanging_tool(has_begun)])
     model.script = [make_reply("", make_call("press", id="a")), make_reply("", make_call("hang", id="b"))]
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(desk.build_runner().run(await desk.new_request("go")))
-        await began.wait()
-        await killed(task)
-    desk.tools = [press]
+        task = tasks.create_task(harness.build_runner().run(await harness.new_request("go")))
+        await has_begun.wait()
+        await kill(task)
+    harness.tools = [press]
     model.script = [make_reply("Without it.")]
-    await desk.build_runner().run(await desk.restart("go"))
-    assert await desk.load_answers() == ["Without it."]
-    assert await desk.load_rows(tool_calls, "call_id", "outcome") == [("a", "ok"), ("b", "unknown")]
-    stored = await desk.load_rows(messages, "role", "call_id")
-    assert stored == [
+    await harness.build_runner().run(await harness.restart("go"))
+    assert await harness.load_answers() == ["Without it."]
+    assert await harness.load_rows(tool_calls, "call_id", "outcome") == [("a", "ok"), ("b", "unknown")]
+    stored_messages = await harness.load_rows(messages, "role", "call_id")
+    assert stored_messages == [
         ("user", None),
         *[("assistant", None), ("tool", "a")],
         *[("assistant", None), ("tool", "b")],
         ("assistant", None),
     ]
-    assert [one.call_id for one in model.requests[-1].messages if one.role == "tool"] == ["a", "b"]
+    assert [message.call_id for message in model.requests[-1].messages if message.role == "tool"] == [
+        "a",
+        "b",
+    ]
 
 
 async def test_fewer_steps_after_a_restart_end_the_turn_with_an_answer_in_its_messages(
     database: Database, model: ScriptedModel
 ):
-    desk = TurnHarness(database, model, [look])
+    harness = TurnHarness(database, model, [look])
     model.script = [
         make_reply("", make_call("look", id="a")),
         make_reply("", make_call("look", id="b")),
         hang_forever,
     ]
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(desk.build_runner().run(await desk.new_request("go")))
+        task = tasks.create_task(harness.build_runner().run(await harness.new_request("go")))
         while len(model.requests) < 3:
             model.was_called.clear()
             await model.was_called.wait()
-        await killed(task)
-    desk.max_steps = 1
-    await desk.build_runner().run(await desk.restart("go"))
-    [answer] = await desk.load_answers()
-    stored = await desk.load_rows(messages, "role", "text")
-    assert stored[-1][0] == "assistant"
-    assert stored[-1][1]
+        await kill(task)
+    harness.max_steps = 1
+    await harness.build_runner().run(await harness.restart("go"))
+    [answer] = await harness.load_answers()
+    stored_messages = await harness.load_rows(messages, "role", "text")
+    assert stored_messages[-1][0] == "assistant"
+    assert stored_messages[-1][1]
     assert answer
 
 
-async def test_a_prompt_too_long_is_made_again_smaller_and_each_try_has_its_row(
+async def test_a_prompt_too_long_is_built_again_smaller_and_each_attempt_has_its_row(
     database: Database, model: ScriptedModel
 ):
-    desk = TurnHarness(database, model, [look])
+    harness = TurnHarness(database, model, [look])
     model.script = [make_reply("", make_call("look")), TOO_LONG, make_reply("Short.")]
-    await desk.build_runner().run(await desk.new_request("go"))
-    assert await desk.load_answers() == ["Short."]
-    assert await desk.load_rows(model_calls, "step", "outcome") == [(1, "ok"), (2, "failed"), (2, "ok")]
-    assert len(await desk.load_rows(messages, "id")) == 4
-    assert len(await desk.load_rows(tool_calls, "id")) == 1
+    await harness.build_runner().run(await harness.new_request("go"))
+    assert await harness.load_answers() == ["Short."]
+    assert await harness.load_rows(model_calls, "step", "outcome") == [(1, "ok"), (2, "failed"), (2, "ok")]
+    assert len(await harness.load_rows(messages, "id")) == 4
+    assert len(await harness.load_rows(tool_calls, "id")) == 1
 
 
-async def test_a_smaller_prompt_still_tells_what_the_tools_have_found(
-    database: Database, model: ScriptedModel
-):
-    desk = TurnHarness(database, model, [look], prompt_budget=1000)
+async def test_a_smaller_prompt_still_holds_the_results_of_tools(database: Database, model: ScriptedModel):
+    harness = TurnHarness(database, model, [look], prompt_budget=1000)
     model.script = [make_reply("", make_call("look")), TOO_LONG, make_reply("Short.")]
-    await desk.build_runner().run(await desk.new_request("word " * 400))
+    await harness.build_runner().run(await harness.new_request("word " * 400))
     assert [message.role for message in model.requests[-1].messages[-3:]] == ["assistant", "tool", "user"]
-    assert [one.tool_choice for one in model.requests] == ["auto", "auto", "none"]
-    assert await desk.load_rows(messages, "role") == [("user",), ("assistant",), ("tool",), ("assistant",)]
+    assert [request.tool_choice for request in model.requests] == ["auto", "auto", "none"]
+    assert await harness.load_rows(messages, "role") == [("user",), ("assistant",), ("tool",), ("assistant",)]
 
 
-async def test_a_prompt_that_never_fits_is_said_to_be_too_long(database: Database, model: ScriptedModel):
-    desk = TurnHarness(database, model)
+async def test_a_prompt_that_never_fits_ends_with_an_answer_that_says_so(
+    database: Database, model: ScriptedModel
+):
+    harness = TurnHarness(database, model)
     model.script = [TOO_LONG, TOO_LONG, TOO_LONG]
-    await desk.build_runner().run(await desk.new_request("go"))
-    assert "longer than the model can read" in (await desk.load_answers())[0]
-    assert await desk.load_rows(model_calls, "outcome") == [("failed",)] * 3
-    assert desk.admin_notices == []
+    await harness.build_runner().run(await harness.new_request("go"))
+    assert "longer than the model can read" in (await harness.load_answers())[0]
+    assert await harness.load_rows(model_calls, "outcome") == [("failed",)] * 3
+    assert harness.admin_notices == []
 
 
-async def test_a_line_about_waiting_does_not_stay_while_tools_run(database: Database, model: ScriptedModel):
-    desk = TurnHarness(database, model, [look])
+async def test_a_status_line_is_removed_while_tools_run(database: Database, model: ScriptedModel):
+    harness = TurnHarness(database, model, [look])
     model.script = [AWAY, AWAY, make_reply("", make_call("look")), make_reply("Seen.")]
-    await desk.build_runner().run(await desk.new_request("go"))
-    assert desk.channel.status_lines[-1] is None
-    assert any("not answering" in (line or "") for line in desk.channel.status_lines)
-    assert desk.admin_notices == [
+    await harness.build_runner().run(await harness.new_request("go"))
+    assert harness.channel.status_lines[-1] is None
+    assert any("not answering" in (line or "") for line in harness.channel.status_lines)
+    assert harness.admin_notices == [
         "The model endpoint is not answering: The endpoint cannot be reached.",
         "The model endpoint answers again.",
     ]
 
 
-async def test_admins_hear_once_that_the_endpoint_is_away(database: Database, model: ScriptedModel):
-    desk = TurnHarness(database, model, patience_seconds=0.1)
-    other = EndpointAway("The endpoint cut the connection.", make_reply())
-    model.script = [AWAY, AWAY, *[other, AWAY] * 20]
-    await desk.build_runner().run(await desk.new_request("go"))
-    assert "did not answer" in (await desk.load_answers())[0]
-    assert desk.admin_notices == ["The model endpoint is not answering: The endpoint cannot be reached."]
+async def test_admins_are_notified_once_that_the_endpoint_is_away(database: Database, model: ScriptedModel):
+    harness = TurnHarness(database, model, patience_seconds=0.1)
+    other_failure = EndpointAway("The endpoint cut the connection.", make_reply())
+    model.script = [AWAY, AWAY, *[other_failure, AWAY] * 20]
+    await harness.build_runner().run(await harness.new_request("go"))
+    assert "did not answer" in (await harness.load_answers())[0]
+    assert harness.admin_notices == ["The model endpoint is not answering: The endpoint cannot be reached."]
 
 
 async def test_a_stop_while_the_endpoint_is_away_ends_the_waiting(
     database: Database, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(asking, "BACKOFF_SECONDS", (0.01, 60.0))
-    desk = TurnHarness(database, model)
+    monkeypatch.setattr(model_caller, "BACKOFF_SECONDS", (0.01, 60.0))
+    harness = TurnHarness(database, model)
     model.script = [AWAY, AWAY]
-    turns_ = desk.build_runner()
+    runner = harness.build_runner()
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(turns_.run(await desk.new_request("go")))
-        await desk.channel.status_shown.wait()
-        assert turns_.stop(LANE)
-    assert await desk.load_answers() == ["Stopped."]
-    assert await desk.load_rows(model_calls, "outcome") == [("failed",), ("failed",)]
+        tasks.create_task(runner.run(await harness.new_request("go")))
+        await harness.channel.status_shown.wait()
+        assert runner.stop(LANE)
+    assert await harness.load_answers() == ["Stopped."]
+    assert await harness.load_rows(model_calls, "outcome") == [("failed",), ("failed",)]
 
 
 async def test_time_used_up_by_failing_calls_ends_the_turn_without_another_one(
     database: Database, model: ScriptedModel
 ):
-    desk = TurnHarness(database, model, turn_seconds=0.05)
+    harness = TurnHarness(database, model, turn_seconds=0.05)
 
-    async def slow_death() -> Reply:
+    async def fail_slowly() -> Reply:
         try:
             await asyncio.Event().wait()
         finally:
             raise AWAY
         raise AssertionError
 
-    model.script = [slow_death]
-    await desk.build_runner().run(await desk.new_request("go"))
-    assert "time for this answer was up" in (await desk.load_answers())[0]
+    model.script = [fail_slowly]
+    await harness.build_runner().run(await harness.new_request("go"))
+    assert "time for this answer was up" in (await harness.load_answers())[0]
     assert len(model.requests) == 1
 
 
-async def test_a_refusal_is_said_at_once_and_admins_hear_why(database: Database, model: ScriptedModel):
-    desk = TurnHarness(database, model)
+async def test_a_refusal_ends_the_turn_at_once_and_admins_are_notified_of_the_reason(
+    database: Database, model: ScriptedModel
+):
+    harness = TurnHarness(database, model)
     model.script = [EndpointRefused("It does not like this.", make_reply())]
-    await desk.build_runner().run(await desk.new_request("go"))
-    assert "refused my request" in (await desk.load_answers())[0]
-    assert desk.admin_notices == ["The model endpoint refused a request: It does not like this."]
+    await harness.build_runner().run(await harness.new_request("go"))
+    assert "refused my request" in (await harness.load_answers())[0]
+    assert harness.admin_notices == ["The model endpoint refused a request: It does not like this."]
 
 
-async def test_a_place_in_the_queue_is_told_again_and_left(database: Database, model: ScriptedModel):
-    desk = TurnHarness(database, model)
-    moved = asyncio.Event()
+async def test_the_place_in_the_queue_is_updated_and_removed(database: Database, model: ScriptedModel):
+    harness = TurnHarness(database, model)
+    has_left_queue = asyncio.Event()
 
     async def queue() -> None:
         model.calls_before = 2
-        while not any("2 before" in (line or "") for line in desk.channel.status_lines):
-            desk.channel.status_shown.clear()
-            await desk.channel.status_shown.wait()
+        while not any("2 before" in (line or "") for line in harness.channel.status_lines):
+            harness.channel.status_shown.clear()
+            await harness.channel.status_shown.wait()
         model.calls_before = 0
-        while "Waiting for a free seat; you are next." not in desk.channel.status_lines:
-            desk.channel.status_shown.clear()
-            await desk.channel.status_shown.wait()
+        while "Waiting for a free seat; you are next." not in harness.channel.status_lines:
+            harness.channel.status_shown.clear()
+            await harness.channel.status_shown.wait()
         model.calls_before = None
-        moved.set()
+        has_left_queue.set()
 
-    model.wait_for_seat, model.script = queue, [make_reply("Here.")]
-    await desk.build_runner().run(await desk.new_request("go"))
-    assert moved.is_set()
-    assert desk.channel.status_lines[-1] is None
+    model.wait_for_seat = queue
+    model.script = [make_reply("Here.")]
+    await harness.build_runner().run(await harness.new_request("go"))
+    assert has_left_queue.is_set()
+    assert harness.channel.status_lines[-1] is None
 
 
 async def test_a_stop_in_the_queue_for_a_seat_ends_the_waiting(database: Database, model: ScriptedModel):
-    desk = TurnHarness(database, model)
+    harness = TurnHarness(database, model)
 
     async def queue() -> None:
         model.calls_before = 3
         await asyncio.Event().wait()
 
     model.wait_for_seat = queue
-    turns_ = desk.build_runner()
+    runner = harness.build_runner()
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(turns_.run(await desk.new_request("go")))
-        await desk.channel.status_shown.wait()
-        assert turns_.stop(LANE)
-    assert desk.channel.status_lines[-2:] == ["Waiting for a free seat; 3 before you.", None]
-    assert await desk.load_rows(turns, "ending") == [("stopped",)]
+        tasks.create_task(runner.run(await harness.new_request("go")))
+        await harness.channel.status_shown.wait()
+        assert runner.stop(LANE)
+    assert harness.channel.status_lines[-2:] == ["Waiting for a free seat; 3 before you.", None]
+    assert await harness.load_rows(turns, "ending") == [("stopped",)]
 
 
-async def test_a_turn_that_had_ended_is_not_played_again(database: Database, model: ScriptedModel):
-    desk = TurnHarness(database, model)
+async def test_a_turn_that_has_ended_is_not_run_again(database: Database, model: ScriptedModel):
+    harness = TurnHarness(database, model)
     model.script = [make_reply("Once.")]
-    ask = await desk.new_request("go")
-    await desk.build_runner().run(ask)
-    await desk.build_runner().run(ask)
-    assert await desk.load_answers() == ["Once."]
+    request = await harness.new_request("go")
+    await harness.build_runner().run(request)
+    await harness.build_runner().run(request)
+    assert await harness.load_answers() == ["Once."]
     assert len(model.requests) == 1
-    assert desk.channel.end_count == 2
+    assert harness.channel.end_count == 2

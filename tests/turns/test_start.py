@@ -1,6 +1,4 @@
-"""What is decided before a turn's first call: its window, whether it thinks; and that a restart changes none
-of it.
-"""
+"""What is decided before a turn's first call, its window and its thinking; a restart changes none of it."""
 
 import asyncio
 from dataclasses import replace
@@ -9,11 +7,11 @@ import pytest
 
 from bot.agent.history import MAX_OLD_RESULT_CHARS
 from bot.db.conversations import conversations, retries
-from bot.db.conversations import turns as stored
+from bot.db.conversations.turns import list_past_turns
 from bot.db.engine import Database
 from bot.db.tables import model_calls, turns
 from bot.domain import Message, Usage
-from bot.turns.start import PreflightResult
+from bot.turns.turn_request import PreflightResult
 from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, hang_forever, make_call, make_reply
 from tools.base import tool
 
@@ -54,131 +52,134 @@ async def model() -> ScriptedModel:
     return ScriptedModel()
 
 
-async def say(desk: TurnHarness, model: ScriptedModel, *texts: str) -> list[tuple[Message, ...]]:
-    """Each text answered in its turn; the messages of each turn's first request."""
+async def say(harness: TurnHarness, model: ScriptedModel, *texts: str) -> list[tuple[Message, ...]]:
+    """Run a turn for each text; returns the messages of each turn's first request."""
     firsts = []
     for text in texts:
         before = len(model.requests)
-        await desk.build_runner().run(await desk.new_request(text))
+        await harness.build_runner().run(await harness.new_request(text))
         firsts.append(model.requests[before].messages)
     return firsts
 
 
-async def cut(desk: TurnHarness) -> int | None:
-    """The newest turn that has left the prompt."""
-    async with desk.database.read_transaction() as tx:
+async def load_cut(harness: TurnHarness) -> int | None:
+    """The newest turn that has left the prompt; None: there was no cut."""
+    async with harness.database.read_transaction() as tx:
         return (await conversations.find(tx, LANE)).cut
 
 
 async def test_old_results_are_shortened_before_turns_leave(database: Database, model: ScriptedModel):
-    desk = TurnHarness(database, model, [dig], prompt_budget=2450)
+    harness = TurnHarness(database, model, [dig], prompt_budget=2450)
     model.script = [DIG, OK, DIG, OK, OK, OK]
-    prompts = await say(desk, model, "dig", "again", "thanks", LONG)
-    assert [len(one) for one in prompts] == [2, 6, 10, 12]
-    results = [[one.text for one in prompt if one.role == "tool"] for prompt in prompts]
+    prompts = await say(harness, model, "dig", "again", "thanks", LONG)
+    assert [len(messages) for messages in prompts] == [2, 6, 10, 12]
+    results = [[message.text for message in prompt if message.role == "tool"] for prompt in prompts]
     assert all(len(text) == 3999 for prompt in results[:3] for text in prompt)
     assert all(
         text.startswith("clay " * (MAX_OLD_RESULT_CHARS // 5)) and text.endswith("left out]")
         for text in results[3]
     )
     assert [len(text) < 400 for text in results[3]] == [True, True]
-    assert await cut(desk) is None
+    assert await load_cut(harness) is None
 
 
-async def test_a_turn_found_again_sees_what_it_saw(database: Database, model: ScriptedModel):
-    desk = TurnHarness(database, model, prompt_budget=2600)
+async def test_a_resumed_turn_sees_the_same_prompt(database: Database, model: ScriptedModel):
+    harness = TurnHarness(database, model, prompt_budget=2600)
     model.script = [OK] * 6
-    await say(desk, model, *[LONG] * 6)
-    assert await cut(desk) is not None
-    ask = await desk.new_request("the last")
-    for _ in range(2):  # it dies in the model call, and is taken again
-        model.script, model.was_called = [hang_forever], asyncio.Event()
+    await say(harness, model, *[LONG] * 6)
+    assert await load_cut(harness) is not None
+    request = await harness.new_request("the last")
+    for _ in range(2):  # it is killed in the model call, and claimed again
+        model.script = [hang_forever]
+        model.was_called = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(desk.build_runner().run(ask))
+            running = tasks.create_task(harness.build_runner().run(request))
             await model.was_called.wait()
             running.cancel()
-        ask = await desk.restart("the last")
+        request = await harness.restart("the last")
     assert model.requests[-1].messages == model.requests[-2].messages
 
 
 async def test_near_the_limit_the_endpoint_is_asked_how_long_the_prompt_is(
     database: Database, model: ScriptedModel
 ):
-    desk = TurnHarness(
+    harness = TurnHarness(
         database, model, prompt_budget=2600, preflight_result=PreflightResult(prompt_tokens=2000)
     )
     model.script = [OK] * 8
-    await say(desk, model, *[LONG] * 4)
-    assert desk.preflight_requests == []
-    [fifth] = await say(desk, model, LONG)
-    [wanting] = desk.preflight_requests
-    assert (wanting.needs_token_count, wanting.prompt) == (True, fifth)
-    assert await cut(desk) is None
+    await say(harness, model, *[LONG] * 4)
+    assert harness.preflight_requests == []
+    [fifth] = await say(harness, model, LONG)
+    [preflight_request] = harness.preflight_requests
+    assert preflight_request.needs_token_count
+    assert preflight_request.prompt == fifth
+    assert await load_cut(harness) is None
 
 
 async def test_a_count_above_the_limit_cuts(database: Database, model: ScriptedModel):
-    desk = TurnHarness(
+    harness = TurnHarness(
         database, model, prompt_budget=2600, preflight_result=PreflightResult(prompt_tokens=2700)
     )
     model.script = [OK] * 8
-    *_, fifth = await say(desk, model, *[LONG] * 5)
-    assert len(desk.preflight_requests) == 1
+    *_, fifth = await say(harness, model, *[LONG] * 5)
+    assert len(harness.preflight_requests) == 1
     assert len(fifth) < 10
 
 
-async def test_a_turn_that_needs_tools_finds_room_for_what_they_bring(
+async def test_a_turn_that_needs_tools_has_tokens_left_for_their_results(
     database: Database, model: ScriptedModel
 ):
-    desk = TurnHarness(database, model, [search, remind], prompt_budget=2600)
+    harness = TurnHarness(database, model, [search, remind], prompt_budget=2600)
     model.script = [OK] * 8
-    plain = await say(desk, model, *[LONG] * 4)
-    assert [len(one) for one in plain] == [2, 4, 6, 8]
-    [asked] = await say(desk, model, "search the web for pages about owls")
-    assert len(asked) < 10
+    plain = await say(harness, model, *[LONG] * 4)
+    assert [len(messages) for messages in plain] == [2, 4, 6, 8]
+    [messages] = await say(harness, model, "search the web for pages about owls")
+    assert len(messages) < 10
 
 
 async def test_heavy_tool_work_thinks_and_says_why_and_small_talk_does_not(
     database: Database, model: ScriptedModel
 ):
-    desk = TurnHarness(database, model, [search, remind], thinking="auto")
+    harness = TurnHarness(database, model, [search, remind], thinking="auto")
     model.script = [OK] * 2
     await say(
-        desk,
+        harness,
         model,
         "search the web for owls, and set a reminder to read about them tomorrow at 9",
         "thank you!",
     )
-    assert [one.thinking for one in model.requests] == [True, False]
-    [(heavy, why), (light, _)] = await desk.load_rows(turns, "thinking", "thinking_why")
-    assert (heavy, why, light) == (True, "two tools match: search, remind", False)
-    assert await desk.load_rows(model_calls, "thinking") == [(True,), (False,)]
+    assert [request.thinking for request in model.requests] == [True, False]
+    [heavy, (light_thinks, _)] = await harness.load_rows(turns, "thinking", "thinking_why")
+    assert heavy == (True, "two tools match: search, remind")
+    assert light_thinks is False
+    assert await harness.load_rows(model_calls, "thinking") == [(True,), (False,)]
 
 
-async def test_the_endpoint_reads_what_words_do_not_tell(database: Database, model: ScriptedModel):
-    desk = TurnHarness(
+async def test_the_endpoint_judges_what_words_do_not_decide(database: Database, model: ScriptedModel):
+    harness = TurnHarness(
         database, model, [search], thinking="auto", preflight_result=PreflightResult(tool_work_chance=0.9)
     )
     model.script = [OK]
-    await say(desk, model, "ቡችላዎች ስንት ዓመት ይኖራሉ")
-    assert [(one.needs_tool_work_chance, one.needs_token_count) for one in desk.preflight_requests] == [
-        (True, False)
-    ]
-    assert await desk.load_rows(turns, "thinking", "thinking_why") == [
+    await say(harness, model, "ቡችላዎች ስንት ዓመት ይኖራሉ")
+    [preflight_request] = harness.preflight_requests
+    assert preflight_request.needs_tool_work_chance
+    assert not preflight_request.needs_token_count
+    assert await harness.load_rows(turns, "thinking", "thinking_why") == [
         (True, "words did not tell; the endpoint reads 90% for tool work")
     ]
 
 
-async def test_a_cut_stays_where_it_was_when_the_turn_it_is_told_by_is_replaced(
+async def test_a_cut_stays_where_it_was_when_the_turn_it_names_is_replaced(
     database: Database, model: ScriptedModel
 ):
-    desk = TurnHarness(database, model)
+    harness = TurnHarness(database, model)
     model.script = [OK, OK, OK, OK]
     for text in ("one", "two", "three"):
-        await desk.build_runner().run(await desk.new_request(text))
+        await harness.build_runner().run(await harness.new_request(text))
     async with database.transaction() as tx:
-        [*_, newest] = await stored.list_past_turns(tx, LANE, 1)
-        here = await conversations.find(tx, LANE)
-        await conversations.store_cut(tx, LANE, replace(here, cut=newest.id, shortened=newest.id))
+        [*_, newest] = await list_past_turns(tx, LANE, 1)
+        conversation = await conversations.find(tx, LANE)
+        await conversations.store_cut(tx, LANE, replace(conversation, cut=newest.id, shortened=newest.id))
         await retries.mark_replaced(tx, newest.id)
-    await desk.build_runner().run(await desk.new_request("three, please"))
+    await harness.build_runner().run(await harness.new_request("three, please"))
     assert [message.role for message in model.requests[-1].messages] == ["system", "user"]

@@ -1,6 +1,4 @@
-"""The tools of a conversation: kept from its beginning to a cut or a /new, stored with each turn, found
-again.
-"""
+"""The tools of a conversation: kept from its beginning to a cut or a /new, and stored with each turn."""
 
 import asyncio
 from collections.abc import Sequence
@@ -41,81 +39,82 @@ async def model() -> ScriptedModel:
     return ScriptedModel()
 
 
-async def say(desk: TurnHarness, *texts: str) -> list[list[str]]:
-    """Each text answered in its turn; the names its first request offers."""
+async def say(harness: TurnHarness, *texts: str) -> list[list[str]]:
+    """Run a turn for each text; returns the tool names its first request offers."""
     for text in texts:
-        desk.model.script.append(OK)
-        await desk.build_runner().run(await desk.new_request(text))
-    return [names(desk, at) for at in range(-len(texts), 0)]
+        harness.model.script.append(OK)
+        await harness.build_runner().run(await harness.new_request(text))
+    return [offered_names(harness, index) for index in range(-len(texts), 0)]
 
 
-def names(desk: TurnHarness, at: int) -> list[str]:
-    return [one["function"]["name"] for one in desk.model.requests[at].tools]
+def offered_names(harness: TurnHarness, index: int) -> list[str]:
+    return [definition["function"]["name"] for definition in harness.model.requests[index].tools]
 
 
-async def kept(desk: TurnHarness) -> Sequence[str] | None:
-    """What the lane is offered, as it is stored."""
-    async with desk.database.read_transaction() as tx:
+async def load_stored_tools(harness: TurnHarness) -> Sequence[str] | None:
+    """The tool names stored for the lane."""
+    async with harness.database.read_transaction() as tx:
         return (await conversations.find(tx, LANE)).tools
 
 
 async def test_a_conversation_keeps_its_tools_until_it_is_cut(
     database: Database, model: ScriptedModel
 ) -> None:
-    desk = TurnHarness(database, model, (dig,), prompt_budget=2300)
-    await say(desk, "hello")
-    assert await kept(desk) == ("dig",)
-    desk.tools = (dig, search)
-    offered = await say(desk, *[LONG] * 6)
+    harness = TurnHarness(database, model, (dig,), prompt_budget=2300)
+    await say(harness, "hello")
+    assert await load_stored_tools(harness) == ("dig",)
+    harness.tools = (dig, search)
+    offered = await say(harness, *[LONG] * 6)
     assert ["dig"] in offered
     assert offered[-1] == ["dig", "search"]
     assert offered == sorted(offered)
-    assert await kept(desk) == ("dig", "search")
-    assert (await desk.load_rows(turns, "tools"))[-1] == ('["dig", "search"]',)
+    assert await load_stored_tools(harness) == ("dig", "search")
+    assert (await harness.load_rows(turns, "tools"))[-1] == ('["dig", "search"]',)
 
 
-async def test_a_new_conversation_begins_with_the_tools_of_now(
+async def test_a_new_conversation_begins_with_the_current_tools(
     database: Database, model: ScriptedModel
 ) -> None:
-    desk = TurnHarness(database, model, (dig,))
-    await say(desk, "hello")
-    desk.tools = (dig, search)
+    harness = TurnHarness(database, model, (dig,))
+    await say(harness, "hello")
+    harness.tools = (dig, search)
     async with database.transaction() as tx:
         await conversations.start_new(tx, LANE)
-    assert await kept(desk) is None
-    assert await say(desk, "hello") == [["dig", "search"]]
+    assert await load_stored_tools(harness) is None
+    assert await say(harness, "hello") == [["dig", "search"]]
 
 
 async def test_a_conversation_of_an_older_version_keeps_what_it_is_offered_next(
     database: Database, model: ScriptedModel
 ) -> None:
-    desk = TurnHarness(database, model, (dig,))
-    await say(desk, "hello")
+    harness = TurnHarness(database, model, (dig,))
+    await say(harness, "hello")
     async with database.transaction() as tx:
         await tx.execute(update(lanes).values(tools=None, notes="1. kept as it stood"))
-    await say(desk, "hello")
-    assert await kept(desk) == ("dig",)
+    await say(harness, "hello")
+    assert await load_stored_tools(harness) == ("dig",)
     assert "kept as it stood" in str(model.requests[-1].messages)
 
 
-async def test_a_turn_goes_on_with_what_a_tool_found_that_is_gone_since(
+async def test_a_resumed_turn_keeps_the_result_of_a_tool_that_is_gone(
     database: Database, model: ScriptedModel
 ) -> None:
-    desk = TurnHarness(database, model, (dig, search))
-    ask = await desk.new_request("dig")
+    harness = TurnHarness(database, model, (dig, search))
+    request = await harness.new_request("dig")
     model.script = [make_reply("", make_call("dig"), make_call("nothing", id="b")), hang_forever]
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(desk.build_runner().run(ask))
+        running = tasks.create_task(harness.build_runner().run(request))
         while len(model.requests) < 2:
             model.was_called.clear()
             await model.was_called.wait()
         running.cancel()
-    desk.tools = (search,)
+    harness.tools = (search,)
     model.script = [make_reply("", make_call("dig", id="c")), make_reply("There was clay.")]
-    await desk.build_runner().run(await desk.restart("dig"))
-    assert await desk.load_answers() == ["There was clay."]
-    assert names(desk, -1) == ["search"]
-    before, after = model.requests[1].messages, model.requests[-1].messages
+    await harness.build_runner().run(await harness.restart("dig"))
+    assert await harness.load_answers() == ["There was clay."]
+    assert offered_names(harness, -1) == ["search"]
+    before = model.requests[1].messages
+    after = model.requests[-1].messages
     assert after[: len(before)] == before
-    assert "clay" in [one.text for one in before if one.role == "tool"]
+    assert "clay" in [message.text for message in before if message.role == "tool"]
     assert after[-1].text == "dig is not available any more. Say so, and go on without it."

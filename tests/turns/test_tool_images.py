@@ -1,4 +1,4 @@
-"""Pictures that tools found: shown to the model behind the result, stored with it, the same after a crash."""
+"""Pictures that tools found: shown to the model after the result, stored with it, the same after a crash."""
 
 import asyncio
 import base64
@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PIL import Image as Drawn
+from PIL import Image as PillowImage
 
 from bot.db.engine import Database
 from bot.db.tables import tool_images
@@ -34,7 +34,7 @@ async def chart() -> Found:
 '''
 
 
-async def small(picture: Picture) -> Picture:
+async def shrink(picture: Picture) -> Picture:
     if picture != PNG:
         raise ToolError("it is damaged")
     return Picture("image/jpeg", b"\xff\xd8\xff small")
@@ -46,11 +46,11 @@ async def draw() -> Found:
     return Found("The week.", (PNG, Picture("image/png", b"broken"), PNG))
 
 
-def waiting(began: asyncio.Event) -> Tool:
+def make_waiting_tool(has_begun: asyncio.Event) -> Tool:
     @tool
     async def wait() -> str:
         """Wait."""
-        began.set()
+        has_begun.set()
         await asyncio.Event().wait()
         return ""
 
@@ -58,71 +58,71 @@ def waiting(began: asyncio.Event) -> Tool:
 
 
 SEEN = (Image("image/jpeg", b"\xff\xd8\xff small"),) * 2
-TOLD = "[a picture was left out: it is damaged]\n[2 pictures follow]\nThe week."
+RESULT_TEXT = "[a picture was left out: it is damaged]\n[2 pictures follow]\nThe week."
 
 
-async def test_pictures_are_shown_behind_the_result_now_and_in_the_next_turn(database: Database):
-    desk = TurnHarness(
+async def test_pictures_are_shown_after_the_result_now_and_in_the_next_turn(database: Database):
+    harness = TurnHarness(
         database,
         ScriptedModel([make_reply("", make_call("draw")), make_reply("Sunny."), make_reply("Yes.")]),
         [draw],
-        see=small,
+        see=shrink,
     )
-    await desk.build_runner().run(await desk.new_request("draw the week"))
-    await desk.build_runner().run(await desk.new_request("sure?"))
-    for request in desk.model.requests[1:]:
-        [result] = [one for one in request.messages if one.role == "tool"]
-        assert (result.text, result.images) == (TOLD, SEEN)
-    assert await desk.load_answers() == ["Sunny.", "Yes."]
+    await harness.build_runner().run(await harness.new_request("draw the week"))
+    await harness.build_runner().run(await harness.new_request("sure?"))
+    for request in harness.model.requests[1:]:
+        [result] = [message for message in request.messages if message.role == "tool"]
+        assert (result.text, result.images) == (RESULT_TEXT, SEEN)
+    assert await harness.load_answers() == ["Sunny.", "Yes."]
 
 
 async def test_pictures_of_a_call_that_ended_before_a_crash_are_the_same_after_it(database: Database):
-    began = asyncio.Event()
-    desk = TurnHarness(database, ScriptedModel(), [draw, waiting(began)], see=small)
-    desk.model.script = [make_reply("", make_call("draw", id="a"), make_call("wait", id="b"))]
+    has_begun = asyncio.Event()
+    harness = TurnHarness(database, ScriptedModel(), [draw, make_waiting_tool(has_begun)], see=shrink)
+    harness.model.script = [make_reply("", make_call("draw", id="a"), make_call("wait", id="b"))]
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(desk.build_runner().run(await desk.new_request("go")))
-        await began.wait()
-        while not await desk.load_rows(tool_images, "call_id"):
+        task = tasks.create_task(harness.build_runner().run(await harness.new_request("go")))
+        await has_begun.wait()
+        while not await harness.load_rows(tool_images, "call_id"):
             pass
         task.cancel()
         await asyncio.wait([task])
-    desk.model.script = [make_reply("Here.")]
-    await desk.build_runner().run(await desk.restart("go"))
-    first, _ = [one for one in desk.model.requests[-1].messages if one.role == "tool"]
-    assert (first.text, first.images) == (TOLD, SEEN)
-    assert await desk.load_answers() == ["Here."]
+    harness.model.script = [make_reply("Here.")]
+    await harness.build_runner().run(await harness.restart("go"))
+    first, _ = [message for message in harness.model.requests[-1].messages if message.role == "tool"]
+    assert (first.text, first.images) == (RESULT_TEXT, SEEN)
+    assert await harness.load_answers() == ["Here."]
 
 
-async def test_pictures_of_a_turn_leave_with_the_room_for_them(database: Database):
-    desk = TurnHarness(
+async def test_pictures_that_do_not_fit_into_the_prompt_are_left_out(database: Database):
+    harness = TurnHarness(
         database,
         ScriptedModel([make_reply("", make_call("draw")), make_reply("Sunny.")]),
         [draw],
-        see=small,
+        see=shrink,
         prompt_budget=400,
     )
-    await desk.build_runner().run(await desk.new_request("draw the week"))
-    [result] = [one for one in desk.model.requests[1].messages if one.role == "tool"]
+    await harness.build_runner().run(await harness.new_request("draw the week"))
+    [result] = [message for message in harness.model.requests[1].messages if message.role == "tool"]
     assert result.images == ()
     assert result.text.count("there was no room for it") == 2
 
 
-@pytest.mark.parametrize("sees", [True, False])
-async def test_a_model_is_shown_what_a_tool_of_the_house_drew(tmp_path: Path, sees: bool):
-    drawn = io.BytesIO()
-    Drawn.new("RGB", (2000, 1500), "red").save(drawn, "PNG")
+@pytest.mark.parametrize("can_see", [True, False])
+async def test_a_model_is_shown_what_a_tool_of_tools_dir_drew(tmp_path: Path, can_see: bool):
+    png_file = io.BytesIO()
+    PillowImage.new("RGB", (2000, 1500), "red").save(png_file, "PNG")
     folder = tmp_path / "tools"
     folder.mkdir(mode=0o700)
-    (folder / "charts.py").write_text(CHARTS.format(png=base64.b64encode(drawn.getvalue()).decode()))
-    endpoint = SimulatedEndpoint(replace(Profile.today(), pictures=sees))
-    async with running_gateway(tmp_path, endpoint, tools_dir=str(folder), thinking="off") as house:
-        house.ann.send("@@tool:chart {}@@ @@say:Red all week.@@")
-        await house.api.wait_until(lambda: "Red all week." in house.texts())
-    shown = endpoint.requests[-1]
-    assert shown.prompt.count(IMAGE_MARKER) == int(sees)
-    if sees:
-        assert f"<tool_response|>{IMAGE_MARKER}" in shown.prompt
-        [result] = [one for one in shown.body["messages"] if one["role"] == "tool"]
+    (folder / "charts.py").write_text(CHARTS.format(png=base64.b64encode(png_file.getvalue()).decode()))
+    endpoint = SimulatedEndpoint(replace(Profile.today(), pictures=can_see))
+    async with running_gateway(tmp_path, endpoint, tools_dir=str(folder), thinking="off") as gateway:
+        gateway.ann.send("@@tool:chart {}@@ @@say:Red all week.@@")
+        await gateway.api.wait_until(lambda: "Red all week." in gateway.texts())
+    last_request = endpoint.requests[-1]
+    assert last_request.prompt.count(IMAGE_MARKER) == int(can_see)
+    if can_see:
+        assert f"<tool_response|>{IMAGE_MARKER}" in last_request.prompt
+        [result] = [message for message in last_request.body["messages"] if message["role"] == "tool"]
         kinds = [part["type"] for part in result["content"]]
         assert sorted(kinds) == ["image_url", "text"]

@@ -1,0 +1,120 @@
+"""What a turn is to answer, what all turns share, and what the endpoint is asked before one begins.
+
+Values only, and the user messages made from a request; start.py opens the turn.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from bot.agent import prompt
+from bot.agent.thinking_policy import ThinkingSetting
+from bot.agent.toolbox import Toolbox
+from bot.domain import PEOPLE_PRIORITY, Attachment, Image, InboxItem, Lane, Message
+from bot.tool_registry.registry import ToolRegistry
+
+STAMP_SECONDS = 1800  # a message that comes so long after the one before it says when it was written
+
+_STAMP = re.compile(r"\[\w{3} \d{4}-\d\d-\d\d \d\d:\d\d \S+\] ")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest:
+    """What a turn is to answer: the waiting messages of a lane, and who wrote them.
+
+    `items`: marked done when the turn ends.
+    `texts`: one for each message, sent at `sent_at`.
+    `attachments`: those of each message, in the order of `texts`; empty if no message has any.
+    `silent`: the answer makes no sound.
+    `preface`: put before the answer.
+    `deep`: the second endpoint was asked for.
+    `is_continuation`: the request is to continue the last answer.
+    `priority`: of the turn's model calls.
+    """
+
+    items: tuple[InboxItem, ...]
+    lane: Lane
+    person: int
+    name: str
+    texts: tuple[str, ...]
+    attachments: tuple[tuple[Attachment, ...], ...] = ()
+    sent_at: tuple[float, ...] = ()
+    reply_to: int | None = None
+    silent: bool = False
+    preface: str = ""
+    deep: bool = False
+    is_continuation: bool = False
+    priority: int = PEOPLE_PRIORITY
+
+    @property
+    def attachment_count(self) -> int:
+        """How many attachments the messages have together."""
+        return sum(map(len, self.attachments))
+
+
+@dataclass(frozen=True, slots=True)
+class TurnConfig:
+    """What every turn of this gateway shares: system text, tools, and limits in tokens.
+
+    `thinking`: applies where the chat has set nothing.
+    `can_count_tokens`, `can_estimate_tool_work`: whether the endpoint may be asked for the length of a
+    prompt, and whether to think.
+    `summaries_enabled`: a summary is made ahead of a cut.
+    """
+
+    system: str
+    tool_registry: ToolRegistry
+    prompt_budget: int
+    max_steps: int
+    max_tokens: int
+    thinking: ThinkingSetting = "auto"
+    thinking_canvases: int = 4
+    can_count_tokens: bool = False
+    can_estimate_tool_work: bool = False
+    summaries_enabled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightRequest:
+    """Nothing is stored yet: the endpoint should first count `prompt`, or judge whether to think."""
+
+    needs_token_count: bool
+    needs_tool_work_chance: bool
+    thinking: bool
+    prompt: tuple[Message, ...]
+    toolbox: Toolbox
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightResult:
+    """What the endpoint answered before a turn began; None: it was not asked, or gave no answer.
+
+    `tool_work_chance`: the chance that the turn needs thought.
+    `call`: the ledger's row of the judgement.
+    """
+
+    prompt_tokens: int | None = None
+    tool_work_chance: float | None = None
+    call: int | None = None
+
+
+def build_user_messages(request: TurnRequest, last_message_at: float, now: float) -> tuple[Message, ...]:
+    """The texts of a request as they are stored and sent; `last_message_at` is when the last turn's came.
+
+    A text that comes long after the one before it says when it was written. Such a stamp is a dozen tokens in
+    every later prompt, so a lively conversation has few of them.
+    """
+    messages = []
+    sent_at = request.sent_at or (now,) * len(request.texts)
+    attachments = request.attachments or ((),) * len(request.texts)
+    for text, moment, enclosed in zip(request.texts, sent_at, attachments, strict=True):
+        needs_stamp = moment - last_message_at >= STAMP_SECONDS and not _STAMP.match(text)
+        stamp = prompt.format_timestamp(datetime.fromtimestamp(moment, UTC)) if needs_stamp else ""
+        images = tuple(
+            Image(attachment.media_type, attachment.data)
+            for attachment in enclosed
+            if attachment.data is not None
+        )
+        messages.append(Message("user", stamp + text, images=images))
+        last_message_at = max(last_message_at, moment)
+    return tuple(messages)
