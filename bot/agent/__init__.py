@@ -1,3 +1,4 @@
-"""Thinking: what to send to the model, what its reply means, what a turn does next. Knows neither Telegram
-nor SQL.
+"""The pure core of a turn: what to send to the model, what its reply means, what happens next.
+
+Knows neither Telegram nor SQL.
 """

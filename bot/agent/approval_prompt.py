@@ -1,24 +1,20 @@
-"""The question whether a tool call may run, as messages: all of what would run, with nothing hidden in it.
-Pure.
-"""
+"""Renders the question whether a tool call may run: all of what would run, nothing of it hidden. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bot.agent.taint import ANY_ARGUMENTS
 from bot.domain import Button, Part
 
 CALLBACK_PREFIX = "allow:"
-"""The callback data of a button is this, an answer (once, here or denied), a colon, and the number of the
-question.
-"""
+"""Callback data of a button: this, an answer (once, here or denied), a colon, the number of the question."""
 
 ALLOW_HERE_HOURS = 24
-MAX_PIECE_UNITS = 3300  # UTF-16 units of arguments in one message; Telegram takes 4096 with all around it
+MAX_PIECE_UNITS = 3300  # UTF-16 units of arguments in one message; Telegram takes 4096 for the whole text
 
-# Printable by their class, and yet nothing is seen of them.
+# Printable by their Unicode class, and yet invisible.
 _INVISIBLE = frozenset(
     map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0x1D159))
 ) | frozenset(
@@ -30,9 +26,13 @@ _INVISIBLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ApprovalPrompt:
-    """What is asked about: a tool and its arguments (JSON), for whom, and why; `binding` as in caution.Ask.
+    """A question about one tool call.
 
-    `elsewhere`: the question is put to others than who asked.
+    arguments: JSON, as `serialize_arguments` writes it.
+    requester_name, requester_id: the user whose turn made the call.
+    reason: why it is asked.
+    binding: as in taint.RequireApproval.
+    is_for_admins: admins answer it, not the requester.
     """
 
     tool_name: str
@@ -45,50 +45,46 @@ class ApprovalPrompt:
 
 
 def serialize_arguments(arguments: Mapping[str, Any]) -> str:
-    """Arguments as they are kept with the question: plain ASCII, the same for the same."""
+    """Arguments as they are stored with the question: plain ASCII, deterministic."""
     return json.dumps(arguments)
 
 
 def render_question(prompt: ApprovalPrompt, question_id: int) -> tuple[Part, ...]:
-    """The messages that put question `number`; the buttons are under the last one."""
-    head = f"May I run {prompt.tool_name}?\n{prompt.requester_name} ({prompt.requester_id}) asked for it. {prompt.reason}"
+    """The messages that ask question `question_id`; the buttons are under the last one."""
+    requester = f"{prompt.requester_name} ({prompt.requester_id})"
+    head = f"May I run {prompt.tool_name}?\n{requester} asked for it. {prompt.reason}"
     if prompt.is_for_admins:
         head += " An admin decides."
-    pieces = list(
-        _split_pieces(
-            escape_invisible(json.dumps(json.loads(prompt.arguments), ensure_ascii=False, indent=2))
-        )
-    )
-    if prompt.binding is None:
-        below = ""
-    else:
-        below = f"Allow here: {ALLOW_HERE_HOURS} hours, in this chat, {_describe_prompt_binding(prompt)}."
     answers = {"once": "Allow once", "here": "Allow here", "denied": "Deny"}
+    binding_note = ""
     if prompt.binding is None:
         del answers["here"]
-    row = tuple(Button(label, f"{CALLBACK_PREFIX}{word}:{question_id}") for word, label in answers.items())
+    else:
+        covered = describe_binding(prompt.binding)
+        binding_note = f"\nAllow here: {ALLOW_HERE_HOURS} hours, in this chat, {covered}."
+    arguments = json.dumps(json.loads(prompt.arguments), ensure_ascii=False, indent=2)
+    pieces = list(_split_pieces(escape_invisible(arguments)))
     parts = []
-    for at, piece in enumerate(pieces):
-        if at == 0:
+    for number, piece in enumerate(pieces, start=1):
+        before = f"{prompt.tool_name}, continued ({number} of {len(pieces)}):\n"
+        if number == 1:
             before = f"{head}\nWith:\n"
-        else:
-            before = f"{prompt.tool_name}, continued ({at + 1} of {len(pieces)}):\n"
-        is_last = at == len(pieces) - 1
-        after = f"\n{below}" if is_last and below else ""
-        if not is_last:
-            after = "\n(It goes on below; the buttons are under the last message.)"
+        after = "\n(It goes on below; the buttons are under the last message.)"
+        if number == len(pieces):
+            after = binding_note
         entity = {"type": "pre", "offset": _count_units(before), "length": _count_units(piece)}
-        parts.append(Part(f"{before}{piece}{after}", (entity,), (row,) if is_last else (), silent=at > 0))
-    return tuple(parts)
+        parts.append(Part(f"{before}{piece}{after}", (entity,), silent=number > 1))
+    row = tuple(Button(label, f"{CALLBACK_PREFIX}{word}:{question_id}") for word, label in answers.items())
+    return (*parts[:-1], replace(parts[-1], buttons=(row,)))
 
 
 def escape_invisible(text: str) -> str:
-    """The text with all that is not seen, or turns the order of what is seen, as escapes that JSON knows."""
-    return "".join(sign if sign == "\n" or _is_visible(sign) else json.dumps(sign)[1:-1] for sign in text)
+    """The text with invisible and direction-changing characters as JSON escapes."""
+    return "".join(char if _is_visible(char) else json.dumps(char)[1:-1] for char in text)
 
 
 def describe_binding(binding: str) -> str:
-    """What an allowance holds for, in words."""
+    """What an allowance covers, as text for users."""
     if binding == ANY_ARGUMENTS:
         return "whatever the arguments"
     if len(binding) == 64 and "." not in binding:
@@ -96,20 +92,17 @@ def describe_binding(binding: str) -> str:
     return f"for {binding}"
 
 
-def _describe_prompt_binding(prompt: ApprovalPrompt) -> str:
-    return describe_binding(prompt.binding or ANY_ARGUMENTS)
-
-
-def _is_visible(sign: str) -> bool:
-    return sign.isprintable() and sign not in _INVISIBLE
+def _is_visible(char: str) -> bool:
+    return char == "\n" or (char.isprintable() and char not in _INVISIBLE)
 
 
 def _split_pieces(text: str) -> Iterable[str]:
-    """The text in pieces that a message can take, none of it lost."""
+    """The text in pieces that each fit into a message; none of it is lost."""
     while _count_units(text) > MAX_PIECE_UNITS:
-        end = MAX_PIECE_UNITS // 2  # a sign may take two units
-        line = text.rfind("\n", 0, end)
-        end = line + 1 if line > end // 2 else end
+        end = MAX_PIECE_UNITS // 2  # a character may take two units
+        line_end = text.rfind("\n", 0, end)
+        if line_end > end // 2:
+            end = line_end + 1
         yield text[:end]
         text = text[end:]
     yield text

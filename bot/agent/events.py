@@ -1,4 +1,4 @@
-"""The words between the loop and whoever plays it: what a turn wants next, and what it is told. Pure values."""
+"""The protocol between the loop and its caller: events and their answers. Pure values."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,20 +10,24 @@ Ending = Literal["answered", "cut", "empty", "steps", "seconds", "stopped"]
 RetryReason = Literal["empty", "cut", "more", "failing", "silent", "brake"]
 """Why a model call is made that would not have been needed.
 
-The same again: the reply was empty, or its call was cut. An answer goes on: more. Thinking from now on: calls
-kept failing, or the reply was empty twice (silent). No thinking from now on: it found no end (brake). Each of
-these three happens once a turn at most.
+`empty`: the reply was empty. `cut`: its call was cut. `more`: the rest of a cut answer is wanted.
+`failing`, `silent`: thinking is on from now on, because calls kept failing or the reply was empty twice.
+`brake`: thinking is off from now on, because it did not end. Each of these three happens at most once a turn.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class TurnLimits:
-    """Bounds of one turn: `steps` model calls at most, repeated ones counted; `max_tokens` of one answer.
+    """Bounds of one turn.
 
-    `thinking` is how many canvases a thought may take before its answer begins; `may_think`: whether thinking
-    may be switched on. An answer cut at its limit goes on, if it `continues`, up to `canvases`. `room` is how
-    many estimated tokens the steps may add to the prompt; None: no bound. The replies of the first `played`
-    steps are known: what there was room for then, and what the endpoint could, is not judged again.
+    max_steps: model calls, repeated ones included.
+    max_tokens: of one answer.
+    thinking_canvases: canvases that a thought may take before its answer begins.
+    may_think: whether thinking may be switched on.
+    can_continue: whether an answer cut at its limit is continued, up to `max_canvases`.
+    token_budget: estimated tokens that the steps may add to the prompt; None: no bound.
+    replayed_steps: steps whose replies are known already; for these it is not judged again what fitted the
+        budget and what the endpoint could do.
     """
 
     max_steps: int
@@ -38,13 +42,14 @@ class TurnLimits:
 
 @dataclass(frozen=True, slots=True)
 class CallModel:
-    """Ask the model. Answer with the Reply, or with Ended.
+    """Call the model. Answer with the Reply, or with a TurnInterruption.
 
-    `messages` is the whole prompt to send now. `step` counts the model calls of the turn from 1. `said` are
-    the messages that came to be since the event before, in order. `brake`: tokens of mere thought after which
-    the reply is closed. `continues`: the last message is the model's own, unfinished, and the reply goes on
-    in it; `so_far` is what of it can be shown meanwhile (Markdown). Such a call is `optional`: it may be
-    answered with Ended("crowded").
+    messages: the whole prompt to send now.
+    step: counts the model calls of the turn from 1.
+    new_messages: those added since the event before, in order.
+    max_thinking_tokens: tokens of mere thought after which the reply is closed; None: no bound.
+    continue_final_message: the last message is the model's own, unfinished, and the reply continues it.
+    visible_text: what of that message can be shown meanwhile (Markdown).
     """
 
     messages: tuple[Message, ...]
@@ -60,15 +65,15 @@ class CallModel:
 
     @property
     def is_optional(self) -> bool:
-        """Whether the turn has an answer without it."""
+        """Whether the turn has an answer without it: it may be answered with TurnInterruption("crowded")."""
         return self.continue_final_message
 
 
 @dataclass(frozen=True, slots=True)
 class RunTools:
-    """Run these side by side. Answer with one ToolResult for each, in any order; `calls` may be empty.
+    """Run these calls side by side. Answer with one ToolResult for each, in any order; `calls` may be empty.
 
-    `refused` are decided, and part of `said` already; they are here for the account only.
+    `refused` are decided, and part of `new_messages` already; they are given for the usage records only.
     """
 
     calls: tuple[CheckedCall, ...]
@@ -79,9 +84,9 @@ class RunTools:
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """The turn is over. `text` (Markdown) is what the person reads, the `note` at its end included.
+    """The turn is over. `text` (Markdown) is what the user reads, the `note` at its end included.
 
-    `more`: the model had more to say, and a person may ask for it.
+    `has_more`: the model had more to say, and the user may ask for it.
     """
 
     text: str
@@ -96,10 +101,10 @@ InterruptionReason = Literal["seconds", "stopped", "crowded", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class TurnInterruption:
-    """Sent instead of a Reply when the turn ends here; `partial` is what had come by then.
+    """Sent instead of a Reply when the turn ends now; `partial` is what had arrived by then.
 
-    Time is up, or the person stopped it; an answer does not go on, because others need the seats (crowded) or
-    the endpoint does not do it (failed).
+    `seconds`: time is up. `stopped`: the user stopped it. An answer is not continued, because others need the
+    seats (`crowded`) or because the endpoint fails to do it (`failed`).
     """
 
     reason: InterruptionReason

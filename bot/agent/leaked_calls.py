@@ -1,6 +1,6 @@
 """Tool calls that leaked into the text of a reply, as `call:name{key:value}` or `call:name(key=value)`. Pure.
 
-Reads the model's own notation of values: strings between `<|"|>` or quotes, numbers, words, lists and
+Reads the model's own notation of values: strings between `<|"|>` or quotes, numbers, bare words, lists and
 objects.
 """
 
@@ -24,14 +24,12 @@ _CLOSING = {"{": "}", "(": ")", "[": "]"}
 
 
 class _Unreadable(Exception):
-    """What stands here is no value of the notation."""
+    """There is no value of the notation at this position."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeakedCall:
-    """A call found in text: where it stands, whom it names, what it holds. `arguments` None: it cannot be
-    read.
-    """
+    """A call found in text: its position, the name it calls, its arguments (None: they cannot be read)."""
 
     start: int
     end: int
@@ -41,37 +39,33 @@ class LeakedCall:
 
 
 def find_leaked_calls(text: str, tool_names: Sequence[str]) -> tuple[LeakedCall, ...]:
-    """All leaked calls, in order. With round brackets only calls of `names` count: prose may hold the others."""
-    known = {name.lower() for name in tool_names}
-    found: list[LeakedCall] = []
+    """All leaked calls, in order; with round brackets only calls of `tool_names`: others may be prose."""
+    lower_names = {name.lower() for name in tool_names}
+    leaks: list[LeakedCall] = []
     position = 0
     while opening := CALL_OPENING.search(text, position):
         position = opening.end()
-        if opening[2] == "(" and opening[1].lower() not in known:
+        if opening[2] == "(" and opening[1].lower() not in lower_names:
             continue
         line = text[text.rfind("\n", 0, opening.start()) + 1 : opening.start()]
-        arguments, end = _parse_arguments(text, opening.end() - 1)
-        found.append(
-            LeakedCall(opening.start(), end, opening[1], arguments, line.strip() in {"", "<|tool_call>"})
-        )
-        position = end
-    return tuple(found)
+        is_on_own_line = line.strip() in {"", "<|tool_call>"}
+        arguments, position = _parse_arguments(text, opening.end() - 1)
+        leaks.append(LeakedCall(opening.start(), position, opening[1], arguments, is_on_own_line))
+    return tuple(leaks)
 
 
 def select_trailing_calls(text: str, leaks: Sequence[LeakedCall]) -> tuple[LeakedCall, ...]:
-    """The leaks that surely ask for something: each on a line of its own, and nothing but calls up to the
-    end.
-    """
-    wanted: list[LeakedCall] = []
+    """The leaks that surely are meant as calls: the first on its own line, and nothing but calls after it."""
+    trailing: list[LeakedCall] = []
     border = len(text)
     for leak in reversed(leaks):
         between = _BETWEEN_CALLS.match(text, leak.end)
         if between is None or between.end() < border:
             break
-        wanted.insert(0, leak)
+        trailing.insert(0, leak)
         border = leak.start
-    if wanted and wanted[0].is_on_own_line:
-        return tuple(wanted)
+    if trailing and trailing[0].is_on_own_line:
+        return tuple(trailing)
     return ()
 
 
@@ -83,8 +77,9 @@ def remove_calls(text: str, leaks: Sequence[LeakedCall]) -> str:
 
 
 def _parse_arguments(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
-    """What stands between the brackets that open at `start`, and where it ends; if unclear, nothing up to the
-    end.
+    """What stands between the brackets that open at `start`, and where it ends.
+
+    If that is unclear: None, and the end of the text.
     """
     try:
         return _parse_pairs(text, start, 0)
@@ -94,26 +89,26 @@ def _parse_arguments(text: str, start: int) -> tuple[dict[str, Any] | None, int]
 
 def _parse_pairs(text: str, start: int, depth: int) -> tuple[dict[str, Any], int]:
     closing = _CLOSING[text[start]]
-    at = _skip_space(text, start + 1)
+    position = _skip_space(text, start + 1)
     pairs: dict[str, Any] = {}
-    while text[at] != closing:
-        key, at = _parse_key(text, at)
-        at = _skip_space(text, at)
-        if text[at] not in ":=":
+    while text[position] != closing:
+        key, position = _parse_key(text, position)
+        position = _skip_space(text, position)
+        if text[position] not in ":=":
             raise _Unreadable
-        pairs[key], at = _parse_value(text, _skip_space(text, at + 1), depth)
-        at = _skip_separator(text, at, closing)
-    return pairs, at + 1
+        pairs[key], position = _parse_value(text, _skip_space(text, position + 1), depth)
+        position = _skip_separator(text, position, closing)
+    return pairs, position + 1
 
 
 def _parse_items(text: str, start: int, depth: int) -> tuple[list[Any], int]:
-    at = _skip_space(text, start + 1)
+    position = _skip_space(text, start + 1)
     items: list[Any] = []
-    while text[at] != "]":
-        item, at = _parse_value(text, at, depth)
+    while text[position] != "]":
+        item, position = _parse_value(text, position, depth)
         items.append(item)
-        at = _skip_separator(text, at, "]")
-    return items, at + 1
+        position = _skip_separator(text, position, "]")
+    return items, position + 1
 
 
 def _parse_value(text: str, position: int, depth: int) -> tuple[Any, int]:
@@ -135,10 +130,12 @@ def _parse_value(text: str, position: int, depth: int) -> tuple[Any, int]:
 def _parse_string(text: str, position: int) -> tuple[str, int] | None:
     if marked := _STRING.match(text, position):
         return marked[1], marked.end()
-    if quoted := _QUOTED.match(text, position):
-        inner = quoted[0][1:-1]
-        return (str(read_json(quoted[0])) if quoted[0][0] == '"' else inner), quoted.end()
-    return None
+    quoted = _QUOTED.match(text, position)
+    if quoted is None:
+        return None
+    if quoted[0].startswith('"'):
+        return str(read_json(quoted[0])), quoted.end()
+    return quoted[0][1:-1], quoted.end()
 
 
 def _parse_key(text: str, position: int) -> tuple[str, int]:

@@ -1,15 +1,14 @@
-"""What a turn does next, step by step: yields events, takes results. Pure: no I/O, no clock, no await.
+"""What a turn does next, step by step: yields events and takes their results. Pure: no I/O, clock or await.
 
-The same inputs give the same events, so a turn goes on after a crash by playing its stored replies and
-results again.
+The same inputs give the same events, so a turn continues after a crash by replaying its stored replies and
+results.
 """
 
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from typing import Literal
 
-from bot.agent import continuation as drafts
-from bot.agent import notices as sentences
-from bot.agent import prompt as prompting
+from bot.agent import continuation, notices
 from bot.agent.continuation import PartialAnswer
 from bot.agent.events import (
     CallModel,
@@ -22,12 +21,12 @@ from bot.agent.events import (
     TurnLimits,
     TurnResult,
 )
+from bot.agent.prompt import strip_data_marks
 from bot.agent.reply_parser import (
     CUT_AT_LENGTH,
     AnswerReply,
     CutReply,
     EmptyReply,
-    ReplyVerdict,
     ToolCallsReply,
     extract_visible_text,
     is_blank,
@@ -45,30 +44,27 @@ NO_TOOLS_AFTER_FAILED_STEPS = 3  # and after which no tools are offered any more
 def run_turn(
     prompt: tuple[Message, ...], tools: Mapping[str, Tool], limits: TurnLimits, thinking: bool
 ) -> Generator[LoopEvent, LoopInput, None]:
-    """Play one turn: `next` gives the first event, `send` takes what came of it and gives the following one.
+    """Run one turn: call the model, run the tools it asks for, and again, until there is a TurnResult.
 
-    `prompt` ends in the newest user message, `tools` are those offered, `thinking` is what was decided for
-    the turn. After Finished the generator is exhausted. Raises TypeError when an event is answered with what
+    `next` gives the first event, `send` takes the answer to an event and gives the next one. `prompt` ends
+    in the newest user message, `tools` are those offered, `thinking` is what was decided for the turn.
+    After TurnResult the generator is exhausted. Raises TypeError when an event is answered with what
     belongs to another.
     """
-    turn = _LoopState(prompt, tools, limits, thinking)
+    turn = _TurnState(prompt, tools, limits, thinking)
     while True:
-        given = yield turn.next_model_call()
-        event: LoopEvent | None
-        if isinstance(given, TurnInterruption):
-            event = turn.on_interruption(given)
-        else:
-            event = turn.on_reply(given)
-        if event is None:
-            continue
-        given = yield event
-        if isinstance(event, TurnResult):
+        reply = yield turn.next_model_call()
+        event = turn.on_reply(reply)
+        if isinstance(event, RunTools):
+            results = yield event
+            turn.add_results(event.calls, results)
+        elif isinstance(event, TurnResult):
+            yield event
             return
-        turn.on_results(event.calls, given)
 
 
-class _LoopState:
-    """What is known of a turn while it is played: its messages, and what it has tried."""
+class _TurnState:
+    """What is known of a turn while it runs: its messages, and what it has tried."""
 
     def __init__(
         self, prompt: tuple[Message, ...], tools: Mapping[str, Tool], limits: TurnLimits, thinking: bool
@@ -89,89 +85,86 @@ class _LoopState:
         self._findings: list[tuple[str, str]] = []
 
     def next_model_call(self) -> CallModel:
-        """The next model call."""
+        """Begin the next step."""
         self._step += 1
-        return CallModel(
-            messages=self._prompt if self._partial_answer is None else self._partial_answer.messages,
+        call = CallModel(
+            messages=self._prompt,
             tool_choice="auto" if self._offered_tools else "none",
             max_tokens=self._max_tokens,
             step=self._step,
             retry_reason=self._retry_reason,
             new_messages=self._take_new_messages(),
             thinking=self._thinking,
-            # The last call has no other after it: it may think as long as its tokens last.
-            max_thinking_tokens=self._limits.thinking_canvases * CANVAS_TOKENS
-            if self._thinking and not (self._partial_answer or self._is_last_step)
-            else None,
-            continue_final_message=self._partial_answer is not None,
-            visible_text=self._partial_answer.visible_text if self._partial_answer else "",
+            max_thinking_tokens=self._max_thinking_tokens,
+        )
+        if self._partial_answer is None:
+            return call
+        return replace(
+            call,
+            messages=self._partial_answer.messages,
+            continue_final_message=True,
+            visible_text=self._partial_answer.visible_text,
         )
 
     def on_reply(self, reply: LoopInput) -> RunTools | TurnResult | None:
-        """What follows from a reply; None: the model is asked again."""
-        if not isinstance(reply, Reply):
-            raise TypeError("CallModel is answered with a Reply or Ended")
-        if (
-            self._partial_answer is not None
-            and self._partial_answer.visible_text
-            and is_blank(reply.text)
-            and not reply.calls
-        ):
-            return self._finish("cut", self._partial_answer.visible_text, sentences.NOTHING_TO_ADD)
-        whole = reply if self._partial_answer is None else self._partial_answer.merge_reply(reply)
-        verdict = parse_reply(whole, self._offered_tools, self._step, self._call_ids)
-        if (
-            isinstance(verdict, AnswerReply)
-            and reply.finish_reason == "length"
-            and drafts.can_continue(whole.text)
-        ):
-            if self._partial_answer is None:
-                begun = drafts.start_partial_answer(self._prompt, reply)
-            else:
-                begun = self._partial_answer.extend(reply)
-            if self._can_continue(begun):
-                self._partial_answer = begun
-                self._retry_reason = "more"
-                return None
-        return self._act_on_verdict(verdict, whole)
+        """What follows from a reply or an interruption; None: the model is called again."""
+        match reply:
+            case Reply():
+                return self._on_reply(reply)
+            case TurnInterruption():
+                return self._on_interruption(reply)
+        raise TypeError("CallModel is answered with a Reply or a TurnInterruption")
 
-    def _act_on_verdict(self, verdict: ReplyVerdict, reply: Reply) -> RunTools | TurnResult | None:
+    def add_results(self, calls: tuple[CheckedCall, ...], results: LoopInput) -> None:
+        """Put the results behind their calls; a call without a result gets one that says so."""
+        if not isinstance(results, tuple):
+            raise TypeError("RunTools is answered with a tuple of ToolResult")
+        results_by_id = {result.call.id: result for result in results}
+        messages = []
+        for checked in calls:
+            call = checked.call
+            result = results_by_id.get(call.id) or ToolResult(call, notices.NO_RESULT, "unknown")
+            messages.append(Message("tool", result.text, call_id=call.id, images=result.images))
+            if result.outcome == "ok":
+                self._findings.append((call.name, strip_data_marks(result.text)))
+        self._messages.extend(self._token_budget.fit_results(messages))
+
+    def _on_reply(self, reply: Reply) -> RunTools | TurnResult | None:
+        if self._partial_answer is not None:
+            shown_text = self._partial_answer.visible_text
+            if shown_text and is_blank(reply.text) and not reply.calls:
+                return self._finish("cut", shown_text, notices.NOTHING_TO_ADD)
+            full_reply = self._partial_answer.merge_reply(reply)
+        else:
+            full_reply = reply
+        verdict = parse_reply(full_reply, self._offered_tools, self._step, self._call_ids)
         match verdict:
             case ToolCallsReply():
-                return self._run_calls(verdict, reply.reasoning or None)
+                return self._run_calls(verdict, full_reply.reasoning or None)
             case AnswerReply():
+                if self._continue_answer(reply, full_reply.text):
+                    return None
                 return self._finish_answer(verdict, has_more=reply.finish_reason == "length")
             case CutReply():
                 return self._on_cut(verdict)
             case EmptyReply():
                 if self._retry_empty():
                     return None
-                return self._give_up("empty", sentences.NO_USABLE_ANSWER)
+                return self._give_up("empty", notices.NO_USABLE_ANSWER)
 
-    def on_results(self, calls: tuple[CheckedCall, ...], results: LoopInput) -> None:
-        """Put the results behind their calls; a call without one gets one that says so."""
-        if not isinstance(results, tuple):
-            raise TypeError("RunTools is answered with a tuple of ToolResult")
-        came = {result.call.id: result for result in results}
-        told = []
-        for wanted in calls:
-            result = came.get(wanted.call.id) or ToolResult(wanted.call, sentences.NO_RESULT, "unknown")
-            told.append(Message("tool", result.text, call_id=wanted.call.id, images=result.images))
-            if result.outcome == "ok":
-                self._findings.append((wanted.call.name, prompting.strip_data_marks(result.text)))
-        self._messages.extend(self._token_budget.fit_results(told))
-
-    def on_interruption(self, interruption: TurnInterruption) -> TurnResult:
-        """The turn was ended from outside."""
-        raw = "" if interruption.partial is None else interruption.partial.text
-        text = extract_visible_text(raw if self._partial_answer is None else self._partial_answer.text + raw)
+    def _on_interruption(self, interruption: TurnInterruption) -> TurnResult:
+        """End the turn, as was decided outside of it."""
+        raw_text = "" if self._partial_answer is None else self._partial_answer.text
+        if interruption.partial is not None:
+            raw_text += interruption.partial.text
+        text = extract_visible_text(raw_text)
         match interruption.reason:
             case "stopped":
-                return self._finish("stopped", text, sentences.STOPPED)
+                return self._finish("stopped", text, notices.STOPPED)
             case "seconds" if text:
-                return self._finish("seconds", text, sentences.TIME_UP)
+                return self._finish("seconds", text, notices.TIME_UP)
             case "seconds":
-                return self._give_up("seconds", sentences.OUT_OF_TIME)
+                return self._give_up("seconds", notices.OUT_OF_TIME)
         return self._finish("cut", text, CUT_AT_LENGTH, has_more=True)
 
     @property
@@ -180,7 +173,7 @@ class _LoopState:
 
     @property
     def _is_replayed(self) -> bool:
-        """Whether this step was played before, so that what follows from it has been decided."""
+        """Whether this step ran before the crash, so that what follows from it has been decided."""
         return self._step <= self._limits.replayed_steps
 
     @property
@@ -192,15 +185,15 @@ class _LoopState:
 
     @property
     def _has_used_all_steps(self) -> bool:
-        """Whether it is the limit that keeps the model from using tools."""
+        """Whether it is the step limit that keeps the model from using tools."""
         return self._is_last_step and self._step > 1 and bool(self._tools)
 
     @property
     def _prompt(self) -> tuple[Message, ...]:
-        """The prompt of this step."""
-        withdrawn = self._tools and not self._offered_tools and self._step > 1
-        if withdrawn:
-            return (*self._messages, Message("user", sentences.LAST_CALL))
+        """The prompt of this step; it says so when the tools of earlier steps are withdrawn."""
+        is_withdrawn = self._tools and not self._offered_tools and self._step > 1
+        if is_withdrawn:
+            return (*self._messages, Message("user", notices.LAST_CALL))
         return tuple(self._messages)
 
     @property
@@ -212,34 +205,52 @@ class _LoopState:
         elif self._partial_answer is not None:
             canvases = min(canvases, self._limits.max_canvases - self._partial_answer.canvases)
         if self._thinking and self._partial_answer is None:
-            before = self._limits.thinking_canvases
-        else:
-            before = 0
-        return CANVAS_TOKENS * (before + canvases)
+            canvases += self._limits.thinking_canvases
+        return CANVAS_TOKENS * canvases
 
-    def _can_continue(self, partial_answer: PartialAnswer) -> bool:
-        """Whether the model is asked for the rest of an answer, within the turn's bounds and the prompt's."""
+    @property
+    def _max_thinking_tokens(self) -> int | None:
+        # No call follows the last one: it may think as long as its tokens last.
+        if not self._thinking or self._partial_answer is not None or self._is_last_step:
+            return None
+        return CANVAS_TOKENS * self._limits.thinking_canvases
+
+    def _continue_answer(self, reply: Reply, raw_text: str) -> bool:
+        """Whether the answer was cut and the model is asked for the rest of it; `raw_text` is all of it."""
+        if reply.finish_reason != "length" or not continuation.can_send_back(raw_text):
+            return False
+        if self._partial_answer is None:
+            partial_answer = continuation.start_partial_answer(self._prompt, reply)
+        else:
+            partial_answer = self._partial_answer.extend(reply)
+        if not self._may_continue(partial_answer):
+            return False
+        self._partial_answer = partial_answer
+        self._retry_reason = "more"
+        return True
+
+    def _may_continue(self, partial_answer: PartialAnswer) -> bool:
+        """Whether the turn's limits and the prompt allow to ask for the rest of an answer."""
         if self._is_last_step or partial_answer.canvases >= self._limits.max_canvases:
             return False
-        return self._is_replayed or (
-            self._limits.can_continue and self._token_budget.has_room_for(partial_answer.messages[-1:])
-        )
+        if self._is_replayed:
+            return True
+        return self._limits.can_continue and self._token_budget.can_fit(partial_answer.messages[-1:])
 
     def _on_cut(self, cut: CutReply) -> TurnResult | None:
-        """A call or a thought met the limit, or a thought the brake: once more, with more room or without
-        thinking.
-        """
+        """Retry after a cut: of a thought without thinking, of a call with a doubled limit, once."""
         if cut.kind == "thought" and self._thinking and not self._is_last_step:
-            self._thinking = self._may_think = False
+            self._thinking = False
+            self._may_think = False
             self._retry_reason = "brake"
             return None
         if self._is_last_step or self._retry_reason == "cut":
-            return self._give_up("cut", sentences.ANSWER_TOO_LONG, cut.narration)
+            return self._give_up("cut", notices.ANSWER_TOO_LONG, cut.narration)
         self._retry_reason = "cut"
         return None
 
     def _retry_empty(self) -> bool:
-        """Whether the model is asked again though it said nothing: once as before, then once with thinking."""
+        """Whether the model is called again after an empty reply: once as before, then once with thinking."""
         if self._is_last_step or self._retry_reason == "silent":
             return False
         if self._retry_reason != "empty":
@@ -255,57 +266,60 @@ class _LoopState:
         self._retry_reason = reason
         return True
 
-    def _run_calls(self, verdict: ToolCallsReply, reasoning: str | None) -> RunTools:
-        self._retry_reason = self._partial_answer = None
-        judged = self._call_history.refuse_repeats(verdict.calls)
-        wanted = tuple(one for one in judged if isinstance(one, CheckedCall))
-        refused = tuple(one for one in judged if isinstance(one, ToolResult))
-        calls = tuple(one.call for one in judged)
+    def _run_calls(self, reply: ToolCallsReply, reasoning: str | None) -> RunTools:
+        self._retry_reason = None
+        self._partial_answer = None
+        checked_calls = self._call_history.refuse_repeats(reply.calls)
+        runnable = tuple(checked for checked in checked_calls if isinstance(checked, CheckedCall))
+        refused = tuple(checked for checked in checked_calls if isinstance(checked, ToolResult))
+        calls = tuple(checked.call for checked in checked_calls)
         self._call_ids.update(call.id for call in calls)
-        self._failed_steps = 0 if wanted else self._failed_steps + 1
-        if not self._token_budget.has_room_for(
-            [Message("assistant", verdict.narration, calls, reasoning=reasoning)]
+        if runnable:
+            self._failed_steps = 0
+        else:
+            self._failed_steps += 1
+        if not self._token_budget.can_fit(
+            [Message("assistant", reply.narration, calls, reasoning=reasoning)]
         ):
             reasoning = None  # what was thought helps the next step, but what the tools find is needed more
-        if verdict.narration:
-            self._messages.append(Message("assistant", verdict.narration, reasoning=reasoning))
+        if reply.narration:
+            self._messages.append(Message("assistant", reply.narration, reasoning=reasoning))
             reasoning = None
         self._messages.append(Message("assistant", calls=calls, reasoning=reasoning))
         self._messages.extend(Message("tool", result.text, call_id=result.call.id) for result in refused)
         if self._failed_steps == THINK_AFTER_FAILED_STEPS and self._step + 1 < self._limits.max_steps:
             self._start_thinking("failing")
-        said = self._take_new_messages()
-        self._token_budget.spend(said)
-        return RunTools(wanted, refused, self._step, said)
+        new_messages = self._take_new_messages()
+        self._token_budget.spend(new_messages)
+        return RunTools(runnable, refused, self._step, new_messages)
 
     def _finish_answer(self, answer: AnswerReply, *, has_more: bool) -> TurnResult:
         if answer.note is not None:
             return self._finish("cut", answer.text, answer.note, has_more=has_more)
         if self._has_used_all_steps:
-            return self._finish("steps", answer.text, sentences.format_out_of_steps(self._limits.max_steps))
+            return self._finish("steps", answer.text, notices.format_out_of_steps(self._limits.max_steps))
         return self._finish("answered", answer.text, None)
 
     def _give_up(self, ending: Ending, note: str, narration: str = "") -> TurnResult:
         """End without an answer: say why, and what was found."""
         if self._has_used_all_steps and ending != "seconds":
             ending = "steps"
-            note = sentences.format_out_of_steps(self._limits.max_steps)
+            note = notices.format_out_of_steps(self._limits.max_steps)
         self._messages.append(Message("assistant", "\n\n".join(filter(None, [narration, note]))))
-        told = sentences.append_findings(note, self._findings)
-        text = "\n\n".join(filter(None, [sentences.close_code_block(narration), told]))
+        explanation = notices.append_findings(note, self._findings)
+        text = "\n\n".join(filter(None, [notices.close_code_block(narration), explanation]))
         return TurnResult(text, ending, note, self._take_new_messages())
 
     def _finish(self, ending: Ending, text: str, note: str | None, *, has_more: bool = False) -> TurnResult:
+        """End with `text`, or with the note alone where there is none."""
         self._messages.append(Message("assistant", text or note or ""))
-        return TurnResult(
-            sentences.append_note(text, note) if text else note or "",
-            ending,
-            note,
-            self._take_new_messages(),
-            has_more,
-        )
+        if text:
+            shown_text = notices.append_note(text, note)
+        else:
+            shown_text = note or ""
+        return TurnResult(shown_text, ending, note, self._take_new_messages(), has_more)
 
     def _take_new_messages(self) -> tuple[Message, ...]:
-        new = tuple(self._messages[self._reported_count :])
+        new_messages = tuple(self._messages[self._reported_count :])
         self._reported_count = len(self._messages)
-        return new
+        return new_messages

@@ -1,6 +1,4 @@
-"""What the house itself says at the end of a turn, to the person and, where a call is refused, to the model.
-Pure.
-"""
+"""Texts of the gateway itself: notes at the end of an answer, and refusals of calls for the model. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -20,17 +18,17 @@ TIME_UP = "The time for this answer was up."
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
-MAX_FINDINGS = 3  # findings that are told
-MAX_FINDING_CHARS = 300  # characters of a finding that are told
+MAX_FINDINGS = 3  # findings listed when a turn gives up
+MAX_FINDING_CHARS = 300  # characters shown of each
 
 
 def format_out_of_steps(steps: int) -> str:
-    """Why a turn ended that used all its model calls."""
+    """The note of a turn that used all its model calls."""
     return f"All {steps} steps allowed for one answer were used."
 
 
 def append_note(text: str, note: str | None) -> str:
-    """Markdown with a note in italics under it; a code block left open by a cut is closed before it."""
+    """Markdown with a note in italics below; a code block left open by a cut is closed first."""
     if note is None:
         return text
     return f"{close_code_block(text)}\n\n_{note}_"
@@ -40,10 +38,10 @@ def close_code_block(text: str) -> str:
     """Markdown in which no code block stays open."""
     fence = ""
     for line in text.splitlines():
-        mark = _FENCE.match(line)
-        if mark and not fence:
-            fence = mark[1]
-        elif mark and mark[1].startswith(fence) and not mark[2].strip():
+        match = _FENCE.match(line)
+        if match and not fence:
+            fence = match[1]
+        elif match and match[1].startswith(fence) and not match[2].strip():
             fence = ""
     if fence:
         return f"{text}\n{fence}"
@@ -51,7 +49,7 @@ def close_code_block(text: str) -> str:
 
 
 def append_findings(sentence: str, findings: Sequence[tuple[str, str]]) -> str:
-    """A sentence and the last results (tool, text) under it, as code so that nothing in them can be tapped."""
+    """A sentence and the last results (tool, text), as code so that nothing in them can be tapped."""
     if not findings:
         return sentence
     lines = [f"- {tool}: `{_shorten_finding(text)}`" for tool, text in findings[-MAX_FINDINGS:]]

@@ -1,4 +1,4 @@
-"""Brings a turn back to where it stood: plays what is stored of it into a fresh loop. Pure."""
+"""Restores a turn: replays its stored replies and results into a fresh loop. Pure."""
 
 from collections import deque
 from collections.abc import Generator, Iterable, Mapping
@@ -12,18 +12,31 @@ def replay(
     replies: Iterable[Reply],
     results: Mapping[tuple[int, str], ToolResult],
 ) -> tuple[LoopEvent, tuple[Message, ...]]:
-    """The first event that is not yet answered, and everything said up to it.
+    """The first event that is not answered yet, and all messages up to and including it.
 
-    `results` are the known ones by step and call id; a step of which one is missing is handed out as a whole.
+    `results` are those known, by step and call id; a step that lacks one of its results is returned as a
+    whole.
     """
-    waiting = deque(replies)
+    unused_replies = deque(replies)
     event = next(loop)
-    said = [*event.new_messages]
+    messages = [*event.new_messages]
     while True:
-        if isinstance(event, CallModel) and waiting:
-            event = loop.send(waiting.popleft())
-        elif isinstance(event, RunTools) and all((event.step, one.call.id) in results for one in event.calls):
-            event = loop.send(tuple(results[event.step, one.call.id] for one in event.calls))
-        else:
-            return event, tuple(said)
-        said.extend(event.new_messages)
+        answer = _take_stored_answer(event, unused_replies, results)
+        if answer is None:
+            return event, tuple(messages)
+        event = loop.send(answer)
+        messages.extend(event.new_messages)
+
+
+def _take_stored_answer(
+    event: LoopEvent, unused_replies: deque[Reply], results: Mapping[tuple[int, str], ToolResult]
+) -> LoopInput | None:
+    """What was answered to an event; None if nothing was, or not all of it."""
+    match event:
+        case CallModel() if unused_replies:
+            return unused_replies.popleft()
+        case RunTools():
+            keys = [(event.step, checked.call.id) for checked in event.calls]
+            if all(key in results for key in keys):
+                return tuple(results[key] for key in keys)
+    return None

@@ -9,17 +9,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from bot.agent import leaked_calls as leaks
+from bot.agent.leaked_calls import LeakedCall, find_leaked_calls, remove_calls, select_trailing_calls
 from bot.agent.sanitize import strip_control_tokens, to_sendable
 from bot.agent.tool_calls import CheckedCall, check_call, refuse_call, write_json
 from bot.domain import Reply, ToolCall, ToolResult
 from tools.base import Tool
 
-MAX_CALLS = 16  # calls of one reply that are looked at
+MAX_CALLS = 16  # calls of one reply that are considered
 CALL_ID_PATTERN = re.compile(r"[\w.:-]{1,64}", re.ASCII)
-INVISIBLE_LETTERS = (
-    "\u2800\u3164\u115f\u1160\uffa0"  # drawn as blanks, though Unicode calls them signs and letters
-)
+# Drawn as blanks, though Unicode calls them signs and letters.
+INVISIBLE_LETTERS = "\u2800\u3164\u115f\u1160\uffa0"
 
 CUT_AT_LENGTH = "The answer was cut at the length limit."
 BROKEN_OFF = "The answer broke off here."
@@ -39,7 +38,7 @@ _MAX_PERIOD = 800
 
 @dataclass(frozen=True, slots=True)
 class AnswerReply:
-    """Text for the person; `note` says what is not whole about it."""
+    """Text for the user; `note` says what is incomplete about it."""
 
     text: str
     note: str | None = None
@@ -47,7 +46,7 @@ class AnswerReply:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallsReply:
-    """Tool calls, each ready to run or refused, and the text said before them (may be empty)."""
+    """Tool calls, each ready to run or refused, and the text before them (may be empty)."""
 
     narration: str
     calls: tuple[CheckedCall | ToolResult, ...]
@@ -63,7 +62,7 @@ class CutReply:
 
 @dataclass(frozen=True, slots=True)
 class EmptyReply:
-    """Nothing a person could read; `why` is for the log."""
+    """Nothing that a user could read; `reason` is for the log."""
 
     reason: str
 
@@ -76,41 +75,43 @@ def parse_reply(
 ) -> ReplyVerdict:
     """What the reply to an offer of `tools` means. With no tools offered, calls in it are ignored.
 
-    `step` and the call ids `taken` in this turn only serve to give every call an id of its own. Never raises.
+    `step` and `used_ids`, the call ids of this turn so far, only serve to give every call an id of its own.
+    Never raises.
     """
     content, thought = _split_thought(to_sendable(reply.text))
-    begun = _UNFINISHED_MARKUP.search(content) if reply.finish_reason == "length" else None
-    content = content[: begun.start()] if begun else content
-    found = leaks.find_leaked_calls(content, tuple(tools))
-    asked = leaks.select_trailing_calls(content, found) if tools else ()
-    said = _clean_text(leaks.remove_calls(content, found))
-    if tools and (reply.calls or asked):
+    unfinished = _UNFINISHED_MARKUP.search(content) if reply.finish_reason == "length" else None
+    if unfinished:
+        content = content[: unfinished.start()]
+    leaks = find_leaked_calls(content, tuple(tools))
+    text = _clean_text(remove_calls(content, leaks))
+    calls = reply.calls
+    if tools:
+        calls += tuple(_to_tool_call(leak) for leak in select_trailing_calls(content, leaks))
+    if tools and calls:
         if reply.finish_reason not in {"stop", "tool_calls"}:
-            return CutReply("call", said)
-        return ToolCallsReply(
-            said, _check_calls((*reply.calls, *map(_to_tool_call, asked)), tools, step, used_ids)
-        )
-    if not is_blank(said):
-        return _classify_answer(said, reply.finish_reason)
-    if begun:
+            return CutReply("call", text)
+        return ToolCallsReply(text, _check_calls(calls, tools, step, used_ids))
+    if not is_blank(text):
+        return _classify_answer(text, reply.finish_reason)
+    if unfinished:
         return CutReply("call", "")
-    return _classify_wordless(reply, thought, has_markup=bool(found or content.strip()))
+    return _classify_without_text(reply, thought, has_markup=bool(leaks or content.strip()))
 
 
 def extract_visible_text(text: str) -> str:
-    """The text of an answer still being written, as a person may see it; may be empty."""
+    """The text of an answer still being written, as a user may see it; may be empty."""
     content, _ = _split_thought(_UNFINISHED_MARKUP.sub("", to_sendable(text)))
-    return _clean_text(leaks.remove_calls(content, leaks.find_leaked_calls(content, ())))
+    return _clean_text(remove_calls(content, find_leaked_calls(content, ())))
 
 
 def is_blank(text: str) -> bool:
-    """Whether a person would see nothing."""
+    """Whether a user would see nothing."""
     return not any(
-        sign.isprintable() and not sign.isspace() and sign not in INVISIBLE_LETTERS for sign in text
+        char.isprintable() and not char.isspace() and char not in INVISIBLE_LETTERS for char in text
     )
 
 
-def _classify_wordless(reply: Reply, thought: str, *, has_markup: bool) -> ReplyVerdict:
+def _classify_without_text(reply: Reply, thought: str, *, has_markup: bool) -> ReplyVerdict:
     reasoning = _clean_text(f"{to_sendable(reply.reasoning)}\n{thought}".strip())
     if is_blank(reasoning):
         return EmptyReply("nothing but markup" if has_markup else "nothing at all")
@@ -121,11 +122,14 @@ def _classify_wordless(reply: Reply, thought: str, *, has_markup: bool) -> Reply
 
 
 def _classify_answer(text: str, finish_reason: str | None) -> AnswerReply:
-    if finish_reason == "length":
-        return AnswerReply(text, CUT_AT_LENGTH)
-    if finish_reason == "repetition":
-        return AnswerReply(_remove_repetition(text), REPEATED)
-    return AnswerReply(text, None if finish_reason in {"stop", "tool_calls"} else BROKEN_OFF)
+    match finish_reason:
+        case "stop" | "tool_calls":
+            return AnswerReply(text)
+        case "length":
+            return AnswerReply(text, CUT_AT_LENGTH)
+        case "repetition":
+            return AnswerReply(_remove_repetition(text), REPEATED)
+    return AnswerReply(text, BROKEN_OFF)
 
 
 def _split_thought(text: str) -> tuple[str, str]:
@@ -134,11 +138,15 @@ def _split_thought(text: str) -> tuple[str, str]:
         return text, ""
     thoughts = "\n".join(_THOUGHT.findall(text))
     text = _RESPONSE.sub("", _THOUGHT.sub("", text))
-    turns = [
-        _ROLE_LINE.sub("", part, count=1) if _ROLE_LINE.match(part) else part
-        for part in text.split("<|turn>")
-    ]
+    turns = [_strip_role_line(part) for part in text.split("<|turn>")]
     return next((part for part in turns if not is_blank(part)), ""), thoughts
+
+
+def _strip_role_line(text: str) -> str:
+    role_line = _ROLE_LINE.match(text)
+    if role_line is None:
+        return text
+    return text[role_line.end() :]
 
 
 def _clean_text(text: str) -> str:
@@ -148,7 +156,7 @@ def _clean_text(text: str) -> str:
     return text.removeprefix(_THOUGHT_LABEL).strip()
 
 
-def _to_tool_call(leak: leaks.LeakedCall) -> ToolCall:
+def _to_tool_call(leak: LeakedCall) -> ToolCall:
     if leak.arguments is None:
         arguments = "unreadable"
     else:
@@ -160,18 +168,17 @@ def _check_calls(
     calls: tuple[ToolCall, ...], tools: Mapping[str, Tool], step: int, used_ids: Collection[str]
 ) -> tuple[CheckedCall | ToolResult, ...]:
     used = set(used_ids)
-    judged: list[CheckedCall | ToolResult] = []
+    checked: list[CheckedCall | ToolResult] = []
     for number, call in enumerate(calls[: MAX_CALLS + 1], start=1):
-        known = replace(call, id=_make_unique_id(call.id, used, f"call-{step}-{number}"))
-        used.add(known.id)
+        call = replace(call, id=_make_unique_id(call.id, used, f"call-{step}-{number}"))
+        used.add(call.id)
         if number <= MAX_CALLS:
-            judged.append(check_call(known, tools))
+            checked.append(check_call(call, tools))
         else:
             left_out = len(calls) - MAX_CALLS
-            judged.append(
-                refuse_call(known, f"At most {MAX_CALLS} calls run in one step; {left_out} were left out.")
-            )
-    return tuple(judged)
+            reason = f"At most {MAX_CALLS} calls run in one step; {left_out} were left out."
+            checked.append(refuse_call(call, reason))
+    return tuple(checked)
 
 
 def _make_unique_id(call_id: str, used_ids: set[str], fallback: str) -> str:
@@ -185,17 +192,13 @@ def _make_unique_id(call_id: str, used_ids: set[str], fallback: str) -> str:
 def _remove_repetition(text: str) -> str:
     """The text with the pattern that fills its end kept once."""
     text = text.rstrip()
-    best = 0
-    saved = 0
+    max_saved = 0
     for period in range(1, min(_MAX_PERIOD, len(text) // 3) + 1):
         end = len(text)
         times = 0
         while end >= 2 * period and text[end - 2 * period : end - period] == text[len(text) - period :]:
-            end = end - period
-            times = times + 1
-        if times >= 2 and times * period > saved:
-            best = period
-            saved = times * period
-    if best:
-        return text[: len(text) - saved].rstrip()
-    return text
+            end -= period
+            times += 1
+        if times >= 2:
+            max_saved = max(max_saved, times * period)
+    return text[: len(text) - max_saved].rstrip()

@@ -1,7 +1,6 @@
-"""Text on its way into a prompt or onto a wire: what cannot be sent and the template's markup are taken out.
-Pure.
+"""Removes unsendable characters and template markup from text for prompts and protocols. Pure.
 
-How control tokens look is said once, in tools/safety/control_tokens.py.
+tools/safety/control_tokens.py defines what a control token looks like.
 """
 
 import re
@@ -16,21 +15,20 @@ _UNSENDABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
 def to_sendable(text: str) -> str:
-    """The text as every database and wire takes it: without control characters and halves of characters."""
+    """The text without control characters and lone surrogates, as databases and protocols take it."""
     # The first check is ten times as fast and settles nearly all texts.
     if text.replace("\n", "").isprintable() or not _UNSENDABLE.search(text):
         return text
-    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return _UNSENDABLE.sub("", whole)
+    # A pair of halves that belong together becomes the character it stands for.
+    paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return _UNSENDABLE.sub("", paired)
 
 
 def strip_control_tokens(text: str) -> str:
-    """The text with its control tokens taken out; what still looks like one after several passes is
-    neutralised.
-    """
+    """The text without its control tokens; what still looks like one after several passes is neutralised."""
     for _ in range(MAX_PASSES):
-        fewer = CONTROL_TOKEN.sub("", text)
-        if fewer == text:
+        stripped = CONTROL_TOKEN.sub("", text)
+        if stripped == text:
             return text
-        text = fewer
+        text = stripped
     return break_control_tokens(text)

@@ -1,11 +1,11 @@
 """How much a turn may add to its prompt, so that its own tools never fill the endpoint's context. Pure.
 
-Sizes are estimated tokens; what does not fit is left out of new tool results, and that is said in them.
+Sizes are estimated tokens; what does not fit is left out of new tool results, and they say so.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from bot.agent.history import (
     BYTES_PER_TOKEN,
@@ -36,62 +36,78 @@ class TokenBudget:
     @property
     def is_full(self) -> bool:
         """Whether a further tool result might not fit, however short."""
-        return (
-            self._tokens_left is not None
-            and self._tokens_left < TOKENS_PER_MESSAGE + MIN_RESULT_CHARS // BYTES_PER_TOKEN
-        )
+        least = TOKENS_PER_MESSAGE + MIN_RESULT_CHARS // BYTES_PER_TOKEN
+        return self._tokens_left is not None and self._tokens_left < least
 
-    def has_room_for(self, messages: Sequence[Message]) -> bool:
+    def can_fit(self, messages: Sequence[Message]) -> bool:
         """Whether these messages would fit as they are."""
         return self._tokens_left is None or _estimate_with_reasoning(messages) <= self._tokens_left
 
     def spend(self, messages: Sequence[Message]) -> None:
-        """These messages are added as they are."""
+        """Count messages that were added as they are."""
         if self._tokens_left is not None:
             self._tokens_left -= _estimate_with_reasoning(messages)
 
     def fit_results(self, results: Sequence[Message]) -> list[Message]:
-        """Take these tool results, the long ones shortened so that all of them find room; in their order."""
+        """These tool results in their order, the long ones shortened so that all fit; they are counted."""
         if self._tokens_left is None:
             return list(results)
         fitted: dict[int, Message] = {}
-        room = self._tokens_left
+        tokens_left = self._tokens_left
         # The short ones first: what they leave of their share is for the long ones.
-        for number, result in sorted(enumerate(results), key=lambda one: estimate_tokens([one[1]])):
-            fitted[number] = _shorten_result(result, room // (len(results) - len(fitted)))
-            room -= estimate_tokens([fitted[number]])
-        self._tokens_left = room
+        for number in sorted(range(len(results)), key=lambda index: estimate_tokens([results[index]])):
+            share = tokens_left // (len(results) - len(fitted))
+            fitted[number] = _shorten_result(results[number], share)
+            tokens_left -= estimate_tokens([fitted[number]])
+        self._tokens_left = tokens_left
         return [fitted[number] for number in range(len(results))]
 
 
 def _estimate_with_reasoning(messages: Sequence[Message]) -> int:
-    thoughts = sum(len((one.reasoning or "").encode("utf-8", "replace")) for one in messages)
-    return estimate_tokens(messages) + thoughts // BYTES_PER_TOKEN
+    reasoning_bytes = sum(len((message.reasoning or "").encode("utf-8", "replace")) for message in messages)
+    return estimate_tokens(messages) + reasoning_bytes // BYTES_PER_TOKEN
+
+
+@dataclass(frozen=True, slots=True)
+class _EarlierCut:
+    """What the toolbox left out of a result already, and from where `read_more` would continue it."""
+
+    left_out: int = 0
+    read_more_number: str | None = None
+    start: int = 0
+
+    def describe_further_cut(self, cut_chars: int) -> str:
+        """The note after `cut_chars` more characters were cut in front of it."""
+        more = ""
+        if self.read_more_number:
+            more = _READ_MORE.format(self.read_more_number, max(0, self.start - cut_chars))
+        return _LEFT_OUT.format(cut_chars + self.left_out, more)
+
+
+def _split_earlier_note(text: str) -> tuple[str, _EarlierCut | None]:
+    note = _EARLIER_NOTE.search(text)
+    if note is None:
+        return text, None
+    return text[: note.start()], _EarlierCut(int(note[1]), note[2], int(note[3] or 0))
 
 
 def _shorten_result(result: Message, max_tokens: int) -> Message:
-    if (
-        TOKENS_PER_IMAGE * len(result.images) > max_tokens // 2
-    ):  # words tell more than pictures in the same room
+    # Text tells more than pictures in the same space.
+    if TOKENS_PER_IMAGE * len(result.images) > max_tokens // 2:
         result = replace_images(result, IMAGE_LEFT_OUT)
     if estimate_tokens([result]) <= max_tokens or len(result.text) <= MIN_RESULT_CHARS + _NOTE_BYTES:
         return result
-    before = _EARLIER_NOTE.search(result.text)  # the toolbox has shortened it already
-    whole = result.text[: before.start()] if before else result.text
-    text = whole.removesuffix(DATA_END)
-    # The longer note holds many digits, and each of them is a token.
-    if before:
-        note = 2 * (_NOTE_BYTES + len(result.text) - len(text))
+    marked_text, earlier_cut = _split_earlier_note(result.text)
+    text = marked_text.removesuffix(DATA_END)
+    if earlier_cut is None:
+        note_bytes = _NOTE_BYTES + len(DATA_END)
     else:
-        note = _NOTE_BYTES + len(DATA_END)
-    pictures = TOKENS_PER_IMAGE * len(result.images)
-    room = max(0, (max_tokens - TOKENS_PER_MESSAGE - pictures) * BYTES_PER_TOKEN - note)
-    kept = text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
-    kept = kept if len(kept) >= MIN_RESULT_CHARS else text[:MIN_RESULT_CHARS]
-    cut = len(text) - len(kept)
-    left_out = cut + (int(before[1]) if before else 0)
-    if before and before[2]:
-        more = _READ_MORE.format(before[2], max(0, int(before[3]) - cut))
-    else:
-        more = ""
-    return replace(result, text=kept + missing_data_end(whole, kept) + _LEFT_OUT.format(left_out, more))
+        # The longer note holds many digits, and each of them is a token.
+        note_bytes = 2 * (_NOTE_BYTES + len(result.text) - len(text))
+    image_tokens = TOKENS_PER_IMAGE * len(result.images)
+    max_bytes = max(0, (max_tokens - TOKENS_PER_MESSAGE - image_tokens) * BYTES_PER_TOKEN - note_bytes)
+    kept_text = text.encode("utf-8", "replace")[:max_bytes].decode("utf-8", "ignore")
+    if len(kept_text) < MIN_RESULT_CHARS:
+        kept_text = text[:MIN_RESULT_CHARS]
+    note = (earlier_cut or _EarlierCut()).describe_further_cut(len(text) - len(kept_text))
+    return replace(result, text=kept_text + missing_data_end(marked_text, kept_text) + note)

@@ -1,6 +1,6 @@
-"""Judges the tool calls of a reply: repairs name and JSON where that is surely meant, else refuses. Pure.
+"""Checks the tool calls of a reply: repairs name and JSON where that is surely meant, else refuses. Pure.
 
-What a tool's arguments must be is known to tools.arguments; the words of a refusal are for the model.
+tools.arguments knows what a tool's arguments must be; the texts of refusals are written for the model.
 """
 
 import difflib
@@ -12,19 +12,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from bot.agent import notices as sentences
+from bot.agent.notices import REPEATED_CALL
 from bot.agent.sanitize import break_control_tokens, to_sendable
 from bot.agent.tool_search import FIND_TOOLS, USE_TOOL, render_tool
 from bot.domain import ToolCall, ToolResult
 from tools.arguments import check_arguments
 from tools.base import Tool, ToolError
 
-# Without a bound of our own, the depth of the stack would decide, and a turn played again could go another
-# way.
+# Without a bound of our own the depth of the stack would decide, and a replayed turn could go another way.
 MAX_DEPTH = 32
 MAX_REPEATS = 2  # times the same call may run in one turn
 UNREADABLE_ARGUMENTS = "The arguments of {} could not be read. Call it again, with each argument once."
-MAX_NAME_CHARS = 64  # characters of a name nobody offered that are told back
+MAX_NAME_CHARS = 64  # characters that a refusal repeats of a name nobody offered
 
 _PREFIX = re.compile(r"(?:call|tool|functions?|default_api)\s*[:.]", re.IGNORECASE)
 
@@ -44,27 +43,27 @@ class CallHistory:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def refuse_repeats(
-        self, checked: Iterable[CheckedCall | ToolResult]
+        self, checked_calls: Iterable[CheckedCall | ToolResult]
     ) -> tuple[CheckedCall | ToolResult, ...]:
-        """The calls of a reply; one made twice in it runs once, and no more than REPEATS times in the turn."""
-        here: set[tuple[str, str]] = set()
-        kept: list[CheckedCall | ToolResult] = []
-        for one in checked:
-            same = (one.call.name, one.call.arguments)
-            if isinstance(one, CheckedCall) and (same in here or self._counts[same] >= MAX_REPEATS):
-                kept.append(refuse_call(one.call, sentences.REPEATED_CALL))
+        """The calls of a reply; repeats in it, and more than MAX_REPEATS in the turn, are refused."""
+        calls_of_reply: set[tuple[str, str]] = set()
+        judged: list[CheckedCall | ToolResult] = []
+        for checked in checked_calls:
+            if isinstance(checked, ToolResult):
+                judged.append(checked)
                 continue
-            if isinstance(one, CheckedCall):
-                here.add(same)
-                self._counts[same] += 1
-            kept.append(one)
-        return tuple(kept)
+            call = (checked.call.name, checked.call.arguments)
+            if call in calls_of_reply or self._counts[call] >= MAX_REPEATS:
+                judged.append(refuse_call(checked.call, REPEATED_CALL))
+                continue
+            calls_of_reply.add(call)
+            self._counts[call] += 1
+            judged.append(checked)
+        return tuple(judged)
 
 
 def read_json(text: str) -> Any:
-    """JSON as the standard has it; of a key given twice the last value counts. Raises ValueError for all
-    else.
-    """
+    """Read standard JSON; of a key given twice the last value counts. Raises ValueError for anything else."""
     try:
         value = json.loads(text, parse_constant=_refuse_number, parse_float=_parse_finite)
     except RecursionError:
@@ -75,12 +74,12 @@ def read_json(text: str) -> Any:
 
 
 def _is_deeper(value: object, levels: int) -> bool:
-    inner: Iterable[object] = ()
+    items: Iterable[object] = ()
     if isinstance(value, dict):
-        inner = value.values()
+        items = value.values()
     elif isinstance(value, list):
-        inner = value
-    return any(levels == 0 or _is_deeper(item, levels - 1) for item in inner)
+        items = value
+    return any(levels == 0 or _is_deeper(item, levels - 1) for item in items)
 
 
 def _refuse_number(text: str) -> NoReturn:
@@ -89,80 +88,82 @@ def _refuse_number(text: str) -> NoReturn:
 
 def _parse_finite(text: str) -> float:
     number = float(text)
-    if math.isfinite(number):
-        return number
-    return _refuse_number(text)
+    if not math.isfinite(number):
+        _refuse_number(text)
+    return number
 
 
 def write_json(value: object) -> str:
-    """JSON that is the same bytes for the same value, with nothing in it that a wire would refuse."""
+    """JSON that is the same bytes for the same value, without characters that a protocol would refuse."""
     return to_sendable(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
 def check_call(call: ToolCall, tools: Mapping[str, Tool]) -> CheckedCall | ToolResult:
-    """The call ready to run, or its refusal as the result the model will read; `tools` are all that may be
-    called.
+    """The call ready to run, or its refusal as the result the model will read.
 
-    Of `use_tool` it is the call of the tool it names.
+    `tools` are all that may be called. A call of `use_tool` becomes the call of the tool it names.
     """
-    inner = _unwrap_use_tool(call, tools)
-    call = inner or call
-    given = _parse_arguments(call.arguments)
+    inner_call = _unwrap_use_tool(call, tools)
+    call = inner_call or call
+    arguments = _parse_arguments(call.arguments)
     tool = tools.get(_match_tool_name(call.name, tools))
-    if tool is None or (inner and tool.name == USE_TOOL):
+    if tool is None or (inner_call and tool.name == USE_TOOL):
         return refuse_call(call, _explain_unknown_tool(call.name, tools))
     call = ToolCall(call.id, tool.name, call.arguments)
-    if given is None:
-        return refuse_call(call, _explain_refusal(UNREADABLE_ARGUMENTS.format(tool.name), tool, tools))
+    unreadable = UNREADABLE_ARGUMENTS.format(tool.name)
+    if arguments is None:
+        return refuse_call(call, _explain_refusal(unreadable, tool, tools))
     try:
-        checked = check_arguments(tool, given)
+        checked = check_arguments(tool, arguments)
         return CheckedCall(ToolCall(call.id, tool.name, write_json(_drop_defaults(tool, checked))), checked)
     except ToolError as error:
         return refuse_call(call, _explain_refusal(str(error), tool, tools))
-    except Exception:  # noqa: BLE001 a schema may come from anywhere and a value hold anything; judging goes on
-        return refuse_call(call, _explain_refusal(UNREADABLE_ARGUMENTS.format(tool.name), tool, tools))
+    except Exception:  # noqa: BLE001 schemas come from anywhere and values hold anything
+        return refuse_call(call, _explain_refusal(unreadable, tool, tools))
 
 
 def refuse_call(call: ToolCall, reason: str) -> ToolResult:
-    """The result of a call that will not run; the call is kept in a form every template can render."""
-    given = _parse_arguments(call.arguments)
-    arguments = write_json(given) if given is not None else "{}"
-    kept = ToolCall(call.id, _clean_name(call.name), arguments)
-    return ToolResult(kept, break_control_tokens(to_sendable(reason)), "refused")
+    """The result of a call that will not run; the call gets a form that every template can render."""
+    arguments = _parse_arguments(call.arguments) or {}
+    call = ToolCall(call.id, _clean_name(call.name), write_json(arguments))
+    return ToolResult(call, break_control_tokens(to_sendable(reason)), "refused")
 
 
 def _parse_arguments(text: str) -> dict[str, Any] | None:
-    """What a call holds, also when the whole object was sent as a JSON string; None if it cannot be read."""
+    """The arguments of a call, also where the object was sent as a JSON string; None: they cannot be read."""
+    if not text.strip():
+        return {}
     try:
-        given = read_json(text) if text.strip() else {}
-        if isinstance(given, str):
-            given = read_json(given)
+        arguments = read_json(text)
+        if isinstance(arguments, str):
+            arguments = read_json(arguments)
     except ValueError:
         return None
-    if isinstance(given, dict):
-        return given
+    if isinstance(arguments, dict):
+        return arguments
     return None
 
 
 def _unwrap_use_tool(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall | None:
-    """The call that `use_tool` asks for, its arguments as an object, as JSON or beside the name; None: it is
-    none.
+    """The call that `use_tool` asks for; None: it asks for none.
+
+    The inner arguments may be an object, JSON, or stand beside the name.
     """
     if USE_TOOL not in tools or _match_tool_name(call.name, tools) != USE_TOOL:
         return None
-    given = _parse_arguments(call.arguments)
-    if given is None or not isinstance(name := given.pop("name", None), str):
+    arguments = _parse_arguments(call.arguments)
+    if arguments is None or not isinstance(name := arguments.pop("name", None), str):
         return None
-    inner = given.get("arguments", given)
-    if inner is None:
-        inner = {}
-    return ToolCall(call.id, name, inner if isinstance(inner, str) else write_json(inner))
+    inner_arguments = arguments.get("arguments", arguments)
+    if inner_arguments is None:
+        inner_arguments = {}
+    if not isinstance(inner_arguments, str):
+        inner_arguments = write_json(inner_arguments)
+    return ToolCall(call.id, name, inner_arguments)
 
 
 def _drop_defaults(tool: Tool, checked: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments without those that only repeat a default: they would cost prompt tokens at every further
-    step.
-    """
+    """The arguments without those that repeat a default, which would cost tokens at every further step."""
     properties = tool.input_schema.get("properties", {})
     absent = object()
     return {
@@ -176,29 +177,27 @@ def _match_tool_name(name: str, tools: Mapping[str, Tool]) -> str:
     """The name of the tool that is surely meant, or the name as it came."""
     if name in tools:
         return name
-    bare = name.strip().strip("`'\":").strip()
-    while prefix := _PREFIX.match(bare):
-        bare = bare[prefix.end() :].lstrip(": ")
-    alike = [known for known in tools if known.lower() == bare.lower().replace("-", "_")]
+    bare_name = name.strip().strip("`'\":").strip()
+    while prefix := _PREFIX.match(bare_name):
+        bare_name = bare_name[prefix.end() :].lstrip(": ")
+    alike = [tool_name for tool_name in tools if tool_name.lower() == bare_name.lower().replace("-", "_")]
     if len(alike) == 1:
         return alike[0]
     return name
 
 
 def _explain_unknown_tool(name: str, tools: Mapping[str, Tool]) -> str:
-    none = f"There is no tool called {_clean_name(name)}."
+    reason = f"There is no tool called {_clean_name(name)}."
     if USE_TOOL not in tools:
-        return f"{none} There are: {', '.join(sorted(tools))}."
+        return f"{reason} There are: {', '.join(sorted(tools))}."
     alike = difflib.get_close_matches(name[:MAX_NAME_CHARS], tools, n=2)
-    return "\n".join(
-        [f"{none} {FIND_TOOLS} finds those there are.", *(render_tool(tools[one]) for one in alike)]
-    )
+    lines = [f"{reason} {FIND_TOOLS} finds those there are."]
+    lines += [render_tool(tools[tool_name]) for tool_name in alike]
+    return "\n".join(lines)
 
 
 def _explain_refusal(reason: str, tool: Tool, tools: Mapping[str, Tool]) -> str:
-    """What was wrong; where tools are found by words, also how this one is called: it may not stand in the
-    prompt.
-    """
+    """The reason, and how the tool is called if tools are searchable: it may not stand in the prompt then."""
     if USE_TOOL in tools:
         return f"{reason}\n{render_tool(tool)}"
     return reason

@@ -1,7 +1,6 @@
-"""The tools of one turn: what the model is told of them, and a way to run one in which nothing can go wrong
-unnoticed.
+"""The tools of one turn: what the model sees of them, and how a call of one runs.
 
-Owns the time limit and the bound on a result; every failure becomes a result the model can read.
+Owns the time limit and the bound on a result; every failure becomes a result that the model can read.
 """
 
 import asyncio
@@ -21,81 +20,86 @@ from bot.domain import Image, ResultOutcome, ToolCall, ToolResult
 from tools.base import Found, Picture, PictureFitter, Tool, ToolContext, ToolError, run_tool
 from tools.registry import render_definitions
 
-MAX_KEPT_CHARS = 200_000  # characters of a result that are kept to be read on
-TOOL_OUTCOMES = frozenset({"ok", "error"})  # outcomes whose words are the tool's
+MAX_KEPT_CHARS = 200_000  # characters of a result that are stored for read_more
+TOOL_OUTCOMES = frozenset({"ok", "error"})  # outcomes whose text is the tool's
 
 log = logging.getLogger(__name__)
 
 
 class Toolbox:
-    """Some tools, `offered` together by name, and all the `tools` that may be called: those of a shelf as
-    well.
+    """The tools of a turn.
 
-    `definitions` are the same bytes for the same tools, whatever their order; `size` is how many characters
-    they are.
+    offered_names: those in the prompt.
+    tools: all that may be called, by name, the searchable ones included.
+    definitions: of those in the prompt; the same bytes for the same tools, whatever their order.
+    size_chars: length of the definitions in characters.
     """
 
     def __init__(self, offered_tools: Iterable[Tool], searchable: SearchableTools | None = None) -> None:
-        shown = {tool.name: tool for tool in offered_tools}
-        self.offered_names = tuple(shown)
+        offered = {tool.name: tool for tool in offered_tools}
+        self.offered_names = tuple(offered)
         self.tools: Mapping[str, Tool] = MappingProxyType(
-            {**searchable.tools, **shown} if searchable else shown
+            {**searchable.tools, **offered} if searchable else offered
         )
-        self.definitions: tuple[Mapping[str, Any], ...] = tuple(render_definitions(shown.values()))
-        self.size_chars = sum(len(str(one)) for one in self.definitions)
+        self.definitions: tuple[Mapping[str, Any], ...] = tuple(render_definitions(offered.values()))
+        self.size_chars = sum(len(str(definition)) for definition in self.definitions)
         self._searchable = searchable
 
     def with_callable(self, callable_tools: Iterable[Tool]) -> "Toolbox":
-        """The same to the model, but these may be called besides."""
-        other = copy(self)
-        other.tools = MappingProxyType({**self.tools, **{tool.name: tool for tool in callable_tools}})
-        return other
+        """A toolbox that looks the same to the model, in which these may be called as well."""
+        toolbox = copy(self)
+        toolbox.tools = MappingProxyType({**self.tools, **{tool.name: tool for tool in callable_tools}})
+        return toolbox
 
     @cached_property
     def tool_index(self) -> ToolIndex:
-        """All tools as messages are held against them."""
+        """All tools, indexed so that messages can be matched against them."""
         if self._searchable:
             return self._searchable.tool_index
         return build_index(self.tools.values())
 
     async def run(self, call: ToolCall, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """Run a call whose arguments were checked. Raises KeyError for none of `tools`, else only
-        CancelledError.
+        """Run a call whose arguments were checked.
+
+        Raises KeyError for a tool that is not in `tools`, and CancelledError, but nothing else.
         """
         tool = self.tools[call.name]
         limit = asyncio.timeout(tool.timeout)
         try:
             async with limit:
-                found = await run_tool(tool, arguments, context)
-                images, text = await _prepare_images(found, context.see)
+                output = await run_tool(tool, arguments, context)
+                images, text = await _prepare_images(output, context.see)
             return replace(_build_result(tool, call, text, "ok"), images=images)
         except ToolError as error:
             return _build_result(tool, call, str(error), "error")
-        except (Exception, SystemExit) as error:  # noqa: BLE001 a tool may raise anything, and the turn goes on
+        except (Exception, SystemExit) as error:  # noqa: BLE001 a tool may raise anything; the turn continues
             if limit.expired():
-                why = f"{tool.name} took longer than {tool.timeout:g} s and was stopped."
-                return _build_result(tool, call, why, "timeout")
+                reason = f"{tool.name} took longer than {tool.timeout:g} s and was stopped."
+                return _build_result(tool, call, reason, "timeout")
             fields = {"action": "tool.failed", "tool": tool.name, "error": type(error).__name__}
             log.warning("a tool failed unexpectedly", extra=fields)
             return _build_result(tool, call, f"{tool.name} failed unexpectedly.", "error")
 
 
 async def _prepare_images(output: Found, see: PictureFitter | None) -> tuple[tuple[Image, ...], str]:
-    """The pictures of a result as the model gets them, and its text, which begins with what became of them:
-    its end may be cut.
+    """The pictures of a result as the model gets them, and its text.
+
+    The text begins with what happened to the pictures, because its end may be cut.
     """
     images = []
-    said = []
-    for one in output.images:
+    lines = []
+    for picture in output.images:
         try:
-            fit = await (see or _refuse_image)(one)
-        except ToolError as why:
-            said.append(f"[a picture was left out: {why}]")
+            fitted = await (see or _refuse_image)(picture)
+        except ToolError as error:
+            lines.append(f"[a picture was left out: {error}]")
         else:
-            images.append(Image(fit.media_type, fit.data))
-    if images:
-        said.append("[a picture follows]" if len(images) == 1 else f"[{len(images)} pictures follow]")
-    return tuple(images), "\n".join(filter(None, [*said, output.text]))
+            images.append(Image(fitted.media_type, fitted.data))
+    if len(images) == 1:
+        lines.append("[a picture follows]")
+    elif images:
+        lines.append(f"[{len(images)} pictures follow]")
+    return tuple(images), "\n".join(filter(None, [*lines, output.text]))
 
 
 async def _refuse_image(picture: Picture) -> Picture:
@@ -104,27 +108,28 @@ async def _refuse_image(picture: Picture) -> Picture:
 
 def _build_result(tool: Tool, call: ToolCall, text: str, outcome: ResultOutcome) -> ToolResult:
     text = break_control_tokens(to_sendable(text)).strip() or "(nothing)"
-    size = len(text)
-    whole = text[:MAX_KEPT_CHARS] if len(text) > tool.length else None
-    return ToolResult(
-        call, render_result(tool, text, size) if outcome in TOOL_OUTCOMES else text, outcome, whole, size
-    )
+    size_chars = len(text)
+    kept_text = text[:MAX_KEPT_CHARS] if size_chars > tool.length else None
+    if outcome in TOOL_OUTCOMES:
+        text = render_result(tool, text, size_chars)
+    return ToolResult(call, text, outcome, kept_text, size_chars)
 
 
 def render_result(tool: Tool, text: str, full_length: int | None, number: int | None = None) -> str:
-    """A result as the model reads it: bounded, and marked as data where strangers wrote it. `size` characters
-    came; `number` is the one by which `read_more` goes on.
+    """A result as the model reads it: bounded, and marked as data where strangers wrote it.
+
+    `full_length` is that of the result in characters, None if `text` is all of it; `number` is the one by
+    which `read_more` continues, None if it cannot.
     """
-    shown = text[: tool.length]
+    excerpt = text[: tool.length]
     if tool.outside:
-        marked = build_data_block(f"result of {tool.name}", shown)
+        marked = build_data_block(f"result of {tool.name}", excerpt)
     else:
-        marked = shown
-    left_out = (full_length or len(text)) - len(shown)
+        marked = excerpt
+    left_out = (full_length or len(text)) - len(excerpt)
     if left_out <= 0:
         return marked
-    if number is None:
-        more = ""
-    else:
-        more = f"; read_more with number {number} and start {len(shown)} goes on"
+    more = ""
+    if number is not None:
+        more = f"; read_more with number {number} and start {len(excerpt)} goes on"
     return f"{marked}\n[… {left_out} characters left out{more}]"

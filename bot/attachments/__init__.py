@@ -1,1 +1,1 @@
-"""What people send beside words, made fit for a prompt: pictures smaller, papers and sound as text."""
+"""Prepares what users attach for a prompt: pictures are shrunk, documents and sound become text."""

@@ -5,18 +5,17 @@ from dataclasses import dataclass
 
 from bot.domain import Attachment
 
-_MAX_TRIMMED_CHARS = (
-    200  # characters at most that are given up so that an excerpt ends where a line or a word does
-)
+_MAX_TRIMMED_CHARS = 200  # given up at most so that an excerpt ends where a line or a word does
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractedDocument:
-    """What was read of a file: the `texts` of its first pages, of which it has `pages`, or one text if it has
-    none.
+    """What was read of a file.
 
-    `length` is that of the whole in characters, None where only pages are counted; `sure`: its letters are
-    known.
+    texts: those of its first pages, or one text if it has no pages.
+    page_count: pages of the file; None if it has none.
+    char_count: characters of the whole text; None where only pages are counted.
+    is_encoding_known: False if some letters may be wrong.
     """
 
     name: str
@@ -28,22 +27,26 @@ class ExtractedDocument:
 
     @property
     def stored_attachment(self) -> Attachment:
-        """All that was read, as it is stored."""
+        """All that was read, as an attachment to store."""
         return Attachment("document", self.name, self.media_type, text="\n\n".join(self._mark_pages()))
 
     def build_excerpt(self, max_bytes: int) -> tuple[str, str]:
-        """A text of about `room` bytes, and what of the document it is, such as `, pages 1-12 of 200`."""
-        label, text = (
-            self._excerpt_text(max_bytes)
-            if self.page_count is None
-            else self._excerpt_pages(self.page_count, max_bytes)
-        )
-        return label, text if self.is_encoding_known else f"(some letters may be read wrongly)\n{text}"
+        """What part of the document it is, such as `, pages 1-12 of 200`, and a text of about `max_bytes`."""
+        if self.page_count is None:
+            label, text = self._excerpt_text(max_bytes)
+        else:
+            label, text = self._excerpt_pages(self.page_count, max_bytes)
+        if not self.is_encoding_known:
+            text = f"(some letters may be read wrongly)\n{text}"
+        return label, text
 
     def _mark_pages(self) -> Iterator[str]:
-        """The texts; pages say which they are."""
+        """The texts, each page with its number."""
+        if self.page_count is None:
+            yield from self.texts
+            return
         for number, text in enumerate(self.texts, start=1):
-            yield text if self.page_count is None else f"(page {number})\n{text}"
+            yield f"(page {number})\n{text}"
 
     def _excerpt_text(self, max_bytes: int) -> tuple[str, str]:
         text = shorten_text(self.texts[0], max_bytes)
@@ -52,36 +55,37 @@ class ExtractedDocument:
         return f", first {len(text):,} of {self.char_count:,} characters", f"{text}\n(the rest is left out)"
 
     def _excerpt_pages(self, page_count: int, max_bytes: int) -> tuple[str, str]:
-        marked = list(self._mark_pages())
-        whole = _count_fitting(marked, max_bytes)
-        if not whole:
-            return (
-                f", beginning of page 1 of {page_count}",
-                f"{shorten_text(marked[0], max_bytes)}\n(the rest is left out)",
-            )
-        text = "\n\n".join(marked[:whole])
-        if whole == page_count:
-            return f", {page_count} pages" if page_count > 1 else "", text
-        return (
-            f", pages 1-{whole} of {page_count}" if whole > 1 else f", page 1 of {page_count}",
-            f"{text}\n{_describe_left_out(whole, page_count)}",
-        )
+        pages = list(self._mark_pages())
+        shown_count = _count_fitting(pages, max_bytes)
+        text = "\n\n".join(pages[:shown_count])
+        if shown_count == page_count == 1:
+            return "", text
+        if shown_count == page_count:
+            return f", {page_count} pages", text
+        if shown_count == 0:
+            beginning = shorten_text(pages[0], max_bytes)
+            return f", beginning of page 1 of {page_count}", f"{beginning}\n(the rest is left out)"
+        text = f"{text}\n{_describe_left_out(shown_count, page_count)}"
+        if shown_count == 1:
+            return f", page 1 of {page_count}", text
+        return f", pages 1-{shown_count} of {page_count}", text
 
 
 def shorten_text(text: str, max_bytes: int) -> str:
-    """The beginning of a text in at most `room` bytes, up to the end of a line or a word where one is near."""
+    """The beginning of a text in at most `max_bytes`, up to the end of a line or a word if one is near."""
     raw = text.encode("utf-8", "replace")
     if len(raw) <= max_bytes:
         return text
-    cut = raw[:max_bytes].decode("utf-8", "ignore")
-    end = max(cut.rfind("\n", len(cut) - _MAX_TRIMMED_CHARS), cut.rfind(" ", len(cut) - _MAX_TRIMMED_CHARS))
+    beginning = raw[:max_bytes].decode("utf-8", "ignore")
+    search_from = len(beginning) - _MAX_TRIMMED_CHARS
+    end = max(beginning.rfind("\n", search_from), beginning.rfind(" ", search_from))
     if end > 0:
-        return cut[:end]
-    return cut
+        return beginning[:end]
+    return beginning
 
 
 def _count_fitting(texts: Sequence[str], bytes_left: int) -> int:
-    """How many of these fit, from the first on."""
+    """How many of these fit into `bytes_left`, from the first on."""
     for number, text in enumerate(texts):
         bytes_left -= len(text.encode("utf-8", "replace"))
         if bytes_left < 0:
@@ -91,7 +95,5 @@ def _count_fitting(texts: Sequence[str], bytes_left: int) -> int:
 
 def _describe_left_out(shown_pages: int, page_count: int) -> str:
     if shown_pages + 1 == page_count:
-        left = f"page {page_count} is"
-    else:
-        left = f"pages {shown_pages + 1}-{page_count} are"
-    return f"({left} left out)"
+        return f"(page {page_count} is left out)"
+    return f"(pages {shown_pages + 1}-{page_count} are left out)"

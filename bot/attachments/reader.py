@@ -1,6 +1,6 @@
-"""Opens what people sent, in processes that can be killed: pictures become small, papers and text files text.
+"""Opens files of users in killable processes: pictures are shrunk, PDFs and text files become text.
 
-What a file is, its content says; names and what Telegram calls it are not asked.
+The content decides what a file is; its name and the type Telegram gives are ignored.
 """
 
 import asyncio
@@ -16,16 +16,14 @@ from bot.domain import Attachment
 from bot.errors import AttachmentUnusable
 from tools.sandbox.process import SandboxLimits, SandboxStopped, run_in_sandbox
 
-MAX_PROCESSES = 4  # processes; each may take the memory below
+MAX_PROCESSES = 4  # at once; each may take the memory below
 MAX_PAGES = 500
-MAX_CHARACTERS = 1_000_000  # that are kept of one document
-_MEMORY = 768 * 1024 * 1024
-_MAX_ANSWER_BYTES = (
-    12 * MAX_CHARACTERS + 64 * 1024
-)  # JSON writes a sign beyond the first 65,536 in twelve bytes
+MAX_CHARACTERS = 1_000_000  # of one document
+MAX_MEMORY_BYTES = 768 * 1024 * 1024  # of one process
+_MAX_ANSWER_BYTES = 12 * MAX_CHARACTERS + 64 * 1024  # JSON takes up to twelve bytes for a character
 
 _IMAGE_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a")
-_PDF_HEADER_BYTES = 1024  # bytes; some programs write something before a PDF
+_PDF_HEADER_BYTES = 1024  # some programs write something before a PDF
 _RTF_SIGNATURE = b"{\\rtf"
 
 EMPTY = "it is empty"
@@ -39,35 +37,37 @@ OTHER_KIND = "files of this kind cannot be read here; pictures, PDFs and text fi
 
 @dataclass(frozen=True, slots=True)
 class ReadTimeouts:
-    """Seconds that a picture and a document may take before they are given up."""
+    """Seconds that a picture and a document may take."""
 
     image_seconds: float = 15.0
     document_seconds: float = 20.0
 
 
 class AttachmentReader:
-    """Reads files. What cannot be read raises AttachmentUnusable; cancelling kills the process at work."""
+    """Reads files. Raises AttachmentUnusable for what cannot be read; cancelling kills the process."""
 
-    def __init__(self, timeouts: ReadTimeouts = ReadTimeouts()) -> None:
+    def __init__(
+        self, timeouts: ReadTimeouts = ReadTimeouts(), *, memory_bytes: int = MAX_MEMORY_BYTES
+    ) -> None:
         self._timeouts = timeouts
+        self._memory_bytes = memory_bytes
         self._process_slots = asyncio.Semaphore(MAX_PROCESSES)
 
     async def read_image(self, body: bytes, name: str = "") -> Attachment:
         """A picture as the model gets it."""
         if not body:
             raise AttachmentUnusable(EMPTY)
-        found = await self._run_in_sandbox(shrink_image, body, self._timeouts.image_seconds)
-        match found.get("refused"):
+        image = await self._run_in_sandbox(shrink_image, body, self._timeouts.image_seconds)
+        match image.get("refused"):
             case "unknown":
                 raise AttachmentUnusable(NOT_AN_IMAGE)
             case "large":
-                raise AttachmentUnusable(
-                    f"it has {found['points'] // 1_000_000} million points, too many to be opened"
-                )
-        return Attachment("image", name, found["media_type"], data=base64.b64decode(found["data"]))
+                millions = image["points"] // 1_000_000
+                raise AttachmentUnusable(f"it has {millions} million points, too many to be opened")
+        return Attachment("image", name, image["media_type"], data=base64.b64decode(image["data"]))
 
     async def read_file(self, body: bytes, name: str) -> Attachment | ExtractedDocument:
-        """A file of whatever kind: a picture as the model gets it, or the text of a document."""
+        """A file of any kind: a picture as the model gets it, or the text of a document."""
         if not body:
             raise AttachmentUnusable(EMPTY)
         if body.startswith(_IMAGE_SIGNATURES) or (body.startswith(b"RIFF") and body[8:12] == b"WEBP"):
@@ -77,30 +77,35 @@ class AttachmentReader:
         return await self._read_text(body, name)
 
     async def _read_pdf(self, body: bytes, name: str) -> ExtractedDocument:
-        patience = self._timeouts.document_seconds
-        # Half of the time for whole pages, so that what is read by then is not lost with a page that never
-        # ends.
-        bounds = {"pages": MAX_PAGES, "characters": MAX_CHARACTERS, "within": patience / 2}
-        found = await self._run_in_sandbox(extract_pdf_text, body, patience, **bounds)
-        match found.get("refused"):
+        seconds = self._timeouts.document_seconds
+        # Pages stop after half of the time, so that one that never ends does not lose those before it.
+        bounds = {"pages": MAX_PAGES, "characters": MAX_CHARACTERS, "within": seconds / 2}
+        document = await self._run_in_sandbox(extract_pdf_text, body, seconds, **bounds)
+        match document.get("refused"):
             case "locked":
                 raise AttachmentUnusable(LOCKED)
             case "empty":
                 raise AttachmentUnusable(NO_TEXT)
-        return ExtractedDocument(name, "application/pdf", tuple(found["texts"]), page_count=found["of"])
+        texts = tuple(document["texts"])
+        return ExtractedDocument(name, "application/pdf", texts, page_count=document["of"])
 
     async def _read_text(self, body: bytes, name: str) -> ExtractedDocument:
         if body.startswith(_RTF_SIGNATURE):
             raise AttachmentUnusable(OTHER_KIND)
-        found = await self._run_in_sandbox(
+        document = await self._run_in_sandbox(
             extract_plain_text, body, self._timeouts.document_seconds, characters=MAX_CHARACTERS
         )
-        if "refused" in found:
+        if "refused" in document:
             raise AttachmentUnusable(OTHER_KIND)
-        if not found["text"].strip():
+        text = document["text"]
+        if not text.strip():
             raise AttachmentUnusable(EMPTY)
         return ExtractedDocument(
-            name, "text/plain", (found["text"],), char_count=found["length"], is_encoding_known=found["sure"]
+            name,
+            "text/plain",
+            (text,),
+            char_count=document["length"],
+            is_encoding_known=document["sure"],
         )
 
     async def _run_in_sandbox(
@@ -109,13 +114,13 @@ class AttachmentReader:
         limits = SandboxLimits(
             wall_seconds=seconds,
             cpu_seconds=max(1, int(seconds)),
-            memory_bytes=_MEMORY,
+            memory_bytes=self._memory_bytes,
             max_result_bytes=_MAX_ANSWER_BYTES,
         )
         try:
             async with self._process_slots:
-                found: dict[str, Any] = await run_in_sandbox(work, body, limits, **arguments)
-        except SandboxStopped as stopped:
-            failed = str(stopped).startswith("it failed") and "MemoryError" not in str(stopped)
-            raise AttachmentUnusable(DAMAGED if failed else TOO_HEAVY) from stopped
-        return found
+                answer: dict[str, Any] = await run_in_sandbox(work, body, limits, **arguments)
+        except SandboxStopped as error:
+            is_damaged = str(error).startswith("it failed") and "MemoryError" not in str(error)
+            raise AttachmentUnusable(DAMAGED if is_damaged else TOO_HEAVY) from error
+        return answer

@@ -1,6 +1,6 @@
-"""Has sound written down by an OpenAI-compatible transcription endpoint; the one place that speaks to it.
+"""Transcribes sound by an OpenAI-compatible endpoint; the only module that calls it.
 
-Knows nothing of where the sound came from. Foreign errors end here.
+Knows nothing of where the sound came from. Translates all errors of the endpoint.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class Transcriber:
-    """Asks the `model` at `url` (which ends with `/v1`). `seconds` bounds one transcript."""
+    """Uses the `model` at `url` (which ends with `/v1`). `timeout_seconds` bounds one transcript."""
 
     def __init__(
         self,
@@ -35,19 +35,18 @@ class Transcriber:
     ) -> None:
         self._url = f"{url}/audio/transcriptions"
         self._model = model
-        if api_key:
-            self._headers = {"Authorization": f"Bearer {api_key}"}
-        else:
-            self._headers = {}
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._timeout_seconds = timeout_seconds
-        # Reading the certificates holds the event loop: once is enough, and not at all where nothing is
-        # encrypted.
+        # Loading the certificates blocks the event loop: once is enough, and not at all without encryption.
         self._verify: ssl.SSLContext | bool = False
         if not url.startswith("http://"):
             self._verify = httpx.create_ssl_context(trust_env=False)
 
     async def transcribe(self, body: bytes, name: str, media_type: str) -> str:
-        """What is said in it; the ending of `name` tells many services the format. Raises AttachmentUnusable."""
+        """The spoken words; many services take the format from the ending of `name`.
+
+        Raises AttachmentUnusable.
+        """
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 response = await self._post_audio(body, name, media_type)
@@ -58,8 +57,8 @@ class Transcriber:
             raise AttachmentUnusable(AWAY) from None
         if not response.is_success:
             _log.warning("no transcript: HTTP %d", response.status_code, extra={"action": "sound.refused"})
-            refused = 400 <= response.status_code < 500
-            raise AttachmentUnusable(REFUSED if refused else AWAY)
+            is_client_error = 400 <= response.status_code < 500
+            raise AttachmentUnusable(REFUSED if is_client_error else AWAY)
         text = _parse_text(response)
         if text is None:
             _log.warning("no transcript: not the protocol", extra={"action": "sound.unreadable"})
@@ -83,7 +82,7 @@ def _parse_text(response: httpx.Response) -> str | None:
         answer = response.json()
     except ValueError:
         return None
-    text = answer.get("text") if isinstance(answer, dict) else None
-    if isinstance(text, str):
-        return text.encode("utf-8", "replace").decode().strip()
-    return None
+    if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):
+        return None
+    text: str = answer["text"]
+    return text.encode("utf-8", "replace").decode().strip()

@@ -1,1 +1,1 @@
-"""The model endpoint: client, seats, stream, server routes."""
+"""The model endpoint: client, seats, stream, the server's other routes, and diagnostics."""

@@ -1,8 +1,8 @@
-"""Calls the endpoint through the OpenAI client: seats, streaming, timing. Owns the connections; translates
-all errors.
+"""Calls the endpoint through the OpenAI client: seats, streaming, timing.
 
-The only file that knows the client. Its typed chunks cost more processor time than a whole turn of ours, so
-chunks are read as plain JSON; connections, requests, the event stream and its errors are the client's.
+Owns the connections and translates all errors; the only module that knows the client. Connections, requests,
+the event stream and its errors are the client's, but chunks are read as plain JSON: the client's typed chunks
+cost more processor time than a whole turn of ours.
 """
 
 import asyncio
@@ -22,20 +22,20 @@ from bot.llm.dialect import VLLM, Dialect
 from bot.llm.seats import SeatLimiter
 from bot.llm.stream import StreamAccumulator, make_epoch_clock
 
-SILENCE_SECONDS = (
-    120.0  # seconds without a byte after which a stream counts as dead; a first canvas may be slow
-)
+SILENCE_SECONDS = 120.0  # without a byte, after which a stream counts as dead; a first canvas may be slow
 CONNECT_SECONDS = 10.0
-# vLLM drops idle connections after 5 s; using one it is just dropping would fail.
+# vLLM drops idle connections after 5 s; a request on one that it is just dropping would fail.
 KEEPALIVE_SECONDS = 3.0
-MAX_MESSAGE_CHARS = 200  # characters of the endpoint's own words that are told
+MAX_MESSAGE_CHARS = 200  # characters of the endpoint's own message that users see
 
 _BUSY_STATUSES = {408, 429, 503}
+_UNFINISHED = {None, "abort", "error"}
+_CONNECTION_LOST = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
 
 
 @dataclass(frozen=True, slots=True)
 class SettingNames:
-    """The settings that mend what an endpoint refuses."""
+    """The settings that fix what an endpoint refuses; error messages name them."""
 
     url: str = "MODEL_URL"
     model: str = "MODEL_NAME"
@@ -45,10 +45,8 @@ class SettingNames:
 class ModelClient:
     """A LanguageModel: one endpoint, one model, `seats` shared by all calls.
 
-    `dialect` says what the endpoint understands; what it does not is not sent. `knobs` are named where it
-    refuses.
-
-    Without a `model` it is the first one the endpoint names, asked before the first call.
+    `dialect` says what the endpoint understands; nothing else is sent. Without a `model` it is the first one
+    the endpoint lists, fetched before the first call.
     """
 
     setting_names: ClassVar[SettingNames] = SettingNames()
@@ -77,18 +75,19 @@ class ModelClient:
             trust_env=False,
         )
         self._client = AsyncOpenAI(base_url=url, api_key=api_key or "none", max_retries=0, http_client=http)
-        # The client takes these from the environment; they are OpenAI's, and no endpoint of ours shall see
+        # The client takes these from the environment; they are for OpenAI, and no endpoint of ours shall see
         # them.
-        self._client.organization = self._client.project = None
+        self._client.organization = None
+        self._client.project = None
 
     @property
     def name(self) -> str:
-        """The model as the endpoint calls it; `unknown` until it was asked."""
+        """The model's name at the endpoint; `unknown` until it was fetched."""
         return self._model or "unknown"
 
     @property
     def has_free_seat(self) -> bool:
-        """Whether a person's call would have a seat at once."""
+        """Whether a user's call would get a seat at once."""
         return self._seats.has_free_seat
 
     @property
@@ -111,42 +110,47 @@ class ModelClient:
         on_seat: Callable[[], None],
         on_cut: Callable[[Reply], None] | None = None,
     ) -> Reply:
-        """See LanguageModel.call."""
-        reading = StreamAccumulator(make_epoch_clock())
+        """Call the model as LanguageModel.call describes it."""
+        accumulator = StreamAccumulator(make_epoch_clock())
         try:
             async with self._seats.hold(request.lane, request.priority):
-                reading.mark_seat()
+                accumulator.mark_seat()
                 on_seat()
-                return await self._read_reply(request, reading, on_block)
+                return await self._read_reply(request, accumulator, on_block)
         except asyncio.CancelledError:
             if on_cut is not None:
-                on_cut(reading.build_reply(is_ended=False))
+                on_cut(accumulator.build_reply(is_ended=False))
             raise
 
     async def _read_reply(
         self, request: ModelRequest, accumulator: StreamAccumulator, on_block: Callable[[str], None]
     ) -> Reply:
-        begun = request.messages[-1].text if request.continue_final_message else ""
         try:
-            async with self._open_stream(request) as chunks:
-                async for chunk in chunks:
-                    text = accumulator.add_chunk(chunk)
-                    if text and (visible := extract_visible_text(begun + text)):
-                        on_block(visible)
-                    if request.max_thinking_tokens is not None and accumulator.has_only_thought(
-                        request.max_thinking_tokens
-                    ):
-                        accumulator.finish_reason = "brake"
-                        return accumulator.build_reply(is_ended=False)
+            is_ended = await self._read_stream(request, accumulator, on_block)
         except APIError as error:
             raise self._translate_error(error, accumulator.build_reply(is_ended=False)) from None
         except (ValueError, RecursionError):
-            raise EndpointAway(
-                "The endpoint sent what cannot be read.", accumulator.build_reply(is_ended=False)
-            ) from None
-        if accumulator.finish_reason in {None, "abort", "error"}:
+            partial = accumulator.build_reply(is_ended=False)
+            raise EndpointAway("The endpoint sent what cannot be read.", partial) from None
+        if accumulator.finish_reason in _UNFINISHED:
             raise EndpointAway("The endpoint broke the reply off.", accumulator.build_reply(is_ended=False))
-        return accumulator.build_reply()
+        return accumulator.build_reply(is_ended=is_ended)
+
+    async def _read_stream(
+        self, request: ModelRequest, accumulator: StreamAccumulator, on_block: Callable[[str], None]
+    ) -> bool:
+        """Whether the stream was read to its end; False: it was closed because the model thought too long."""
+        text_before = request.messages[-1].text if request.continue_final_message else ""
+        max_thinking_tokens = request.max_thinking_tokens
+        async with self._open_stream(request) as chunks:
+            async for chunk in chunks:
+                text = accumulator.add_chunk(chunk)
+                if text and (visible_text := extract_visible_text(text_before + text)):
+                    on_block(visible_text)
+                if max_thinking_tokens is not None and accumulator.has_only_thought(max_thinking_tokens):
+                    accumulator.finish_reason = "brake"
+                    return False
+        return True
 
     @asynccontextmanager
     async def _open_stream(self, request: ModelRequest) -> AsyncIterator[AsyncStream[object]]:
@@ -157,12 +161,9 @@ class ModelClient:
         try:
             stream = await self._post(body, headers)
         except APIConnectionError as error:
-            if not isinstance(
-                error.__cause__, httpx2.ReadError | httpx2.WriteError | httpx2.RemoteProtocolError
-            ):
+            if not isinstance(error.__cause__, _CONNECTION_LOST):
                 raise
-            # A pooled connection may close under the request; nothing has come back, so it may be sent once
-            # more.
+            # A pooled connection may close under the request; nothing has come back, so it may be sent again.
             stream = await self._post(body, headers)
         async with stream:
             yield stream
@@ -170,7 +171,7 @@ class ModelClient:
     async def _fetch_first_model(self) -> str:
         listed = await self._client.get("/models", cast_to=object)
         try:
-            return str(listed["data"][0]["id"])  # type: ignore[index]  # whatever is not so is no list of models
+            return str(listed["data"][0]["id"])  # type: ignore[index]  # anything else is no list of models
         except (LookupError, TypeError):
             raise ValueError("no model is served") from None
 
@@ -185,16 +186,16 @@ class ModelClient:
         )
 
     def _translate_error(self, error: APIError, partial: Reply) -> CallFailed:
-        if isinstance(error, APITimeoutError):
-            return EndpointAway(f"The endpoint was silent for {self._silence_seconds:g} s.", partial)
-        if isinstance(error, APIConnectionError):
-            reached = partial.blocks or not isinstance(error.__cause__, httpx2.ConnectError)
-            return EndpointAway(
-                "The endpoint cut the connection." if reached else "The endpoint cannot be reached.", partial
-            )
-        if not isinstance(error, APIStatusError):
-            return EndpointAway("The endpoint failed in the middle of the reply.", partial)
-        return self._translate_status(error, partial)
+        match error:
+            case APITimeoutError():
+                return EndpointAway(f"The endpoint was silent for {self._silence_seconds:g} s.", partial)
+            case APIConnectionError(__cause__=httpx2.ConnectError()) if not partial.blocks:
+                return EndpointAway("The endpoint cannot be reached.", partial)
+            case APIConnectionError():
+                return EndpointAway("The endpoint cut the connection.", partial)
+            case APIStatusError():
+                return self._translate_status(error, partial)
+        return EndpointAway("The endpoint failed in the middle of the reply.", partial)
 
     def _translate_status(self, error: APIStatusError, partial: Reply) -> CallFailed:
         status = error.status_code
@@ -206,20 +207,23 @@ class ModelClient:
             )
         if error.param == "input_tokens" or "maximum context length" in error.message:
             return PromptTooLong("The prompt is longer than the endpoint's context.", partial)
-        if status == 404 and error.param == "model" and self._configured_model is None:
-            self._model = None
-            return EndpointAway("The endpoint serves another model now.", partial)
         if status == 404 and error.param == "model":
-            why = f"The endpoint does not serve the model {self._model}: set {self.setting_names.model}."
-            return EndpointRefused(why, partial)
+            return self._translate_unknown_model(partial)
         if status == 404:
-            why = f"The endpoint has no chat route there: {self.setting_names.url} should end in /v1."
-            return EndpointRefused(why, partial)
+            reason = f"The endpoint has no chat route there: {self.setting_names.url} should end in /v1."
+            return EndpointRefused(reason, partial)
         return EndpointRefused(REFUSING.format(status, self._clean_message(error)), partial)
 
+    def _translate_unknown_model(self, partial: Reply) -> CallFailed:
+        if self._configured_model is not None:
+            reason = f"The endpoint does not serve the model {self._model}: set {self.setting_names.model}."
+            return EndpointRefused(reason, partial)
+        self._model = None  # the next call fetches the list again
+        return EndpointAway("The endpoint serves another model now.", partial)
+
     def _clean_message(self, error: APIStatusError) -> str:
-        """What the endpoint said, without what it repeats of the request."""
-        told = error.message.split("'input'")[0]
+        """What the endpoint says, without the key and what it repeats of the request."""
+        message = error.message.split("'input'")[0]
         if self._api_key:
-            told = told.replace(self._api_key, "[hidden]")
-        return to_sendable(" ".join(told.split()))[:MAX_MESSAGE_CHARS]
+            message = message.replace(self._api_key, "[hidden]")
+        return to_sendable(" ".join(message.split()))[:MAX_MESSAGE_CHARS]

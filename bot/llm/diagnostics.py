@@ -1,7 +1,7 @@
-"""What is wrong with a server, from what was seen of it at start: a line each, with the flag that mends it.
-Pure.
+"""Finds what is wrong with a server, from what it showed at start and from its replies. Pure.
 
-Only what was seen is judged; a server that says little is complained about little.
+Every finding is one line with the flag that fixes it. Only what was observed is judged; a server that shows
+little gets few findings.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bot.agent.sanitize import to_sendable
-from bot.domain import Reply
+from bot.domain import CANVAS_TOKENS, Reply
 from bot.llm.server_api import ServedModel
 
 Release = tuple[int, int]
@@ -21,6 +21,13 @@ RECOMMENDED_RELEASE: Release = (0, 33)
 
 MAX_VERSION_CHARS = 60  # characters of a version that are shown
 
+CONFIRMING_REPLIES = 3  # capped replies in a row from which the cap is sure
+CAP_NOTICE = (
+    f"The model's replies end after exactly {CANVAS_TOKENS} tokens though more was allowed: the server caps "
+    "its output. Start vLLM with --generation-config vllm, and without max_new_tokens in "
+    "--override-generation-config."
+)
+
 _UPDATE = "Update it: pip install -U 'vllm>=0.33.0', or the image vllm/vllm-openai:v0.33.0 or newer."
 _PREVIEW = re.compile(r"0\.22\.\d+rc")
 _THOUGHT = re.compile(r"\s*(?:<\|channel>|thought\n)")
@@ -28,11 +35,15 @@ _THOUGHT = re.compile(r"\s*(?:<\|channel>|thought\n)")
 
 @dataclass(frozen=True, slots=True)
 class ServerSnapshot:
-    """What a server showed at start. `models` is what it serves, None if it did not say; `model` what is
-    asked for.
+    """What a server showed at start.
 
-    `longest` is the longest prompt with its answer, in tokens. `replies` are those of calls with tools, each
-    with whether it was to think; `refusal` are the words of one that was refused.
+    version: as it reports it; None if it does not.
+    models: those it serves; None if it did not say.
+    model: the one asked for; None: the first it serves.
+    longest_prompt_tokens: the longest prompt with its answer.
+    key_refused: what it said when it refused the key.
+    replies: those of calls with tools, each with whether it was to think.
+    refusal: what it said when it refused such a call.
     """
 
     version: str | None = None
@@ -45,63 +56,87 @@ class ServerSnapshot:
 
 
 def can_answer(snapshot: ServerSnapshot) -> bool:
-    """Whether calls have a chance: the key is right, and the model there."""
-    known = (
-        not snapshot.models
-        or snapshot.model is None
-        or snapshot.model in {model.name for model in snapshot.models}
-    )
-    return known and snapshot.key_refused is None
+    """Whether calls have a chance: the key is right, and the model is served."""
+    if snapshot.key_refused is not None:
+        return False
+    if not snapshot.models or snapshot.model is None:
+        return True
+    return any(model.name == snapshot.model for model in snapshot.models)
 
 
 def diagnose_server(snapshot: ServerSnapshot) -> tuple[str, ...]:
-    """What its version, its key and its models give cause to say."""
-    key: tuple[str, ...] = ()
+    """Findings about its version, its key and its models."""
+    findings = [*_diagnose_version(snapshot.version)]
     if snapshot.key_refused:
-        key = (f"{snapshot.key_refused} Set MODEL_API_KEY.",)
-    return (*_diagnose_version(snapshot.version), *key, *_diagnose_models(snapshot))
+        findings.append(f"{snapshot.key_refused} Set MODEL_API_KEY.")
+    return (*findings, *_diagnose_models(snapshot))
 
 
 def diagnose_calls(snapshot: ServerSnapshot) -> tuple[str, ...]:
-    """What the calls made at start give cause to say."""
-    number = parse_release(snapshot.version)
-    return tuple(
-        _diagnose_replies(snapshot, counts_reasoning=number is not None and number >= COUNTS_REASONING_SINCE)
-    )
+    """Findings about the calls made at start."""
+    release = parse_release(snapshot.version)
+    counts_reasoning = release is not None and release >= COUNTS_REASONING_SINCE
+    return tuple(_diagnose_replies(snapshot, counts_reasoning=counts_reasoning))
 
 
 def parse_release(version: str | None) -> Release | None:
     """The first two numbers; None for a build from source without a tag, which could be anything."""
-    found = re.match(r"(\d{1,4})\.(\d{1,4})", version or "")
-    number = (int(found[1]), int(found[2])) if found else None
-    if number == (0, 1) and "dev" in (version or ""):
+    numbers = re.match(r"(\d{1,4})\.(\d{1,4})", version or "")
+    if version is None or numbers is None:
         return None
-    return number
+    release = (int(numbers[1]), int(numbers[2]))
+    if release == (0, 1) and "dev" in version:
+        return None
+    return release
+
+
+class OutputCapDetector:
+    """Watches the replies of one endpoint for a server that ends each of them after one canvas.
+
+    Old servers take such a cap from the model's own generation config, newer ones from a flag somebody set.
+    """
+
+    def __init__(self) -> None:
+        self._capped_replies = 0
+
+    def detect(self, reply: Reply, max_tokens: int) -> bool:
+        """Whether this reply, which was allowed `max_tokens`, confirms a cap; True once only."""
+        tokens = reply.usage.completion_tokens
+        if tokens is None or self._capped_replies >= CONFIRMING_REPLIES:
+            return False
+        if tokens > CANVAS_TOKENS:
+            self._capped_replies = 0
+        elif tokens == CANVAS_TOKENS < max_tokens and reply.finish_reason == "length":
+            self._capped_replies += 1
+            return self._capped_replies == CONFIRMING_REPLIES
+        return False
 
 
 def _diagnose_version(version: str | None) -> Iterator[str]:
-    number = parse_release(version)
-    version = version and to_sendable(version)[:MAX_VERSION_CHARS]
     if version is None:
         yield (
-            "The endpoint does not say that it is vLLM (no /version). If it is one behind a proxy, let the proxy pass "
-            "/version, /health and /tokenize, too; if it is another server, parts of this gateway will not work."
+            "The endpoint does not say that it is vLLM (no /version). If it is one behind a proxy, let the "
+            "proxy pass /version, /health and /tokenize, too; if it is another server, parts of this gateway "
+            "will not work."
         )
-    elif _PREVIEW.match(version):
+        return
+    release = parse_release(version)
+    version = to_sendable(version)[:MAX_VERSION_CHARS]
+    if _PREVIEW.match(version):
         yield (
-            f"vLLM {version} is the preview image vllm/vllm-openai:gemma: many of its turns come back empty or with "
-            f"raw markup, and its replies end after 256 tokens. {_UPDATE}"
+            f"vLLM {version} is the preview image vllm/vllm-openai:gemma: many of its turns come back empty "
+            f"or with raw markup, and its replies end after 256 tokens. {_UPDATE}"
         )
-    elif number is not None and number < SERVES_MODEL_SINCE:
+    elif release is not None and release < SERVES_MODEL_SINCE:
         yield f"vLLM {version} is older than the first release that serves DiffusionGemma, 0.24.0. {_UPDATE}"
-    elif number is not None and number < RECOMMENDED_RELEASE:
-        yield f"vLLM {version} {_describe_lacks(number)}; 0.33.0 or newer is recommended. {_UPDATE}"
+    elif release is not None and release < RECOMMENDED_RELEASE:
+        yield f"vLLM {version} {_describe_lacks(release)}; 0.33.0 or newer is recommended. {_UPDATE}"
 
 
-def _describe_lacks(server_release: Release) -> str:
-    if server_release < COUNTS_REASONING_SINCE:
+def _describe_lacks(release: Release) -> str:
+    if release < COUNTS_REASONING_SINCE:
         return "does not count reasoning, and cannot read in one step whether to think"
-    if server_release < TYPED_READS_SINCE:
+    if release < TYPED_READS_SINCE:
         return "cannot read in one step whether to think"
     return "is older than what this was built for"
 
@@ -109,39 +144,38 @@ def _describe_lacks(server_release: Release) -> str:
 def _diagnose_models(snapshot: ServerSnapshot) -> Iterator[str]:
     if not snapshot.models:
         return
+    first_model = snapshot.models[0]
     served = {model.name: model for model in snapshot.models}
-    model = served.get(snapshot.model) if snapshot.model else snapshot.models[0]
+    model = served.get(snapshot.model) if snapshot.model else first_model
+    needed = snapshot.longest_prompt_tokens
     if model is None:
         names = ", ".join(list(served)[:5])
-        yield f"The endpoint does not serve {snapshot.model}, but {names}. Set MODEL_NAME={snapshot.models[0].name}."
-    elif model.context is not None and model.context < snapshot.longest_prompt_tokens:
+        yield f"The endpoint does not serve {snapshot.model}, but {names}. Set MODEL_NAME={first_model.name}."
+    elif model.context is not None and model.context < needed:
         yield (
-            f"The endpoint's context of {model.context} tokens is smaller than the longest prompt with its answer, "
-            f"{snapshot.longest_prompt_tokens}. Start vLLM with --max-model-len {snapshot.longest_prompt_tokens} or more, or lower PROMPT_BUDGET."
+            f"The endpoint's context of {model.context} tokens is smaller than the longest prompt with its "
+            f"answer, {needed}. Start vLLM with --max-model-len {needed} or more, or lower PROMPT_BUDGET."
         )
 
 
 def _diagnose_replies(snapshot: ServerSnapshot, *, counts_reasoning: bool) -> Iterator[str]:
+    replies = snapshot.replies
     if snapshot.refusal is not None and "--enable-auto-tool-choice" in snapshot.refusal:
         yield "The server refuses tools: start vLLM with --enable-auto-tool-choice --tool-call-parser gemma4."
     elif snapshot.refusal is not None:
         yield f"{snapshot.refusal} Every message will be refused alike."
-    if any(
-        _is_unparsed(thinking, reply, counts_reasoning=counts_reasoning)
-        for thinking, reply in snapshot.replies
-    ):
+    if any(_is_unparsed(thinking, reply, counts_reasoning) for thinking, reply in replies):
         yield "The server does not tell thoughts from answers: start vLLM with --reasoning-parser gemma4."
-    if any(
-        reply.usage.prompt_tokens is not None and reply.usage.cached_tokens is None
-        for _, reply in snapshot.replies
-    ):
+    usages = [reply.usage for _, reply in replies]
+    if any(usage.prompt_tokens is not None and usage.cached_tokens is None for usage in usages):
         yield (
             "The server does not say what it had in its cache, so that the account cannot either: "
             "start vLLM with --enable-prompt-tokens-details."
         )
 
 
-def _is_unparsed(thinking: bool, reply: Reply, *, counts_reasoning: bool) -> bool:
+def _is_unparsed(thinking: bool, reply: Reply, counts_reasoning: bool) -> bool:
+    """Whether the server seems to send thoughts as part of the answer."""
     leaked = thinking and not reply.reasoning and bool(_THOUGHT.match(reply.text))
     uncounted = reply.usage.completion_tokens is not None and reply.usage.reasoning_tokens is None
     return leaked or (counts_reasoning and uncounted)

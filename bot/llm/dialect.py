@@ -1,4 +1,4 @@
-"""What an endpoint speaks: puts a request into fields it takes, and nothing it would refuse. Pure.
+"""Dialects of the protocol: renders a request with the fields that an endpoint understands. Pure.
 
 vLLM understands more than the common protocol; a hosted model gets the standard fields alone.
 """
@@ -11,18 +11,21 @@ from typing import Any, Final
 from bot.agent.prompt import to_openai
 from bot.domain import ModelRequest
 
-# Ends a reply that says the same for a whole canvas: a shorter pattern than 64 tokens is found as several of
+# Ends a reply that repeats itself for a whole canvas; a pattern shorter than 64 tokens is found as several of
 # it.
 REPETITION: Final[Mapping[str, int]] = {"min_pattern_size": 64, "max_pattern_size": 128, "min_count": 4}
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What the endpoint understands beside the common protocol.
+    """What the endpoint understands beyond the common protocol.
 
-    `thinking`: thinking is switched by the request, and reasoning may be given back; `continuing`: a reply
-    goes on in the middle of the model's last message; `sessions`: a header says which requests belong to one
-    conversation.
+    thinking: the request switches thinking, and reasoning may be sent back.
+    continuation: a reply may continue the model's last message in its middle.
+    running_usage: chunks carry the usage so far.
+    priority: the request carries its priority.
+    repetition: the server ends a reply that repeats itself.
+    sessions: a header says which requests belong to one conversation.
     """
 
     thinking: bool
@@ -33,17 +36,19 @@ class Dialect:
     sessions: bool
 
     def build_body(self, model: str, request: ModelRequest) -> dict[str, Any]:
-        """The JSON to send; its prompt is the same bytes for the same messages and tools."""
+        """The JSON body; its prompt is the same bytes for the same messages and tools."""
         messages = request.messages
         if not self.thinking:
             messages = tuple(replace(message, reasoning=None) for message in messages)
-        usage = {"continuous_usage_stats": True} if self.running_usage else {}
+        stream_options = {"include_usage": True}
+        if self.running_usage:
+            stream_options["continuous_usage_stats"] = True
         body: dict[str, Any] = {
             "model": model,
             "messages": to_openai(messages),
             "max_tokens": request.max_tokens,
             "stream": True,
-            "stream_options": {"include_usage": True} | usage,
+            "stream_options": stream_options,
         }
         if request.tools:
             body |= {"tools": request.tools, "tool_choice": request.tool_choice}
@@ -58,7 +63,7 @@ class Dialect:
         return body
 
     def build_headers(self, request: ModelRequest) -> dict[str, str]:
-        """The headers to send; a conversation is named by a hash."""
+        """The headers; a conversation is named by a hash."""
         if self.sessions:
             return {"X-Session-ID": _hash_session(request.session)}
         return {}

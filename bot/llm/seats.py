@@ -1,8 +1,7 @@
-"""Who may call the model now: a fair limiter over the endpoint's sequences. A seat is held by a model call
-only.
+"""A fair limiter of the model calls that run at once: a seat is one sequence of the endpoint.
 
-Owns the queue of waiting calls. Lanes take turns: who was served goes to the end, newcomers come after those
-who wait.
+Only a model call holds a seat, a turn never does. Owns the queue of waiting calls. Lanes take turns: a lane
+that was served goes to the end, new lanes come after those that wait.
 """
 
 import asyncio
@@ -16,42 +15,41 @@ _Ring = OrderedDict[str, deque[asyncio.Future[None]]]
 
 
 class SeatLimiter:
-    """`count` seats for calls of many lanes. Of the waiting, the lowest priority number goes first.
+    """`count` seats for calls of many lanes. Of the waiting calls, the lowest priority number goes first.
 
-    Of several seats one is kept for people: the other calls hold all but one at most. A single seat is
-    nobody's own.
+    Of several seats one is reserved for users: other calls hold all but one at most. A single seat is for
+    all.
     """
 
     def __init__(self, count: int) -> None:
-        self._count = self._free = count
-        self._free_for_others = max(1, count - 1)  # seats that may still go to other calls than people's
+        self._count = count
+        self._free = count
+        self._free_for_others = max(1, count - 1)  # seats that calls of the system may still take
         self._rings: dict[int, _Ring] = {}
 
     @property
     def has_free_seat(self) -> bool:
-        """Whether a person's call would have a seat at once."""
+        """Whether a user's call would get a seat at once."""
         return self._free > 0
 
     @property
     def in_use(self) -> int:
-        """How many are taken."""
+        """How many seats are taken."""
         return self._count - self._free
 
     @property
     def queue_length(self) -> int:
-        """How many calls wait for one."""
+        """How many calls wait for a seat."""
         return sum(len(queue) for ring in self._rings.values() for queue in ring.values())
 
     def queue_position(self, lane: str) -> int | None:
-        """How many calls get a seat before this lane's next one, if nobody else comes; None if it does not
-        wait.
-        """
-        before = 0
+        """How many calls get a seat before this lane's next one, as it stands; None if it does not wait."""
+        ahead = 0
         for priority in sorted(self._rings):
             ring = self._rings[priority]
             if lane in ring:
-                return before + list(ring).index(lane)
-            before += sum(len(queue) for queue in ring.values())
+                return ahead + list(ring).index(lane)
+            ahead += sum(len(queue) for queue in ring.values())
         return None
 
     @asynccontextmanager
@@ -79,7 +77,7 @@ class SeatLimiter:
             raise
 
     def _can_take(self, priority: int) -> bool:
-        # Who waits though a seat is free waits for another one than this.
+        # A call that waits while a seat is free may not take that one, so nobody is overtaken here.
         return self._free > 0 and (priority <= PEOPLE_PRIORITY or self._free_for_others > 0)
 
     def _take(self, priority: int) -> None:

@@ -1,7 +1,7 @@
-"""The endpoint's routes beside the model calls, over plain HTTP: which models, which version, is it up, how
-long is a prompt, what does a typed question read, what has the server counted.
+"""The endpoint's routes apart from model calls, over plain HTTP.
 
-Owns how vLLM's other routes are addressed and read; keeps no connection. Knows nothing of the house above it.
+Models, version, health, tokens of a prompt, typed reads and the server's counters. Owns how these routes of
+vLLM are addressed and parsed. Keeps no connection and knows nothing of the layers above.
 """
 
 import asyncio
@@ -17,18 +17,16 @@ import httpx
 
 from bot.errors import KeyRefused, ServerAway
 
-QUICK_SECONDS = 2.0  # seconds a route may take while somebody waits for an answer
+QUICK_SECONDS = 2.0  # that a route may take while a user waits for an answer
 
 _TIMEOUT = httpx.Timeout(10, connect=5)
-
-
 _UNSUPPORTED_STATUSES = {400, 404, 405, 422, 501}
 _SAMPLE = re.compile(r"^vllm:(\w+)(?:\{.*\})? +([0-9.eE+]+)(?: |$)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model as `/v1/models` names it; `context` is its limit in tokens, None if the server does not tell."""
+    """A model as `/v1/models` lists it; `context` is its limit in tokens, None if that is not listed."""
 
     name: str
     context: int | None
@@ -36,7 +34,10 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True)
 class TypedReadResult:
-    """The answer to typed questions, None if there is none; `lacking`: asking again would change nothing."""
+    """The answer to typed questions, None if there is none.
+
+    is_unsupported: the server has no such route, or not for this model; asking again would change nothing.
+    """
 
     answer: Mapping[str, Any] | None = None
     is_unsupported: bool = False
@@ -44,10 +45,11 @@ class TypedReadResult:
 
 @dataclass(frozen=True, slots=True)
 class ServerCounters:
-    """What the server has counted since it began, whoever asked; None: it has no such counter.
+    """What the server has counted since it started, over all its clients; None: it has no such counter.
 
-    `requests` are those it ended itself. `steps` of diffusion hold the commit of each canvas, `committed` are
-    tokens of whole canvases, with the tail behind the end.
+    requests: those it ended itself.
+    steps: of diffusion, the commit of each canvas included.
+    committed: tokens of whole canvases, with those after the end of a reply.
     """
 
     prompt_tokens: int | None = None
@@ -62,7 +64,8 @@ async def fetch_models(url: str, api_key: str | None = None) -> tuple[ServedMode
     """The models served at `url` (which ends with `/v1`); raises ServerAway or KeyRefused."""
     response = await _get(f"{url}/models", api_key)
     if response.status_code in {401, 403}:
-        raise KeyRefused(f"The endpoint at {url} wants {'another' if api_key else 'a'} key.")
+        article = "another" if api_key else "a"
+        raise KeyRefused(f"The endpoint at {url} wants {article} key.")
     if response.status_code >= 500:
         raise ServerAway(f"The endpoint at {url} is not ready (HTTP {response.status_code}).")
     listed = _parse_json(response)
@@ -72,24 +75,25 @@ async def fetch_models(url: str, api_key: str | None = None) -> tuple[ServedMode
 
 
 def parse_models(body: Mapping[str, Any]) -> tuple[ServedModel, ...]:
-    """The models that an answer of `/v1/models` names; none where it is something else."""
+    """The models that a response of `/v1/models` lists; none where it is something else."""
     rows = body.get("data")
-    rows = rows if isinstance(rows, list) else []
+    if not isinstance(rows, list):
+        return ()
     return tuple(
         _parse_model(row) for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)
     )
 
 
 async def fetch_version(url: str) -> str | None:
-    """The release of the vLLM behind `url`, such as `0.33.0`; None if the server does not tell."""
-    found = _parse_json(await _get(f"{_server_root(url)}/version")).get("version")
-    if isinstance(found, str):
-        return found
+    """The release of the vLLM behind `url`, such as `0.33.0`; None if the server does not report it."""
+    version = _parse_json(await _get(f"{_server_root(url)}/version")).get("version")
+    if isinstance(version, str):
+        return version
     return None
 
 
 async def check_health(url: str) -> bool:
-    """Whether the endpoint is up; a server without that route counts as up when it answers at all."""
+    """Whether the endpoint is up; a server without this route counts as up if it answers at all."""
     try:
         return (await _get(f"{_server_root(url)}/health")).status_code < 500
     except ServerAway:
@@ -97,63 +101,67 @@ async def check_health(url: str) -> bool:
 
 
 async def fetch_counters(url: str, api_key: str | None = None) -> ServerCounters | None:
-    """The server's own counters, over all its engines; None where there is no such page or it cannot be read."""
+    """The server's counters, summed over its engines; None if it has no such page or none of them."""
     try:
         page = await _get(f"{_server_root(url)}/metrics", api_key)
     except ServerAway:
         return None
-    sums = parse_samples(page.text) if page.is_success else {}
-    found = ServerCounters(
-        sums.get("prompt_tokens_total"),
-        sums.get("prompt_tokens_cached_total"),
-        sums.get("generation_tokens_total"),
-        sums.get("request_success_total"),
-        sums.get("diffusion_num_denoising_steps_total"),
-        sums.get("diffusion_num_committed_tokens_total"),
-    )
-    if found == ServerCounters():
+    if not page.is_success:
         return None
-    return found
+    sums = parse_samples(page.text)
+    counters = ServerCounters(
+        prompt_tokens=sums.get("prompt_tokens_total"),
+        cached_tokens=sums.get("prompt_tokens_cached_total"),
+        generated_tokens=sums.get("generation_tokens_total"),
+        requests=sums.get("request_success_total"),
+        steps=sums.get("diffusion_num_denoising_steps_total"),
+        committed=sums.get("diffusion_num_committed_tokens_total"),
+    )
+    if counters == ServerCounters():
+        return None
+    return counters
 
 
 def parse_samples(page: str) -> Mapping[str, int]:
-    """The numbers of a `/metrics` page under vLLM's names without `vllm:`, each summed over engines and
-    labels.
-    """
+    """The samples of a `/metrics` page by vLLM's names without `vllm:`, summed over engines and labels."""
     sums: dict[str, int] = defaultdict(int)
     for name, value in _SAMPLE.findall(page):
         sums[name] += _parse_whole(value)
     return sums
 
 
-async def tokenize(url: str, api_key: str | None, body: Mapping[str, Any]) -> int | None:
-    """The exact tokens of a prompt: of the messages, tools and chat_template_kwargs in `body`, as a call
-    sends them.
+async def tokenize(
+    url: str, api_key: str | None, body: Mapping[str, Any], *, timeout_seconds: float = QUICK_SECONDS
+) -> int | None:
+    """The exact number of tokens of a prompt.
 
-    None where the route is missing, fails, or takes longer than QUICKLY.
+    `body` has messages, tools and chat_template_kwargs as a call has them. None where the route is missing,
+    fails, or takes longer than `timeout_seconds`.
     """
-    counted = _parse_json(await _post_quickly(f"{_server_root(url)}/tokenize", api_key, body)).get("count")
-    if isinstance(counted, int) and not isinstance(counted, bool) and counted > 0:
-        return counted
+    response = await _try_post(f"{_server_root(url)}/tokenize", api_key, body, timeout_seconds)
+    count = _parse_json(response).get("count")
+    if isinstance(count, int) and not isinstance(count, bool) and count > 0:
+        return count
     return None
 
 
-async def ask_typed_questions(url: str, api_key: str | None, body: Mapping[str, Any]) -> TypedReadResult:
-    """What typed questions read; see Read. Never raises for what the endpoint does, nor takes longer than
-    QUICKLY.
-    """
-    response = await _post_quickly(f"{url}/systemone", api_key, body)
+async def ask_typed_questions(
+    url: str, api_key: str | None, body: Mapping[str, Any], *, timeout_seconds: float = QUICK_SECONDS
+) -> TypedReadResult:
+    """Ask typed questions; never raises for what the endpoint does. Takes `timeout_seconds` at most."""
+    response = await _try_post(f"{url}/systemone", api_key, body, timeout_seconds)
     if response is None:
         return TypedReadResult()
-    return TypedReadResult(
-        _parse_json(response) if response.is_success else None,
-        is_unsupported=response.status_code in _UNSUPPORTED_STATUSES,
-    )
+    if response.is_success:
+        return TypedReadResult(_parse_json(response))
+    return TypedReadResult(is_unsupported=response.status_code in _UNSUPPORTED_STATUSES)
 
 
-async def _post_quickly(url: str, api_key: str | None, body: Mapping[str, Any]) -> httpx.Response | None:
+async def _try_post(
+    url: str, api_key: str | None, body: Mapping[str, Any], timeout_seconds: float
+) -> httpx.Response | None:
     try:
-        async with asyncio.timeout(QUICK_SECONDS):
+        async with asyncio.timeout(timeout_seconds):
             return await _send("POST", url, api_key, body)
     except (TimeoutError, ServerAway):
         return None
@@ -167,8 +175,7 @@ async def _send(
     method: str, url: str, api_key: str | None, body: Mapping[str, Any] | None = None
 ) -> httpx.Response:
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    # Reading the certificates takes longer than the call: once is enough, and not at all where nothing is
-    # encrypted.
+    # Loading the certificates takes longer than the call: once is enough, and not at all without encryption.
     verify = False if url.startswith("http://") else _certificates()
     try:
         async with httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False, verify=verify) as client:
@@ -209,4 +216,6 @@ def _parse_json(response: httpx.Response | None) -> Mapping[str, Any]:
 
 def _parse_model(row: Mapping[str, Any]) -> ServedModel:
     context = row.get("max_model_len")
-    return ServedModel(row["id"], context if isinstance(context, int) else None)
+    if not isinstance(context, int):
+        context = None
+    return ServedModel(row["id"], context)

@@ -1,6 +1,6 @@
-"""Puts the reply of a model call together from the chunks of its stream. Does no I/O.
+"""Assembles the reply of a model call from the chunks of its stream. Does no I/O.
 
-Chunks are the endpoint's JSON. Owns what has come so far, so that a cut call keeps its text and its usage.
+Chunks are the endpoint's JSON. Owns what has arrived so far, so that a cut call keeps its text and its usage.
 """
 
 import time
@@ -11,21 +11,20 @@ from bot.agent.sanitize import to_sendable
 from bot.domain import CANVAS_TOKENS, CallTimes, Reply, ToolCall, Usage
 
 NO_USAGE = "the server sent no usage"
-MAX_COUNT = 2**53  # tokens; what is no count of anything is unknown
+CALL_ENDED_EARLY = "the call ended before the server counted"
+MAX_COUNT = 2**53  # tokens; a larger number is no count, and counts as unknown
 
 Clock = Callable[[], float]
 
 
 def make_epoch_clock() -> Clock:
-    """Seconds since the epoch that never jump: the wall clock is read once, then a steady clock goes on from
-    there.
-    """
+    """A clock of seconds since the epoch that never jumps: the wall clock read once, then a monotonic one."""
     anchor = time.time() - time.monotonic()
     return lambda: anchor + time.monotonic()
 
 
 class StreamAccumulator:
-    """A reply as it comes in; `reply` can be asked for at any time."""
+    """A reply as it arrives; `build_reply` can be called at any time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -46,11 +45,11 @@ class StreamAccumulator:
         self.finish_reason: str | None = None
 
     def mark_seat(self) -> None:
-        """The call has its seat."""
+        """Record when the call got its seat."""
         self._seat = self._clock()
 
     def add_chunk(self, chunk: object) -> str | None:
-        """Take one chunk in. Gives all text so far if it carried text and more is to come.
+        """Add one chunk. Returns all text so far if the chunk carried text and more is to come, else None.
 
         Raises ValueError when it is no chunk.
         """
@@ -67,27 +66,32 @@ class StreamAccumulator:
         for choice in chunk.get("choices") or ():
             delta = choice.get("delta") or {}
             self.finish_reason = _read_text(choice.get("finish_reason")) or self.finish_reason
-            if self._append_delta(delta) and self.finish_reason is None and delta.get("content"):
+            self._append_delta(delta)
+            if delta.get("content") and self.finish_reason is None:
                 return to_sendable(self._text)
         return None
 
     def has_only_thought(self, min_tokens: int) -> bool:
-        """Whether so many tokens have come, or as many whole canvases, all of them thought, and more is to
-        come.
+        """Whether at least `min_tokens` have arrived, all of them thought, and more is to come.
+
+        Where the server counts only at the end, whole canvases are counted.
         """
         if self._text or self._calls or not self._reasoning or self.finish_reason is not None:
             return False
-        counted = _read_count(self._running_usage, "completion_tokens")
-        return (self._blocks * CANVAS_TOKENS if counted is None else counted) >= min_tokens
+        tokens = _read_count(self._running_usage, "completion_tokens")
+        if tokens is None:
+            tokens = self._blocks * CANVAS_TOKENS
+        return tokens >= min_tokens
 
     def build_reply(self, *, is_ended: bool = True) -> Reply:
-        """What has come so far; `ended` False marks the usage as partial."""
+        """What has arrived so far; `is_ended` False marks the usage as partial."""
+        calls = [call for _, call in sorted(self._calls.items())]
         return Reply(
             text=to_sendable(self._text),
             reasoning=to_sendable(self._reasoning),
             calls=tuple(
                 ToolCall(call["id"], to_sendable(call["name"]), to_sendable(call["arguments"]))
-                for _, call in sorted(self._calls.items())
+                for call in calls
             ),
             finish_reason=self.finish_reason,
             usage=self._build_usage(is_ended),
@@ -112,33 +116,35 @@ class StreamAccumulator:
                 name: float(value) for name, value in metrics.items() if isinstance(value, int | float)
             }
 
-    def _append_delta(self, delta: Mapping[str, Any]) -> bool:
-        """Whether the delta carried anything of the reply."""
+    def _append_delta(self, delta: Mapping[str, Any]) -> None:
+        """Add what the delta carries of the reply; an empty one is no block."""
         content = delta.get("content")
         reasoning = delta.get("reasoning")
         calls = delta.get("tool_calls")
         if not (content or reasoning or calls):
-            return False
+            return
         self._text += content or ""
         self._reasoning += reasoning or ""
-        for piece in calls or ():
-            call = self._calls.setdefault(piece.get("index") or 0, {"id": "", "name": "", "arguments": ""})
-            call["id"] = call["id"] or _read_text(piece.get("id")) or ""
-            function = piece.get("function") or {}
-            call["name"] += function.get("name") or ""
-            call["arguments"] += function.get("arguments") or ""
+        for fragment in calls or ():
+            self._append_call_fragment(fragment)
         self._last_block = self._clock()
         self._first_block = self._first_block or self._last_block
         self._blocks += 1
-        return True
+
+    def _append_call_fragment(self, fragment: Mapping[str, Any]) -> None:
+        """Add a piece of a tool call to the call with its index."""
+        call = self._calls.setdefault(fragment.get("index") or 0, {"id": "", "name": "", "arguments": ""})
+        call["id"] = call["id"] or _read_text(fragment.get("id")) or ""
+        function = fragment.get("function") or {}
+        call["name"] += function.get("name") or ""
+        call["arguments"] += function.get("arguments") or ""
 
     def _build_usage(self, is_ended: bool) -> Usage:
         usage = self._final_usage or self._running_usage
+        if usage is None and is_ended:
+            return Usage(missing_reason=NO_USAGE)
         if usage is None:
-            return Usage(
-                partial=not is_ended,
-                missing_reason=NO_USAGE if is_ended else "the call ended before the server counted",
-            )
+            return Usage(partial=True, missing_reason=CALL_ENDED_EARLY)
         return Usage(
             prompt_tokens=_read_count(usage, "prompt_tokens"),
             cached_tokens=_read_count(usage.get("prompt_tokens_details"), "cached_tokens"),
@@ -149,7 +155,9 @@ class StreamAccumulator:
 
 
 def _read_count(counts: object, name: str) -> int | None:
-    value = counts.get(name) if isinstance(counts, Mapping) else None
+    if not isinstance(counts, Mapping):
+        return None
+    value = counts.get(name)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_COUNT:
         return value
     return None

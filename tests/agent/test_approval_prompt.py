@@ -1,6 +1,4 @@
-"""What a person is shown before a call runs: all of it, in as many messages as it takes, with nothing hidden
-in it.
-"""
+"""The question before a call runs shows all of it, in as many messages as it takes, nothing hidden."""
 
 import json
 import unicodedata
@@ -39,8 +37,8 @@ def read_arguments(prompt: ApprovalPrompt) -> str:
     for part in parts:
         [entity] = part.entities
         units = part.text.encode("utf-16-le")
-        begin = 2 * entity["offset"]
-        pieces.append(units[begin : begin + 2 * entity["length"]].decode("utf-16-le"))
+        start = 2 * entity["offset"]
+        pieces.append(units[start : start + 2 * entity["length"]].decode("utf-16-le"))
     return "".join(pieces)
 
 
@@ -53,15 +51,15 @@ def test_what_is_shown_is_what_would_run(arguments: dict[str, object]):
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=60))
-def test_nothing_in_it_is_unseen_or_turns_the_order_of_signs(text: str):
-    for sign in read_arguments(make_prompt({"a": text})):
-        assert sign in "\n " or (
-            sign.isprintable() and unicodedata.category(sign) not in {"Cf", "Cc", "Zl", "Zp"}
+def test_no_character_in_it_is_invisible_or_changes_the_text_direction(text: str):
+    for char in read_arguments(make_prompt({"a": text})):
+        assert char in "\n " or (
+            char.isprintable() and unicodedata.category(char) not in {"Cf", "Cc", "Zl", "Zp"}
         )
 
 
 @pytest.mark.parametrize(
-    ("sign", "escape"),
+    ("char", "escape"),
     [
         *(
             ("\u202e", "\\u202e"),
@@ -79,9 +77,9 @@ def test_nothing_in_it_is_unseen_or_turns_the_order_of_signs(text: str):
         *(("\u2028", "\\u2028"), ("\u115f", "\\u115f"), ("\ufeff", "\\ufeff"), ("\u034f", "\\u034f")),
     ],
 )
-def test_a_sign_that_is_not_seen_is_told(sign: str, escape: str):
-    assert escape_invisible(f"a{sign}b") == f"a{escape}b"
-    assert escape in read_arguments(make_prompt({"to": sign}))
+def test_an_invisible_character_is_shown_as_an_escape(char: str, escape: str):
+    assert escape_invisible(f"a{char}b") == f"a{escape}b"
+    assert escape in read_arguments(make_prompt({"to": char}))
 
 
 def test_long_arguments_take_several_messages_and_the_last_has_the_buttons():
@@ -100,15 +98,17 @@ def test_long_arguments_take_several_messages_and_the_last_has_the_buttons():
     assert parts[-1].text.endswith("Allow here: 24 hours, in this chat, for example.com.")
 
 
-def test_who_asked_why_and_who_answers_are_said():
+def test_a_question_names_the_requester_the_reason_and_who_decides():
     (part,) = render_question(make_prompt({}, None, is_for_admins=True), 3)
     assert part.text == (
-        "May I run send_mail?\nAnn (7) asked for it. This tool always asks first. An admin decides.\nWith:\n{}"
+        "May I run send_mail?\n"
+        "Ann (7) asked for it. This tool always asks first. An admin decides.\n"
+        "With:\n{}"
     )
     assert [button.label for button in part.buttons[0]] == ["Allow once", "Deny"]
 
 
-def test_what_an_allowance_holds_for_is_said_in_words():
+def test_a_binding_is_described_in_words():
     assert describe_binding(ANY_ARGUMENTS) == "whatever the arguments"
     assert describe_binding("a" * 64) == "for just these arguments"
     assert describe_binding("example.com:8080") == "for example.com:8080"

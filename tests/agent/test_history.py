@@ -1,6 +1,4 @@
-"""The window of a conversation: what it holds fits, it moves in big steps, and old results leave before turns
-do.
-"""
+"""The history cut: it fits, moves in big steps, and shortens results before it drops turns."""
 
 from dataclasses import replace
 
@@ -28,38 +26,40 @@ SIZES = st.lists(
 
 
 def make_turns(*sizes: int) -> list[TurnSize]:
-    return [TurnSize(whole, whole) for whole in sizes]
+    return [TurnSize(size, size) for size in sizes]
 
 
 def test_all_turns_go_in_while_they_fit():
     assert fit_history(make_turns(100, 100, 100), HistoryCut(), 300) == HistoryCut(0, 0)
 
 
-def test_one_big_cut_is_made_and_then_none_for_a_while():
-    sizes, window, moves = make_turns(*[100] * 30), HistoryCut(), []
+def test_after_a_big_cut_there_is_none_for_a_while():
+    sizes = make_turns(*[100] * 30)
+    cut = HistoryCut()
+    moves = []
     for count in range(1, 31):
-        window = fit_history(sizes[:count], window, 1000)
-        moves.append(window.first_turn)
+        cut = fit_history(sizes[:count], cut, 1000)
+        moves.append(cut.first_turn)
     assert moves[:11] == [0] * 10 + [9]
     assert len(set(moves)) == 4
 
 
-def test_old_results_are_shortened_before_a_turn_leaves():
+def test_old_results_are_shortened_before_a_turn_is_dropped():
     sizes = [TurnSize(400, 50), TurnSize(400, 50), TurnSize(300, 60)]
     assert fit_history(sizes, HistoryCut(), 1000) == HistoryCut(0, 2)
     assert estimate_held_tokens(sizes, HistoryCut(0, 2)) == 400
 
 
-def test_shortening_that_makes_little_room_is_followed_by_the_big_cut():
+def test_shortening_that_saves_little_is_followed_by_the_big_cut():
     sizes = [TurnSize(400, 350), TurnSize(400, 350), TurnSize(200, 200)]
     assert fit_history(sizes, HistoryCut(), 900) == HistoryCut(2, 2)
 
 
-def test_the_newest_turn_stays_in_short_where_it_does_not_fit_whole():
+def test_the_newest_turn_is_shortened_if_it_does_not_fit_in_full():
     assert fit_history([TurnSize(50, 50), TurnSize(2000, 300)], HistoryCut(), 1000) == HistoryCut(1, 2)
 
 
-def test_where_nothing_fits_nothing_is_held():
+def test_if_nothing_fits_the_cut_holds_nothing():
     assert fit_history(make_turns(100, 100), HistoryCut(), 0) == HistoryCut(2, 2)
     assert fit_history(make_turns(100, 100), HistoryCut(), -5) == HistoryCut(2, 2)
     assert fit_history([], HistoryCut(), 0) == HistoryCut()
@@ -67,14 +67,14 @@ def test_where_nothing_fits_nothing_is_held():
 
 @settings(deadline=None)
 @given(SIZES, st.integers(-100, 3000))
-def test_what_is_held_fits_and_the_front_only_moves_on(sizes: list[TurnSize], room: int):
-    window = HistoryCut()
+def test_the_held_turns_fit_and_the_front_only_moves_forward(sizes: list[TurnSize], max_tokens: int):
+    cut = HistoryCut()
     for count in range(len(sizes) + 1):
-        moved = fit_history(sizes[:count], window, room)
-        assert estimate_held_tokens(sizes[:count], moved) <= max(0, room)
-        assert (moved.first_turn, moved.first_full_turn) >= (window.first_turn, window.first_full_turn)
-        assert fit_history(sizes[:count], moved, room) == moved
-        window = moved
+        new_cut = fit_history(sizes[:count], cut, max_tokens)
+        assert estimate_held_tokens(sizes[:count], new_cut) <= max(0, max_tokens)
+        assert (new_cut.first_turn, new_cut.first_full_turn) >= (cut.first_turn, cut.first_full_turn)
+        assert fit_history(sizes[:count], new_cut, max_tokens) == new_cut
+        cut = new_cut
 
 
 def test_the_estimate_counts_text_calls_images_and_the_frame_of_a_message():
@@ -87,7 +87,7 @@ def test_the_estimate_counts_text_calls_images_and_the_frame_of_a_message():
     assert estimate_tokens([Message("user", "\ud83d")]) == 5
 
 
-def test_the_ratio_is_what_was_counted_of_what_was_estimated_within_reason():
+def test_the_ratio_is_counted_to_estimated_tokens_within_bounds():
     assert compute_token_ratio(1000, 1300) == 1.3
     assert (
         compute_token_ratio(1000, None) == compute_token_ratio(None, 1000) == compute_token_ratio(0, 5) == 1.0
@@ -108,23 +108,23 @@ def test_a_shortened_result_says_how_much_is_left_out(text: str):
 
 
 def test_a_result_with_a_picture_is_shortened_as_well():
-    drew = Message("tool", "x" * 999, call_id="c", images=(Image("image/png", b"1"),))
-    [short] = shorten_turn([drew])
+    result = Message("tool", "x" * 999, call_id="c", images=(Image("image/png", b"1"),))
+    [short] = shorten_turn([result])
     assert short.images == ()
     assert short.text.startswith(IMAGE_PLACEHOLDER)
     assert len(short.text) < MAX_OLD_RESULT_CHARS + 40
 
 
-def test_a_shortened_turn_keeps_its_words_and_calls_and_says_where_images_were():
+def test_a_shortened_turn_keeps_its_text_and_calls_and_marks_where_images_were():
     picture = Image("image/jpeg", b"...")
-    asked = Message("user", "what is this?", images=(picture, picture))
+    question = Message("user", "what is this?", images=(picture, picture))
     call = Message("assistant", calls=(ToolCall("c", "look", "{}"),))
     answer = Message("assistant", "word " * 400)
-    short = shorten_turn([asked, call, answer])
+    short = shorten_turn([question, call, answer])
     assert short == [
-        replace(asked, images=(), text=f"{IMAGE_PLACEHOLDER}\n{IMAGE_PLACEHOLDER}\nwhat is this?"),
+        replace(question, images=(), text=f"{IMAGE_PLACEHOLDER}\n{IMAGE_PLACEHOLDER}\nwhat is this?"),
         call,
         answer,
     ]
-    assert estimate_tokens(short) < estimate_tokens([asked, call, answer])
+    assert estimate_tokens(short) < estimate_tokens([question, call, answer])
     assert (BYTES_PER_TOKEN, TOKENS_PER_MESSAGE) == (4, 5)

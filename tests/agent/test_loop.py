@@ -31,29 +31,28 @@ from tests.support.recorded_endpoint import (
 
 PROMPT = (Message("system", "Be kind."), Message("user", "weather in Paris?"))
 LIMITS = TurnLimits(max_steps=8, max_tokens=1024)
-STRICT_LIMITS = TurnLimits(
-    max_steps=8, max_tokens=1024, may_think=False, can_continue=False
-)  # no switch, and a cut is the end
+# Thinking is never switched on, and a cut answer is not continued.
+STRICT_LIMITS = TurnLimits(max_steps=8, max_tokens=1024, may_think=False, can_continue=False)
 PARIS = '{"city": "Paris"}'
 Loop = Generator[LoopEvent, LoopInput, None]
 
 
 def make_weather_reply(number: int = 1, city: str = "Paris", text: str = "") -> Reply:
-    """A reply that asks for the weather, with an id of its own."""
-    asked = ToolCall(f"id-{number}", "get_weather", json.dumps({"city": city}))
-    return make_reply(text, asked, finish="tool_calls")
+    """A reply that calls get_weather, with an id of its own."""
+    call = ToolCall(f"id-{number}", "get_weather", json.dumps({"city": city}))
+    return make_reply(text, call, finish="tool_calls")
 
 
 def start_loop(limits: TurnLimits = LIMITS, *, thinking: bool = False) -> tuple[Loop, CallModel]:
-    game = run_turn(PROMPT, TOOLS, limits, thinking)
-    event = next(game)
+    loop = run_turn(PROMPT, TOOLS, limits, thinking)
+    event = next(loop)
     assert isinstance(event, CallModel)
-    return game, event
+    return loop, event
 
 
 def make_results(event: LoopEvent, text: str = "12 degrees") -> tuple[ToolResult, ...]:
     assert isinstance(event, RunTools)
-    return tuple(ToolResult(one.call, text, "ok") for one in event.calls)
+    return tuple(ToolResult(checked.call, text, "ok") for checked in event.calls)
 
 
 def expect_result(event: LoopEvent) -> TurnResult:
@@ -69,42 +68,45 @@ def expect_model_call(event: LoopEvent) -> CallModel:
 def run_loop(
     replies: Sequence[Reply], limits: TurnLimits = LIMITS, *, thinking: bool = False
 ) -> list[LoopEvent]:
-    """All events of a turn in which every tool finds it is 12 degrees."""
-    waiting = iter(replies)
-    game = run_turn(PROMPT, TOOLS, limits, thinking)
-    events = [next(game)]
+    """All events of a turn in which every tool returns 12 degrees."""
+    next_replies = iter(replies)
+    loop = run_turn(PROMPT, TOOLS, limits, thinking)
+    events = [next(loop)]
     while not isinstance(events[-1], TurnResult):
         last = events[-1]
-        events.append(game.send(next(waiting) if isinstance(last, CallModel) else make_results(last)))
+        if isinstance(last, CallModel):
+            events.append(loop.send(next(next_replies)))
+        else:
+            events.append(loop.send(make_results(last)))
     return events
 
 
 def test_an_answer_ends_the_turn():
-    game, first = start_loop()
+    loop, first = start_loop()
     assert first == CallModel(PROMPT, "auto", 1024, 1, None, ())
-    assert game.send(make_reply("Hello!")) == TurnResult(
+    assert loop.send(make_reply("Hello!")) == TurnResult(
         "Hello!", "answered", None, (Message("assistant", "Hello!"),)
     )
     with pytest.raises(StopIteration):
-        game.send(make_reply("more"))
+        loop.send(make_reply("more"))
 
 
-def test_text_and_calls_become_two_messages_and_results_follow_at_once():
+def test_text_and_calls_become_two_messages_followed_by_the_results():
     events = run_loop([make_weather_reply(text="Let me look.\n"), make_reply("It is 12 degrees.")])
-    asked = ToolCall("id-1", "get_weather", PARIS)
+    call = ToolCall("id-1", "get_weather", PARIS)
     assert isinstance(events[1], RunTools)
     assert events[1].new_messages == (
         Message("assistant", "Let me look."),
-        Message("assistant", calls=(asked,)),
+        Message("assistant", calls=(call,)),
     )
-    assert [(one.call, one.arguments) for one in events[1].calls] == [(asked, {"city": "Paris"})]
+    assert [(checked.call, checked.arguments) for checked in events[1].calls] == [(call, {"city": "Paris"})]
     second = expect_model_call(events[2])
     assert second.new_messages == (Message("tool", "12 degrees", call_id="id-1"),)
     assert second.messages == (*PROMPT, *events[1].new_messages, *second.new_messages)
     assert second.step == 2
 
 
-def test_reasoning_is_given_back_within_the_turn_with_the_first_message():
+def test_reasoning_is_sent_back_within_the_turn_with_the_first_message():
     first = make_reply("", make_call("noargs"), finish="tool_calls", reasoning="need it")
     second = make_reply("Let me see.", make_call("noargs", id="b"), finish="tool_calls", reasoning="more")
     events = run_loop([first, second, make_reply("Done.")])
@@ -116,26 +118,26 @@ def test_reasoning_is_given_back_within_the_turn_with_the_first_message():
 
 
 def test_a_refused_call_gets_its_result_at_once_and_the_others_run():
-    asked = make_reply(
+    reply = make_reply(
         "", make_call("get_weather", PARIS, "a"), make_call("rm_rf", "{}", "b"), finish="tool_calls"
     )
-    game, _ = start_loop()
-    event = game.send(asked)
+    loop, _ = start_loop()
+    event = loop.send(reply)
     assert isinstance(event, RunTools)
-    assert [one.call.name for one in event.calls] == ["get_weather"]
+    assert [checked.call.name for checked in event.calls] == ["get_weather"]
     assert [result.outcome for result in event.refused] == ["refused"]
     assert [call.id for call in event.new_messages[0].calls] == ["a", "b"]
     assert event.new_messages[1] == Message("tool", event.refused[0].text, call_id="b")
     assert [
-        message.call_id for message in expect_model_call(game.send(make_results(event))).messages[-2:]
+        message.call_id for message in expect_model_call(loop.send(make_results(event))).messages[-2:]
     ] == ["b", "a"]
 
 
-def test_results_may_come_in_any_order_and_a_missing_one_is_said_to_be_unknown():
-    game, _ = start_loop()
+def test_results_may_come_in_any_order_and_a_missing_one_becomes_unknown():
+    loop, _ = start_loop()
     calls = [make_call("get_weather", f'{{"city": "{city}"}}', city) for city in ("Paris", "Rome", "Oslo")]
-    event = game.send(make_reply("", *calls, finish="tool_calls"))
-    after = expect_model_call(game.send(tuple(reversed(make_results(event)))[:2]))
+    event = loop.send(make_reply("", *calls, finish="tool_calls"))
+    after = expect_model_call(loop.send(tuple(reversed(make_results(event)))[:2]))
     assert [(message.call_id, message.text) for message in after.new_messages] == [
         ("Paris", "The outcome of this call is unknown."),
         ("Rome", "12 degrees"),
@@ -143,7 +145,7 @@ def test_results_may_come_in_any_order_and_a_missing_one_is_said_to_be_unknown()
     ]
 
 
-def test_an_empty_reply_is_asked_for_once_more_with_the_same_messages():
+def test_an_empty_reply_is_retried_once_with_the_same_messages():
     events = run_loop([make_reply(""), make_reply("Hello!")])
     assert (
         expect_model_call(events[1]).retry_reason,
@@ -157,23 +159,23 @@ def test_an_empty_reply_is_asked_for_once_more_with_the_same_messages():
     assert expect_result(events[-1]).ending == "answered"
 
 
-def test_a_second_empty_reply_ends_the_turn_honestly():
+def test_a_second_empty_reply_ends_the_turn_and_says_so():
     end = expect_result(run_loop([make_reply(""), make_reply(" ")], STRICT_LIMITS)[-1])
     assert end.ending == "empty"
     assert "no usable answer" in end.text
     assert end.new_messages == (Message("assistant", end.text),)
 
 
-def test_an_empty_reply_after_tools_still_tells_what_was_found():
+def test_an_empty_reply_after_tools_still_lists_the_findings():
     end = expect_result(run_loop([make_weather_reply(), make_reply(""), make_reply("")], STRICT_LIMITS)[-1])
     assert "Found so far:\n- get_weather: `12 degrees`" in end.text
 
 
-def test_a_cut_call_is_asked_for_once_more_with_more_room_and_never_run():
+def test_a_cut_call_is_retried_once_with_a_higher_limit_and_never_run():
     cut = make_reply("Let me look.", make_call("get_weather", PARIS), finish="length")
     events = run_loop([cut, make_weather_reply(), make_reply("Done.")], TurnLimits(8, 1000))
-    again = expect_model_call(events[1])
-    assert (again.retry_reason, again.max_tokens, again.messages, again.new_messages) == (
+    retry = expect_model_call(events[1])
+    assert (retry.retry_reason, retry.max_tokens, retry.messages, retry.new_messages) == (
         "cut",
         2048,
         PROMPT,
@@ -182,7 +184,7 @@ def test_a_cut_call_is_asked_for_once_more_with_more_room_and_never_run():
     assert expect_model_call(events[3]).max_tokens == 1024
 
 
-def test_a_call_cut_again_ends_the_turn_with_what_was_said():
+def test_a_call_cut_twice_ends_the_turn_with_its_narration():
     cut = make_reply("Look:\n```", make_call("get_weather", PARIS), finish="length")
     events = run_loop([cut, cut])
     end = expect_result(events[-1])
@@ -191,7 +193,7 @@ def test_a_call_cut_again_ends_the_turn_with_what_was_said():
     assert "did not fit" in end.text
 
 
-def test_an_answer_cut_at_the_limit_says_so_under_it():
+def test_an_answer_cut_at_the_limit_ends_with_a_note():
     end = expect_result(run_loop([make_reply("One\n```py\nx = 1", finish="length")], STRICT_LIMITS)[-1])
     assert end.text == "One\n```py\nx = 1\n```\n\n_The answer was cut at the length limit._"
     assert (end.ending, end.note) == ("cut", "The answer was cut at the length limit.")
@@ -203,26 +205,26 @@ def test_calls_that_keep_failing_end_in_an_answer_without_tools():
         make_reply("", make_call("rm_rf", "{}", str(number)), finish="tool_calls") for number in range(3)
     ]
     events = run_loop([*replies, make_reply("I cannot do that.")])
-    asked = [event for event in events if isinstance(event, CallModel)]
-    assert [event.tool_choice for event in asked] == ["auto", "auto", "auto", "none"]
-    assert asked[-1].messages[-1].role == "user"
-    assert asked[-1].messages[-1] not in [message for event in events for message in event.new_messages]
+    model_calls = [event for event in events if isinstance(event, CallModel)]
+    assert [event.tool_choice for event in model_calls] == ["auto", "auto", "auto", "none"]
+    assert model_calls[-1].messages[-1].role == "user"
+    assert model_calls[-1].messages[-1] not in [message for event in events for message in event.new_messages]
     assert expect_result(events[-1]).text == "I cannot do that."
 
 
-def test_the_last_step_is_asked_without_tools_and_its_answer_says_why():
+def test_the_last_step_offers_no_tools_and_its_answer_says_why():
     events = run_loop(
         [make_weather_reply(1, "Paris"), make_weather_reply(2, "Rome"), make_reply("12 in both.")],
         TurnLimits(3, 1024),
     )
-    asked = [event for event in events if isinstance(event, CallModel)]
-    assert [event.tool_choice for event in asked] == ["auto", "auto", "none"]
+    model_calls = [event for event in events if isinstance(event, CallModel)]
+    assert [event.tool_choice for event in model_calls] == ["auto", "auto", "none"]
     end = expect_result(events[-1])
     assert end.ending == "steps"
     assert end.text == "12 in both.\n\n_All 3 steps allowed for one answer were used._"
 
 
-def test_a_last_step_without_words_ends_with_what_was_found():
+def test_a_last_step_without_text_ends_with_the_findings():
     last = make_reply("", make_call("get_weather", PARIS, "z"), finish="tool_calls")
     end = expect_result(run_loop([make_weather_reply(1), last], TurnLimits(2, 1024))[-1])
     assert end.ending == "steps"
@@ -230,54 +232,54 @@ def test_a_last_step_without_words_ends_with_what_was_found():
 
 
 def test_findings_are_short_few_and_cannot_be_tapped():
-    game, _ = start_loop(TurnLimits(6, 1024))
-    event: LoopEvent = game.send(make_weather_reply(0, "0"))
+    loop, _ = start_loop(TurnLimits(6, 1024))
+    event: LoopEvent = loop.send(make_weather_reply(0, "0"))
     for number in range(1, 5):
-        game.send(make_results(event, f"{number} `x` https://evil.test\n" + "y" * 999))
-        event = game.send(make_weather_reply(number, str(number)))
-    game.send(make_results(event))
-    end = expect_result(game.send(make_reply("")))
-    found = end.text.splitlines()[3:]
-    assert len(found) == 3
-    assert found[1].startswith("- get_weather: `4 'x' https://evil.test yyy")
-    assert all(len(line) < 340 and line.count("`") == 2 for line in found)
+        loop.send(make_results(event, f"{number} `x` https://evil.test\n" + "y" * 999))
+        event = loop.send(make_weather_reply(number, str(number)))
+    loop.send(make_results(event))
+    end = expect_result(loop.send(make_reply("")))
+    findings = end.text.splitlines()[3:]
+    assert len(findings) == 3
+    assert findings[1].startswith("- get_weather: `4 'x' https://evil.test yyy")
+    assert all(len(line) < 340 and line.count("`") == 2 for line in findings)
 
 
-def test_one_step_allowed_is_an_answer_without_tools_and_without_excuse():
+def test_a_single_allowed_step_answers_without_tools_and_without_a_note():
     events = run_loop([make_reply("Hello!")], TurnLimits(1, 1024))
     assert expect_model_call(events[0]).tool_choice == "none"
     assert expect_model_call(events[0]).messages == PROMPT
     assert expect_result(events[-1]).ending == "answered"
 
 
-def test_results_are_shortened_to_what_a_turn_may_add_and_then_an_answer_is_asked_for():
+def test_results_are_shortened_to_the_token_budget_and_then_an_answer_is_requested():
     limits = TurnLimits(8, 1024, token_budget=1500)
-    game, _ = start_loop(limits)
-    events: list[LoopEvent] = [game.send(make_weather_reply(1, "Paris"))]
+    loop, _ = start_loop(limits)
+    events: list[LoopEvent] = [loop.send(make_weather_reply(1, "Paris"))]
     for number in range(2, 5):
-        events.append(game.send(make_results(events[-1], "word " * 1600)))
+        events.append(loop.send(make_results(events[-1], "word " * 1600)))
         if expect_model_call(events[-1]).tool_choice == "none":
             break
-        events.append(game.send(make_weather_reply(number, str(number))))
+        events.append(loop.send(make_weather_reply(number, str(number))))
     added = expect_model_call(events[-1]).messages[len(PROMPT) : -1]
     assert estimate_tokens(added) <= 1500
     assert added[-1].text.endswith("characters left out]")
     assert expect_model_call(events[-1]).messages[-1].text.startswith("(No tool can be used any more")
-    end = expect_result(game.send(make_reply("That is what I found.")))
+    end = expect_result(loop.send(make_reply("That is what I found.")))
     assert (end.text, end.ending) == ("That is what I found.", "answered")
 
 
-def test_a_thought_that_finds_no_room_beside_its_call_is_not_given_back():
+def test_reasoning_that_does_not_fit_the_token_budget_is_not_sent_back():
     thought = replace(make_weather_reply(text="Let me look."), reasoning="hm " * 400)  # 300 tokens
-    for room, kept in [(400, "hm " * 400), (250, None)]:
+    for token_budget, reasoning in [(400, "hm " * 400), (250, None)]:
         events = run_loop(
-            [thought, make_reply("Done.")], TurnLimits(8, 1024, token_budget=room), thinking=True
+            [thought, make_reply("Done.")], TurnLimits(8, 1024, token_budget=token_budget), thinking=True
         )
         narration, *_ = expect_model_call(events[-2]).messages[len(PROMPT) :]
-        assert (narration.text, narration.reasoning) == ("Let me look.", kept)
+        assert (narration.text, narration.reasoning) == ("Let me look.", reasoning)
 
 
-def test_a_turn_without_any_room_is_answered_without_tools():
+def test_a_turn_without_token_budget_is_answered_without_tools():
     events = run_loop([make_reply("Hello!")], TurnLimits(8, 1024, token_budget=0))
     assert (expect_model_call(events[0]).tool_choice, expect_model_call(events[0]).messages) == (
         "none",
@@ -295,47 +297,47 @@ def test_the_same_call_runs_once_a_reply_and_twice_a_turn():
     assert "already made" in runs[0].refused[0].text
 
 
-def test_time_that_is_up_keeps_what_was_said_and_says_so():
-    game, _ = start_loop()
+def test_a_turn_out_of_time_keeps_its_text_with_a_note():
+    loop, _ = start_loop()
     end = expect_result(
-        game.send(TurnInterruption("seconds", make_reply("Half an ans <|tool_call>call:", finish=None)))
+        loop.send(TurnInterruption("seconds", make_reply("Half an ans <|tool_call>call:", finish=None)))
     )
     assert end.text == "Half an ans\n\n_The time for this answer was up._"
     assert (end.ending, end.new_messages) == ("seconds", (Message("assistant", "Half an ans"),))
 
 
 @pytest.mark.parametrize("partial", [None, make_reply("")])
-def test_time_that_is_up_without_a_word_tells_what_was_found(partial):
-    game, _ = start_loop(TurnLimits(2, 1024))
-    game.send(make_results(game.send(make_weather_reply())))
-    end = expect_result(game.send(TurnInterruption("seconds", partial)))
+def test_a_turn_out_of_time_without_text_lists_the_findings(partial):
+    loop, _ = start_loop(TurnLimits(2, 1024))
+    loop.send(make_results(loop.send(make_weather_reply())))
+    end = expect_result(loop.send(TurnInterruption("seconds", partial)))
     assert end.ending == "seconds"
     assert end.text.startswith("The time for this answer was up before it was ready.\n\nFound so far:")
 
 
 def test_a_stopped_turn_keeps_what_was_shown():
-    game, _ = start_loop()
-    end = expect_result(game.send(TurnInterruption("stopped", make_reply("Half"))))
+    loop, _ = start_loop()
+    end = expect_result(loop.send(TurnInterruption("stopped", make_reply("Half"))))
     assert (end.text, end.ending, end.note) == ("Half\n\n_Stopped._", "stopped", "Stopped.")
-    game, _ = start_loop()
-    assert expect_result(game.send(TurnInterruption("stopped", None))).text == "Stopped."
+    loop, _ = start_loop()
+    assert expect_result(loop.send(TurnInterruption("stopped", None))).text == "Stopped."
 
 
 def test_a_turn_without_tools_never_offers_any():
-    game = run_turn(PROMPT, {}, LIMITS, False)
-    assert expect_model_call(next(game)).tool_choice == "none"
-    assert expect_result(game.send(make_reply("Hi", make_call("noargs")))).text == "Hi"
+    loop = run_turn(PROMPT, {}, LIMITS, False)
+    assert expect_model_call(next(loop)).tool_choice == "none"
+    assert expect_result(loop.send(make_reply("Hi", make_call("noargs")))).text == "Hi"
 
 
-def test_an_event_takes_only_what_belongs_to_it():
-    game, _ = start_loop()
+def test_an_event_accepts_only_its_own_kind_of_answer():
+    loop, _ = start_loop()
     with pytest.raises(TypeError):
-        game.send(())
-    game, _ = start_loop()
-    event = game.send(make_weather_reply())
+        loop.send(())
+    loop, _ = start_loop()
+    event = loop.send(make_weather_reply())
     assert isinstance(event, RunTools)
     with pytest.raises(TypeError):
-        game.send(make_reply("x"))
+        loop.send(make_reply("x"))
 
 
 REPLIES = st.lists(
@@ -360,30 +362,30 @@ REPLIES = st.lists(
 
 @settings(deadline=None)
 @given(REPLIES, st.integers(1, 8))
-def test_a_turn_played_again_from_any_point_goes_on_the_same_way(replies, steps):
-    whole = run_loop(replies, TurnLimits(steps, 1024))
-    assert run_loop(replies, TurnLimits(steps, 1024)) == whole
-    assert sum(isinstance(event, CallModel) for event in whole) <= steps
+def test_a_turn_run_again_gives_the_same_events_within_its_steps(replies, steps):
+    events = run_loop(replies, TurnLimits(steps, 1024))
+    assert run_loop(replies, TurnLimits(steps, 1024)) == events
+    assert sum(isinstance(event, CallModel) for event in events) <= steps
 
 
 @settings(deadline=None)
 @given(REPLIES, st.integers(1, 8))
-def test_what_was_said_is_complete_in_order_and_can_be_sent_to_any_template(replies, steps):
+def test_new_messages_are_complete_in_order_and_valid_for_any_template(replies, steps):
     events = run_loop(replies, TurnLimits(steps, 1024))
-    told: list[Message] = []
+    messages: list[Message] = []
     for event in events:
-        told.extend(event.new_messages)
+        messages.extend(event.new_messages)
         if isinstance(event, CallModel):
-            assert event.messages[: len(PROMPT) + len(told)] == (*PROMPT, *told)
-            added = [message.role for message in event.messages[len(PROMPT) + len(told) :]]
+            assert event.messages[: len(PROMPT) + len(messages)] == (*PROMPT, *messages)
+            added = [message.role for message in event.messages[len(PROMPT) + len(messages) :]]
             if event.continue_final_message:
                 assert added.pop() == "assistant"  # the cut answer that the model continues
             assert added in ([], ["user"])  # the hint that no tool is left
-    assert all(not (message.text and message.calls) for message in told if message.role == "assistant")
-    assert told[-1].role == "assistant"
-    assert told[-1].text
+    assert all(not (message.text and message.calls) for message in messages if message.role == "assistant")
+    assert messages[-1].role == "assistant"
+    assert messages[-1].text
     open_calls: set[str | None] = set()
-    for message in told:
+    for message in messages:
         if message.role == "tool":
             open_calls.remove(message.call_id)
         else:
@@ -395,24 +397,24 @@ def test_what_was_said_is_complete_in_order_and_can_be_sent_to_any_template(repl
 async def run_recorded_turn(
     responses: Sequence[RecordedResponse], run: Callable[[RunTools], tuple[ToolResult, ...]]
 ) -> tuple[TurnResult, ReplayServer]:
-    """A whole turn over real HTTP: the real client in front of recorded answers."""
+    """A complete turn over real HTTP: the real client against recorded answers."""
     replay = ReplayServer(responses)
-    game = run_turn(PROMPT, TOOLS, LIMITS, False)
-    event = next(game)
+    loop = run_turn(PROMPT, TOOLS, LIMITS, False)
+    event = next(loop)
     async with open_client(replay) as llm:
         while not isinstance(event, TurnResult):
             if isinstance(event, RunTools):
-                event = game.send(run(event))
+                event = loop.send(run(event))
             else:
-                wanted = make_request(
+                request = make_request(
                     messages=event.messages, tool_choice=event.tool_choice, max_tokens=event.max_tokens
                 )
-                event = game.send(await llm.call(wanted, ignore, ignore))
+                event = loop.send(await llm.call(request, ignore, ignore))
     return event, replay
 
 
 @pytest.mark.parametrize(
-    ("names", "text", "sent"),
+    ("names", "text", "roles"),
     [
         (["02-tool-stream", "13-multi-step-think-stream"], "It is sunny.", ["user", "assistant", "tool"]),
         (
@@ -431,13 +433,13 @@ async def run_recorded_turn(
         (["17-burst-parallel", "17-burst-think"], "Hello!", ["user", "assistant", "tool", "tool", "tool"]),
     ],
 )
-async def test_a_turn_of_recorded_answers_ends_in_words(names, text, sent):
+async def test_a_turn_of_recorded_answers_ends_in_text(names, text, roles):
     end, replay = await run_recorded_turn([load_response(name) for name in names], make_results)
     assert end.text == text
-    assert [message["role"] for message in replay.requests[-1]["messages"]][1:] == sent
+    assert [message["role"] for message in replay.requests[-1]["messages"]][1:] == roles
 
 
-async def test_a_turn_ends_even_if_the_model_only_ever_asks_for_tools():
+async def test_a_turn_ends_even_if_the_model_only_requests_tools():
     cities: Iterator[int] = iter(range(100))
     answers = [make_response(f"call:get_weather{{city:{next(cities)}}}") for _ in range(8)]
     end, replay = await run_recorded_turn(answers, make_results)

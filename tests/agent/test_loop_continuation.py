@@ -1,4 +1,4 @@
-"""An answer cut at the length limit goes on by itself, is joined exactly, and is never lost to a limit."""
+"""An answer cut at the length limit is continued, joined exactly, and never lost to a limit."""
 
 import itertools
 from dataclasses import replace
@@ -24,17 +24,18 @@ from tests.support.offered_tools import TOOLS, make_call, make_reply
 NOTE = "_The answer was cut at the length limit._"
 
 
-def make_cut_reply(text: str, tokens: int | None = 256, reasoning: int = 0) -> Reply:
+def make_cut_reply(text: str, tokens: int | None = 256, reasoning_tokens: int = 0) -> Reply:
     """A reply that ended at its limit after so many tokens."""
     return replace(
-        make_reply(text, finish="length"), usage=Usage(completion_tokens=tokens, reasoning_tokens=reasoning)
+        make_reply(text, finish="length"),
+        usage=Usage(completion_tokens=tokens, reasoning_tokens=reasoning_tokens),
     )
 
 
-def test_a_cut_answer_goes_on_in_the_middle_of_it():
+def test_a_cut_answer_is_continued_in_its_middle():
     events = run_loop([make_cut_reply("The weath"), make_reply("er is fine.")])
-    more = expect_model_call(events[1])
-    assert more == CallModel(
+    second_call = expect_model_call(events[1])
+    assert second_call == CallModel(
         messages=(*PROMPT, Message("assistant", "The weath")),
         tool_choice="auto",
         max_tokens=1024,
@@ -44,14 +45,14 @@ def test_a_cut_answer_goes_on_in_the_middle_of_it():
         continue_final_message=True,
         visible_text="The weath",
     )
-    assert more.is_optional
+    assert second_call.is_optional
     assert not expect_model_call(events[0]).is_optional
     end = expect_result(events[-1])
     assert (end.text, end.ending, end.note, end.has_more) == ("The weather is fine.", "answered", None, False)
     assert end.new_messages == (Message("assistant", "The weather is fine."),)
 
 
-def test_a_blank_at_the_cut_is_left_for_the_model_to_write_again():
+def test_whitespace_at_the_cut_is_left_for_the_model_to_write_again():
     events = run_loop([make_cut_reply("One line.\n\n"), make_cut_reply("\n\nAnother "), make_reply(" line.")])
     assert [event.messages[-1].text for event in events if isinstance(event, CallModel)][1:] == [
         "One line.",
@@ -60,12 +61,16 @@ def test_a_blank_at_the_cut_is_left_for_the_model_to_write_again():
     assert expect_result(events[-1]).text == "One line.\n\nAnother line."
 
 
-def test_the_thought_before_an_answer_goes_back_with_it_and_gets_no_room_again():
+def test_reasoning_before_a_cut_answer_is_sent_back_and_gets_no_canvases_again():
     thought = replace(make_cut_reply("The weath", 1500, 1400), reasoning="need it")
     events = run_loop([thought, make_reply("er.", reasoning="more")], thinking=True)
-    more = expect_model_call(events[1])
-    assert more.messages[-1] == Message("assistant", "The weath", reasoning="need it")
-    assert (more.thinking, more.max_tokens, more.max_thinking_tokens) == (True, 1024, None)
+    second_call = expect_model_call(events[1])
+    assert second_call.messages[-1] == Message("assistant", "The weath", reasoning="need it")
+    assert (second_call.thinking, second_call.max_tokens, second_call.max_thinking_tokens) == (
+        True,
+        1024,
+        None,
+    )
 
 
 def test_an_answer_takes_eight_canvases_at_most_and_says_that_there_is_more():
@@ -80,7 +85,7 @@ def test_without_a_count_the_blocks_are_the_canvases():
     assert expect_result(run_loop(blocks)[-1]).text == f"ab\n\n{NOTE}"
 
 
-def test_what_was_thought_does_not_count_as_the_answer():
+def test_reasoning_tokens_do_not_count_as_the_answer():
     events = run_loop(
         [make_cut_reply("a", 2048, 2000), make_cut_reply("b", 1792), make_reply("c")], thinking=True
     )
@@ -88,12 +93,12 @@ def test_what_was_thought_does_not_count_as_the_answer():
     assert expect_result(events[-1]).has_more
 
 
-def test_an_answer_longer_than_that_from_the_start_is_not_asked_to_go_on():
+def test_an_answer_that_has_its_canvases_at_once_is_not_continued():
     events = run_loop([make_cut_reply("a", 4096)], TurnLimits(8, 4096))
     assert (len(events), expect_result(events[-1]).has_more) == (2, True)
 
 
-def test_where_the_endpoint_does_not_go_on_a_person_may_ask_for_more():
+def test_if_the_endpoint_cannot_continue_the_user_may_ask_for_more():
     end = expect_result(run_loop([make_cut_reply("Half")], STRICT_LIMITS)[-1])
     assert (end.text, end.has_more) == (f"Half\n\n{NOTE}", True)
 
@@ -104,38 +109,42 @@ def test_the_last_step_of_a_turn_is_the_end_of_its_answer():
 
 
 @pytest.mark.parametrize(
-    ("why", "partial", "text"), [("crowded", None, "The weath"), ("failed", "er", "The weather")]
+    ("reason", "partial", "text"),
+    [("crowded", None, "The weath"), ("failed", make_reply("er", finish=None), "The weather")],
 )
-def test_an_answer_that_cannot_go_on_stands_as_it_is(why, partial, text):
-    game = run_turn(PROMPT, TOOLS, LIMITS, False)
-    next(game)
-    assert expect_model_call(game.send(make_cut_reply("The weath"))).is_optional
-    end = expect_result(
-        game.send(TurnInterruption(why, None if partial is None else make_reply(partial, finish=None)))
-    )
+def test_an_answer_that_cannot_be_continued_is_kept_as_it_is(reason, partial, text):
+    loop = run_turn(PROMPT, TOOLS, LIMITS, False)
+    next(loop)
+    assert expect_model_call(loop.send(make_cut_reply("The weath"))).is_optional
+    end = expect_result(loop.send(TurnInterruption(reason, partial)))
     assert (end.text, end.ending, end.has_more) == (f"{text}\n\n{NOTE}", "cut", True)
     assert end.new_messages == (Message("assistant", text),)
 
 
-@pytest.mark.parametrize("why", ["stopped", "seconds"])
-def test_an_answer_ended_while_it_goes_on_keeps_all_that_was_shown(why):
+@pytest.mark.parametrize("reason", ["stopped", "seconds"])
+def test_an_answer_interrupted_while_it_is_continued_keeps_all_text_shown(reason):
     for partial, text in [(None, "The weath"), (make_reply("er is", finish=None), "The weather is")]:
-        game = run_turn(PROMPT, TOOLS, LIMITS, False)
-        next(game)
-        game.send(make_cut_reply("The weath"))
-        end = expect_result(game.send(TurnInterruption(why, partial)))
+        loop = run_turn(PROMPT, TOOLS, LIMITS, False)
+        next(loop)
+        loop.send(make_cut_reply("The weath"))
+        end = expect_result(loop.send(TurnInterruption(reason, partial)))
         assert end.text.startswith(f"{text}\n\n")
-        assert (end.ending, end.has_more) == (why, False)
+        assert (end.ending, end.has_more) == (reason, False)
 
 
-def test_a_model_that_adds_nothing_is_not_asked_again():
-    for nothing in (make_reply(""), make_reply(" \n"), make_reply("", reasoning="hm"), make_cut_reply("")):
-        end = expect_result(run_loop([make_cut_reply("The end."), nothing])[-1])
+def test_a_model_that_adds_nothing_is_not_called_again():
+    for empty_reply in (
+        make_reply(""),
+        make_reply(" \n"),
+        make_reply("", reasoning="hm"),
+        make_cut_reply(""),
+    ):
+        end = expect_result(run_loop([make_cut_reply("The end."), empty_reply])[-1])
         assert end.text == "The end.\n\n_The length limit fell here, and the model had nothing to add._"
         assert (end.ending, end.has_more) == ("cut", False)
 
 
-def test_an_answer_that_begins_to_repeat_itself_ends_where_it_does():
+def test_an_answer_that_begins_to_repeat_itself_ends_there():
     end = expect_result(
         run_loop([make_cut_reply("Well, one, two, "), make_reply(" one, two," * 9, finish="repetition")])[-1]
     )
@@ -143,7 +152,7 @@ def test_an_answer_that_begins_to_repeat_itself_ends_where_it_does():
     assert not end.has_more
 
 
-def test_a_bare_call_cut_in_its_name_is_run_once_it_is_whole_and_never_shown():
+def test_a_bare_call_cut_in_its_name_is_run_once_complete_and_never_shown():
     events = run_loop(
         [
             make_cut_reply("Let me look.\ncall:get_wea"),
@@ -153,17 +162,17 @@ def test_a_bare_call_cut_in_its_name_is_run_once_it_is_whole_and_never_shown():
     )
     assert expect_model_call(events[1]).visible_text == "Let me look."
     assert isinstance(events[2], RunTools)
-    assert [one.call.name for one in events[2].calls] == ["get_weather"]
+    assert [checked.call.name for checked in events[2].calls] == ["get_weather"]
     assert [message.text for message in events[2].new_messages] == ["Let me look.", ""]
     assert expect_result(events[-1]).text == "12 degrees."
 
 
-def test_a_call_behind_what_was_cut_is_run():
-    asked = make_call("get_weather", '{"city": "Paris"}', "id-1")
+def test_a_call_after_a_cut_answer_is_run():
+    call = make_call("get_weather", '{"city": "Paris"}', "id-1")
     events = run_loop(
         [
             make_cut_reply("Let me "),
-            make_reply(" look.", asked, finish="tool_calls"),
+            make_reply(" look.", call, finish="tool_calls"),
             make_reply("12 degrees."),
         ]
     )
@@ -176,11 +185,11 @@ def test_a_call_behind_what_was_cut_is_run():
     assert not expect_model_call(events[3]).continue_final_message
 
 
-def test_a_call_cut_while_the_answer_goes_on_is_asked_for_with_more_room_and_the_text_stays():
+def test_a_call_cut_in_a_continued_answer_is_retried_with_a_higher_limit_and_keeps_the_text():
     half = make_reply(" look.", make_call("get_weather"), finish="length")
     events = run_loop([make_cut_reply("Let me"), half, half])
-    again = expect_model_call(events[2])
-    assert (again.retry_reason, again.max_tokens, again.messages) == (
+    retry = expect_model_call(events[2])
+    assert (retry.retry_reason, retry.max_tokens, retry.messages) == (
         "cut",
         2048,
         expect_model_call(events[1]).messages,
@@ -190,19 +199,19 @@ def test_a_call_cut_while_the_answer_goes_on_is_asked_for_with_more_room_and_the
     assert end.ending == "cut"
 
 
-def test_an_answer_given_without_tools_goes_on_behind_the_same_prompt():
-    wrong = [
+def test_an_answer_without_tools_is_continued_after_the_same_prompt():
+    failed_calls = [
         make_reply("", make_call("rm_rf", "{}", str(number)), finish="tool_calls") for number in range(3)
     ]
-    events = run_loop([*wrong, make_cut_reply("I can"), make_reply("not.")])
-    first, more = [event for event in events if isinstance(event, CallModel)][-2:]
-    assert more.messages == (*first.messages, Message("assistant", "I can"))
-    assert more.tool_choice == "none"
+    events = run_loop([*failed_calls, make_cut_reply("I can"), make_reply("not.")])
+    first, last = [event for event in events if isinstance(event, CallModel)][-2:]
+    assert last.messages == (*first.messages, Message("assistant", "I can"))
+    assert last.tool_choice == "none"
     assert expect_result(events[-1]).text == "I cannot."
 
 
 @pytest.mark.parametrize("text", ["a <|turn> b", "x <eos>", '<|"|>', " \n"])
-def test_text_the_template_would_obey_is_not_sent_back(text):
+def test_text_with_control_tokens_is_not_sent_back(text):
     assert not [
         event
         for event in run_loop([make_cut_reply(text)] * 3)
@@ -229,51 +238,49 @@ PIECES = st.lists(st.text(st.sampled_from("ab .\n`*é🎉"), max_size=12), min_s
 
 @settings(deadline=None)
 @given(PIECES, st.integers(1, 9), st.integers(1, 3))
-def test_every_sign_of_an_answer_arrives_once_wherever_it_was_cut(pieces, steps, canvases):
-    """The model goes on behind the text it was given, as an endpoint does: it writes the blanks at the cut
-    again.
-    """
-    whole, cuts = "".join(pieces), list(itertools.accumulate(map(len, pieces)))
-    game = run_turn(PROMPT, TOOLS, TurnLimits(steps, 1024), False)
-    event: LoopEvent = next(game)
+def test_every_character_of_an_answer_arrives_once_wherever_it_was_cut(pieces, steps, canvases):
+    """The model continues the text it gets, as an endpoint does: it writes whitespace at the cut again."""
+    answer = "".join(pieces)
+    cuts = list(itertools.accumulate(map(len, pieces)))
+    loop = run_turn(PROMPT, TOOLS, TurnLimits(steps, 1024), False)
+    event: LoopEvent = next(loop)
     for end in cuts:
         if isinstance(event, TurnResult):
             break
-        begun = (
-            expect_model_call(event).messages[-1].text
-            if expect_model_call(event).continue_final_message
-            else ""
-        )
-        assert whole.startswith(begun)
-        rest = whole[len(begun) : end]
+        text_so_far = ""
+        if expect_model_call(event).continue_final_message:
+            text_so_far = expect_model_call(event).messages[-1].text
+        assert answer.startswith(text_so_far)
+        rest = answer[len(text_so_far) : end]
         last = end == cuts[-1]
-        event = game.send(
+        event = loop.send(
             replace(make_cut_reply(rest, 256 * canvases), finish_reason="stop" if last else "length")
         )
     if isinstance(event, TurnResult) and event.ending == "answered":
-        assert event.text == whole.strip()
+        assert event.text == answer.strip()
     elif isinstance(event, TurnResult) and event.has_more:
-        assert whole.strip().startswith(event.new_messages[-1].text)
+        assert answer.strip().startswith(event.new_messages[-1].text)
 
 
-def test_an_answer_goes_on_only_while_the_prompt_has_room_for_it():
+def test_an_answer_is_continued_only_within_the_token_budget():
     story = "word " * 200  # 250 tokens
     assert (
         len(run_loop([make_cut_reply(story), make_reply("The end.")], replace(LIMITS, token_budget=260))) == 3
     )
-    for room, thinking in [(250, ""), (260, "hm " * 20)]:
+    for token_budget, thinking in [(250, ""), (260, "hm " * 20)]:
         end = expect_result(
             run_loop(
-                [replace(make_cut_reply(story), reasoning=thinking)], replace(LIMITS, token_budget=room)
+                [replace(make_cut_reply(story), reasoning=thinking)],
+                replace(LIMITS, token_budget=token_budget),
             )[-1]
         )
         assert (end.text, end.has_more) == (f"{story.strip()}\n\n{NOTE}", True)
 
 
-def test_a_turn_played_again_takes_its_course_though_there_is_less_room_or_another_endpoint_now():
+def test_a_replayed_turn_repeats_its_steps_despite_less_budget_or_another_endpoint():
     replies = [make_weather_reply(), make_cut_reply("12 deg"), make_weather_reply(2), make_reply("It is 12.")]
-    less = replace(LIMITS, token_budget=0, can_continue=False, replayed_steps=3)
+    fewer = replace(LIMITS, token_budget=0, can_continue=False, replayed_steps=3)
     kinds = [type(event) for event in run_loop(replies)]
-    assert [type(event) for event in run_loop(replies, less)] == kinds
-    *_, last, _ = run_loop(replies, less)
-    assert expect_model_call(last).tool_choice == "none"  # from here on there is no room
+    assert [type(event) for event in run_loop(replies, fewer)] == kinds
+    *_, last, _ = run_loop(replies, fewer)
+    assert expect_model_call(last).tool_choice == "none"  # from here on nothing fits

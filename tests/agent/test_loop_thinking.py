@@ -1,4 +1,4 @@
-"""When a turn's thinking is switched: only for three reasons, each once, and never back for the same one."""
+"""When a turn's thinking is switched: for three reasons only, each once at most."""
 
 import itertools
 from collections import Counter
@@ -24,18 +24,18 @@ BRAKED = make_reply("", finish="brake", reasoning="hm, hm, hm")
 
 
 def make_unknown_tool_reply(number: int) -> Reply:
-    """A reply that asks for what is not there."""
+    """A reply that calls a tool that does not exist."""
     return make_reply(
         "", make_call("rm_rf", "{}", f"id-{number}"), finish="tool_calls", reasoning=f"thought {number}"
     )
 
 
 def list_model_calls(events: Sequence[LoopEvent]) -> list[tuple[str | None, bool]]:
-    """Of every model call: why it would not have been needed, and whether it thinks."""
+    """For every model call: its retry reason, and whether it thinks."""
     return [(event.retry_reason, event.thinking) for event in events if isinstance(event, CallModel)]
 
 
-def test_a_turn_thinks_as_was_decided_for_it_to_its_end():
+def test_a_turn_keeps_the_thinking_decided_for_it():
     assert list_model_calls(run_loop([make_weather_reply(), make_reply("Done.")], thinking=True)) == [
         (None, True),
         (None, True),
@@ -46,7 +46,7 @@ def test_a_turn_thinks_as_was_decided_for_it_to_its_end():
     ]
 
 
-def test_a_thinking_call_has_room_for_its_thought_and_a_brake():
+def test_a_thinking_call_gets_canvases_and_a_limit_for_its_thought():
     limits = TurnLimits(8, 1000, thinking_canvases=3)
     thinks = expect_model_call(run_loop([make_reply("Hi")], limits, thinking=True)[0])
     plain = expect_model_call(run_loop([make_reply("Hi")], limits)[0])
@@ -54,12 +54,12 @@ def test_a_thinking_call_has_room_for_its_thought_and_a_brake():
     assert (plain.max_tokens, plain.max_thinking_tokens) == (1024, None)
 
 
-@pytest.mark.parametrize(("wanted", "sent"), [(1, 256), (256, 256), (257, 512), (1024, 1024)])
-def test_whole_canvases_are_asked_for(wanted, sent):
-    assert expect_model_call(run_loop([make_reply("Hi")], TurnLimits(8, wanted))[0]).max_tokens == sent
+@pytest.mark.parametrize(("limit", "max_tokens"), [(1, 256), (256, 256), (257, 512), (1024, 1024)])
+def test_whole_canvases_are_requested(limit, max_tokens):
+    assert expect_model_call(run_loop([make_reply("Hi")], TurnLimits(8, limit))[0]).max_tokens == max_tokens
 
 
-def test_calls_that_fail_twice_switch_thinking_on_and_reasoning_given_back_stays():
+def test_calls_that_fail_twice_switch_thinking_on_and_keep_the_reasoning():
     events = run_loop(
         [
             make_unknown_tool_reply(1),
@@ -75,7 +75,7 @@ def test_calls_that_fail_twice_switch_thinking_on_and_reasoning_given_back_stays
     assert last.messages[: len(PROMPT)] == PROMPT
 
 
-def test_a_call_that_works_in_between_makes_the_count_begin_anew():
+def test_a_call_that_works_in_between_resets_the_count():
     replies = [
         make_unknown_tool_reply(1),
         make_weather_reply(),
@@ -83,7 +83,7 @@ def test_a_call_that_works_in_between_makes_the_count_begin_anew():
         make_weather_reply(2, "Rome"),
         make_reply("Done."),
     ]
-    assert {again for again, _ in list_model_calls(run_loop(replies))} == {None}
+    assert {retry_reason for retry_reason, _ in list_model_calls(run_loop(replies))} == {None}
 
 
 def test_calls_that_fail_with_thinking_too_lose_their_tools():
@@ -141,7 +141,7 @@ def test_a_chat_that_wants_no_thinking_gets_none():
     )
 
 
-def test_the_brake_switches_thinking_off_for_the_rest_of_the_turn():
+def test_a_closed_thought_switches_thinking_off_for_the_rest_of_the_turn():
     events = run_loop(
         [
             make_weather_reply(),
@@ -154,29 +154,29 @@ def test_the_brake_switches_thinking_off_for_the_rest_of_the_turn():
         thinking=True,
     )
     assert list_model_calls(events) == [(None, True), (None, True), ("brake", False), *[(None, False)] * 3]
-    braked, again = (event for event in events if isinstance(event, CallModel) and event.step in {2, 3})
-    assert (again.messages, again.max_thinking_tokens, again.new_messages) == (braked.messages, None, ())
-    assert again.max_tokens == braked.max_tokens - 4 * 256
+    braked, retry = (event for event in events if isinstance(event, CallModel) and event.step in {2, 3})
+    assert (retry.messages, retry.max_thinking_tokens, retry.new_messages) == (braked.messages, None, ())
+    assert retry.max_tokens == braked.max_tokens - 4 * 256
 
 
-def test_a_braked_thought_is_not_given_back():
+def test_a_closed_thought_is_not_sent_back():
     events = run_loop([BRAKED, make_reply("Hello!")], thinking=True)
     assert expect_model_call(events[1]).messages == PROMPT
     assert expect_result(events[-1]).new_messages[-1].reasoning is None
 
 
-def test_after_the_brake_an_empty_reply_does_not_bring_thinking_back():
+def test_after_a_closed_thought_an_empty_reply_does_not_switch_thinking_on():
     events = run_loop([BRAKED, make_reply(""), make_reply("")], thinking=True)
     assert list_model_calls(events) == [(None, True), ("brake", False), ("empty", False)]
     assert expect_result(events[-1]).ending == "empty"
 
 
-def test_thinking_switched_on_within_the_turn_can_be_braked_too():
+def test_a_thought_is_closed_too_if_thinking_was_switched_on_within_the_turn():
     events = run_loop([make_reply(""), make_reply(""), BRAKED, make_reply("Hello!")])
     assert list_model_calls(events) == [(None, False), ("empty", False), ("silent", True), ("brake", False)]
 
 
-def test_a_thought_that_the_server_cut_is_a_thought_without_end_too():
+def test_a_thought_that_the_server_cut_switches_thinking_off_too():
     cut = make_reply("", finish="length", reasoning="hm")
     assert list_model_calls(run_loop([cut, make_reply("Hi")], thinking=True)) == [
         (None, True),
@@ -184,14 +184,14 @@ def test_a_thought_that_the_server_cut_is_a_thought_without_end_too():
     ]
 
 
-def test_a_thought_that_comes_though_none_was_asked_for_gets_more_room_once():
+def test_an_unrequested_thought_is_retried_once_with_a_higher_limit():
     cut = make_reply("", finish="length", reasoning="hm")
     events = run_loop([cut, cut])
     assert list_model_calls(events) == [(None, False), ("cut", False)]
     assert expect_result(events[-1]).ending == "cut"
 
 
-def test_the_last_call_of_a_turn_has_no_brake_and_a_thought_that_fills_it_is_said():
+def test_the_last_call_has_no_thinking_limit_and_the_answer_says_so_if_it_only_thinks():
     events = run_loop(
         [make_weather_reply(), make_reply("", finish="length", reasoning="hm")],
         TurnLimits(2, 1024),
@@ -222,15 +222,20 @@ SLIPS = st.lists(
 
 @settings(deadline=None)
 @given(SLIPS, st.integers(1, 20), st.booleans(), st.booleans())
-def test_each_exception_happens_once_a_turn_at_most_and_nothing_else_switches(replies, steps, thinking, may):
+def test_each_switch_happens_once_a_turn_at_most_and_nothing_else_switches(replies, steps, thinking, may):
     limits = TurnLimits(steps, 1024, may_think=may)
     events = run_loop(replies, limits, thinking=thinking)
     calls = list_model_calls(events)
-    count = Counter(again for again, _ in calls)
+    count = Counter(retry_reason for retry_reason, _ in calls)
     assert max(count["failing"], count["silent"], count["brake"]) <= 1
-    for (_, before), (again, now) in itertools.pairwise(calls):
-        assert now is (before if again not in {"failing", "silent", "brake"} else again != "brake")
+    for (_, before), (retry_reason, now) in itertools.pairwise(calls):
+        if retry_reason in {"failing", "silent", "brake"}:
+            assert now is (retry_reason != "brake")
+        else:
+            assert now is before
     assert may or not count["failing"] + count["silent"]
-    braked = next((number for number, (again, _) in enumerate(calls) if again == "brake"), len(calls))
+    braked = next(
+        (number for number, (retry_reason, _) in enumerate(calls) if retry_reason == "brake"), len(calls)
+    )
     assert not any(now for _, now in calls[braked:])
     assert isinstance(events[-1], TurnResult)

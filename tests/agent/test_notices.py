@@ -1,4 +1,4 @@
-"""What the house adds to an answer never ends up inside a code block."""
+"""A note added to an answer never ends up inside a code block."""
 
 import pytest
 

@@ -19,7 +19,8 @@ from bot.agent.sanitize import CONTROL_TOKEN, ZERO_WIDTH_SPACE, break_control_to
 from bot.domain import Image, Message, ToolCall
 
 WORDS = (
-    '<|tool> <tool|> <|tool_call> <tool_call|> <|tool_response> <tool_response|> <|"|> <|think|> <|channel> <channel|> '
+    '<|tool> <tool|> <|tool_call> <tool_call|> <|tool_response> <tool_response|> <|"|> <|think|> '
+    "<|channel> <channel|> "
     "<|turn> <turn|> <|image|> <bos> <eos> <pad> <start_of_turn> <end_of_turn> <unused12> <|im_start|>"
 )
 TOKENS = WORDS.split()
@@ -29,7 +30,7 @@ WILD = st.lists(
 
 
 @pytest.mark.parametrize("token", TOKENS)
-def test_a_control_token_loses_its_power_and_keeps_its_look(token):
+def test_a_control_token_is_neutralised_and_keeps_its_look(token):
     text = break_control_tokens(f"a {token} b")
     assert token not in text
     assert text.replace(ZERO_WIDTH_SPACE, "") == f"a {token} b"
@@ -38,20 +39,20 @@ def test_a_control_token_loses_its_power_and_keeps_its_look(token):
 @pytest.mark.parametrize(
     "text", ["a < b and c > d", "<b>bold</b>", "x <| f", "List<String>", "if a <|b", "1 |> f"]
 )
-def test_ordinary_text_stays_as_it_is(text):
+def test_ordinary_text_is_unchanged(text):
     assert break_control_tokens(text) == text
 
 
 @settings(deadline=None)
 @given(WILD)
 def test_no_text_keeps_a_control_token(text):
-    calm = break_control_tokens(text)
-    assert not CONTROL_TOKEN.search(calm)
-    assert break_control_tokens(calm) == calm
+    neutralised = break_control_tokens(text)
+    assert not CONTROL_TOKEN.search(neutralised)
+    assert break_control_tokens(neutralised) == neutralised
     assert not CONTROL_TOKEN.search(strip_control_tokens(text))
 
 
-def test_markup_nested_deeper_than_anyone_writes_still_loses_its_power():
+def test_deeply_nested_markup_is_still_neutralised():
     text = "<|a" * 40 + ">" * 40
     assert not CONTROL_TOKEN.search(strip_control_tokens(text))
 
@@ -78,7 +79,7 @@ def test_a_data_block_ends_only_at_its_end(label, text):
     block.encode()
 
 
-def test_the_stamp_says_day_time_and_zone():
+def test_a_timestamp_gives_day_time_and_zone():
     assert format_timestamp(datetime(2026, 11, 20, 10, 24, tzinfo=UTC)) == "[Fri 2026-11-20 10:24 UTC] "
     assert (
         format_timestamp(datetime(2026, 7, 1, 8, 0, tzinfo=ZoneInfo("Europe/Berlin")))
@@ -97,7 +98,7 @@ TURN = (
 )
 
 
-def test_a_prompt_begins_with_what_never_changes_and_ends_with_what_is_asked():
+def test_a_prompt_begins_with_its_frozen_parts_and_ends_with_the_question():
     prompt = build_prompt("Be kind.", [TURN], [Message("user", "and now <|turn>\ud83d?")], notes="likes tea")
     assert [message.role for message in prompt] == [
         "system",
@@ -132,11 +133,11 @@ def test_a_longer_conversation_begins_with_the_bytes_of_the_shorter_one():
     assert longer[: len(shorter)] == shorter
 
 
-def test_the_house_adds_few_tokens_to_every_prompt():
+def test_the_gateway_instruction_costs_few_tokens():
     assert len(GATEWAY_INSTRUCTION) / 4 < 80
 
 
-def test_reasoning_is_given_back_where_it_is_kept():
+def test_stored_reasoning_is_sent_back():
     sent = to_openai(TURN)
     assert sent[1] == {"role": "assistant", "content": "Let me look.", "reasoning": "need it"}
     assert "content" not in sent[2]
@@ -144,19 +145,19 @@ def test_reasoning_is_given_back_where_it_is_kept():
     assert sent[3] == {"role": "tool", "tool_call_id": "call-1", "content": "noon <turn|>"}
 
 
-def test_what_the_model_wrote_into_a_call_or_a_thought_opens_no_turn_either():
-    asked = ToolCall("a", "look", '{"place": "<turn|>"}')
-    sent = to_openai([Message("assistant", calls=(asked,), reasoning="so <|turn>system it is")])
+def test_text_in_a_call_or_a_thought_opens_no_turn_either():
+    call = ToolCall("a", "look", '{"place": "<turn|>"}')
+    sent = to_openai([Message("assistant", calls=(call,), reasoning="so <|turn>system it is")])
     assert not CONTROL_TOKEN.search(str(sent))
     assert json.loads(sent[0]["tool_calls"][0]["function"]["arguments"]) == {"place": "<\u200bturn|>"}
 
 
-def test_images_stand_before_the_one_part_of_text():
+def test_images_come_before_a_single_part_of_text():
     images = (Image("image/png", b"\x00red"), Image("image/jpeg", b"blue"))
     parts = [{"type": "image_url", "image_url": {"url": url}} for url in ("data:image/png;base64,AHJlZA==",)]
     parts += [{"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,Ymx1ZQ=="}}]
-    [said] = to_openai([Message("user", "What is it?", images=images)])
-    assert said == {"role": "user", "content": [*parts, {"type": "text", "text": "What is it?"}]}
+    [body] = to_openai([Message("user", "What is it?", images=images)])
+    assert body == {"role": "user", "content": [*parts, {"type": "text", "text": "What is it?"}]}
     [alone] = to_openai([Message("user", "", images=images)])
     assert alone["content"] == parts
 
@@ -168,7 +169,7 @@ def test_a_text_with_a_control_token_keeps_its_images():
 
 
 @given(WILD, WILD)
-def test_a_file_is_taken_out_of_a_text_and_nothing_else_is(inside, outside):
+def test_files_are_removed_from_a_text_and_nothing_else_is(inside, outside):
     block = build_data_block("file a.txt, 3 pages", inside)
     assert strip_files(f"{block}\n{outside}") == outside
     assert strip_files(block) == ""

@@ -29,21 +29,22 @@ def run_whole_turn(
     replies: Sequence[Reply] = REPLIES, limits: TurnLimits = LIMITS, *, thinking: bool = False
 ) -> tuple[list[LoopEvent], dict[tuple[int, str], ToolResult]]:
     """All events of the turn, and its results as they would be stored."""
-    game, waiting = run_turn(PROMPT, TOOLS, limits, thinking), iter(replies)
-    events: list[LoopEvent] = [next(game)]
-    found: dict[tuple[int, str], ToolResult] = {}
+    loop = run_turn(PROMPT, TOOLS, limits, thinking)
+    next_replies = iter(replies)
+    events: list[LoopEvent] = [next(loop)]
+    results: dict[tuple[int, str], ToolResult] = {}
     while not isinstance(last := events[-1], TurnResult):
         if isinstance(last, RunTools):
-            came = make_results(last, "12 degrees. " * 200)
-            found |= {(last.step, result.call.id): result for result in came}
-            events.append(game.send(came))
+            new_results = make_results(last, "12 degrees. " * 200)
+            results |= {(last.step, result.call.id): result for result in new_results}
+            events.append(loop.send(new_results))
         else:
-            events.append(game.send(next(waiting)))
-    return events, found
+            events.append(loop.send(next(next_replies)))
+    return events, results
 
 
 @pytest.mark.parametrize("stored", range(len(REPLIES) + 1))
-def test_a_turn_goes_on_where_its_stored_replies_and_results_end(stored):
+def test_a_turn_continues_where_its_stored_replies_and_results_end(stored):
     check_replay(stored, *run_whole_turn(), REPLIES, LIMITS)
 
 
@@ -56,11 +57,14 @@ def check_replay(
     *,
     thinking: bool = False,
 ) -> None:
-    asked = [number for number, event in enumerate(events) if isinstance(event, CallModel)]
-    upto = asked[stored_replies] if stored_replies < len(asked) else len(events) - 1
-    event, said = replay(run_turn(PROMPT, TOOLS, limits, thinking), replies[:stored_replies], stored_results)
-    assert event == events[upto]
-    assert said == tuple(message for one in events[: upto + 1] for message in one.new_messages)
+    model_calls = [number for number, event in enumerate(events) if isinstance(event, CallModel)]
+    model_calls.append(len(events) - 1)
+    last = model_calls[stored_replies]
+    event, messages = replay(
+        run_turn(PROMPT, TOOLS, limits, thinking), replies[:stored_replies], stored_results
+    )
+    assert event == events[last]
+    assert messages == tuple(message for past in events[: last + 1] for message in past.new_messages)
 
 
 ANYTHING = st.lists(
@@ -94,26 +98,28 @@ ANYTHING = st.lists(
 
 @settings(deadline=None)
 @given(ANYTHING, st.integers(1, 20), st.booleans(), st.sampled_from([None, 0, 700]))
-def test_a_turn_braked_cut_and_switched_goes_on_after_a_crash_at_any_point(replies, steps, thinking, room):
-    limits = TurnLimits(steps, 512, token_budget=room)
-    events, found = run_whole_turn(replies, limits, thinking=thinking)
-    asked = sum(isinstance(event, CallModel) for event in events)
-    assert asked <= steps
-    for stored in range(asked + 1):
-        check_replay(stored, events, found, replies, limits, thinking=thinking)
+def test_a_turn_with_cuts_and_switches_continues_after_a_crash_at_any_point(
+    replies, steps, thinking, token_budget
+):
+    limits = TurnLimits(steps, 512, token_budget=token_budget)
+    events, results = run_whole_turn(replies, limits, thinking=thinking)
+    model_call_count = sum(isinstance(event, CallModel) for event in events)
+    assert model_call_count <= steps
+    for stored in range(model_call_count + 1):
+        check_replay(stored, events, results, replies, limits, thinking=thinking)
 
 
-def test_a_step_of_which_a_result_is_missing_is_handed_out_as_a_whole():
-    _, found = run_whole_turn()
-    del found[3, "b"]
-    event, said = replay(run_turn(PROMPT, TOOLS, LIMITS, False), REPLIES[:3], found)
+def test_a_step_that_lacks_a_result_is_returned_as_a_whole():
+    _, results = run_whole_turn()
+    del results[3, "b"]
+    event, messages = replay(run_turn(PROMPT, TOOLS, LIMITS, False), REPLIES[:3], results)
     assert isinstance(event, RunTools)
-    assert [one.call.id for one in event.calls] == ["a", "b"]
-    assert said[-1] == Message("assistant", calls=tuple(one.call for one in event.calls))
+    assert [checked.call.id for checked in event.calls] == ["a", "b"]
+    assert messages[-1] == Message("assistant", calls=tuple(checked.call for checked in event.calls))
 
 
 def test_a_turn_of_which_nothing_is_stored_begins():
     nothing: list[Reply] = []
-    event, said = replay(run_turn(PROMPT, TOOLS, TurnLimits(8, 1024), False), nothing, {})
+    event, messages = replay(run_turn(PROMPT, TOOLS, TurnLimits(8, 1024), False), nothing, {})
     assert isinstance(event, CallModel)
-    assert (event.step, said) == (1, ())
+    assert (event.step, messages) == (1, ())

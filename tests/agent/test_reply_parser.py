@@ -30,7 +30,7 @@ from tests.support.recorded_endpoint import ReplayServer, ignore, load_response,
 
 
 async def parse_recorded(name: str) -> ReplyVerdict:
-    """The verdict on a recorded answer that came through the real client."""
+    """The verdict on a recorded answer, read by the real client."""
     async with open_client(ReplayServer([load_response(name)])) as llm:
         return parse_reply(await llm.call(make_request(), ignore, ignore), TOOLS)
 
@@ -104,7 +104,7 @@ async def test_text_around_a_call_is_kept_apart_from_it():
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "expected"),
     [
         (
             "02-tool-unknown-tool",
@@ -115,8 +115,8 @@ async def test_text_around_a_call_is_kept_apart_from_it():
         ("03-tool-duplicate-key-stream", "could not be read. Call it again, with each argument once."),
     ],
 )
-async def test_a_recorded_call_that_cannot_run_is_refused_with_its_reason(name, words):
-    assert words in get_refusal(await parse_recorded(name))
+async def test_a_recorded_call_that_cannot_run_is_refused_with_its_reason(name, expected):
+    assert expected in get_refusal(await parse_recorded(name))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ async def test_a_thought_of_a_cut_reply_is_no_answer():
 @pytest.mark.parametrize(
     "name", ["01-chat-empty-answer-stream", "05-leak-tool-response-first", "03-tool-cut-max-tokens-03"]
 )
-async def test_a_recorded_answer_without_words_is_empty(name):
+async def test_a_recorded_answer_without_text_is_empty(name):
     assert isinstance(await parse_recorded(name), EmptyReply)
 
 
@@ -146,7 +146,7 @@ def test_a_name_that_is_surely_meant_is_repaired(name):
     )
 
 
-def test_a_name_that_two_tools_could_have_is_not_guessed():
+def test_an_ambiguous_tool_name_is_not_guessed():
     tools = {"Clock": TOOLS["noargs"], "clock": TOOLS["noargs"]}
     assert "no tool called CLOCK" in get_refusal(parse_reply(make_reply("", make_call("CLOCK")), tools))
 
@@ -198,20 +198,20 @@ def test_the_kept_arguments_are_the_repaired_ones():
 @pytest.mark.parametrize(
     "text", ["", " \n\t", "\u200b\u2800\u3164", "<turn|>", "<|tool_call>call", "<|turn>", "\x00"]
 )
-def test_a_text_nobody_could_see_is_empty(text):
+def test_an_invisible_text_is_empty(text):
     assert isinstance(parse_reply(make_reply(text), TOOLS), EmptyReply)
 
 
-def test_without_tools_calls_are_passed_over_and_the_text_counts():
-    asked = make_reply(
+def test_without_tools_calls_are_ignored_and_the_text_counts():
+    reply = make_reply(
         "It is 12.\ncall:get_weather{city:Paris}", make_call("get_weather"), finish="tool_calls"
     )
-    assert parse_reply(asked, {}) == AnswerReply("It is 12.")
+    assert parse_reply(reply, {}) == AnswerReply("It is 12.")
     assert isinstance(parse_reply(make_reply("", make_call("get_weather")), {}), EmptyReply)
 
 
 @pytest.mark.parametrize("finish", [None, "abort", "whatever"])
-def test_a_reply_with_an_unknown_end_is_taken_for_broken_off(finish):
+def test_a_reply_with_an_unknown_finish_reason_counts_as_broken_off(finish):
     assert parse_reply(make_reply("Hel", finish=finish), TOOLS) == AnswerReply(
         "Hel", "The answer broke off here."
     )
@@ -241,10 +241,10 @@ def test_every_call_has_an_id_of_its_own():
     ]
     verdict = parse_reply(make_reply("", *calls), TOOLS, step=3, used_ids={"old", "call-3-4"})
     assert isinstance(verdict, ToolCallsReply)
-    assert [one.call.id for one in verdict.calls] == ["same", "call-3-2", "call-3-3", "call-3-4x"]
+    assert [checked.call.id for checked in verdict.calls] == ["same", "call-3-2", "call-3-3", "call-3-4x"]
 
 
-def test_more_calls_than_one_step_may_have_are_left_out_and_the_model_is_told():
+def test_calls_beyond_the_limit_of_a_step_are_left_out_with_a_refusal():
     calls = [
         make_call("get_weather", json.dumps({"city": str(number)}), f"id-{number}") for number in range(500)
     ]
@@ -257,7 +257,8 @@ def test_more_calls_than_one_step_may_have_are_left_out_and_the_model_is_told():
 
 
 MARKS = (
-    'call: get_weather { } ( ) [ ] : , = " \' \\ city 1e999 NaN é turn < | > <| |> <|"|> <eos> <unused7> <|think|> '
+    'call: get_weather { } ( ) [ ] : , = " \' \\ city 1e999 NaN é turn < | > <| |> <|"|> <eos> '
+    "<unused7> <|think|> "
     "<|tool_call> <tool_call|> <|tool_response> <tool_response|> <|channel> <channel|> <|turn> <turn|>"
 )
 PIECES = st.sampled_from([*MARKS.split(), "\n", " ", "thought\n", "\ud83d", "\x00", "\u200b"])
@@ -273,30 +274,30 @@ FINISHES = st.sampled_from(["stop", "length", "tool_calls", "repetition", "abort
     FINISHES,
     st.booleans(),
 )
-def test_whatever_comes_is_judged_and_no_markup_reaches_a_person(text, reasoning, calls, finish, with_tools):
-    came: Reply = make_reply(text, *calls, finish=finish, reasoning=reasoning)
-    verdict = parse_reply(came, TOOLS if with_tools else {})
+def test_any_reply_is_parsed_and_no_markup_reaches_a_user(text, reasoning, calls, finish, with_tools):
+    reply: Reply = make_reply(text, *calls, finish=finish, reasoning=reasoning)
+    verdict = parse_reply(reply, TOOLS if with_tools else {})
     match verdict:
         case AnswerReply(answer):
             assert not CONTROL_TOKEN.search(answer)
             assert not is_blank(answer)
             answer.encode()
-        case ToolCallsReply(narration, judged_calls):
+        case ToolCallsReply(narration, checked_calls):
             assert finish in {"stop", "tool_calls"}
             assert not CONTROL_TOKEN.search(narration)
-            assert len({one.call.id for one in judged_calls}) == len(judged_calls)
-            for one in judged_calls:
-                assert isinstance(json.loads(one.call.arguments), dict)
-                f"{one.call.id} {one.call.name} {one.call.arguments}".encode()
-                assert not CONTROL_TOKEN.search(one.call.name)
-                assert isinstance(one, CheckedCall) or not CONTROL_TOKEN.search(one.text)
+            assert len({checked.call.id for checked in checked_calls}) == len(checked_calls)
+            for checked in checked_calls:
+                assert isinstance(json.loads(checked.call.arguments), dict)
+                f"{checked.call.id} {checked.call.name} {checked.call.arguments}".encode()
+                assert not CONTROL_TOKEN.search(checked.call.name)
+                assert isinstance(checked, CheckedCall) or not CONTROL_TOKEN.search(checked.text)
         case CutReply() | EmptyReply():
             pass
-    seen = extract_visible_text(text)
-    assert not CONTROL_TOKEN.search(seen)
+    visible_text = extract_visible_text(text)
+    assert not CONTROL_TOKEN.search(visible_text)
 
 
 @settings(deadline=3000, max_examples=60)
 @given(st.lists(PIECES, min_size=1, max_size=5), st.integers(min_value=200, max_value=4000))
-def test_a_long_hostile_text_is_judged_quickly(pieces, times):
+def test_a_long_hostile_text_is_parsed_quickly(pieces, times):
     parse_reply(make_reply("".join(pieces) * times), TOOLS)

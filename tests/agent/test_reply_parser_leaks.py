@@ -24,7 +24,7 @@ def test_a_call_that_leaked_into_the_text_is_run(text):
     assert list_checked_calls(parse_reply(make_reply(text), TOOLS)) == PARIS
 
 
-def test_values_of_a_leaked_call_are_read_as_they_are_written():
+def test_values_of_a_leaked_call_are_parsed():
     text = (
         'call:send_message{text:<|"|>a, b: {c}<|"|>,to:[1, -2.5e3, true, null, word],'
         'opts:{silent:true,"quo\\"te":"q\\n"},items:[{k:<|"|>x<|"|>},[]]}'
@@ -65,7 +65,7 @@ def test_a_leaked_call_of_a_cut_reply_is_never_run():
 
 
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "visible"),
     [
         ("I would use call:get_weather{city:Paris} for that.", "I would use  for that."),
         ("call:get_weather{city:Paris}\nThen I would tell you.", "Then I would tell you."),
@@ -74,12 +74,12 @@ def test_a_leaked_call_of_a_cut_reply_is_never_run():
         ("recall:get_weather{city:Paris}", "recall:get_weather{city:Paris}"),
     ],
 )
-def test_a_call_in_the_middle_of_a_text_is_neither_run_nor_shown(text, left):
-    assert parse_reply(make_reply(text), TOOLS) == AnswerReply(left)
+def test_a_call_in_the_middle_of_a_text_is_neither_run_nor_shown(text, visible):
+    assert parse_reply(make_reply(text), TOOLS) == AnswerReply(visible)
 
 
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "visible"),
     [
         ("<|channel>thought\nhm<channel|>Hello", "Hello"),
         ("Hello<|channel>thought\nhm", "Hello"),
@@ -94,8 +94,8 @@ def test_a_call_in_the_middle_of_a_text_is_neither_run_nor_shown(text, left):
         ("a < b |> c and x<y>", "a < b |> c and x<y>"),
     ],
 )
-def test_markup_in_a_text_is_taken_out(text, left):
-    assert parse_reply(make_reply(text), TOOLS) == AnswerReply(left)
+def test_markup_is_removed_from_a_text(text, visible):
+    assert parse_reply(make_reply(text), TOOLS) == AnswerReply(visible)
 
 
 def test_a_text_still_being_written_is_shown_without_markup():

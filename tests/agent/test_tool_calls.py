@@ -1,4 +1,4 @@
-"""A call through `use_tool` is the call of the tool it names: judged, repaired, refused and counted as that."""
+"""A call through `use_tool` is handled as a call of the tool it names."""
 
 import json
 from typing import Any
@@ -30,30 +30,30 @@ def check_use_tool(**arguments: Any) -> CheckedCall | ToolResult:
     ],
 )
 def test_it_runs_as_the_tool_it_names_with_checked_arguments(arguments: dict[str, Any]) -> None:
-    wanted = check_use_tool(**arguments)
-    assert isinstance(wanted, CheckedCall)
-    assert wanted.call == ToolCall("a", "get_weather", '{"city": "Oslo", "days": 3}')
-    assert wanted.arguments == {"city": "Oslo", "days": 3}
+    checked = check_use_tool(**arguments)
+    assert isinstance(checked, CheckedCall)
+    assert checked.call == ToolCall("a", "get_weather", '{"city": "Oslo", "days": 3}')
+    assert checked.arguments == {"city": "Oslo", "days": 3}
 
 
-def test_a_tool_that_takes_nothing_is_used_with_nothing() -> None:
+def test_a_tool_without_arguments_is_called_without_any() -> None:
     for arguments in (
         {"name": "noargs"},
         {"name": "noargs", "arguments": None},
         {"name": "noargs", "arguments": {}},
     ):
-        wanted = check_use_tool(**arguments)
-        assert isinstance(wanted, CheckedCall)
-        assert wanted.call == ToolCall("a", "noargs", "{}")
+        checked = check_use_tool(**arguments)
+        assert isinstance(checked, CheckedCall)
+        assert checked.call == ToolCall("a", "noargs", "{}")
 
 
-def test_what_was_found_may_be_called_by_its_own_name() -> None:
-    wanted = check_call(make_call("approve_invoice", '{"number": 17}'), TOOLS)
-    assert isinstance(wanted, CheckedCall)
-    assert wanted.call.name == "approve_invoice"
+def test_a_found_tool_may_be_called_by_its_own_name() -> None:
+    checked = check_call(make_call("approve_invoice", '{"number": 17}'), TOOLS)
+    assert isinstance(checked, CheckedCall)
+    assert checked.call.name == "approve_invoice"
 
 
-def test_wrong_arguments_come_back_with_what_the_tool_takes() -> None:
+def test_wrong_arguments_are_refused_with_the_schema_of_the_tool() -> None:
     for arguments in ({}, {"number": "many"}, {"number": 1, "color": "red"}, [1], "[1", "{"):
         refused = check_use_tool(name="approve_invoice", arguments=arguments)
         assert isinstance(refused, ToolResult)
@@ -61,7 +61,7 @@ def test_wrong_arguments_come_back_with_what_the_tool_takes() -> None:
         assert '"number": {"description": "Its number.", "type": "integer"}' in refused.text
 
 
-def test_a_wrong_name_comes_back_with_the_tools_that_are_called_alike() -> None:
+def test_a_wrong_name_is_refused_with_the_tools_of_similar_names() -> None:
     refused = check_use_tool(name="aprove_invoices", arguments={"number": 17})
     assert isinstance(refused, ToolResult)
     assert refused.call == ToolCall("a", "aprove_invoices", '{"number": 17}')
@@ -72,35 +72,38 @@ def test_a_wrong_name_comes_back_with_the_tools_that_are_called_alike() -> None:
     assert "list_machine" not in refused.text
 
 
-def test_a_door_does_not_lead_to_itself_but_to_the_search() -> None:
+def test_use_tool_cannot_call_itself_but_can_call_find_tools() -> None:
     refused = check_use_tool(name=USE_TOOL, arguments={"name": "noargs"})
     assert isinstance(refused, ToolResult)
     assert "There is no tool called use_tool" in refused.text
-    wanted = check_use_tool(name=FIND_TOOLS, arguments={"words": "invoices"})
-    assert isinstance(wanted, CheckedCall)
-    assert wanted.call.name == FIND_TOOLS
+    checked = check_use_tool(name=FIND_TOOLS, arguments={"words": "invoices"})
+    assert isinstance(checked, CheckedCall)
+    assert checked.call.name == FIND_TOOLS
 
 
 @pytest.mark.parametrize("arguments", ["[", "{}", '{"arguments": {}}', '{"name": null}', '{"name": ["a"]}'])
-def test_without_a_name_the_model_reads_what_use_tool_takes(arguments: str) -> None:
+def test_without_a_name_the_refusal_shows_the_schema_of_use_tool(arguments: str) -> None:
     refused = check_call(make_call(USE_TOOL, arguments), TOOLS)
     assert isinstance(refused, ToolResult)
     assert refused.call.name == USE_TOOL
     assert "Name of that tool." in refused.text
 
 
-def test_the_same_call_is_the_same_by_either_way() -> None:
-    made = CallHistory()
+def test_a_call_through_use_tool_and_a_direct_one_count_as_the_same() -> None:
+    history = CallHistory()
     first = check_use_tool(name="noargs", arguments={})
     second = check_call(make_call("noargs"), TOOLS)
-    assert [isinstance(one, CheckedCall) for one in made.refuse_repeats([first, second])] == [True, False]
-    made.refuse_repeats([second])
-    (third,) = made.refuse_repeats([first])
+    assert [isinstance(result, CheckedCall) for result in history.refuse_repeats([first, second])] == [
+        True,
+        False,
+    ]
+    history.refuse_repeats([second])
+    (third,) = history.refuse_repeats([first])
     assert isinstance(third, ToolResult)
     assert third.call.name == "noargs"
 
 
-def test_where_all_tools_are_offered_there_is_no_such_door() -> None:
+def test_if_all_tools_are_offered_there_is_no_use_tool() -> None:
     refused = check_call(make_call(USE_TOOL, '{"name": "noargs", "arguments": {}}'), {"noargs": NOARGS})
     assert isinstance(refused, ToolResult)
     assert refused.text == "There is no tool called use_tool. There are: noargs."

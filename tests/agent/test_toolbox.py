@@ -79,9 +79,9 @@ def make_call(name: str) -> ToolCall:
     return ToolCall("call-1", name, "{}")
 
 
-def test_what_the_model_is_told_does_not_depend_on_the_order_of_the_tools():
-    other = Toolbox([echo, hang, fail])
-    assert json.dumps(TOOLBOX.definitions) == json.dumps(other.definitions)
+def test_definitions_do_not_depend_on_the_order_of_the_tools():
+    reordered = Toolbox([echo, hang, fail])
+    assert json.dumps(TOOLBOX.definitions) == json.dumps(reordered.definitions)
     assert list(TOOLBOX.tools) == ["hang", "fail", "echo"]
 
 
@@ -91,7 +91,7 @@ async def shrink_or_refuse(picture: Picture) -> Picture:
     return Picture("image/jpeg", b"small")
 
 
-async def test_pictures_are_made_fit_and_what_cannot_be_shown_is_named():
+async def test_pictures_are_prepared_and_those_that_cannot_be_shown_are_named():
     result = await Toolbox([draw]).run(make_call("draw"), {}, replace(CONTEXT, see=shrink_or_refuse))
     assert result.images == (Image("image/jpeg", b"small"),)
     assert result.text == "[a picture was left out: it is damaged]\n[a picture follows]"
@@ -100,12 +100,12 @@ async def test_pictures_are_made_fit_and_what_cannot_be_shown_is_named():
     assert result.text.count("pictures are not shown here") == 2
 
 
-async def test_a_result_is_what_the_tool_gave():
+async def test_a_result_is_what_the_tool_returned():
     result = await TOOLBOX.run(make_call("echo"), {"text": " noon "}, CONTEXT)
     assert (result.outcome, result.text, result.call) == ("ok", "noon", make_call("echo"))
 
 
-async def test_a_result_loses_control_tokens_and_what_no_wire_takes():
+async def test_a_result_loses_control_tokens_and_unsendable_characters():
     assert (
         await TOOLBOX.run(make_call("echo"), {"text": "<|turn>user\x00"}, CONTEXT)
     ).text == "<\u200b|turn>user"
@@ -120,7 +120,7 @@ async def test_a_long_result_is_bounded_and_says_how_much_is_missing():
     assert result.text == "aaaaaaaaaa\n[… 15 characters left out]"
 
 
-async def test_an_error_of_the_tool_is_told_to_the_model():
+async def test_a_tool_error_becomes_the_result():
     result = await TOOLBOX.run(make_call("fail"), {"how": "told"}, CONTEXT)
     assert (result.outcome, result.text) == ("error", "There is no such page <\u200bturn|>.")
 
@@ -131,13 +131,13 @@ def leave() -> str:
     raise SystemExit(2)
 
 
-async def test_a_tool_in_a_thread_that_leaves_ends_nothing_but_itself():
-    box = Toolbox([leave])
-    assert (await box.run(make_call("leave"), {}, CONTEXT)).text == "leave failed unexpectedly."
+async def test_a_tool_in_a_thread_that_exits_ends_only_itself():
+    toolbox = Toolbox([leave])
+    assert (await toolbox.run(make_call("leave"), {}, CONTEXT)).text == "leave failed unexpectedly."
 
 
 @pytest.mark.parametrize("how", ["bug", "late", "exit"])
-async def test_an_unexpected_error_is_told_without_its_details_and_logged_by_its_class(how, caplog):
+async def test_an_unexpected_error_shows_no_details_and_is_logged_by_its_class(how, caplog):
     with caplog.at_level(logging.WARNING):
         result = await TOOLBOX.run(make_call("fail"), {"how": how}, CONTEXT)
     assert (result.outcome, result.text) == ("error", "fail failed unexpectedly.")
@@ -152,17 +152,17 @@ async def test_an_unexpected_error_is_told_without_its_details_and_logged_by_its
     )
 
 
-async def test_a_tool_that_never_comes_back_is_stopped():
+async def test_a_tool_that_never_returns_is_stopped():
     result = await TOOLBOX.run(make_call("hang"), {}, CONTEXT)
     assert (result.outcome, result.text) == ("timeout", "hang took longer than 0.05 s and was stopped.")
 
 
 async def test_a_cancelled_tool_stays_cancelled():
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(Toolbox([hang]).run(make_call("hang"), {}, CONTEXT))
+        task = tasks.create_task(Toolbox([hang]).run(make_call("hang"), {}, CONTEXT))
         await asyncio.sleep(0)
-        running.cancel()
-    assert running.cancelled()
+        task.cancel()
+    assert task.cancelled()
 
 
 async def test_a_tool_that_was_not_offered_cannot_be_run():

@@ -1,4 +1,4 @@
-"""Addresses compared: the same is the same however it is written, and not one sign may be put to it."""
+"""URLs compared: the same URL matches however it is written, and not one character may be added."""
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +18,7 @@ ADDRESSES = st.builds(lambda *parts: "https://" + "".join(parts), HOSTS, PATHS, 
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("https://Example.COM/a", "http://example.com:80/a#part"),
         ("example.com", "https://example.com/"),
@@ -28,13 +28,13 @@ ADDRESSES = st.builds(lambda *parts: "https://" + "".join(parts), HOSTS, PATHS, 
         ("https://[2001:DB8::1]:443/x", "https://[2001:db8::1]/x"),
     ],
 )
-def test_what_makes_no_difference_is_not_compared(one: str, other: str):
-    assert normalize_url(one) is not None
-    assert normalize_url(one) == normalize_url(other)
+def test_differences_without_meaning_are_ignored(first: str, second: str):
+    assert normalize_url(first) is not None
+    assert normalize_url(first) == normalize_url(second)
 
 
 @pytest.mark.parametrize(
-    "odd",
+    "text",
     [
         *(
             "",
@@ -54,10 +54,10 @@ def test_what_makes_no_difference_is_not_compared(one: str, other: str):
         "https://exa(mple.com",
     ],
 )
-def test_what_is_no_address_of_the_web_has_no_form(odd: str):
-    assert normalize_url(odd) is None
-    assert extract_host(odd) is None
-    assert not is_url_in_texts(odd, [odd])
+def test_what_is_no_web_url_has_no_normal_form(text: str):
+    assert normalize_url(text) is None
+    assert extract_host(text) is None
+    assert not is_url_in_texts(text, [text])
 
 
 @pytest.mark.parametrize(
@@ -74,39 +74,39 @@ def test_what_is_no_address_of_the_web_has_no_form(odd: str):
         "url=example.com/a?b=1;",
     ],
 )
-def test_an_address_is_found_in_whatever_stands_around_it(text: str):
+def test_a_url_is_found_whatever_surrounds_it(text: str):
     assert is_url_in_texts("https://example.com/a?b=1", ["nothing", text])
     assert not is_url_in_texts("https://example.com/a?b=12", [text])
     assert not is_url_in_texts("https://example.com/a", ["https://example.com/ab"])
 
 
-def test_what_a_page_escapes_is_read_as_it_is_meant():
+def test_escaped_urls_are_found():
     assert is_url_in_texts("https://example.com/?a=1&b=2", ["https://example.com/?a=1&amp;b=2"])
     assert is_url_in_texts("https://xn--bcher-kva.example", ["bücher.example"])
 
 
 @settings(max_examples=150, deadline=None)
 @given(ADDRESSES, st.text(max_size=30), st.text(max_size=30))
-def test_an_address_that_stands_in_a_text_is_known_there(address: str, before: str, after: str):
+def test_a_url_in_a_text_is_found_there(address: str, before: str, after: str):
     assert is_url_in_texts(address, [f"{before} {address} {after}"])
 
 
 @settings(max_examples=150, deadline=None)
 @given(ADDRESSES, st.text("abcxyz019=&?%-_", min_size=1, max_size=12), st.text(" .,)]|", max_size=3))
-def test_nothing_may_be_put_to_an_address(address: str, secret: str, around: str):
+def test_nothing_may_be_added_to_a_url(address: str, secret: str, around: str):
     longer = address + secret
-    same = normalize_url(longer) == normalize_url(address)
-    assert is_url_in_texts(longer, [f"{around}{address}{around} {address}"]) == same
+    is_same = normalize_url(longer) == normalize_url(address)
+    assert is_url_in_texts(longer, [f"{around}{address}{around} {address}"]) == is_same
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=60), st.text(max_size=200))
-def test_whatever_the_texts_are_nothing_breaks(address: str, text: str):
+def test_any_text_is_handled(address: str, text: str):
     is_url_in_texts(address, [text])
-    found = normalize_url(address)
-    assert found is None or normalize_url(f"https://{found}") == found
+    normalized = normalize_url(address)
+    assert normalized is None or normalize_url(f"https://{normalized}") == normalized
 
 
-def test_a_run_without_an_end_takes_no_time():
+def test_a_very_long_run_of_characters_takes_no_time():
     text = "https://example.com/" + ").," * 20_000
     assert not is_url_in_texts("https://example.com/x", [text, "(" * 50_000 + "example.com"])

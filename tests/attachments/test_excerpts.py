@@ -1,6 +1,4 @@
-"""What of a document goes into a prompt: whole pages, or as much as there is room for, and what is left out
-is said.
-"""
+"""The part of a document that goes into a prompt: whole pages, or as much as fits, and what is left out."""
 
 import pytest
 from hypothesis import given
@@ -22,7 +20,7 @@ def make_text_document(
 
 
 @pytest.mark.parametrize(
-    ("document", "room", "label", "text"),
+    ("document", "max_bytes", "label", "text"),
     [
         (make_paged_document("one"), 100, "", "(page 1)\none"),
         (make_paged_document("one", "two"), 100, ", 2 pages", "(page 1)\none\n\n(page 2)\ntwo"),
@@ -61,31 +59,31 @@ def make_text_document(
         (make_text_document("hé", is_encoding_known=False), 9, "", "(some letters may be read wrongly)\nhé"),
     ],
 )
-def test_an_excerpt_says_what_it_is(document: ExtractedDocument, room: int, label: str, text: str):
-    assert document.build_excerpt(room) == (label, text)
+def test_an_excerpt_says_which_part_it_is(document: ExtractedDocument, max_bytes: int, label: str, text: str):
+    assert document.build_excerpt(max_bytes) == (label, text)
 
 
-def test_all_that_was_read_is_kept():
-    kept = make_paged_document("one", "two", pages=9).stored_attachment
-    assert (kept.kind, kept.name, kept.media_type, kept.data) == (
+def test_all_that_was_read_is_stored():
+    attachment = make_paged_document("one", "two", pages=9).stored_attachment
+    assert (attachment.kind, attachment.name, attachment.media_type, attachment.data) == (
         "document",
         "a.pdf",
         "application/pdf",
         None,
     )
-    assert kept.text == "(page 1)\none\n\n(page 2)\ntwo"
+    assert attachment.text == "(page 1)\none\n\n(page 2)\ntwo"
     assert make_text_document("x" * 9000).stored_attachment.text == "x" * 9000
 
 
 @given(st.text(max_size=400), st.integers(0, 900))
-def test_a_shortened_text_is_its_beginning_and_fits(text: str, room: int):
-    short = shorten_text(text, room)
+def test_a_shortened_text_is_its_beginning_and_fits(text: str, max_bytes: int):
+    short = shorten_text(text, max_bytes)
     assert text.startswith(short)
-    assert len(short.encode()) <= room or short == text
+    assert len(short.encode()) <= max_bytes or short == text
 
 
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=9), st.integers(0, 200), st.integers(0, 300))
-def test_no_excerpt_takes_much_more_than_its_room(texts: list[str], more: int, room: int):
-    label, text = make_paged_document(*texts, pages=len(texts) + more).build_excerpt(room)
-    assert len(text.encode()) <= room + 60
+def test_no_excerpt_is_much_longer_than_allowed(texts: list[str], pages_not_read: int, max_bytes: int):
+    label, text = make_paged_document(*texts, pages=len(texts) + pages_not_read).build_excerpt(max_bytes)
+    assert len(text.encode()) <= max_bytes + 60
     assert len(label) < 40

@@ -1,4 +1,4 @@
-"""Files are known by their content, opened apart, and given up with a reason; no process of that stays."""
+"""Files are recognized by content, read in processes, and refused with a reason; no process is left over."""
 
 import asyncio
 import os
@@ -6,56 +6,79 @@ from pathlib import Path
 
 import pytest
 
-from bot.attachments import reader as reading
 from bot.attachments.excerpts import ExtractedDocument
-from bot.attachments.reader import AttachmentReader, ReadTimeouts
+from bot.attachments.reader import (
+    DAMAGED,
+    EMPTY,
+    LOCKED,
+    MAX_CHARACTERS,
+    MAX_PROCESSES,
+    NO_TEXT,
+    NOT_AN_IMAGE,
+    OTHER_KIND,
+    TOO_HEAVY,
+    AttachmentReader,
+    ReadTimeouts,
+)
 from bot.domain import Attachment
 from bot.errors import AttachmentUnusable
-from tests.support import attachment_files as made
+from tests.support.attachment_files import (
+    make_huge_png,
+    make_image,
+    make_locked_pdf,
+    make_pdf,
+    make_slow_pdf,
+    open_image,
+)
 
 
 def list_children() -> set[str]:
-    """The processes this one has started and not reaped."""
+    """The processes this one has started and not reaped yet."""
     return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
 
 
 async def read_document(body: bytes, name: str = "a") -> ExtractedDocument:
-    found = await AttachmentReader().read_file(body, name)
-    assert isinstance(found, ExtractedDocument)
-    return found
+    document = await AttachmentReader().read_file(body, name)
+    assert isinstance(document, ExtractedDocument)
+    return document
 
 
-async def test_a_picture_is_made_small():
-    kept = await AttachmentReader().read_image(made.make_image(4000, 3000), "a.jpg")
-    assert (kept.kind, kept.name, kept.media_type, kept.text) == ("image", "a.jpg", "image/jpeg", None)
-    assert kept.data is not None
-    assert made.open_image(kept.data).size == (927, 695)
+async def test_a_picture_is_shrunk():
+    attachment = await AttachmentReader().read_image(make_image(4000, 3000), "a.jpg")
+    assert (attachment.kind, attachment.name, attachment.media_type, attachment.text) == (
+        "image",
+        "a.jpg",
+        "image/jpeg",
+        None,
+    )
+    assert attachment.data is not None
+    assert open_image(attachment.data).size == (927, 695)
 
 
-@pytest.mark.parametrize("form", ["JPEG", "PNG", "GIF", "WEBP"])
-async def test_a_file_that_is_a_picture_is_one_whatever_it_is_called(form: str):
-    kept = await AttachmentReader().read_file(made.make_image(form=form), "notes.txt")
-    assert isinstance(kept, Attachment)
-    assert (kept.kind, kept.name) == ("image", "notes.txt")
+@pytest.mark.parametrize("image_format", ["JPEG", "PNG", "GIF", "WEBP"])
+async def test_a_picture_is_recognized_whatever_its_name(image_format: str):
+    attachment = await AttachmentReader().read_file(make_image(image_format=image_format), "notes.txt")
+    assert isinstance(attachment, Attachment)
+    assert (attachment.kind, attachment.name) == ("image", "notes.txt")
 
 
-async def test_a_paper_is_read_page_by_page():
-    found = await read_document(b"\n\n" + made.make_pdf(["First", "", "Third\nand more"]), "a.doc")
-    assert (found.name, found.media_type, found.page_count) == ("a.doc", "application/pdf", 3)
-    assert found.texts == ("First", "", "Third\nand more")
+async def test_a_pdf_is_read_page_by_page():
+    document = await read_document(b"\n\n" + make_pdf(["First", "", "Third\nand more"]), "a.doc")
+    assert (document.name, document.media_type, document.page_count) == ("a.doc", "application/pdf", 3)
+    assert document.texts == ("First", "", "Third\nand more")
 
 
-async def test_a_long_paper_is_read_whole():
-    found = await read_document(made.make_pdf([f"This is page {number}." for number in range(1, 201)]))
-    assert (found.page_count, len(found.texts), found.texts[199]) == (200, 200, "This is page 200.")
+async def test_a_long_pdf_is_read_to_its_end():
+    document = await read_document(make_pdf([f"This is page {number}." for number in range(1, 201)]))
+    assert (document.page_count, len(document.texts), document.texts[199]) == (200, 200, "This is page 200.")
 
 
-async def test_a_paper_that_anybody_may_read_is_read_although_it_is_encrypted():
-    assert (await read_document(made.make_locked_pdf(["open"], ""))).texts == ("open",)
+async def test_an_encrypted_pdf_without_a_password_is_read():
+    assert (await read_document(make_locked_pdf(["open"], ""))).texts == ("open",)
 
 
 @pytest.mark.parametrize(
-    ("body", "text", "sure"),
+    ("body", "text", "is_encoding_known"),
     [
         (b"plain", "plain", True),
         ("ж ✓ 😀".encode(), "ж ✓ 😀", True),
@@ -68,84 +91,80 @@ async def test_a_paper_that_anybody_may_read_is_read_although_it_is_encrypted():
         (b"x" * 600 + b"\x01", "x" * 600, True),
     ],
 )
-async def test_a_text_file_is_read_however_it_is_written(body: bytes, text: str, *, sure: bool):
-    found = await read_document(body, "a.bin")
-    assert (found.texts, found.is_encoding_known, found.media_type, found.page_count) == (
+async def test_a_text_file_is_read_in_any_encoding(body: bytes, text: str, *, is_encoding_known: bool):
+    document = await read_document(body, "a.bin")
+    assert (document.texts, document.is_encoding_known, document.media_type, document.page_count) == (
         (text,),
-        sure,
+        is_encoding_known,
         "text/plain",
         None,
     )
 
 
-@pytest.mark.parametrize("sign", ["😀", "ж", '"'])
-async def test_a_million_signs_of_any_script_are_read(sign: str):
-    assert (await read_document(sign.encode() * reading.MAX_CHARACTERS)).texts == (
-        sign * reading.MAX_CHARACTERS,
-    )
+@pytest.mark.parametrize("char", ["😀", "ж", '"'])
+async def test_a_million_characters_of_any_script_are_read(char: str):
+    assert (await read_document(char.encode() * MAX_CHARACTERS)).texts == (char * MAX_CHARACTERS,)
 
 
-async def test_of_a_very_long_text_the_beginning_is_read_and_its_length_is_known():
-    found = await read_document(b"line\n" * 400_000)
-    assert (len(found.texts[0]), found.char_count) == (1_000_000, 2_000_000)
+async def test_the_beginning_of_a_very_long_text_is_read_and_its_length_is_known():
+    document = await read_document(b"line\n" * 400_000)
+    assert (len(document.texts[0]), document.char_count) == (1_000_000, 2_000_000)
 
 
 @pytest.mark.parametrize(
-    ("body", "why"),
+    ("body", "reason"),
     [
-        (b"", reading.EMPTY),
-        (b" \n\t", reading.EMPTY),
-        (b"PK\x03\x04\x14\0\0\0\x08\0", reading.OTHER_KIND),
-        (os.urandom(4096), reading.OTHER_KIND),
-        (b"{\\rtf1 hello}", reading.OTHER_KIND),
-        (b"\xff\xd8\xff nothing more", reading.NOT_AN_IMAGE),
-        (made.make_image(400, 400)[:-900], reading.DAMAGED),
-        (b"%PDF-1.7 nothing more", reading.DAMAGED),
-        (made.make_pdf(["", ""]), reading.NO_TEXT),
-        (made.make_locked_pdf(["secret"], "word"), reading.LOCKED),
-        (made.make_huge_png(8000, 8000), "it has 64 million points, too many to be opened"),
+        (b"", EMPTY),
+        (b" \n\t", EMPTY),
+        (b"PK\x03\x04\x14\0\0\0\x08\0", OTHER_KIND),
+        (os.urandom(4096), OTHER_KIND),
+        (b"{\\rtf1 hello}", OTHER_KIND),
+        (b"\xff\xd8\xff nothing more", NOT_AN_IMAGE),
+        (make_image(400, 400)[:-900], DAMAGED),
+        (b"%PDF-1.7 nothing more", DAMAGED),
+        (make_pdf(["", ""]), NO_TEXT),
+        (make_locked_pdf(["secret"], "word"), LOCKED),
+        (make_huge_png(8000, 8000), "it has 64 million points, too many to be opened"),
     ],
 )
-async def test_what_cannot_be_read_is_given_up_with_a_reason(body: bytes, why: str):
+async def test_an_unreadable_file_is_refused_with_a_reason(body: bytes, reason: str):
     with pytest.raises(AttachmentUnusable) as unusable:
         await AttachmentReader().read_file(body, "a")
-    assert str(unusable.value) == why
+    assert str(unusable.value) == reason
 
 
-@pytest.mark.parametrize(("body", "why"), [(b"", reading.EMPTY), (b"no picture", reading.NOT_AN_IMAGE)])
-async def test_what_should_be_a_picture_and_is_none_is_given_up(body: bytes, why: str):
-    with pytest.raises(AttachmentUnusable, match=why.split(";")[0]):
+@pytest.mark.parametrize(("body", "reason"), [(b"", EMPTY), (b"no picture", NOT_AN_IMAGE)])
+async def test_a_file_that_should_be_a_picture_and_is_none_is_refused(body: bytes, reason: str):
+    with pytest.raises(AttachmentUnusable, match=reason.split(";")[0]):
         await AttachmentReader().read_image(body)
 
 
-async def test_a_paper_that_takes_too_long_is_given_up_and_nothing_of_it_stays():
+async def test_a_pdf_that_takes_too_long_is_refused_and_leaves_no_process():
     before = list_children()
-    with pytest.raises(AttachmentUnusable, match=reading.TOO_HEAVY):
-        await AttachmentReader(ReadTimeouts(document_seconds=1.0)).read_file(made.make_slow_pdf(), "a.pdf")
+    with pytest.raises(AttachmentUnusable, match=TOO_HEAVY):
+        await AttachmentReader(ReadTimeouts(document_seconds=1.0)).read_file(make_slow_pdf(), "a.pdf")
     assert list_children() <= before
 
 
-async def test_what_takes_too_much_memory_is_given_up(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(reading, "_MEMORY", 320 * 1024 * 1024)
-    with pytest.raises(AttachmentUnusable, match=reading.TOO_HEAVY):
-        await AttachmentReader().read_file(made.make_huge_png(7000, 7000), "a.png")
+async def test_a_file_that_takes_too_much_memory_is_refused():
+    reader = AttachmentReader(memory_bytes=320 * 1024 * 1024)
+    with pytest.raises(AttachmentUnusable, match=TOO_HEAVY):
+        await reader.read_file(make_huge_png(7000, 7000), "a.png")
 
 
-async def test_a_few_are_read_at_once_and_the_others_wait():
-    reader, slow, before = (
-        AttachmentReader(ReadTimeouts(document_seconds=30.0)),
-        made.make_slow_pdf(),
-        list_children(),
-    )
+async def test_a_few_files_are_read_at_once_and_the_others_wait():
+    reader = AttachmentReader(ReadTimeouts(document_seconds=30.0))
+    slow_pdf = make_slow_pdf()
+    before = list_children()
     async with asyncio.TaskGroup() as tasks:
-        heavy = [tasks.create_task(reader.read_file(slow, "a.pdf")) for _ in range(reading.MAX_PROCESSES)]
-        while len(list_children() - before) < reading.MAX_PROCESSES:  # noqa: ASYNC110 - no event tells of a new process
+        slow_files = [tasks.create_task(reader.read_file(slow_pdf, "a.pdf")) for _ in range(MAX_PROCESSES)]
+        while len(list_children() - before) < MAX_PROCESSES:  # noqa: ASYNC110 - no event tells of a new process
             await asyncio.sleep(0.01)
-        light = tasks.create_task(reader.read_file(b"text", "a.txt"))
+        small_file = tasks.create_task(reader.read_file(b"text", "a.txt"))
         await asyncio.sleep(0)
-        assert len(list_children() - before) == reading.MAX_PROCESSES
-        heavy[0].cancel()
-        await light
-        for task in heavy:
+        assert len(list_children() - before) == MAX_PROCESSES
+        slow_files[0].cancel()
+        await small_file
+        for task in slow_files:
             task.cancel()
     assert list_children() <= before

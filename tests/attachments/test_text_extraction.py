@@ -1,13 +1,13 @@
-"""The text of a paper is taken page by page, until enough is read; of a text file, sign by sign."""
+"""The text of a PDF is read page by page until a bound is reached; a text file in any encoding."""
 
 from typing import Any
 
 import pytest
 
 from bot.attachments.text_extraction import extract_pdf_text, extract_plain_text
-from tests.support import attachment_files as made
+from tests.support.attachment_files import make_locked_pdf, make_pdf
 
-THREE = made.make_pdf(["one", "two", "three"])
+THREE_PAGES = make_pdf(["one", "two", "three"])
 
 
 @pytest.mark.parametrize(
@@ -20,14 +20,14 @@ THREE = made.make_pdf(["one", "two", "three"])
         ({"within": -1.0}, ["one"]),
     ],
 )
-def test_pages_are_read_until_one_of_the_bounds_is_reached(bounds: dict[str, Any], texts: list[str]):
-    found = extract_pdf_text(THREE, **{"pages": 9, "characters": 900, "within": 60.0} | bounds)
-    assert found == {"texts": texts, "of": 3}
+def test_pages_are_read_until_a_bound_is_reached(bounds: dict[str, Any], texts: list[str]):
+    result = extract_pdf_text(THREE_PAGES, **{"pages": 9, "characters": 900, "within": 60.0} | bounds)
+    assert result == {"texts": texts, "of": 3}
 
 
-def test_a_page_that_is_broken_is_empty_and_the_others_are_not():
-    at = THREE.index(b"stream\n") + len(b"stream\n")
-    broken = THREE[:at] + b"#" * 8 + THREE[at + 8 :]
+def test_a_broken_page_is_empty_and_the_others_are_read():
+    stream_start = THREE_PAGES.index(b"stream\n") + len(b"stream\n")
+    broken = THREE_PAGES[:stream_start] + b"#" * 8 + THREE_PAGES[stream_start + 8 :]
     assert extract_pdf_text(broken, 9, 900, 60.0)["texts"] == ["", "two", "three"]
 
 
@@ -41,7 +41,7 @@ class FakePage:
         raise self.content
 
 
-def test_memory_that_is_used_up_is_not_taken_for_a_broken_page(monkeypatch: pytest.MonkeyPatch):
+def test_a_memory_error_does_not_count_as_a_broken_page(monkeypatch: pytest.MonkeyPatch):
     class Reader:
         is_encrypted = False
         pages = (FakePage("a\ud800b\x00\r\nc"), FakePage(KeyError("/Font")), FakePage(MemoryError()))
@@ -54,12 +54,12 @@ def test_memory_that_is_used_up_is_not_taken_for_a_broken_page(monkeypatch: pyte
         extract_pdf_text(b"", 3, 900, 60.0)
 
 
-def test_a_paper_is_refused_for_what_it_is():
-    assert extract_pdf_text(made.make_locked_pdf(["a"], "word"), 9, 900, 60.0) == {"refused": "locked"}
-    assert extract_pdf_text(made.make_pdf(["", ""]), 9, 900, 60.0) == {"refused": "empty"}
+def test_a_locked_or_empty_pdf_is_refused():
+    assert extract_pdf_text(make_locked_pdf(["a"], "word"), 9, 900, 60.0) == {"refused": "locked"}
+    assert extract_pdf_text(make_pdf(["", ""]), 9, 900, 60.0) == {"refused": "empty"}
 
 
-def test_a_text_may_hold_a_stray_sign_but_not_many():
+def test_a_text_may_contain_few_control_characters():
     assert extract_plain_text(b"x" * 499 + b"\x00", 900) == {"text": "x" * 499, "length": 499, "sure": True}
     assert extract_plain_text(b"x" * 498 + b"\x00", 900) == {"refused": "unknown"}
     assert extract_plain_text("é".encode("cp1252") + b"\x81", 1) == {"text": "é", "length": 2, "sure": False}

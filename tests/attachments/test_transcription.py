@@ -1,4 +1,4 @@
-"""Sound is written down by a service; whatever that does, the outcome is a text or a reason."""
+"""Sound is transcribed by a service; whatever that does, the result is a text or a reason."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -9,15 +9,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from bot.attachments import transcription as sound
-from bot.attachments.transcription import Transcriber
+from bot.attachments.transcription import AWAY, REFUSED, SILENT, SLOW, Transcriber
 from bot.errors import AttachmentUnusable
 from bot.http_server import serve
 from bot.sim.vllm.server import SimulatedEndpoint
 
 
 class FakeTranscriptionService:
-    """A transcription service that answers as it is told."""
+    """A transcription service with a configurable answer."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -32,10 +31,10 @@ class FakeTranscriptionService:
         return JSONResponse({"text": " Hello there. \n"})
 
     def answer_with(self, response: Response) -> None:
-        async def told() -> Response:
+        async def answer() -> Response:
             return response
 
-        self.answer = told
+        self.answer = answer
 
     async def hang(self) -> Response:
         await asyncio.Event().wait()
@@ -43,65 +42,67 @@ class FakeTranscriptionService:
 
 
 @pytest.fixture
-async def ear() -> AsyncIterator[FakeTranscriptionService]:
-    ear = FakeTranscriptionService()
+async def service() -> AsyncIterator[FakeTranscriptionService]:
+    service = FakeTranscriptionService()
     async with serve(
-        Starlette(routes=[Route("/v1/audio/transcriptions", ear.handle, methods=["POST"])])
+        Starlette(routes=[Route("/v1/audio/transcriptions", service.handle, methods=["POST"])])
     ) as url:
-        ear.url = f"{url}/v1"
-        yield ear
+        service.url = f"{url}/v1"
+        yield service
 
 
-async def test_the_service_is_sent_the_sound_and_its_text_comes_back(ear: FakeTranscriptionService):
-    transcriber = Transcriber(ear.url, "whisper-1", "a-key")
+async def test_the_service_gets_the_sound_and_returns_its_text(service: FakeTranscriptionService):
+    transcriber = Transcriber(service.url, "whisper-1", "a-key")
     assert await transcriber.transcribe(b"OggS-sound", "sound.ogg", "audio/ogg") == "Hello there."
-    [(key, form)] = ear.requests
+    [(key, form)] = service.requests
     assert key == "Bearer a-key"
     for piece in (b'name="model"\r\n\r\nwhisper-1', b'filename="sound.ogg"', b"audio/ogg", b"OggS-sound"):
         assert piece in form
 
 
-async def test_no_key_is_sent_where_there_is_none(ear: FakeTranscriptionService):
-    await Transcriber(ear.url, "whisper-1").transcribe(b"OggS", "sound.ogg", "audio/ogg")
-    assert ear.requests[0][0] is None
+async def test_no_key_is_sent_if_there_is_none(service: FakeTranscriptionService):
+    await Transcriber(service.url, "whisper-1").transcribe(b"OggS", "sound.ogg", "audio/ogg")
+    assert service.requests[0][0] is None
 
 
-async def test_half_a_sign_in_a_transcript_cannot_break_what_keeps_it(ear: FakeTranscriptionService):
-    ear.answer_with(Response(b'{"text": "so \\ud83d"}', media_type="application/json"))
-    assert await Transcriber(ear.url, "m").transcribe(b"OggS", "sound.ogg", "audio/ogg") == "so ?"
+async def test_a_lone_surrogate_in_a_transcript_is_replaced(service: FakeTranscriptionService):
+    service.answer_with(Response(b'{"text": "so \\ud83d"}', media_type="application/json"))
+    assert await Transcriber(service.url, "m").transcribe(b"OggS", "sound.ogg", "audio/ogg") == "so ?"
 
 
 @pytest.mark.parametrize(
-    ("answer", "why"),
+    ("answer", "reason"),
     [
-        (JSONResponse({"text": "  "}), sound.SILENT),
-        (JSONResponse({"error": "no"}, 415), sound.REFUSED),
-        (JSONResponse({"error": "busy"}, 503), sound.AWAY),
-        (JSONResponse({"words": "x"}), sound.AWAY),
-        (JSONResponse(["x"]), sound.AWAY),
-        (PlainTextResponse("<html>"), sound.AWAY),
+        (JSONResponse({"text": "  "}), SILENT),
+        (JSONResponse({"error": "no"}, 415), REFUSED),
+        (JSONResponse({"error": "busy"}, 503), AWAY),
+        (JSONResponse({"words": "x"}), AWAY),
+        (JSONResponse(["x"]), AWAY),
+        (PlainTextResponse("<html>"), AWAY),
     ],
 )
-async def test_what_is_no_transcript_is_a_reason(ear: FakeTranscriptionService, answer: Response, why: str):
-    ear.answer_with(answer)
+async def test_a_response_without_a_transcript_gives_a_reason(
+    service: FakeTranscriptionService, answer: Response, reason: str
+):
+    service.answer_with(answer)
     with pytest.raises(AttachmentUnusable) as unusable:
-        await Transcriber(ear.url, "m").transcribe(b"OggS", "sound.ogg", "audio/ogg")
-    assert str(unusable.value) == why
+        await Transcriber(service.url, "m").transcribe(b"OggS", "sound.ogg", "audio/ogg")
+    assert str(unusable.value) == reason
 
 
-async def test_a_service_that_never_answers_is_given_up(ear: FakeTranscriptionService):
-    ear.answer = ear.hang
-    with pytest.raises(AttachmentUnusable, match=sound.SLOW):
-        await Transcriber(ear.url, "m", timeout_seconds=0.2).transcribe(b"OggS", "sound.ogg", "audio/ogg")
+async def test_a_service_that_never_answers_times_out(service: FakeTranscriptionService):
+    service.answer = service.hang
+    with pytest.raises(AttachmentUnusable, match=SLOW):
+        await Transcriber(service.url, "m", timeout_seconds=0.2).transcribe(b"OggS", "sound.ogg", "audio/ogg")
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_a_service_that_is_not_there_is_a_reason(scheme: str):
+async def test_a_service_that_cannot_be_reached_gives_a_reason(scheme: str):
     with pytest.raises(AttachmentUnusable, match="does not answer"):
         await Transcriber(f"{scheme}://127.0.0.1:9/v1", "m").transcribe(b"OggS", "sound.ogg", "audio/ogg")
 
 
-async def test_the_simulated_endpoint_is_understood():
+async def test_the_simulated_endpoint_is_supported():
     async with serve(SimulatedEndpoint().app) as url:
         text = await Transcriber(f"{url}/v1", "whisper-1").transcribe(b"OggS", "sound.ogg", "audio/ogg")
     assert text == "a sound of 4 bytes"

@@ -19,8 +19,8 @@ TOOL = {
 
 
 async def call_client(response: RecordedResponse, silence_seconds: float = 5.0) -> Reply:
-    async with open_client(ReplayServer([response]), silence_seconds=silence_seconds) as llm:
-        return await llm.call(make_request(), ignore, ignore)
+    async with open_client(ReplayServer([response]), silence_seconds=silence_seconds) as client:
+        return await client.call(make_request(), ignore, ignore)
 
 
 async def test_a_recorded_answer_becomes_a_reply_with_its_usage():
@@ -44,7 +44,7 @@ async def test_without_usage_the_reply_says_so_instead_of_guessing():
     assert reply.usage.missing_reason == "the server sent no usage"
 
 
-async def test_keep_alive_comments_are_passed_over():
+async def test_keep_alive_comments_are_ignored():
     assert (await call_client(load_response("01-stream-keep-alive"))).text == "a b"
 
 
@@ -79,7 +79,7 @@ async def test_parallel_calls_stay_apart_and_in_order():
     assert len({call.id for call in reply.calls}) == 3
 
 
-async def test_every_sign_of_a_streamed_string_survives():
+async def test_every_character_of_a_streamed_string_survives():
     reply = await call_client(load_response("02-tool-strings-stream"))
     assert "Привет 🎉 日本 <b>x</b> }" in reply.calls[0].arguments
 
@@ -89,48 +89,48 @@ async def test_reasoning_and_text_stay_apart():
     assert (reply.reasoning, reply.text) == ("Simple.", "Hello!")
 
 
-async def test_blocks_are_shown_whole_and_the_last_one_is_not():
-    shown: list[str] = []
+async def test_all_blocks_but_the_last_are_shown_with_all_text_so_far():
+    blocks: list[str] = []
     lines = format_stream(
         {"choices": [{"delta": {"role": "assistant", "content": ""}}]},
         {"choices": [{"delta": {"content": "one "}}]},
         {"choices": [{"delta": {"content": "two "}}]},
         {"choices": [{"delta": {"content": "three"}, "finish_reason": "stop"}]},
     )
-    async with open_client(ReplayServer([RecordedResponse(lines=lines)])) as llm:
-        reply = await llm.call(make_request(), shown.append, ignore)
-    assert shown == ["one", "one two"]
+    async with open_client(ReplayServer([RecordedResponse(lines=lines)])) as client:
+        reply = await client.call(make_request(), blocks.append, ignore)
+    assert blocks == ["one", "one two"]
     assert reply.text == "one two three"
     assert reply.blocks == 3
 
 
 async def test_a_block_is_shown_without_markup_or_not_at_all():
-    shown: list[str] = []
+    blocks: list[str] = []
     lines = format_stream(
         {"choices": [{"delta": {"content": "<|channel>thought\n"}}]},
         {"choices": [{"delta": {"content": "hm<channel|>Let me see.\n"}}]},
         {"choices": [{"delta": {"content": "call:clock{"}}]},
         {"choices": [{"delta": {"content": "}"}, "finish_reason": "stop"}]},
     )
-    async with open_client(ReplayServer([RecordedResponse(lines=lines)])) as llm:
-        await llm.call(make_request(), shown.append, ignore)
-    assert shown == ["Let me see.", "Let me see."]
+    async with open_client(ReplayServer([RecordedResponse(lines=lines)])) as client:
+        await client.call(make_request(), blocks.append, ignore)
+    assert blocks == ["Let me see.", "Let me see."]
 
 
-def make_thought_chunk(text: str, tokens: int | None = None, **more: object) -> dict[str, object]:
-    """A chunk of thought, with the running count of tokens if the server gives one."""
+def make_thought_chunk(text: str, tokens: int | None = None, **delta: object) -> dict[str, object]:
+    """A chunk of thought, with the running token count if the server sends one."""
     usage = {} if tokens is None else {"usage": {"prompt_tokens": 9, "completion_tokens": tokens}}
-    return {"choices": [{"delta": {"reasoning": text, **more}}], **usage}
+    return {"choices": [{"delta": {"reasoning": text, **delta}}], **usage}
 
 
 @pytest.mark.parametrize("counts", [(256, 512), (None, None)])
-async def test_a_thought_that_finds_no_end_is_braked_and_the_stream_is_closed(counts):
+async def test_an_endless_thought_closes_the_stream(counts):
     lines = format_stream(*(make_thought_chunk(f"hm {number} ", number) for number in counts))[:-1]
     replay = ReplayServer([RecordedResponse(lines=lines, keeps_open=True), make_response("next")])
-    async with open_client(replay, seats=1) as llm:
-        reply = await llm.call(make_request(brake=512), ignore, ignore)
+    async with open_client(replay, seats=1) as client:
+        reply = await client.call(make_request(max_thinking_tokens=512), ignore, ignore)
         await replay.client_left.wait()
-        assert (await llm.call(make_request(), ignore, ignore)).text == "next"
+        assert (await client.call(make_request(), ignore, ignore)).text == "next"
     assert (reply.finish_reason, reply.text, reply.blocks) == ("brake", "", 2)
     assert reply.reasoning.startswith("hm ")
     assert reply.usage.partial
@@ -159,36 +159,38 @@ async def test_a_thought_that_finds_no_end_is_braked_and_the_stream_is_closed(co
         [{"choices": [], "usage": {"completion_tokens": 900}}],
     ],
 )
-async def test_a_thought_that_is_short_or_led_to_something_is_not_braked(chunks):
+async def test_a_thought_that_is_short_or_led_to_something_is_not_closed(chunks):
     last = {
         "choices": [{"delta": {"reasoning": "so"}, "finish_reason": "stop"}],
         "usage": {"completion_tokens": 2000},
     }
-    async with open_client(ReplayServer([RecordedResponse(lines=format_stream(*chunks, last))])) as llm:
-        reply = await llm.call(make_request(brake=512), ignore, ignore)
+    async with open_client(ReplayServer([RecordedResponse(lines=format_stream(*chunks, last))])) as client:
+        reply = await client.call(make_request(max_thinking_tokens=512), ignore, ignore)
     assert reply.finish_reason == "stop"
     assert not reply.usage.partial
 
 
-async def test_a_call_without_a_brake_may_think_as_long_as_it_likes():
+async def test_a_call_without_a_thinking_limit_may_think_on():
     last = {"choices": [{"delta": {"content": "So."}, "finish_reason": "stop"}]}
     async with open_client(
         ReplayServer([RecordedResponse(lines=format_stream(*[make_thought_chunk("hm", 9999)] * 9, last))])
-    ) as llm:
-        assert (await llm.call(make_request(), ignore, ignore)).text == "So."
+    ) as client:
+        assert (await client.call(make_request(), ignore, ignore)).text == "So."
 
 
-async def test_blocks_of_an_answer_that_goes_on_are_shown_behind_what_it_had():
-    shown: list[str] = []
+async def test_blocks_of_a_continued_answer_are_shown_after_its_text_so_far():
+    blocks: list[str] = []
     lines = format_stream(
         {"choices": [{"delta": {"content": "ther is "}}]},
         {"choices": [{"delta": {"content": "fine. call:clo"}}]},
         {"choices": [{"delta": {"content": "ck"}, "finish_reason": "stop"}]},
     )
     messages = (Message("user", "weather?"), Message("assistant", "The wea"))
-    async with open_client(ReplayServer([RecordedResponse(lines=lines)])) as llm:
-        reply = await llm.call(make_request(messages=messages, continues=True), shown.append, ignore)
-    assert shown == ["The weather is", "The weather is fine."]
+    async with open_client(ReplayServer([RecordedResponse(lines=lines)])) as client:
+        reply = await client.call(
+            make_request(messages=messages, continue_final_message=True), blocks.append, ignore
+        )
+    assert blocks == ["The weather is", "The weather is fine."]
     assert reply.text == "ther is fine. call:clock"
 
 
@@ -201,11 +203,11 @@ async def test_times_follow_one_another():
     assert times.created <= times.seat <= times.first_block <= times.last_block <= times.ended
 
 
-async def test_the_request_holds_what_a_diffusion_model_takes_and_nothing_it_refuses():
+async def test_the_request_has_fields_that_a_diffusion_model_takes_and_none_it_refuses():
     replay = ReplayServer([make_response("a"), make_response("b")])
-    async with open_client(replay) as llm:
-        await llm.call(make_request("hi"), ignore, ignore)
-        await llm.call(make_request("hi", tools=(TOOL,), priority=3, thinking=True), ignore, ignore)
+    async with open_client(replay) as client:
+        await client.call(make_request("hi"), ignore, ignore)
+        await client.call(make_request("hi", tools=(TOOL,), priority=3, thinking=True), ignore, ignore)
     plain, full = replay.requests
     assert plain == {
         "model": "gemma4",
@@ -220,24 +222,24 @@ async def test_the_request_holds_what_a_diffusion_model_takes_and_nothing_it_ref
     assert (full["tools"], full["tool_choice"], full["priority"]) == ([TOOL], "auto", 3)
 
 
-async def test_a_conversation_is_named_by_a_hash_and_the_key_goes_along():
+async def test_a_conversation_is_named_by_a_hash_and_the_key_is_sent():
     replay = ReplayServer([make_response("a"), make_response("b"), make_response("c")])
-    async with open_client(replay) as llm:
-        await llm.call(make_request(), ignore, ignore)
-        await llm.call(make_request(), ignore, ignore)
-        await llm.call(make_request(session="conversation 8"), ignore, ignore)
+    async with open_client(replay) as client:
+        await client.call(make_request(), ignore, ignore)
+        await client.call(make_request(), ignore, ignore)
+        await client.call(make_request(session="conversation 8"), ignore, ignore)
     first, second, third = [headers["x-session-id"] for headers in replay.headers]
     assert first == second != third
     assert "conversation" not in first
     assert replay.headers[0]["authorization"] == "Bearer sk-secret"
 
 
-async def test_what_the_environment_says_of_openai_is_not_sent(monkeypatch):
+async def test_openai_settings_of_the_environment_are_not_sent(monkeypatch):
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
     replay = ReplayServer([make_response("a")])
-    async with open_client(replay) as llm:
-        await llm.call(make_request(), ignore, ignore)
+    async with open_client(replay) as client:
+        await client.call(make_request(), ignore, ignore)
     assert not [name for name in replay.headers[0] if name.startswith("openai-")]
 
 
@@ -250,8 +252,8 @@ async def test_calls_and_results_are_sent_as_two_messages():
         Message("tool", "noon", call_id="call-1"),
     )
     replay = ReplayServer([make_response("a")])
-    async with open_client(replay) as llm:
-        await llm.call(make_request(messages=messages), ignore, ignore)
+    async with open_client(replay) as client:
+        await client.call(make_request(messages=messages), ignore, ignore)
     assert replay.requests[0]["messages"] == [
         {"role": "user", "content": "time?"},
         {"role": "assistant", "content": "Let me look.", "reasoning": "need it"},
@@ -265,7 +267,7 @@ async def test_calls_and_results_are_sent_as_two_messages():
     ]
 
 
-async def test_halves_of_characters_never_leave_the_client():
+async def test_lone_surrogates_never_leave_the_client():
     chunk = '{"choices": [{"delta": {"content": "a\\ud83d\\ude00\\udfff\\u0000b"}, "finish_reason": "stop"}]}'
     reply = await call_client(RecordedResponse(lines=[f"data: {chunk}", "data: [DONE]"]))
     assert reply.text.encode() == "a😀�b".encode()

@@ -1,6 +1,4 @@
-"""Calls that are refused, cancelled, cut off or never answered: what is said of them, and what is left of the
-reply.
-"""
+"""Calls that are refused, cancelled, cut off or never answered: the error, and what is left of the reply."""
 
 import asyncio
 import contextlib
@@ -25,21 +23,21 @@ from tests.support.recorded_endpoint import (
 )
 
 BODY = b'data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
-WHOLE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n%s" % (
+FULL_RESPONSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n%s" % (
     len(BODY),
     BODY,
 )
 
 
 async def call_and_fail(response: RecordedResponse, silence_seconds: float = 5.0) -> CallFailed:
-    async with open_client(ReplayServer([response]), silence_seconds=silence_seconds) as llm:
+    async with open_client(ReplayServer([response]), silence_seconds=silence_seconds) as client:
         with pytest.raises(CallFailed) as caught:
-            await llm.call(make_request(), ignore, ignore)
+            await client.call(make_request(), ignore, ignore)
     return caught.value
 
 
 @pytest.mark.parametrize(
-    ("name", "error", "words"),
+    ("name", "error", "expected"),
     [
         ("14-no-api-key", EndpointRefused, "MODEL_API_KEY"),
         ("07-err-unknown-model", EndpointRefused, "does not serve the model gemma4"),
@@ -52,15 +50,15 @@ async def call_and_fail(response: RecordedResponse, silence_seconds: float = 5.0
         ("15-crash", EndpointAway, "not ready"),
     ],
 )
-async def test_a_refusal_says_in_one_sentence_what_to_do(name, error, words):
+async def test_a_refusal_says_in_one_sentence_what_to_do(name, error, expected):
     failed = await call_and_fail(load_response(name))
     assert type(failed) is error
-    assert words in str(failed)
+    assert expected in str(failed)
     assert failed.partial.usage.partial
     assert failed.partial.text == ""
 
 
-async def test_a_refusal_that_repeats_the_key_or_the_request_is_told_without_them():
+async def test_a_refusal_is_shown_without_the_key_and_the_request_it_repeats():
     message = "1 validation error: {'msg': 'bad key sk-secret', 'input': 'what the person wrote'}"
     error = {"message": message, "type": "Bad Request", "param": None, "code": 400}
     failed = await call_and_fail(RecordedResponse(400, {"error": error}))
@@ -69,17 +67,17 @@ async def test_a_refusal_that_repeats_the_key_or_the_request_is_told_without_the
 
 
 @pytest.mark.parametrize("status", [400, 500])
-async def test_an_error_without_json_is_an_error_all_the_same(status):
+async def test_an_error_without_json_is_an_error_too(status):
     assert f"HTTP {status}" in str(await call_and_fail(RecordedResponse(status, "a proxy's page")))
 
 
-async def test_an_engine_that_dies_while_streaming_leaves_what_it_said():
+async def test_an_engine_that_dies_while_streaming_leaves_its_text():
     failed = await call_and_fail(load_response("15-stream-while-engine-crashes"))
     assert isinstance(failed, EndpointAway)
     assert failed.partial.text == "tick tick tick t"
 
 
-async def test_a_silent_stream_ends_by_its_time_limit_with_the_running_usage():
+async def test_a_silent_stream_times_out_with_the_running_usage():
     failed = await call_and_fail(load_response("14-sigterm-mid-stream", keeps_open=True), silence_seconds=1)
     assert isinstance(failed, EndpointAway)
     assert "silent for 1 s" in str(failed)
@@ -100,18 +98,18 @@ async def test_a_silent_stream_ends_by_its_time_limit_with_the_running_usage():
         [],
     ],
 )
-async def test_a_stream_that_is_none_counts_as_away(lines):
+async def test_a_malformed_stream_counts_as_away(lines):
     assert isinstance(await call_and_fail(RecordedResponse(lines=lines)), EndpointAway)
 
 
-async def test_cancelling_closes_the_request_at_once_and_hands_over_what_came():
+async def test_cancelling_closes_the_request_at_once_and_hands_over_the_partial_reply():
     replay = ReplayServer([load_response("14-sigterm-mid-stream", keeps_open=True), make_response("next")])
     cut: list[Reply] = []
-    shown = asyncio.Queue[str]()
-    async with open_client(replay, seats=1) as llm:
+    blocks = asyncio.Queue[str]()
+    async with open_client(replay, seats=1) as client:
         async with asyncio.TaskGroup() as tasks:
-            call = tasks.create_task(llm.call(make_request(), shown.put_nowait, ignore, cut.append))
-            while await shown.get() != "tick tick tick":
+            call = tasks.create_task(client.call(make_request(), blocks.put_nowait, ignore, cut.append))
+            while await blocks.get() != "tick tick tick":
                 pass
             call.cancel()
         assert call.cancelled()
@@ -119,18 +117,18 @@ async def test_cancelling_closes_the_request_at_once_and_hands_over_what_came():
         assert cut[0].text == "tick tick tick "
         assert cut[0].usage.partial
         assert cut[0].usage.completion_tokens == 9
-        assert (await llm.call(make_request(), ignore, ignore)).text == "next"
+        assert (await client.call(make_request(), ignore, ignore)).text == "next"
 
 
 async def test_a_call_cancelled_while_it_waits_for_a_seat_never_reaches_the_endpoint():
     replay = ReplayServer([load_response("14-sigterm-mid-stream", keeps_open=True)])
     cut: list[Reply] = []
-    async with open_client(replay, seats=1) as llm, asyncio.TaskGroup() as tasks:
-        first = tasks.create_task(llm.call(make_request(), ignore, ignore))
+    async with open_client(replay, seats=1) as client, asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(client.call(make_request(), ignore, ignore))
         await replay.started.wait()
-        second = tasks.create_task(llm.call(make_request(lane="2"), ignore, ignore, cut.append))
+        second = tasks.create_task(client.call(make_request(lane="2"), ignore, ignore, cut.append))
         await asyncio.sleep(0)
-        assert llm.queue_position("2") == 0
+        assert client.queue_position("2") == 0
         second.cancel()
         first.cancel()
     assert len(replay.requests) == 1
@@ -144,11 +142,11 @@ async def open_socket_client(
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        llm = ModelClient(f"http://127.0.0.1:{port}/v1", "gemma4", SeatLimiter(1))
+        client = ModelClient(f"http://127.0.0.1:{port}/v1", "gemma4", SeatLimiter(1))
         try:
-            yield llm
+            yield client
         finally:
-            await llm.close()
+            await client.close()
 
 
 async def read_request(reader: asyncio.StreamReader) -> None:
@@ -159,20 +157,20 @@ async def read_request(reader: asyncio.StreamReader) -> None:
     await reader.readexactly(length)
 
 
-async def test_a_pooled_connection_that_is_gone_costs_no_call():
+async def test_a_pooled_connection_that_is_gone_fails_no_call():
     connections = itertools.count(1)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         first = next(connections) == 1
         await read_request(reader)
-        writer.write(WHOLE)
+        writer.write(FULL_RESPONSE)
         if first:
             await read_request(reader)
         writer.close()
 
-    async with open_socket_client(answer) as llm:
-        assert (await llm.call(make_request(), ignore, ignore)).text == "hi"
-        assert (await llm.call(make_request(), ignore, ignore)).text == "hi"
+    async with open_socket_client(answer) as client:
+        assert (await client.call(make_request(), ignore, ignore)).text == "hi"
+        assert (await client.call(make_request(), ignore, ignore)).text == "hi"
     assert next(connections) == 3
 
 
@@ -184,9 +182,9 @@ async def test_a_connection_that_is_reset_again_counts_as_away():
         await read_request(reader)
         writer.transport.abort()
 
-    async with open_socket_client(answer) as llm:
+    async with open_socket_client(answer) as client:
         with pytest.raises(EndpointAway, match="cut the connection"):
-            await llm.call(make_request(), ignore, ignore)
+            await client.call(make_request(), ignore, ignore)
     assert next(connections) == 3
 
 
@@ -196,20 +194,20 @@ async def test_a_connection_cut_within_the_stream_is_not_tried_again():
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         next(connections)
         await read_request(reader)
-        writer.write(WHOLE.replace(b"stop", b"xxxx")[:-30])
+        writer.write(FULL_RESPONSE.replace(b"stop", b"xxxx")[:-30])
         await writer.drain()
         writer.close()
 
-    async with open_socket_client(answer) as llm:
+    async with open_socket_client(answer) as client:
         with pytest.raises(EndpointAway, match="cut the connection"):
-            await llm.call(make_request(), ignore, ignore)
+            await client.call(make_request(), ignore, ignore)
     assert next(connections) == 2
 
 
 async def test_an_endpoint_that_is_not_there_counts_as_away():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    llm = ModelClient(f"http://127.0.0.1:{port}/v1", "gemma4", SeatLimiter(1))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    client = ModelClient(f"http://127.0.0.1:{port}/v1", "gemma4", SeatLimiter(1))
     with pytest.raises(EndpointAway, match="cannot be reached"):
-        await llm.call(make_request(), ignore, ignore)
-    await llm.close()
+        await client.call(make_request(), ignore, ignore)
+    await client.close()

@@ -19,8 +19,8 @@ LOOP = (
 
 
 def test_a_plain_endpoint_gets_the_standard_fields_alone():
-    wanted = make_request(messages=LOOP, tools=(TOOL,), thinking=True, priority=2, brake=1024)
-    body = PLAIN.build_body("gemma", wanted)
+    request = make_request(messages=LOOP, tools=(TOOL,), thinking=True, priority=2, max_thinking_tokens=1024)
+    body = PLAIN.build_body("gemma", request)
     assert set(body) == {
         "model",
         "messages",
@@ -32,25 +32,25 @@ def test_a_plain_endpoint_gets_the_standard_fields_alone():
     }
     assert body["stream_options"] == {"include_usage": True}
     assert not [message for message in body["messages"] if "reasoning" in message]
-    assert PLAIN.build_headers(wanted) == {}
+    assert PLAIN.build_headers(request) == {}
 
 
-async def test_the_client_speaks_the_dialect_it_is_given():
+async def test_the_client_uses_its_dialect():
     replay = ReplayServer([make_response("noon")])
     async with serve(replay.app) as url:
-        llm = ModelClient(f"{url}/v1", "gemma", SeatLimiter(1), dialect=PLAIN)
-        assert (await llm.call(make_request(messages=LOOP, thinking=True), ignore, ignore)).text == "noon"
-        await llm.close()
+        client = ModelClient(f"{url}/v1", "gemma", SeatLimiter(1), dialect=PLAIN)
+        assert (await client.call(make_request(messages=LOOP, thinking=True), ignore, ignore)).text == "noon"
+        await client.close()
     assert replay.requests == [PLAIN.build_body("gemma", make_request(messages=LOOP, thinking=True))]
     assert "x-session-id" not in replay.headers[0]
 
 
-def test_a_reply_goes_on_in_the_message_left_open():
+def test_a_reply_continues_an_unfinished_message():
     messages = (*LOOP, Message("assistant", "It is", reasoning="noon"))
-    body = VLLM.build_body("gemma", make_request(messages=messages, continues=True))
+    body = VLLM.build_body("gemma", make_request(messages=messages, continue_final_message=True))
     assert (body["continue_final_message"], body["add_generation_prompt"]) == (True, False)
     assert body["messages"][-1] == {"role": "assistant", "content": "It is", "reasoning": "noon"}
     assert "continue_final_message" not in VLLM.build_body("gemma", make_request(messages=messages))
     assert "continue_final_message" not in PLAIN.build_body(
-        "gemma", make_request(messages=messages, continues=True)
+        "gemma", make_request(messages=messages, continue_final_message=True)
     )

@@ -9,10 +9,13 @@ from bot.llm.seats import SeatLimiter
 
 
 class HeldCall:
-    """A call that holds its seat until it is let go."""
+    """A call that holds its seat until `done` is set."""
 
     def __init__(self, seats: SeatLimiter, lane: str, order: list[str], priority: int = 0) -> None:
-        self.seats, self.lane, self.order, self.priority = seats, lane, order, priority
+        self.seats = seats
+        self.lane = lane
+        self.order = order
+        self.priority = priority
         self.done = asyncio.Event()
 
     async def run(self) -> None:
@@ -28,7 +31,8 @@ async def run_pending_tasks() -> None:
 
 async def record_order(*requested: tuple[str, int]) -> str:
     """The order in which calls (lane, priority) get the only seat, which the first keeps until all wait."""
-    seats, order = SeatLimiter(1), list[str]()
+    seats = SeatLimiter(1)
+    order: list[str] = []
     calls = [HeldCall(seats, lane, order, priority) for lane, priority in requested]
     async with asyncio.TaskGroup() as tasks:
         for call in calls:
@@ -43,47 +47,46 @@ async def test_lanes_take_turns_however_much_one_of_them_queued():
     assert await record_order(*((lane, 0) for lane in "AAAAABBC")) == "AABCABAA"
 
 
-async def test_a_lower_number_goes_first_and_equals_keep_their_order():
+async def test_a_lower_priority_number_goes_first_and_equal_ones_keep_their_order():
     assert await record_order(("A", 0), ("B", 5), ("C", 0), ("D", -1), ("E", 5)) == "ADCBE"
 
 
-async def test_of_several_seats_one_is_never_taken_by_others_than_people():
-    seats, order = SeatLimiter(3), list[str]()
-    tasks_ = [HeldCall(seats, lane, order, TASKS_PRIORITY) for lane in "ABC"]
-    summary, person, other = (
-        HeldCall(seats, "S", order, SUMMARIES_PRIORITY),
-        HeldCall(seats, "P", order),
-        HeldCall(seats, "Q", order),
-    )
+async def test_of_several_seats_one_is_reserved_for_users():
+    seats = SeatLimiter(3)
+    order: list[str] = []
+    tasks = [HeldCall(seats, lane, order, TASKS_PRIORITY) for lane in "ABC"]
+    summary = HeldCall(seats, "S", order, SUMMARIES_PRIORITY)
+    user = HeldCall(seats, "P", order)
+    second_user = HeldCall(seats, "Q", order)
     async with asyncio.TaskGroup() as group:
-        for call in (*tasks_, summary):
+        for call in (*tasks, summary):
             group.create_task(call.run())
         await run_pending_tasks()
         assert (order, seats.has_free_seat) == (["A", "B"], True)
-        group.create_task(person.run())
+        group.create_task(user.run())
         await run_pending_tasks()
         assert (order, seats.has_free_seat) == (["A", "B", "P"], False)
-        group.create_task(other.run())
+        group.create_task(second_user.run())
         await run_pending_tasks()
         assert [seats.queue_position(lane) for lane in "QCS"] == [0, 1, 2]
-        tasks_[0].done.set()
+        tasks[0].done.set()
         await run_pending_tasks()
         assert order == ["A", "B", "P", "Q"]
-        person.done.set()
+        user.done.set()
         await run_pending_tasks()
         assert order[4:] == ["C"]
-        other.done.set()
+        second_user.done.set()
         await run_pending_tasks()
         assert order[4:] == ["C"]
-        tasks_[1].done.set()
+        tasks[1].done.set()
         await run_pending_tasks()
         assert order[4:] == ["C", "S"]
-        for call in (*tasks_, summary):
+        for call in (*tasks, summary):
             call.done.set()
     assert seats.has_free_seat
 
 
-async def test_a_single_seat_is_for_others_when_no_person_waits():
+async def test_a_single_seat_is_for_all_calls_if_no_user_waits():
     assert (
         await record_order(
             ("A", TASKS_PRIORITY),
@@ -96,8 +99,9 @@ async def test_a_single_seat_is_for_others_when_no_person_waits():
     )
 
 
-async def test_a_waiting_lane_knows_how_many_go_before_it():
-    seats, order = SeatLimiter(1), list[str]()
+async def test_a_waiting_lane_knows_how_many_are_ahead():
+    seats = SeatLimiter(1)
+    order: list[str] = []
     calls = [HeldCall(seats, lane, order) for lane in "ABBC"]
     low = HeldCall(seats, "D", order, priority=1)
     async with asyncio.TaskGroup() as tasks:
@@ -111,7 +115,8 @@ async def test_a_waiting_lane_knows_how_many_go_before_it():
 
 
 async def test_a_seat_granted_to_a_cancelled_call_is_passed_on():
-    seats, order = SeatLimiter(1), list[str]()
+    seats = SeatLimiter(1)
+    order: list[str] = []
     first, second, third = (HeldCall(seats, lane, order) for lane in "ABC")
     third.done.set()
     async with asyncio.TaskGroup() as tasks:
@@ -126,24 +131,23 @@ async def test_a_seat_granted_to_a_cancelled_call_is_passed_on():
     assert order == ["A", "C"]
 
 
-async def test_a_cancelled_waiter_gives_up_its_place_even_in_the_tick_in_which_a_seat_frees():
-    seats, order = SeatLimiter(1), list[str]()
+async def test_a_waiter_cancelled_in_the_tick_a_seat_is_freed_gives_up_its_place():
+    seats = SeatLimiter(1)
+    order: list[str] = []
     first, second, third = (HeldCall(seats, lane, order) for lane in "ABC")
     third.done.set()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(first.run())
-        waiting = tasks.create_task(second.run())
+        waiter = tasks.create_task(second.run())
         tasks.create_task(third.run())
         await run_pending_tasks()
         first.done.set()
-        waiting.cancel()
+        waiter.cancel()
     assert order == ["A", "C"]
 
 
 class SeatInvariants:
-    """Holds what is true of seats at any moment: people wait only where all are taken, the others leave them
-    one.
-    """
+    """Checks the invariants of seats: users wait only if all are taken, other calls leave them one."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -170,48 +174,50 @@ class SeatInvariants:
 
 
 @pytest.mark.parametrize("seed", range(60))
-async def test_never_more_than_the_seats_are_held_none_is_lost_and_nobody_starves(seed):
-    chance = random.Random(seed)
-    watch, cancelled = SeatInvariants(chance.randint(1, 4)), 0
+async def test_seats_are_never_exceeded_or_lost_and_no_lane_starves(seed):
+    rng = random.Random(seed)
+    invariants = SeatInvariants(rng.randint(1, 4))
+    cancelled = 0
     async with asyncio.TaskGroup() as tasks:
         running = []
         for _ in range(80):
-            priority = chance.choice([PEOPLE_PRIORITY, PEOPLE_PRIORITY, TASKS_PRIORITY, SUMMARIES_PRIORITY])
+            priority = rng.choice([PEOPLE_PRIORITY, PEOPLE_PRIORITY, TASKS_PRIORITY, SUMMARIES_PRIORITY])
             running.append(
-                tasks.create_task(watch.call(chance.choice("AAAABCD"), chance.randint(0, 5), priority))
+                tasks.create_task(invariants.call(rng.choice("AAAABCD"), rng.randint(0, 5), priority))
             )
-            for _ in range(chance.randint(0, 2)):
+            for _ in range(rng.randint(0, 2)):
                 await asyncio.sleep(0)
-            if chance.random() < 0.3:
-                cancelled += chance.choice(running).cancel()
-    assert watch.held.total() == 0
-    assert watch.finished.total() >= 80 - cancelled
-    assert all(watch.seats.queue_position(lane) is None for lane in "ABCD")
+            if rng.random() < 0.3:
+                cancelled += rng.choice(running).cancel()
+    assert invariants.held.total() == 0
+    assert invariants.finished.total() >= 80 - cancelled
+    assert all(invariants.seats.queue_position(lane) is None for lane in "ABCD")
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
-        for _ in range(watch.count):
-            tasks.create_task(watch.call("Z", 1, PEOPLE_PRIORITY))
-            tasks.create_task(watch.call("Z", 1, WARMUP_PRIORITY))
-    assert watch.finished["Z"] == 2 * watch.count
+        for _ in range(invariants.count):
+            tasks.create_task(invariants.call("Z", 1, PEOPLE_PRIORITY))
+            tasks.create_task(invariants.call("Z", 1, WARMUP_PRIORITY))
+    assert invariants.finished["Z"] == 2 * invariants.count
 
 
-async def test_a_lane_that_never_stops_asking_lets_others_in():
-    seats, order = SeatLimiter(1), list[str]()
+async def test_a_lane_with_endless_calls_lets_others_in():
+    seats = SeatLimiter(1)
+    order: list[str] = []
 
-    async def greedy() -> None:
+    async def call_often() -> None:
         for _ in range(20):
             async with seats.hold("A"):
                 order.append("A")
                 await asyncio.sleep(0)
 
-    async def other() -> None:
+    async def call_once() -> None:
         async with seats.hold("B"):
             order.append("B")
 
     async with asyncio.TaskGroup() as tasks:
         for _ in range(3):
-            tasks.create_task(greedy())
+            tasks.create_task(call_often())
         await run_pending_tasks()
         before = len(order)
-        tasks.create_task(other())
+        tasks.create_task(call_once())
     assert order.index("B") <= before + 2
     assert len(order) == 61

@@ -1,4 +1,4 @@
-"""The endpoint's other routes: what is read from them, and what is said when they are not there."""
+"""The endpoint's other routes: what is parsed from them, and the errors when they are missing."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from bot.errors import KeyRefused, ServerAway
 from bot.http_server import serve
-from bot.llm import server_api as server
+from bot.llm import server_api
 from bot.llm.server_api import ServedModel, ServerCounters, TypedReadResult
 from bot.sim.vllm.server import SimulatedEndpoint
 
@@ -27,47 +27,49 @@ MODELS = {
 
 @contextlib.asynccontextmanager
 async def serve_routes(**routes: Any) -> AsyncIterator[str]:
-    """An endpoint whose routes give these (status, body) pairs; yields its address with /v1."""
+    """An endpoint whose routes return these (status, body) pairs; yields its URL with /v1."""
 
-    def answer(given: tuple[int, Any]) -> Any:
+    def answer(response: tuple[int, Any]) -> Any:
         async def reply(request: Request) -> Response:
             if request.url.path.startswith("/v1") and request.headers.get("authorization") not in {
                 None,
                 "Bearer k",
             }:
                 return Response(json.dumps({"error": "Unauthorized"}), 401, media_type="application/json")
-            body = given[1] if isinstance(given[1], str) else json.dumps(given[1])
-            return PlainTextResponse(body, given[0])
+            status, body = response
+            if not isinstance(body, str):
+                body = json.dumps(body)
+            return PlainTextResponse(body, status)
 
         return reply
 
     paths = {"models": "/v1/models", "version": "/version", "health": "/health", "tokenize": "/tokenize"}
     paths["metrics"] = "/metrics"
     methods = ["GET", "POST"]
-    table = [Route(paths[name], answer(given), methods=methods) for name, given in routes.items()]
+    table = [Route(paths[name], answer(response), methods=methods) for name, response in routes.items()]
     async with serve(Starlette(routes=table)) as url:
         yield f"{url}/v1"
 
 
-async def test_models_are_named_with_their_context() -> None:
+async def test_models_are_listed_with_their_context() -> None:
     async with serve_routes(models=(200, MODELS)) as url:
-        assert await server.fetch_models(url, "k") == (
+        assert await server_api.fetch_models(url, "k") == (
             ServedModel("gemma4", 32768),
             ServedModel("other", None),
         )
 
 
-async def test_a_wrong_key_and_a_missing_one_are_told_apart() -> None:
+async def test_a_wrong_key_and_a_missing_one_get_different_errors() -> None:
     async with serve_routes(models=(401, {"error": "Unauthorized"})) as url:
         with pytest.raises(KeyRefused, match="wants a key"):
-            await server.fetch_models(url)
+            await server_api.fetch_models(url)
         with pytest.raises(KeyRefused, match="wants another key") as caught:
-            await server.fetch_models(url, "wrong-key")
+            await server_api.fetch_models(url, "wrong-key")
         assert "wrong-key" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "expected"),
     [
         ((503, ""), r"is not ready \(HTTP 503\)"),
         ((404, {"detail": "Not Found"}), "is no model endpoint"),
@@ -76,32 +78,32 @@ async def test_a_wrong_key_and_a_missing_one_are_told_apart() -> None:
         ((200, {"data": 5}), "is no model endpoint"),
     ],
 )
-async def test_what_is_no_endpoint_is_said(answer: tuple[int, Any], words: str) -> None:
+async def test_a_server_that_is_no_endpoint_is_reported(answer: tuple[int, Any], expected: str) -> None:
     async with serve_routes(models=answer) as url:
-        with pytest.raises(ServerAway, match=words):
-            await server.fetch_models(url)
+        with pytest.raises(ServerAway, match=expected):
+            await server_api.fetch_models(url)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/v1", "http://name.invalid/v1", "http://\x7f/v1"])
-async def test_an_address_where_nothing_answers_is_said(url: str) -> None:
+async def test_a_url_without_a_server_is_reported(url: str) -> None:
     with pytest.raises(ServerAway, match="Nothing answers at"):
-        await server.fetch_models(url)
-    assert not await server.check_health(url)
+        await server_api.fetch_models(url)
+    assert not await server_api.check_health(url)
 
 
-async def test_the_version_is_read_or_unknown() -> None:
+async def test_the_version_is_known_or_none() -> None:
     async with serve_routes(version=(200, {"version": "0.33.0"})) as url:
-        assert await server.fetch_version(url) == "0.33.0"
+        assert await server_api.fetch_version(url) == "0.33.0"
     async with serve_routes(version=(200, {"version": None})) as url:
-        assert await server.fetch_version(url) is None
+        assert await server_api.fetch_version(url) is None
     async with serve_routes() as url:
-        assert await server.fetch_version(url) is None
+        assert await server_api.fetch_version(url) is None
 
 
 @pytest.mark.parametrize(("status", "up"), [(200, True), (404, True), (503, False), (500, False)])
-async def test_health_is_up_unless_the_server_says_otherwise(status: int, up: bool) -> None:
+async def test_a_server_is_healthy_unless_it_says_otherwise(status: int, up: bool) -> None:
     async with serve_routes(health=(status, "")) as url:
-        assert await server.check_health(url) is up
+        assert await server_api.check_health(url) is up
 
 
 PROMPT = {
@@ -114,9 +116,9 @@ PROMPT = {
 async def test_a_prompt_is_counted_as_a_call_sends_it() -> None:
     endpoint = SimulatedEndpoint(api_key="k")
     async with serve(endpoint.app) as url, httpx.AsyncClient(headers={"authorization": "Bearer k"}) as http:
-        counted = await server.tokenize(f"{url}/v1", "k", PROMPT)
+        count = await server_api.tokenize(f"{url}/v1", "k", PROMPT)
         await http.post(f"{url}/v1/chat/completions", json={**PROMPT, "max_tokens": 5})
-    assert counted == endpoint.requests[0].prompt_tokens
+    assert count == endpoint.requests[0].prompt_tokens
 
 
 @pytest.mark.parametrize(
@@ -129,30 +131,26 @@ async def test_a_prompt_is_counted_as_a_call_sends_it() -> None:
         (200, []),
     ],
 )
-async def test_a_prompt_that_cannot_be_counted_is_not(answer: tuple[int, Any]) -> None:
+async def test_a_prompt_that_cannot_be_counted_has_no_count(answer: tuple[int, Any]) -> None:
     async with serve_routes(tokenize=answer) as url:
-        assert await server.tokenize(url, None, PROMPT) is None
+        assert await server_api.tokenize(url, None, PROMPT) is None
 
 
-async def test_a_server_that_takes_its_time_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "QUICK_SECONDS", 0.02)
+async def test_a_slow_server_is_not_waited_for() -> None:
+    question = {"state": "x", "questions": {"a": {"type": "noul"}}}
     endpoint = SimulatedEndpoint()
     async with serve(endpoint.app) as url:
         endpoint.hold()
-        assert (
-            await server.ask_typed_questions(
-                f"{url}/v1", None, {"state": "x", "questions": {"a": {"type": "noul"}}}
-            )
-            == TypedReadResult()
-        )
+        result = await server_api.ask_typed_questions(f"{url}/v1", None, question, timeout_seconds=0.02)
+        assert result == TypedReadResult()
         endpoint.release()
-    assert await server.tokenize("http://127.0.0.1:9/v1", None, PROMPT) is None
+    assert await server_api.tokenize("http://127.0.0.1:9/v1", None, PROMPT, timeout_seconds=0.02) is None
 
 
-async def test_what_is_encrypted_is_verified() -> None:
+async def test_certificates_are_verified() -> None:
     async with serve_routes(version=(200, {"version": "0.33.0"})) as url:
         with pytest.raises(ServerAway, match="Nothing answers at https://"):
-            await server.fetch_version(url.replace("http://", "https://"))
+            await server_api.fetch_version(url.replace("http://", "https://"))
 
 
 PAGE = """# HELP vllm:prompt_tokens_total Number of prefill tokens processed.
@@ -168,39 +166,39 @@ vllm:diffusion_num_committed_tokens_total{engine="0"} 1e999
 """
 
 
-async def test_counters_are_added_up_over_engines_and_labels() -> None:
+async def test_counters_are_summed_over_engines_and_labels() -> None:
     async with serve_routes(metrics=(200, PAGE)) as url:
-        assert await server.fetch_counters(url, "k") == ServerCounters(1507, None, 12, 3, None, 0)
+        assert await server_api.fetch_counters(url, "k") == ServerCounters(1507, None, 12, 3, None, 0)
 
 
 @pytest.mark.parametrize("answer", [(404, PAGE), (200, "python_info 1.0"), (200, "")])
-async def test_a_server_without_such_counters_is_told_apart(answer: tuple[int, str]) -> None:
+async def test_a_server_without_such_counters_has_none(answer: tuple[int, str]) -> None:
     async with serve_routes(metrics=answer) as url:
-        assert await server.fetch_counters(url) is None
+        assert await server_api.fetch_counters(url) is None
 
 
-async def test_counters_of_nobody_are_unknown() -> None:
-    assert await server.fetch_counters("http://127.0.0.1:9/v1") is None
+async def test_counters_without_a_server_are_unknown() -> None:
+    assert await server_api.fetch_counters("http://127.0.0.1:9/v1") is None
 
 
-async def test_a_sample_that_is_no_number_counts_as_nothing() -> None:
+async def test_a_sample_that_is_no_number_counts_as_zero() -> None:
     async with serve_routes(metrics=(200, "vllm:prompt_tokens_total 1.2.3")) as url:
-        assert await server.fetch_counters(url) == ServerCounters(0)
+        assert await server_api.fetch_counters(url) == ServerCounters(0)
 
 
-async def test_the_simulator_counts_as_it_is_read() -> None:
+async def test_the_counters_of_the_simulator_are_parsed() -> None:
     async with serve(SimulatedEndpoint().app) as url:
-        assert await server.fetch_counters(f"{url}/v1") == ServerCounters(0, 0, 0, 0, 0, 0)
+        assert await server_api.fetch_counters(f"{url}/v1") == ServerCounters(0, 0, 0, 0, 0, 0)
 
 
-async def test_certificates_are_checked_however_the_address_is_written(monkeypatch: pytest.MonkeyPatch):
+async def test_certificates_are_checked_however_the_scheme_is_written(monkeypatch: pytest.MonkeyPatch):
     contexts: list[ssl.SSLContext] = []
 
     def certificates() -> ssl.SSLContext:
         contexts.append(ssl.create_default_context())
         return contexts[-1]
 
-    monkeypatch.setattr(server, "_certificates", certificates)
+    monkeypatch.setattr(server_api, "_certificates", certificates)
     with pytest.raises(ServerAway):
-        await server.fetch_version("HTTPS://127.0.0.1:9")
+        await server_api.fetch_version("HTTPS://127.0.0.1:9")
     assert len(contexts) == 1

@@ -1,4 +1,4 @@
-"""Whatever a server sends as a chunk, it is read or refused, and what was read can be judged and stored."""
+"""Any chunk of a server is read or refused, and the reply can be parsed and stored."""
 
 import json
 from typing import Any
@@ -32,9 +32,9 @@ def partial_dicts(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 function = partial_dicts(name=st.sampled_from(["clock", "calculate"]), arguments=st.just("{}"))
-piece = partial_dicts(id=st.just("a"), index=st.integers(0, 2), function=function)
+call_fragment = partial_dicts(id=st.just("a"), index=st.integers(0, 2), function=function)
 delta = partial_dicts(
-    content=st.just("Hi."), reasoning=st.just("Hm."), tool_calls=st.lists(piece, max_size=3)
+    content=st.just("Hi."), reasoning=st.just("Hm."), tool_calls=st.lists(call_fragment, max_size=3)
 )
 choice = partial_dicts(delta=delta, finish_reason=st.sampled_from(["stop", "length", "tool_calls"]))
 details = partial_dicts(cached_tokens=st.integers(0, 9), reasoning_tokens=st.integers(0, 9))
@@ -51,14 +51,14 @@ chunk = partial_dicts(
 
 
 @given(st.lists(chunk, max_size=3))
-def test_any_chunks_are_read_or_refused_and_can_be_judged_and_stored(chunks: list[Any]):
-    reading = StreamAccumulator(make_epoch_clock())
-    for one in chunks:
+def test_any_chunks_are_read_or_refused_and_the_reply_can_be_parsed_and_stored(chunks: list[Any]):
+    accumulator = StreamAccumulator(make_epoch_clock())
+    for chunk_ in chunks:
         try:
-            reading.add_chunk(one)
+            accumulator.add_chunk(chunk_)
         except ValueError:
             break
-    reply = reading.build_reply()
+    reply = accumulator.build_reply()
     assert isinstance(reply.finish_reason, str | None)
     parse_reply(reply, TOOLS)
     assert all(is_storable(value) for value in _to_columns(reply).values())
@@ -72,9 +72,9 @@ def is_storable(value: object) -> bool:
     return value is None or isinstance(value, float)
 
 
-def test_counts_that_are_no_counts_are_unknown_not_zero():
-    reading = StreamAccumulator(make_epoch_clock())
-    reading.add_chunk({"choices": [], "usage": {"prompt_tokens": True, "completion_tokens": -3}})
-    used = reading.build_reply().usage
-    assert (used.prompt_tokens, used.completion_tokens, used.cached_tokens) == (None, None, None)
-    assert json.dumps(_to_columns(reading.build_reply()))
+def test_invalid_counts_are_unknown_not_zero():
+    accumulator = StreamAccumulator(make_epoch_clock())
+    accumulator.add_chunk({"choices": [], "usage": {"prompt_tokens": True, "completion_tokens": -3}})
+    usage_ = accumulator.build_reply().usage
+    assert (usage_.prompt_tokens, usage_.completion_tokens, usage_.cached_tokens) == (None, None, None)
+    assert json.dumps(_to_columns(accumulator.build_reply()))

@@ -1,5 +1,4 @@
-"""How well a message fits the tools on offer: words brought to a comparable form, and a small trained model.
-Pure.
+"""Matches a message against the tools offered: text features and a small trained model. Pure.
 
-Learns nothing of people; its lists and weights are files beside the code, read once.
+Learns nothing about users; its word lists and weights are files beside the code, read once.
 """

@@ -1,7 +1,6 @@
-"""A small model of whether a message needs the tools it fits: two logistic judgements, and the lower one
-counts.
+"""A small classifier of whether a message needs the tools it matches: the lower of two logistic models.
 
-Pure apart from reading the shipped `weights.json` once; `canvasgram bench thinking --train` writes that file.
+Pure apart from reading the shipped `weights.json` once; `python -m tests.training.thinking` writes that file.
 """
 
 import json
@@ -10,21 +9,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class LogisticModel:
-    """One logistic judgement: features by name as (mean, weight); one that a message lacks counts as its
-    mean.
-    """
+    """A logistic model: features by name as (mean, weight); a missing feature counts as its mean."""
 
     bias: float
     features: Mapping[str, tuple[float, float]]
 
     def compute_logit(self, values: Mapping[str, float]) -> float:
-        """How much speaks for it; 0 is even."""
+        """The log odds; 0 is even."""
         logit = self.bias
-        for name, (mean, weight) in self.features.items():  # a loop, since a sum of terms takes twice as long
+        for name, (mean, weight) in self.features.items():  # sum() takes twice as long
             if name in values:
                 logit += (values[name] - mean) * weight
         return logit
@@ -32,10 +30,10 @@ class LogisticModel:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """`near`: is a tool on offer near the matter at all; `right`: would it do just this, with what it is
-    given.
+    """The trained models, and the probabilities from which a message in English, or not, needs tools.
 
-    `threshold` and `abroad` are the probabilities from which a message in English, or not, needs tools.
+    near: whether a tool offered has anything to do with the message.
+    right: whether it would do exactly this, with the values the message gives.
     """
 
     near: LogisticModel
@@ -48,49 +46,48 @@ class Weights:
         return to_probability(min(self.near.compute_logit(values), self.right.compute_logit(values)))
 
     def threshold_for(self, is_english: bool) -> float:
-        """The probability from which tools are taken to be needed."""
+        """The probability from which tools count as needed."""
         if is_english:
             return self.threshold
         return self.non_english_threshold
 
 
 def to_probability(logit: float) -> float:
-    """A logit as a probability; extremes stay short of 0 and 1."""
+    """A logit as a probability, never exactly 0 or 1."""
     return 1 / (1 + math.exp(-max(-30.0, min(30.0, logit))))
 
 
 @cache
 def load_weights() -> Weights:
-    """The weights that come with the house."""
-    return parse_weights(
-        files("bot.agent.tool_matching").joinpath("weights.json").read_text(encoding="utf-8")
-    )
+    """The shipped weights."""
+    path = files("bot.agent.tool_matching").joinpath("weights.json")
+    return parse_weights(path.read_text(encoding="utf-8"))
 
 
 def parse_weights(text: str) -> Weights:
-    """Weights as `to_json` writes them. Raises ValueError or KeyError for anything else."""
+    """Read weights as `format_weights` writes them. Raises ValueError or KeyError for anything else."""
     body = json.loads(text)
-    near, right = (
-        LogisticModel(
-            body[name]["bias"],
-            {key: (mean, weight) for key, (mean, weight) in body[name]["features"].items()},
-        )
-        for name in ("near", "right")
-    )
+    near = _parse_model(body["near"])
+    right = _parse_model(body["right"])
     return Weights(near, right, body["threshold"], body["abroad"])
 
 
+def _parse_model(body: Mapping[str, Any]) -> LogisticModel:
+    features = {name: (mean, weight) for name, (mean, weight) in body["features"].items()}
+    return LogisticModel(body["bias"], features)
+
+
 def format_weights(weights: Weights) -> str:
-    """The same as text, a feature a line, rounded to what matters."""
+    """Weights as JSON, one feature a line, rounded to the digits that matter."""
     body = {
         "threshold": round(weights.threshold, 3),
         "abroad": round(weights.non_english_threshold, 3),
-        "near": _to_plain(weights.near),
-        "right": _to_plain(weights.right),
+        "near": _model_to_json(weights.near),
+        "right": _model_to_json(weights.right),
     }
     return json.dumps(body, indent=1, sort_keys=True) + "\n"
 
 
-def _to_plain(model: LogisticModel) -> dict[str, object]:
-    numbers = {name: [round(mean, 4), round(weight, 4)] for name, (mean, weight) in model.features.items()}
-    return {"bias": round(model.bias, 4), "features": numbers}
+def _model_to_json(model: LogisticModel) -> dict[str, object]:
+    features = {name: [round(mean, 4), round(weight, 4)] for name, (mean, weight) in model.features.items()}
+    return {"bias": round(model.bias, 4), "features": features}

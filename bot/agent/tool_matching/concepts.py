@@ -1,6 +1,6 @@
-"""Which words mean something near, in English and from other languages into it.
+"""Related words: which English ones mean something similar, and what words of other languages are in English.
 
-Pure apart from reading `concepts.txt` once: made for what people ask assistants for, not a dictionary.
+Pure apart from reading `concepts.txt` once. The list is for requests to assistants, it is no dictionary.
 """
 
 import re
@@ -12,17 +12,15 @@ from importlib.resources import files
 from bot.agent.tool_matching.stems import is_common_english, is_foreign_stop_word, split_words, stem
 
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
-_MAX_UNSPACED_SIGNS = 8  # signs of an entry that are looked up in writing without spaces
-_MAX_WHOLE_WORD_LETTERS = 3  # letters up to which an entry is a whole word; longer ones are beginnings
+_MAX_UNSPACED_CHARS = 8  # characters of the longest entry in scripts without spaces
+_MAX_WHOLE_WORD_LETTERS = 3  # letters up to which an entry is a whole word; longer entries are prefixes
 _ARTICLE = re.compile(r"^(?:[وفبلك]?ال|[وفبل](?=\w{3}))")
 _MIN_ENGLISH_SHARE = 0.2  # share of everyday English words from which a text counts as English
 
 
 @dataclass(frozen=True, slots=True)
 class Concepts:
-    """`near` gives the stems that mean something alike, `named` the English name of an idea by foreign
-    beginning.
-    """
+    """Stems that mean something similar, by stem; and the English name of a concept, by foreign prefix."""
 
     related_stems: Mapping[str, frozenset[str]]
     english_names: Mapping[str, str]
@@ -31,41 +29,38 @@ class Concepts:
 @cache
 def load_concepts() -> Concepts:
     """The shipped list."""
-    return parse_concepts(
-        files("bot.agent.tool_matching").joinpath("concepts.txt").read_text(encoding="utf-8")
-    )
+    path = files("bot.agent.tool_matching").joinpath("concepts.txt")
+    return parse_concepts(path.read_text(encoding="utf-8"))
 
 
 def parse_concepts(text: str) -> Concepts:
-    """Ideas, one a line: English words, a colon, how words for it begin elsewhere; `#` begins a remark."""
-    near: dict[str, frozenset[str]] = {}
-    named: dict[str, str] = {}
+    """Read concepts, one a line: English words, a colon, prefixes of foreign words; `#` begins a remark."""
+    related_stems: dict[str, frozenset[str]] = {}
+    english_names: dict[str, str] = {}
     for line in text.splitlines():
         if not line.strip() or line.startswith("#"):
             continue
-        english, _, others = line.partition(":")
-        alike = frozenset(map(stem, split_words(english)))
-        for one in alike:
-            near[one] = near.get(one, frozenset()) | (alike - {one})
-        for word in split_words(others):
-            named.setdefault(word, english.split()[0])
-    return Concepts(near, named)
+        english, _, foreign = line.partition(":")
+        stems = frozenset(map(stem, split_words(english)))
+        for key in stems:
+            related_stems[key] = related_stems.get(key, frozenset()) | (stems - {key})
+        for prefix in split_words(foreign):
+            english_names.setdefault(prefix, english.split()[0])
+    return Concepts(related_stems, english_names)
 
 
 def is_english(message_words: Iterable[str]) -> bool:
-    """Whether words are likely English: many are everyday words of it, and more than are small words
-    elsewhere.
-    """
-    letters = [word for word in message_words if not word[0].isdigit()]
-    if not letters:
+    """Whether words are likely English: many are common in it, fewer are foreign stop words."""
+    letter_words = [word for word in message_words if not word[0].isdigit()]
+    if not letter_words:
         return True
-    here = sum(map(is_common_english, letters))
-    elsewhere = sum(map(is_foreign_stop_word, letters))
-    return here > elsewhere and here >= _MIN_ENGLISH_SHARE * len(letters)
+    english_count = sum(map(is_common_english, letter_words))
+    foreign_count = sum(map(is_foreign_stop_word, letter_words))
+    return english_count > foreign_count and english_count >= _MIN_ENGLISH_SHARE * len(letter_words)
 
 
 def find_english_names(message_words: Iterable[str], concepts: Concepts) -> list[str]:
-    """English names of the ideas that words of other languages stand for, in their order."""
+    """English names of the concepts that words of other languages stand for, in their order."""
     return [name for word in message_words for name in _match_names(word, concepts.english_names)]
 
 
@@ -87,10 +82,13 @@ def _match_names(word: str, names: Mapping[str, str]) -> Iterator[str]:
 
 def _match_unspaced(run: str, names: Mapping[str, str]) -> Iterator[str]:
     """The longest entries of a run without spaces, from left to right."""
-    at = 0
-    while at < len(run):
-        lengths = range(min(_MAX_UNSPACED_SIGNS, len(run) - at), 0, -1)
-        length = next((one for one in lengths if run[at : at + one] in names), 0)
-        if length:
-            yield names[run[at : at + length]]
-        at += length or 1
+    position = 0
+    while position < len(run):
+        lengths = range(min(_MAX_UNSPACED_CHARS, len(run) - position), 0, -1)
+        entries = (run[position : position + length] for length in lengths)
+        entry = next((entry for entry in entries if entry in names), None)
+        if entry is None:
+            position += 1
+        else:
+            yield names[entry]
+            position += len(entry)

@@ -1,6 +1,5 @@
-"""What a message holds by itself: its words, numbers and names, how it asks, and whether it is English. Pure."""
+"""The features of a message: words, numbers and names, form of the sentence, English or not. Pure."""
 
-import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from bot.agent.tool_matching.stems import (
     weigh_word,
 )
 
-MAX_CHARS = 2000  # characters that are looked at: more would cost time and tell nothing new
+MAX_CHARS = 2000  # characters that count: more would cost time and add nothing
 
 _NUMBER = re.compile(r"\d[\d.,:/]*")
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z]\w+")
@@ -26,15 +25,19 @@ _NUMBER_WORD = re.compile(
     "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|million|dozen"
 )
 _QUESTION = re.compile("what|who|which|when|where|why|how")
-# What signs stand for, in the words tools have for it; they count only where a tool has them.
+# What some patterns stand for, in the words of tools; these count only where a tool has them.
 _MONEY = r"\b(?:dollars?|euros?|pounds?|yen|francs?|yuan|rupees?|pesos?|USD|EUR|GBP|JPY|CHF|CNY|INR)\b"
-_UNIT = r"\b(?:miles?|km|kilomet(?:er|re)s?|met(?:er|re)s?|feet|foot|inch(?:es)?|cm|lbs?|kg|kilos?|celsius|fahrenheit)\b"
+_UNIT = (
+    r"\b(?:miles?|km|kilomet(?:er|re)s?|met(?:er|re)s?|feet|foot|inch(?:es)?|cm|lbs?|kg|kilos?|"
+    r"celsius|fahrenheit)\b"
+)
 _HINTS = (
     (rf"{_MONEY}.*{_MONEY}", "convert currency exchange"),
     (rf"{_UNIT}.*{_UNIT}", "convert unit"),
     (r"https?://|\bwww\.|\b[\w-]+\.(?:com|org|net|io|de|fr|ru|cn|jp)\b", "web website url page link"),
     (
-        r"\d\s*[-+*/×÷^]\s*\d|\d\s*%|%\s*\d|√|\b(?:square root|divided by|multiplied by|\d (?:plus|minus|times))\b",
+        r"\d\s*[-+*/×÷^]\s*\d|\d\s*%|%\s*\d|√|"
+        r"\b(?:square root|divided by|multiplied by|\d (?:plus|minus|times))\b",
         "arithmetic expression percent",
     ),
     (r"[€$£¥₽₺]|\b(?:USD|EUR|GBP|JPY|CHF|CNY|RUB|INR|TRY)\b", "currency money"),
@@ -45,7 +48,7 @@ _HINTS = (
     (r"\b(?:get|go|drive|travel|walk|cycle) from .+ to ", "route direction"),
     (r"\b\d{4}-\d\d-\d\d\b|\b(?:tomorrow|tonight|next (?:week|month)|\w{3,6}day)\b", "calendar schedule"),
 )
-_SURE_STEMS = frozenset(map(stem, ("url", "arithmetic")))  # a sign for them is enough
+_SURE_STEMS = frozenset(map(stem, ("url", "arithmetic")))  # a pattern for one of them is enough
 _VAGUE = re.compile(
     "best|most|why|meaning|difference|cause|steps|better"
 )  # asked of the world, not of a tool
@@ -53,12 +56,16 @@ _VAGUE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class MessageFeatures:
-    """One message. `stems` weigh what they tell; `forms` describe the sentence, empty where it is not
-    English.
+    """What is known of one message.
 
-    `hints` are stems that only count where tools have them; one of the `sure` is enough there. `order`: it
-    begins with something to be done, `seeks`: with something to be found out. `readable`: something in it can
-    be held against English descriptions.
+    stems: with their weights, 0 to 1.
+    sentence_features: numbers for the classifier; empty where the message is not English.
+    hints: stems that count only where a tool has them.
+    sure_hints: of these, those of which one alone is enough.
+    number_count, value_count: numbers; and numbers, names and quoted texts together.
+    is_readable: something in it can be compared with English descriptions.
+    begins_with_command: with something to do.
+    begins_with_search: with something to find out.
     """
 
     stems: Mapping[str, float]
@@ -74,35 +81,40 @@ class MessageFeatures:
 
     @property
     def is_question(self) -> bool:
-        """Whether it begins with a question word of English."""
+        """Whether it begins with an English question word."""
         return self.sentence_features.get("question", 0.0) > 0
 
 
 def extract_features(text: str, concepts: Concepts | None = None) -> MessageFeatures:
-    """Look at the newest message of a person."""
+    """Extract the features of a user's newest message."""
     text = text[:MAX_CHARS]
-    found = split_words(text)
-    numbers = len(_NUMBER.findall(text)) + sum(_NUMBER_WORD.fullmatch(word) is not None for word in found)
-    capitals = len(_NAME.findall(text))
-    quoted = len(_QUOTED.findall(text))
-    givens = numbers + capitals + quoted
-    hints = frozenset(one for pattern, meant in _compile_hints() if pattern.search(text) for one in meant)
-    if is_english(found):
-        forms = _describe_sentence(found, numbers, capitals, quoted)
-        held = (weigh_stems(found), forms, hints, hints & _SURE_STEMS, numbers, givens, bool(found))
+    message_words = split_words(text)
+    hints = frozenset(hint for pattern, stems in _compile_hints() if pattern.search(text) for hint in stems)
+    counts = _count_values(text, message_words)
+    if is_english(message_words):
         return MessageFeatures(
-            *held,
+            stems=weigh_stems(message_words),
+            sentence_features=_describe_sentence(message_words, counts),
+            hints=hints,
+            sure_hints=hints & _SURE_STEMS,
+            number_count=counts.numbers,
+            value_count=counts.values,
+            is_readable=bool(message_words),
             is_english=True,
-            begins_with_command=_begins_with(found, is_command_word),
-            begins_with_search=_begins_with(found, is_search_word),
+            begins_with_command=_begins_with(message_words, is_command_word),
+            begins_with_search=_begins_with(message_words, is_search_word),
         )
-    names = find_english_names(found, concepts or load_concepts())
-    # A foreign word that is no name of anything would only seem left over, and a small one is no name.
-    perhaps = hints | weigh_stems(word for word in found if not is_foreign_stop_word(word)).keys()
-    readable = bool(names or hints)
-    held = (weigh_stems(names), {}, perhaps, hints & _SURE_STEMS, numbers, givens, readable)
+    names = find_english_names(message_words, concepts or load_concepts())
+    # A foreign word that names no concept would only seem left over; a stop word is not the name of anything.
+    unknown_stems = weigh_stems(word for word in message_words if not is_foreign_stop_word(word)).keys()
     return MessageFeatures(
-        *held,
+        stems=weigh_stems(names),
+        sentence_features={},
+        hints=hints | unknown_stems,
+        sure_hints=hints & _SURE_STEMS,
+        number_count=counts.numbers,
+        value_count=counts.values,
+        is_readable=bool(names or hints),
         is_english=False,
         begins_with_command=_begins_with(names, is_command_word),
         begins_with_search=_begins_with(names, is_search_word),
@@ -110,36 +122,53 @@ def extract_features(text: str, concepts: Concepts | None = None) -> MessageFeat
 
 
 def weigh_stems(message_words: Iterable[str]) -> dict[str, float]:
-    """Stems of the words that can tell something, with what they weigh."""
-    told: dict[str, float] = {}
+    """Stems of the words that say something, with their weights."""
+    weights: dict[str, float] = {}
     for word in message_words:
-        if worth := weigh_word(word):
-            short = stem(word)
-            told[short] = max(worth, told.get(short, 0.0))
-    return told
+        weight = weigh_word(word)
+        if weight:
+            word_stem = stem(word)
+            weights[word_stem] = max(weight, weights.get(word_stem, 0.0))
+    return weights
+
+
+@dataclass(frozen=True, slots=True)
+class _ValueCounts:
+    numbers: int
+    names: int
+    quoted: int
+
+    @property
+    def values(self) -> int:
+        return self.numbers + self.names + self.quoted
+
+
+def _count_values(text: str, message_words: list[str]) -> _ValueCounts:
+    number_words = sum(_NUMBER_WORD.fullmatch(word) is not None for word in message_words)
+    numbers = len(_NUMBER.findall(text)) + number_words
+    return _ValueCounts(numbers, names=len(_NAME.findall(text)), quoted=len(_QUOTED.findall(text)))
 
 
 def _begins_with(message_words: list[str], is_kind: Callable[[str], bool]) -> bool:
-    """Whether the first word that says something is of this kind."""
-    return any(map(is_kind, itertools.islice((word for word in message_words if not is_stop_word(word)), 1)))
+    """Whether the first word that is no stop word is of this kind."""
+    first_word = next((word for word in message_words if not is_stop_word(word)), None)
+    return first_word is not None and is_kind(first_word)
 
 
 @cache
 def _compile_hints() -> tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]:
     return tuple(
-        (re.compile(pattern, re.IGNORECASE), tuple(map(stem, meant.split()))) for pattern, meant in _HINTS
+        (re.compile(pattern, re.IGNORECASE), tuple(map(stem, meaning.split()))) for pattern, meaning in _HINTS
     )
 
 
-def _describe_sentence(
-    message_words: list[str], numbers: int, capitals: int, quoted: int
-) -> dict[str, float]:
+def _describe_sentence(message_words: list[str], counts: _ValueCounts) -> dict[str, float]:
     first = message_words[0] if message_words else ""
     return {
-        "numbers": min(numbers, 4) / 4,
-        "names": min(capitals, 4) / 4,
-        "quoted": float(quoted > 0),
-        "given": float(numbers + capitals + quoted > 0),
+        "numbers": min(counts.numbers, 4) / 4,
+        "names": min(counts.names, 4) / 4,
+        "quoted": float(counts.quoted > 0),
+        "given": float(counts.values > 0),
         "question": float(_QUESTION.fullmatch(first) is not None),
         "how": float(first == "how"),
         "who": float(first == "who"),

@@ -1,6 +1,4 @@
-"""The tools of a turn as a message is held against them: an index by stem, worked out once a set of tools.
-Pure.
-"""
+"""The index of a turn's tools by stem, to match messages against; built once for a set of tools. Pure."""
 
 import math
 from collections import Counter, defaultdict
@@ -16,11 +14,11 @@ T = TypeVar("T")
 ThinkingNeed = Literal["never", "may", "needs"]
 
 TITLE, DESCRIPTION, FIELDS, NOTES, CHOICES = range(5)
-PREFIX_LETTERS = 5  # letters by which two stems are loosely alike
+PREFIX_LETTERS = 5  # letters that two stems must share to count as alike
 
 
 class MatchableTool(Protocol):
-    """What a tool says of itself; `tools.base.Tool` does."""
+    """What is needed of a tool; `tools.base.Tool` has it."""
 
     @property
     def name(self) -> str: ...
@@ -34,7 +32,7 @@ class MatchableTool(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToolProfile:
-    """One tool: how many numbers, texts and arguments it needs. `totals`: weight of its words by section."""
+    """One tool: how many numbers, texts and arguments it requires, and the weight of its words by section."""
 
     name: str
     thinking: ThinkingNeed
@@ -46,8 +44,9 @@ class ToolProfile:
 
 
 class Posting(NamedTuple):
-    """Where a stem stands: in which tool and section, and what it weighs there. Of many tools there are
-    thousands.
+    """An occurrence of a stem: in which tool and section, and its weight there.
+
+    A tuple, since there are thousands of them where tools are many.
     """
 
     tool_number: int
@@ -57,10 +56,12 @@ class Posting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ToolIndex:
-    """Some tools, offered together. `rarity` (0 to 1) is least for stems that all of them have.
+    """Some tools, offered together.
 
-    `alike` gives the stems that begin as a stem does, `near` those of names and descriptions that mean
-    something near.
+    postings: occurrences of each stem.
+    rarity: of each stem, 0 to 1; least for stems that all tools have.
+    by_prefix: the stems that begin with the same PREFIX_LETTERS letters.
+    related_stems: by stem, stems of names and descriptions that mean something similar.
     """
 
     tools: tuple[ToolProfile, ...]
@@ -71,37 +72,42 @@ class ToolIndex:
 
 
 def build_index(tools: Iterable[MatchableTool], concepts: Concepts | None = None) -> ToolIndex:
-    """Make the offer of these tools; keep it as long as they are offered."""
-    shown = list(tools)
-    parts = [_split_sections(tool) for tool in shown]
-    rarity = _compute_rarity(parts)
-    spots: dict[str, list[Posting]] = defaultdict(list)
-    for number, sections in enumerate(parts):
-        for section, part in enumerate(sections):
-            for one, weight in part.items():
-                spots[one].append(Posting(number, section, weight * rarity[one]))
-    alike: dict[str, list[str]] = defaultdict(list)
-    near: dict[str, list[str]] = defaultdict(list)
-    relatives = (concepts or load_concepts()).related_stems
-    for one, places in spots.items():
-        if len(one) >= PREFIX_LETTERS:
-            alike[one[:PREFIX_LETTERS]].append(one)
-        if any(spot.section <= DESCRIPTION for spot in places):
-            for other in relatives.get(one, ()):
-                near[other].append(one)
-    return ToolIndex(
-        tuple(_build_profile(tool, sections, rarity) for tool, sections in zip(shown, parts, strict=True)),
-        _freeze(spots),
-        rarity,
-        _freeze(alike),
-        _freeze(near),
-    )
+    """Build the index of these tools; keep it as long as they are offered."""
+    tools = list(tools)
+    tool_sections = [_split_sections(tool) for tool in tools]
+    rarity = _compute_rarity(tool_sections)
+    postings = _list_postings(tool_sections, rarity)
+    by_prefix: dict[str, list[str]] = defaultdict(list)
+    related_stems: dict[str, list[str]] = defaultdict(list)
+    concept_stems = (concepts or load_concepts()).related_stems
+    for stem, stem_postings in postings.items():
+        if len(stem) >= PREFIX_LETTERS:
+            by_prefix[stem[:PREFIX_LETTERS]].append(stem)
+        if any(posting.section <= DESCRIPTION for posting in stem_postings):
+            for related in concept_stems.get(stem, ()):
+                related_stems[related].append(stem)
+    profiles = [
+        _build_profile(tool, sections, rarity) for tool, sections in zip(tools, tool_sections, strict=True)
+    ]
+    return ToolIndex(tuple(profiles), _freeze(postings), rarity, _freeze(by_prefix), _freeze(related_stems))
+
+
+def _list_postings(
+    tool_sections: Sequence[Sequence[Mapping[str, float]]], rarity: Mapping[str, float]
+) -> dict[str, list[Posting]]:
+    postings: dict[str, list[Posting]] = defaultdict(list)
+    for number, sections in enumerate(tool_sections):
+        for section, weights in enumerate(sections):
+            for stem, weight in weights.items():
+                postings[stem].append(Posting(number, section, weight * rarity[stem]))
+    return postings
 
 
 def _split_sections(tool: MatchableTool) -> tuple[dict[str, float], ...]:
+    """The stems of each section with their weights, in the order of TITLE to CHOICES."""
     fields = _list_fields(tool)
     notes = " ".join(str(field.get("description", "")) for field in fields.values())
-    choices = " ".join(str(one) for field in fields.values() for one in _list_choices(field))
+    choices = " ".join(str(choice) for field in fields.values() for choice in _list_choices(field))
     texts = (tool.name, tool.description, " ".join(fields), notes, choices)
     return tuple(weigh_stems(split_words(text)) for text in texts)
 
@@ -114,17 +120,20 @@ def _list_fields(tool: MatchableTool) -> dict[str, Mapping[str, Any]]:
 
 
 def _list_choices(field: Mapping[str, Any]) -> Sequence[Any]:
-    inner = field.get("items")
-    choices = field.get("enum") or (inner.get("enum") if isinstance(inner, Mapping) else None)
+    choices = field.get("enum")
+    items = field.get("items")
+    if not choices and isinstance(items, Mapping):
+        choices = items.get("enum")
     if isinstance(choices, list):
         return choices
     return ()
 
 
 def _compute_rarity(tool_sections: Sequence[Sequence[Mapping[str, float]]]) -> dict[str, float]:
-    count = Counter(one for sections in tool_sections for one in set().union(*sections))
-    most = math.log((len(tool_sections) + 1) / 1.5)
-    return {one: math.log((len(tool_sections) + 1) / (times + 0.5)) / most for one, times in count.items()}
+    tool_counts = Counter(stem for sections in tool_sections for stem in set().union(*sections))
+    total = len(tool_sections) + 1
+    max_rarity = math.log(total / 1.5)
+    return {stem: math.log(total / (count + 0.5)) / max_rarity for stem, count in tool_counts.items()}
 
 
 def _build_profile(
@@ -132,19 +141,19 @@ def _build_profile(
 ) -> ToolProfile:
     fields = _list_fields(tool)
     required = tool.input_schema.get("required")
-    if isinstance(required, list):
-        needed = {name for name in required if isinstance(name, str)}
-    else:
-        needed = set()
-    kinds = [field.get("type") for name, field in fields.items() if name in needed]
+    if not isinstance(required, list):
+        required = []
+    types = [field.get("type") for name, field in fields.items() if name in required]
     return ToolProfile(
-        tool.name,
-        tool.thinking,
-        sum(kind in ("integer", "number", "float") for kind in kinds),
-        sum(kind == "string" for kind in kinds),
-        len(kinds),
-        tuple(sum(weight * rarity[one] for one, weight in part.items()) for part in sections),
-        frozenset(one for one, weight in sections[TITLE].items() if weight > 0.6),
+        name=tool.name,
+        thinking=tool.thinking,
+        required_numbers=sum(kind in ("integer", "number", "float") for kind in types),
+        required_texts=sum(kind == "string" for kind in types),
+        required_count=len(types),
+        section_weights=tuple(
+            sum(weight * rarity[stem] for stem, weight in weights.items()) for weights in sections
+        ),
+        title_stems=frozenset(stem for stem, weight in sections[TITLE].items() if weight > 0.6),
     )
 
 

@@ -1,13 +1,13 @@
-"""Which of many tools some words are about: ranked by rarity and place of what they share, as search engines
-do. Pure.
+"""Ranks many tools by how well they match some words, as search engines do. Pure.
 
-Whether any of them is needed is not asked here; `matching` judges that. A thousand tools take some
-milliseconds.
+A shared word counts by its rarity and its place. Whether any of the tools is needed, `scores` and
+`classifier` judge. A thousand tools take some milliseconds.
 """
 
 import heapq
 from collections import defaultdict
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 from bot.agent.tool_matching.features import MessageFeatures
 from bot.agent.tool_matching.index import (
@@ -20,89 +20,86 @@ from bot.agent.tool_matching.index import (
     ToolIndex,
 )
 
-SECTION_WEIGHTS = {
-    TITLE: 3.0,
-    DESCRIPTION: 2.0,
-    FIELDS: 1.0,
-    NOTES: 1.0,
-    CHOICES: 1.0,
-}  # a word there, for how many mentions
-SATURATION = 1.2  # how soon further mentions of a word add little
-LENGTH_PENALTY = 0.5  # how much of its length counts against a tool that says a lot
-PREFIX_WEIGHT = 0.5  # a word that only begins alike
-RELATED_WEIGHT = 0.4  # a word for something near
-NAME_BONUS = 1.0  # what a whole name adds
+# How many mentions a word in a section counts as.
+SECTION_WEIGHTS = {TITLE: 3.0, DESCRIPTION: 2.0, FIELDS: 1.0, NOTES: 1.0, CHOICES: 1.0}
+SATURATION = 1.2  # how soon further mentions of a word add little (k1 of BM25)
+LENGTH_PENALTY = 0.5  # how much a long description counts against a tool (b of BM25)
+PREFIX_WEIGHT = 0.5  # of a word that only begins alike
+RELATED_WEIGHT = 0.4  # of a word for something similar
+NAME_BONUS = 1.0  # what a completely matched name adds
 
 
 def rank_tools(message: MessageFeatures, tool_index: ToolIndex, limit: int) -> list[tuple[str, float]]:
-    """At most so many tools that share something with the words, best first, each with what it is worth
-    (above 0).
-    """
-    count = _RankCounter(tool_index)
-    # A few bare words are not read as English, so each of them counts; what signs hint at, only where tools
-    # have it.
-    hints = message.hints & tool_index.postings.keys() if message.is_english else message.hints
-    for one, weight in {**dict.fromkeys(sorted(hints), 1.0), **message.stems}.items():
-        count.add_stem(one, weight)
-    worth = count.finish()
-    best = heapq.nsmallest(limit, worth, key=lambda tool: (-worth[tool], tool_index.tools[tool].name))
-    return [(tool_index.tools[tool].name, worth[tool]) for tool in best]
+    """Names of at most `limit` tools that share something with the words, best first, with scores above 0."""
+    counter = _RankCounter(tool_index)
+    # A few bare words are not recognized as English, so each of them counts; hints count only where tools
+    # have them.
+    hints: AbstractSet[str] = message.hints
+    if message.is_english:
+        hints = hints & tool_index.postings.keys()
+    for stem, weight in {**dict.fromkeys(sorted(hints), 1.0), **message.stems}.items():
+        counter.add_stem(stem, weight)
+    scores = counter.finish()
+    best = heapq.nsmallest(limit, scores, key=lambda number: (-scores[number], tool_index.tools[number].name))
+    return [(tool_index.tools[number].name, scores[number]) for number in best]
 
 
 class _RankCounter:
-    """What each tool is worth, while it is counted; `named`: what of its name was met."""
+    """The score of each tool, by number, while it is counted."""
 
     def __init__(self, tool_index: ToolIndex) -> None:
         self._tool_index = tool_index
         self._scores: defaultdict[int, float] = defaultdict(float)
+        # By tool: the stems of its name that were found, with their weights.
         self._name_matches: defaultdict[int, dict[str, float]] = defaultdict(dict)
-        lengths = [
-            sum(SECTION_WEIGHTS[section] * total for section, total in enumerate(one.section_weights))
-            for one in tool_index.tools
-        ]
-        usual = sum(lengths) / len(lengths) if lengths else 0.0
-        self._saturation = [
-            SATURATION * (1 - LENGTH_PENALTY + LENGTH_PENALTY * length / usual) if usual else SATURATION
-            for length in lengths
-        ]
+        self._saturation = _compute_saturation(tool_index)
 
     def add_stem(self, stem: str, weight: float) -> None:
-        """Count one stem; what a tool has in several forms counts in the one that tells most."""
-        best: dict[int, float] = {}
-        for other, strength, last in self._expand_stem(stem, weight):
-            for tool, gain in self._compute_gains(other, strength, last):
-                if gain > best.get(tool, 0.0):
-                    best[tool] = gain
-        for tool, gain in best.items():
-            self._scores[tool] += gain
+        """Count one stem; of the several forms a tool may have of it, the one with the most gain counts."""
+        best_gains: dict[int, float] = {}
+        for form, strength, last_section in self._expand_stem(stem, weight):
+            for number, gain in self._compute_gains(form, strength, last_section):
+                if gain > best_gains.get(number, 0.0):
+                    best_gains[number] = gain
+        for number, gain in best_gains.items():
+            self._scores[number] += gain
 
     def finish(self) -> dict[int, float]:
-        """What each tool is worth, by number."""
-        for tool, met in self._name_matches.items():
-            if whole := self._tool_index.tools[tool].section_weights[TITLE]:
-                self._scores[tool] += NAME_BONUS * sum(met.values()) / whole
+        """The scores by number of the tool, the bonus for matched names included."""
+        for number, matches in self._name_matches.items():
+            name_weight = self._tool_index.tools[number].section_weights[TITLE]
+            if name_weight:
+                self._scores[number] += NAME_BONUS * sum(matches.values()) / name_weight
         return self._scores
 
     def _expand_stem(self, stem: str, weight: float) -> Iterator[tuple[str, float, int]]:
-        """Stems to look for, what each is worth, and up to which section of a tool it tells."""
+        """Stems to look for, with the weight of each and the last section of a tool in which it counts."""
         yield stem, weight, CHOICES
-        yield from (
-            (other, PREFIX_WEIGHT * weight, CHOICES)
-            for other in self._tool_index.by_prefix.get(stem[:PREFIX_LETTERS], ())
-        )
-        yield from (
-            (other, RELATED_WEIGHT * weight, DESCRIPTION)
-            for other in self._tool_index.related_stems.get(stem, ())
-        )
+        for alike in self._tool_index.by_prefix.get(stem[:PREFIX_LETTERS], ()):
+            yield alike, PREFIX_WEIGHT * weight, CHOICES
+        for related in self._tool_index.related_stems.get(stem, ()):
+            yield related, RELATED_WEIGHT * weight, DESCRIPTION
 
     def _compute_gains(self, stem: str, strength: float, last_section: int) -> Iterator[tuple[int, float]]:
         mentions: defaultdict[int, float] = defaultdict(float)
-        for spot in self._tool_index.postings.get(stem, ()):
-            if spot.section <= last_section:
-                mentions[spot.tool_number] += SECTION_WEIGHTS[spot.section]
-            if spot.section == TITLE:
-                met = self._name_matches[spot.tool_number]
-                met[stem] = max(met.get(stem, 0.0), strength * spot.weight)
+        for posting in self._tool_index.postings.get(stem, ()):
+            if posting.section <= last_section:
+                mentions[posting.tool_number] += SECTION_WEIGHTS[posting.section]
+            if posting.section == TITLE:
+                matches = self._name_matches[posting.tool_number]
+                matches[stem] = max(matches.get(stem, 0.0), strength * posting.weight)
         rarity = self._tool_index.rarity.get(stem, 0.0)
-        for tool, times in mentions.items():
-            yield tool, strength * rarity * times * (SATURATION + 1) / (times + self._saturation[tool])
+        for number, count in mentions.items():
+            yield number, strength * rarity * count * (SATURATION + 1) / (count + self._saturation[number])
+
+
+def _compute_saturation(tool_index: ToolIndex) -> list[float]:
+    """For each tool how soon further mentions of a word add little: the longer its description, the later."""
+    lengths = [
+        sum(SECTION_WEIGHTS[section] * weight for section, weight in enumerate(tool.section_weights))
+        for tool in tool_index.tools
+    ]
+    if not any(lengths):
+        return [SATURATION] * len(lengths)
+    mean_length = sum(lengths) / len(lengths)
+    return [SATURATION * (1 - LENGTH_PENALTY + LENGTH_PENALTY * length / mean_length) for length in lengths]

@@ -1,6 +1,6 @@
-"""Words of messages and of tool descriptions, brought to a form in which they can be compared.
+"""Splits messages and tool descriptions into words and stems that can be compared.
 
-Pure apart from reading `words.txt` once: which words say little, and which tell that a text is English.
+Pure apart from reading `words.txt` once: which words say little, and which show that a text is English.
 """
 
 import re
@@ -10,33 +10,29 @@ from functools import cache, lru_cache
 from importlib.resources import files
 
 _WORD = re.compile(r"(?:[^\W\d_]|[\u0900-\u0dff\u0e31-\u0e4e])+|\d+(?:[.,:/]\d+)*")
-_PLAIN_WORD = re.compile(
-    r"[a-z]+|\d+(?:[.,:/]\d+)*"
-)  # the same, three times as fast, where there is nothing but ASCII
+_ASCII_WORD = re.compile(r"[a-z]+|\d+(?:[.,:/]\d+)*")  # the same for ASCII, three times as fast
 _CAMEL_CASE_BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _ENDING = re.compile(  # the longest first
-    "(?<=...)(?:ational|ization|isation|ations|ation|ments|ment|ingly|ities|ness|ings|ators|ator|ions|ion|ity|ing|ers|ies|"
-    "ied|ance|ence|able|ible|ally|ical|est|ous|ive|als|ed|er|or|ly|es|al|ic|s|e|y)$"
+    "(?<=...)(?:ational|ization|isation|ations|ation|ments|ment|ingly|ities|ness|ings|ators|ator|ions|ion|"
+    "ity|ing|ers|ies|ied|ance|ence|able|ible|ally|ical|est|ous|ive|als|ed|er|or|ly|es|al|ic|s|e|y)$"
 )
 _LAST_VOWEL = re.compile("(?<=....)(?:at|i|e)$")
 _MAX_STEM_LETTERS = 7  # letters of a stem: `calculator` and `calculation` meet there
-SCHEMA_WORD_WEIGHT = 0.35  # what a word of schemas weighs; others weigh 1
+SCHEMA_WORD_WEIGHT = 0.35  # of a word that is common in schemas; others weigh 1
 
 
 def split_words(text: str) -> list[str]:
-    """The words and numbers of a text in small letters; names are parted at underscores and humps, accents
-    are gone.
-    """
-    parted = _CAMEL_CASE_BORDER.sub(" ", text)
-    if parted.isascii():
-        return _PLAIN_WORD.findall(parted.lower())
-    plain = unicodedata.normalize("NFKD", parted).casefold().replace("ı", "i")
-    return _WORD.findall("".join(sign for sign in plain if not unicodedata.combining(sign)))
+    """The words and numbers of a text in lower case, without accents; snake_case and camelCase are split."""
+    text = _CAMEL_CASE_BORDER.sub(" ", text)
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
+    plain = unicodedata.normalize("NFKD", text).casefold().replace("ı", "i")
+    return _WORD.findall("".join(char for char in plain if not unicodedata.combining(char)))
 
 
 @lru_cache(maxsize=4096)
 def stem(word: str) -> str:
-    """What a word shares with its relatives, at most seven letters; numbers and short words stay as they are."""
+    """What a word shares with its relatives, at most seven letters; short words and numbers unchanged."""
     if len(word) <= 3 or not word.isascii() or word[0].isdigit():
         return word
     word = _ENDING.sub("", word)
@@ -47,7 +43,7 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=4096)
 def weigh_word(word: str) -> float:
-    """What a word can tell, between 0 and 1: small words and numbers nothing, words of schemas little."""
+    """How much a word says, 0 to 1: stop words and numbers nothing, words of schemas little."""
     if word[0].isdigit() or is_stop_word(word):
         return 0.0
     if stem(word) in _load_word_lists()["schema stems"]:
@@ -58,38 +54,37 @@ def weigh_word(word: str) -> float:
 
 
 def is_stop_word(word: str) -> bool:
-    """Whether a word holds a sentence together and says nothing of its own."""
+    """Whether it is an English word without a meaning of its own, such as `the`."""
     return word in _load_word_lists()["small"]
 
 
 def is_common_english(word: str) -> bool:
-    """Whether English is full of it: a small word, one of talk, or one that schemas are made of."""
+    """Whether it is common in English: a stop word, one of small talk, or one that schemas use."""
     lists = _load_word_lists()
     return word in lists["small"] or word in lists["talk"] or stem(word) in lists["schema stems"]
 
 
 def is_foreign_stop_word(word: str) -> bool:
-    """Whether it is a small word of another language."""
+    """Whether it is a stop word of another language."""
     return word in _load_word_lists()["elsewhere"]
 
 
 def is_command_word(word: str) -> bool:
-    """Whether it begins what somebody is asked to do."""
+    """Whether it begins a command, such as `send`."""
     return word in _load_word_lists()["orders"]
 
 
 def is_search_word(word: str) -> bool:
-    """Whether it begins what somebody is asked to find out."""
+    """Whether it begins a request to find something out."""
     return word in _load_word_lists()["seeking"]
 
 
 @cache
 def _load_word_lists() -> Mapping[str, frozenset[str]]:
+    text = files("bot.agent.tool_matching").joinpath("words.txt").read_text(encoding="utf-8")
     lists: dict[str, frozenset[str]] = {}
     name = ""
-    for line in (
-        files("bot.agent.tool_matching").joinpath("words.txt").read_text(encoding="utf-8").splitlines()
-    ):
+    for line in text.splitlines():
         if line.endswith(":"):
             name = line[:-1]
         elif not line.startswith("#"):

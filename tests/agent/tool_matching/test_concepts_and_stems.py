@@ -1,15 +1,14 @@
-"""Words, stems and ideas: what can be compared with what."""
+"""Words, stems and concepts: what is comparable with what."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.tool_matching import concepts as ideas
-from bot.agent.tool_matching import stems
+from bot.agent.tool_matching import concepts, stems
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "expected"),
     [
         ("calculate_BMI", ["calculate", "bmi"]),
         ("getTopScorer", ["get", "top", "scorer"]),
@@ -19,8 +18,8 @@ from bot.agent.tool_matching import stems
         ("", []),
     ],
 )
-def test_names_are_parted_and_accents_gone(text: str, words: list[str]) -> None:
-    assert stems.split_words(text) == words
+def test_names_are_split_and_accents_removed(text: str, expected: list[str]) -> None:
+    assert stems.split_words(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -41,7 +40,7 @@ def test_short_words_numbers_and_other_letters_stay(word: str) -> None:
     assert stems.stem(word) == word
 
 
-def test_words_weigh_what_they_tell() -> None:
+def test_words_weigh_by_how_much_they_say() -> None:
     assert [stems.weigh_word(word) for word in ("the", "42", "calculate", "km", "umbrella")] == [
         0,
         0,
@@ -69,8 +68,8 @@ def test_any_text_has_words_with_stems(text: str) -> None:
         ("2 + 2", True),
     ],
 )
-def test_english_is_known_by_its_everyday_words(text: str, english: bool) -> None:
-    assert ideas.is_english(stems.split_words(text)) is english
+def test_english_is_recognized_by_its_common_words(text: str, english: bool) -> None:
+    assert concepts.is_english(stems.split_words(text)) is english
 
 
 @pytest.mark.parametrize(
@@ -85,17 +84,17 @@ def test_english_is_known_by_its_everyday_words(text: str, english: bool) -> Non
     ],
 )
 def test_words_of_other_languages_get_english_names(text: str, names: list[str]) -> None:
-    known = ideas.parse_concepts("# remark\nweather rain : wetter kar 下雨 طقس\n\n")
-    assert ideas.find_english_names(stems.split_words(text), known) == names
+    known_concepts = concepts.parse_concepts("# remark\nweather rain : wetter kar 下雨 طقس\n\n")
+    assert concepts.find_english_names(stems.split_words(text), known_concepts) == names
 
 
-def test_words_of_one_line_are_near_each_other() -> None:
-    known = ideas.parse_concepts("movie film cinema :\nfilm photo : bild")
-    assert known.related_stems["film"] == {"movi", "cinema", "photo"}
-    assert "film" not in known.related_stems["film"]
+def test_words_of_one_line_are_related() -> None:
+    known_concepts = concepts.parse_concepts("movie film cinema :\nfilm photo : bild")
+    assert known_concepts.related_stems["film"] == {"movi", "cinema", "photo"}
+    assert "film" not in known_concepts.related_stems["film"]
 
 
 def test_every_shipped_line_has_an_english_name() -> None:
-    known = ideas.load_concepts()
-    assert len(known.english_names) > 1000
-    assert all(name.isascii() for name in known.english_names.values())
+    known_concepts = concepts.load_concepts()
+    assert len(known_concepts.english_names) > 1000
+    assert all(name.isascii() for name in known_concepts.english_names.values())

@@ -1,4 +1,4 @@
-"""A message held against tools: which fits best, and what the model is told of it."""
+"""A message matched against tools: which fits best, and the features the classifier gets."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.agent.tool_matching import features as wording
-from bot.agent.tool_matching import scores as matching
 from bot.agent.tool_matching.classifier import (
     LogisticModel,
     Weights,
@@ -17,7 +15,9 @@ from bot.agent.tool_matching.classifier import (
     parse_weights,
     to_probability,
 )
+from bot.agent.tool_matching.features import MAX_CHARS, extract_features
 from bot.agent.tool_matching.index import ToolIndex, build_index
+from bot.agent.tool_matching.scores import build_features, match_tools
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ FILMS = FakeTool(
 
 
 @pytest.fixture
-def offer() -> ToolIndex:
+def tool_index() -> ToolIndex:
     return build_index([FILMS, AREA])
 
 
 def compute_features(text: str, tool_index: ToolIndex) -> dict[str, float]:
-    said = wording.extract_features(text)
-    return matching.build_features(said, matching.match_tools(said, tool_index))
+    message = extract_features(text)
+    return build_features(message, match_tools(message, tool_index))
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def compute_features(text: str, tool_index: ToolIndex) -> dict[str, float]:
         ("how many inches", "triangle_area"),
     ],
 )
-def test_the_tool_that_fits_best_comes_first(offer: ToolIndex, text: str, best: str) -> None:
-    assert matching.match_tools(wording.extract_features(text), offer)[0].tool.name == best
+def test_the_best_match_comes_first(tool_index: ToolIndex, text: str, best: str) -> None:
+    assert match_tools(extract_features(text), tool_index)[0].tool.name == best
 
 
-def test_nothing_in_common_is_nothing(offer: ToolIndex) -> None:
-    found = compute_features("Why do cats purr?", offer)
-    assert (found["hit"], found["title"], found["about"], found["score"]) == (0, 0, 0, 0)
-    assert found["rest"] > 0
+def test_nothing_in_common_scores_zero(tool_index: ToolIndex) -> None:
+    features = compute_features("Why do cats purr?", tool_index)
+    assert (features["hit"], features["title"], features["about"], features["score"]) == (0, 0, 0, 0)
+    assert features["rest"] > 0
 
 
 schemas = st.recursive(
@@ -91,37 +91,36 @@ schemas = st.recursive(
 
 @settings(max_examples=60)
 @given(st.dictionaries(st.sampled_from(["properties", "required", "type"]), schemas))
-def test_a_schema_of_any_shape_is_held_against(schema: dict[str, Any]) -> None:
-    offer = build_index([FakeTool("anything", "Do anything.", schema), AREA])
-    assert (
-        matching.match_tools(wording.extract_features("area of a triangle"), offer)[0].tool.name
-        == "triangle_area"
+def test_a_schema_of_any_shape_is_matched(schema: dict[str, Any]) -> None:
+    tool_index = build_index([FakeTool("anything", "Do anything.", schema), AREA])
+    assert match_tools(extract_features("area of a triangle"), tool_index)[0].tool.name == "triangle_area"
+
+
+def test_required_numbers_are_looked_for(tool_index: ToolIndex) -> None:
+    without, with_one, with_both = (
+        compute_features(f"triangle area {numbers}", tool_index) for numbers in ("", "3", "3 and 4")
     )
+    assert [features["no_number"] for features in (without, with_one, with_both)] == [1, 0, 0]
+    assert [features["numbers_given"] for features in (without, with_one, with_both)] == [0, 0.5, 1]
 
 
-def test_the_numbers_a_tool_needs_are_looked_for(offer: ToolIndex) -> None:
-    none, one, both = (compute_features(f"triangle area {given}", offer) for given in ("", "3", "3 and 4"))
-    assert [found["no_number"] for found in (none, one, both)] == [1, 0, 0]
-    assert [found["numbers_given"] for found in (none, one, both)] == [0, 0.5, 1]
+def test_names_and_quotes_count_as_values(tool_index: ToolIndex) -> None:
+    assert compute_features("movies with Bogart", tool_index)["names_given"] == 1
+    assert compute_features('movies with "bogart"', tool_index)["names_given"] == 1
+    assert compute_features("movies with someone", tool_index)["no_name"] == 1
 
 
-def test_names_and_quotes_count_as_given(offer: ToolIndex) -> None:
-    assert compute_features("movies with Bogart", offer)["names_given"] == 1
-    assert compute_features('movies with "bogart"', offer)["names_given"] == 1
-    assert compute_features("movies with someone", offer)["no_name"] == 1
+def test_a_choice_of_a_tool_is_seen(tool_index: ToolIndex) -> None:
+    assert compute_features("triangle area in inches", tool_index)["choice"] == 1
 
 
-def test_a_choice_of_a_tool_is_seen(offer: ToolIndex) -> None:
-    assert compute_features("triangle area in inches", offer)["choice"] == 1
+def test_words_that_all_tools_have_count_less() -> None:
+    tool_index = build_index([FakeTool("lamp_red", "Red lamp."), FakeTool("lamp_blue", "Blue lamp.")])
+    assert tool_index.rarity["lamp"] < tool_index.rarity["blu"]
 
 
-def test_words_all_tools_have_tell_less() -> None:
-    offer = build_index([FakeTool("lamp_red", "Red lamp."), FakeTool("lamp_blue", "Blue lamp.")])
-    assert offer.rarity["lamp"] < offer.rarity["blu"]
-
-
-def test_a_sign_counts_only_where_a_tool_has_its_word(offer: ToolIndex) -> None:
-    assert compute_features("https://example.org", offer)["hit"] == 0
+def test_a_hint_counts_only_where_a_tool_has_its_word(tool_index: ToolIndex) -> None:
+    assert compute_features("https://example.org", tool_index)["hit"] == 0
     assert (
         compute_features(
             "https://example.org", build_index([FakeTool("read_page", "Read a web page by its url.")])
@@ -130,17 +129,18 @@ def test_a_sign_counts_only_where_a_tool_has_its_word(offer: ToolIndex) -> None:
     )
 
 
-def test_a_message_that_is_not_english_has_no_forms() -> None:
-    said = wording.extract_features("Wie wird das Wetter?")
-    assert (said.sentence_features, said.is_english, said.is_readable) == ({}, False, True)
+def test_a_message_that_is_not_english_has_no_sentence_features() -> None:
+    message = extract_features("Wie wird das Wetter?")
+    assert (message.sentence_features, message.is_english, message.is_readable) == ({}, False, True)
 
 
 def test_only_the_beginning_of_a_long_message_is_read() -> None:
-    assert "umbrella" not in wording.extract_features("x " * wording.MAX_CHARS + "umbrella").stems
+    assert "umbrella" not in extract_features("x " * MAX_CHARS + "umbrella").stems
 
 
-def test_the_lower_of_two_judgements_counts() -> None:
-    good, bad = LogisticModel(3.0, {}), LogisticModel(-3.0, {})
+def test_the_lower_of_the_two_models_counts() -> None:
+    good = LogisticModel(3.0, {})
+    bad = LogisticModel(-3.0, {})
     assert (
         Weights(good, bad, 0.5, 0.5).tool_chance({})
         == Weights(bad, good, 0.5, 0.5).tool_chance({})
